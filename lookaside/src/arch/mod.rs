@@ -1,0 +1,154 @@
+//! The translation hardware: what the library asks of it, and how three architectures answer.
+//!
+//! Each architecture has the same parts. Its *encoders* are pure functions, tested on every host.
+//! Its `Instructions` trait lists the instructions themselves, one method each; `Native` executes
+//! them in `asm!` on the bare metal, the adversarial machine executes them in software. Between the
+//! two stands the architecture's own type ([`aarch64::Aarch64`], [`x86_64::X86`],
+//! [`riscv64::Riscv`]), which implements [`Mmu`]: it knows which instructions, in which order.
+
+pub mod aarch64;
+pub mod riscv64;
+pub mod x86_64;
+
+use crate::error::Error;
+
+/// A tag: what hardware calls an ASID (Arm, RISC-V), a VMID (Arm stage 2) or a PCID (x86).
+///
+/// Tag 0 is [`Tag::RESERVED`] on every architecture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u16);
+
+impl Tag {
+    /// The permanent tag of everything that has no user translations: a parked CPU, kernel
+    /// threads that borrow no space, firmware.
+    pub const RESERVED: Self = Self(0);
+}
+
+/// The top tables of one address space, as physical addresses in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Root {
+    /// The table that the CPU walks while it runs in the kernel, and in user mode too unless the
+    /// kernel keeps separate user tables.
+    pub table: u64,
+    /// The table for user mode, where x86 kernels keep a separate one; otherwise equal to `table`.
+    pub user_table: u64,
+}
+
+impl Root {
+    /// A root for kernels that use one table in both modes.
+    #[must_use]
+    pub const fn new(table: u64) -> Self {
+        Self { table, user_table: table }
+    }
+}
+
+/// What becomes of the entries that a CPU already holds under the tag that it loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// They belong to this space and are up to date: keep them.
+    Keep,
+    /// They are another space's, or out of date: they must be gone before the first walk.
+    Drop,
+}
+
+/// Which CPUs may use a translation that one CPU has cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// That CPU alone.
+    Private,
+    /// Any CPU that has loaded its root as shared (Arm's CnP bit).
+    Shared,
+}
+
+/// Deviations of a CPU from its architecture, as bits that the architecture module defines.
+///
+/// The set is filled from the ID registers when a CPU comes up and drives what is emitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Errata(pub u64);
+
+impl Errata {
+    /// No deviation.
+    pub const NONE: Self = Self(0);
+
+    /// Whether all of `bits` are in the set.
+    #[must_use]
+    #[inline]
+    pub const fn contains(self, bits: Self) -> bool {
+        self.0 & bits.0 == bits.0
+    }
+
+    /// The errata of either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The translation hardware of the CPU that executes the call, for one regime of translation.
+///
+/// The strategies of this crate are written against this trait, so that any of them runs on any
+/// architecture. Every method acts on the calling CPU unless its name says `everywhere`, and is
+/// called with interrupts off.
+pub trait Mmu {
+    /// What one CPU says about itself in its ID registers.
+    type Features;
+
+    /// How many bits a tag has; 0 if the hardware has no tags. With paired tags (one for the
+    /// kernel's table and one for the user's) this counts pairs.
+    fn tag_bits(&self) -> u32;
+
+    /// Whether CPUs may use each other's cached translations.
+    fn sharing(&self) -> Sharing;
+
+    /// Whether [`Self::flush_all_everywhere`] and [`Self::flush_tag_everywhere`] work.
+    fn broadcasts(&self) -> bool;
+
+    /// Admits a CPU that comes up: checks that it can do everything the machine runs with, and
+    /// says what must be worked around on it.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::FewerTagBits`] if its tags are narrower than [`Self::tag_bits`].
+    /// * [`Error::MissingFeature`] if it lacks something else.
+    fn admit(&self, cpu: &Self::Features) -> Result<Errata, Error>;
+
+    /// Checks that the root register can hold `root`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadRoot`] otherwise.
+    fn check_root(&self, root: Root) -> Result<(), Error>;
+
+    /// Waits until the invalidations that *this CPU* began are complete, and orders all earlier
+    /// accesses to memory before all later ones. Where a barrier can also order page walks (Arm's
+    /// `DSB`), it orders later walks too.
+    ///
+    /// Every switch begins with it, also one that changes nothing: the outgoing thread may have
+    /// been pre-empted between an invalidation and the barrier that completes it, and the barrier
+    /// it executes on another CPU later completes nothing here (Arm: `DSB` waits only for the
+    /// invalidations of the CPU that executes it).
+    fn settle(&self);
+
+    /// Names `root` and `tag` in the root register. Returns when no walk from the previous root
+    /// can start any more. With [`Held::Drop`], entries under `tag` are removed, after the previous
+    /// root can no longer produce entries under it and before the new one does.
+    ///
+    /// `sharing` may narrow what [`Self::sharing`] says, never widen it.
+    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
+
+    /// Names the reserved root, which maps nothing for user mode, under [`Tag::RESERVED`]. Returns
+    /// when no walk from the previous root can start any more.
+    fn park(&self, errata: Errata);
+
+    /// Removes every entry that is not global, of every tag, and waits for completion.
+    fn flush_all(&self, errata: Errata);
+
+    /// Removes every entry that is not global of one tag, and waits for completion.
+    fn flush_tag(&self, errata: Errata, tag: Tag);
+
+    /// As [`Self::flush_all`], on every CPU. Called only if [`Self::broadcasts`].
+    fn flush_all_everywhere(&self, errata: Errata);
+
+    /// As [`Self::flush_tag`], on every CPU. Called only if [`Self::broadcasts`].
+    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag);
+}

@@ -1,0 +1,151 @@
+//! What can be wrong with what a caller asks for.
+
+use core::fmt;
+
+use crate::platform::CpuId;
+
+/// Why something was refused. Nothing has been changed when one of these is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A machine has between one and [`crate::MAX_CPUS`] CPUs.
+    CpuCount {
+        /// The number that was asked for.
+        cpus: usize,
+    },
+    /// The platform named a CPU for which there is no storage.
+    CpuOutOfRange {
+        /// The CPU.
+        cpu: CpuId,
+        /// How many CPUs there is storage for.
+        cpus: usize,
+    },
+    /// The storage is too small.
+    Storage {
+        /// How many elements are needed.
+        needed: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// Tags that are neither reserved nor promised to pins must outnumber the CPUs.
+    TooFewTags {
+        /// How many tags spaces can have.
+        usable: u32,
+        /// How many are needed: one more than there are CPUs, and the cap on pins.
+        needed: u32,
+    },
+    /// The hardware cannot be operated in the way that was configured.
+    Unsupported(&'static str),
+    /// As many tags are pinned as the cap allows.
+    PinCap {
+        /// The cap.
+        cap: u32,
+    },
+    /// The space has no pin to give back.
+    NotPinned,
+    /// The space is pinned: a device may use its tag.
+    Pinned,
+    /// A CPU supports fewer tag bits than the machine runs with.
+    FewerTagBits {
+        /// Bits the machine runs with.
+        machine: u32,
+        /// Bits this CPU has.
+        cpu: u32,
+    },
+    /// A CPU lacks something that the machine relies on.
+    MissingFeature(&'static str),
+    /// A root table address that the root register cannot hold.
+    BadRoot {
+        /// The address.
+        address: u64,
+    },
+    /// The space is still named by the root register of a CPU.
+    StillRunning {
+        /// One such CPU.
+        cpu: CpuId,
+    },
+    /// No identifier is left that was never used before.
+    IdsExhausted,
+    /// Not a page size.
+    PageSize {
+        /// Binary logarithm of the size.
+        shift: u32,
+    },
+    /// The range is empty.
+    EmptyRange,
+    /// The range does not begin and end on page boundaries.
+    UnalignedRange {
+        /// First address.
+        start: u64,
+        /// Length in bytes.
+        bytes: u64,
+        /// Binary logarithm of the page size.
+        page_shift: u32,
+    },
+    /// The range runs past the top of the address space.
+    RangeOverflow {
+        /// First address.
+        start: u64,
+        /// Length in bytes.
+        bytes: u64,
+    },
+    /// The address is not canonical.
+    NonCanonical {
+        /// The address.
+        address: u64,
+    },
+    /// The tag does not fit the hardware.
+    TagOutOfRange {
+        /// The tag.
+        tag: u32,
+        /// How many tags there are.
+        tags: u32,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::CpuCount { cpus } => {
+                write!(f, "{cpus} CPUs: a machine has 1 to {}", crate::cpuset::MAX_CPUS)
+            }
+            Self::CpuOutOfRange { cpu, cpus } => {
+                write!(f, "{cpu} has no storage: there is storage for {cpus}")
+            }
+            Self::Storage { needed, given } => {
+                write!(f, "storage for {needed} elements is needed, {given} given")
+            }
+            Self::TooFewTags { usable, needed } => {
+                write!(f, "{usable} usable tags: at least {needed} are needed")
+            }
+            Self::Unsupported(what) => write!(f, "the hardware does not support {what}"),
+            Self::PinCap { cap } => write!(f, "all {cap} tags that may be pinned are"),
+            Self::NotPinned => f.write_str("the space is not pinned"),
+            Self::Pinned => f.write_str("the space is pinned"),
+            Self::FewerTagBits { machine, cpu } => {
+                write!(f, "the CPU has {cpu} tag bits, the machine runs with {machine}")
+            }
+            Self::MissingFeature(what) => write!(f, "the CPU lacks {what}"),
+            Self::BadRoot { address } => write!(f, "{address:#x} cannot be a root table"),
+            Self::StillRunning { cpu } => {
+                write!(f, "{cpu} still names the space in its root register")
+            }
+            Self::IdsExhausted => f.write_str("no unused identifier is left"),
+            Self::PageSize { shift } => write!(f, "2^{shift} bytes is not a page size"),
+            Self::EmptyRange => f.write_str("the range is empty"),
+            Self::UnalignedRange { start, bytes, page_shift } => {
+                write!(
+                    f,
+                    "{bytes:#x} bytes at {start:#x} are not whole pages of 2^{page_shift} bytes"
+                )
+            }
+            Self::RangeOverflow { start, bytes } => {
+                write!(f, "{bytes:#x} bytes at {start:#x} run past the top of the address space")
+            }
+            Self::NonCanonical { address } => write!(f, "{address:#x} is not canonical"),
+            Self::TagOutOfRange { tag, tags } => write!(f, "tag {tag}: the hardware has {tags}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,187 @@
+//! What a kernel provides: words of shared memory, the translation hardware, the identity of the
+//! CPU, a way to interrupt other CPUs and a way to wait.
+//!
+//! The library reaches the machine through these traits and through nothing else. A kernel
+//! implements them with [`core::sync::atomic::AtomicU64`] and real instructions; the adversarial
+//! machine and the timed machine implement them in software, so that the very same source runs on
+//! all of them and none of its logic is switched by `cfg`.
+
+pub use core::sync::atomic::Ordering;
+use core::sync::atomic::{self, AtomicU64};
+
+use crate::{arch::Mmu, cpuset::CpuSet};
+
+/// The number of a CPU: `0..n` for a machine of `n` CPUs, whatever the hardware calls them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u32);
+
+impl CpuId {
+    /// The number as an index into per-CPU storage.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl core::fmt::Display for CpuId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "CPU {}", self.0)
+    }
+}
+
+/// A machine, as one kernel sees it.
+///
+/// # Safety
+///
+/// An implementer promises what every proof in this crate starts from:
+///
+/// * [`Self::cpu`] names the CPU that executes the call, differs between any two CPUs that run at
+///   the same time, and does not change while the caller keeps interrupts off.
+/// * [`Self::Word`] behaves as [`core::sync::atomic::AtomicU64`] does.
+/// * [`Self::mmu`] acts on the CPU that executes the call, and orders page walks as the
+///   documentation of [`Mmu`] says.
+/// * When [`Self::interrupt`] is called, every store that the caller made before is visible to the
+///   handlers that it causes to run. On x86 with an x2APIC this takes a fence before the write of
+///   the command register; on Arm a `DSB ISHST` before the write of `ICC_SGI1R_EL1`; an SBI call
+///   must be preceded by `fence w, o`.
+pub unsafe trait Platform {
+    /// A 64-bit word in memory that all CPUs share.
+    type Word: Word;
+    /// The translation hardware.
+    type Mmu: Mmu;
+
+    /// The translation hardware of the CPU that executes the call.
+    fn mmu(&self) -> &Self::Mmu;
+
+    /// The CPU that executes the call. Called with interrupts off.
+    fn cpu(&self) -> CpuId;
+
+    /// Interrupts every CPU in `targets`, except the caller, without waiting for them.
+    fn interrupt(&self, targets: &CpuSet<'_, Self::Word>);
+
+    /// Lets time pass in a loop that waits for another CPU, as [`core::hint::spin_loop`] does.
+    fn relax(&self);
+}
+
+/// A 64-bit atomic word.
+///
+/// [`AtomicU64`] is the implementation for kernels. Each method means what the method of that name
+/// means there; [`Self::get`] and [`Self::set`] are for words that only one CPU ever touches.
+///
+/// Every operation is `#[track_caller]` so that a machine in software can name the line of the
+/// library that a step of a schedule belongs to. On hardware this costs nothing.
+pub trait Word: Sized {
+    /// A word that holds zero. Every structure of this crate begins life as zeros.
+    const ZERO: Self;
+
+    /// Reads the word.
+    #[track_caller]
+    fn load(&self, order: Ordering) -> u64;
+
+    /// Writes the word.
+    #[track_caller]
+    fn store(&self, value: u64, order: Ordering);
+
+    /// Writes the word and returns what it held.
+    #[track_caller]
+    fn swap(&self, value: u64, order: Ordering) -> u64;
+
+    /// Writes `new` if the word holds `current`. Never fails spuriously.
+    ///
+    /// # Errors
+    ///
+    /// The value that the word holds instead of `current`.
+    #[track_caller]
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64>;
+
+    /// Adds to the word, wrapping, and returns what it held.
+    #[track_caller]
+    fn fetch_add(&self, value: u64, order: Ordering) -> u64;
+
+    /// Sets bits of the word and returns what it held.
+    #[track_caller]
+    fn fetch_or(&self, bits: u64, order: Ordering) -> u64;
+
+    /// Keeps only `bits` of the word and returns what it held.
+    #[track_caller]
+    fn fetch_and(&self, bits: u64, order: Ordering) -> u64;
+
+    /// Orders memory accesses, as [`core::sync::atomic::fence`] does. It orders loads and stores,
+    /// **not** page walks: those need the barriers of [`Mmu`].
+    #[track_caller]
+    fn fence(order: Ordering);
+
+    /// Reads a word that only the calling CPU ever touches.
+    #[track_caller]
+    fn get(&self) -> u64 {
+        // Relaxed is enough: one CPU, one thread of control, no other reader or writer.
+        self.load(Ordering::Relaxed)
+    }
+
+    /// Writes a word that only the calling CPU ever touches.
+    #[track_caller]
+    fn set(&self, value: u64) {
+        // Relaxed is enough: as for `get`.
+        self.store(value, Ordering::Relaxed);
+    }
+}
+
+impl Word for AtomicU64 {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "the constant is a template: each use makes a word of its own"
+    )]
+    const ZERO: Self = Self::new(0);
+
+    #[inline]
+    fn load(&self, order: Ordering) -> u64 {
+        Self::load(self, order)
+    }
+
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        Self::store(self, value, order);
+    }
+
+    #[inline]
+    fn swap(&self, value: u64, order: Ordering) -> u64 {
+        Self::swap(self, value, order)
+    }
+
+    #[inline]
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        Self::compare_exchange(self, current, new, success, failure)
+    }
+
+    #[inline]
+    fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        Self::fetch_add(self, value, order)
+    }
+
+    #[inline]
+    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+        Self::fetch_or(self, bits, order)
+    }
+
+    #[inline]
+    fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
+        Self::fetch_and(self, bits, order)
+    }
+
+    #[inline]
+    fn fence(order: Ordering) {
+        atomic::fence(order);
+    }
+}

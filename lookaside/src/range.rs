@@ -1,0 +1,66 @@
+//! Ranges of virtual addresses, checked once at construction so that no planner has to.
+
+use crate::error::Error;
+
+/// A non-empty, page-aligned range of virtual addresses that does not wrap.
+///
+/// The range may end at the very top of the address space, which is why it keeps a count of pages
+/// and not an end address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VaRange {
+    start: u64,
+    pages: u64,
+    page_shift: u32,
+}
+
+impl VaRange {
+    /// The range of `bytes` bytes from `start`, in pages of `1 << page_shift` bytes.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::PageSize`] if `page_shift` is not in `12..=48`.
+    /// * [`Error::EmptyRange`] if `bytes` is zero.
+    /// * [`Error::UnalignedRange`] if `start` or `bytes` is no multiple of the page size.
+    /// * [`Error::RangeOverflow`] if the range runs past the top of the address space.
+    pub const fn new(start: u64, bytes: u64, page_shift: u32) -> Result<Self, Error> {
+        if page_shift < 12 || page_shift > 48 {
+            return Err(Error::PageSize { shift: page_shift });
+        }
+        if bytes == 0 {
+            return Err(Error::EmptyRange);
+        }
+        let offset = (1 << page_shift) - 1;
+        if start & offset != 0 || bytes & offset != 0 {
+            return Err(Error::UnalignedRange { start, bytes, page_shift });
+        }
+        // The last byte, and not the end, must be representable.
+        if start.checked_add(bytes - 1).is_none() {
+            return Err(Error::RangeOverflow { start, bytes });
+        }
+        Ok(Self { start, pages: bytes >> page_shift, page_shift })
+    }
+
+    /// The first address.
+    #[must_use]
+    pub const fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The last address that belongs to the range.
+    #[must_use]
+    pub const fn last(&self) -> u64 {
+        self.start + ((self.pages << self.page_shift) - 1)
+    }
+
+    /// How many pages the range has: at least one.
+    #[must_use]
+    pub const fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The binary logarithm of the page size in bytes.
+    #[must_use]
+    pub const fn page_shift(&self) -> u32 {
+        self.page_shift
+    }
+}

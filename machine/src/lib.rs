@@ -1,0 +1,1 @@
+//! A machine in software.

@@ -1,0 +1,2 @@
+//! Set-up, tests and checks of this workspace.
+fn main() {}
