@@ -10,7 +10,7 @@ pub mod aarch64;
 pub mod riscv64;
 pub mod x86_64;
 
-use crate::error::Error;
+use crate::{error::Error, range::VaRange};
 
 /// A tag: what hardware calls an ASID (Arm, RISC-V), a VMID (Arm stage 2) or a PCID (x86).
 ///
@@ -151,4 +151,17 @@ pub trait Mmu {
 
     /// As [`Self::flush_tag`], on every CPU. Called only if [`Self::broadcasts`].
     fn flush_tag_everywhere(&self, errata: Errata, tag: Tag);
+
+    /// Removes every last-level entry of one tag for the addresses in `range`, and waits for
+    /// completion. May remove more, and does unless the architecture has something better.
+    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
+        let _ = range;
+        self.flush_tag(errata, tag);
+    }
+
+    /// Whether the root register names `root` under `tag`. True where the register cannot be read.
+    fn names(&self, root: Root, tag: Tag) -> bool {
+        let _ = (root, tag);
+        true
+    }
 }

@@ -1,0 +1,76 @@
+//! One CPU: what its root register names and what the strategy remembers for it.
+
+use crate::{
+    arch::{Errata, Root, Tag},
+    platform::{Platform, Word},
+    tags::Tags,
+};
+
+/// Memory alignment that keeps two CPUs from writing one cache line. 128 bytes covers the lines of
+/// all three architectures and the pairs of lines that x86 prefetches.
+#[repr(align(128))]
+pub(crate) struct Aligned<T>(pub(crate) T);
+
+impl<T> core::ops::Deref for Aligned<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What the library keeps for one CPU. The kernel provides one for each CPU the machine can have.
+///
+/// All of it is zero to begin with, so that a static array of them can be made.
+#[repr(C, align(128))]
+pub struct Cpu<P: Platform, T: Tags<P>> {
+    pub(crate) tags: T::Cpu,
+    /// The root that the register names, for those who borrow the register. Private to the CPU.
+    table: P::Word,
+    user_table: P::Word,
+    /// The tag that the register names, likewise.
+    tag: P::Word,
+    errata: P::Word,
+}
+
+impl<P: Platform, T: Tags<P>> Cpu<P, T> {
+    /// A CPU that was never up.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            tags: T::CPU,
+            table: P::Word::ZERO,
+            user_table: P::Word::ZERO,
+            tag: P::Word::ZERO,
+            errata: P::Word::ZERO,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn errata(&self) -> Errata {
+        Errata(self.errata.get())
+    }
+
+    pub(crate) fn set_errata(&self, errata: Errata) {
+        self.errata.set(errata.0);
+    }
+
+    pub(crate) fn named(&self) -> (Root, Tag) {
+        let root = Root { table: self.table.get(), user_table: self.user_table.get() };
+        (root, Tag(self.tag.get() as u16))
+    }
+
+    #[inline]
+    pub(crate) fn name(&self, root: Root, tag: Tag) {
+        self.table.set(root.table);
+        self.user_table.set(root.user_table);
+        self.tag.set(u64::from(tag.0));
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Default for Cpu<P, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

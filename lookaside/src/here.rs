@@ -1,0 +1,211 @@
+//! The CPU that runs this code, and what it can do: switch, rest, lend its root register, come up
+//! and go down.
+
+use core::marker::PhantomData;
+
+use crate::{
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    cpu::Cpu,
+    error::Error,
+    platform::{CpuId, Platform},
+    space::Space,
+    tags::{Released, Switched, Tags},
+    tlb::Tlb,
+};
+
+/// The tag of roots that are borrowed for a moment, firmware's for example.
+pub(crate) const BORROWED: Tag = Tag(1);
+
+/// The CPU that executes the code which holds this value, with interrupts off.
+///
+/// [`Tlb::here`] makes one. It cannot be sent to another thread and costs nothing to make, so make
+/// it where it is needed and let it go.
+pub struct Here<'t, P: Platform, T: Tags<P>> {
+    tlb: &'t Tlb<'t, P, T>,
+    cpu: &'t Cpu<P, T>,
+    id: CpuId,
+    /// Another thread may be on another CPU.
+    stays: PhantomData<*const ()>,
+}
+
+impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
+    #[inline]
+    pub(crate) fn new(tlb: &'t Tlb<'t, P, T>, cpu: &'t Cpu<P, T>, id: CpuId) -> Self {
+        Self { tlb, cpu, id, stays: PhantomData }
+    }
+
+    /// Makes this CPU run `next`.
+    ///
+    /// The caller may return to user mode as soon as this returns. If [`Switched::root_changed`],
+    /// the kernel's hardening of the branch predictor comes first.
+    #[inline]
+    pub fn switch(&self, next: &Space<'_, P>) -> Switched {
+        next.reside(self.id);
+        T::enter(self, next)
+    }
+
+    /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user
+    /// translations. Nothing is written to the root register; returning to the same space is free
+    /// if nothing was flushed meanwhile.
+    ///
+    /// The space must not be released before this CPU has left it by [`Self::switch`] or
+    /// [`Self::park`].
+    #[inline]
+    pub fn lazy(&self) {
+        T::lazy(self);
+    }
+
+    /// Makes this CPU run no space: its root register names the reserved root, and no hardware walk
+    /// of user tables can start here. All kernel-only contexts share this state, so that changing
+    /// from one to another writes nothing.
+    #[inline]
+    pub fn park(&self) -> Switched {
+        T::park(self)
+    }
+
+    /// Pays what this CPU owes on `space` if it runs it. Called by the handler of the interrupt
+    /// that a revoker sends; when it returns, this CPU holds nothing of `space` that was revoked
+    /// before the interrupt, or will drop it before it loads the space's root again.
+    #[inline]
+    pub fn pay(&self, space: &Space<'_, P>) {
+        T::pay(self, space);
+    }
+
+    /// Puts a foreign root into the register until the returned value is dropped: the runtime
+    /// services of firmware, for example. Nothing under that root is kept afterwards.
+    ///
+    /// The space that this CPU ran stays its space: its tag is not given to another, and flushes
+    /// of it that arrive meanwhile are paid on return. Interrupts may be on meanwhile if their
+    /// handlers do no more with this CPU than [`Self::pay`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadRoot`] if the root register cannot hold `root`.
+    ///
+    /// # Safety
+    ///
+    /// `root` is the physical address of a page table in the format of the machine, none of its
+    /// user entries is global, and what the kernel executes and touches meanwhile is mapped.
+    pub unsafe fn borrow(&mut self, root: Root) -> Result<Borrowed<'_, 't, P, T>, Error> {
+        self.mmu().check_root(root)?;
+        self.mmu().settle();
+        T::lend(self);
+        self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
+        Ok(Borrowed { here: self })
+    }
+
+    /// Brings this CPU up: checks that it fits the machine, notes its errata, parks it, and
+    /// empties its TLB of whatever it held before.
+    ///
+    /// # Errors
+    ///
+    /// What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
+    /// The CPU must then not be used.
+    pub fn online(&self, features: &<P::Mmu as Mmu>::Features) -> Result<(), Error> {
+        let errata = self.tlb.admit(features)?;
+        self.cpu.set_errata(errata);
+        let _ = self.park();
+        self.mmu().flush_all(errata);
+        T::forget(self);
+        Ok(())
+    }
+
+    /// Takes this CPU down: afterwards it names no space and nobody waits for it. What it owes it
+    /// pays in [`Self::online`].
+    pub fn offline(&self) {
+        let _ = self.park();
+    }
+
+    /// Gives the tag of a space back that will never run again under it. The space is then as one
+    /// that never ran, and may be dropped or used anew.
+    ///
+    /// Without this the tag comes back too, when the epoch turns.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::StillRunning`] if the root register of a CPU names the space, be it lazily.
+    /// * [`Error::Pinned`] if a device may use the tag.
+    pub fn release(&self, space: &mut Space<'_, P>) -> Result<Released, Error> {
+        T::release(self, space)
+    }
+
+    /// Which CPU this is.
+    #[must_use]
+    #[inline]
+    pub const fn id(&self) -> CpuId {
+        self.id
+    }
+
+    /// The machine's books.
+    #[must_use]
+    #[inline]
+    pub const fn tlb(&self) -> &'t Tlb<'t, P, T> {
+        self.tlb
+    }
+
+    /// What the strategy remembers for this CPU.
+    #[must_use]
+    #[inline]
+    pub const fn cpu(&self) -> &'t T::Cpu {
+        &self.cpu.tags
+    }
+
+    /// The translation hardware.
+    #[must_use]
+    #[inline]
+    pub fn mmu(&self) -> &'t P::Mmu {
+        self.tlb.platform().mmu()
+    }
+
+    /// What must be worked around on this CPU, whoever is to blame.
+    #[must_use]
+    pub fn errata(&self) -> Errata {
+        self.cpu.errata().union(self.tlb.machine_errata())
+    }
+
+    /// The tag that the root register names.
+    #[must_use]
+    pub fn tag(&self) -> Tag {
+        self.cpu.named().1
+    }
+
+    /// Whether the root register names what the library believes it names. Code that writes the
+    /// register behind the library's back is found with this.
+    #[must_use]
+    pub fn register_is_ours(&self) -> bool {
+        let (root, tag) = self.cpu.named();
+        tag == Tag::RESERVED || self.mmu().names(root, tag)
+    }
+
+    /// Puts a root and a tag into the register. For strategies: it keeps no books but one, of what
+    /// the register names.
+    #[inline]
+    pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+        self.cpu.name(root, tag);
+        self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
+    }
+
+    /// Puts the root and tag into the register that [`Self::load`] put there last.
+    pub fn reload(&self, held: Held, sharing: Sharing) {
+        let (root, tag) = self.cpu.named();
+        self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
+    }
+
+    /// Puts the reserved root into the register. For strategies, as [`Self::load`].
+    pub fn park_register(&self) {
+        self.cpu.name(Root::new(0), Tag::RESERVED);
+        self.mmu().park(self.cpu.errata());
+    }
+}
+
+/// A root register that is lent to a foreign root; dropping this takes it back.
+#[must_use = "the foreign root is loaded only as long as this value lives"]
+pub struct Borrowed<'h, 't, P: Platform, T: Tags<P>> {
+    here: &'h mut Here<'t, P, T>,
+}
+
+impl<P: Platform, T: Tags<P>> Drop for Borrowed<'_, '_, P, T> {
+    fn drop(&mut self) {
+        T::give_back(self.here);
+    }
+}

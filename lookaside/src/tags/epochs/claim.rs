@@ -1,0 +1,240 @@
+//! Finding the tag of a space in the present epoch, and joining the epoch: ways 2 and 3.
+
+use super::{Cookie, Epochs, LAST_TAG, stock::Stock, ticket};
+use crate::{
+    arch::{Held, Mmu, Sharing, Tag},
+    here::Here,
+    platform::{Ordering, Platform, Word},
+    space::Space,
+    tags::Switched,
+};
+
+/// The way without the lock is closed: no tag is left in the stock, or an epoch has passed.
+pub(super) struct Locked;
+
+impl<P: Platform> Epochs<'_, P> {
+    /// Ways 2 and 3.
+    #[cold]
+    pub(super) fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        let mut paid = Cookie::NONE;
+        if let Ok(switched) = self.try_enter(here, next, &mut paid, None) {
+            return switched;
+        }
+        let lock = self.turn.lock.lock(here.tlb().platform());
+        let mut turned = false;
+        loop {
+            match self.try_enter(here, next, &mut paid, Some(&lock)) {
+                Ok(_) if turned => return Switched::Turned,
+                Ok(switched) => return switched,
+                // Nothing is left to fill the stock with; afterwards there is.
+                Err(Locked) => {
+                    self.turn_over(here, &lock);
+                    turned = true;
+                }
+            }
+        }
+    }
+
+    /// Joins the present epoch with the register parked, so that nothing is kept for this CPU.
+    #[cold]
+    pub(super) fn rest(&self, here: &Here<'_, P, Self>) {
+        let _lock = self.turn.lock.lock(here.tlb().platform());
+        // Relaxed: under the lock only this CPU writes the word.
+        let active = Cookie::from_bits(here.cpu().active.load(Ordering::Relaxed));
+        let mut paid = Cookie::NONE;
+        self.empty(here, active, &mut paid);
+        self.join(here, active, Cookie::new(active.epoch(), Tag::RESERVED));
+    }
+
+    /// Way 2, and with the lock held way 3: finds a tag for `next` and joins.
+    fn try_enter(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        paid: &mut Cookie,
+        lock: Option<&ticket::Held<'_, P::Word>>,
+    ) -> Result<Switched, Locked> {
+        let cpu = here.cpu();
+        // Relaxed: this CPU's own word; a turnover that changes it is noticed by `join`.
+        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
+        let epoch = active.epoch();
+        // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the kept words are those of `epoch`. An
+        // epoch that passed this CPU and is not published yet has no map; its lock is held.
+        if self.epoch.load(Ordering::Acquire) != epoch {
+            return Err(Locked);
+        }
+        self.empty(here, active, paid);
+        // Relaxed: no space is pinned in the last epoch that was not pinned before it.
+        if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
+            return self.enter_last(here, next, active);
+        }
+        let (cookie, fresh) = self.claim(here, next, epoch, lock)?;
+        if !self.join(here, active, cookie) {
+            return Err(Locked);
+        }
+        here.load(next.root(), cookie.tag(), Held::Keep, here.mmu().sharing());
+        Ok(if fresh { Switched::Fresh } else { Switched::Kept })
+    }
+
+    /// Empties the TLB if this CPU has not joined its epoch, once for each epoch.
+    ///
+    /// The register names what it named before, under a tag that was kept: what the walker brings
+    /// back meanwhile is valid in the new epoch.
+    fn empty(&self, here: &Here<'_, P, Self>, active: Cookie, paid: &mut Cookie) {
+        let shared = here.mmu().sharing() == Sharing::Shared;
+        if !active.joined() && *paid != active && !shared {
+            here.mmu().flush_all(here.errata());
+            *paid = active;
+        }
+    }
+
+    /// Declares which cookie the register is about to name, unless an epoch has passed this CPU.
+    pub(super) fn join(&self, here: &Here<'_, P, Self>, active: Cookie, cookie: Cookie) -> bool {
+        // Relaxed: the word decides by itself who came first, this CPU or the turnover. If it was
+        // this CPU, the turnover reads `cookie` and keeps its tag; if not, this fails.
+        here.cpu()
+            .active
+            .compare_exchange(active.bits(), cookie.bits(), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// The tag of `next` in `epoch`: the one it has, or kept, or a new one. Says whether it is new.
+    pub(super) fn claim(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        epoch: u64,
+        lock: Option<&ticket::Held<'_, P::Word>>,
+    ) -> Result<(Cookie, bool), Locked> {
+        let mut taken = None;
+        loop {
+            // Relaxed: E1 makes a cookie true whenever it is read; and this CPU has emptied its
+            // TLB since `epoch` began.
+            let old = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+            if old.epoch() == epoch {
+                if let Some(tag) = taken {
+                    here.cpu().stock.put(epoch, tag);
+                }
+                return Ok((old, false));
+            }
+            // Another CPU is an epoch ahead; this one has been passed and may not have seen it yet.
+            // To write an older cookie over a younger one would give the space a second tag.
+            if old.epoch() > epoch {
+                return Err(Locked);
+            }
+            let (tag, fresh) = if self.keeps(here, next, old, epoch)? {
+                (old.tag(), false)
+            } else {
+                let tag = match taken {
+                    Some(tag) => tag,
+                    None => self.take(here, epoch, lock)?,
+                };
+                taken = Some(tag);
+                (tag, true)
+            };
+            let new = Cookie::new(epoch, tag);
+            // Relaxed: as above. The word arbitrates between CPUs that enter the space together.
+            if next
+                .cookie
+                .compare_exchange(old.bits(), new.bits(), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Ok((new, fresh));
+            }
+        }
+    }
+
+    /// Whether the tag that `space` had by `old` was kept for it until `epoch`.
+    ///
+    /// A tag that is kept was its owner's without a break since the epoch in the kept word; so the
+    /// space whose cookie is not older than that, with the same tag, is the owner. Nothing has to
+    /// be updated when the owner renews its cookie: that only makes the cookie younger.
+    fn keeps(
+        &self,
+        here: &Here<'_, P, Self>,
+        space: &Space<'_, P>,
+        old: Cookie,
+        epoch: u64,
+    ) -> Result<bool, Locked> {
+        if old == Cookie::NONE {
+            return Ok(false);
+        }
+        // Relaxed: `unpin` renews the cookie before the pin is gone, so that the CAS fails.
+        if space.pins.load(Ordering::Relaxed) != 0 {
+            return Ok(true);
+        }
+        let tag = old.tag();
+        // ORDER O-KEEPS (pairs with O-REBUILD): if the bit is of a later map, `active` says so.
+        let map = self.kept[usize::from(tag.0) / 64].load(Ordering::Acquire);
+        // Relaxed: ordered by the Acquire load of the map.
+        let active = Cookie::from_bits(here.cpu().active.load(Ordering::Relaxed));
+        if active.epoch() != epoch {
+            return Err(Locked);
+        }
+        if map & 1 << (tag.0 % 64) == 0 {
+            return Ok(false);
+        }
+        // Relaxed: the words of `epoch` are visible by O-EPOCH. A later turnover overwrites only
+        // those of CPUs that joined `epoch`; a space on such a CPU has a cookie of `epoch`, and is
+        // not looked for.
+        Ok(here.tlb().cpus().iter().any(|cpu| {
+            let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
+            kept.joined() && kept.tag() == tag && kept.epoch() <= old.epoch()
+        }))
+    }
+
+    /// Takes a tag of `epoch` from the stock of this CPU; with the lock, fills the stock first.
+    fn take(
+        &self,
+        here: &Here<'_, P, Self>,
+        epoch: u64,
+        lock: Option<&ticket::Held<'_, P::Word>>,
+    ) -> Result<Tag, Locked> {
+        let stock = &here.cpu().stock;
+        if let Some(tag) = stock.take(epoch) {
+            return Ok(tag);
+        }
+        if lock.is_some() && self.fill(stock, epoch) {
+            return stock.take(epoch).ok_or(Locked);
+        }
+        Err(Locked)
+    }
+
+    /// Fills `stock` with the next window of tags in which one is free. The lock is held.
+    fn fill(&self, stock: &Stock<P::Word>, epoch: u64) -> bool {
+        let turn = &*self.turn;
+        // Relaxed, here and below: written under the lock only.
+        let window = turn.window.load(Ordering::Relaxed);
+        let mut cursor = turn.cursor.load(Ordering::Relaxed);
+        let tags = u64::from(self.tags);
+        while cursor < tags {
+            let end = (cursor + window).min((cursor / 64 + 1) * 64).min(tags);
+            let bits = (!0 >> (64 - (end - cursor))) << (cursor % 64);
+            let free = !self.kept[cursor as usize / 64].load(Ordering::Relaxed) & bits;
+            let first = Tag((cursor / 64 * 64) as u16);
+            cursor = end;
+            if free != 0 {
+                turn.cursor.store(cursor, Ordering::Relaxed);
+                stock.fill(epoch, first, free);
+                return true;
+            }
+        }
+        turn.cursor.store(cursor, Ordering::Relaxed);
+        false
+    }
+
+    /// The way in when no epoch is left: one tag, dropped at each switch, and shared with nobody.
+    fn enter_last(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        active: Cookie,
+    ) -> Result<Switched, Locked> {
+        let cookie = Cookie::new(self.last_epoch(), LAST_TAG);
+        if !self.join(here, active, cookie) {
+            return Err(Locked);
+        }
+        here.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
+        Ok(Switched::Fresh)
+    }
+}

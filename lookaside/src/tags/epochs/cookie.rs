@@ -1,0 +1,115 @@
+//! An epoch and a tag in one word.
+
+use crate::arch::Tag;
+
+const TAG_BITS: u32 = 16;
+const JOINED_BITS: u32 = 1;
+const EPOCH_BITS: u32 = 47;
+const _: () = assert!(EPOCH_BITS + JOINED_BITS + TAG_BITS == u64::BITS);
+
+const JOINED: u64 = 1 << TAG_BITS;
+
+/// A tag, and the epoch in which it was given.
+///
+/// ```text
+///  63                                              17  16  15            0
+/// +--------------------------------------------------+----+---------------+
+/// |                      epoch                       | J  |      tag      |
+/// +--------------------------------------------------+----+---------------+
+/// ```
+///
+/// As the word of a space it says: *in this epoch the tag is mine alone.* That stays true for ever,
+/// because epochs never repeat: after the last one the allocator stops giving tags (see
+/// [`crate::Epochs`]), it does not wrap. All zeros, epoch 0, is a space that never had a tag.
+///
+/// As the `active` word of a CPU with the J bit it says: *I have joined this epoch, and my root
+/// register names, or is about to name, the space with this cookie*; tag 0 is no space. Without the
+/// J bit it says: *this epoch has begun, and I have not joined it*; the register still names what it
+/// named before, and everything else this CPU may hold is stale. A flag and not a reserved tag: all
+/// 2^16 tags are real numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cookie(u64);
+
+impl Cookie {
+    /// No tag was ever given.
+    pub const NONE: Self = Self(0);
+
+    /// The last epoch that the word has bits for.
+    pub const LAST_EPOCH: u64 = (1 << EPOCH_BITS) - 1;
+
+    /// `tag`, given in `epoch`.
+    pub(crate) const fn new(epoch: u64, tag: Tag) -> Self {
+        debug_assert!(epoch <= Self::LAST_EPOCH);
+        Self(epoch << (TAG_BITS + JOINED_BITS) | JOINED | tag.0 as u64)
+    }
+
+    /// The word of a CPU that has not joined `epoch`.
+    pub(crate) const fn outside(epoch: u64) -> Self {
+        debug_assert!(epoch <= Self::LAST_EPOCH);
+        Self(epoch << (TAG_BITS + JOINED_BITS))
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The word itself.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The epoch; 0 if no tag was ever given.
+    #[must_use]
+    #[inline]
+    pub const fn epoch(self) -> u64 {
+        self.0 >> (TAG_BITS + JOINED_BITS)
+    }
+
+    /// The tag.
+    #[must_use]
+    #[inline]
+    pub const fn tag(self) -> Tag {
+        Tag((self.0 & ((1 << TAG_BITS) - 1)) as u16)
+    }
+
+    #[inline]
+    pub(crate) const fn joined(self) -> bool {
+        self.0 & JOINED != 0
+    }
+
+    /// Whether both are joined to one and the same epoch.
+    #[inline]
+    pub(crate) const fn same_epoch(self, other: Self) -> bool {
+        (self.0 ^ other.0) >> (TAG_BITS + JOINED_BITS) == 0 && self.0 & other.0 & JOINED != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_overlap() {
+        for epoch in [1, 2, 0x1234_5678, Cookie::LAST_EPOCH] {
+            for tag in [0, 1, 255, 256, u16::MAX] {
+                let cookie = Cookie::new(epoch, Tag(tag));
+                assert_eq!(
+                    (cookie.epoch(), cookie.tag(), cookie.joined()),
+                    (epoch, Tag(tag), true)
+                );
+                assert!(!Cookie::outside(epoch).joined());
+                assert_eq!(Cookie::outside(epoch).epoch(), epoch);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cpu_outside_shares_no_epoch() {
+        let inside = Cookie::new(7, Tag(3));
+        assert!(inside.same_epoch(Cookie::new(7, Tag(9))));
+        assert!(!inside.same_epoch(Cookie::outside(7)));
+        assert!(!inside.same_epoch(Cookie::new(8, Tag(3))));
+        assert!(!Cookie::NONE.same_epoch(Cookie::outside(0)));
+    }
+}

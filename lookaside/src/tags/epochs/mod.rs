@@ -1,0 +1,293 @@
+//! Epochs: one tag for a space on all CPUs, until the tags run out and an epoch turns.
+//!
+//! # The books
+//!
+//! A space's *cookie* says which tag it was given in which epoch. Each CPU's `active` word says
+//! which cookie its root register names, and whether the CPU has *joined* the present epoch, that
+//! is, has emptied its TLB since it began. Each CPU's `kept` word says what its register named when
+//! the latest epoch passed it: that tag stays taken, and the space that owns it may go on using it.
+//!
+//! # The invariants
+//!
+//! * **E1** A cookie `(e, t)` in a space says that in epoch `e` tag `t` was this space's alone.
+//! * **E2** A CPU that has joined epoch `e` holds entries only under tags that epoch `e` gave to
+//!   their space, or kept for it.
+//! * **E3** A tag that a root register names is not given away: it is in the CPU's `active` word,
+//!   or in its `kept` word and therefore in the map.
+//!
+//! # The ways in
+//!
+//! 1. The space's cookie is of the CPU's own epoch: one compare-exchange on the CPU's `active`.
+//!    It fails if an epoch has passed this CPU, in whatever way the CPU was delayed.
+//! 2. Otherwise, still without a lock: empty the TLB if the CPU has not joined; take over the old
+//!    tag if it was kept, or a tag from the CPU's stock; then the same compare-exchange.
+//! 3. Otherwise, with a lock: fill the stock, turn the epoch if there is nothing to fill it with,
+//!    and do as in 2. Epochs turn only under the lock, so this succeeds at the first try, and each
+//!    CPU needs it once for every window of up to 64 tags.
+//!
+//! # The last epoch
+//!
+//! Epochs are numbered with 47 bits and do not wrap. The last one never ends: in it every CPU runs
+//! every space under one and the same tag, privately, and drops the tag's entries at each switch.
+//! That is slow, correct, and thousands of years away.
+
+mod claim;
+mod cookie;
+mod pins;
+mod release;
+mod stock;
+mod ticket;
+mod turnover;
+
+use core::marker::PhantomData;
+
+pub use self::cookie::Cookie;
+use self::{stock::Stock, ticket::Ticket};
+use crate::{
+    arch::{Held, Mmu, Sharing, Tag},
+    cpu::{Aligned, Cpu},
+    error::Error,
+    here::{BORROWED, Here},
+    platform::{CpuId, Ordering, Platform, Word},
+    space::{Debt, Space},
+    tags::{Released, Switched, Tags},
+    tlb::Tlb,
+};
+
+/// The first tag that a space can have; those below are reserved and borrowed.
+const FIRST_TAG: u32 = 2;
+
+/// The tag that all spaces share in the last epoch. Borrowed roots have it too: neither leaves
+/// anything behind under it.
+const LAST_TAG: Tag = BORROWED;
+
+/// How the tags are used.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochsConfig {
+    /// Use no more than this many tags, reserved ones included; the hardware may have fewer. Few
+    /// tags make epochs turn often, which is good for tests.
+    pub tags: u32,
+    /// How many tags may be pinned at one time.
+    pub pins: u32,
+    /// The epoch that never ends; anything above [`Cookie::LAST_EPOCH`] means that one. For tests.
+    pub last_epoch: u64,
+}
+
+impl Default for EpochsConfig {
+    fn default() -> Self {
+        Self { tags: 1 << 16, pins: 0, last_epoch: Cookie::LAST_EPOCH }
+    }
+}
+
+/// The tags of Arm and RISC-V, and of Arm's second stage (VMIDs).
+pub struct Epochs<'a, P: Platform> {
+    /// The present epoch; read on the way in, written when it turns.
+    epoch: Aligned<P::Word>,
+    /// How many tags there are, reserved ones included.
+    tags: u32,
+    config: EpochsConfig,
+    /// Tags that are taken from the beginning of the epoch: bit `t` of the map.
+    kept: &'a [P::Word],
+    /// Tags that devices use, written under the lock.
+    pinned: &'a [P::Word],
+    turn: Aligned<Turn<P::Word>>,
+    platform: PhantomData<fn(&P)>,
+}
+
+/// What is written only under the lock, and the lock.
+struct Turn<W> {
+    lock: Ticket<W>,
+    /// The first tag that was not yet dealt in this epoch.
+    cursor: W,
+    /// How many tags are pinned.
+    pins: W,
+    /// How many tags a CPU's stock is filled with at a time.
+    window: W,
+}
+
+/// What [`Epochs`] remembers for a CPU.
+pub struct EpochsCpu<W> {
+    /// What the register names, by this CPU's own account. Written by this CPU, and by the one
+    /// that turns the epoch.
+    active: Aligned<W>,
+    stock: Stock<W>,
+    /// What the register named when the latest epoch passed this CPU. Written by the one that
+    /// turns the epoch, read by all: so it has a line of its own.
+    kept: Aligned<W>,
+}
+
+impl<'a, P: Platform> Epochs<'a, P> {
+    /// How many words of storage `tags` tags need.
+    #[must_use]
+    pub const fn words_for(tags: u32) -> usize {
+        2 * (tags as usize).div_ceil(64)
+    }
+
+    /// A set of tags, as many as `config` and the hardware of `platform` allow.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Unsupported`] if the hardware has no tags.
+    /// * [`Error::Storage`] if `words` has fewer than [`Self::words_for`] the number of tags.
+    pub fn new(platform: &P, config: EpochsConfig, words: &'a [P::Word]) -> Result<Self, Error> {
+        let bits = platform.mmu().tag_bits();
+        if bits == 0 {
+            return Err(Error::Unsupported("tags"));
+        }
+        let tags = config.tags.min(1 << bits.min(16));
+        let needed = Self::words_for(tags);
+        if words.len() < needed {
+            return Err(Error::Storage { needed, given: words.len() });
+        }
+        let (kept, pinned) = words[..needed].split_at(needed / 2);
+        Ok(Self {
+            epoch: Aligned(P::Word::ZERO),
+            tags,
+            config,
+            kept,
+            pinned,
+            turn: Aligned(Turn {
+                lock: Ticket::NEW,
+                cursor: P::Word::ZERO,
+                pins: P::Word::ZERO,
+                window: P::Word::ZERO,
+            }),
+            platform: PhantomData,
+        })
+    }
+
+    /// The present epoch.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed) // Relaxed: a snapshot for people.
+    }
+
+    /// The tags that spaces can have, pinned ones included.
+    #[must_use]
+    pub const fn usable(&self) -> u32 {
+        self.tags.saturating_sub(FIRST_TAG)
+    }
+
+    fn last_epoch(&self) -> u64 {
+        self.config.last_epoch.min(Cookie::LAST_EPOCH)
+    }
+}
+
+impl<P: Platform> Tags<P> for Epochs<'_, P> {
+    type Cpu = EpochsCpu<P::Word>;
+
+    const CPU: Self::Cpu = EpochsCpu {
+        active: Aligned(P::Word::ZERO),
+        stock: Stock::NEW,
+        kept: Aligned(P::Word::ZERO),
+    };
+
+    fn begin(&self, platform: &P, cpus: &[Cpu<P, Self>]) -> Result<(), Error> {
+        let needed = cpus.len() as u32 + 1 + self.config.pins;
+        if self.usable() < needed {
+            return Err(Error::TooFewTags { usable: self.usable(), needed });
+        }
+        if platform.mmu().sharing() == Sharing::Shared && !platform.mmu().broadcasts() {
+            return Err(Error::Unsupported("shared translations without broadcast invalidation"));
+        }
+        // Relaxed, all of them: no CPU knows these words yet.
+        for word in self.kept.iter().chain(self.pinned) {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.kept[0].store((1 << FIRST_TAG) - 1, Ordering::Relaxed);
+        self.turn.cursor.store(u64::from(FIRST_TAG), Ordering::Relaxed);
+        // An eighth of the tags may lie in stocks when the epoch turns.
+        let window = u64::from(self.usable() / (8 * cpus.len() as u32)).clamp(1, 64);
+        self.turn.window.store(window, Ordering::Relaxed);
+        self.epoch.store(1, Ordering::Relaxed);
+        for cpu in cpus {
+            cpu.tags.active.store(Cookie::outside(1).bits(), Ordering::Relaxed);
+            cpu.tags.kept.store(Cookie::NONE.bits(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        let mmu = here.mmu();
+        mmu.settle();
+        let cpu = here.cpu();
+        // Relaxed, both: the compare-exchange in `join` decides, and E1 and E2 make the cookie true
+        // for a CPU that has joined its epoch.
+        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
+        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+        if active == cookie {
+            return Switched::Unchanged;
+        }
+        let sharing = mmu.sharing();
+        if sharing == Sharing::Shared {
+            // FENCE F-PARK (pairs with O-REBUILD): from `join` on nothing keeps the outgoing tag,
+            // and another CPU may give it away. The walker must not use it any more by then, for
+            // its entries could be hit by that other CPU.
+            here.park_register();
+        }
+        let tags = here.tlb().tags();
+        if cookie.same_epoch(active) && tags.join(here, active, cookie) {
+            here.load(next.root(), cookie.tag(), Held::Keep, sharing);
+            return Switched::Kept;
+        }
+        tags.enter_slowly(here, next)
+    }
+
+    fn lazy(_: &Here<'_, P, Self>) {
+        // The register goes on naming the space, and so does `active`: the tag stays taken.
+    }
+
+    fn park(here: &Here<'_, P, Self>) -> Switched {
+        here.mmu().settle();
+        let cpu = here.cpu();
+        // Relaxed: this CPU's own word; a turnover in between leaves it outside, which is right too.
+        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
+        if active.joined() && active.tag() == Tag::RESERVED {
+            return Switched::Unchanged;
+        }
+        // The tag may go once the register no longer names it, not before.
+        here.park_register();
+        let tags = here.tlb().tags();
+        let parked = Cookie::new(active.epoch(), Tag::RESERVED);
+        if !active.joined() || !tags.join(here, active, parked) {
+            tags.rest(here);
+        }
+        Switched::Kept
+    }
+
+    fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>) {
+        // Relaxed: a cookie that changes under our eyes belongs to an epoch that this CPU has not
+        // joined; it empties its TLB first.
+        let cookie = Cookie::from_bits(space.cookie.load(Ordering::Relaxed));
+        if cookie != Cookie::NONE {
+            here.mmu().flush_tag(here.errata(), cookie.tag());
+        }
+    }
+
+    fn lend(_: &Here<'_, P, Self>) {
+        // `active`, or `kept` once an epoch has passed, goes on naming the tag.
+    }
+
+    fn give_back(here: &Here<'_, P, Self>) {
+        match here.tag() {
+            Tag::RESERVED => here.park_register(),
+            LAST_TAG => here.reload(Held::Drop, Sharing::Private),
+            // No turnover takes away the tag of a register: the number is still right.
+            _ => here.reload(Held::Keep, here.mmu().sharing()),
+        }
+    }
+
+    fn must_pay_now(_: &Tlb<'_, P, Self>, _: CpuId, _: &Space<'_, P>, _: Debt) -> bool {
+        // Entries outlive a switch, and the way in looks at no generation: every resident CPU pays.
+        true
+    }
+
+    fn forget(_: &Here<'_, P, Self>) {
+        // Joined or not, a CPU that holds nothing satisfies E2.
+    }
+
+    fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {
+        here.tlb().tags().give_up(here, space)
+    }
+}

@@ -1,0 +1,96 @@
+//! Pinned tags: a device walks the tables of a space under the CPU's tag, so the tag must not change.
+
+use super::{Cookie, Epochs, claim::Locked};
+use crate::{
+    arch::Tag,
+    error::Error,
+    here::Here,
+    platform::{Ordering, Platform, Word},
+    space::Space,
+};
+
+impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
+    /// Pins the tag of `space` and returns it: turnovers leave it alone until [`Self::unpin`] was
+    /// called as often as this.
+    ///
+    /// While it is pinned, a device may hold translations under the tag: flushes of the space must
+    /// reach the device too, which is the kernel's business.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::PinCap`] if [`crate::EpochsConfig::pins`] spaces are pinned.
+    /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
+    pub fn pin(&self, space: &Space<'_, P>) -> Result<Tag, Error> {
+        let tags = self.tlb().tags();
+        let lock = tags.turn.lock.lock(self.tlb().platform());
+        // Relaxed, here and below: pins are written under the lock only.
+        let pins = space.pins.load(Ordering::Relaxed);
+        if pins == 0 {
+            if tags.epoch() == tags.last_epoch() {
+                return Err(Error::IdsExhausted);
+            }
+            let pinned = tags.turn.pins.load(Ordering::Relaxed);
+            if pinned >= u64::from(tags.config.pins) {
+                return Err(Error::PinCap { cap: tags.config.pins });
+            }
+            let tag = loop {
+                match tags.claim(self, space, tags.epoch(), Some(&lock)) {
+                    Ok((cookie, _)) => break cookie.tag(),
+                    Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
+                        return Err(Error::IdsExhausted);
+                    }
+                    Err(Locked) => tags.turn_over(self, &lock),
+                };
+            };
+            tags.pinned[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Relaxed);
+            tags.turn.pins.store(pinned + 1, Ordering::Relaxed);
+        }
+        space.pins.store(pins + 1, Ordering::Relaxed);
+        Ok(space.cookie().tag())
+    }
+
+    /// Takes back one [`Self::pin`]. After the last one the tag lasts as long as any other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPinned`] if the space is not pinned.
+    pub fn unpin(&self, space: &Space<'_, P>) -> Result<(), Error> {
+        let tags = self.tlb().tags();
+        let _lock = tags.turn.lock.lock(self.tlb().platform());
+        // Relaxed, here and below: as in `pin`.
+        let pins = space.pins.load(Ordering::Relaxed);
+        if pins == 0 {
+            return Err(Error::NotPinned);
+        }
+        if pins == 1 {
+            self.renew(space);
+            let tag = space.cookie().tag();
+            tags.pinned[usize::from(tag.0) / 64].fetch_and(!(1 << (tag.0 % 64)), Ordering::Relaxed);
+            let pinned = tags.turn.pins.load(Ordering::Relaxed);
+            tags.turn.pins.store(pinned - 1, Ordering::Relaxed);
+        }
+        space.pins.store(pins - 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes the cookie of a pinned space one of the present epoch, which a CPU that still believes
+    /// in the pin then does not overwrite. The lock is held.
+    fn renew(&self, space: &Space<'_, P>) {
+        let epoch = self.tlb().tags().epoch.load(Ordering::Relaxed); // Relaxed: under the lock.
+        let mut old = space.cookie();
+        while old.epoch() != epoch {
+            let new = Cookie::new(epoch, old.tag());
+            // Relaxed: the word arbitrates, as in `claim`; whoever wins writes the same cookie.
+            let won = space.cookie.compare_exchange(
+                old.bits(),
+                new.bits(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            old = match won {
+                Ok(_) => new,
+                Err(bits) => Cookie::from_bits(bits),
+            };
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One CPU's stock of free tags, which only that CPU touches.
+
+use super::Cookie;
+use crate::{arch::Tag, platform::Word};
+
+/// How many released tags a CPU keeps for its next spaces. More wait for the next epoch.
+const RETURNED: usize = 16;
+
+/// Free tags of one epoch: up to 64 that were dealt as a window of the tag bitmap, and a few that
+/// were released here.
+///
+/// Only its CPU touches it, so that taking a tag writes no line that another CPU reads. A stock of
+/// an older epoch is void: what is in it was dealt again.
+pub(super) struct Stock<W> {
+    /// The epoch, and the first tag of the window.
+    window: W,
+    /// Bit `i` is set if tag `window + i` is free.
+    free: W,
+    /// How many of `returned` hold a tag.
+    count: W,
+    returned: [W; RETURNED],
+}
+
+impl<W: Word> Stock<W> {
+    pub(super) const NEW: Self = Self {
+        window: W::ZERO,
+        free: W::ZERO,
+        count: W::ZERO,
+        returned: [const { W::ZERO }; RETURNED],
+    };
+
+    /// Takes a tag of `epoch` out of the stock.
+    #[inline]
+    pub(super) fn take(&self, epoch: u64) -> Option<Tag> {
+        let window = Cookie::from_bits(self.window.get());
+        if window.epoch() != epoch {
+            return None;
+        }
+        let count = self.count.get();
+        if count > 0 {
+            self.count.set(count - 1);
+            return Some(Tag(self.returned[count as usize - 1].get() as u16));
+        }
+        let free = self.free.get();
+        if free == 0 {
+            return None;
+        }
+        self.free.set(free & (free - 1));
+        Some(Tag(window.tag().0 + free.trailing_zeros() as u16))
+    }
+
+    /// Puts a tag of `epoch` back, unless there is no room or the stock is of a later epoch.
+    pub(super) fn put(&self, epoch: u64, tag: Tag) -> bool {
+        let stocked = Cookie::from_bits(self.window.get()).epoch();
+        if stocked < epoch {
+            self.fill(epoch, Tag::RESERVED, 0);
+        }
+        let count = self.count.get();
+        if stocked > epoch || count == RETURNED as u64 {
+            return false;
+        }
+        self.returned[count as usize].set(u64::from(tag.0));
+        self.count.set(count + 1);
+        true
+    }
+
+    /// Fills the stock with the tags `first + i` for each bit `i` of `free`.
+    pub(super) fn fill(&self, epoch: u64, first: Tag, free: u64) {
+        self.window.set(Cookie::new(epoch, first).bits());
+        self.free.set(free);
+        self.count.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn gives_each_tag_once_and_returned_ones_first() {
+        let stock = Stock::<AtomicU64>::NEW;
+        stock.fill(5, Tag(64), 0b1011);
+        assert_eq!(stock.take(5), Some(Tag(64)));
+        assert!(stock.put(5, Tag(300)));
+        assert_eq!(stock.take(5), Some(Tag(300)));
+        assert_eq!(stock.take(5), Some(Tag(65)));
+        assert_eq!(stock.take(5), Some(Tag(67)));
+        assert_eq!(stock.take(5), None);
+    }
+
+    #[test]
+    fn reaches_the_last_tag_of_sixteen_bits() {
+        let stock = Stock::<AtomicU64>::NEW;
+        stock.fill(1, Tag(65472), 1 << 63);
+        assert_eq!(stock.take(1), Some(Tag(u16::MAX)));
+    }
+
+    #[test]
+    fn is_void_in_another_epoch() {
+        let stock = Stock::<AtomicU64>::NEW;
+        stock.fill(5, Tag(2), u64::MAX);
+        assert_eq!(stock.take(6), None);
+        assert!(!stock.put(4, Tag(9)));
+        assert!(stock.put(6, Tag(9)), "the first tag of a new epoch may be a returned one");
+        assert_eq!((stock.take(6), stock.take(6), stock.take(5)), (Some(Tag(9)), None, None));
+    }
+
+    #[test]
+    fn a_full_list_refuses_instead_of_forgetting_another_tag() {
+        let stock = Stock::<AtomicU64>::NEW;
+        stock.fill(1, Tag(2), 0);
+        for tag in 0..RETURNED as u16 {
+            assert!(stock.put(1, Tag(100 + tag)));
+        }
+        assert!(!stock.put(1, Tag(99)));
+        assert_eq!(stock.take(1), Some(Tag(100 + RETURNED as u16 - 1)));
+    }
+}

@@ -1,0 +1,111 @@
+//! Tags: who gets which number, and what has to be flushed for it.
+//!
+//! Two strategies, each the recommendation for some architectures, each able to run on all:
+//!
+//! * [`Epochs`] (Arm, RISC-V): one number for a space on all CPUs, for as long as an epoch lasts.
+//!   Where invalidations are broadcast by tag, the number must be the same everywhere.
+//! * [`Recent`] (x86): each CPU numbers the few spaces that it ran last. Where every remote flush is
+//!   an interrupt anyway, nothing is gained by agreeing on numbers.
+//!
+//! [`Tags`] is the seam between them and [`crate::Here`]. Other strategies, the historical ones that
+//! measurements are compared with, implement it elsewhere.
+
+mod epochs;
+mod recent;
+
+pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
+pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
+
+use crate::{
+    error::Error,
+    here::Here,
+    platform::{CpuId, Platform},
+    space::{Debt, Space},
+    tlb::Tlb,
+};
+
+/// What a switch had to do. In the order of what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use = "a changed root may need branch-predictor hardening, which is the kernel's"]
+pub enum Switched {
+    /// The root register named the space already; nothing was written.
+    Unchanged,
+    /// The root register named the space already, and a flush was paid that was owed on it.
+    CaughtUp,
+    /// The space was known here: the root was loaded and its translations were kept.
+    Kept,
+    /// The space was known here but a flush was owed on it: it was paid, and the root loaded.
+    Flushed,
+    /// The space got a tag that this CPU may not have seen, and the root was loaded.
+    Fresh,
+    /// As [`Self::Fresh`], and to get the tag this CPU turned the epoch.
+    Turned,
+}
+
+impl Switched {
+    /// Whether the root register changed, so that what the branch predictor learned belongs to
+    /// another space.
+    #[must_use]
+    pub const fn root_changed(self) -> bool {
+        !matches!(self, Self::Unchanged | Self::CaughtUp)
+    }
+}
+
+/// How a released tag comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// At once: its translations are gone from every CPU.
+    AtOnce,
+    /// When the epoch turns, or when a CPU needs its slot.
+    Later,
+}
+
+/// A way to give tags to spaces.
+///
+/// Every method that takes a [`Here`] runs on that CPU, with interrupts off.
+pub trait Tags<P: Platform>: Sized {
+    /// What each CPU remembers. All zeros to begin with.
+    type Cpu;
+    /// A CPU that was never up.
+    const CPU: Self::Cpu;
+
+    /// Checks, once, that the strategy works on this machine, and prepares the CPUs.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the configuration.
+    fn begin(&self, platform: &P, cpus: &[crate::Cpu<P, Self>]) -> Result<(), Error>;
+
+    /// Makes this CPU run `next`.
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched;
+
+    /// Notes that this CPU needs the user's translations no longer, although its root register goes
+    /// on naming them.
+    fn lazy(here: &Here<'_, P, Self>);
+
+    /// Makes this CPU run no space.
+    fn park(here: &Here<'_, P, Self>) -> Switched;
+
+    /// Pays what this CPU owes on `space`, unless it will do so before it loads the root again.
+    fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>);
+
+    /// Prepares for a foreign root in the register. The present tag stays taken.
+    fn lend(here: &Here<'_, P, Self>);
+
+    /// Loads the root again that [`Self::lend`] found.
+    fn give_back(here: &Here<'_, P, Self>);
+
+    /// Whether `cpu` must be interrupted for a flush of `space` to be complete.
+    fn must_pay_now(tlb: &Tlb<'_, P, Self>, cpu: CpuId, space: &Space<'_, P>, debt: Debt) -> bool;
+
+    /// Forgets all that was known of this CPU's translations; it has just been flushed.
+    fn forget(here: &Here<'_, P, Self>);
+
+    /// Takes back the tag of a space that no CPU runs and none will run under this tag again.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::StillRunning`] if the root register of a CPU names it.
+    /// * [`Error::Pinned`] if a device may use the tag.
+    fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error>;
+}

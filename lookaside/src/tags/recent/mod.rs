@@ -1,0 +1,311 @@
+//! Recent: each CPU has a few slots for the spaces that it ran last, and up to where it has paid.
+//!
+//! # The books
+//!
+//! A slot holds a space's identifier, which is never given twice, and the generation up to which
+//! this CPU has paid the flushes of that space. The slot's number is the tag. A space's *generation*
+//! counts the flushes that were asked of it.
+//!
+//! Each CPU's `active` word says which space its root register names, whether it is just leaving
+//! another for it, and whether it runs it only lazily. Revokers read it.
+//!
+//! # The invariants
+//!
+//! * **R1** Under the tag of slot `k` this CPU holds entries only of the space whose identifier is in
+//!   slot `k`, and none that was revoked before the generation there. To flush more than is recorded
+//!   is always right; what is recorded was flushed.
+//! * **R2** A revoker that does not find this CPU running the space raised the generation before this
+//!   CPU looks at it.
+//!
+//! # Without tags
+//!
+//! On hardware without tags, or with tags switched off, there is one slot, its tag is 0, and every
+//! load drops what the CPU holds. The books are kept all the same: lazy CPUs need them.
+
+mod replacement;
+
+use core::marker::PhantomData;
+
+pub use self::replacement::{Replacement, RoundRobin};
+use crate::{
+    arch::{Held, Mmu, Sharing, Tag},
+    cpu::{Aligned, Cpu},
+    error::Error,
+    here::{BORROWED, Here},
+    platform::{CpuId, Ordering, Platform, Word},
+    space::{Debt, Space},
+    tags::{Released, Switched, Tags},
+    tlb::Tlb,
+};
+
+/// The CPU is between two roots: its register names one of them, nobody knows which.
+const SWITCHING: u64 = 1;
+/// The register names the space, but no user code runs.
+const LAZY: u64 = 2;
+
+/// `active` of a CPU that runs the space with this identifier.
+const fn running(id: u64) -> u64 {
+    id << 2
+}
+
+const fn id_of(active: u64) -> u64 {
+    active >> 2
+}
+
+/// The tags of x86: a few slots for each CPU. Six are enough for a CPU's private books to fill two
+/// cache lines.
+pub struct Recent<const SLOTS: usize = 6, R = RoundRobin> {
+    replacement: PhantomData<fn() -> R>,
+}
+
+/// What [`Recent`] remembers for a CPU.
+pub struct RecentCpu<W, const SLOTS: usize> {
+    /// Which space the register names; read by revokers.
+    active: Aligned<W>,
+    /// What only this CPU touches.
+    slots: Aligned<Slots<W, SLOTS>>,
+}
+
+struct Slots<W, const SLOTS: usize> {
+    id: [W; SLOTS],
+    paid: [W; SLOTS],
+    /// The slot of the space that the register names.
+    current: W,
+    replacement: W,
+    /// Slots whose entries under the tag of a separate user table are still to be flushed.
+    user_owes: W,
+    /// `active` as it was when the register was lent.
+    lent: W,
+}
+
+impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
+    /// `SLOTS` slots for each CPU, reused as `R` says.
+    #[must_use]
+    pub const fn new() -> Self {
+        const { assert!(SLOTS > 0 && SLOTS <= 64, "1 to 64 slots") }
+        Self { replacement: PhantomData }
+    }
+
+    fn slots_on(mmu: &impl Mmu) -> usize {
+        if mmu.tag_bits() == 0 { 1 } else { SLOTS }
+    }
+}
+
+impl<const SLOTS: usize, R: Replacement> Default for Recent<SLOTS, R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The tag of a slot. Tags 0 and 1 are those of parked CPUs and of borrowed roots.
+fn tag_of(mmu: &impl Mmu, slot: usize) -> Tag {
+    if mmu.tag_bits() == 0 { Tag::RESERVED } else { Tag(BORROWED.0 + 1 + slot as u16) }
+}
+
+impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
+    /// The slot of a space, or the one to be reused for it.
+    fn find<R: Replacement>(&self, id: u64, slots: usize) -> (usize, bool) {
+        let word = self.replacement.get();
+        let current = self.current.get() as usize;
+        let known = self.id[..slots].iter().position(|slot| slot.get() == id);
+        let (slot, after) = match known {
+            Some(slot) => (slot, R::hit(word, slot)),
+            None => R::victim(word, slots, current),
+        };
+        if after != word {
+            self.replacement.set(after);
+        }
+        (slot, known.is_some())
+    }
+
+    /// Records that this CPU holds, under the tag of `slot`, nothing of `id` that was revoked
+    /// before `generation`, and nothing of any other space.
+    fn record(&self, slot: usize, id: u64, generation: u64) {
+        self.id[slot].set(id);
+        self.paid[slot].set(generation);
+    }
+
+    /// Notes that the user's table has a tag of its own, and that it owes what was just paid.
+    fn user_owes(&self, slot: usize) {
+        self.user_owes.set(self.user_owes.get() | 1 << slot);
+    }
+}
+
+impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, R> {
+    type Cpu = RecentCpu<P::Word, SLOTS>;
+
+    const CPU: Self::Cpu = RecentCpu {
+        active: Aligned(P::Word::ZERO),
+        slots: Aligned(Slots {
+            id: [const { P::Word::ZERO }; SLOTS],
+            paid: [const { P::Word::ZERO }; SLOTS],
+            current: P::Word::ZERO,
+            replacement: P::Word::ZERO,
+            user_owes: P::Word::ZERO,
+            lent: P::Word::ZERO,
+        }),
+    };
+
+    fn begin(&self, platform: &P, _: &[Cpu<P, Self>]) -> Result<(), Error> {
+        let bits = platform.mmu().tag_bits();
+        let needed = SLOTS as u32 + u32::from(BORROWED.0) + 1;
+        if bits != 0 && 1 << bits < needed {
+            return Err(Error::TooFewTags { usable: 1 << bits, needed });
+        }
+        if platform.mmu().sharing() == Sharing::Shared {
+            return Err(Error::Unsupported("numbers of one CPU's own on CPUs that share entries"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        debug_assert!(here.register_is_ours(), "the root register was written by others");
+        let mmu = here.mmu();
+        mmu.settle();
+        let cpu = here.cpu();
+        let slots = &*cpu.slots;
+        // Relaxed: this CPU's own word.
+        let active = cpu.active.load(Ordering::Relaxed);
+        if active == running(next.id()) {
+            return Switched::Unchanged;
+        }
+        if active == running(next.id()) | LAZY {
+            // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads
+            // the generation.
+            cpu.active.swap(running(next.id()), Ordering::SeqCst);
+            return Self::catch_up(here, next);
+        }
+        // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching, and by O-RESIDE to be
+        // one of the space's residents, before it reads the generation. A revoker either interrupts
+        // it, or has raised the generation that is read here.
+        cpu.active.swap(running(next.id()) | SWITCHING, Ordering::SeqCst);
+        let generation = next.generation.load(Ordering::SeqCst); // F-JOIN
+        let (slot, known) = slots.find::<R>(next.id(), Self::slots_on(mmu));
+        let tag = tag_of(mmu, slot);
+        let tagless = tag == Tag::RESERVED;
+        let owed = if known { next.owed(slots.paid[slot].get(), generation) } else { None };
+        let held = match owed {
+            _ if tagless || !known => Held::Drop,
+            None => Held::Keep,
+            Some(Debt::Pages(range)) => {
+                mmu.flush_range(here.errata(), tag, range);
+                Held::Keep
+            }
+            Some(Debt::Everything) => Held::Drop,
+        };
+        if held == Held::Drop || owed.is_some() {
+            slots.user_owes(slot);
+        }
+        here.load(next.root(), tag, held, Sharing::Private);
+        slots.record(slot, next.id(), generation);
+        slots.current.set(slot as u64);
+        // ORDER O-ENTERED (pairs with O-WHO): a revoker that does not interrupt this CPU for the
+        // space it left knows that the register no longer names it.
+        cpu.active.store(running(next.id()), Ordering::Release);
+        match (known, owed) {
+            (false, _) => Switched::Fresh,
+            (true, None) if !tagless => Switched::Kept,
+            (true, _) => Switched::Flushed,
+        }
+    }
+
+    fn lazy(here: &Here<'_, P, Self>) {
+        let active = &here.cpu().active;
+        let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
+        if now != 0 {
+            // ORDER O-LAZY (pairs with O-WHO): whoever skips this CPU because it is lazy knows that
+            // what its user code did before has been done.
+            active.store(now | LAZY, Ordering::Release);
+        }
+    }
+
+    fn park(here: &Here<'_, P, Self>) -> Switched {
+        here.mmu().settle();
+        let active = &here.cpu().active;
+        // Relaxed: this CPU's own word.
+        if active.load(Ordering::Relaxed) == 0 && here.tag() == Tag::RESERVED {
+            return Switched::Unchanged;
+        }
+        here.park_register();
+        // ORDER O-PARKED (pairs with O-WHO): as O-ENTERED.
+        active.store(0, Ordering::Release);
+        Switched::Kept
+    }
+
+    fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>) {
+        // Relaxed: this CPU's own word.
+        if id_of(here.cpu().active.load(Ordering::Relaxed)) == space.id() {
+            let _ = Self::catch_up(here, space);
+        }
+    }
+
+    fn lend(here: &Here<'_, P, Self>) {
+        let cpu = here.cpu();
+        // Relaxed: this CPU's own word. What it owes from now on it pays in `give_back`.
+        cpu.slots.lent.set(cpu.active.load(Ordering::Relaxed));
+    }
+
+    fn give_back(here: &Here<'_, P, Self>) {
+        let cpu = here.cpu();
+        let lent = cpu.slots.lent.get();
+        if lent == 0 {
+            here.park_register();
+            return;
+        }
+        // Whatever was revoked while the register was lent is dropped with all the rest; as no
+        // generation is at hand the books go on saying what they said, which is less.
+        cpu.slots.user_owes(cpu.slots.current.get() as usize);
+        here.reload(Held::Drop, Sharing::Private);
+    }
+
+    fn must_pay_now(tlb: &Tlb<'_, P, Self>, cpu: CpuId, space: &Space<'_, P>, debt: Debt) -> bool {
+        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return false };
+        // ORDER O-WHO (pairs with O-ENTERED, O-LAZY, O-PARKED): and after F-OWE.
+        let active = cpu.tags.active.load(Ordering::SeqCst);
+        if active & SWITCHING != 0 {
+            return true;
+        }
+        // A lazy CPU runs no user code, but its walker may read tables; so it need not be told
+        // about pages, and must be if a table goes.
+        let walks_only = active & LAZY != 0;
+        id_of(active) == space.id() && !(walks_only && matches!(debt, Debt::Pages(_)))
+    }
+
+    fn forget(here: &Here<'_, P, Self>) {
+        for slot in 0..SLOTS {
+            here.cpu().slots.record(slot, 0, 0);
+        }
+        here.cpu().slots.user_owes.set(!0);
+    }
+
+    fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {
+        for (index, cpu) in here.tlb().cpus().iter().enumerate() {
+            // ORDER O-RELEASE (pairs with O-ENTERED, O-PARKED): a CPU that left has left.
+            let active = cpu.tags.active.load(Ordering::Acquire);
+            if active & SWITCHING != 0 || id_of(active) == space.id() {
+                return Err(Error::StillRunning { cpu: CpuId(index as u32) });
+            }
+        }
+        // A slot keeps the identifier until it is reused, and nobody will ask for it again.
+        Ok(Released::Later)
+    }
+}
+
+impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
+    /// Pays what this CPU owes on the space that its register names.
+    fn catch_up<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
+        let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
+        let slot = slots.current.get() as usize;
+        // Read before the flush and recorded after it: what is recorded was flushed.
+        let generation = space.generation.load(Ordering::SeqCst); // F-RESUME
+        match space.owed(slots.paid[slot].get(), generation) {
+            None => return Switched::Unchanged,
+            Some(Debt::Pages(range)) => mmu.flush_range(here.errata(), tag_of(mmu, slot), range),
+            Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag_of(mmu, slot)),
+        }
+        slots.user_owes(slot);
+        slots.record(slot, space.id(), generation);
+        Switched::CaughtUp
+    }
+}

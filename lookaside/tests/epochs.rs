@@ -1,0 +1,418 @@
+//! The epochs' books on the host: what is written to the hardware, in which order, and what is not.
+
+mod support;
+
+use lookaside::{
+    Cpu, Epochs, EpochsConfig, Error, Released, Space, Switched, Tlb,
+    arch::{Held, Mmu, Root, Sharing, Tag},
+};
+use support::{Fake, Op, on, words};
+
+type Machine = Tlb<'static, Fake, Epochs<'static, Fake>>;
+
+fn try_machine(cpus: usize, fake: Fake, config: EpochsConfig) -> Result<Machine, Error> {
+    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(config.tags)))?;
+    let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
+    Tlb::new(fake, tags, storage)
+}
+
+/// A machine whose CPUs are all up.
+fn machine(cpus: usize, fake: Fake, tags: u32) -> Machine {
+    machine_with(cpus, fake, EpochsConfig { tags, ..Default::default() })
+}
+
+fn machine_with(cpus: usize, fake: Fake, config: EpochsConfig) -> Machine {
+    let tlb = try_machine(cpus, fake, config).unwrap();
+    let bits = tlb.platform().mmu.tag_bits();
+    for cpu in 0..cpus as u32 {
+        on(cpu, || here(&tlb).online(&bits).unwrap());
+    }
+    tlb.platform().forget_logs();
+    tlb
+}
+
+fn here(tlb: &Machine) -> lookaside::Here<'_, Fake, Epochs<'static, Fake>> {
+    // SAFETY: a test thread is a CPU without interrupts.
+    unsafe { tlb.here() }.unwrap()
+}
+
+fn space(tlb: &Machine, number: u64) -> Space<'static, Fake> {
+    // SAFETY: no real hardware walks this root.
+    unsafe { tlb.space(Root::new(number * 4096), words(tlb.cpus().len().div_ceil(64))) }.unwrap()
+}
+
+fn switch(tlb: &Machine, cpu: u32, space: &Space<'_, Fake>) -> Switched {
+    on(cpu, || here(tlb).switch(space))
+}
+
+fn load(table: u64, tag: u16) -> Op {
+    Op::Load { table: table * 4096, tag, held: Held::Keep, sharing: Sharing::Private }
+}
+
+#[test]
+fn asid_05_kernel_contexts_share_one_root_and_switching_between_them_writes_nothing() {
+    let tlb = machine(1, Fake::new(1, 8), 16);
+    let user = space(&tlb, 1);
+    let _ = switch(&tlb, 0, &user);
+    tlb.platform().forget_logs();
+    assert!(here(&tlb).park().root_changed());
+    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Park]);
+    assert_eq!(here(&tlb).park(), Switched::Unchanged);
+    assert_eq!(tlb.platform().log(0), [Op::Settle]);
+    assert_eq!(here(&tlb).tag(), Tag::RESERVED);
+}
+
+#[test]
+fn asid_06_a_switch_to_the_present_space_writes_nothing_and_still_settles() {
+    let tlb = machine(1, Fake::new(1, 8), 16);
+    let user = space(&tlb, 1);
+    assert_eq!(switch(&tlb, 0, &user), Switched::Fresh);
+    tlb.platform().forget_logs();
+    let switched = switch(&tlb, 0, &user);
+    assert_eq!(switched, Switched::Unchanged);
+    assert!(!switched.root_changed());
+    assert_eq!(tlb.platform().log(0), [Op::Settle]);
+}
+
+#[test]
+fn asid_08_tags_run_out_and_nobody_notices() {
+    // 8 bits, no explicit release, five epochs' worth of spaces on two CPUs.
+    let tlb = machine(2, Fake::new(2, 8), 256);
+    let spaces: Vec<_> = (1..=1300).map(|number| space(&tlb, number)).collect();
+    for (index, space) in spaces.iter().enumerate() {
+        let _ = switch(&tlb, index as u32 % 2, space);
+    }
+    assert!(tlb.tags().epoch() >= 5, "epoch {}", tlb.tags().epoch());
+}
+
+#[test]
+fn asid_08_a_turnover_flushes_each_cpu_once_and_nobody_else() {
+    let tlb = machine(2, Fake::new(2, 8), 5);
+    let spaces: Vec<_> = (1..=4).map(|number| space(&tlb, number)).collect();
+    let _ = switch(&tlb, 0, &spaces[0]);
+    let _ = switch(&tlb, 1, &spaces[1]);
+    let _ = switch(&tlb, 1, &spaces[2]);
+    tlb.platform().forget_logs();
+    assert_eq!(switch(&tlb, 1, &spaces[3]), Switched::Turned);
+    // Tags 2 (on CPU 0) and 4 (the outgoing one, here) are kept, 3 is dealt anew.
+    assert_eq!(tlb.platform().log(1), [Op::Settle, Op::FlushAll, load(4, 3)]);
+    assert_eq!(tlb.platform().log(0), [], "nothing is done to another CPU");
+    // CPU 0 pays when it next switches, and its space keeps its number.
+    assert_eq!(switch(&tlb, 0, &spaces[0]), Switched::Kept);
+    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::FlushAll, load(1, 2)]);
+    assert_eq!(switch(&tlb, 0, &spaces[0]), Switched::Unchanged);
+}
+
+#[test]
+fn asid_09_live_tags_survive_many_turnovers() {
+    let tlb = machine(2, Fake::new(2, 8), 5);
+    let stays = space(&tlb, 100);
+    let _ = switch(&tlb, 0, &stays);
+    let tag = stays.cookie().tag();
+    for number in 1..50 {
+        let _ = switch(&tlb, 1, &space(&tlb, number));
+    }
+    assert!(tlb.tags().epoch() > 20);
+    // The first CPU to enter it again renews its cookie, and the number is the same.
+    let _ = switch(&tlb, 1, &stays);
+    assert_eq!(stays.cookie().tag(), tag);
+    for number in 50..99 {
+        let _ = switch(&tlb, 1, &space(&tlb, number));
+    }
+    assert!(switch(&tlb, 0, &stays) <= Switched::Kept);
+    assert_eq!(stays.cookie().tag(), tag);
+}
+
+#[test]
+fn asid_10_a_released_tag_comes_back_at_once_and_after_a_flush() {
+    let tlb = machine(1, Fake::new(1, 8), 16);
+    let (mut first, other) = (space(&tlb, 1), space(&tlb, 2));
+    let _ = switch(&tlb, 0, &first);
+    let tag = first.cookie().tag();
+    let refused = here(&tlb).release(&mut first);
+    assert_eq!(refused, Err(Error::StillRunning { cpu: lookaside::CpuId(0) }));
+    let _ = switch(&tlb, 0, &other);
+    tlb.platform().forget_logs();
+    assert_eq!(here(&tlb).release(&mut first), Ok(Released::AtOnce));
+    assert_eq!(tlb.platform().log(0), [Op::FlushTagEverywhere(tag.0)]);
+    let next = space(&tlb, 3);
+    assert_eq!(switch(&tlb, 0, &next), Switched::Fresh);
+    assert_eq!(next.cookie().tag(), tag);
+}
+
+#[test]
+fn asid_10_a_tag_of_an_older_epoch_is_not_given_back_twice() {
+    let tlb = machine(1, Fake::new(1, 8), 4);
+    let mut old = space(&tlb, 1);
+    let _ = switch(&tlb, 0, &old);
+    for number in 2..6 {
+        let _ = switch(&tlb, 0, &space(&tlb, number));
+    }
+    assert!(tlb.tags().epoch() > old.cookie().epoch());
+    assert_eq!(here(&tlb).release(&mut old), Ok(Released::Later));
+}
+
+#[test]
+fn asid_10_a_lazy_cpu_keeps_its_space_from_being_released() {
+    let tlb = machine(2, Fake::new(2, 8), 16);
+    let mut user = space(&tlb, 1);
+    let _ = switch(&tlb, 1, &user);
+    on(1, || here(&tlb).lazy());
+    let refused = here(&tlb).release(&mut user);
+    assert_eq!(refused, Err(Error::StillRunning { cpu: lookaside::CpuId(1) }));
+    on(1, || here(&tlb).park());
+    assert_eq!(here(&tlb).release(&mut user), Ok(Released::AtOnce));
+}
+
+#[test]
+fn asid_10_without_broadcast_a_tag_waits_for_the_turnover() {
+    let tlb = machine(1, Fake::new(1, 8).without_broadcast(), 16);
+    let mut user = space(&tlb, 1);
+    let _ = switch(&tlb, 0, &user);
+    let _ = here(&tlb).park();
+    tlb.platform().forget_logs();
+    assert_eq!(here(&tlb).release(&mut user), Ok(Released::Later));
+    assert_eq!(tlb.platform().log(0), []);
+}
+
+#[test]
+fn asid_11_taking_a_tag_from_the_stock_needs_no_lock_until_the_window_is_used_up() {
+    // 254 usable tags, 1 CPU: windows of 31 tags, the first one 2..33.
+    let tlb = machine(1, Fake::new(1, 8), 256);
+    let mut seen = std::collections::BTreeSet::new();
+    for number in 1..=254 {
+        let space = space(&tlb, number);
+        assert_eq!(switch(&tlb, 0, &space), Switched::Fresh);
+        assert!(seen.insert(space.cookie().tag()), "each tag is given once");
+    }
+    assert_eq!(seen.len(), 254);
+    assert_eq!(switch(&tlb, 0, &space(&tlb, 255)), Switched::Turned);
+}
+
+#[test]
+fn asid_11_stocks_are_void_after_a_turnover() {
+    let tlb = machine(2, Fake::new(2, 8), 66);
+    // CPU 0 fills its stock with a window and uses one tag of it.
+    let _ = switch(&tlb, 0, &space(&tlb, 1));
+    for number in 2..70 {
+        let _ = switch(&tlb, 1, &space(&tlb, number));
+    }
+    assert_eq!(tlb.tags().epoch(), 2);
+    // Were the old stock still good, CPU 0 would now run a tag that CPU 1 may run too: the shared
+    // check of the next test would see it; here the cookie says which epoch dealt it.
+    let fresh = space(&tlb, 70);
+    let _ = switch(&tlb, 0, &fresh);
+    assert_eq!(fresh.cookie().epoch(), tlb.tags().epoch());
+}
+
+#[test]
+fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
+    for shared in [false, true] {
+        let fake = if shared { Fake::new(2, 8).shared() } else { Fake::new(2, 8) };
+        let tlb = machine_with(2, fake, EpochsConfig { tags: 6, last_epoch: 3, pins: 1 });
+        let spaces: Vec<_> = (1..=30).map(|number| space(&tlb, number)).collect();
+        let pinned = space(&tlb, 99);
+        let tag = here(&tlb).pin(&pinned).unwrap();
+        for round in 0..4 {
+            for (index, space) in spaces.iter().enumerate() {
+                let _ = switch(&tlb, (index as u32 + round) % 2, space);
+            }
+            let _ = switch(&tlb, round % 2, &pinned);
+            assert_eq!(on(round % 2, || here(&tlb).tag()), tag);
+        }
+        assert_eq!(tlb.tags().epoch(), 3);
+        tlb.platform().forget_logs();
+        let _ = switch(&tlb, 0, &spaces[5]);
+        let dropped =
+            Op::Load { table: 6 * 4096, tag: 1, held: Held::Drop, sharing: Sharing::Private };
+        assert_eq!(tlb.platform().log(0).last(), Some(&dropped));
+        // A firmware call in the last epoch leaves nothing behind either.
+        let mut cpu = here(&tlb);
+        // SAFETY: no real hardware walks this root.
+        drop(unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap());
+        assert_eq!(tlb.platform().log(0).last(), Some(&dropped));
+        assert_eq!(here(&tlb).pin(&spaces[0]), Err(Error::IdsExhausted));
+    }
+}
+
+#[test]
+fn asid_14_firmware_borrows_the_register_and_the_tag_survives_a_turnover() {
+    let tlb = machine(2, Fake::new(2, 8), 5);
+    let user = space(&tlb, 1);
+    let _ = switch(&tlb, 0, &user);
+    let tag = user.cookie().tag().0;
+    tlb.platform().forget_logs();
+    let mut cpu = here(&tlb);
+    // SAFETY: no real hardware walks this root.
+    let borrowed = unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap();
+    let firmware =
+        Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
+    assert_eq!(tlb.platform().log(0), [Op::Settle, firmware]);
+    for number in 2..20 {
+        let other = space(&tlb, number);
+        let _ = switch(&tlb, 1, &other);
+        assert_ne!(other.cookie().tag().0, tag);
+    }
+    assert!(tlb.tags().epoch() > 2);
+    drop(borrowed);
+    assert_eq!(tlb.platform().log(0), [load(1, tag)]);
+}
+
+#[test]
+fn asid_14_a_parked_cpu_is_parked_again_after_firmware() {
+    let tlb = machine(1, Fake::new(1, 8), 8);
+    let mut cpu = here(&tlb);
+    // SAFETY: no real hardware walks this root.
+    drop(unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap());
+    assert_eq!(tlb.platform().log(0).last(), Some(&Op::Park));
+    // SAFETY: as above.
+    let refused = unsafe { cpu.borrow(Root::new(5)) }.map(drop);
+    assert_eq!(refused, Err(Error::BadRoot { address: 5 }));
+}
+
+#[test]
+fn pinned_tags_survive_turnovers_and_the_cap_is_hard() {
+    let tlb =
+        machine_with(1, Fake::new(1, 8), EpochsConfig { tags: 6, pins: 2, ..Default::default() });
+    let (first, second, third) = (space(&tlb, 1), space(&tlb, 2), space(&tlb, 3));
+    let tag = here(&tlb).pin(&first).unwrap();
+    assert_eq!(here(&tlb).pin(&first), Ok(tag), "pins count");
+    let other = here(&tlb).pin(&second).unwrap();
+    assert_ne!(tag, other);
+    assert_eq!(here(&tlb).pin(&third), Err(Error::PinCap { cap: 2 }));
+    for number in 10..40 {
+        let space = space(&tlb, number);
+        let _ = switch(&tlb, 0, &space);
+        assert!(space.cookie().tag() != tag && space.cookie().tag() != other);
+    }
+    let _ = switch(&tlb, 0, &first);
+    assert_eq!(here(&tlb).tag(), tag);
+    let _ = here(&tlb).park();
+
+    let mut first = first;
+    assert_eq!(here(&tlb).release(&mut first), Err(Error::Pinned));
+    assert_eq!(here(&tlb).unpin(&first), Ok(()));
+    assert_eq!(here(&tlb).unpin(&first), Ok(()));
+    assert_eq!(here(&tlb).unpin(&first), Err(Error::NotPinned));
+    assert!(here(&tlb).pin(&third).is_ok(), "the cap counts tags, not calls");
+    for number in 40..60 {
+        let _ = switch(&tlb, 0, &space(&tlb, number));
+    }
+    let _ = switch(&tlb, 0, &first);
+    assert_eq!(first.cookie().epoch(), tlb.tags().epoch());
+}
+
+#[test]
+fn cnp_a_switch_parks_first_and_a_turnover_is_one_broadcast() {
+    let tlb = machine(2, Fake::new(2, 8).shared(), 5);
+    let spaces: Vec<_> = (1..=40).map(|number| space(&tlb, number)).collect();
+    let _ = switch(&tlb, 0, &spaces[0]);
+    let _ = switch(&tlb, 1, &spaces[1]);
+    let _ = switch(&tlb, 1, &spaces[2]);
+    tlb.platform().forget_logs();
+    assert_eq!(switch(&tlb, 1, &spaces[3]), Switched::Turned);
+    let shared = Op::Load { table: 4 * 4096, tag: 3, held: Held::Keep, sharing: Sharing::Shared };
+    assert_eq!(tlb.platform().log(1), [Op::Settle, Op::Park, Op::FlushAllEverywhere, shared]);
+    for (index, space) in spaces.iter().enumerate() {
+        let _ = switch(&tlb, index as u32 % 2, space);
+    }
+}
+
+#[test]
+fn cpus_come_and_go() {
+    let tlb = machine(2, Fake::new(2, 8), 5);
+    let user = space(&tlb, 1);
+    let _ = switch(&tlb, 1, &user);
+    on(1, || here(&tlb).offline());
+    // A CPU that is down keeps no tag, however many epochs pass.
+    for number in 2..40 {
+        let _ = switch(&tlb, 0, &space(&tlb, number));
+    }
+    let mut user = user;
+    assert!(here(&tlb).release(&mut user).is_ok());
+    tlb.platform().forget_logs();
+    on(1, || here(&tlb).online(&8).unwrap());
+    assert!(tlb.platform().log(1).contains(&Op::FlushAll));
+    let narrow = on(1, || here(&tlb).online(&7));
+    assert_eq!(narrow, Err(Error::FewerTagBits { machine: 8, cpu: 7 }));
+}
+
+#[test]
+fn a_cpu_that_parks_after_a_turnover_keeps_nothing() {
+    let tlb = machine(2, Fake::new(2, 8), 5);
+    let mut user = space(&tlb, 1);
+    let _ = switch(&tlb, 1, &user);
+    for number in 2..6 {
+        let _ = switch(&tlb, 0, &space(&tlb, number));
+    }
+    assert!(tlb.tags().epoch() > 1);
+    on(1, || here(&tlb).park());
+    assert!(here(&tlb).release(&mut user).is_ok());
+}
+
+#[test]
+fn bad_configurations_are_refused_with_the_reason() {
+    let config = |tags, pins| EpochsConfig { tags, pins, ..Default::default() };
+    let refusal = |cpus, fake, config| try_machine(cpus, fake, config).map(drop).unwrap_err();
+    assert_eq!(
+        refusal(2, Fake::new(2, 8), config(4, 0)),
+        Error::TooFewTags { usable: 2, needed: 3 }
+    );
+    assert_eq!(
+        refusal(2, Fake::new(2, 8), config(5, 1)),
+        Error::TooFewTags { usable: 3, needed: 4 }
+    );
+    assert_eq!(
+        refusal(300, Fake::new(300, 8), config(1 << 16, 0)),
+        Error::TooFewTags { usable: 254, needed: 301 }
+    );
+    assert_eq!(
+        refusal(1, Fake::new(1, 8), config(0, 0)),
+        Error::TooFewTags { usable: 0, needed: 2 }
+    );
+    assert_eq!(refusal(1, Fake::new(1, 0), config(8, 0)), Error::Unsupported("tags"));
+    assert_eq!(refusal(0, Fake::new(1, 8), config(8, 0)), Error::CpuCount { cpus: 0 });
+    assert!(matches!(
+        refusal(2, Fake::new(2, 8).shared().without_broadcast(), config(16, 0)),
+        Error::Unsupported(_)
+    ));
+    let fake = Fake::new(1, 8);
+    let short = Epochs::new(&fake, config(256, 0), words(7)).map(drop);
+    assert_eq!(short, Err(Error::Storage { needed: 8, given: 7 }));
+}
+
+#[test]
+fn a_cpu_without_storage_and_a_root_that_fits_no_register_are_refused() {
+    let tlb = machine(1, Fake::new(1, 8), 16);
+    // SAFETY: a test thread is a CPU without interrupts.
+    let out = on(1, || unsafe { tlb.here() }.map(drop));
+    assert_eq!(out, Err(Error::CpuOutOfRange { cpu: lookaside::CpuId(1), cpus: 1 }));
+    // SAFETY: it is refused.
+    let bad = unsafe { tlb.space(Root::new(7), words(1)) }.map(drop);
+    assert_eq!(bad, Err(Error::BadRoot { address: 7 }));
+    // SAFETY: it is refused.
+    let small = unsafe { tlb.space(Root::new(4096), words(0)) }.map(drop);
+    assert_eq!(small, Err(Error::Storage { needed: 1, given: 0 }));
+}
+
+#[test]
+fn threads_hammer_few_tags() {
+    let tlb = machine(2, Fake::new(2, 8), 7);
+    let spaces: Vec<_> = (1..=20).map(|number| space(&tlb, number)).collect();
+    std::thread::scope(|scope| {
+        for cpu in 0..2 {
+            let (tlb, spaces) = (&tlb, &spaces);
+            scope.spawn(move || {
+                let mut random = u64::from(cpu) + 1;
+                for _ in 0..20_000 {
+                    random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
+                    match random >> 33 {
+                        n if n % 11 == 0 => _ = on(cpu, || here(tlb).park()),
+                        n => _ = switch(tlb, cpu, &spaces[n as usize % 20]),
+                    }
+                }
+            });
+        }
+    });
+    assert!(tlb.tags().epoch() > 100);
+}

@@ -1,0 +1,231 @@
+//! A machine for host tests: real threads or pretended CPUs, and for each a TLB that holds all that
+//! the walker could have brought in.
+//!
+//! It is a quick check that the books are kept; orderings are the explorer's business.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::{
+    cell::Cell,
+    collections::BTreeSet,
+    sync::{Mutex, atomic::AtomicU64},
+};
+
+use lookaside::{
+    CpuId, CpuSet, Error, Platform, VaRange, Word,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+};
+
+thread_local! {
+    static CPU: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs `f` as the CPU with this number.
+pub fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
+    let before = CPU.replace(cpu);
+    let result = f();
+    CPU.set(before);
+    result
+}
+
+/// What was done to one CPU's hardware.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Settle,
+    Load { table: u64, tag: u16, held: Held, sharing: Sharing },
+    Park,
+    FlushAll,
+    FlushTag(u16),
+    FlushRange(u16, u64, u64),
+    FlushAllEverywhere,
+    FlushTagEverywhere(u16),
+}
+
+#[derive(Default)]
+struct Hardware {
+    named: Option<(u64, u16)>,
+    /// Every (tag, table) that entries may exist for.
+    entries: BTreeSet<(u16, u64)>,
+    log: Vec<Op>,
+}
+
+/// The machine.
+pub struct Fake {
+    pub mmu: FakeMmu,
+}
+
+pub struct FakeMmu {
+    pub tag_bits: u32,
+    pub sharing: Sharing,
+    pub broadcasts: bool,
+    cpus: Vec<Mutex<Hardware>>,
+}
+
+impl Fake {
+    pub fn new(cpus: usize, tag_bits: u32) -> Self {
+        let cpus = (0..cpus).map(|_| Mutex::default()).collect();
+        Self { mmu: FakeMmu { tag_bits, sharing: Sharing::Private, broadcasts: true, cpus } }
+    }
+
+    pub fn shared(mut self) -> Self {
+        self.mmu.sharing = Sharing::Shared;
+        self
+    }
+
+    pub fn without_broadcast(mut self) -> Self {
+        self.mmu.broadcasts = false;
+        self
+    }
+
+    /// What was done on `cpu` since the last call.
+    pub fn log(&self, cpu: u32) -> Vec<Op> {
+        std::mem::take(&mut self.mmu.cpus[cpu as usize].lock().unwrap().log)
+    }
+
+    pub fn forget_logs(&self) {
+        for cpu in 0..self.mmu.cpus.len() {
+            self.log(cpu as u32);
+        }
+    }
+}
+
+impl FakeMmu {
+    fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
+        let mut cpu = self.cpus[CPU.get() as usize].lock().unwrap();
+        cpu.log.push(op);
+        let result = f(&mut cpu);
+        // The walker never rests.
+        if let Some((table, tag)) = cpu.named {
+            cpu.entries.insert((tag, table));
+            for &(other, owner) in &cpu.entries {
+                assert!(
+                    other != tag || owner == table,
+                    "CPU {}: tag {tag} names {owner:#x} and {table:#x}",
+                    CPU.get()
+                );
+            }
+        }
+        drop(cpu);
+        if self.sharing == Sharing::Shared {
+            self.check_shared();
+        }
+        result
+    }
+
+    /// No CPU may hit, under the tag it runs, what another CPU brought in for another space.
+    fn check_shared(&self) {
+        let cpus: Vec<_> = self.cpus.iter().map(|cpu| cpu.lock().unwrap()).collect();
+        for (table, tag) in cpus.iter().filter_map(|cpu| cpu.named) {
+            for &(other, owner) in cpus.iter().flat_map(|cpu| &cpu.entries) {
+                assert!(other != tag || owner == table, "shared tag {tag} names two spaces");
+            }
+        }
+    }
+
+    fn everywhere(&self, op: Op, keep: impl Fn(&(u16, u64)) -> bool) {
+        for cpu in &self.cpus {
+            let mut cpu = cpu.lock().unwrap();
+            cpu.entries.retain(&keep);
+            if let Some((table, tag)) = cpu.named {
+                cpu.entries.insert((tag, table));
+            }
+        }
+        self.act(op, |_| ());
+    }
+}
+
+// SAFETY: `CPU` is set to a number of its own by every thread that pretends to be a CPU.
+unsafe impl Platform for Fake {
+    type Word = AtomicU64;
+    type Mmu = FakeMmu;
+
+    fn mmu(&self) -> &FakeMmu {
+        &self.mmu
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(CPU.get())
+    }
+
+    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+
+    fn relax(&self) {
+        std::thread::yield_now();
+    }
+}
+
+impl Mmu for FakeMmu {
+    /// Tag bits.
+    type Features = u32;
+
+    fn tag_bits(&self) -> u32 {
+        self.tag_bits
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    fn broadcasts(&self) -> bool {
+        self.broadcasts
+    }
+
+    fn admit(&self, cpu: &u32) -> Result<Errata, Error> {
+        if *cpu < self.tag_bits {
+            return Err(Error::FewerTagBits { machine: self.tag_bits, cpu: *cpu });
+        }
+        Ok(Errata::NONE)
+    }
+
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        if root.table == 0 || root.table % 4096 != 0 {
+            return Err(Error::BadRoot { address: root.table });
+        }
+        Ok(())
+    }
+
+    fn settle(&self) {
+        self.act(Op::Settle, |_| ());
+    }
+
+    fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+        let op = Op::Load { table: root.table, tag: tag.0, held, sharing };
+        self.act(op, |cpu| {
+            if held == Held::Drop {
+                cpu.entries.retain(|&(other, _)| other != tag.0);
+            }
+            cpu.named = Some((root.table, tag.0));
+        });
+    }
+
+    fn park(&self, _: Errata) {
+        self.act(Op::Park, |cpu| cpu.named = None);
+    }
+
+    fn flush_all(&self, _: Errata) {
+        self.act(Op::FlushAll, |cpu| cpu.entries.clear());
+    }
+
+    fn flush_tag(&self, _: Errata, tag: Tag) {
+        self.act(Op::FlushTag(tag.0), |cpu| cpu.entries.retain(|&(other, _)| other != tag.0));
+    }
+
+    fn flush_all_everywhere(&self, _: Errata) {
+        assert!(self.broadcasts);
+        self.everywhere(Op::FlushAllEverywhere, |_| false);
+    }
+
+    fn flush_tag_everywhere(&self, _: Errata, tag: Tag) {
+        assert!(self.broadcasts);
+        self.everywhere(Op::FlushTagEverywhere(tag.0), |&(other, _)| other != tag.0);
+    }
+
+    fn flush_range(&self, _: Errata, tag: Tag, range: VaRange) {
+        self.act(Op::FlushRange(tag.0, range.start(), range.pages()), |_| ());
+    }
+}
+
+/// Words that live as long as the test.
+pub fn words(count: usize) -> &'static [AtomicU64] {
+    Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
+}
