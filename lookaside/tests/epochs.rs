@@ -160,7 +160,7 @@ fn asid_10_a_lazy_cpu_keeps_its_space_from_being_released() {
     on(1, || here(&tlb).lazy());
     let refused = here(&tlb).release(&mut user);
     assert_eq!(refused, Err(Error::StillRunning { cpu: lookaside::CpuId(1) }));
-    on(1, || here(&tlb).park());
+    let _ = on(1, || here(&tlb).park());
     assert_eq!(here(&tlb).release(&mut user), Ok(Released::AtOnce));
 }
 
@@ -346,7 +346,7 @@ fn a_cpu_that_parks_after_a_turnover_keeps_nothing() {
         let _ = switch(&tlb, 0, &space(&tlb, number));
     }
     assert!(tlb.tags().epoch() > 1);
-    on(1, || here(&tlb).park());
+    let _ = on(1, || here(&tlb).park());
     assert!(here(&tlb).release(&mut user).is_ok());
 }
 

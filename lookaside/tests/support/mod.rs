@@ -41,11 +41,19 @@ pub enum Op {
     FlushTagEverywhere(u16),
 }
 
+/// Entries under `tag`, from `table`, which other CPUs may use if they are `shared`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    tag: u16,
+    table: u64,
+    shared: bool,
+}
+
 #[derive(Default)]
 struct Hardware {
-    named: Option<(u64, u16)>,
-    /// Every (tag, table) that entries may exist for.
-    entries: BTreeSet<(u16, u64)>,
+    named: Option<Entry>,
+    /// Everything that entries may exist for.
+    entries: BTreeSet<Entry>,
     log: Vec<Op>,
 }
 
@@ -95,13 +103,16 @@ impl FakeMmu {
         cpu.log.push(op);
         let result = f(&mut cpu);
         // The walker never rests.
-        if let Some((table, tag)) = cpu.named {
-            cpu.entries.insert((tag, table));
-            for &(other, owner) in &cpu.entries {
+        if let Some(named) = cpu.named {
+            cpu.entries.insert(named);
+            for entry in &cpu.entries {
                 assert!(
-                    other != tag || owner == table,
-                    "CPU {}: tag {tag} names {owner:#x} and {table:#x}",
-                    CPU.get()
+                    entry.tag != named.tag || entry.table == named.table,
+                    "CPU {}: tag {} names {:#x} and {:#x}",
+                    CPU.get(),
+                    entry.tag,
+                    entry.table,
+                    named.table
                 );
             }
         }
@@ -115,19 +126,23 @@ impl FakeMmu {
     /// No CPU may hit, under the tag it runs, what another CPU brought in for another space.
     fn check_shared(&self) {
         let cpus: Vec<_> = self.cpus.iter().map(|cpu| cpu.lock().unwrap()).collect();
-        for (table, tag) in cpus.iter().filter_map(|cpu| cpu.named) {
-            for &(other, owner) in cpus.iter().flat_map(|cpu| &cpu.entries) {
-                assert!(other != tag || owner == table, "shared tag {tag} names two spaces");
+        for named in cpus.iter().filter_map(|cpu| cpu.named).filter(|named| named.shared) {
+            for entry in cpus.iter().flat_map(|cpu| &cpu.entries).filter(|entry| entry.shared) {
+                assert!(
+                    entry.tag != named.tag || entry.table == named.table,
+                    "shared tag {} names two spaces",
+                    entry.tag
+                );
             }
         }
     }
 
-    fn everywhere(&self, op: Op, keep: impl Fn(&(u16, u64)) -> bool) {
+    fn everywhere(&self, op: Op, keep: impl Fn(&Entry) -> bool) {
         for cpu in &self.cpus {
             let mut cpu = cpu.lock().unwrap();
             cpu.entries.retain(&keep);
-            if let Some((table, tag)) = cpu.named {
-                cpu.entries.insert((tag, table));
+            if let Some(named) = cpu.named {
+                cpu.entries.insert(named);
             }
         }
         self.act(op, |_| ());
@@ -192,9 +207,10 @@ impl Mmu for FakeMmu {
         let op = Op::Load { table: root.table, tag: tag.0, held, sharing };
         self.act(op, |cpu| {
             if held == Held::Drop {
-                cpu.entries.retain(|&(other, _)| other != tag.0);
+                cpu.entries.retain(|entry| entry.tag != tag.0);
             }
-            cpu.named = Some((root.table, tag.0));
+            let shared = sharing == Sharing::Shared;
+            cpu.named = Some(Entry { tag: tag.0, table: root.table, shared });
         });
     }
 
@@ -207,7 +223,7 @@ impl Mmu for FakeMmu {
     }
 
     fn flush_tag(&self, _: Errata, tag: Tag) {
-        self.act(Op::FlushTag(tag.0), |cpu| cpu.entries.retain(|&(other, _)| other != tag.0));
+        self.act(Op::FlushTag(tag.0), |cpu| cpu.entries.retain(|entry| entry.tag != tag.0));
     }
 
     fn flush_all_everywhere(&self, _: Errata) {
@@ -217,7 +233,7 @@ impl Mmu for FakeMmu {
 
     fn flush_tag_everywhere(&self, _: Errata, tag: Tag) {
         assert!(self.broadcasts);
-        self.everywhere(Op::FlushTagEverywhere(tag.0), |&(other, _)| other != tag.0);
+        self.everywhere(Op::FlushTagEverywhere(tag.0), |entry| entry.tag != tag.0);
     }
 
     fn flush_range(&self, _: Errata, tag: Tag, range: VaRange) {

@@ -43,6 +43,9 @@ const SWITCHING: u64 = 1;
 /// The register names the space, but no user code runs.
 const LAZY: u64 = 2;
 
+/// The identifier in an empty slot. Those of spaces begin with 1.
+const NOBODY: u64 = 0;
+
 /// `active` of a CPU that runs the space with this identifier.
 const fn running(id: u64) -> u64 {
     id << 2
@@ -103,14 +106,13 @@ fn tag_of(mmu: &impl Mmu, slot: usize) -> Tag {
 }
 
 impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
-    /// The slot of a space, or the one to be reused for it.
+    /// The slot of a space, or else an empty one, or else the one to be reused for it.
     fn find<R: Replacement>(&self, id: u64, slots: usize) -> (usize, bool) {
-        let word = self.replacement.get();
-        let current = self.current.get() as usize;
-        let known = self.id[..slots].iter().position(|slot| slot.get() == id);
-        let (slot, after) = match known {
+        let holds = |id| self.id[..slots].iter().position(|slot| slot.get() == id);
+        let (word, known) = (self.replacement.get(), holds(id));
+        let (slot, after) = match known.or_else(|| holds(NOBODY)) {
             Some(slot) => (slot, R::hit(word, slot)),
-            None => R::victim(word, slots, current),
+            None => R::victim(word, slots, self.current.get() as usize),
         };
         if after != word {
             self.replacement.set(after);
@@ -274,7 +276,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
 
     fn forget(here: &Here<'_, P, Self>) {
         for slot in 0..SLOTS {
-            here.cpu().slots.record(slot, 0, 0);
+            here.cpu().slots.record(slot, NOBODY, 0);
         }
         here.cpu().slots.user_owes.set(!0);
     }

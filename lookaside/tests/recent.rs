@@ -1,0 +1,353 @@
+//! The recent strategy's books on the host: slots, generations, lazy CPUs, and what is written.
+
+mod support;
+
+use lookaside::{
+    Cpu, CpuId, Debt, Error, Recent, Released, Replacement, RoundRobin, Space, Switched, Tlb,
+    VaRange,
+    arch::{Held, Root, Sharing},
+};
+use support::{Fake, Op, on, words};
+
+type Machine<const SLOTS: usize = 6, R = RoundRobin> = Tlb<'static, Fake, Recent<SLOTS, R>>;
+
+fn machine<const SLOTS: usize, R: Replacement + 'static>(
+    cpus: usize,
+    fake: Fake,
+) -> Machine<SLOTS, R> {
+    let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
+    let tlb = Tlb::new(fake, Recent::new(), storage).unwrap();
+    let bits = tlb.platform().mmu.tag_bits;
+    for cpu in 0..cpus as u32 {
+        on(cpu, || here(&tlb).online(&bits).unwrap());
+    }
+    tlb.platform().forget_logs();
+    tlb
+}
+
+fn here<const SLOTS: usize, R: Replacement>(
+    tlb: &Machine<SLOTS, R>,
+) -> lookaside::Here<'_, Fake, Recent<SLOTS, R>> {
+    // SAFETY: a test thread is a CPU without interrupts.
+    unsafe { tlb.here() }.unwrap()
+}
+
+fn space<const SLOTS: usize, R: Replacement>(
+    tlb: &Machine<SLOTS, R>,
+    number: u64,
+) -> Space<'static, Fake> {
+    // SAFETY: no real hardware walks this root.
+    unsafe { tlb.space(Root::new(number * 4096), words(1)) }.unwrap()
+}
+
+fn load(table: u64, tag: u16, held: Held) -> Op {
+    Op::Load { table: table * 4096, tag, held, sharing: Sharing::Private }
+}
+
+fn pages(start: u64, pages: u64) -> Debt {
+    Debt::Pages(VaRange::new(start, pages << 12, 12).unwrap())
+}
+
+#[test]
+fn pcid_01_hit_stale_hit_and_miss_are_told_apart() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let (a, b) = (space(&tlb, 1), space(&tlb, 2));
+    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+    assert_eq!(here(&tlb).switch(&b), Switched::Fresh);
+    assert_eq!(here(&tlb).switch(&a), Switched::Kept);
+    b.owe(Debt::Everything);
+    assert_eq!(here(&tlb).switch(&b), Switched::Flushed);
+    assert_eq!(here(&tlb).switch(&a), Switched::Kept);
+    assert_eq!(
+        tlb.platform().log(0).into_iter().filter(|op| *op != Op::Settle).collect::<Vec<_>>(),
+        [
+            load(1, 2, Held::Drop),
+            load(2, 3, Held::Drop),
+            load(1, 2, Held::Keep),
+            load(2, 3, Held::Drop),
+            load(1, 2, Held::Keep),
+        ]
+    );
+}
+
+#[test]
+fn pcid_01_the_private_books_of_a_cpu_fill_two_cache_lines() {
+    // One aligned line for what others read, two cache lines (one aligned unit) of private books,
+    // and one more for what the register names.
+    assert!(size_of::<Cpu<Fake, Recent>>() <= 3 * 128);
+    assert!(size_of::<Cpu<Fake, lookaside::Epochs<'_, Fake>>>() <= 1024);
+    assert!(size_of::<Space<'_, Fake>>() <= 128);
+}
+
+#[test]
+fn pcid_02_identifiers_are_never_given_twice() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let mut latest = 0;
+    for number in 1..100 {
+        let mut space = space(&tlb, number);
+        assert!(space.id() > latest);
+        latest = space.id();
+        let _ = here(&tlb).switch(&space);
+        let _ = here(&tlb).park();
+        assert_eq!(here(&tlb).release(&mut space), Ok(Released::Later));
+    }
+}
+
+#[test]
+fn pcid_03_entries_are_kept_only_on_a_hit_that_owes_nothing() {
+    let tlb: Machine<2> = machine(1, Fake::new(1, 12));
+    let spaces: Vec<_> = (1..=3).map(|number| space(&tlb, number)).collect();
+    // Three spaces over two slots: each is a stranger again, and its slot held another.
+    for round in 0..4 {
+        for space in &spaces {
+            assert_eq!(here(&tlb).switch(space), Switched::Fresh, "round {round}");
+        }
+    }
+    assert!(
+        !tlb.platform().log(0).iter().any(|op| matches!(op, Op::Load { held: Held::Keep, .. }))
+    );
+}
+
+#[test]
+fn pcid_05_one_missed_range_is_paid_by_range_and_two_by_everything() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let (a, b) = (space(&tlb, 1), space(&tlb, 2));
+    let away = |debts: &[Debt]| {
+        let _ = here(&tlb).switch(&a);
+        let _ = here(&tlb).switch(&b);
+        for &debt in debts {
+            a.owe(debt);
+        }
+        tlb.platform().forget_logs();
+        let switched = here(&tlb).switch(&a);
+        (switched, tlb.platform().log(0))
+    };
+    let _ = away(&[]);
+    assert_eq!(away(&[]), (Switched::Kept, vec![Op::Settle, load(1, 2, Held::Keep)]));
+    assert_eq!(
+        away(&[pages(0x5000, 3)]),
+        (Switched::Flushed, vec![Op::Settle, Op::FlushRange(2, 0x5000, 3), load(1, 2, Held::Keep)])
+    );
+    let everything = (Switched::Flushed, vec![Op::Settle, load(1, 2, Held::Drop)]);
+    assert_eq!(away(&[Debt::Everything]), everything);
+    // Generation 2 is a full flush, 3 a range: to do the range alone would skip the full one.
+    assert_eq!(away(&[Debt::Everything, pages(0x5000, 1)]), everything);
+    assert_eq!(away(&[pages(0x1000, 1), pages(0x5000, 1)]), everything);
+    assert_eq!(away(&[]), (Switched::Kept, vec![Op::Settle, load(1, 2, Held::Keep)]));
+}
+
+#[test]
+fn pcid_05_the_handler_pays_once() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let (a, b) = (space(&tlb, 1), space(&tlb, 2));
+    let _ = here(&tlb).switch(&a);
+    tlb.platform().forget_logs();
+    a.owe(pages(0x1000, 2));
+    here(&tlb).pay(&a);
+    assert_eq!(tlb.platform().log(0), [Op::FlushRange(2, 0x1000, 2)]);
+    here(&tlb).pay(&a);
+    assert_eq!(tlb.platform().log(0), [], "an earlier request caught up already");
+    a.owe(Debt::Everything);
+    a.owe(pages(0x1000, 2));
+    here(&tlb).pay(&a);
+    assert_eq!(tlb.platform().log(0), [Op::FlushTag(2)]);
+    b.owe(Debt::Everything);
+    here(&tlb).pay(&b);
+    assert_eq!(tlb.platform().log(0), [], "what does not run here is paid when it is entered");
+}
+
+#[test]
+fn pcid_06_a_lazy_cpu_is_left_alone_and_catches_up() {
+    let tlb: Machine = machine(2, Fake::new(2, 12));
+    let a = space(&tlb, 1);
+    let _ = on(1, || here(&tlb).switch(&a));
+    on(1, || here(&tlb).lazy());
+    let debt = pages(0x1000, 1);
+    a.owe(debt);
+    assert_eq!(tlb.debtors(&a, debt).count(), 0, "lazy");
+    a.owe(Debt::Everything);
+    let debtors: Vec<_> = tlb.debtors(&a, Debt::Everything).collect();
+    assert_eq!(debtors, [CpuId(1)], "a table may have been freed");
+    tlb.platform().forget_logs();
+    assert_eq!(on(1, || here(&tlb).switch(&a)), Switched::CaughtUp);
+    assert_eq!(tlb.platform().log(1), [Op::Settle, Op::FlushTag(2)]);
+    // Nothing was flushed meanwhile: coming back is free.
+    on(1, || here(&tlb).lazy());
+    assert_eq!(on(1, || here(&tlb).switch(&a)), Switched::Unchanged);
+    assert_eq!(tlb.platform().log(1), [Op::Settle]);
+}
+
+#[test]
+fn pcid_08_who_runs_another_space_need_not_be_told_and_pays_on_return() {
+    let tlb: Machine = machine(2, Fake::new(2, 12));
+    let (a, b) = (space(&tlb, 1), space(&tlb, 2));
+    let _ = on(1, || here(&tlb).switch(&a));
+    let _ = on(1, || here(&tlb).switch(&b));
+    a.owe(Debt::Everything);
+    assert_eq!(tlb.debtors(&a, Debt::Everything).count(), 0);
+    let debtors: Vec<_> = tlb.debtors(&b, Debt::Everything).collect();
+    assert_eq!(debtors, [CpuId(1)]);
+    assert_eq!(on(1, || here(&tlb).switch(&a)), Switched::Flushed);
+    let _ = on(1, || here(&tlb).park());
+    assert_eq!(tlb.debtors(&a, Debt::Everything).count(), 0);
+}
+
+#[test]
+fn pcid_10_without_tags_every_load_drops_and_the_books_are_kept() {
+    let tlb: Machine = machine(1, Fake::new(1, 0));
+    let (a, b) = (space(&tlb, 1), space(&tlb, 2));
+    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+    assert_eq!(here(&tlb).switch(&b), Switched::Fresh);
+    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+    assert_eq!(here(&tlb).switch(&a), Switched::Unchanged);
+    let _ = here(&tlb).park();
+    assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
+    here(&tlb).lazy();
+    a.owe(pages(0x1000, 1));
+    tlb.platform().forget_logs();
+    assert_eq!(here(&tlb).switch(&a), Switched::CaughtUp);
+    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::FlushRange(0, 0x1000, 1)]);
+}
+
+#[test]
+fn pcid_10_tag_zero_is_for_parked_cpus_and_one_for_borrowed_roots() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    for number in 1..20 {
+        let _ = here(&tlb).switch(&space(&tlb, number));
+        assert!(here(&tlb).tag().0 >= 2);
+    }
+}
+
+/// Least recently used, four bits a slot, the latest in the lowest bits.
+enum Lru {}
+
+impl Replacement for Lru {
+    fn hit(word: u64, slot: usize) -> u64 {
+        let (mut rest, mut shift) = (0, 4);
+        for place in 0..16 {
+            let entry = word >> (4 * place) & 0xf;
+            if entry != slot as u64 + 1 && entry != 0 {
+                rest |= entry << shift;
+                shift += 4;
+            }
+        }
+        rest | (slot as u64 + 1)
+    }
+
+    fn victim(word: u64, slots: usize, _: usize) -> (usize, u64) {
+        let used = (0..16).take_while(|place| word >> (4 * place) & 0xf != 0).count();
+        let slot = if used < slots { used } else { (word >> (4 * (used - 1)) & 0xf) as usize - 1 };
+        (slot, Self::hit(word, slot))
+    }
+}
+
+/// Second chance: the hand above 32 bits, a used bit for each slot below.
+enum Clock {}
+
+impl Replacement for Clock {
+    fn hit(word: u64, slot: usize) -> u64 {
+        word | 1 << slot
+    }
+
+    fn victim(mut word: u64, slots: usize, _: usize) -> (usize, u64) {
+        loop {
+            let slot = (word >> 32) as usize % slots;
+            let used = word & 1 << slot != 0;
+            let hand = ((slot as u64 + 1) % slots as u64) << 32;
+            word = hand | (word & 0xffff_ffff & !(1 << slot));
+            if !used {
+                return (slot, word | 1 << slot);
+            }
+        }
+    }
+}
+
+/// Round robin that does not look at the slot that is being left.
+enum Blind {}
+
+impl Replacement for Blind {
+    fn victim(word: u64, slots: usize, _: usize) -> (usize, u64) {
+        RoundRobin::victim(word, slots, usize::MAX)
+    }
+}
+
+/// How many of `steps` switches find their space, if it is drawn as `next` says.
+fn hits<R: Replacement + 'static>(steps: usize, mut next: impl FnMut(usize) -> usize) -> usize {
+    let tlb: Machine<6, R> = machine(1, Fake::new(1, 12));
+    let spaces: Vec<_> = (1..=64).map(|number| space(&tlb, number)).collect();
+    (0..steps).filter(|&step| here(&tlb).switch(&spaces[next(step)]) <= Switched::Kept).count()
+}
+
+#[test]
+fn pcid_11_going_away_and_coming_back_finds_the_space_under_every_policy_but_blind_ones() {
+    // A, stranger, A, stranger, ...: half of the switches are to A.
+    let there_and_back = |step: usize| if step % 2 == 0 { 0 } else { 1 + step / 2 % 63 };
+    let steps = 2_000;
+    assert_eq!(hits::<RoundRobin>(steps, there_and_back), steps / 2 - 1);
+    assert_eq!(hits::<Lru>(steps, there_and_back), steps / 2 - 1);
+    assert!(hits::<Blind>(steps, there_and_back) < steps / 2 - 100);
+}
+
+#[test]
+fn pcid_11_policies_compared_on_a_working_set_that_shifts() {
+    // Eight spaces in favour at a time, of which the first are the most likely.
+    fn draw() -> impl FnMut(usize) -> usize {
+        let mut random = 1_u64;
+        move |step| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (step / 500 + (random >> 61).min(random >> 58 & 7) as usize) % 64
+        }
+    }
+    let steps = 20_000;
+    let (robin, lru) = (hits::<RoundRobin>(steps, draw()), hits::<Lru>(steps, draw()));
+    let (clock, blind) = (hits::<Clock>(steps, draw()), hits::<Blind>(steps, draw()));
+    println!("of {steps}: round robin {robin}, LRU {lru}, clock {clock}, blind {blind}");
+    // The recommendation costs no write on a hit; the price is what LRU gains, and it is small.
+    assert!(robin > blind, "{robin} and {blind}");
+    assert!(lru - robin < steps / 20, "{robin} and {lru}");
+}
+
+#[test]
+fn borrowing_drops_what_may_have_been_revoked_meanwhile() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let a = space(&tlb, 1);
+    let _ = here(&tlb).switch(&a);
+    let mut cpu = here(&tlb);
+    // SAFETY: no real hardware walks this root.
+    let borrowed = unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap();
+    a.owe(Debt::Everything);
+    tlb.platform().forget_logs();
+    drop(borrowed);
+    assert_eq!(tlb.platform().log(0), [load(1, 2, Held::Drop)]);
+    here(&tlb).pay(&a);
+    assert_eq!(tlb.platform().log(0), [Op::FlushTag(2)], "the books said less than was done");
+}
+
+#[test]
+fn a_cpu_that_comes_back_trusts_no_slot() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let a = space(&tlb, 1);
+    let _ = here(&tlb).switch(&a);
+    here(&tlb).offline();
+    here(&tlb).online(&12).unwrap();
+    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+}
+
+#[test]
+fn release_is_refused_while_a_cpu_runs_the_space() {
+    let tlb: Machine = machine(2, Fake::new(2, 12));
+    let mut a = space(&tlb, 1);
+    let _ = on(1, || here(&tlb).switch(&a));
+    assert_eq!(here(&tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(1) }));
+    on(1, || here(&tlb).lazy());
+    assert_eq!(here(&tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(1) }));
+    let _ = on(1, || here(&tlb).park());
+    assert_eq!(here(&tlb).release(&mut a), Ok(Released::Later));
+}
+
+#[test]
+fn bad_configurations_are_refused_with_the_reason() {
+    let refusal = |fake| Tlb::new(fake, Recent::<6>::new(), Vec::leak(vec![Cpu::new()])).map(drop);
+    assert_eq!(refusal(Fake::new(1, 2)), Err(Error::TooFewTags { usable: 4, needed: 8 }));
+    assert!(matches!(refusal(Fake::new(1, 12).shared()), Err(Error::Unsupported(_))));
+}
