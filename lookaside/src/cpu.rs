@@ -47,6 +47,13 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         }
     }
 
+    /// What the strategy remembers for this CPU. For strategies, which look at other CPUs too.
+    #[must_use]
+    #[inline]
+    pub const fn tags(&self) -> &T::Cpu {
+        &self.tags
+    }
+
     #[inline]
     pub(crate) fn errata(&self) -> Errata {
         Errata(self.errata.get())

@@ -80,6 +80,13 @@ impl<'a, P: Platform> Space<'a, P> {
         Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 
+    /// The word in which the strategy keeps the tag of this space. For strategies; in it
+    /// [`crate::Epochs`] keeps a [`Cookie`], and [`crate::Recent`] keeps nothing.
+    #[must_use]
+    pub const fn tag_word(&self) -> &P::Word {
+        &self.cookie
+    }
+
     /// The CPUs that may hold translations of this space.
     #[must_use]
     pub const fn residents(&self) -> &CpuSet<'a, P::Word> {

@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// Runs `f` as the CPU with this number.
-pub fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
+pub(crate) fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
     let before = CPU.replace(cpu);
     let result = f();
     CPU.set(before);
@@ -30,7 +30,7 @@ pub fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
 
 /// What was done to one CPU's hardware.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     Settle,
     Load { table: u64, tag: u16, held: Held, sharing: Sharing },
     Park,
@@ -58,39 +58,39 @@ struct Hardware {
 }
 
 /// The machine.
-pub struct Fake {
-    pub mmu: FakeMmu,
+pub(crate) struct Fake {
+    pub(crate) mmu: FakeMmu,
 }
 
-pub struct FakeMmu {
-    pub tag_bits: u32,
-    pub sharing: Sharing,
-    pub broadcasts: bool,
+pub(crate) struct FakeMmu {
+    pub(crate) tag_bits: u32,
+    pub(crate) sharing: Sharing,
+    pub(crate) broadcasts: bool,
     cpus: Vec<Mutex<Hardware>>,
 }
 
 impl Fake {
-    pub fn new(cpus: usize, tag_bits: u32) -> Self {
+    pub(crate) fn new(cpus: usize, tag_bits: u32) -> Self {
         let cpus = (0..cpus).map(|_| Mutex::default()).collect();
         Self { mmu: FakeMmu { tag_bits, sharing: Sharing::Private, broadcasts: true, cpus } }
     }
 
-    pub fn shared(mut self) -> Self {
+    pub(crate) fn shared(mut self) -> Self {
         self.mmu.sharing = Sharing::Shared;
         self
     }
 
-    pub fn without_broadcast(mut self) -> Self {
+    pub(crate) fn without_broadcast(mut self) -> Self {
         self.mmu.broadcasts = false;
         self
     }
 
     /// What was done on `cpu` since the last call.
-    pub fn log(&self, cpu: u32) -> Vec<Op> {
+    pub(crate) fn log(&self, cpu: u32) -> Vec<Op> {
         std::mem::take(&mut self.mmu.cpus[cpu as usize].lock().unwrap().log)
     }
 
-    pub fn forget_logs(&self) {
+    pub(crate) fn forget_logs(&self) {
         for cpu in 0..self.mmu.cpus.len() {
             self.log(cpu as u32);
         }
@@ -242,6 +242,6 @@ impl Mmu for FakeMmu {
 }
 
 /// Words that live as long as the test.
-pub fn words(count: usize) -> &'static [AtomicU64] {
+pub(crate) fn words(count: usize) -> &'static [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }

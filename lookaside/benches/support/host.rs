@@ -1,0 +1,94 @@
+//! The host as a machine whose translation instructions cost nothing.
+
+use std::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
+
+use lookaside::{
+    CpuId, CpuSet, Error, Platform,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+};
+
+thread_local! {
+    static CPU: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Makes this thread a CPU.
+pub(crate) fn become_cpu(cpu: u32) {
+    CPU.set(cpu);
+}
+
+pub(crate) struct Host {
+    mmu: HostMmu,
+}
+
+pub(crate) struct HostMmu {
+    tag_bits: u32,
+}
+
+impl Host {
+    pub(crate) fn new(tag_bits: u32) -> Self {
+        Self { mmu: HostMmu { tag_bits } }
+    }
+}
+
+// SAFETY: every benchmark thread has a CPU number of its own.
+unsafe impl Platform for Host {
+    type Word = AtomicU64;
+    type Mmu = HostMmu;
+
+    fn mmu(&self) -> &HostMmu {
+        &self.mmu
+    }
+
+    #[inline]
+    fn cpu(&self) -> CpuId {
+        CpuId(CPU.get())
+    }
+
+    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+
+    fn relax(&self) {
+        core::hint::spin_loop();
+    }
+}
+
+impl Mmu for HostMmu {
+    type Features = ();
+
+    fn tag_bits(&self) -> u32 {
+        self.tag_bits
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Private
+    }
+
+    fn broadcasts(&self) -> bool {
+        true
+    }
+
+    fn admit(&self, (): &()) -> Result<Errata, Error> {
+        Ok(Errata::NONE)
+    }
+
+    fn check_root(&self, _: Root) -> Result<(), Error> {
+        Ok(())
+    }
+
+    #[inline]
+    fn settle(&self) {}
+
+    #[inline]
+    fn load(&self, _: Errata, root: Root, tag: Tag, _: Held, _: Sharing) {
+        black_box((root.table, tag));
+    }
+
+    fn park(&self, _: Errata) {}
+
+    fn flush_all(&self, _: Errata) {}
+
+    fn flush_tag(&self, _: Errata, _: Tag) {}
+
+    fn flush_all_everywhere(&self, _: Errata) {}
+
+    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {}
+}

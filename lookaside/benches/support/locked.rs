@@ -1,0 +1,193 @@
+//! The allocator to compare with: epochs with one lock around every allocation, as kernels have it.
+//!
+//! Kept here and nowhere else. The way in without allocation is the library's; what differs is that
+//! each new tag is searched in one bitmap under one lock.
+
+use std::cell::UnsafeCell;
+
+use lookaside::{
+    Cpu, CpuId, Debt, Error, Here, Ordering, Platform, Released, Space, Switched, Tags, Tlb, Word,
+    arch::{Held, Mmu, Sharing, Tag},
+};
+
+const FIRST: usize = 2;
+
+pub(crate) struct Locked<W> {
+    tags: usize,
+    epoch: W,
+    lock: Spin<W>,
+}
+
+/// A kernel's spin lock.
+#[repr(align(128))]
+struct Spin<W> {
+    word: W,
+    map: UnsafeCell<Map>,
+}
+
+// SAFETY: the map is touched only inside `Spin::with`, by one thread at a time.
+unsafe impl<W: Sync> Sync for Spin<W> {}
+
+impl<W: Word> Spin<W> {
+    fn with<R>(&self, f: impl FnOnce(&mut Map) -> R) -> R {
+        while self.word.swap(1, Ordering::Acquire) != 0 {
+            while self.word.load(Ordering::Relaxed) != 0 {
+                core::hint::spin_loop();
+            }
+        }
+        // SAFETY: the word was 0 and is 1 now: nobody else is here.
+        let result = f(unsafe { &mut *self.map.get() });
+        self.word.store(0, Ordering::Release);
+        result
+    }
+}
+
+struct Map {
+    used: Vec<u64>,
+    cursor: usize,
+}
+
+#[repr(align(128))]
+pub(crate) struct LockedCpu<W> {
+    active: W,
+    reserved: W,
+    pending: W,
+}
+
+impl<W: Word> Locked<W> {
+    pub(crate) fn new(tags: usize) -> Self {
+        Self {
+            tags,
+            epoch: W::ZERO,
+            lock: Spin {
+                word: W::ZERO,
+                map: UnsafeCell::new(Map { used: vec![0; tags.div_ceil(64)], cursor: FIRST }),
+            },
+        }
+    }
+}
+
+impl Map {
+    fn take(&mut self, tags: usize) -> Option<usize> {
+        let mut tag = self.cursor;
+        while tag < tags {
+            let free = !self.used[tag / 64] & (!0 << (tag % 64));
+            if free != 0 {
+                let found = tag / 64 * 64 + free.trailing_zeros() as usize;
+                if found >= tags {
+                    return None;
+                }
+                self.used[found / 64] |= 1 << (found % 64);
+                self.cursor = found + 1;
+                return Some(found);
+            }
+            tag = (tag / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+impl<W: Word> Locked<W> {
+    /// The slow path, with the lock held: the tag, the flush, the active word.
+    fn allocate<P: Platform<Word = W>>(
+        &self,
+        here: &Here<'_, P, Self>,
+        word: &W,
+        map: &mut Map,
+    ) -> u64 {
+        let mut epoch = self.epoch.load(Ordering::Relaxed);
+        let mut cookie = word.load(Ordering::Relaxed);
+        if cookie >> 16 != epoch {
+            let mut kept = false;
+            for other in here.tlb().cpus() {
+                let reserved = &other.tags().reserved;
+                if cookie != 0 && reserved.load(Ordering::Relaxed) == cookie {
+                    reserved.store(epoch << 16 | cookie & 0xffff, Ordering::Relaxed);
+                    kept = true;
+                }
+            }
+            let tag = if kept {
+                cookie as usize & 0xffff
+            } else if let Some(tag) = map.take(self.tags) {
+                tag
+            } else {
+                epoch += 1;
+                self.epoch.store(epoch, Ordering::Release);
+                map.used.fill(0);
+                map.cursor = FIRST;
+                for other in here.tlb().cpus() {
+                    let other = other.tags();
+                    let mut live = other.active.swap(0, Ordering::AcqRel);
+                    if live == 0 {
+                        live = other.reserved.load(Ordering::Relaxed);
+                    }
+                    other.reserved.store(live, Ordering::Relaxed);
+                    map.used[live as usize % 65536 / 64] |= 1 << (live % 64);
+                    other.pending.store(1, Ordering::Relaxed);
+                }
+                map.take(self.tags).expect("more tags than CPUs")
+            };
+            cookie = epoch << 16 | tag as u64;
+            word.store(cookie, Ordering::Release);
+        }
+        if here.cpu().pending.swap(0, Ordering::Relaxed) != 0 {
+            here.mmu().flush_all(here.errata());
+        }
+        here.cpu().active.store(cookie, Ordering::Relaxed);
+        cookie
+    }
+}
+
+impl<P: Platform> Tags<P> for Locked<P::Word> {
+    type Cpu = LockedCpu<P::Word>;
+    const CPU: Self::Cpu =
+        LockedCpu { active: P::Word::ZERO, reserved: P::Word::ZERO, pending: P::Word::ZERO };
+
+    fn begin(&self, _: &P, _: &[Cpu<P, Self>]) -> Result<(), Error> {
+        self.epoch.store(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        here.mmu().settle();
+        let (this, cpu) = (here.tlb().tags(), here.cpu());
+        let word = next.tag_word();
+        let mut cookie = word.load(Ordering::Acquire);
+        let epoch = this.epoch.load(Ordering::Acquire);
+        let active = cpu.active.load(Ordering::Relaxed);
+        let fast = active != 0
+            && cookie >> 16 == epoch
+            && cpu
+                .active
+                .compare_exchange(active, cookie, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if !fast {
+            cookie = this.lock.with(|map| this.allocate(here, word, map));
+        }
+        here.load(next.root(), Tag(cookie as u16), Held::Keep, Sharing::Private);
+        if fast { Switched::Kept } else { Switched::Fresh }
+    }
+
+    fn lazy(_: &Here<'_, P, Self>) {}
+
+    fn park(here: &Here<'_, P, Self>) -> Switched {
+        here.park_register();
+        Switched::Kept
+    }
+
+    fn pay(_: &Here<'_, P, Self>, _: &Space<'_, P>) {}
+
+    fn lend(_: &Here<'_, P, Self>) {}
+
+    fn give_back(_: &Here<'_, P, Self>) {}
+
+    fn must_pay_now(_: &Tlb<'_, P, Self>, _: CpuId, _: &Space<'_, P>, _: Debt) -> bool {
+        true
+    }
+
+    fn forget(_: &Here<'_, P, Self>) {}
+
+    fn release(_: &Here<'_, P, Self>, _: &mut Space<'_, P>) -> Result<Released, Error> {
+        Ok(Released::Later)
+    }
+}
