@@ -122,10 +122,10 @@ impl Extensions {
 fn without_version_one(name: &[u8]) -> &[u8] {
     let (rest, digits) = split_digits(name);
     let major = match rest.split_last() {
-        // The `p` of a version follows a digit; any other belongs to the name.
-        Some((b'p' | b'P', major)) if !digits.is_empty() && ends_in_digit(major) => major,
+        Some((b'p' | b'P', major)) if !digits.is_empty() => major,
         _ => name,
     };
+    // A `p` that belongs to the name, and not to a version, has no digit before it.
     match split_digits(major) {
         (stem, b"1") => stem,
         _ => name,
@@ -136,10 +136,6 @@ fn without_version_one(name: &[u8]) -> &[u8] {
 fn split_digits(name: &[u8]) -> (&[u8], &[u8]) {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     name.split_at(name.len() - digits)
-}
-
-fn ends_in_digit(name: &[u8]) -> bool {
-    name.last().is_some_and(u8::is_ascii_digit)
 }
 
 /// Reads the property `mmu-type` of a CPU node: `riscv,sv39`, `riscv,sv48` or `riscv,sv57`, with or
@@ -169,7 +165,7 @@ mod tests {
     #[test]
     fn isa_strings() {
         let svinval = Extensions::SVINVAL;
-        let cases: [(&str, Extensions); 22] = [
+        let cases: [(&str, Extensions); 23] = [
             ("rv64", Extensions::NONE),
             ("rv64imafdc", Extensions::NONE),
             ("rv64imafdch_zicsr_zifencei_svinval\0", svinval),
@@ -183,6 +179,7 @@ mod tests {
             ("rv64i_svinval11", Extensions::NONE),
             ("rv64i_svinval11p0", Extensions::NONE),
             ("rv64i_svinvalp1", Extensions::NONE),
+            ("rv64i_svinval1p", Extensions::NONE),
             ("rv64i_svinvalx", Extensions::NONE),
             ("rv64i_xsvinval", Extensions::NONE),
             ("rv64i_zsvinval", Extensions::NONE),
