@@ -1,4 +1,99 @@
 //! RISC-V.
+//!
+//! This is the essay; the files beside it hold one concept each. Manual means *The RISC-V
+//! Instruction Set Manual, Volume II: Privileged Architecture*; names like `norm:asidlen` are its
+//! normative anchors.
+//!
+//! # Instructions used
+//!
+//! | instruction | for |
+//! | --- | --- |
+//! | `SFENCE.VMA`, four forms | removes cached translations of this hart, orders stores before its walks |
+//! | `SFENCE.W.INVAL`, `SINVAL.VMA`, `SFENCE.INVAL.IR` (Svinval) | the same for many addresses, overlapped |
+//! | `CSRR`/`CSRW satp` | which root and ASID this hart walks |
+//! | `FENCE rw, rw` | orders loads and stores; *not* walks |
+//! | `ECALL`, SBI RFENCE | has the firmware execute `SFENCE.VMA` on other harts |
+//!
+//! # What hardware may do
+//!
+//! * It may use any translation of an address that was valid at any time since this hart last
+//!   executed an `SFENCE.VMA` that covers the address (`norm:sfence_vma_ordering_semantics`), and
+//!   may walk any address that `satp` reaches at any time ("Virtual Address Translation Process").
+//! * It may cache entries whose V bit is *clear* (note in "Supervisor Memory-Management Fence
+//!   Instruction"). An entry that becomes valid may fault once more; Svvptc bounds for how long. A
+//!   kernel's fault handler looks at the table again and returns. Nothing here fences for it.
+//! * `SFENCE.VMA` acts on this hart alone (`norm:sfence_vma_ordering`). It orders stores *already
+//!   visible to this hart* before later walks; a walk that began before it may not install what it
+//!   would have removed.
+//! * It does not put accesses before it ahead of accesses after it in the global order. So
+//!   "flushed" needs a `FENCE` too, before anybody is told (F-RV-DONE).
+//! * A write of `satp` changes root, ASID and mode at once, takes effect immediately
+//!   (`norm:sfence_vma_asid_effect`), orders nothing and invalidates nothing
+//!   (`norm:satp_op_sfence_vma`).
+//! * ASIDs are local to a hart and caches appear private (`norm:asid_hart_private`): the same number
+//!   may name different spaces on different harts, and nothing is broadcast.
+//!
+//! # The previous root, after a switch
+//!
+//! [`Mmu::load`](super::Mmu::load) promises that no walk from the previous root starts after it
+//! returns. That rests on `norm:sfence_vma_implicit_access`: hardware walks only what the *current*
+//! contents of `satp` point to. A later store of this hart, say one that announces the switch, comes
+//! after the write of `satp`: each hart performs a write to a CSR before any later instruction whose
+//! behaviour the CSR modifies (unprivileged manual, "CSR Access Ordering"), and `satp` modifies
+//! every access to memory. A note in the manual's section on `satp` lets walks that began earlier
+//! run on when `satp` is no longer *active*, as in machine mode; we read it as not contradicting the
+//! rule, because it speaks of the same contents of the register. No instruction exists that would
+//! end such walks and keep the tag's entries.
+//!
+//! # Keeping and dropping entries
+//!
+//! Loading with [`Held::Keep`](super::Held::Keep) is one write of `satp` and no fence: if some CPU
+//! revoked an entry meanwhile, either it saw this hart as running and waits for its flush, or this
+//! hart saw the newer generation and loads with [`Held::Drop`](super::Held::Drop) (F-RV-SETTLE).
+//! Strictly, the manual orders the stores that *built* a table before this hart's walks only by an
+//! `SFENCE.VMA` that comes after them: a strategy that loads a tag for the first time on a hart
+//! should say `Drop`, even if the hart was flushed before the space existed.
+//!
+//! With `Drop`, the fence comes *before* the write of `satp`, while another ASID is named. The
+//! manual also allows the other order. But then the new root is walked, for an instant, through
+//! whatever the tag's previous owner left, tables that may have been freed and hold anything
+//! included; and where hardware sets accessed bits, a walk through a freed page can write to it.
+//!
+//! # What is not used
+//!
+//! * `SFENCE.VMA` with an address for tables: it leaves walk caches alone.
+//! * An operand register that holds zero where `x0` is meant: the one is address or ASID zero, the
+//!   other is all of them. [`Instructions`] takes an `Option`.
+//! * Global mappings spared by a flush of all ASIDs: no form of the instruction does that.
+//! * Bare mode; Sv32; two-stage translation (`HFENCE`, `HINVAL`, `hgatp`).
+//! * `FENCE iorw, iorw` at completion: a user access to *device* memory through a revoked mapping
+//!   may still be on its way. A kernel that revokes those must fence them itself.
+//!
+//! # References
+//!
+//! * Manual: "Supervisor Address Translation and Protection (`satp`) Register", "Supervisor
+//!   Memory-Management Fence Instruction", "Virtual Address Translation Process", and the chapters
+//!   on Svinval, Svnapot, Svvptc, Svade and Svadu.
+//! * RISC-V Supervisor Binary Interface Specification: "Binary Encoding", "RFENCE Extension".
+//! * Device tree bindings `riscv/cpus.yaml` and `riscv/extensions.yaml`.
+
+mod features;
+pub mod fence;
+#[cfg(all(target_arch = "riscv64", target_os = "none"))]
+mod insn;
+mod mmu;
+pub mod opcode;
+mod satp;
+pub mod sbi;
+pub mod svnapot;
+#[cfg(test)]
+mod testing;
+
+pub use features::{Extensions, FENCE_OPERANDS, Features, mode_from_mmu_type};
+#[cfg(all(target_arch = "riscv64", target_os = "none"))]
+pub use insn::Native;
+pub use mmu::{Config, Remote, Riscv};
+pub use satp::{Mode, Satp, probe_asid_bits};
 
 use crate::error::Error;
 

@@ -1,0 +1,327 @@
+//! One regime of translation on RISC-V: which instructions, in which order.
+
+use super::{
+    Extensions, FENCE_OPERANDS, Features, Instructions, Mode, Satp,
+    fence::{Plan, Planner, Reach},
+    sbi::{self, HartMask, Request},
+};
+use crate::{
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    error::Error,
+};
+
+/// How translations are removed from other harts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remote {
+    /// By interrupting them: each executes its own fences.
+    Interrupts,
+    /// By the SBI extension RFENCE, too.
+    Sbi,
+}
+
+/// What a machine runs with, on every hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The mode of translation.
+    pub mode: Mode,
+    /// The extensions that the kernel relies on. With [`Extensions::SVINVAL`], ranges are
+    /// invalidated by it.
+    pub relies_on: Extensions,
+    /// The reserved root: it maps the kernel as every root does, and nothing for user mode.
+    pub reserved: Root,
+    /// Whether the firmware is asked to fence on other harts.
+    pub remote: Remote,
+}
+
+/// The translation hardware of a RISC-V hart.
+///
+/// # ASID 0
+///
+/// Unlike other tags, ASID 0 is shared: by the reserved root, by roots that are loaded under
+/// [`Tag::RESERVED`], and by all roots on hardware without ASIDs. The methods keep this invariant:
+/// while `satp` names another ASID, or the reserved root, *ASID 0 holds entries of the reserved root
+/// only*. So nothing is left behind under ASID 0 through which a parked hart could walk tables that
+/// were freed meanwhile.
+#[derive(Debug)]
+pub struct Riscv<I> {
+    instructions: I,
+    mode: Mode,
+    relies_on: Extensions,
+    tag_bits: u32,
+    parked: Satp,
+    remote: Remote,
+}
+
+impl<I: Instructions> Riscv<I> {
+    /// Checks that `cpu`, the first hart, can run with `config`; its ASIDs set the number of tag
+    /// bits. Where harts differ in that, pass the smallest number.
+    ///
+    /// With [`Remote::Sbi`] the firmware is tried out: it is asked, once in each of the two ways
+    /// that are used later, to fence everything on every hart.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Unsupported`] if the hart reports more than 16 ASID bits, or if the firmware
+    ///   refuses the calls.
+    /// * [`Error::MissingFeature`] if the hart lacks the mode or an extension.
+    /// * [`Error::BadRoot`] if `satp` cannot hold the reserved root.
+    pub fn new(instructions: I, cpu: &Features, config: Config) -> Result<Self, Error> {
+        let Config { mode, relies_on, reserved, remote } = config;
+        if cpu.asid_bits > 16 {
+            return Err(Error::Unsupported("more than 16 ASID bits"));
+        }
+        let tag_bits = cpu.asid_bits;
+        let parked = Satp::new(mode, Tag::RESERVED.0, reserved.table)?;
+        let riscv = Self { instructions, mode, relies_on, tag_bits, parked, remote };
+        riscv.check_root(reserved)?;
+        riscv.admit(cpu)?;
+        if remote == Remote::Sbi {
+            riscv.call(HartMask::ALL, Request::EVERYTHING)?;
+            riscv.call(HartMask::ALL, Request::all(Reach::Tag(Tag::RESERVED)))?;
+        }
+        Ok(riscv)
+    }
+
+    /// The instructions that this type uses.
+    pub const fn instructions(&self) -> &I {
+        &self.instructions
+    }
+
+    /// A planner for harts of this machine with `errata`; see [`Planner::new`] for `most_leaves`.
+    #[must_use]
+    pub const fn planner(&self, errata: Errata, most_leaves: u64) -> Planner {
+        Planner::new(self.mode, self.relies_on, errata, most_leaves)
+    }
+
+    /// Executes a plan on this hart and waits for completion. Call with interrupts off: the steps
+    /// must all run on one hart.
+    #[track_caller]
+    pub fn flush(&self, plan: Plan) {
+        for step in plan {
+            step.execute(&self.instructions);
+        }
+        self.complete();
+    }
+
+    /// Has the firmware fence on the harts with these *hart numbers*, whichever of them may be this
+    /// one, and waits for completion.
+    ///
+    /// # Panics
+    ///
+    /// If [`Remote::Sbi`] was not configured, or as [`Mmu::flush_tag_everywhere`] on this type.
+    #[track_caller]
+    pub fn flush_on(&self, harts: impl IntoIterator<Item = u64>, request: Request) {
+        self.publish();
+        for mask in sbi::masks(harts) {
+            self.ask(mask, request);
+        }
+        self.complete();
+    }
+
+    /// Before other harts are made to fence.
+    #[track_caller]
+    fn publish(&self) {
+        // F-RV-PUBLISH (partner: the SFENCE.VMA that the firmware executes on other harts): an
+        // SFENCE.VMA orders only stores that are visible to the hart that executes it. Stores to
+        // the tables that sit in this hart's store buffer are not.
+        self.instructions.fence();
+    }
+
+    /// After the last fence of a flush.
+    #[track_caller]
+    fn complete(&self) {
+        // F-RV-DONE (partner: whatever tells others of completion: the acknowledgement, the free of
+        // a frame): SFENCE.VMA orders walks, and does *not* put earlier accesses before later
+        // ones in the global order (`norm:sfence_vma_ordering_semantics`). A user store that was
+        // translated before the flush must be performed before the frame is another's.
+        self.instructions.fence();
+    }
+
+    /// Removes one ASID's entries.
+    #[track_caller]
+    fn fence_asid(&self, errata: Errata, asid: u16) {
+        let asid = if errata.contains(FENCE_OPERANDS) { None } else { Some(asid) };
+        self.instructions.sfence_vma(None, asid);
+    }
+
+    #[track_caller]
+    fn call(&self, harts: HartMask, request: Request) -> Result<(), Error> {
+        let HartMask { mask, base } = harts;
+        let Request { start, size, asid } = request;
+        self.instructions.remote_sfence_vma(mask, base, start, size, asid)
+    }
+
+    /// Has the firmware fence, whatever it takes.
+    #[track_caller]
+    fn ask(&self, harts: HartMask, request: Request) {
+        assert!(self.broadcasts(), "the machine was set up without SBI remote fences");
+        if self.call(harts, request).is_err()
+            && self.call(HartMask::ALL, Request::EVERYTHING).is_err()
+        {
+            panic!("the firmware refuses a remote fence that it granted when the machine came up");
+        }
+    }
+
+    /// Replaces what `satp` holds by `next`.
+    #[track_caller]
+    fn name(&self, errata: Errata, next: Satp, held: Held) {
+        let outgoing = Satp::from_bits(self.instructions.read_satp());
+        if outgoing == next {
+            if held == Held::Drop {
+                // F-RV-DROP-SAME (partner: the stores to the tables that made the entries
+                // obsolete, visible here since the settle at the start of the switch): the root in
+                // `satp` is the one to be loaded, so what is walked after this is what is wanted.
+                self.fence_asid(errata, next.asid());
+            }
+            return;
+        }
+        let zero = Tag::RESERVED.0;
+        // Two roots in a row under one ASID never share entries, whatever the caller says.
+        let drop = held == Held::Drop || outgoing.asid() == next.asid();
+        if drop && next.asid() != zero {
+            if outgoing.asid() == next.asid() {
+                // The outgoing root would refill the tag as fast as it is emptied. ASID 0 is safe
+                // to name here: it holds entries of the reserved root only.
+                self.instructions.write_satp(self.parked.bits());
+            }
+            // F-RV-DROP (partner: the write of `satp` below): `satp` names another ASID, so no walk
+            // can make entries under this one, and walks that began when it did may not install
+            // them any more (privileged manual, "Virtual Address Translation Process"). The first
+            // walk from the new root finds the tag empty, never a table of its previous owner.
+            self.fence_asid(errata, next.asid());
+        }
+        self.instructions.write_satp(next.bits());
+        let arrives = next.asid() == zero && (drop || next != self.parked);
+        let leaves = outgoing.asid() == zero && outgoing != self.parked;
+        if arrives || leaves {
+            // F-RV-ZERO (partner: the next walk under ASID 0): two roots stood under ASID 0, one
+            // after the other, or this one follows the reserved root. After the write, because no
+            // other ASID may exist to be named meanwhile (the manual asks for the fence after each
+            // write of `satp` in that case). In between, the hart can meet entries of the outgoing
+            // root, whose tables cannot be freed before this method returns, or of the reserved one.
+            self.fence_asid(errata, zero);
+        }
+    }
+}
+
+impl<I: Instructions> Mmu for Riscv<I> {
+    type Features = Features;
+
+    #[inline]
+    fn tag_bits(&self) -> u32 {
+        self.tag_bits
+    }
+
+    /// Private: the meaning of an ASID is local to a hart (`norm:asid_hart_private`).
+    #[inline]
+    fn sharing(&self) -> Sharing {
+        Sharing::Private
+    }
+
+    #[inline]
+    fn broadcasts(&self) -> bool {
+        self.remote == Remote::Sbi
+    }
+
+    fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        if cpu.asid_bits < self.tag_bits {
+            return Err(Error::FewerTagBits { machine: self.tag_bits, cpu: cpu.asid_bits });
+        }
+        if cpu.mode < self.mode {
+            return Err(Error::MissingFeature("the mode of translation"));
+        }
+        for (extension, name) in Extensions::NAMES {
+            if self.relies_on.contains(extension) && !cpu.extensions.contains(extension) {
+                return Err(Error::MissingFeature(name));
+            }
+        }
+        Ok(cpu.errata)
+    }
+
+    /// See [`Satp::new`]; also, RISC-V has one table for both modes, so `user_table` must be the
+    /// same. Whether `satp` implements every PPN bit the hart does not say.
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        if root.user_table != root.table {
+            return Err(Error::BadRoot { address: root.user_table });
+        }
+        Satp::new(self.mode, Tag::RESERVED.0, root.table).map(|_| ())
+    }
+
+    fn settle(&self) {
+        if self.relies_on.contains(Extensions::SVINVAL) {
+            // F-RV-SETTLE-IR (partner: SINVAL.VMA of a thread that was pre-empted in the middle of
+            // a plan): its SFENCE.INVAL.IR on another hart completes nothing here. SFENCE.VMA needs
+            // no such thing, because it is complete when the next instruction begins.
+            self.instructions.sfence_inval_ir();
+        }
+        // F-RV-SETTLE (partners: the fence between the revoker's stores and its look at who runs,
+        // and the SFENCE.VMA that follows here if the generation is behind): orders "this hart
+        // runs the space" before the reading of its generation, and makes the stores to the tables
+        // that the generation stands for visible to this hart, which is what SFENCE.VMA orders.
+        self.instructions.fence();
+    }
+
+    /// # Panics
+    ///
+    /// If `root` does not pass [`Mmu::check_root`] or `tag` has more bits than [`Mmu::tag_bits`]:
+    /// the surplus bits would be dropped and two spaces share a tag.
+    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+        assert!(u32::from(tag.0) >> self.tag_bits == 0, "{tag:?} has more bits than the hardware");
+        match Satp::new(self.mode, tag.0, root.table) {
+            Ok(next) => self.name(errata, next, held),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn park(&self, errata: Errata) {
+        self.name(errata, self.parked, Held::Keep);
+    }
+
+    /// Removes global entries as well: no form of `SFENCE.VMA` means "all ASIDs, but not those".
+    fn flush_all(&self, _: Errata) {
+        // F-RV-FLUSH (partner: the stores to the tables, this hart's own or made visible to it by
+        // what told it to flush): walks after this see them.
+        self.instructions.sfence_vma(None, None);
+        self.complete();
+    }
+
+    fn flush_tag(&self, errata: Errata, tag: Tag) {
+        // F-RV-FLUSH, as in `flush_all`.
+        self.fence_asid(errata, tag.0);
+        self.complete();
+    }
+
+    /// # Panics
+    ///
+    /// As [`Mmu::flush_tag_everywhere`] on this type.
+    fn flush_all_everywhere(&self, _: Errata) {
+        self.publish();
+        self.instructions.sfence_vma(None, None);
+        self.ask(HartMask::ALL, Request::EVERYTHING);
+        self.complete();
+    }
+
+    /// If the firmware refuses, it is asked once more, for everything on every hart.
+    ///
+    /// On a machine where any hart has [`FENCE_OPERANDS`], pass it in `errata` on every hart.
+    ///
+    /// # Panics
+    ///
+    /// If it refuses again. It granted both calls when the machine came up, so it is broken, and
+    /// there is no way to go on: returning would report a flush that did not happen.
+    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
+        self.publish();
+        // The specification does not say whether "all harts" of a remote fence includes this one.
+        self.fence_asid(errata, tag.0);
+        let request = if errata.contains(FENCE_OPERANDS) {
+            Request::EVERYTHING
+        } else {
+            Request::all(Reach::Tag(tag))
+        };
+        self.ask(HartMask::ALL, request);
+        self.complete();
+    }
+}
+
+#[cfg(test)]
+mod tests;
