@@ -40,8 +40,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// the kernel's hardening of the branch predictor comes first.
     #[inline]
     pub fn switch(&self, next: &Space<'_, P>) -> Switched {
-        next.reside(self.id);
-        T::enter(self, next)
+        let held = if next.reside(self.id) { self.mmu().first_load() } else { Held::Keep };
+        T::enter(self, next, held)
     }
 
     /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user

@@ -135,15 +135,16 @@ impl<'a, P: Platform> Space<'a, P> {
         Some(unpack(range))
     }
 
-    /// Adds `cpu` to those that may hold translations of the space.
+    /// Adds `cpu` to those that may hold translations of the space, and returns whether it is new.
     #[inline]
-    pub(crate) fn reside(&self, cpu: CpuId) {
+    pub(crate) fn reside(&self, cpu: CpuId) -> bool {
         // Relaxed: once set the bit stays, and reading an old value only sets it again.
-        if !self.residents.contains(cpu, Ordering::Relaxed) {
-            // ORDER O-RESIDE (pairs with F-OWE): before the CPU reads the generation, and before it
-            // loads the root.
-            self.residents.insert(cpu, Ordering::SeqCst);
+        if self.residents.contains(cpu, Ordering::Relaxed) {
+            return false;
         }
+        // ORDER O-RESIDE (pairs with F-OWE): before the CPU reads the generation, and before it
+        // loads the root.
+        self.residents.insert(cpu, Ordering::SeqCst)
     }
 
     /// Leaves a note of the latest flush, unless another flusher is just writing one.

@@ -148,7 +148,7 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
         Ok(())
     }
 
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched {
         here.mmu().settle();
         let (this, cpu) = (here.tlb().tags(), here.cpu());
         let word = next.tag_word();
@@ -164,7 +164,7 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
         if !fast {
             cookie = this.lock.with(|map| this.allocate(here, word, map));
         }
-        here.load(next.root(), Tag(cookie as u16), Held::Keep, Sharing::Private);
+        here.load(next.root(), Tag(cookie as u16), held, Sharing::Private);
         if fast { Switched::Kept } else { Switched::Fresh }
     }
 

@@ -129,7 +129,8 @@ pub trait Mmu {
     /// invalidations of the CPU that executes it).
     fn settle(&self);
 
-    /// Names `root` and `tag` in the root register. Returns when no walk from the previous root
+    /// Names `root` and `tag`, which [`Self::check_root`] and [`Self::tag_bits`] allow, in the root
+    /// register. Returns when no walk from the previous root
     /// can start any more. With [`Held::Drop`], entries under `tag` are removed, after the previous
     /// root can no longer produce entries under it and before the new one does.
     ///
@@ -157,6 +158,13 @@ pub trait Mmu {
     fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
         let _ = range;
         self.flush_tag(errata, tag);
+    }
+
+    /// What [`Self::load`] must be told when the CPU runs a space for the first time, and the tag
+    /// is not known to be used up: [`Held::Keep`], unless the stores that built the tables are
+    /// ordered before the walks by nothing but an invalidation (RISC-V).
+    fn first_load(&self) -> Held {
+        Held::Keep
     }
 
     /// Whether the root register names `root` under `tag`. True where the register cannot be read.

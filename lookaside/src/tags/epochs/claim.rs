@@ -15,15 +15,20 @@ pub(super) struct Locked;
 impl<P: Platform> Epochs<'_, P> {
     /// Ways 2 and 3.
     #[cold]
-    pub(super) fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    pub(super) fn enter_slowly(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        held: Held,
+    ) -> Switched {
         let mut paid = Cookie::NONE;
-        if let Ok(switched) = self.try_enter(here, next, &mut paid, None) {
+        if let Ok(switched) = self.try_enter(here, next, held, &mut paid, None) {
             return switched;
         }
         let lock = self.turn.lock.lock(here.tlb().platform());
         let mut turned = false;
         loop {
-            match self.try_enter(here, next, &mut paid, Some(&lock)) {
+            match self.try_enter(here, next, held, &mut paid, Some(&lock)) {
                 Ok(_) if turned => return Switched::Turned,
                 Ok(switched) => return switched,
                 // Nothing is left to fill the stock with; afterwards there is.
@@ -51,6 +56,7 @@ impl<P: Platform> Epochs<'_, P> {
         &self,
         here: &Here<'_, P, Self>,
         next: &Space<'_, P>,
+        held: Held,
         paid: &mut Cookie,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
@@ -72,7 +78,7 @@ impl<P: Platform> Epochs<'_, P> {
         if !self.join(here, active, cookie) {
             return Err(Locked);
         }
-        here.load(next.root(), cookie.tag(), Held::Keep, here.mmu().sharing());
+        here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 

@@ -208,7 +208,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     #[inline]
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched {
         let mmu = here.mmu();
         mmu.settle();
         let cpu = here.cpu();
@@ -228,10 +228,10 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         }
         let tags = here.tlb().tags();
         if cookie.same_epoch(active) && tags.join(here, active, cookie) {
-            here.load(next.root(), cookie.tag(), Held::Keep, sharing);
+            here.load(next.root(), cookie.tag(), held, sharing);
             return Switched::Kept;
         }
-        tags.enter_slowly(here, next)
+        tags.enter_slowly(here, next, held)
     }
 
     fn lazy(_: &Here<'_, P, Self>) {

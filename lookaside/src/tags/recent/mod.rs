@@ -161,7 +161,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     #[inline]
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, _: Held) -> Switched {
         debug_assert!(here.register_is_ours(), "the root register was written by others");
         let mmu = here.mmu();
         mmu.settle();
