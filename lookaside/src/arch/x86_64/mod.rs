@@ -1,5 +1,12 @@
 //! x86-64.
 
+mod canonical;
+pub mod cr3;
+pub mod invlpgb;
+pub mod invpcid;
+pub use canonical::Levels;
+pub use cr3::{Cr3, Pcid};
+
 /// The instructions that the library uses on x86-64, one method each.
 ///
 /// `Native` executes them; a machine in software implements the same trait.
