@@ -2,10 +2,13 @@
 
 mod canonical;
 pub mod cr3;
+pub mod errata;
+mod features;
 pub mod invlpgb;
 pub mod invpcid;
 pub use canonical::Levels;
 pub use cr3::{Cr3, Pcid};
+pub use features::{Features, Vendor};
 
 /// The instructions that the library uses on x86-64, one method each.
 ///
