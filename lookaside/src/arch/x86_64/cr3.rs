@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Sources: SDM vol. 3, 4.5 (the register with four and five levels), 4.10.4.1 (what a write
-//! invalidates, bit 63); SDM vol. 3, 4.4 in the editions since LAM (bits 61 and 62); APM vol. 2,
-//! 5.5.1 (PCIDs). With `CR4.PCIDE` clear, bits 3 and 4 are `PWT` and `PCD` and bit 63 must be zero,
-//! or the write faults.
+//! invalidates, bit 63), "Linear-Address Masking" (bits 61 and 62); APM vol. 2, 5.5 (PCIDs). With
+//! `CR4.PCIDE` clear, bits 3 and 4 are `PWT` and `PCD` and bit 63 must be zero, or the write
+//! faults.
 
 use crate::{arch::Held, error::Error};
 
@@ -157,8 +157,8 @@ impl Cr3 {
 ///
 /// [`Error::BadRoot`].
 pub const fn check_root(root: u64, physical_bits: u32) -> Result<(), Error> {
-    let bits = if physical_bits > 52 { 52 } else { physical_bits };
-    if root & !ROOT_MASK == 0 && root >> bits == 0 {
+    // The mask alone decides from 52 bits on: the architecture has no more.
+    if root & !ROOT_MASK == 0 && (physical_bits >= 52 || root >> physical_bits == 0) {
         Ok(())
     } else {
         Err(Error::BadRoot { address: root })

@@ -1,21 +1,21 @@
 //! Known deviations of CPUs from the architecture, as data.
 //!
-//! [`TABLE`] maps CPUs to [`Errata`] bits; the bits decide what [`super::X86`] emits; the tests walk
-//! the same table.
+//! [`TABLE`] maps CPUs to [`Errata`] bits; the bits decide what [`super::X86`] emits; the tests
+//! walk the same table.
 
 use super::features::{Features, Vendor};
 use crate::arch::Errata;
 
 /// `INVLPG` may leave global entries of the address when `CR4.PCIDE` is set.
 ///
-/// *Instead:* an address that is mapped globally is removed with `INVPCID` type 2 (everything, global
-/// entries too), or by toggling `CR4.PGE` where `INVPCID` is missing. `INVLPG` stays in use for
-/// addresses that are mapped for one tag, and everywhere while `CR4.PCIDE` is clear.
+/// *Instead:* an address that is mapped globally is removed with `INVPCID` type 2 (everything,
+/// global entries too), or by toggling `CR4.PGE` where `INVPCID` is missing. `INVLPG` stays in use
+/// for addresses that are mapped for one tag, and everywhere while `CR4.PCIDE` is clear.
 ///
-/// Source: Intel's specification updates for the 12th generation (ADL063) and the 13th (RPL042). New
-/// microcode mends it. Its revision is not in CPUID and hypervisors hide it, so the CPU is treated as
-/// affected whatever its microcode; the same goes for guests, where Intel says that it does not
-/// occur: the longer sequence costs refills, never correctness.
+/// Source: Intel's specification updates for the 12th generation (ADL063) and the 13th (RPL042).
+/// New microcode mends it. Its revision is not in CPUID and hypervisors hide it, so the CPU is
+/// treated as affected whatever its microcode; the same goes for guests, where Intel says that it
+/// does not occur: the longer sequence costs refills, never correctness.
 pub const INVLPG_KEEPS_GLOBALS: Errata = Errata(1 << 0);
 
 /// One line of [`TABLE`].

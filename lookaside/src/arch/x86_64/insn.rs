@@ -9,12 +9,12 @@ use super::{Instructions, Invpcid};
 
 /// Executes the instructions on the CPU that makes the call.
 ///
-/// The type exists only in programs for the bare metal. Whoever passes it to [`super::X86`] promises
-/// what no type can say:
+/// The type exists only in programs for the bare metal. Whoever passes it to [`super::X86`]
+/// promises what no type can say:
 ///
 /// * Calls are made in ring 0; elsewhere all but `MFENCE` fault.
-/// * Every root that is loaded maps the code, the stack and the data of the kernel that runs, at the
-///   addresses where they are.
+/// * Every root that is loaded maps the code, the stack and the data of the kernel that runs, at
+///   the addresses where they are.
 ///
 /// `INVPCID`, `INVLPGB` and `TLBSYNC` are executed only where [`super::X86`] found them in CPUID.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,8 @@ impl Instructions for Native {
 
     #[inline]
     fn invlpgb(&self, rax: u64, ecx: u32, edx: u32) {
-        // SAFETY: ring 0 is promised, and `X86` saw the instruction in CPUID and keeps to its limit.
-        // Removing cached translations changes no meaning.
+        // SAFETY: ring 0 is promised, and `X86` saw the instruction in CPUID and keeps to its
+        // limit. Removing cached translations changes no meaning.
         unsafe {
             asm!(
                 "invlpgb",

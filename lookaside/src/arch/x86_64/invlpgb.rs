@@ -16,18 +16,18 @@
 //!     └────────┴─────────────────┴───────────────────────────────────────────────┘
 //! ```
 //!
-//! Sources: APM vol. 3, INVLPGB and TLBSYNC; APM vol. 2, 5.5.3; CPUID Fn8000_0008 in APM vol. 3,
+//! Sources: APM vol. 3, INVLPGB and TLBSYNC; APM vol. 2, 5.5; CPUID Fn8000_0008 in APM vol. 3,
 //! appendix E.
 //!
 //! * **ASID valid is always set, with ASID 0.** The host is ASID 0; in a guest, hardware puts the
 //!   guest's own ASID in its place. Without the bit the instruction would hit every guest.
 //! * **PCID valid may only be set with `CR4.PCIDE` set**; otherwise the instruction faults.
-//! * **Final only is never set.** It leaves cached upper levels of the walk, so it is wrong whenever
-//!   a table was freed, and what is gained is small.
+//! * **Final only is never set.** It leaves cached upper levels of the walk, so it is wrong
+//!   whenever a table was freed, and what is gained is small.
 //! * **Nested is never set**: it concerns hypervisors' translations for guests.
-//! * The instruction is *weakly ordered*: it may overtake earlier stores, and it completes some time
-//!   later on the other CPUs. `TLBSYNC` waits until they have completed those that **this** CPU
-//!   issued, and no others.
+//! * The instruction is *weakly ordered*: it may overtake earlier stores, and it completes some
+//!   time later on the other CPUs. `TLBSYNC` waits until they have completed those that **this**
+//!   CPU issued, and no others.
 
 use super::{Levels, Pcid};
 use crate::{error::Error, range::VaRange};
@@ -123,13 +123,13 @@ impl Plan {
     /// Plans the invalidation of `range`.
     ///
     /// Ranges of pages of 2 MiB and more are covered in steps of 2 MiB. An instruction with that
-    /// stride names one address in each 2 MiB, so **the page size of `range` must not be larger than
-    /// that of the pages that were mapped**; smaller is always right.
+    /// stride names one address in each 2 MiB, so **the page size of `range` must not be larger
+    /// than that of the pages that were mapped**; smaller is always right.
     ///
     /// # Errors
     ///
-    /// [`Error::NonCanonical`] if the range has an address that is not canonical; it names the first
-    /// such address.
+    /// [`Error::NonCanonical`] if the range has an address that is not canonical; it names the
+    /// first such address.
     pub const fn new(
         range: &VaRange,
         scope: Scope,

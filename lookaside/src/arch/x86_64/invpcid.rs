@@ -32,8 +32,9 @@ impl Command {
 
     /// One address of one PCID; global entries stay.
     ///
-    /// All cached upper levels of the walks of that PCID go too, whatever their address (SDM vol. 3,
-    /// 4.10.4.1); with AMD's `EFER.TCE` only those of the address (APM vol. 2, 5.5.2).
+    /// All cached upper levels of the walks of that PCID go too, whatever their address (SDM vol.
+    /// 3, 4.10.4.1); with AMD's `EFER.TCE` set perhaps only those of the address (APM vol. 2,
+    /// 3.1.7).
     ///
     /// # Errors
     ///

@@ -36,8 +36,8 @@ impl<I: Instructions> X86<I> {
     /// # Errors
     ///
     /// * [`Error::BadRoot`] if `CR3` cannot hold [`Config::reserved_root`].
-    /// * [`Error::Unsupported`] if the CPU lacks five levels of tables that `config` asks for, or has
-    ///   neither `INVPCID` nor `CR4.PGE`, so that nothing removes global entries.
+    /// * [`Error::Unsupported`] if the CPU lacks five levels of tables that `config` asks for, or
+    ///   has neither `INVPCID` nor `CR4.PGE`, so that nothing removes global entries.
     pub fn new(insn: I, boot: &Features, config: Config) -> Result<Self, Error> {
         if config.levels == Levels::Five && !boot.la57 {
             return Err(Error::Unsupported("five levels of tables"));
@@ -108,8 +108,8 @@ impl<I: Instructions> X86<I> {
         }
     }
 
-    /// The value of `CR3` with which the calling CPU comes back from user mode, under separate tables.
-    /// It keeps what is cached: the kernel's half was dealt with when the root was loaded.
+    /// The value of `CR3` with which the calling CPU comes back from user mode, under separate
+    /// tables. It keeps what is cached: the kernel's half was dealt with when the root was loaded.
     ///
     /// # Panics
     ///
@@ -190,7 +190,8 @@ impl<I: Instructions> X86<I> {
 /// # Panics
 ///
 /// Every method that takes a tag panics if it does not fit [`Mmu::tag_bits`]: cut off, it would be
-/// the tag of another space.
+/// the tag of another space. [`Mmu::load`] panics in debug builds if [`Mmu::check_root`] would
+/// refuse the root.
 impl<I: Instructions> Mmu for X86<I> {
     type Features = Features;
 
@@ -241,8 +242,8 @@ impl<I: Instructions> Mmu for X86<I> {
     /// so that there is nothing to wait for where `INVLPGB` is not in use.
     fn settle(&self) {
         if self.invlpgb.is_some() {
-            // F-X86-SETTLE-SYNC, pairs with each INVLPGB that the outgoing thread issued on this CPU
-            // and has not yet waited for: the TLBSYNC it executes after it moved to another CPU
+            // F-X86-SETTLE-SYNC, pairs with each INVLPGB that the outgoing thread issued on this
+            // CPU and has not yet waited for: the TLBSYNC it executes after it moved to another CPU
             // waits for nothing of this one.
             self.insn.tlbsync();
         }

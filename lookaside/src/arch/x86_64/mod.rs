@@ -3,10 +3,10 @@
 //! # What the hardware does
 //!
 //! Each CPU has translations of its own and nobody else uses them. Nothing is broadcast, but for
-//! `INVLPGB` on newer AMD CPUs: whoever revokes a translation must reach the other CPUs by interrupt.
-//! A CPU may cache any translation that it can walk from the root and under the PCID that `CR3` names
-//! now, whether or not a program asks for the address, and keeps it as long as it likes.
-//! An entry whose `G` bit is set is cached as *global* and used under every PCID.
+//! `INVLPGB` on newer AMD CPUs: whoever revokes a translation must reach the other CPUs by
+//! interrupt. A CPU may cache any translation that it can walk from the root and under the PCID
+//! that `CR3` names now, whether or not a program asks for the address, and keeps it as long as it
+//! likes. An entry whose `G` bit is set is cached as *global* and used under every PCID.
 //!
 //! # Instructions used
 //!
@@ -25,8 +25,8 @@
 //! | `TLBSYNC` | nothing: waits for the `INVLPGB`s that this CPU issued |
 //!
 //! All that name an address or a PCID also remove the cached upper levels of those walks, so that a
-//! table may be freed after them. (AMD's `EFER.TCE` narrows this to the upper levels *of the address*,
-//! which is what a freed table needs.) All may remove more than they say.
+//! table may be freed after them. (AMD's `EFER.TCE` narrows this to the upper levels *of the
+//! address*, which is what a freed table needs.) All may remove more than they say.
 //!
 //! # Which one is chosen
 //!
@@ -41,30 +41,30 @@
 //! | address mapped globally | `INVLPG` | `INVLPG` | `INVLPG` |
 //! | the same, with [`errata::INVLPG_KEEPS_GLOBALS`] | type 2 | toggle `PGE` | `INVLPG` |
 //!
-//! With separate user tables a tag is a pair of PCIDs, and whatever is done to a tag is done to both;
-//! without `INVPCID` that is always a toggle of `PGE`, because the half that is not current can only
-//! be flushed by loading it.
+//! With separate user tables a tag is a pair of PCIDs, and whatever is done to a tag is done to
+//! both; without `INVPCID` that is always a toggle of `PGE`, because the half that is not current
+//! can only be flushed by loading it.
 //!
 //! # PCIDs
 //!
 //! Tag *t* is PCID *t*; with separate user tables the user half is PCID *t* + 2048, which leaves 11
-//! bits. PCID 0 is [`crate::arch::Tag::RESERVED`]: parked CPUs run under it, and so does whatever does
-//! not know that there are PCIDs. It is flushed whenever a CPU parks, and a space that is given it
-//! must be loaded with [`crate::arch::Held::Drop`]. Where PCIDs are missing or switched off there are
-//! no tag bits, tag 0 is the only one, and every load flushes.
+//! bits. PCID 0 is [`crate::arch::Tag::RESERVED`]: parked CPUs run under it, and so does whatever
+//! does not know that there are PCIDs. It is flushed whenever a CPU parks, and a space that is
+//! given it must be loaded with [`crate::arch::Held::Drop`]. Where PCIDs are missing or switched
+//! off there are no tag bits, tag 0 is the only one, and every load flushes.
 //!
 //! # Order
 //!
 //! Page walks read memory, not the store buffer, and no Rust ordering orders them. What does:
 //!
 //! * `MOV CR3`, `MOV CR4` and `INVLPG` are serialising: stores before them are in memory, and walks
-//!   after them see those stores (SDM vol. 3, 9.3; APM vol. 2, 7.6.4).
+//!   after them see those stores (SDM vol. 3, "Serializing Instructions"; APM vol. 2, 7.6.4).
 //! * `INVPCID` is serialising on AMD but not on Intel's list; an `MFENCE` goes before it.
-//! * `INVLPGB` is weakly ordered; an `MFENCE` goes before it, a `TLBSYNC` after, on the same CPU and
-//!   before anything can move the thread to another one (APM vol. 3, INVLPGB, TLBSYNC).
-//! * x86 lets a load overtake an earlier store. The two sides of a switch and a flush each store one
-//!   word and read the other's, so each needs a full barrier in between: [`crate::arch::Mmu::settle`]
-//!   is one.
+//! * `INVLPGB` is weakly ordered; an `MFENCE` goes before it, a `TLBSYNC` after, on the same CPU
+//!   and before anything can move the thread to another one (APM vol. 3, INVLPGB, TLBSYNC).
+//! * x86 lets a load overtake an earlier store. The two sides of a switch and a flush each store
+//!   one word and read the other's, so each needs a full barrier in between:
+//!   [`crate::arch::Mmu::settle`] is one.
 //!
 //! Comments that begin with `F-X86-` name each place where an order is relied on, and its partner.
 //!
@@ -83,9 +83,12 @@
 //! # References
 //!
 //! * *SDM*: Intel 64 and IA-32 Architectures Software Developer's Manual. Vol. 3, 4.5, 4.10 (all of
-//!   it), 9.3; vol. 2, CPUID, INVLPG, INVPCID, MOV to and from control registers.
+//!   it), "Serializing Instructions"; vol. 2, CPUID, INVLPG, INVPCID, MOV to and from control
+//!   registers. Since chapter 4 became "Linear-Address Pre-Processing" (2025), paging is chapter 5:
+//!   4.10 of older editions, cited here, is 5.10 there.
 //! * *APM*: AMD64 Architecture Programmer's Manual. Vol. 2, 5.5, 7.6.4; vol. 3, INVLPG, INVLPGB,
 //!   INVPCID, TLBSYNC, appendix E.
+//! * sandpile.org, "x86 architecture: coherency": serialising instructions by vendor, side by side.
 //! * XSA-279 (CVE-2018-19965), XSA-292.
 //! * Intel specification updates, ADL063 and RPL042.
 

@@ -46,7 +46,8 @@ impl<I: Instructions> X86<I> {
         Ok(())
     }
 
-    /// Removes what this CPU holds for one address that is mapped globally, and waits for completion.
+    /// Removes what this CPU holds for one address that is mapped globally, and waits for
+    /// completion.
     ///
     /// Kernel addresses that are *not* mapped globally are cached under every tag that ran, and no
     /// instruction names an address under all of them: those need [`Mmu::flush_all`].

@@ -1,6 +1,7 @@
 //! The shortest sequences of instructions that invalidate something, each with the order it needs.
 //!
-//! What orders what on this architecture (SDM vol. 3, 9.3; APM vol. 2, 7.6.4):
+//! What orders what on this architecture (SDM vol. 3, "Serializing
+//! Instructions"; APM vol. 2, 7.6.4):
 //!
 //! | instruction | Intel | AMD |
 //! | --- | --- | --- |
@@ -54,8 +55,8 @@ impl<I: Instructions> X86<I> {
     /// Toggles `CR4.PGE`: removes everything of every PCID, global entries too.
     ///
     /// Any change of the bit does (SDM vol. 3, 4.10.4.1). Two writes are needed to be back where we
-    /// began, and both orders are right: from set, global entries cannot exist between the two; from
-    /// clear, those that appear between the two go with the second.
+    /// began, and both orders are right: from set, global entries cannot exist between the two;
+    /// from clear, those that appear between the two go with the second.
     pub(super) fn toggle_pge(&self) {
         let value = self.insn.read_cr4();
         // F-X86-PGE, pairs with the page walks that this CPU makes after the second write: both are
@@ -77,8 +78,8 @@ impl<I: Instructions> X86<I> {
     /// `INVLPGB` for all of `operands`, and waits until every CPU has done them.
     pub(super) fn broadcast(&self, operands: impl IntoIterator<Item = Operands>) {
         // F-X86-INVLPGB, pairs with the page walks of every other CPU after it has acted on the
-        // broadcast: INVLPGB is weakly ordered, so it might arrive there while a store to a table is
-        // still in the store buffer here, and such a walk would cache the old entry again.
+        // broadcast: INVLPGB is weakly ordered, so it might arrive there while a store to a table
+        // is still in the store buffer here, and such a walk would cache the old entry again.
         self.insn.mfence();
         for Operands { rax, ecx, edx } in operands {
             self.insn.invlpgb(rax, ecx, edx);

@@ -14,7 +14,8 @@ fn pcid() -> Pcid {
     Pcid::new(0xabc).unwrap()
 }
 
-/// Checks that the plan of `range` covers it without a gap, an overlap or an excess, within `limit`.
+/// Checks that the plan of `range` covers it without a gap, an overlap or an excess, within
+/// `limit`.
 fn check(range: &VaRange, scope: Scope, limit: u32, levels: Levels) {
     let (flags, edx) = match scope {
         Scope::Pcid(_) => (0b0111, 0x0abc_0000),
