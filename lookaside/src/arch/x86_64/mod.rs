@@ -1,4 +1,119 @@
 //! x86-64.
+//!
+//! # What the hardware does
+//!
+//! Each CPU has translations of its own and nobody else uses them. Nothing is broadcast, but for
+//! `INVLPGB` on newer AMD CPUs: whoever revokes a translation must reach the other CPUs by
+//! interrupt. A CPU may cache any translation that it can walk from the root and under the PCID
+//! that `CR3` names now, whether or not a program asks for the address, and keeps it as long as it
+//! likes. An entry whose `G` bit is set is cached as *global* and used under every PCID.
+//!
+//! # Instructions used
+//!
+//! | instruction | what it removes on this CPU |
+//! | --- | --- |
+//! | `MOV CR3`, `PCIDE` clear | everything but global entries |
+//! | `MOV CR3`, bit 63 clear | everything but global entries of the PCID that it *loads* |
+//! | `MOV CR3`, bit 63 set | nothing |
+//! | `MOV CR4` that changes `PGE` | everything of every PCID, global entries too |
+//! | `INVLPG` | one address: entries of the current PCID, and global ones under any |
+//! | `INVPCID` 0 | one address of one PCID, no global entries |
+//! | `INVPCID` 1 | one PCID, no global entries |
+//! | `INVPCID` 2 | everything of every PCID, global entries too |
+//! | `INVPCID` 3 | everything of every PCID, no global entries |
+//! | `INVLPGB` | on **every** CPU: addresses, a PCID, or all; global entries only if asked |
+//! | `TLBSYNC` | nothing: waits for the `INVLPGB`s that this CPU issued |
+//!
+//! All that name an address or a PCID also remove the cached upper levels of those walks, so that a
+//! table may be freed after them. (AMD's `EFER.TCE` narrows this to the upper levels *of the
+//! address*, which is what a freed table needs.) All may remove more than they say.
+//!
+//! # Which one is chosen
+//!
+//! | to do | PCIDs and `INVPCID` | PCIDs alone | no PCIDs |
+//! | --- | --- | --- | --- |
+//! | load, keep | `CR3`, bit 63 set | the same | `CR3`, which flushes |
+//! | load, drop | `CR3`, bit 63 clear | the same | the same |
+//! | one tag | type 1 | reload `CR3` if current, else toggle `PGE` | as for all tags |
+//! | all tags | type 3 | toggle `PGE` | type 3, or reload `CR3` |
+//! | address of the current tag | `INVLPG` | `INVLPG` | `INVLPG` |
+//! | address of another tag | type 0 | toggle `PGE` | `INVLPG` |
+//! | address mapped globally | `INVLPG` | `INVLPG` | `INVLPG` |
+//! | the same, with [`errata::INVLPG_KEEPS_GLOBALS`] | type 2 | toggle `PGE` | `INVLPG` |
+//!
+//! With separate user tables a tag is a pair of PCIDs, and whatever is done to a tag is done to
+//! both; without `INVPCID` that is always a toggle of `PGE`, because the half that is not current
+//! can only be flushed by loading it.
+//!
+//! # PCIDs
+//!
+//! Tag *t* is PCID *t*; with separate user tables the user half is PCID *t* + 2048, which leaves 11
+//! bits. PCID 0 is [`crate::arch::Tag::RESERVED`]: parked CPUs run under it, and so does whatever
+//! does not know that there are PCIDs. It is flushed whenever a CPU parks, and a space that is
+//! given it must be loaded with [`crate::arch::Held::Drop`]. Where PCIDs are missing or switched
+//! off there are no tag bits, tag 0 is the only one, and every load flushes.
+//!
+//! # Order
+//!
+//! Page walks read memory, not the store buffer, and no Rust ordering orders them. What does:
+//!
+//! * `MOV CR3`, `MOV CR4` and `INVLPG` are serialising: stores before them are in memory, and walks
+//!   after them see those stores (SDM vol. 3, "Serializing Instructions"; APM vol. 2, 7.6.4).
+//! * `INVPCID` is serialising on AMD but not on Intel's list; an `MFENCE` goes before it.
+//! * `INVLPGB` is weakly ordered; an `MFENCE` goes before it, a `TLBSYNC` after, on the same CPU
+//!   and before anything can move the thread to another one (APM vol. 3, INVLPGB, TLBSYNC).
+//! * x86 lets a load overtake an earlier store. The two sides of a switch and a flush each store
+//!   one word and read the other's, so each needs a full barrier in between:
+//!   [`crate::arch::Mmu::settle`] is one.
+//!
+//! Comments that begin with `F-X86-` name each place where an order is relied on, and its partner.
+//!
+//! # Deviations honoured
+//!
+//! [`errata::TABLE`] lists them: Intel CPUs on which `INVLPG` leaves global entries.
+//!
+//! # What is deliberately not used
+//!
+//! * *Final only* of `INVLPGB`, which leaves cached upper levels behind.
+//! * *Nested* of `INVLPGB`, and `INVLPGA`, `INVEPT`, `INVVPID`: they concern guests.
+//! * Linear-address masking. `X86` loads `CR3` with both bits clear.
+//! * Flushing first and loading after: between the two the old root makes new entries (XSA-292).
+//! * The microcode's revision, to tell mended CPUs from the others: hypervisors hide it.
+//!
+//! # References
+//!
+//! * *SDM*: Intel 64 and IA-32 Architectures Software Developer's Manual. Vol. 3, 4.5, 4.10 (all of
+//!   it), "Serializing Instructions"; vol. 2, CPUID, INVLPG, INVPCID, MOV to and from control
+//!   registers. Since chapter 4 became "Linear-Address Pre-Processing" (2025), paging is chapter 5:
+//!   4.10 of older editions, cited here, is 5.10 there.
+//! * *APM*: AMD64 Architecture Programmer's Manual. Vol. 2, 5.5, 7.6.4; vol. 3, INVLPG, INVLPGB,
+//!   INVPCID, TLBSYNC, appendix E.
+//! * sandpile.org, "x86 architecture: coherency": serialising instructions by vendor, side by side.
+//! * XSA-279 (CVE-2018-19965), XSA-292.
+//! * Intel specification updates, ADL063 and RPL042.
+
+mod canonical;
+mod config;
+pub mod cr3;
+pub mod errata;
+mod features;
+#[cfg(all(target_arch = "x86_64", target_os = "none"))]
+mod insn;
+pub mod invlpgb;
+pub mod invpcid;
+mod mmu;
+mod page;
+mod sequence;
+#[cfg(test)]
+mod tests;
+
+pub use canonical::Levels;
+pub use config::{Config, Tables, Use, UserFlush};
+pub use cr3::{Cr3, Pcid};
+pub use features::{Features, Vendor};
+#[cfg(all(target_arch = "x86_64", target_os = "none"))]
+pub use insn::Native;
+pub use mmu::X86;
 
 /// The instructions that the library uses on x86-64, one method each.
 ///
@@ -28,6 +143,15 @@ pub trait Instructions {
     /// `TLBSYNC`.
     #[track_caller]
     fn tlbsync(&self);
+    /// `MFENCE`: every access before it is performed before any access after it, stores to tables
+    /// before the walks of what follows included.
+    ///
+    /// A machine in software whose stores wait in a buffer must provide this: the fence that stands
+    /// in here orders the accesses of the program that simulates, not those of what is simulated.
+    #[track_caller]
+    fn mfence(&self) {
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+    }
 }
 
 /// The types of `INVPCID`.

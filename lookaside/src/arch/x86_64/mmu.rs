@@ -1,0 +1,327 @@
+//! [`X86`]: which instructions, in which order, on the machine at hand.
+
+use super::{
+    Config, Instructions, Levels, Pcid, Tables, Use, UserFlush,
+    cr3::{self, Cr3, Lam},
+    errata,
+    features::Features,
+    invlpgb::{Operands, PageLimit},
+    invpcid::Command,
+};
+use crate::{
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    error::Error,
+};
+
+const CR4_PCIDE: u64 = 1 << 17;
+
+/// The translation hardware of x86-64.
+#[derive(Debug)]
+pub struct X86<I> {
+    pub(super) insn: I,
+    pub(super) has_invpcid: bool,
+    pub(super) levels: Levels,
+    /// `Some` if `INVLPGB` is in use.
+    pub(super) invlpgb: Option<PageLimit>,
+    has_pcids: bool,
+    tables: Tables,
+    physical_bits: u32,
+    reserved_root: u64,
+}
+
+impl<I: Instructions> X86<I> {
+    /// The hardware of a machine whose boot CPU is `boot`. Every other CPU must be
+    /// [admitted](Mmu::admit), and every CPU [set up](Self::set_up_cpu).
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::BadRoot`] if `CR3` cannot hold [`Config::reserved_root`].
+    /// * [`Error::Unsupported`] if the CPU lacks five levels of tables that `config` asks for, or
+    ///   has neither `INVPCID` nor `CR4.PGE`, so that nothing removes global entries.
+    pub fn new(insn: I, boot: &Features, config: Config) -> Result<Self, Error> {
+        if config.levels == Levels::Five && !boot.la57 {
+            return Err(Error::Unsupported("five levels of tables"));
+        }
+        if !boot.invpcid && !boot.pge {
+            return Err(Error::Unsupported("INVPCID or CR4.PGE"));
+        }
+        cr3::check_root(config.reserved_root, boot.physical_bits)?;
+        Ok(Self {
+            insn,
+            has_invpcid: boot.invpcid,
+            levels: config.levels,
+            invlpgb: match config.invlpgb {
+                Use::WherePresent => boot.invlpgb,
+                Use::Never => None,
+            },
+            has_pcids: boot.pcid && config.pcids == Use::WherePresent,
+            tables: config.tables,
+            physical_bits: boot.physical_bits,
+            reserved_root: config.reserved_root,
+        })
+    }
+
+    /// Brings the calling CPU into the state that all other methods rely on: `CR4.PCIDE` is set if
+    /// and only if PCIDs are in use, the current root is under PCID 0, and no translation is cached
+    /// from before. Call it once on each CPU as it comes up or resumes, with interrupts off.
+    pub fn set_up_cpu(&self) {
+        let cr4 = self.insn.read_cr4();
+        let wanted = if self.has_pcids { cr4 | CR4_PCIDE } else { cr4 & !CR4_PCIDE };
+        if wanted != cr4 {
+            // Setting the bit faults unless CR3[11:0] is zero; after clearing it, what was a PCID
+            // would be read as PWT and PCD (SDM vol. 3, 4.10.1).
+            self.insn.write_cr3(self.insn.read_cr3() & cr3::ROOT_MASK);
+            self.insn.write_cr4(wanted);
+        }
+        // Firmware or another kernel may have left anything under any PCID.
+        self.drop_everything();
+    }
+
+    /// Whether `CR3` of the calling CPU names the kernel's table of `root` under `tag`.
+    ///
+    /// A record of what each CPU has loaded is right only while nobody else writes the register; a
+    /// driver that saves and restores it without the PCID breaks that silently. This is the check.
+    pub fn hardware_matches(&self, root: Root, tag: Tag) -> bool {
+        let now = Cr3::decode(self.insn.read_cr3());
+        now.root == root.table && now.pcid == self.kernel_pcid(tag)
+    }
+
+    /// The value of `CR3` with which the calling CPU leaves for user mode under separate tables;
+    /// otherwise that of [`Mmu::load`].
+    ///
+    /// `held` is about the entries of the user half on this CPU. With [`UserFlush::AtExit`] it is
+    /// [`Held::Drop`] at the first exit after [`Mmu::load`] was called with [`Held::Drop`], and
+    /// [`Held::Keep`] at the next ones. The value must be loaded before interrupts come on again:
+    /// a flush that arrives in between would find the half already promised clean.
+    ///
+    /// # Panics
+    ///
+    /// If `tag` does not fit [`Mmu::tag_bits`].
+    #[must_use]
+    pub const fn user_cr3(&self, root: Root, tag: Tag, held: Held) -> u64 {
+        let kernel = self.kernel_pcid(tag);
+        match (self.tables, self.user_pcid(tag)) {
+            (Tables::One, _) => self.cr3(root.table, kernel, held),
+            (Tables::Separate(_), Some(user)) => self.cr3(root.user_table, user, held),
+            // Without PCIDs: both tables under PCID 0, each load flushing.
+            (Tables::Separate(_), None) => self.cr3(root.user_table, kernel, held),
+        }
+    }
+
+    /// The value of `CR3` with which the calling CPU comes back from user mode, under separate
+    /// tables. It keeps what is cached: the kernel's half was dealt with when the root was loaded.
+    ///
+    /// # Panics
+    ///
+    /// If `tag` does not fit [`Mmu::tag_bits`].
+    #[must_use]
+    pub const fn kernel_cr3(&self, root: Root, tag: Tag) -> u64 {
+        self.cr3(root.table, self.kernel_pcid(tag), Held::Keep)
+    }
+
+    /// Removes every entry that is not global of the user half of `tag`, now. Does nothing where
+    /// tags have no halves.
+    ///
+    /// # Panics
+    ///
+    /// If `tag` does not fit [`Mmu::tag_bits`].
+    pub fn flush_user_half(&self, tag: Tag) {
+        if let Some(user) = self.user_pcid(tag) {
+            // Never the current PCID: it is named only in user mode and on the way there.
+            self.drop_other(user);
+        }
+    }
+
+    /// Removes every entry of every tag, global entries too.
+    pub fn flush_all_and_global(&self) {
+        self.drop_everything();
+    }
+
+    /// The PCID of `tag` in the kernel; PCID 0 where PCIDs are not in use.
+    pub(super) const fn kernel_pcid(&self, tag: Tag) -> Pcid {
+        // A tag that is too wide would be another space's PCID. That must not pass, in any build.
+        assert!(tag.0 >> self.bits() == 0, "the tag does not fit");
+        match Pcid::new(tag.0) {
+            Ok(pcid) => pcid,
+            Err(_) => panic!("a tag that fits is a PCID"),
+        }
+    }
+
+    /// The PCID of `tag` in user mode, if it has one of its own.
+    pub(super) const fn user_pcid(&self, tag: Tag) -> Option<Pcid> {
+        if !self.has_pcids || matches!(self.tables, Tables::One) {
+            return None;
+        }
+        match self.kernel_pcid(tag).twin() {
+            Ok(user) => Some(user),
+            Err(_) => panic!("a tag that fits is a lower half"),
+        }
+    }
+
+    /// Whether PCIDs are in use.
+    pub(super) const fn has_pcids(&self) -> bool {
+        self.has_pcids
+    }
+
+    /// Whether `pcid` is the one that `CR3` names.
+    pub(super) fn is_current(&self, pcid: Pcid) -> bool {
+        Cr3::decode(self.insn.read_cr3()).pcid == pcid
+    }
+
+    const fn bits(&self) -> u32 {
+        match (self.has_pcids, self.tables) {
+            (false, _) => 0,
+            (true, Tables::One) => 12,
+            (true, Tables::Separate(_)) => 11,
+        }
+    }
+
+    const fn cr3(&self, root: u64, pcid: Pcid, held: Held) -> u64 {
+        debug_assert!(
+            cr3::check_root(root, self.physical_bits).is_ok(),
+            "the root was not checked"
+        );
+        // Without PCIDs every load flushes, and bit 63 would fault.
+        let held = if self.has_pcids { held } else { Held::Drop };
+        Cr3 { root, pcid, lam: Lam::Off, held }.encode()
+    }
+}
+
+/// # Panics
+///
+/// Every method that takes a tag panics if it does not fit [`Mmu::tag_bits`]: cut off, it would be
+/// the tag of another space. [`Mmu::load`] panics in debug builds if [`Mmu::check_root`] would
+/// refuse the root.
+impl<I: Instructions> Mmu for X86<I> {
+    type Features = Features;
+
+    fn tag_bits(&self) -> u32 {
+        self.bits()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Private
+    }
+
+    /// Broadcasting by tag is meaningful only under a strategy that gives a space the same tag on
+    /// all CPUs. Where each CPU numbers the spaces that it ran recently, the same PCID is another
+    /// space's elsewhere, and the one that is meant is missed.
+    fn broadcasts(&self) -> bool {
+        self.invlpgb.is_some()
+    }
+
+    fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        if self.has_pcids && !cpu.pcid {
+            return Err(Error::FewerTagBits { machine: self.bits(), cpu: 0 });
+        }
+        if self.has_invpcid && !cpu.invpcid {
+            return Err(Error::MissingFeature("INVPCID"));
+        }
+        if !self.has_invpcid && !cpu.pge {
+            return Err(Error::MissingFeature("CR4.PGE"));
+        }
+        if self.levels == Levels::Five && !cpu.la57 {
+            return Err(Error::MissingFeature("five levels of tables"));
+        }
+        if cpu.physical_bits < self.physical_bits {
+            return Err(Error::MissingFeature("physical addresses as wide as the boot CPU's"));
+        }
+        // `None` is less than any limit.
+        if cpu.invlpgb < self.invlpgb {
+            return Err(Error::MissingFeature("INVLPGB of as many pages as the boot CPU"));
+        }
+        Ok(errata::of(cpu))
+    }
+
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        cr3::check_root(root.table, self.physical_bits)?;
+        cr3::check_root(root.user_table, self.physical_bits)
+    }
+
+    /// All invalidations of this CPU but `INVLPGB` are complete when the next instruction executes,
+    /// so that there is nothing to wait for where `INVLPGB` is not in use.
+    fn settle(&self) {
+        if self.invlpgb.is_some() {
+            // F-X86-SETTLE-SYNC, pairs with each INVLPGB that the outgoing thread issued on this
+            // CPU and has not yet waited for: the TLBSYNC it executes after it moved to another CPU
+            // waits for nothing of this one.
+            self.insn.tlbsync();
+        }
+        // F-X86-SETTLE, pairs with the full barrier of a revoker between its stores to the tables
+        // and its look at who runs the space. x86 lets a load overtake an earlier store to another
+        // word: without this, a CPU could read what it owes before its "I run this space" is seen,
+        // while the revoker misses it.
+        self.insn.mfence();
+    }
+
+    /// With [`UserFlush::AtExit`] this does less than the contract says: see there.
+    fn load(&self, _errata: Errata, root: Root, tag: Tag, held: Held, _sharing: Sharing) {
+        // State here: this CPU is recorded as running the space, interrupts are off, so no request
+        // to flush comes between the record of what is up to date and this write.
+        //
+        // F-X86-LOAD, pairs with the full barrier of a revoker between its stores to the tables and
+        // its look at who runs the space: serialising, so that record is in memory before the first
+        // walk of this root. It also ends all walks of the previous root. One instruction names the
+        // root and drops the entries of its PCID; flushing first would let the previous root make
+        // new ones in between (XSA-292).
+        self.insn.write_cr3(self.cr3(root.table, self.kernel_pcid(tag), held));
+        if held == Held::Drop && self.tables == Tables::Separate(UserFlush::OnLoad) {
+            // After or before makes no difference: nothing is cached under the user half until the
+            // exit to user mode names it.
+            self.flush_user_half(tag);
+        }
+    }
+
+    fn park(&self, _errata: Errata) {
+        // F-X86-PARK, pairs with whoever reads that no CPU runs the previous space and then frees
+        // its tables: serialising, so no walk of them starts after it.
+        //
+        // Code that knows nothing of PCIDs runs under PCID 0 as well, so what is there is dropped.
+        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Drop));
+    }
+
+    fn flush_all(&self, _errata: Errata) {
+        if self.has_invpcid {
+            self.invpcid(Command::ALL_BUT_GLOBAL);
+        } else if self.has_pcids {
+            // A reload reaches one PCID only.
+            self.toggle_pge();
+        } else {
+            self.reload();
+        }
+    }
+
+    fn flush_tag(&self, errata: Errata, tag: Tag) {
+        let kernel = self.kernel_pcid(tag);
+        let user = self.user_pcid(tag);
+        if !self.has_pcids {
+            self.flush_all(errata);
+        } else if self.has_invpcid {
+            self.invpcid(Command::context(kernel));
+            if let Some(user) = user {
+                self.invpcid(Command::context(user));
+            }
+        } else if user.is_none() && self.is_current(kernel) {
+            self.reload();
+        } else {
+            // A reload would have to name the other PCID, and with it a root.
+            self.toggle_pge();
+        }
+    }
+
+    fn flush_all_everywhere(&self, _errata: Errata) {
+        self.broadcast([Operands::ALL_BUT_GLOBAL]);
+    }
+
+    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
+        let kernel = self.kernel_pcid(tag);
+        let user = self.user_pcid(tag);
+        if self.has_pcids {
+            let user = user.map(Operands::context);
+            self.broadcast([Operands::context(kernel)].into_iter().chain(user));
+        } else {
+            // Matching by PCID would fault.
+            self.flush_all_everywhere(errata);
+        }
+    }
+}

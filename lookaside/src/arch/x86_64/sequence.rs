@@ -1,0 +1,96 @@
+//! The shortest sequences of instructions that invalidate something, each with the order it needs.
+//!
+//! What orders what on this architecture (SDM vol. 3, "Serializing
+//! Instructions"; APM vol. 2, 7.6.4):
+//!
+//! | instruction | Intel | AMD |
+//! | --- | --- | --- |
+//! | `MOV CR3`, `MOV CR4`, `INVLPG` | serialising | serialising |
+//! | `INVPCID` | **not** listed as serialising | serialising |
+//! | `MFENCE` | orders memory accesses | serialising |
+//! | `INVLPGB` | none | **weakly ordered** |
+//! | `TLBSYNC` | none | serialising |
+//!
+//! A serialising instruction drains the store buffer before it acts. That matters because a walk
+//! reads memory and not the store buffer: where an invalidation overtakes the store that it follows
+//! in program order, the next walk finds the old entry and caches it again.
+
+use super::{
+    Instructions, Pcid, X86,
+    invlpgb::{Operands, Plan},
+    invpcid::Command,
+};
+
+const CR4_PGE: u64 = 1 << 7;
+
+impl<I: Instructions> X86<I> {
+    /// `INVPCID`, after the stores of this CPU.
+    pub(super) fn invpcid(&self, command: Command) {
+        // F-X86-INVPCID, pairs with the page walks that this CPU makes after the next instruction:
+        // Intel does not list INVPCID as serialising, so it might act while a store to a table is
+        // still in the store buffer, and such a walk would cache the old entry again. MFENCE drains
+        // the buffer before the next load, and INVPCID loads its descriptor.
+        self.insn.mfence();
+        self.insn.invpcid(command.kind(), command.descriptor());
+    }
+
+    /// `INVLPG` of a canonical address: that address under the current PCID, and global entries of
+    /// it under any, but see [`super::errata::INVLPG_KEEPS_GLOBALS`].
+    pub(super) fn invlpg(&self, address: u64) {
+        // F-X86-INVLPG, pairs with the page walks that this CPU makes after it: serialising, so
+        // stores to tables are in memory before any such walk.
+        self.insn.invlpg(address);
+    }
+
+    /// Loads `CR3` with what it holds: removes everything but global entries of the current PCID.
+    pub(super) fn reload(&self) {
+        // The keep bit is not stored, so the value read asks for the flush. The PCID and the LAM
+        // bits are, and stay.
+        let value = self.insn.read_cr3();
+        // F-X86-RELOAD, pairs with the page walks that this CPU makes after it: serialising, so
+        // stores to tables are in memory before any such walk.
+        self.insn.write_cr3(value);
+    }
+
+    /// Toggles `CR4.PGE`: removes everything of every PCID, global entries too.
+    ///
+    /// Any change of the bit does (SDM vol. 3, 4.10.4.1). Two writes are needed to be back where we
+    /// began, and both orders are right: from set, global entries cannot exist between the two;
+    /// from clear, those that appear between the two go with the second.
+    pub(super) fn toggle_pge(&self) {
+        let value = self.insn.read_cr4();
+        // F-X86-PGE, pairs with the page walks that this CPU makes after the second write: both are
+        // serialising, so stores to tables are in memory before any such walk.
+        self.insn.write_cr4(value ^ CR4_PGE);
+        self.insn.write_cr4(value);
+    }
+
+    /// Removes everything of every PCID, global entries too.
+    pub(super) fn drop_everything(&self) {
+        if self.has_invpcid { self.invpcid(Command::ALL) } else { self.toggle_pge() }
+    }
+
+    /// Removes at least everything but global entries of one PCID, which is not the current one.
+    pub(super) fn drop_other(&self, pcid: Pcid) {
+        if self.has_invpcid { self.invpcid(Command::context(pcid)) } else { self.toggle_pge() }
+    }
+
+    /// `INVLPGB` for all of `operands`, and waits until every CPU has done them.
+    pub(super) fn broadcast(&self, operands: impl IntoIterator<Item = Operands>) {
+        // F-X86-INVLPGB, pairs with the page walks of every other CPU after it has acted on the
+        // broadcast: INVLPGB is weakly ordered, so it might arrive there while a store to a table
+        // is still in the store buffer here, and such a walk would cache the old entry again.
+        self.insn.mfence();
+        for Operands { rax, ecx, edx } in operands {
+            self.insn.invlpgb(rax, ecx, edx);
+        }
+        // F-X86-TLBSYNC, pairs with each INVLPGB above: it waits for those that this CPU issued and
+        // for no others, so it is executed here, with interrupts still off.
+        self.insn.tlbsync();
+    }
+
+    /// [`Self::broadcast`] of one or two plans.
+    pub(super) fn broadcast_plans(&self, first: Plan, second: Option<Plan>) {
+        self.broadcast(first.chain(second.into_iter().flatten()));
+    }
+}

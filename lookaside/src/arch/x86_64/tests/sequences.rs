@@ -1,0 +1,322 @@
+//! The instructions of every operation in every configuration, written out.
+
+extern crate std;
+
+use std::{vec, vec::Vec};
+
+use super::{
+    super::{
+        Config, Features, Levels, Tables, Use, UserFlush, X86, cr3, errata::INVLPG_KEEPS_GLOBALS,
+    },
+    BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
+    cpu::{Cpu, Did, PCIDE, PGE},
+};
+use crate::{
+    Error, VaRange,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+};
+
+pub(super) const ROOT: Root = Root::new(0x5_0000);
+pub(super) const PAIR: Root = Root { table: 0x5_0000, user_table: 0x5_1000 };
+const TAG: Tag = Tag(5);
+const ADDRESS: u64 = 0x7000;
+
+pub(super) const OFF: Config = Config { pcids: Use::Never, ..PLAIN };
+pub(super) const AT_EXIT: Config = Config { tables: Tables::Separate(UserFlush::AtExit), ..PLAIN };
+const ON_LOAD: Config = Config { tables: Tables::Separate(UserFlush::OnLoad), ..PLAIN };
+
+pub(super) fn x86<'c>(cpu: &'c Cpu, features: &Features, config: Config) -> X86<&'c Cpu> {
+    X86::new(cpu, features, config).unwrap()
+}
+
+/// The sequence of one operation on a CPU that runs `TAG`, or tag 0 where there is no other.
+fn emitted(features: Features, config: Config, operation: impl Fn(&X86<&Cpu>)) -> Vec<Did> {
+    let mut cpu = Cpu::new(features);
+    let mut tag = TAG;
+    if !features.pcid || config.pcids == Use::Never {
+        cpu = cpu.without_pcide();
+        tag = Tag::RESERVED;
+    }
+    let x86 = x86(&cpu, &features, config);
+    x86.load(Errata::NONE, PAIR, tag, Held::Drop, Sharing::Private);
+    cpu.did();
+    operation(&x86);
+    cpu.did()
+}
+
+fn load(held: Held, tag: Tag) -> impl Fn(&X86<&Cpu>) {
+    move |x86| x86.load(Errata::NONE, ROOT, tag, held, Sharing::Private)
+}
+
+const CR4: u64 = PGE | PCIDE;
+const TOGGLE: [Did; 2] = [Did::Cr4(PCIDE), Did::Cr4(CR4)];
+
+#[test]
+fn pcid_10_how_many_tags_there_are() {
+    for (features, config, bits) in [
+        (FULL, PLAIN, 12),
+        (NO_INVPCID, PLAIN, 12),
+        (FULL, AT_EXIT, 11),
+        (FULL, ON_LOAD, 11),
+        (NO_PCID, PLAIN, 0),
+        (NO_PCID, AT_EXIT, 0),
+        (FULL, OFF, 0),
+        (FULL, Config { tables: AT_EXIT.tables, ..OFF }, 0),
+    ] {
+        let cpu = Cpu::new(features);
+        let x86 = x86(&cpu, &features, config);
+        assert_eq!(x86.tag_bits(), bits, "{features:?} {config:?}");
+        assert_eq!(x86.sharing(), Sharing::Private);
+        assert!(!x86.broadcasts());
+    }
+}
+
+#[test]
+fn pcid_03_load_keeps_only_what_it_is_told_to_keep() {
+    for features in [FULL, NO_INVPCID] {
+        assert_eq!(
+            emitted(features, PLAIN, load(Held::Keep, TAG)),
+            [Did::Cr3(0x8000_0000_0005_0005)]
+        );
+        assert_eq!(emitted(features, PLAIN, load(Held::Drop, TAG)), [Did::Cr3(0x5_0005)]);
+        assert_eq!(emitted(features, PLAIN, load(Held::Drop, Tag(0xfff))), [Did::Cr3(0x5_0fff)]);
+    }
+}
+
+#[test]
+fn pcid_10_without_pcids_every_load_flushes() {
+    for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF), (NO_PCID, ON_LOAD)] {
+        for held in [Held::Keep, Held::Drop] {
+            assert_eq!(emitted(features, config, load(held, Tag::RESERVED)), [Did::Cr3(0x5_0000)]);
+        }
+    }
+}
+
+#[test]
+fn a_pair_is_dropped_in_both_halves() {
+    let half = Did::Invpcid(1, [0x805, 0]);
+    let drop = load(Held::Drop, TAG);
+    assert_eq!(emitted(FULL, AT_EXIT, &drop), [Did::Cr3(0x5_0005)]);
+    assert_eq!(emitted(FULL, ON_LOAD, &drop), [Did::Cr3(0x5_0005), Did::Mfence, half]);
+    assert_eq!(emitted(NO_INVPCID, ON_LOAD, &drop), [Did::Cr3(0x5_0005), TOGGLE[0], TOGGLE[1]]);
+    for config in [AT_EXIT, ON_LOAD] {
+        let keep = load(Held::Keep, TAG);
+        assert_eq!(emitted(FULL, config, keep), [Did::Cr3(0x8000_0000_0005_0005)]);
+        let flush = |x86: &X86<&Cpu>| x86.flush_user_half(TAG);
+        assert_eq!(emitted(FULL, config, flush), [Did::Mfence, half]);
+        assert_eq!(emitted(NO_INVPCID, config, flush), TOGGLE);
+    }
+    assert_eq!(emitted(FULL, PLAIN, |x86| x86.flush_user_half(TAG)), []);
+}
+
+#[test]
+fn the_exit_to_user_mode_names_the_user_half() {
+    let cpu = Cpu::new(FULL);
+    for config in [AT_EXIT, ON_LOAD] {
+        let x86 = x86(&cpu, &FULL, config);
+        assert_eq!(x86.user_cr3(PAIR, TAG, Held::Keep), 0x8000_0000_0005_1805);
+        assert_eq!(x86.user_cr3(PAIR, TAG, Held::Drop), 0x5_1805);
+        assert_eq!(x86.kernel_cr3(PAIR, TAG), 0x8000_0000_0005_0005);
+    }
+    let one = x86(&cpu, &FULL, PLAIN);
+    assert_eq!(one.user_cr3(PAIR, TAG, Held::Keep), 0x8000_0000_0005_0005);
+    let off = x86(&cpu, &FULL, Config { tables: AT_EXIT.tables, ..OFF });
+    assert_eq!(off.user_cr3(PAIR, Tag::RESERVED, Held::Keep), 0x5_1000);
+    assert_eq!(off.kernel_cr3(PAIR, Tag::RESERVED), 0x5_0000);
+}
+
+#[test]
+fn pcid_10_park_drops_the_reserved_pcid() {
+    for (features, config) in
+        [(FULL, PLAIN), (NO_INVPCID, PLAIN), (FULL, AT_EXIT), (NO_PCID, PLAIN), (FULL, OFF)]
+    {
+        assert_eq!(emitted(features, config, |x86| x86.park(Errata::NONE)), [Did::Cr3(0x1000)]);
+    }
+}
+
+#[test]
+fn pcid_10_flush_all() {
+    let flush = |x86: &X86<&Cpu>| x86.flush_all(Errata::NONE);
+    let type_3 = [Did::Mfence, Did::Invpcid(3, [0, 0])];
+    assert_eq!(emitted(FULL, PLAIN, flush), type_3);
+    assert_eq!(emitted(FULL, AT_EXIT, flush), type_3);
+    assert_eq!(emitted(FULL, OFF, flush), type_3);
+    assert_eq!(emitted(NO_INVPCID, PLAIN, flush), TOGGLE);
+    assert_eq!(emitted(NO_INVPCID, ON_LOAD, flush), TOGGLE);
+    assert_eq!(emitted(NO_PCID, PLAIN, flush), [Did::Cr3(0x5_0000)]);
+    assert_eq!(emitted(NO_INVPCID, OFF, flush), [Did::Cr3(0x5_0000)]);
+}
+
+#[test]
+fn pcid_10_flush_tag() {
+    let current = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, TAG);
+    let other = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, Tag(6));
+    let only = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, Tag::RESERVED);
+    let fence = Did::Mfence;
+    assert_eq!(emitted(FULL, PLAIN, current), [fence, Did::Invpcid(1, [5, 0])]);
+    assert_eq!(emitted(FULL, PLAIN, other), [fence, Did::Invpcid(1, [6, 0])]);
+    assert_eq!(
+        emitted(FULL, AT_EXIT, other),
+        [fence, Did::Invpcid(1, [6, 0]), fence, Did::Invpcid(1, [0x806, 0])]
+    );
+    assert_eq!(emitted(NO_INVPCID, PLAIN, current), [Did::Cr3(0x5_0005)]);
+    assert_eq!(emitted(NO_INVPCID, PLAIN, other), TOGGLE);
+    assert_eq!(emitted(NO_INVPCID, AT_EXIT, current), TOGGLE);
+    assert_eq!(emitted(NO_PCID, PLAIN, only), [Did::Cr3(0x5_0000)]);
+    assert_eq!(emitted(FULL, OFF, only), [fence, Did::Invpcid(3, [0, 0])]);
+}
+
+#[test]
+fn the_toggle_puts_back_what_it_found() {
+    let cpu = Cpu::new(NO_INVPCID);
+    cpu.cr4.set(PCIDE);
+    x86(&cpu, &NO_INVPCID, PLAIN).flush_all(Errata::NONE);
+    assert_eq!(cpu.did(), [Did::Cr4(CR4), Did::Cr4(PCIDE)]);
+}
+
+#[test]
+fn flush_page() {
+    let current = |x86: &X86<&Cpu>| x86.flush_page(Errata::NONE, TAG, ADDRESS).unwrap();
+    let other = |x86: &X86<&Cpu>| x86.flush_page(Errata::NONE, Tag(6), ADDRESS).unwrap();
+    let only = |x86: &X86<&Cpu>| x86.flush_page(Errata::NONE, Tag::RESERVED, ADDRESS).unwrap();
+    let (fence, invlpg) = (Did::Mfence, Did::Invlpg(0x7000));
+    assert_eq!(emitted(FULL, PLAIN, current), [invlpg]);
+    assert_eq!(emitted(FULL, PLAIN, other), [fence, Did::Invpcid(0, [6, 0x7000])]);
+    let both = [fence, Did::Invpcid(0, [5, 0x7000]), fence, Did::Invpcid(0, [0x805, 0x7000])];
+    assert_eq!(emitted(FULL, ON_LOAD, current), both);
+    assert_eq!(emitted(NO_INVPCID, PLAIN, current), [invlpg]);
+    assert_eq!(emitted(NO_INVPCID, PLAIN, other), TOGGLE);
+    assert_eq!(emitted(NO_INVPCID, AT_EXIT, current), TOGGLE);
+    assert_eq!(emitted(NO_PCID, PLAIN, only), [invlpg]);
+    assert_eq!(emitted(FULL, OFF, only), [invlpg]);
+}
+
+#[test]
+fn flush_global_page_heeds_the_erratum() {
+    let sound = |x86: &X86<&Cpu>| x86.flush_global_page(Errata::NONE, ADDRESS).unwrap();
+    let keeps = |x86: &X86<&Cpu>| x86.flush_global_page(INVLPG_KEEPS_GLOBALS, ADDRESS).unwrap();
+    for (features, config) in [(FULL, PLAIN), (NO_INVPCID, PLAIN), (FULL, OFF), (FULL, AT_EXIT)] {
+        assert_eq!(emitted(features, config, sound), [Did::Invlpg(0x7000)]);
+    }
+    assert_eq!(emitted(FULL, PLAIN, keeps), [Did::Mfence, Did::Invpcid(2, [0, 0])]);
+    assert_eq!(emitted(NO_INVPCID, PLAIN, keeps), TOGGLE);
+    // The erratum needs PCIDs.
+    assert_eq!(emitted(FULL, OFF, keeps), [Did::Invlpg(0x7000)]);
+}
+
+#[test]
+fn an_address_that_is_not_canonical_reaches_no_instruction() {
+    for (levels, features, bad) in [
+        (Levels::Four, FULL, 0x0000_8000_0000_0000),
+        (Levels::Five, Features { la57: true, ..FULL }, 0x0100_0000_0000_0000),
+    ] {
+        let refusal = Err(Error::NonCanonical { address: bad });
+        assert_eq!(
+            emitted(features, Config { levels, ..PLAIN }, |x86| {
+                for tag in [TAG, Tag(6)] {
+                    assert_eq!(x86.flush_page(Errata::NONE, tag, bad), refusal);
+                }
+                assert_eq!(x86.flush_global_page(Errata::NONE, bad), refusal);
+            }),
+            []
+        );
+    }
+}
+
+#[test]
+fn settle_waits_for_broadcasts_and_orders_the_rest() {
+    let settle = |x86: &X86<&Cpu>| x86.settle();
+    for (features, config) in [(FULL, PLAIN), (NO_INVPCID, PLAIN), (NO_PCID, PLAIN), (FULL, OFF)] {
+        assert_eq!(emitted(features, config, settle), [Did::Mfence]);
+    }
+    assert_eq!(emitted(BROADCASTING, PLAIN, settle), [Did::Tlbsync, Did::Mfence]);
+    let never = Config { invlpgb: Use::Never, ..PLAIN };
+    assert_eq!(emitted(BROADCASTING, never, settle), [Did::Mfence]);
+}
+
+#[test]
+fn broadcasts() {
+    let (fence, sync) = (Did::Mfence, Did::Tlbsync);
+    let all = |x86: &X86<&Cpu>| x86.flush_all_everywhere(Errata::NONE);
+    let tag = |x86: &X86<&Cpu>| x86.flush_tag_everywhere(Errata::NONE, TAG);
+    let only = |x86: &X86<&Cpu>| x86.flush_tag_everywhere(Errata::NONE, Tag::RESERVED);
+    let everything = [fence, Did::Invlpgb(4, 0, 0), sync];
+    assert_eq!(emitted(BROADCASTING, PLAIN, all), everything);
+    assert_eq!(emitted(BROADCASTING, OFF, all), everything);
+    assert_eq!(emitted(BROADCASTING, OFF, only), everything);
+    assert_eq!(emitted(BROADCASTING, PLAIN, tag), [fence, Did::Invlpgb(6, 0, 0x5_0000), sync]);
+    assert_eq!(
+        emitted(BROADCASTING, AT_EXIT, tag),
+        [fence, Did::Invlpgb(6, 0, 0x5_0000), Did::Invlpgb(6, 0, 0x805_0000), sync]
+    );
+}
+
+#[test]
+fn broadcasts_of_ranges() {
+    let (fence, sync) = (Did::Mfence, Did::Tlbsync);
+    let range = VaRange::new(0x7000, 10 << 12, 12).unwrap();
+    let of_tag = |x86: &X86<&Cpu>| x86.flush_range_everywhere(TAG, &range).unwrap();
+    let first = |edx| Did::Invlpgb(0x7007, 7, edx);
+    let second = |edx| Did::Invlpgb(0xf007, 1, edx);
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, of_tag),
+        [fence, first(0x5_0000), second(0x5_0000), sync]
+    );
+    let halves = [first(0x5_0000), second(0x5_0000), first(0x805_0000), second(0x805_0000)];
+    let mut expected = vec![fence];
+    expected.extend(halves);
+    expected.push(sync);
+    assert_eq!(emitted(BROADCASTING, ON_LOAD, of_tag), expected);
+    let only = |x86: &X86<&Cpu>| x86.flush_range_everywhere(Tag::RESERVED, &range).unwrap();
+    assert_eq!(
+        emitted(BROADCASTING, OFF, only),
+        [fence, Did::Invlpgb(0x7005, 7, 0), Did::Invlpgb(0xf005, 1, 0), sync]
+    );
+    let global = |x86: &X86<&Cpu>| x86.flush_global_range_everywhere(&range).unwrap();
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, global),
+        [fence, Did::Invlpgb(0x700d, 7, 0), Did::Invlpgb(0xf00d, 1, 0), sync]
+    );
+    let refused = |x86: &X86<&Cpu>| {
+        let refusal = Err(Error::Unsupported("INVLPGB"));
+        assert_eq!(x86.flush_range_everywhere(TAG, &range), refusal);
+        assert_eq!(x86.flush_global_range_everywhere(&range), refusal);
+    };
+    assert_eq!(emitted(FULL, PLAIN, refused), []);
+}
+
+#[test]
+fn pcid_07_the_register_is_compared_root_and_tag() {
+    let cpu = Cpu::new(FULL);
+    let x86 = x86(&cpu, &FULL, PLAIN);
+    for held in [Held::Drop, Held::Keep] {
+        x86.load(Errata::NONE, ROOT, TAG, held, Sharing::Private);
+        assert!(x86.hardware_matches(ROOT, TAG));
+        assert!(!x86.hardware_matches(ROOT, Tag(6)));
+        assert!(!x86.hardware_matches(Root::new(0x6_0000), TAG));
+    }
+    // A driver that knows nothing of PCIDs puts back the root alone.
+    cpu.cr3.set(cpu.cr3.get() & cr3::ROOT_MASK);
+    assert!(!x86.hardware_matches(ROOT, TAG));
+    x86.park(Errata::NONE);
+    assert!(x86.hardware_matches(Root::new(0x1000), Tag::RESERVED));
+}
+
+#[test]
+fn pcid_10_set_up_makes_the_register_fit_the_configuration() {
+    let (fence, all) = (Did::Mfence, Did::Invpcid(2, [0, 0]));
+    let cpu = Cpu::new(FULL).without_pcide();
+    // As firmware may leave it: cached write-through.
+    cpu.cr3.set(0x9_0008);
+    x86(&cpu, &FULL, PLAIN).set_up_cpu();
+    assert_eq!(cpu.did(), [Did::Cr3(0x9_0000), Did::Cr4(CR4), fence, all]);
+    x86(&cpu, &FULL, PLAIN).set_up_cpu();
+    assert_eq!(cpu.did(), [fence, all]);
+    cpu.cr3.set(0x9_0007);
+    x86(&cpu, &FULL, OFF).set_up_cpu();
+    assert_eq!(cpu.did(), [Did::Cr3(0x9_0000), Did::Cr4(PGE), fence, all]);
+
+    let old = Cpu::new(NO_PCID);
+    x86(&old, &NO_PCID, PLAIN).set_up_cpu();
+    assert_eq!(old.did(), [Did::Cr4(0), Did::Cr4(PGE)]);
+}
