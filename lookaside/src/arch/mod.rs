@@ -119,9 +119,9 @@ pub trait Mmu {
     /// [`Error::BadRoot`] otherwise.
     fn check_root(&self, root: Root) -> Result<(), Error>;
 
-    /// Waits until the invalidations that *this CPU* began are complete, and orders all earlier
-    /// accesses to memory before all later ones. Where a barrier can also order page walks (Arm's
-    /// `DSB`), it orders later walks too.
+    /// Waits until the invalidations that *this CPU* began are complete. Where that takes a barrier
+    /// which can also order page walks (Arm's `DSB`), later walks come after earlier stores. Nothing
+    /// else may be concluded from it: words that CPUs share are ordered by their own accesses.
     ///
     /// Every switch begins with it, also one that changes nothing: the outgoing thread may have
     /// been pre-empted between an invalidation and the barrier that completes it, and the barrier

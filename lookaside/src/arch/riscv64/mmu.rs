@@ -321,6 +321,16 @@ impl<I: Instructions> Mmu for Riscv<I> {
         self.ask(HartMask::ALL, request);
         self.complete();
     }
+
+    /// A hart orders the stores that built a table before its own walks only by an invalidation.
+    fn first_load(&self) -> Held {
+        Held::Drop
+    }
+
+    fn names(&self, root: Root, tag: Tag) -> bool {
+        Satp::new(self.mode, tag.0, root.table)
+            .is_ok_and(|named| self.instructions.read_satp() == named.bits())
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
     error::Error,
+    range::VaRange,
 };
 
 const CR4_PCIDE: u64 = 1 << 17;
@@ -242,16 +243,11 @@ impl<I: Instructions> Mmu for X86<I> {
     /// so that there is nothing to wait for where `INVLPGB` is not in use.
     fn settle(&self) {
         if self.invlpgb.is_some() {
-            // F-X86-SETTLE-SYNC, pairs with each INVLPGB that the outgoing thread issued on this
+            // F-X86-SETTLE, pairs with each INVLPGB that the outgoing thread issued on this
             // CPU and has not yet waited for: the TLBSYNC it executes after it moved to another CPU
             // waits for nothing of this one.
             self.insn.tlbsync();
         }
-        // F-X86-SETTLE, pairs with the full barrier of a revoker between its stores to the tables
-        // and its look at who runs the space. x86 lets a load overtake an earlier store to another
-        // word: without this, a CPU could read what it owes before its "I run this space" is seen,
-        // while the revoker misses it.
-        self.insn.mfence();
     }
 
     /// With [`UserFlush::AtExit`] this does less than the contract says: see there.
@@ -323,5 +319,17 @@ impl<I: Instructions> Mmu for X86<I> {
             // Matching by PCID would fault.
             self.flush_all_everywhere(errata);
         }
+    }
+
+    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
+        for page in 0..range.pages() {
+            let address = range.start() + (page << range.page_shift());
+            // An address that is not canonical has no entry.
+            let _ = self.flush_page(errata, tag, address);
+        }
+    }
+
+    fn names(&self, root: Root, tag: Tag) -> bool {
+        self.hardware_matches(root, tag)
     }
 }

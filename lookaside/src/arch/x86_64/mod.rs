@@ -63,8 +63,8 @@
 //! * `INVLPGB` is weakly ordered; an `MFENCE` goes before it, a `TLBSYNC` after, on the same CPU
 //!   and before anything can move the thread to another one (APM vol. 3, INVLPGB, TLBSYNC).
 //! * x86 lets a load overtake an earlier store. The two sides of a switch and a flush each store
-//!   one word and read the other's, so each needs a full barrier in between:
-//!   [`crate::arch::Mmu::settle`] is one.
+//!   one word and read the other's, so each needs a full barrier in between: locked operations on
+//!   those words are that barrier, and the strategy's business.
 //!
 //! Comments that begin with `F-X86-` name each place where an order is relied on, and its partner.
 //!
@@ -145,13 +145,8 @@ pub trait Instructions {
     fn tlbsync(&self);
     /// `MFENCE`: every access before it is performed before any access after it, stores to tables
     /// before the walks of what follows included.
-    ///
-    /// A machine in software whose stores wait in a buffer must provide this: the fence that stands
-    /// in here orders the accesses of the program that simulates, not those of what is simulated.
     #[track_caller]
-    fn mfence(&self) {
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-    }
+    fn mfence(&self);
 }
 
 /// The types of `INVPCID`.

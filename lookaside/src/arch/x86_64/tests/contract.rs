@@ -186,12 +186,11 @@ fn settle_completes_what_the_outgoing_thread_began() {
     use super::super::Instructions;
     for case in cases() {
         case.run(|x86| {
+            x86.insn.mfence();
             if case.features.invlpgb.is_some() {
                 // Pre-empted between INVLPGB and TLBSYNC.
                 let began = super::super::invlpgb::Operands::ALL_BUT_GLOBAL;
-                x86.insn.mfence();
                 x86.insn.invlpgb(began.rax, began.ecx, began.edx);
-                x86.insn.store_waits.set(true);
             }
             x86.settle();
         });
