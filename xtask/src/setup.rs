@@ -1,0 +1,250 @@
+//! What the tests need beyond cargo itself: found, or installed, or named.
+//!
+//! The usual way is rustup. Where its server cannot be reached, the bare-metal targets can still be
+//! built from the source of the standard library, which Debian packages: the stable compiler then
+//! has to be told that it may use `-Zbuild-std` (`RUSTC_BOOTSTRAP=1`). Nothing but the three
+//! bare-metal builds is ever compiled in that way.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    failure::{Failure, Result},
+    process,
+};
+
+/// The bare-metal targets that the library is built for.
+pub(crate) const TARGETS: [&str; 3] =
+    ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
+
+/// The components of the toolchain that the checks run: its name for rustup, and for cargo.
+const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")];
+
+/// What Debian calls a current toolchain with the source of its standard library.
+const DEBIAN_PACKAGES: [&str; 4] =
+    ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
+
+/// The oldest compiler that may stand in: the `rust-version` of the library.
+const OLDEST: (u32, u32) = (1, 88);
+
+/// How the library is built for the bare-metal targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BareMetal {
+    /// With the compiled `core` of each target.
+    Installed,
+    /// With a `core` that `cargo` builds from the source beside `rustc`.
+    FromSource { cargo: PathBuf, rustc: PathBuf },
+}
+
+impl BareMetal {
+    /// A cargo command for the library on one target.
+    pub(crate) fn cargo(&self, subcommand: &str, target: &str) -> Command {
+        let mut command = match self {
+            Self::Installed => {
+                let mut command = cargo();
+                command.arg(subcommand);
+                command
+            }
+            Self::FromSource { cargo, rustc } => {
+                let mut command = Command::new(cargo);
+                command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
+                command.args([subcommand, "-Zbuild-std=core"]);
+                command
+            }
+        };
+        command.args(["--package", "lookaside", "--target", target]);
+        command
+    }
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Finds what is needed, installs what is missing, and says how the bare-metal builds are done.
+pub(crate) fn run(bench: bool) -> Result<BareMetal> {
+    if !process::succeeds(Command::new("git").arg("--version")) {
+        debian("git", &["git"])?;
+    }
+    if bench && !process::succeeds(Command::new("valgrind").arg("--version")) {
+        debian("valgrind, which counts the instructions of the benchmarks,", &["valgrind"])?;
+    }
+    let sysroot = sysroot(Path::new("rustc"))?;
+    components()?;
+    bare_metal(&sysroot)
+}
+
+fn components() -> Result<()> {
+    let missing = missing_components();
+    if missing.is_empty() {
+        println!("setup: rustfmt and clippy are here");
+        return Ok(());
+    }
+    rustup(&["component", "add"], &missing);
+    let missing = missing_components();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{} missing from the Rust toolchain, and rustup could not install it.\n\
+         With network access: rustup component add {}",
+        missing.join(" and "),
+        missing.join(" "),
+    )))
+}
+
+fn missing_components() -> Vec<&'static str> {
+    COMPONENTS
+        .into_iter()
+        .filter(|(_, subcommand)| !process::succeeds(cargo().args([subcommand, "--version"])))
+        .map(|(component, _)| component)
+        .collect()
+}
+
+fn bare_metal(sysroot: &Path) -> Result<BareMetal> {
+    let missing = missing_targets(sysroot);
+    if missing.is_empty() {
+        println!("setup: the targets {} are here", TARGETS.join(", "));
+        return Ok(BareMetal::Installed);
+    }
+    rustup(&["target", "add"], &missing);
+    // Whether rustup said it failed does not matter, only what is there now: another process may
+    // have installed the same target at the same moment.
+    let missing = missing_targets(sysroot);
+    if missing.is_empty() {
+        return Ok(BareMetal::Installed);
+    }
+    println!("setup: rustup could not install {}", missing.join(", "));
+    if let Some(found) = source_toolchain(sysroot) {
+        return Ok(found);
+    }
+    let explained = format!("the compiled targets {}", missing.join(", "));
+    debian(&explained, &DEBIAN_PACKAGES).map_err(|failure| {
+        Failure::new(format!(
+            "{failure}\n\
+             With network access to rustup's server the usual way is:\n    \
+             rustup target add {}\n\
+             With Debian's packages instead, the library is built for these targets from the \
+             source of the standard library (cargo -Zbuild-std=core).",
+            missing.join(" ")
+        ))
+    })?;
+    source_toolchain(sysroot).ok_or_else(|| {
+        Failure::new(format!(
+            "Debian's {} are installed, but hold no standard library source for Rust {}.{} or \
+             later under /usr/lib/rustlib/src/rust/library.\nMissing: {}",
+            DEBIAN_PACKAGES.join(", "),
+            OLDEST.0,
+            OLDEST.1,
+            missing.join(", ")
+        ))
+    })
+}
+
+fn missing_targets(sysroot: &Path) -> Vec<&'static str> {
+    TARGETS
+        .into_iter()
+        .filter(|target| !sysroot.join("lib/rustlib").join(target).join("lib").is_dir())
+        .collect()
+}
+
+/// Asks rustup, if there is one, to add something to the toolchain in use.
+fn rustup(what: &[&str], names: &[&str]) {
+    if !process::succeeds(Command::new("rustup").arg("--version")) {
+        println!("setup: {} missing, and there is no rustup to install it", names.join(", "));
+        return;
+    }
+    println!("setup: installing with rustup: {}", names.join(", "));
+    if let Err(failure) = process::run(Command::new("rustup").args(what).args(names)) {
+        println!("setup: {failure}");
+    }
+}
+
+/// Installs Debian packages if we may, or says what to install.
+fn debian(what: &str, packages: &[&str]) -> Result<()> {
+    let advice = format!(
+        "{what} missing. On Debian, as root:\n    apt-get install --no-install-recommends {}",
+        packages.join(" ")
+    );
+    let root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !root {
+        return Err(Failure::new(format!("{advice}\n(This is not root, so nothing was tried.)")));
+    }
+    if !process::succeeds(Command::new("apt-get").arg("--version")) {
+        return Err(Failure::new(format!("{advice}\n(There is no apt-get here.)")));
+    }
+    println!("setup: installing with apt-get: {}", packages.join(", "));
+    let mut install = Command::new("apt-get");
+    install
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .args(["install", "--yes", "--no-install-recommends"])
+        .args(packages);
+    process::run(Command::new("apt-get").args(["update", "--quiet"]))
+        .and_then(|()| process::run(&mut install))
+        .map_err(|failure| Failure::new(format!("{advice}\n({failure})")))
+}
+
+/// A toolchain that has the source of its standard library: ours, or Debian's.
+fn source_toolchain(sysroot: &Path) -> Option<BareMetal> {
+    if has_source(sysroot) {
+        println!("setup: the bare-metal targets are built from the toolchain's own source");
+        let cargo = PathBuf::from(cargo().get_program());
+        return Some(BareMetal::FromSource { cargo, rustc: "rustc".into() });
+    }
+    let (cargo, rustc) = (PathBuf::from("/usr/bin/cargo"), PathBuf::from("/usr/bin/rustc"));
+    let version = process::output(Command::new(&rustc).arg("--version")).ok()?;
+    let new_enough = version_of(&version).is_some_and(|version| version >= OLDEST);
+    let found = new_enough && cargo.is_file() && has_source(Path::new("/usr"));
+    found.then(|| {
+        println!("setup: the bare-metal targets are built from source by {}", version.trim());
+        BareMetal::FromSource { cargo, rustc }
+    })
+}
+
+fn has_source(sysroot: &Path) -> bool {
+    sysroot.join("lib/rustlib/src/rust/library/Cargo.toml").is_file()
+}
+
+fn sysroot(rustc: &Path) -> Result<PathBuf> {
+    let output = process::output(Command::new(rustc).args(["--print", "sysroot"]))?;
+    Ok(PathBuf::from(output.trim()))
+}
+
+/// Major and minor version in what `rustc --version` prints.
+fn version_of(line: &str) -> Option<(u32, u32)> {
+    let mut parts = line.split_whitespace().nth(1)?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_what_rustc_prints() {
+        assert_eq!(
+            version_of("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)"),
+            Some((1, 96))
+        );
+        assert_eq!(version_of("rustc 2.0.1-nightly (x)"), Some((2, 0)));
+        assert_eq!(version_of("bash: rustc: command not found"), None);
+        assert!(version_of("rustc 1.85.0") < Some(OLDEST));
+    }
+
+    #[test]
+    fn the_stand_in_builds_core_from_source_with_its_own_compiler() {
+        let bare = BareMetal::FromSource {
+            cargo: "/usr/bin/cargo".into(),
+            rustc: "/usr/bin/rustc".into(),
+        };
+        assert_eq!(
+            process::spelled(&bare.cargo("build", TARGETS[1])),
+            "RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 /usr/bin/cargo build -Zbuild-std=core \
+             --package lookaside --target aarch64-unknown-none"
+        );
+    }
+}
