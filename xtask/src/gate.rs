@@ -68,7 +68,7 @@ pub(crate) fn run(workspace: &Workspace, quick: bool) -> Result<()> {
 fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     let mut bare = BareMetal::Installed;
     gate.step("setup", || {
-        bare = setup::run(false)?;
+        bare = setup::run(workspace, false)?;
         Ok(Outcome::Passed)
     })?;
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]))?;
@@ -90,6 +90,15 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
             in_workspace(workspace, bare.cargo("build", target).arg("--release"))
         })?;
     }
+    gate.step("build, oldest Rust", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        let Some(mut command) = setup::oldest_cargo(workspace)? else {
+            return Ok(Outcome::Skipped("rustup could not install it"));
+        };
+        in_workspace(workspace, command.args(["check", "--package", "lookaside"]))
+    })?;
     gate.step("tests, library and tools", || {
         cargo(workspace, &["test", "--workspace", "--exclude", MACHINE, "--exclude", LAB])
     })?;

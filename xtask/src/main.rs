@@ -40,7 +40,7 @@ enum Command {
     },
     /// Run everything that must hold before a change lands, and stop at the first failure.
     Test {
-        /// Leave out the slow steps: the documentation and the mutants.
+        /// Leave out the slow steps: the oldest Rust, the documentation and the mutants.
         #[arg(long)]
         quick: bool,
     },
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<()> {
     let workspace = Workspace::find()?;
     match command {
-        Command::Setup { bench } => setup::run(*bench).map(drop),
+        Command::Setup { bench } => setup::run(&workspace, *bench).map(drop),
         Command::Test { quick } => gate::run(&workspace, *quick),
         Command::Fences => fences::run(&workspace),
         Command::Mutants { list: true, .. } => mutants::list(&workspace),

@@ -12,8 +12,9 @@ use std::{
 };
 
 use crate::{
-    failure::{Failure, Result},
+    failure::{Context, Failure, Result},
     process,
+    workspace::Workspace,
 };
 
 /// The bare-metal targets that the library is built for.
@@ -26,9 +27,6 @@ const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")]
 /// What Debian calls a current toolchain with the source of its standard library.
 const DEBIAN_PACKAGES: [&str; 4] =
     ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
-
-/// The oldest compiler that may stand in: the `rust-version` of the library.
-const OLDEST: (u32, u32) = (1, 88);
 
 /// How the library is built for the bare-metal targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,16 +64,51 @@ pub(crate) fn cargo() -> Command {
 }
 
 /// Finds what is needed, installs what is missing, and says how the bare-metal builds are done.
-pub(crate) fn run(bench: bool) -> Result<BareMetal> {
+pub(crate) fn run(workspace: &Workspace, bench: bool) -> Result<BareMetal> {
     if !process::succeeds(Command::new("git").arg("--version")) {
         debian("git", &["git"])?;
     }
     if bench && !process::succeeds(Command::new("valgrind").arg("--version")) {
         debian("valgrind, which counts the instructions of the benchmarks,", &["valgrind"])?;
     }
-    let sysroot = sysroot(Path::new("rustc"))?;
     components()?;
-    bare_metal(&sysroot)
+    let sysroot = process::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    bare_metal(Path::new(sysroot.trim()), oldest_version(workspace)?)
+}
+
+/// A cargo command of the oldest Rust that the library promises to be built by, if rustup has it
+/// or can get it.
+pub(crate) fn oldest_cargo(workspace: &Workspace) -> Result<Option<Command>> {
+    let (major, minor) = oldest_version(workspace)?;
+    let toolchain = format!("{major}.{minor}.0");
+    let here = || {
+        process::succeeds(Command::new("rustup").args([
+            "which",
+            "--toolchain",
+            &toolchain,
+            "rustc",
+        ]))
+    };
+    if !here() {
+        rustup(&["toolchain", "install", "--profile=minimal", "--no-self-update"], &[&toolchain]);
+    }
+    Ok(here().then(|| {
+        let mut command = Command::new("rustup");
+        command.args(["run", &toolchain, "cargo"]);
+        command
+    }))
+}
+
+/// The `rust-version` of the workspace.
+fn oldest_version(workspace: &Workspace) -> Result<(u32, u32)> {
+    let manifest = workspace.read("Cargo.toml")?;
+    let manifest: toml::Table = manifest.parse().context(|| "reading Cargo.toml".to_owned())?;
+    let version = |table: &toml::Table| {
+        let package = table.get("workspace")?.get("package")?;
+        version(package.get("rust-version")?.as_str()?)
+    };
+    version(&manifest)
+        .ok_or_else(|| Failure::new("Cargo.toml: `workspace.package` has no `rust-version`"))
 }
 
 fn components() -> Result<()> {
@@ -105,7 +138,7 @@ fn missing_components() -> Vec<&'static str> {
         .collect()
 }
 
-fn bare_metal(sysroot: &Path) -> Result<BareMetal> {
+fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
     let missing = missing_targets(sysroot);
     if missing.is_empty() {
         println!("setup: the targets {} are here", TARGETS.join(", "));
@@ -119,7 +152,7 @@ fn bare_metal(sysroot: &Path) -> Result<BareMetal> {
         return Ok(BareMetal::Installed);
     }
     println!("setup: rustup could not install {}", missing.join(", "));
-    if let Some(found) = source_toolchain(sysroot) {
+    if let Some(found) = source_toolchain(sysroot, oldest) {
         return Ok(found);
     }
     let explained = format!("the compiled targets {}", missing.join(", "));
@@ -133,13 +166,13 @@ fn bare_metal(sysroot: &Path) -> Result<BareMetal> {
             missing.join(" ")
         ))
     })?;
-    source_toolchain(sysroot).ok_or_else(|| {
+    source_toolchain(sysroot, oldest).ok_or_else(|| {
         Failure::new(format!(
             "Debian's {} are installed, but hold no standard library source for Rust {}.{} or \
              later under /usr/lib/rustlib/src/rust/library.\nMissing: {}",
             DEBIAN_PACKAGES.join(", "),
-            OLDEST.0,
-            OLDEST.1,
+            oldest.0,
+            oldest.1,
             missing.join(", ")
         ))
     })
@@ -152,7 +185,7 @@ fn missing_targets(sysroot: &Path) -> Vec<&'static str> {
         .collect()
 }
 
-/// Asks rustup, if there is one, to add something to the toolchain in use.
+/// Asks rustup, if there is one, to install something. Whether it did is for the caller to see.
 fn rustup(what: &[&str], names: &[&str]) {
     if !process::succeeds(Command::new("rustup").arg("--version")) {
         println!("setup: {} missing, and there is no rustup to install it", names.join(", "));
@@ -189,18 +222,18 @@ fn debian(what: &str, packages: &[&str]) -> Result<()> {
 }
 
 /// A toolchain that has the source of its standard library: ours, or Debian's.
-fn source_toolchain(sysroot: &Path) -> Option<BareMetal> {
+fn source_toolchain(sysroot: &Path, oldest: (u32, u32)) -> Option<BareMetal> {
     if has_source(sysroot) {
         println!("setup: the bare-metal targets are built from the toolchain's own source");
         let cargo = PathBuf::from(cargo().get_program());
         return Some(BareMetal::FromSource { cargo, rustc: "rustc".into() });
     }
     let (cargo, rustc) = (PathBuf::from("/usr/bin/cargo"), PathBuf::from("/usr/bin/rustc"));
-    let version = process::output(Command::new(&rustc).arg("--version")).ok()?;
-    let new_enough = version_of(&version).is_some_and(|version| version >= OLDEST);
+    let printed = process::output(Command::new(&rustc).arg("--version")).ok()?;
+    let new_enough = printed.split_whitespace().nth(1).and_then(version) >= Some(oldest);
     let found = new_enough && cargo.is_file() && has_source(Path::new("/usr"));
     found.then(|| {
-        println!("setup: the bare-metal targets are built from source by {}", version.trim());
+        println!("setup: the bare-metal targets are built from source by {}", printed.trim());
         BareMetal::FromSource { cargo, rustc }
     })
 }
@@ -209,14 +242,9 @@ fn has_source(sysroot: &Path) -> bool {
     sysroot.join("lib/rustlib/src/rust/library/Cargo.toml").is_file()
 }
 
-fn sysroot(rustc: &Path) -> Result<PathBuf> {
-    let output = process::output(Command::new(rustc).args(["--print", "sysroot"]))?;
-    Ok(PathBuf::from(output.trim()))
-}
-
-/// Major and minor version in what `rustc --version` prints.
-fn version_of(line: &str) -> Option<(u32, u32)> {
-    let mut parts = line.split_whitespace().nth(1)?.split('.');
+/// Major and minor version.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
@@ -225,14 +253,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_what_rustc_prints() {
-        assert_eq!(
-            version_of("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)"),
-            Some((1, 96))
-        );
-        assert_eq!(version_of("rustc 2.0.1-nightly (x)"), Some((2, 0)));
-        assert_eq!(version_of("bash: rustc: command not found"), None);
-        assert!(version_of("rustc 1.85.0") < Some(OLDEST));
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(version("1.96.0"), Some((1, 96)));
+        assert_eq!(version("2.0.1-nightly"), Some((2, 0)));
+        assert_eq!(version("stable"), None);
+        assert!(version("1.100.0") > version("1.88"));
+        assert!(None < version("1.88"), "no compiler is older than any");
     }
 
     #[test]
