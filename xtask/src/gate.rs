@@ -66,7 +66,7 @@ pub(crate) fn run(workspace: &Workspace, quick: bool) -> Result<()> {
 }
 
 fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
-    let mut bare = BareMetal::Installed;
+    let mut bare = BareMetal::default();
     gate.step("setup", || {
         bare = setup::run(workspace, false)?;
         Ok(Outcome::Passed)
@@ -78,13 +78,11 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
     })?;
     for target in TARGETS {
-        gate.step(&format!("lint, {target}"), || match bare {
-            BareMetal::Installed => {
-                in_workspace(workspace, bare.cargo("clippy", target).args(["--", "-Dwarnings"]))
+        gate.step(&format!("lint, {target}"), || {
+            if !bare.is_installed(target) {
+                return Ok(Outcome::Skipped("clippy needs the compiled target"));
             }
-            BareMetal::FromSource { .. } => {
-                Ok(Outcome::Skipped("clippy needs the compiled target, which could not be had"))
-            }
+            in_workspace(workspace, bare.cargo("clippy", target).args(["--", "-Dwarnings"]))
         })?;
         gate.step(&format!("build, {target}"), || {
             in_workspace(workspace, bare.cargo("build", target).arg("--release"))

@@ -6,7 +6,7 @@
 //! bare-metal builds is ever compiled in that way.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -28,31 +28,38 @@ const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")]
 const DEBIAN_PACKAGES: [&str; 4] =
     ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
 
-/// How the library is built for the bare-metal targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BareMetal {
-    /// With the compiled `core` of each target.
-    Installed,
-    /// With a `core` that `cargo` builds from the source beside `rustc`.
-    FromSource { cargo: PathBuf, rustc: PathBuf },
+/// How the library is built for the bare-metal targets: with the compiled `core` of the target,
+/// or, where that is missing, by the stand-in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BareMetal {
+    missing: Vec<&'static str>,
+    stand_in: StandIn,
+}
+
+/// A toolchain that builds `core` from the source beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct StandIn {
+    cargo: PathBuf,
+    rustc: PathBuf,
 }
 
 impl BareMetal {
+    /// Whether the compiled `core` of a target is here.
+    pub(crate) fn is_installed(&self, target: &str) -> bool {
+        !self.missing.contains(&target)
+    }
+
     /// A cargo command for the library on one target.
     pub(crate) fn cargo(&self, subcommand: &str, target: &str) -> Command {
-        let mut command = match self {
-            Self::Installed => {
-                let mut command = cargo();
-                command.arg(subcommand);
-                command
-            }
-            Self::FromSource { cargo, rustc } => {
-                let mut command = Command::new(cargo);
-                command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
-                command.args([subcommand, "-Zbuild-std=core"]);
-                command
-            }
-        };
+        let mut command;
+        if self.is_installed(target) {
+            command = cargo();
+            command.arg(subcommand);
+        } else {
+            command = Command::new(&self.stand_in.cargo);
+            command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", &self.stand_in.rustc);
+            command.args([subcommand, "-Zbuild-std=core"]);
+        }
         command.args(["--package", "lookaside", "--target", target]);
         command
     }
@@ -142,18 +149,18 @@ fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
     let missing = missing_targets(sysroot);
     if missing.is_empty() {
         println!("setup: the targets {} are here", TARGETS.join(", "));
-        return Ok(BareMetal::Installed);
+        return Ok(BareMetal::default());
     }
     rustup(&["target", "add"], &missing);
     // Whether rustup said it failed does not matter, only what is there now: another process may
     // have installed the same target at the same moment.
     let missing = missing_targets(sysroot);
     if missing.is_empty() {
-        return Ok(BareMetal::Installed);
+        return Ok(BareMetal::default());
     }
     println!("setup: rustup could not install {}", missing.join(", "));
-    if let Some(found) = source_toolchain(sysroot, oldest) {
-        return Ok(found);
+    if let Some(stand_in) = source_toolchain(sysroot, oldest) {
+        return Ok(BareMetal { missing, stand_in });
     }
     let explained = format!("the compiled targets {}", missing.join(", "));
     debian(&explained, &DEBIAN_PACKAGES).map_err(|failure| {
@@ -166,7 +173,7 @@ fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
             missing.join(" ")
         ))
     })?;
-    source_toolchain(sysroot, oldest).ok_or_else(|| {
+    let stand_in = source_toolchain(sysroot, oldest).ok_or_else(|| {
         Failure::new(format!(
             "Debian's {} are installed, but hold no standard library source for Rust {}.{} or \
              later under /usr/lib/rustlib/src/rust/library.\nMissing: {}",
@@ -175,14 +182,25 @@ fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
             oldest.1,
             missing.join(", ")
         ))
-    })
+    })?;
+    Ok(BareMetal { missing, stand_in })
 }
 
 fn missing_targets(sysroot: &Path) -> Vec<&'static str> {
     TARGETS
         .into_iter()
-        .filter(|target| !sysroot.join("lib/rustlib").join(target).join("lib").is_dir())
+        .filter(|target| !has_core(&sysroot.join("lib/rustlib").join(target).join("lib")))
         .collect()
+}
+
+/// Whether a compiled `core` is in a directory. The directory alone proves nothing: an installation
+/// that was broken off may leave it behind.
+fn has_core(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| {
+        entries.any(|entry| {
+            entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("libcore-"))
+        })
+    })
 }
 
 /// Asks rustup, if there is one, to install something. Whether it did is for the caller to see.
@@ -222,11 +240,11 @@ fn debian(what: &str, packages: &[&str]) -> Result<()> {
 }
 
 /// A toolchain that has the source of its standard library: ours, or Debian's.
-fn source_toolchain(sysroot: &Path, oldest: (u32, u32)) -> Option<BareMetal> {
+fn source_toolchain(sysroot: &Path, oldest: (u32, u32)) -> Option<StandIn> {
     if has_source(sysroot) {
         println!("setup: the bare-metal targets are built from the toolchain's own source");
         let cargo = PathBuf::from(cargo().get_program());
-        return Some(BareMetal::FromSource { cargo, rustc: "rustc".into() });
+        return Some(StandIn { cargo, rustc: "rustc".into() });
     }
     let (cargo, rustc) = (PathBuf::from("/usr/bin/cargo"), PathBuf::from("/usr/bin/rustc"));
     let printed = process::output(Command::new(&rustc).arg("--version")).ok()?;
@@ -234,7 +252,7 @@ fn source_toolchain(sysroot: &Path, oldest: (u32, u32)) -> Option<BareMetal> {
     let found = new_enough && cargo.is_file() && has_source(Path::new("/usr"));
     found.then(|| {
         println!("setup: the bare-metal targets are built from source by {}", printed.trim());
-        BareMetal::FromSource { cargo, rustc }
+        StandIn { cargo, rustc }
     })
 }
 
@@ -263,10 +281,9 @@ mod tests {
 
     #[test]
     fn the_stand_in_builds_core_from_source_with_its_own_compiler() {
-        let bare = BareMetal::FromSource {
-            cargo: "/usr/bin/cargo".into(),
-            rustc: "/usr/bin/rustc".into(),
-        };
+        let stand_in = StandIn { cargo: "/usr/bin/cargo".into(), rustc: "/usr/bin/rustc".into() };
+        let bare = BareMetal { missing: vec![TARGETS[1]], stand_in };
+        assert!(bare.is_installed(TARGETS[0]) && !bare.is_installed(TARGETS[1]));
         assert_eq!(
             process::spelled(&bare.cargo("build", TARGETS[1])),
             "RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 /usr/bin/cargo build -Zbuild-std=core \
