@@ -1,2 +1,79 @@
-//! Set-up, tests and checks of this workspace.
-fn main() {}
+//! Set-up, tests and checks of this workspace: the one door for people and for CI.
+//!
+//! ```text
+//! cargo xtask setup     what the tests need, installed where it is missing
+//! cargo xtask test      everything that must hold before a change lands
+//! cargo xtask fences    every named fence and ordering has its partner, its test and its mutant
+//! cargo xtask mutants   bugs of the field, put back in one at a time, are found
+//! ```
+
+mod failure;
+mod fences;
+mod gate;
+mod mutants;
+mod process;
+mod setup;
+mod source;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{failure::Result, workspace::Workspace};
+
+/// Set-up, tests and checks of the Lookaside workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the tests need and is not there: targets, rustfmt, clippy.
+    Setup {
+        /// Also what the benchmarks need: valgrind.
+        #[arg(long)]
+        bench: bool,
+    },
+    /// Run everything that must hold before a change lands, and stop at the first failure.
+    Test {
+        /// Leave out the slow steps: the oldest Rust, the documentation and the mutants.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Check that every named fence and ordering has its partner, its row, its test and its mutant.
+    Fences,
+    /// Put bugs back into the library, one at a time, and demand that the explorer finds each.
+    Mutants {
+        /// The mutants to try; all of them if none is named.
+        names: Vec<String>,
+        /// Print the mutants instead of trying them.
+        #[arg(long)]
+        list: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<()> {
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Setup { bench } => setup::run(&workspace, *bench).map(drop),
+        Command::Test { quick } => gate::run(&workspace, *quick),
+        Command::Fences => fences::run(&workspace),
+        Command::Mutants { list: true, .. } => mutants::list(&workspace),
+        Command::Mutants { names, list: false } => mutants::run(&workspace, names),
+    }
+}

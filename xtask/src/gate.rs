@@ -1,0 +1,173 @@
+//! Everything that must hold before a change lands, one named step after the other.
+
+use core::{fmt::Write as _, time::Duration};
+use std::{process::Command, time::Instant};
+
+use crate::{
+    failure::{Failure, Result},
+    fences, mutants, process,
+    setup::{self, BareMetal, TARGETS},
+    workspace::Workspace,
+};
+
+/// A file longer than this is one that newcomers will fear.
+const LONG_FILE: usize = 600;
+
+/// How a step ended, if it did not fail.
+enum Outcome {
+    Passed,
+    Skipped(&'static str),
+}
+
+/// The steps that have been run.
+struct Gate {
+    passed: usize,
+    skipped: usize,
+    started: Instant,
+    table: String,
+}
+
+impl Gate {
+    fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) -> Result<()> {
+        println!("\n== {name}");
+        let started = Instant::now();
+        let outcome = work();
+        let time = seconds(started.elapsed());
+        let word = match &outcome {
+            Ok(Outcome::Passed) => {
+                self.passed += 1;
+                "ok".to_owned()
+            }
+            Ok(Outcome::Skipped(reason)) => {
+                self.skipped += 1;
+                format!("skipped: {reason}")
+            }
+            Err(_) => "FAILED".to_owned(),
+        };
+        println!("== {name}: {word} ({time})");
+        let _ = writeln!(self.table, "{time:>9}  {name}: {word}");
+        outcome
+            .map(drop)
+            .map_err(|failure| Failure::new(format!("the step `{name}` failed: {failure}")))
+    }
+
+    fn close(&self, failed: usize) {
+        println!("\n{}{:>9}  in all", self.table, seconds(self.started.elapsed()));
+        println!("steps: {} passed, {failed} failed, {} skipped", self.passed, self.skipped);
+    }
+}
+
+/// Runs the steps; the closing lines are printed whether or not one fails.
+pub(crate) fn run(workspace: &Workspace, quick: bool) -> Result<()> {
+    let mut gate = Gate { passed: 0, skipped: 0, started: Instant::now(), table: String::new() };
+    let result = steps(&mut gate, workspace, quick);
+    gate.close(usize::from(result.is_err()));
+    result
+}
+
+fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
+    let mut bare = BareMetal::default();
+    gate.step("setup", || {
+        bare = setup::run(workspace, false)?;
+        Ok(Outcome::Passed)
+    })?;
+    gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]))?;
+    gate.step("long files", || long_files(workspace))?;
+    gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed))?;
+    gate.step("lint, host", || {
+        cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
+    })?;
+    for target in TARGETS {
+        gate.step(&format!("lint, {target}"), || {
+            if !bare.is_installed(target) {
+                return Ok(Outcome::Skipped("clippy needs the compiled target"));
+            }
+            in_workspace(workspace, bare.cargo("clippy", target).args(["--", "-Dwarnings"]))
+        })?;
+        gate.step(&format!("build, {target}"), || {
+            in_workspace(workspace, bare.cargo("build", target).arg("--release"))
+        })?;
+    }
+    gate.step("build, oldest Rust", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        let Some(mut command) = setup::oldest_cargo(workspace)? else {
+            return Ok(Outcome::Skipped("rustup could not install it"));
+        };
+        in_workspace(workspace, command.args(["check", "--package", "lookaside"]))
+    })?;
+    gate.step("tests, library and tools", || {
+        cargo(workspace, &["test", "--workspace", "--exclude", MACHINE, "--exclude", LAB])
+    })?;
+    // Optimised, because the explorer takes millions of steps.
+    gate.step("tests, machine and explorer", || {
+        cargo(workspace, &["test", "--release", "--package", MACHINE, "--package", LAB])
+    })?;
+    gate.step("documentation", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        let mut command = setup::cargo();
+        command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
+        in_workspace(workspace, &mut command)
+    })?;
+    gate.step("mutants", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        mutants::run(workspace, &[]).map(|()| Outcome::Passed)
+    })
+}
+
+const MACHINE: &str = "lookaside-machine";
+const LAB: &str = "lookaside-lab";
+const QUICK: &str = "--quick";
+
+fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
+    in_workspace(workspace, setup::cargo().args(arguments))
+}
+
+fn in_workspace(workspace: &Workspace, command: &mut Command) -> Result<Outcome> {
+    process::run(command.current_dir(workspace.root())).map(|()| Outcome::Passed)
+}
+
+/// Names the files that have grown long. A long file is not wrong, so this only says so.
+fn long_files(workspace: &Workspace) -> Result<Outcome> {
+    let mut long = 0;
+    for file in workspace.files()?.iter().filter(|file| file.ends_with(".rs")) {
+        let lines = workspace.read(file)?.lines().count();
+        if lines > LONG_FILE {
+            long += 1;
+            println!("{file}: {lines} lines: can it be two concepts in two files?");
+        }
+    }
+    if long == 0 {
+        println!("no source file is longer than {LONG_FILE} lines");
+    }
+    Ok(Outcome::Passed)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate() -> Gate {
+        Gate { passed: 0, skipped: 0, started: Instant::now(), table: String::new() }
+    }
+
+    #[test]
+    fn a_failing_step_is_named_and_not_counted_as_passed() {
+        let mut gate = gate();
+        gate.step("good", || Ok(Outcome::Passed)).unwrap();
+        gate.step("left out", || Ok(Outcome::Skipped("reason"))).unwrap();
+        let failure = gate.step("bad", || Err(Failure::new("why"))).unwrap_err();
+        assert_eq!(failure, Failure::new("the step `bad` failed: why"));
+        assert_eq!((gate.passed, gate.skipped), (1, 1));
+        assert!(gate.table.contains("bad: FAILED") && gate.table.contains("skipped: reason"));
+    }
+}

@@ -1,0 +1,153 @@
+//! What a mutant is, as data.
+
+use std::{collections::BTreeSet, fs, io, path::Path};
+
+use serde::Deserialize;
+
+use crate::{
+    failure::{Context, Failure, Result},
+    workspace::Workspace,
+};
+
+/// Where the records are.
+pub(super) const DIRECTORY: &str = "mutants";
+/// Only what is shipped is mutated.
+const SHIPPED: &str = "lookaside/src/";
+/// The architectures that a record may name.
+const ARCHITECTURES: [&str; 3] = ["aarch64", "riscv64", "x86_64"];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    mutant: Vec<Mutant>,
+}
+
+/// One bug, as a change of the shipped source.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mutant {
+    /// What reports call it.
+    pub(super) name: String,
+    /// The bug it repeats, with a reference.
+    pub(super) record: String,
+    /// What goes wrong.
+    pub(super) why: String,
+    /// Where it can go wrong; everywhere if empty.
+    #[serde(default)]
+    architectures: Vec<String>,
+    /// The file it changes.
+    pub(super) file: String,
+    /// The text it takes out.
+    find: String,
+    /// The text it puts there instead.
+    replace: String,
+    /// The scenarios that must find it.
+    pub(super) scenario: Vec<String>,
+    /// Seconds that each of them has.
+    #[serde(default = "budget")]
+    pub(super) budget: u64,
+}
+
+const fn budget() -> u64 {
+    60
+}
+
+impl Mutant {
+    pub(super) fn architectures(&self) -> String {
+        if self.architectures.is_empty() {
+            "every architecture".to_owned()
+        } else {
+            self.architectures.join(", ")
+        }
+    }
+
+    /// The text of the file with the bug put back.
+    pub(super) fn apply(&self, text: &str) -> Result<String> {
+        let wrong = match text.matches(&self.find).count() {
+            1 => return Ok(text.replacen(&self.find, &self.replace, 1)),
+            0 => "does not occur".to_owned(),
+            count => format!("occurs {count} times"),
+        };
+        Err(Failure::new(format!(
+            "the mutant {}: its `find` {wrong} in {}; it must occur exactly once:\n{}",
+            self.name, self.file, self.find
+        )))
+    }
+
+    fn check(&self) -> core::result::Result<(), String> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.name.is_empty() || !self.name.chars().all(plain) {
+            return Err("a name has small letters, digits and dashes".to_owned());
+        }
+        let Some(below) = self.file.strip_prefix(SHIPPED) else {
+            return Err(format!("`file` must be below {SHIPPED}: only what is shipped is mutated"));
+        };
+        if below.split('/').any(|part| part == "..") {
+            return Err("`file` must not climb".to_owned());
+        }
+        if self.find.trim().is_empty() || self.find == self.replace {
+            return Err("`find` and `replace` change nothing".to_owned());
+        }
+        if self.scenario.is_empty() || self.scenario.iter().any(String::is_empty) {
+            return Err("`scenario` names nothing that must find it".to_owned());
+        }
+        if self.record.trim().is_empty() || self.why.trim().is_empty() {
+            return Err("`record` and `why` must say something".to_owned());
+        }
+        if let Some(odd) = self.architectures.iter().find(|a| !ARCHITECTURES.contains(&a.as_str()))
+        {
+            return Err(format!("`{odd}` is none of {}", ARCHITECTURES.join(", ")));
+        }
+        Ok(())
+    }
+}
+
+/// The mutants in one file.
+pub(super) fn parse(text: &str) -> core::result::Result<Vec<Mutant>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    for mutant in &file.mutant {
+        mutant.check().map_err(|why| format!("the mutant `{}`: {why}", mutant.name))?;
+    }
+    Ok(file.mutant)
+}
+
+/// All mutants, by file and then in the order of the file.
+pub(super) fn read(workspace: &Workspace) -> Result<Vec<Mutant>> {
+    let directory = workspace.root().join(DIRECTORY);
+    if !directory.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut files = fs::read_dir(&directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
+        .context(|| format!("listing {}", directory.display()))?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    let mut mutants: Vec<Mutant> = Vec::new();
+    for file in &files {
+        mutants.extend(read_file(file)?);
+    }
+    let mut seen = BTreeSet::new();
+    match mutants.iter().find(|mutant| !seen.insert(&mutant.name)) {
+        Some(twice) => Err(Failure::new(format!("two mutants are called {}", twice.name))),
+        None => Ok(mutants),
+    }
+}
+
+fn read_file(file: &Path) -> Result<Vec<Mutant>> {
+    fs::read_to_string(file)
+        .map_err(|error| error.to_string())
+        .and_then(|text| parse(&text))
+        .context(|| file.display().to_string())
+}
+
+/// The mutants of these names, or all if there is no name.
+pub(super) fn select(mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>> {
+    if let Some(unknown) = names.iter().find(|name| !mutants.iter().any(|m| m.name == **name)) {
+        return Err(Failure::new(format!(
+            "there is no mutant `{unknown}`: `cargo xtask mutants --list` shows all"
+        )));
+    }
+    let wanted = |mutant: &Mutant| names.is_empty() || names.contains(&mutant.name);
+    Ok(mutants.into_iter().filter(wanted).collect())
+}

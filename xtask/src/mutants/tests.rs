@@ -1,0 +1,196 @@
+//! Records that are right and wrong, and one small workspace in which mutants are really built.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{record::parse, *};
+use crate::process;
+
+const GOOD: &str = "\
+[[mutant]]
+name = 'no-check'
+record = 'a bug of the field'
+why = 'the check is what it is all about'
+architectures = ['x86_64']
+file = 'lookaside/src/lib.rs'
+find = 'checked()'
+replace = 'true'
+scenario = ['tour']
+";
+
+fn good() -> Mutant {
+    parse(GOOD).unwrap().remove(0)
+}
+
+#[test]
+fn a_record_is_read() {
+    let mutant = good();
+    assert_eq!((mutant.name.as_str(), mutant.budget), ("no-check", 60));
+    assert_eq!(mutant.scenario, ["tour"]);
+    assert_eq!(mutant.architectures(), "x86_64");
+    assert_eq!(parse("").unwrap(), []);
+}
+
+#[test]
+fn a_wrong_record_is_refused() {
+    let wrong = [
+        ("name = 'no-check'", "name = 'No check'", "small letters"),
+        ("lookaside/src/lib.rs", "machine/src/lib.rs", "only what is shipped"),
+        ("lookaside/src/lib.rs", "lookaside/src/../x", "climb"),
+        ("replace = 'true'", "replace = 'checked()'", "change nothing"),
+        ("['tour']", "[]", "names nothing"),
+        ("['tour']", "['']", "names nothing"),
+        ("'a bug of the field'", "''", "must say something"),
+        ("x86_64", "vax", "`vax` is none of"),
+        ("why = ", "whi = ", "whi"),
+        ("find = 'checked()'\n", "", "find"),
+    ];
+    for (from, to, expected) in wrong {
+        assert!(GOOD.contains(from), "{from}");
+        let why = parse(&GOOD.replace(from, to)).unwrap_err();
+        assert!(why.contains(expected), "{from} -> {to}: {why}");
+    }
+}
+
+#[test]
+fn a_mutant_is_put_in_exactly_once() {
+    let mutant = good();
+    assert_eq!(mutant.apply("if checked() {}").unwrap(), "if true {}");
+    for (text, expected) in [("", "does not occur"), ("checked() checked()", "occurs 2 times")] {
+        let failure = mutant.apply(text).unwrap_err().to_string();
+        assert!(failure.contains(expected), "{failure}");
+    }
+}
+
+#[test]
+fn names_select_mutants() {
+    let mutants = parse(&format!("{GOOD}{}", GOOD.replace("no-check", "other"))).unwrap();
+    assert_eq!(record::select(mutants.clone(), &[]).unwrap().len(), 2);
+    assert_eq!(record::select(mutants.clone(), &["other".to_owned()]).unwrap()[0].name, "other");
+    assert!(record::select(mutants, &["none".to_owned()]).is_err());
+}
+
+/// A workspace with a library of one function and an "explorer" that calls it.
+struct Fixture(PathBuf);
+
+impl Fixture {
+    fn new(name: &str) -> Self {
+        let root = env::temp_dir().join(format!("lookaside-xtask-{}-{name}", std::process::id()));
+        let fixture = Self(root);
+        fixture.write(".gitignore", "/target\n");
+        fixture
+            .write("Cargo.toml", "[workspace]\nresolver = '3'\nmembers = ['lookaside', 'lab']\n");
+        fixture.write(
+            "lookaside/Cargo.toml",
+            "[package]\nname = 'lookaside'\nversion = '0.1.0'\nedition = '2024'\n",
+        );
+        fixture.write(
+            "lookaside/src/lib.rs",
+            "pub fn sum(a: u8, b: u8) -> u8 { a + b }\npub fn product(a: u8, b: u8) -> u8 { a * b }\n",
+        );
+        fixture.write(
+            "lab/Cargo.toml",
+            "[package]\nname = 'lookaside-lab'\nversion = '0.1.0'\nedition = '2024'\n\
+             [[bin]]\nname = 'lab'\npath = 'src/main.rs'\n\
+             [dependencies]\nlookaside = { path = '../lookaside' }\n",
+        );
+        fixture.write(
+            "lab/src/main.rs",
+            r#"
+            fn main() {
+                let words: Vec<String> = std::env::args().skip(1).collect();
+                assert_eq!((words[0].as_str(), words[2].as_str()), ("explore", "--budget"));
+                let right = match words[1].as_str() {
+                    "sums" => lookaside::sum(2, 3) == 5,
+                    "products" => lookaside::product(2, 3) == 6,
+                    _ => std::process::exit(2),
+                };
+                if right {
+                    println!("clean: 3 schedules");
+                } else {
+                    println!("1 | CPU 0 | adds\nafter 2 schedules\nschedule: v1:00.01");
+                    std::process::exit(1);
+                }
+            }
+            "#,
+        );
+        process::output(Command::new("git").args(["init", "--quiet"]).current_dir(&fixture.0))
+            .unwrap();
+        fixture
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.0.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn mutants(&self, mutants: &[(&str, &str, &str, &str)]) {
+        let records = mutants.iter().map(|(name, find, replace, scenario)| {
+            format!(
+                "[[mutant]]\nname = '{name}'\nrecord = 'r'\nwhy = 'w'\n\
+                 file = 'lookaside/src/lib.rs'\nfind = '{find}'\nreplace = '{replace}'\n\
+                 scenario = ['{scenario}']\n"
+            )
+        });
+        self.write("mutants/all.toml", &records.collect::<String>());
+    }
+
+    fn run(&self, names: &[&str]) -> Result<()> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        run(&Workspace::at(&self.0), &names)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        // Left-overs in the directory for temporary files harm nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn fails_with(result: Result<()>, expected: &str) {
+    let failure = result.unwrap_err().to_string();
+    assert!(failure.contains(expected), "expected `{expected}`, got: {failure}");
+}
+
+#[test]
+fn mutants_are_built_found_and_taken_out_again() {
+    let fixture = Fixture::new("found");
+    assert_eq!(fixture.run(&[]), Ok(()), "no mutants at all");
+
+    let sum = ("minus", "a + b", "a - b.min(a)", "sums");
+    let product = ("plus", "a * b", "a + b", "products");
+    let blind = ("swapped", "a + b", "b + a", "sums");
+    let unseen = ("unseen", "a * b", "a + b", "sums");
+    fixture.mutants(&[sum, product, blind, unseen]);
+    assert_eq!(fixture.run(&["minus", "plus"]), Ok(()));
+    // Neither of the two has left anything behind that would make a third look found.
+    fails_with(fixture.run(&["minus", "plus", "swapped"]), "1 mutants were not found");
+    fails_with(fixture.run(&[]), "2 mutants were not found");
+    let source = fs::read_to_string(fixture.0.join("lookaside/src/lib.rs")).unwrap();
+    for worker in ["src-0", "src-1"] {
+        let copy = Path::new("target/mutants").join(worker).join("lookaside/src/lib.rs");
+        assert_eq!(fs::read_to_string(fixture.0.join(copy)).unwrap(), source);
+    }
+
+    // A mutant that does not build is an error, and so is a scenario that does not exist.
+    fixture.mutants(&[("typo", "a + b", "a + c", "sums")]);
+    fails_with(fixture.run(&[]), "the mutant typo");
+    fixture.mutants(&[("lost", "a + b", "a", "quotients")]);
+    fails_with(fixture.run(&[]), "quotients");
+    // Source that is not clean proves nothing.
+    fixture.mutants(&[sum]);
+    fixture.write(
+        "lookaside/src/lib.rs",
+        "pub fn sum(a: u8, b: u8) -> u8 { a + b + 1 }\npub fn product(_: u8, _: u8) -> u8 { 6 }\n",
+    );
+    fails_with(fixture.run(&[]), "as it is does not pass");
+    // A record that no longer fits is an error before anything is built.
+    fixture.mutants(&[product]);
+    fails_with(fixture.run(&[]), "does not occur");
+}

@@ -1,0 +1,97 @@
+//! Running other programs. None of them gets our standard input.
+
+use core::fmt::Write as _;
+use std::{
+    env,
+    process::{Command, Stdio},
+};
+
+use crate::failure::{Context, Failure, Result};
+
+/// The command as one would type it, with the environment that was set for it.
+pub(crate) fn spelled(command: &Command) -> String {
+    let mut line = String::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            let _ = write!(line, "{}={} ", name.display(), quoted(&value.to_string_lossy()));
+        }
+    }
+    // The path of the cargo that runs us says nothing to a reader.
+    let ours = env::var_os("CARGO").is_some_and(|cargo| cargo == command.get_program());
+    let program = if ours { "cargo".into() } else { command.get_program().to_string_lossy() };
+    line.push_str(&quoted(&program));
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&quoted(&argument.to_string_lossy()));
+    }
+    line
+}
+
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains(|c: char| c.is_whitespace() || "'\"$*;&|".contains(c)) {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    } else {
+        word.to_owned()
+    }
+}
+
+/// Runs a command whose output goes where ours goes.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    println!("$ {}", spelled(command));
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .context(|| format!("starting `{}`", spelled(command)))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("`{}` failed ({status})", spelled(command))))
+    }
+}
+
+/// Runs a command and returns what it wrote to its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .context(|| format!("starting `{}`", spelled(command)))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(Failure::new(format!(
+            "`{}` failed ({})\n{}",
+            spelled(command),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        )))
+    }
+}
+
+/// Whether a command can be started and succeeds; its output is dropped.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_spelled_so_that_it_can_be_pasted() {
+        let mut command = Command::new("cargo");
+        command.args(["clippy", "--", "-D warnings"]).env("A", "b");
+        assert_eq!(spelled(&command), "A=b cargo clippy -- '-D warnings'");
+    }
+
+    #[test]
+    fn a_failing_command_says_what_it_wrote() {
+        let failure = output(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).unwrap_err();
+        let message = failure.to_string();
+        assert!(message.contains("exit status: 3") && message.contains("no"), "{message}");
+    }
+}
