@@ -68,10 +68,15 @@
 //! DDI 0487, D8 (The AArch64 Virtual Memory System Architecture), C5.5 (TLB maintenance
 //! instructions), D24.2 (registers). Errata: the software developers' errata notices of each part.
 
+pub mod descriptor;
+pub mod errata;
+mod features;
 mod instructions;
 mod range;
+pub mod registers;
 pub mod tlbi;
 
+pub use features::{Bbm, Features, Granules, HardwareUpdates, IdRegisters, Support};
 pub use instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
 pub use range::{Asid, Plan, Planner, Reach};
 pub use tlbi::{AddressSize, Geometry, Granule, Level};
