@@ -68,15 +68,20 @@
 //! DDI 0487, D8 (The AArch64 Virtual Memory System Architecture), C5.5 (TLB maintenance
 //! instructions), D24.2 (registers). Errata: the software developers' errata notices of each part.
 
+mod barriers;
 pub mod descriptor;
 pub mod errata;
 mod features;
 mod instructions;
+mod mmu;
 mod range;
 pub mod registers;
+mod stage2;
 pub mod tlbi;
 
 pub use features::{Bbm, Features, Granules, HardwareUpdates, IdRegisters, Support};
 pub use instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
+pub use mmu::{Aarch64, AsidIn, Config, Pairing, Park, RangeFlush};
 pub use range::{Asid, Plan, Planner, Reach};
+pub use stage2::{Stage2, Stage2Config};
 pub use tlbi::{AddressSize, Geometry, Granule, Level};
