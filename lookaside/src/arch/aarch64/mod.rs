@@ -72,6 +72,8 @@ mod barriers;
 pub mod descriptor;
 pub mod errata;
 mod features;
+#[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
+mod insn;
 mod instructions;
 mod mmu;
 mod range;
@@ -80,6 +82,8 @@ mod stage2;
 pub mod tlbi;
 
 pub use features::{Bbm, Features, Granules, HardwareUpdates, IdRegisters, Support};
+#[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
+pub use insn::{Native, NativeStage2};
 pub use instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
 pub use mmu::{Aarch64, AsidIn, Config, Pairing, Park, RangeFlush};
 pub use range::{Asid, Plan, Planner, Reach};
