@@ -145,7 +145,7 @@ fn every_page_count_to_two_to_the_21_and_one_more_is_covered_exactly() {
     let mut scratch = Vec::new();
     for pages in 1..=(1 << 21) + 1 {
         // The alignment class changes with the count, by a step that meets all classes.
-        let start = 0x5555_5000_0000 + (pages * 7 % 16 << 12);
+        let start = 0x5555_5000_0000 + ((pages * 7 % 16) << 12);
         check_pages(K4, start, pages, &mut scratch);
     }
 }
@@ -158,7 +158,7 @@ fn every_page_count_is_covered_exactly_at_the_other_granules_and_address_sizes()
         for pages in 1..=(1 << 21) + 1 {
             check_pages(
                 *geometry,
-                0x1000_0000_0000 + (pages * 7 % 16 << page),
+                0x1000_0000_0000 + ((pages * 7 % 16) << page),
                 pages,
                 &mut scratch,
             );
