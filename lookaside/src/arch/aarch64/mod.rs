@@ -1,96 +1,91 @@
-//! Arm64.
+//! Arm64: tags in 16 or 8 bits, invalidation that hardware broadcasts, barriers that wait for it.
+//!
+//! This page is the essay; each file then holds one concept. "The manual" is the Arm Architecture
+//! Reference Manual for A-profile, DDI 0487 (issue L.a where a rule is named); register fields are
+//! in its chapter D24, `TLBI` operands in C5.5, the translation system in D8.
+//!
+//! # Instructions
+//!
+//! | instruction | used for |
+//! |---|---|
+//! | `TLBI VMALLE1[IS]` | everything of stage 1 for this VMID: a full flush, a turn of the epoch |
+//! | `TLBI ASIDE1[IS]` | one tag: the space dies, or too many pages change |
+//! | `TLBI V{,A}{,L}E1[IS]` | one address: a page; the `L` forms keep the walk caches |
+//! | `TLBI RV{,A}{,L}E1[IS]` | a range (FEAT_TLBIRANGE) |
+//! | `TLBI VMALLS12E1[IS]`, `ALLE1[IS]` | one VMID, all VMIDs ([`Stage2`]) |
+//! | `DSB NSHST`, `ISHST` | page-table stores before the `TLBI` |
+//! | `DSB NSH`, `ISH` | completion of the `TLBI` |
+//! | `ISB` | writes of `TTBRn` and `TCR` take effect; later walks come after the `DSB` |
+//! | `MSR TTBR0_EL1`, `TTBR1_EL1`, `TCR_EL1`, `VTTBR_EL2` | a switch |
+//! | `IC IALLU` | only on CPUs with Cavium erratum 27456 |
+//!
+//! # Ordering
+//!
+//! 1. **Stores before `TLBI`: `DSB ISHST`** (`NSHST` if only this CPU's walks matter). A `DMB` does
+//!    not order a `TLBI`. Without the barrier a walk between the `TLBI` and the store's arrival
+//!    re-fetches the old descriptor (manual D8.17, "TLB maintenance requirements"; B2.3.12, DSB).
+//! 2. **`TLBI` before reuse: a `DSB` of all accesses, on the CPU that issued it**, of at least the
+//!    shareability of the `TLBI`. `DSB ...ST` and `...LD` complete nothing. Completion includes the
+//!    accesses of other CPUs that were already translated (D8.17.4).
+//! 3. **`DSB` before this CPU's next walk: `ISB`** or an exception return. With FEAT_ETS2 the `DSB`
+//!    alone would do. The library does not count on it: see [`Aarch64`]'s `settle`.
+//! 4. **A write of `TTBRn` acts somewhere between the `MSR` and the next context synchronisation**,
+//!    and until then walks may use the old or the new value, field by field when the tag and the
+//!    table live in different registers (D8.2.1, "ASID and TTBR updates"). So a switch ends with an
+//!    `ISB`, and with `TCR_EL1.A1 = 1` it passes through a root that maps nothing.
+//! 5. **`TCR_EL1.EPD0 = 1` stops walks at the next `ISB`, and not hits**: entries that were made
+//!    while it was 0 still match. So parking by `EPD0` takes the tag out of its register too, and
+//!    the new table must be in force before `EPD0` is cleared again.
+//! 6. **The tag is loaded after the store barrier** of rule 1, never before: between the two the
+//!    epoch may turn and the space get another tag. The CPU that loads the new tag then walks the
+//!    new descriptor, and the invalidation of the old tag suffices. [`Aarch64::flush_range`] takes
+//!    the tag as a function for that reason.
+//!
+//! # Errata
+//!
+//! [`errata::TABLE`] maps the Main ID Register to bits; the sequences ask for bits and never for
+//! CPUs. Honoured: Cavium 27456, Qualcomm Falkor 1003, the family that needs a second broadcast
+//! `TLBI; DSB`, and NVIDIA Carmel's CnP defect.
+//!
+//! Cavium ThunderX2 erratum 219 (an access between a write of `TTBRn` and the `ISB` that follows
+//! may take a spurious abort) needs no bit: nothing here stands between the two.
+//!
+//! # Not used, on purpose
+//!
+//! * **`TLBI ...OS`**: the domain of a kernel is the inner-shareable one.
+//! * **`TLBI ...nXS`** (FEAT_XS): an invalidation that does not wait for device accesses cannot
+//!   prove that a frame is free.
+//! * **FEAT_ETS2**: one CPU of a machine may lack it, and the `ISB` it would save is cheap.
+//! * **FEAT_D128, FEAT_LVA3** (128-bit descriptors, 56-bit addresses): operands differ.
+//! * **Level hints together with walk caches**: a hint is given only for last-level invalidation,
+//!   where a caller can know that exactly one level was changed.
+//! * **`DSB` by a thread that has migrated**: it completes nothing, so every switch settles.
+//! * The interrupt that the streaming mode of C1-Pro needs after an invalidation (erratum 4193714):
+//!   it takes the list of CPUs that run such threads, which no layer of this crate has.
+//!
+//! # References
+//!
+//! DDI 0487, D8 (The AArch64 Virtual Memory System Architecture), C5.5 (TLB maintenance
+//! instructions), D24.2 (registers). Errata: the software developers' errata notices of each part.
 
-/// The instructions that the library uses on Arm64, one method each.
-///
-/// `Native` executes them; a machine in software implements the same trait.
-pub trait Instructions {
-    /// `TLBI`.
-    #[track_caller]
-    fn tlbi(&self, op: Tlbi);
-    /// `DSB`.
-    #[track_caller]
-    fn dsb(&self, kind: Dsb);
-    /// `ISB`.
-    #[track_caller]
-    fn isb(&self);
-    /// `MSR TTBR0_EL1` (for stage 2: `MSR VTTBR_EL2`).
-    #[track_caller]
-    fn write_ttbr0(&self, value: u64);
-    /// `MRS TTBR1_EL1`.
-    #[track_caller]
-    fn read_ttbr1(&self) -> u64;
-    /// `MSR TTBR1_EL1`.
-    #[track_caller]
-    fn write_ttbr1(&self, value: u64);
-    /// `MRS TCR_EL1`.
-    #[track_caller]
-    fn read_tcr(&self) -> u64;
-    /// `MSR TCR_EL1`.
-    #[track_caller]
-    fn write_tcr(&self, value: u64);
-    /// `IC IALLU`.
-    #[track_caller]
-    fn ic_iallu(&self);
-}
+mod barriers;
+pub mod descriptor;
+pub mod errata;
+mod features;
+#[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
+mod insn;
+mod instructions;
+mod mmu;
+mod range;
+pub mod registers;
+mod stage2;
+pub mod tlbi;
 
-/// A `TLBI` instruction: what it names, how far it reaches, and its operand (0 where there is none).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tlbi {
-    /// What is invalidated.
-    pub op: TlbiOp,
-    /// On which CPUs.
-    pub scope: Scope,
-    /// The register operand; 0 for the forms that take none.
-    pub operand: u64,
-}
-
-/// What a `TLBI` names. The suffix `E1` of the mnemonics is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TlbiOp {
-    /// `VMALLE1`: everything of stage 1.
-    Vmall,
-    /// `ASIDE1`: everything of one ASID.
-    Aside,
-    /// `VAE1`: one address of one ASID, all levels.
-    Va,
-    /// `VAAE1`: one address of all ASIDs, all levels.
-    Vaa,
-    /// `VALE1`: one address of one ASID, last level only.
-    Val,
-    /// `VAALE1`: one address of all ASIDs, last level only.
-    Vaal,
-    /// `RVAE1`: a range of one ASID, all levels.
-    Rva,
-    /// `RVAAE1`: a range of all ASIDs, all levels.
-    Rvaa,
-    /// `RVALE1`: a range of one ASID, last level only.
-    Rval,
-    /// `RVAALE1`: a range of all ASIDs, last level only.
-    Rvaal,
-    /// `VMALLS12E1`: everything of the current VMID, both stages.
-    Vmalls12,
-    /// `ALLE1`: everything of every VMID, both stages.
-    Alle1,
-}
-
-/// How far a `TLBI` reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// The CPU that executes it.
-    Local,
-    /// Every CPU of the inner-shareable domain (the `IS` forms).
-    InnerShareable,
-}
-
-/// The kinds of `DSB` that the library uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dsb {
-    /// `NSH`: all accesses, this CPU.
-    Nsh,
-    /// `NSHST`: stores, this CPU.
-    Nshst,
-    /// `ISH`: all accesses, inner-shareable domain.
-    Ish,
-    /// `ISHST`: stores, inner-shareable domain.
-    Ishst,
-}
+pub use features::{Bbm, Features, Granules, HardwareUpdates, IdRegisters, Support};
+#[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
+pub use insn::{Native, NativeStage2};
+pub use instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
+pub use mmu::{Aarch64, AsidIn, Config, Pairing, Park, RangeFlush};
+pub use range::{Asid, Plan, Planner, Reach};
+pub use stage2::{Stage2, Stage2Config};
+pub use tlbi::{AddressSize, Geometry, Granule, Level};

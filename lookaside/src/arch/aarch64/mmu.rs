@@ -1,0 +1,345 @@
+//! Stage 1: which instructions a switch and a flush are made of.
+
+mod config;
+
+pub(super) use config::check_address;
+pub use config::{AsidIn, Config, Pairing, Park};
+
+use super::{
+    barriers::{complete, publish, settle},
+    errata,
+    features::Features,
+    instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    range::{Asid, Planner, Reach},
+    registers::{TCR_EPD0, TTBR_CNP, ttbr},
+    tlbi::{Level, by_asid},
+};
+use crate::{
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    error::Error,
+    range::VaRange,
+};
+
+/// The translation of EL1 and EL0, operated through the instructions `I`.
+///
+/// With paired tags, tag `t` owns the ASIDs `2t`, under which the kernel runs and which this type
+/// loads, and `2t + 1`, under which the kernel's exit code lets user mode run.
+#[derive(Clone, Copy, Debug)]
+pub struct Aarch64<I> {
+    insn: I,
+    config: Config,
+    lower: Planner,
+    upper: Planner,
+}
+
+/// What to invalidate, apart from whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeFlush {
+    /// The addresses.
+    pub range: VaRange,
+    /// Whether tables were unlinked.
+    pub reach: Reach,
+    /// The one level at which descriptors have changed, if that is known.
+    pub level: Option<Level>,
+    /// On which CPUs.
+    pub scope: Scope,
+}
+
+impl<I: Instructions> Aarch64<I> {
+    /// The hardware of a machine that is configured so.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Unsupported`] if `TCR_EL1.A1` is not what [`Config::asid_in`] needs, or
+    ///   `TCR_EL1.TG0` is reserved.
+    /// * [`Error::FewerTagBits`] if `TCR_EL1.AS` promises more than the boot CPU has.
+    /// * [`Error::MissingFeature`] if `TCR_EL1` or the configuration asks for something else that the
+    ///   boot CPU lacks.
+    /// * [`Error::BadRoot`] if the reserved root or the kernel's table is no table address.
+    pub fn new(insn: I, config: Config) -> Result<Self, Error> {
+        let (lower, upper) = config.check()?;
+        Ok(Self { insn, config, lower, upper })
+    }
+
+    /// How a range that begins at `address` is turned into instructions on this machine. Bit 55
+    /// selects the half of the address space, and the halves may have different granules.
+    #[must_use]
+    pub const fn planner(&self, address: u64) -> &Planner {
+        if address >> 55 & 1 == 0 { &self.lower } else { &self.upper }
+    }
+
+    /// The ASID under which `tag` is loaded.
+    #[must_use]
+    pub const fn asid(&self, tag: Tag) -> u16 {
+        self.config.pairing.asids(tag)[0]
+    }
+
+    /// Invalidates `what` for the tag that `tag` returns, and waits for completion.
+    ///
+    /// `tag` is called *after* the barrier that makes the caller's page-table stores visible to all
+    /// walks, because the space may get another tag at any moment before it; it must read the tag
+    /// with one atomic load. `None` means that the space has no tag: no CPU holds anything of it,
+    /// and nothing more is executed.
+    ///
+    /// With [`Scope::Local`] only this CPU's entries go.
+    pub fn flush_range(
+        &self,
+        errata: Errata,
+        what: &RangeFlush,
+        tag: impl FnOnce() -> Option<Tag>,
+    ) {
+        self.publish(what.scope);
+        let Some(tag) = tag() else { return };
+        for asid in self.config.pairing.asids(tag).into_iter().take(self.config.pairing.width()) {
+            self.plan(what, Asid::One(asid));
+        }
+        self.complete(errata, what.scope);
+    }
+
+    /// Invalidates `what` for every tag, and waits for completion: what kernel mappings need, global
+    /// or not.
+    pub fn flush_range_of_all_tags(&self, errata: Errata, what: &RangeFlush) {
+        self.publish(what.scope);
+        self.plan(what, Asid::Every);
+        self.complete(errata, what.scope);
+    }
+
+    fn plan(&self, what: &RangeFlush, asid: Asid) {
+        let planner = self.planner(what.range.start());
+        for tlbi in planner.plan(what.range, asid, what.reach, what.level, what.scope) {
+            self.insn.tlbi(tlbi);
+        }
+    }
+
+    fn publish(&self, scope: Scope) {
+        publish(&self.insn, scope);
+    }
+
+    fn complete(&self, errata: Errata, scope: Scope) {
+        complete(&self.insn, errata, scope);
+    }
+
+    /// Invalidates all ASIDs of a tag, without waiting.
+    fn invalidate_tag(&self, tag: Tag, scope: Scope) {
+        for asid in self.config.pairing.asids(tag).into_iter().take(self.config.pairing.width()) {
+            self.insn.tlbi(Tlbi { op: TlbiOp::Aside, scope, operand: by_asid(asid) });
+        }
+    }
+
+    fn cnp(&self, sharing: Sharing) -> u64 {
+        match (self.config.sharing, sharing) {
+            (Sharing::Shared, Sharing::Shared) => TTBR_CNP,
+            _ => 0,
+        }
+    }
+
+    /// The root register write that precedes this is in force when it returns.
+    fn synchronise(&self) {
+        // FENCE F-ARM-7 (pairs with the MSR before it): the new TTBR or TCR value is the only one
+        // that walks begin with. Without it a walk may still begin with the old value, and with two
+        // registers, with the old of one and the new of the other.
+        self.insn.isb();
+    }
+
+    /// Follows each write that changes the tag, once it is in force.
+    fn tag_changed(&self, errata: Errata) {
+        if errata.contains(errata::ICACHE_AFTER_LOAD) {
+            self.insn.ic_iallu();
+            // FENCE F-ARM-8 (pairs with the IC IALLU before it): lines of the former tag are gone,
+            // and none of them is in the pipeline, before anything of the new space executes.
+            self.insn.dsb(Dsb::Nsh);
+            self.insn.isb();
+        }
+    }
+
+    /// Stops walks of the lower half, and leaves the tag as it is where that is in `TTBR1`.
+    fn stop_walks(&self, errata: Errata) {
+        match self.config.park {
+            Park::ReservedRoot(table) => {
+                self.insn.write_ttbr0(ttbr(table, Tag::RESERVED.0));
+                self.synchronise();
+                if self.config.asid_in == AsidIn::Ttbr0 {
+                    self.purge_reserved_tag(errata);
+                    self.tag_changed(errata);
+                }
+            }
+            Park::Epd0 => {
+                let tcr = self.insn.read_tcr();
+                if tcr & TCR_EPD0 == 0 {
+                    self.insn.write_tcr(tcr | TCR_EPD0);
+                    self.synchronise();
+                }
+            }
+        }
+    }
+
+    /// On Falkor, the write that changed table and tag at once may have left entries of the former
+    /// table under the reserved tag, which must have none.
+    fn purge_reserved_tag(&self, errata: Errata) {
+        if errata.contains(errata::TAG_AND_ROOT_APART) {
+            self.insn.tlbi(Tlbi {
+                op: TlbiOp::Aside,
+                scope: Scope::Local,
+                operand: by_asid(self.asid(Tag::RESERVED)),
+            });
+            self.removed();
+        }
+    }
+
+    /// Waits for local invalidations that stand between two writes of root registers.
+    fn removed(&self) {
+        // FENCE F-ARM-9 (pairs with F-ARM-7 of the load that follows): the entries are gone before
+        // the first walk of the new root. No store barrier precedes the TLBI: every switch settles
+        // first (F-ARM-5), and the parked root gives walks nothing to read.
+        self.insn.dsb(Dsb::Nsh);
+        self.insn.isb();
+    }
+
+    fn resume_walks(&self) {
+        if self.config.park == Park::Epd0 {
+            let tcr = self.insn.read_tcr();
+            if tcr & TCR_EPD0 != 0 {
+                // The table is in force already (F-ARM-7): cleared any earlier, EPD0 would let
+                // walks begin from the former root.
+                self.insn.write_tcr(tcr & !TCR_EPD0);
+                self.synchronise();
+            }
+        }
+    }
+
+    fn load_one_register(
+        &self,
+        errata: Errata,
+        table: u64,
+        tag: Tag,
+        held: Held,
+        sharing: Sharing,
+    ) {
+        let apart = errata.contains(errata::TAG_AND_ROOT_APART);
+        if held == Held::Drop || apart {
+            self.park(errata);
+        }
+        if held == Held::Drop {
+            self.invalidate_tag(tag, Scope::Local);
+            self.removed();
+        }
+        if let (true, Park::ReservedRoot(reserved)) = (apart, self.config.park) {
+            // First the tag, then the table. With EPD0 no walk can start between them anyway.
+            self.insn.write_ttbr0(ttbr(reserved, self.asid(tag)));
+            self.synchronise();
+        }
+        self.insn.write_ttbr0(ttbr(table, self.asid(tag)) | self.cnp(sharing));
+        self.synchronise();
+        self.tag_changed(errata);
+        self.resume_walks();
+    }
+
+    fn load_two_registers(
+        &self,
+        errata: Errata,
+        tables: (u64, u64),
+        tag: Tag,
+        held: Held,
+        sharing: Sharing,
+    ) {
+        let (user, kernel) = tables;
+        // Tag and table cannot change together, so walks of the lower half stop in between.
+        match held {
+            Held::Keep => self.stop_walks(errata),
+            Held::Drop => {
+                self.park(errata);
+                self.invalidate_tag(tag, Scope::Local);
+                self.removed();
+            }
+        }
+        self.insn.write_ttbr1(ttbr(kernel, self.asid(tag)) | self.cnp(sharing));
+        self.synchronise();
+        self.tag_changed(errata);
+        self.insn.write_ttbr0(ttbr(user, 0) | self.cnp(sharing));
+        self.synchronise();
+        self.resume_walks();
+    }
+}
+
+impl<I: Instructions> Mmu for Aarch64<I> {
+    type Features = Features;
+
+    fn tag_bits(&self) -> u32 {
+        self.config.tag_bits()
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.config.sharing
+    }
+
+    fn broadcasts(&self) -> bool {
+        true
+    }
+
+    fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        self.config.admit(cpu)
+    }
+
+    /// Only `root.table` is used: the kernel's table is the same for all spaces.
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        self.config.check_table(root.table)
+    }
+
+    fn settle(&self) {
+        settle(&self.insn);
+    }
+
+    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+        debug_assert!(u32::from(tag.0) >> self.tag_bits() == 0, "tag {} is too wide", tag.0);
+        match self.config.asid_in {
+            AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
+            AsidIn::Ttbr1 { table } => {
+                self.load_two_registers(errata, (root.table, table), tag, held, sharing);
+            }
+        }
+    }
+
+    fn park(&self, errata: Errata) {
+        self.stop_walks(errata);
+        match (self.config.asid_in, self.config.park) {
+            (AsidIn::Ttbr0, Park::ReservedRoot(_)) => {}
+            (AsidIn::Ttbr0, Park::Epd0) => {
+                // EPD0 stops walks and not hits: the former tag must leave the register too. Nobody
+                // walks the table at 0.
+                self.insn.write_ttbr0(ttbr(0, Tag::RESERVED.0));
+                self.synchronise();
+                self.tag_changed(errata);
+            }
+            (AsidIn::Ttbr1 { table }, _) => {
+                self.insn.write_ttbr1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
+                self.synchronise();
+                self.tag_changed(errata);
+            }
+        }
+    }
+
+    /// Global entries go too: Arm64 has no invalidation that spares them.
+    fn flush_all(&self, errata: Errata) {
+        self.publish(Scope::Local);
+        self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope: Scope::Local, operand: 0 });
+        self.complete(errata, Scope::Local);
+    }
+
+    fn flush_tag(&self, errata: Errata, tag: Tag) {
+        self.publish(Scope::Local);
+        self.invalidate_tag(tag, Scope::Local);
+        self.complete(errata, Scope::Local);
+    }
+
+    fn flush_all_everywhere(&self, errata: Errata) {
+        self.publish(Scope::InnerShareable);
+        self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope: Scope::InnerShareable, operand: 0 });
+        self.complete(errata, Scope::InnerShareable);
+    }
+
+    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
+        self.publish(Scope::InnerShareable);
+        self.invalidate_tag(tag, Scope::InnerShareable);
+        self.complete(errata, Scope::InnerShareable);
+    }
+}

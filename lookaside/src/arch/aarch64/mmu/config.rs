@@ -1,0 +1,190 @@
+//! How a machine is operated, checked once when it boots and once for each CPU.
+
+use super::super::{
+    errata,
+    features::Features,
+    range::Planner,
+    registers::{TCR_A1, geometry_of, pa_bits_of, root_bytes_of, tag_bits_of, upper_geometry_of},
+    tlbi::{AddressSize, Geometry, Granule},
+};
+use crate::{
+    arch::{Errata, Sharing, Tag},
+    error::Error,
+};
+
+/// How a machine is operated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What the boot CPU has. A flag cleared here is not used on any CPU.
+    pub features: Features,
+    /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`.
+    pub tcr: u64,
+    /// What a CPU walks that runs no space.
+    pub park: Park,
+    /// Whether CPUs may share entries: `Shared` sets CnP.
+    pub sharing: Sharing,
+    /// How many ASIDs a tag has.
+    pub pairing: Pairing,
+    /// Which register holds the ASID.
+    pub asid_in: AsidIn,
+}
+
+/// What a CPU walks that runs no space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Park {
+    /// A table without valid entries, by its physical address in bytes.
+    ReservedRoot(u64),
+    /// Nothing: `TCR_EL1.EPD0` is set while no space is loaded.
+    Epd0,
+}
+
+/// How many ASIDs a tag has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// One.
+    Single,
+    /// Two, for kernels that hide their mappings from user mode: `2t` for the kernel and `2t + 1`
+    /// for user mode.
+    Paired,
+}
+
+/// Which register holds the ASID (`TCR_EL1.A1`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsidIn {
+    /// `TTBR0_EL1`: one write changes table and tag together.
+    Ttbr0,
+    /// `TTBR1_EL1`, which otherwise names the kernel's table.
+    Ttbr1 {
+        /// Physical address in bytes of the kernel's table.
+        table: u64,
+    },
+}
+
+impl Pairing {
+    /// The ASIDs of `tag`, of which the first [`Self::width`] count.
+    pub(super) const fn asids(self, tag: Tag) -> [u16; 2] {
+        match self {
+            Self::Single => [tag.0, tag.0],
+            Self::Paired => [tag.0 << 1, tag.0 << 1 | 1],
+        }
+    }
+
+    pub(super) const fn width(self) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::Paired => 2,
+        }
+    }
+
+    /// How many bits of an ASID are left for the tag.
+    const fn tag_bits(self, asid_bits: u32) -> u32 {
+        match self {
+            Self::Single => asid_bits,
+            Self::Paired => asid_bits - 1,
+        }
+    }
+}
+
+impl Config {
+    /// Checks the configuration against the boot CPU.
+    ///
+    /// Returns how ranges of the lower and of the upper half are planned.
+    pub(super) fn check(&self) -> Result<(Planner, Planner), Error> {
+        let Some(geometry) = geometry_of(self.tcr) else {
+            return Err(Error::Unsupported("a reserved granule in TCR_EL1.TG0"));
+        };
+        match (self.asid_in, self.tcr & TCR_A1 != 0) {
+            (AsidIn::Ttbr0, false) | (AsidIn::Ttbr1 { .. }, true) => {}
+            (AsidIn::Ttbr0, true) => {
+                return Err(Error::Unsupported("tags in TTBR0_EL1 with TCR_EL1.A1 set"));
+            }
+            (AsidIn::Ttbr1 { .. }, false) => {
+                return Err(Error::Unsupported("tags in TTBR1_EL1 with TCR_EL1.A1 clear"));
+            }
+        }
+        self.admit(&self.features)?;
+        if let Park::ReservedRoot(table) = self.park {
+            self.check_table(table)?;
+        }
+        if let AsidIn::Ttbr1 { table } = self.asid_in {
+            // `T1SZ` decides the alignment, and the kernel chose both; 64 bytes is what the
+            // register can express.
+            check_address(table, 64, pa_bits_of(self.tcr))?;
+        }
+        let Features { range_ops, level_hints, .. } = self.features;
+        let lower = Planner { geometry, range_ops, level_hints };
+        let upper = match upper_geometry_of(self.tcr) {
+            Some(geometry) => Planner { geometry, ..lower },
+            // The kernel says nothing about the upper half, so nothing is claimed about it: small
+            // steps are right for every granule.
+            None => Planner {
+                geometry: Geometry::new(Granule::K4, AddressSize::Bits48),
+                range_ops: false,
+                level_hints: false,
+            },
+        };
+        Ok((lower, upper))
+    }
+
+    pub(super) const fn tag_bits(&self) -> u32 {
+        self.pairing.tag_bits(tag_bits_of(self.tcr))
+    }
+
+    pub(super) fn check_table(&self, table: u64) -> Result<(), Error> {
+        // `check` has refused the reserved granule, for which there is no size.
+        let bytes = root_bytes_of(self.tcr).unwrap_or(64);
+        check_address(table, bytes, self.root_bits())
+    }
+
+    pub(super) fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        let machine = self.tag_bits();
+        let bits = self.pairing.tag_bits(cpu.asid_bits);
+        if bits < machine {
+            return Err(Error::FewerTagBits { machine, cpu: bits });
+        }
+        if cpu.pa_bits < pa_bits_of(self.tcr) {
+            return Err(Error::MissingFeature("physical addresses as wide as TCR_EL1.IPS says"));
+        }
+        if let Some(geometry) = geometry_of(self.tcr)
+            && !cpu.stage1.supports(geometry)
+        {
+            return Err(Error::MissingFeature("the granule and address size of TCR_EL1"));
+        }
+        if self.features.range_ops && !cpu.range_ops {
+            return Err(Error::MissingFeature("range invalidation (FEAT_TLBIRANGE)"));
+        }
+        if self.features.level_hints && !cpu.level_hints {
+            return Err(Error::MissingFeature("level hints (FEAT_TTL)"));
+        }
+        let errata = errata::of(cpu.midr);
+        if self.sharing == Sharing::Shared {
+            if !cpu.cnp {
+                return Err(Error::MissingFeature("common-not-private tables (FEAT_TTCNP)"));
+            }
+            if errata.contains(errata::NO_CNP) {
+                return Err(Error::MissingFeature("common-not-private tables that work"));
+            }
+        }
+        Ok(errata)
+    }
+
+    /// How many bits of a table's address the register can hold.
+    fn root_bits(&self) -> u32 {
+        match geometry_of(self.tcr) {
+            Some(geometry) if geometry.addresses == AddressSize::Bits52 => pa_bits_of(self.tcr),
+            _ => pa_bits_of(self.tcr).min(48),
+        }
+    }
+}
+
+/// Checks that a root register can hold `address`.
+pub(in super::super) fn check_address(
+    address: u64,
+    alignment: u64,
+    bits: u32,
+) -> Result<(), Error> {
+    if address & (alignment - 1) != 0 || address >> bits != 0 {
+        return Err(Error::BadRoot { address });
+    }
+    Ok(())
+}

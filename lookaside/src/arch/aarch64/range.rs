@@ -1,0 +1,168 @@
+//! From a range of addresses to the instructions that invalidate it.
+
+use super::{
+    instructions::{Scope, Tlbi, TlbiOp},
+    tlbi::{self, Geometry, Level, Span},
+};
+use crate::range::VaRange;
+
+/// Whose translations are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asid {
+    /// Those of one ASID, and global ones.
+    One(u16),
+    /// Those of every ASID, and global ones: what kernel mappings need.
+    Every,
+}
+
+/// Which cached levels of a walk must go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// All of them. Needed as soon as a table was unlinked: the walk caches hold its address.
+    AllLevels,
+    /// Only pages and blocks. Enough as long as no table was unlinked.
+    LastLevel,
+}
+
+/// What all plans of a machine have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Planner {
+    /// The granule and address size that `TCR_EL1` selects for the half of the address space.
+    pub geometry: Geometry,
+    /// Whether every CPU has the range instructions (FEAT_TLBIRANGE).
+    pub range_ops: bool,
+    /// Whether every CPU takes level hints (FEAT_TTL).
+    pub level_hints: bool,
+}
+
+impl Planner {
+    /// The instructions that invalidate `range` for `asid`.
+    ///
+    /// `level` says that all descriptors that have changed are pages or blocks of that level. It is
+    /// honoured with [`Reach::LastLevel`] only; where it is honoured the instructions step from
+    /// block to block. A level that the geometry does not have counts as "unknown". A range that is
+    /// not made of whole pages, or of whole blocks of `level`, is widened until it is: too much is
+    /// always legal, too little never.
+    ///
+    /// Addresses are taken as hardware takes them: bits above the sign bit are dropped.
+    ///
+    /// The plan has one instruction for each page without range instructions, and about one for
+    /// each 2^21 pages, at most four more, and those up to an alignment of 64 KiB, with them. A
+    /// caller for whom that is too many flushes the whole tag instead; see [`Plan::fits`].
+    pub const fn plan(
+        &self,
+        range: VaRange,
+        asid: Asid,
+        reach: Reach,
+        level: Option<Level>,
+        scope: Scope,
+    ) -> Plan {
+        let page = self.geometry.granule.shift();
+        let (level, leaf) = match (reach, level) {
+            (Reach::LastLevel, Some(level)) => match self.geometry.leaf_shift(level) {
+                Some(leaf) => (Some(level), leaf),
+                None => (None, page),
+            },
+            _ => (None, page),
+        };
+        let within = (1 << leaf) - 1;
+        let start = range.start() & !within;
+        let last = range.last() | within;
+        Plan {
+            planner: *self,
+            asid,
+            reach,
+            level,
+            scope,
+            next: start,
+            left: ((last - start) >> page) + 1,
+            stride: 1 << (leaf - page),
+        }
+    }
+}
+
+/// The instructions that invalidate a range: an iterator without storage of its own.
+#[derive(Clone, Debug)]
+#[must_use = "a plan invalidates nothing until its instructions are executed"]
+pub struct Plan {
+    planner: Planner,
+    asid: Asid,
+    reach: Reach,
+    level: Option<Level>,
+    scope: Scope,
+    /// The first address that no instruction covers yet.
+    next: u64,
+    /// How many pages of the granule are not covered yet.
+    left: u64,
+    /// How many pages of the granule one page or block has.
+    stride: u64,
+}
+
+impl Plan {
+    /// Whether the plan has at most `ceiling` instructions. Takes `ceiling` steps to find out.
+    #[must_use]
+    pub fn fits(&self, ceiling: usize) -> bool {
+        self.clone().nth(ceiling).is_none()
+    }
+
+    /// The widest span that may come next, if a range instruction may.
+    fn span(&self) -> Option<Span> {
+        let unit = self.planner.geometry.range_base_shift();
+        // One page or block takes one by-address instruction, and a block that no span exceeds
+        // gains nothing from spans. BaseADDR drops the bits below its unit, so up to the first
+        // multiple of it (with 52-bit addresses and small pages) only single pages are exact.
+        let worthwhile = self.left > self.stride && self.stride < Span::WIDEST.pages();
+        let expressible = self.next & ((1 << unit) - 1) == 0;
+        if self.planner.range_ops && worthwhile && expressible {
+            Span::widest_within(self.left)
+        } else {
+            None
+        }
+    }
+
+    fn advance(&mut self, pages: u64) {
+        self.left -= pages;
+        // Wraps to 0 exactly when the range ends at the top of the address space.
+        self.next = self.next.wrapping_add(pages << self.planner.geometry.granule.shift());
+    }
+}
+
+impl Iterator for Plan {
+    type Item = Tlbi;
+
+    /// Wide spans come first, so that with 52-bit addresses every span but the narrowest ends on a
+    /// 64 KiB boundary, where the next may begin; the narrowest scale is used at most once, and an
+    /// odd page remains for the end.
+    fn next(&mut self) -> Option<Tlbi> {
+        if self.left == 0 {
+            return None;
+        }
+        let Planner { geometry, level_hints, .. } = self.planner;
+        let asid = match self.asid {
+            Asid::One(asid) => asid,
+            Asid::Every => 0,
+        };
+        let (op, operand, pages) = if let Some(span) = self.span() {
+            let op = match (self.asid, self.reach) {
+                (Asid::One(_), Reach::AllLevels) => TlbiOp::Rva,
+                (Asid::One(_), Reach::LastLevel) => TlbiOp::Rval,
+                (Asid::Every, Reach::AllLevels) => TlbiOp::Rvaa,
+                (Asid::Every, Reach::LastLevel) => TlbiOp::Rvaal,
+            };
+            let operand = tlbi::by_range(geometry, asid, self.next, span, self.level);
+            (op, operand, span.pages())
+        } else {
+            let op = match (self.asid, self.reach) {
+                (Asid::One(_), Reach::AllLevels) => TlbiOp::Va,
+                (Asid::One(_), Reach::LastLevel) => TlbiOp::Val,
+                (Asid::Every, Reach::AllLevels) => TlbiOp::Vaa,
+                (Asid::Every, Reach::LastLevel) => TlbiOp::Vaal,
+            };
+            // Without FEAT_TTL bits 47:44 are RES0. Range operands have their own hint.
+            let level = if level_hints { self.level } else { None };
+            (op, tlbi::by_address(geometry, asid, self.next, level), self.stride)
+        };
+        self.advance(pages);
+        Some(Tlbi { op, scope: self.scope, operand })
+    }
+}

@@ -1,0 +1,194 @@
+//! Stage 2: VMIDs, a set of tags of its own with its own root register and its own flushes.
+//!
+//! The library runs at EL2 here, with `HCR_EL2.TGE = 0` while it executes, so that the invalidations
+//! mean the guests' regime and not the hypervisor's.
+
+use super::{
+    barriers::{complete, publish, settle},
+    errata,
+    features::Features,
+    instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    mmu::check_address,
+    registers::{
+        TTBR_CNP, stage2_geometry_of, stage2_pa_bits_of, stage2_root_bytes_of, ttbr, vmid_bits_of,
+    },
+    tlbi::AddressSize,
+};
+use crate::{
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    error::Error,
+};
+
+/// How a hypervisor operates stage 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage2Config {
+    /// What the boot CPU has.
+    pub features: Features,
+    /// `VTCR_EL2` as read back after it was written, the same on every CPU.
+    pub vtcr: u64,
+    /// A stage-2 table without valid entries, by its physical address in bytes.
+    pub reserved_root: u64,
+    /// Whether CPUs may share entries: `Shared` sets CnP.
+    pub sharing: Sharing,
+}
+
+/// The translation of guest-physical addresses, operated through the instructions `I`, whose
+/// `write_ttbr0` is `MSR VTTBR_EL2`.
+///
+/// The architecture invalidates by VMID only for the VMID that is in the register
+/// (`VMALLS12E1`, manual C5.5). [`Instructions`] cannot read the register, so:
+///
+/// * [`Held::Drop`] is exact, because the VMID is about to be loaded anyway;
+/// * [`Self::flush_current_everywhere`] is exact, for a caller that has the VMID loaded;
+/// * [`Mmu::flush_tag`] and [`Mmu::flush_tag_everywhere`], which may not disturb the register,
+///   invalidate *every* VMID (`ALLE1`): too much, but never too little. A hypervisor frees VMIDs by
+///   turning the epoch and not one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage2<I> {
+    insn: I,
+    config: Stage2Config,
+}
+
+impl<I: Instructions> Stage2<I> {
+    /// The hardware of a hypervisor that is configured so.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::Unsupported`] if `VTCR_EL2` holds reserved codes of `TG0` or `SL0`.
+    /// * [`Error::FewerTagBits`] if `VTCR_EL2.VS` promises more than the boot CPU has.
+    /// * [`Error::MissingFeature`] if `VTCR_EL2` or the configuration asks for something else that
+    ///   the boot CPU lacks.
+    /// * [`Error::BadRoot`] if the reserved root is no table address.
+    pub fn new(insn: I, config: Stage2Config) -> Result<Self, Error> {
+        if stage2_root_bytes_of(config.vtcr).is_none() {
+            return Err(Error::Unsupported("a reserved granule or level in VTCR_EL2"));
+        }
+        let stage2 = Self { insn, config };
+        stage2.admit(&config.features)?;
+        stage2.check_root(Root::new(config.reserved_root))?;
+        Ok(stage2)
+    }
+
+    /// Removes every entry of the VMID that this CPU has loaded, on every CPU, and waits for
+    /// completion.
+    pub fn flush_current_everywhere(&self, errata: Errata) {
+        self.flush(errata, TlbiOp::Vmalls12, Scope::InnerShareable);
+    }
+
+    fn flush(&self, errata: Errata, op: TlbiOp, scope: Scope) {
+        publish(&self.insn, scope);
+        self.insn.tlbi(Tlbi { op, scope, operand: 0 });
+        complete(&self.insn, errata, scope);
+    }
+
+    fn write(&self, errata: Errata, value: u64) {
+        self.insn.write_ttbr0(value);
+        // FENCE F-ARM-10 (pairs with the MSR before it): walks begin with the new root and VMID
+        // only, as F-ARM-7 for stage 1.
+        self.insn.isb();
+        if errata.contains(errata::ICACHE_AFTER_LOAD) {
+            // Falkor 1003 speaks of TTBRn_EL1 alone, Cavium 27456 of ASIDs. Whether VMIDs are concerned is not published; we do not
+            // know, and a switch of guests is rare.
+            self.insn.ic_iallu();
+            // FENCE F-ARM-8 (pairs with the IC IALLU before it): as for stage 1.
+            self.insn.dsb(Dsb::Nsh);
+            self.insn.isb();
+        }
+    }
+}
+
+impl<I: Instructions> Mmu for Stage2<I> {
+    type Features = Features;
+
+    fn tag_bits(&self) -> u32 {
+        vmid_bits_of(self.config.vtcr)
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.config.sharing
+    }
+
+    fn broadcasts(&self) -> bool {
+        true
+    }
+
+    fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        let machine = self.tag_bits();
+        if cpu.vmid_bits < machine {
+            return Err(Error::FewerTagBits { machine, cpu: cpu.vmid_bits });
+        }
+        if cpu.pa_bits < stage2_pa_bits_of(self.config.vtcr) {
+            return Err(Error::MissingFeature("physical addresses as wide as VTCR_EL2.PS says"));
+        }
+        if let Some(geometry) = stage2_geometry_of(self.config.vtcr)
+            && !cpu.stage2.supports(geometry)
+        {
+            return Err(Error::MissingFeature("the granule and address size of VTCR_EL2"));
+        }
+        let errata = errata::of(cpu.midr);
+        if self.config.sharing == Sharing::Shared {
+            if !cpu.cnp {
+                return Err(Error::MissingFeature("common-not-private tables (FEAT_TTCNP)"));
+            }
+            if errata.contains(errata::NO_CNP) {
+                return Err(Error::MissingFeature("common-not-private tables that work"));
+            }
+        }
+        Ok(errata)
+    }
+
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        let vtcr = self.config.vtcr;
+        // `new` has refused the codes for which there is no size.
+        let bytes = stage2_root_bytes_of(vtcr).unwrap_or(64);
+        let bits = match stage2_geometry_of(vtcr) {
+            Some(geometry) if geometry.addresses == AddressSize::Bits52 => stage2_pa_bits_of(vtcr),
+            _ => stage2_pa_bits_of(vtcr).min(48),
+        };
+        check_address(root.table, bytes, bits)
+    }
+
+    fn settle(&self) {
+        settle(&self.insn);
+    }
+
+    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+        debug_assert!(u32::from(tag.0) >> self.tag_bits() == 0, "VMID {} is too wide", tag.0);
+        if held == Held::Drop {
+            // The VMID over a table that maps nothing: it can be named, and produces no entries.
+            self.write(errata, ttbr(self.config.reserved_root, tag.0));
+            self.insn.tlbi(Tlbi { op: TlbiOp::Vmalls12, scope: Scope::Local, operand: 0 });
+            // FENCE F-ARM-11 (pairs with F-ARM-10 of the write that follows): the entries are gone
+            // before the first walk of the new root; as F-ARM-9 for stage 1.
+            self.insn.dsb(Dsb::Nsh);
+            self.insn.isb();
+        }
+        let cnp = match (self.config.sharing, sharing) {
+            (Sharing::Shared, Sharing::Shared) => TTBR_CNP,
+            _ => 0,
+        };
+        self.write(errata, ttbr(root.table, tag.0) | cnp);
+    }
+
+    fn park(&self, errata: Errata) {
+        self.write(errata, ttbr(self.config.reserved_root, Tag::RESERVED.0));
+    }
+
+    fn flush_all(&self, errata: Errata) {
+        self.flush(errata, TlbiOp::Alle1, Scope::Local);
+    }
+
+    /// Removes the entries of all VMIDs; see the type.
+    fn flush_tag(&self, errata: Errata, _: Tag) {
+        self.flush(errata, TlbiOp::Alle1, Scope::Local);
+    }
+
+    fn flush_all_everywhere(&self, errata: Errata) {
+        self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable);
+    }
+
+    /// Removes the entries of all VMIDs; see the type.
+    fn flush_tag_everywhere(&self, errata: Errata, _: Tag) {
+        self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable);
+    }
+}
