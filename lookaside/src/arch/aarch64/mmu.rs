@@ -82,12 +82,7 @@ impl<I: Instructions> Aarch64<I> {
     /// and nothing more is executed.
     ///
     /// With [`Scope::Local`] only this CPU's entries go.
-    pub fn flush_range(
-        &self,
-        errata: Errata,
-        what: &RangeFlush,
-        tag: impl FnOnce() -> Option<Tag>,
-    ) {
+    pub fn invalidate(&self, errata: Errata, what: &RangeFlush, tag: impl FnOnce() -> Option<Tag>) {
         self.publish(what.scope);
         let Some(tag) = tag() else { return };
         for asid in self.config.pairing.asids(tag).into_iter().take(self.config.pairing.width()) {
@@ -98,7 +93,7 @@ impl<I: Instructions> Aarch64<I> {
 
     /// Invalidates `what` for every tag, and waits for completion: what kernel mappings need, global
     /// or not.
-    pub fn flush_range_of_all_tags(&self, errata: Errata, what: &RangeFlush) {
+    pub fn invalidate_all_tags(&self, errata: Errata, what: &RangeFlush) {
         self.publish(what.scope);
         self.plan(what, Asid::Every);
         self.complete(errata, what.scope);
@@ -341,5 +336,10 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         self.publish(Scope::InnerShareable);
         self.invalidate_tag(tag, Scope::InnerShareable);
         self.complete(errata, Scope::InnerShareable);
+    }
+
+    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
+        let what = RangeFlush { range, reach: Reach::LastLevel, level: None, scope: Scope::Local };
+        self.invalidate(errata, &what, || Some(tag));
     }
 }

@@ -38,7 +38,7 @@
 //!    the new table must be in force before `EPD0` is cleared again.
 //! 6. **The tag is loaded after the store barrier** of rule 1, never before: between the two the
 //!    epoch may turn and the space get another tag. The CPU that loads the new tag then walks the
-//!    new descriptor, and the invalidation of the old tag suffices. [`Aarch64::flush_range`] takes
+//!    new descriptor, and the invalidation of the old tag suffices. [`Aarch64::invalidate`] takes
 //!    the tag as a function for that reason.
 //!
 //! # Errata
