@@ -1,1 +1,3 @@
 //! A machine in software.
+pub mod adversary;
+pub mod explore;

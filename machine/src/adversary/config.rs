@@ -1,0 +1,134 @@
+//! What kind of machine a scenario runs on.
+
+/// The architecture: which instructions exist and what a descriptor looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// Arm64.
+    Arm,
+    /// x86-64.
+    X86,
+    /// RISC-V.
+    Riscv,
+}
+
+/// What may stand between a store and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// Nothing: sequential consistency.
+    None,
+    /// One queue for each CPU: total store order, the memory of x86.
+    Tso,
+    /// One queue for each CPU and word: partial store order, as near as this machine comes to the
+    /// memory of Arm and RISC-V.
+    Pso,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The architecture.
+    pub arch: Arch,
+    /// How many CPUs: 1 to 64.
+    pub cpus: usize,
+    /// What may stand between a store and memory.
+    pub buffers: Buffers,
+    /// Whether CPUs may use each other's entries where Arm's CnP bit allows it. If not, the bit is
+    /// ignored.
+    pub cnp: bool,
+    /// How many bits of a tag the hardware keeps; the bits above are ignored.
+    pub tag_bits: u32,
+    /// Whether the scenario uses interrupts between CPUs. Where it does not, many steps need not
+    /// be branched on.
+    pub interrupts: bool,
+    /// How many levels of table there are: 1 to 4.
+    pub levels: u32,
+    /// How many bits of an address one level resolves: 1 to 9. Real hardware has 9; 4 is enough
+    /// for every rule and makes small tables.
+    pub index_bits: u32,
+    /// How many tables there is memory for.
+    pub tables: usize,
+    /// Whether a word that is read or written with `get` or `set` by one CPU and touched in any way
+    /// by another is a violation.
+    pub check_private: bool,
+    /// How many steps one execution may have before it counts as never ending.
+    pub max_steps: u64,
+}
+
+impl Config {
+    fn new(arch: Arch, cpus: usize, buffers: Buffers, tag_bits: u32) -> Self {
+        Self {
+            arch,
+            cpus,
+            buffers,
+            cnp: false,
+            tag_bits,
+            interrupts: false,
+            levels: 3,
+            index_bits: 4,
+            tables: 32,
+            check_private: true,
+            max_steps: 20_000,
+        }
+    }
+
+    /// An Arm machine: partial store order, 16-bit ASIDs, no sharing of entries.
+    #[must_use]
+    pub fn arm(cpus: usize) -> Self {
+        Self::new(Arch::Arm, cpus, Buffers::Pso, 16)
+    }
+
+    /// An x86 machine: total store order, PCIDs and global pages on.
+    #[must_use]
+    pub fn x86(cpus: usize) -> Self {
+        Self::new(Arch::X86, cpus, Buffers::Tso, 12)
+    }
+
+    /// A RISC-V machine: partial store order, 16-bit ASIDs.
+    #[must_use]
+    pub fn riscv(cpus: usize) -> Self {
+        Self::new(Arch::Riscv, cpus, Buffers::Pso, 16)
+    }
+
+    /// The same machine with other store buffers.
+    #[must_use]
+    pub fn with_buffers(mut self, buffers: Buffers) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    /// The same machine with interrupts between CPUs.
+    #[must_use]
+    pub fn with_interrupts(mut self) -> Self {
+        self.interrupts = true;
+        self
+    }
+
+    /// The same machine with entries shared where the CnP bit allows it.
+    #[must_use]
+    pub fn with_cnp(mut self) -> Self {
+        self.cnp = true;
+        self
+    }
+
+    /// The same machine with narrower tags.
+    #[must_use]
+    pub fn with_tag_bits(mut self, bits: u32) -> Self {
+        self.tag_bits = bits;
+        self
+    }
+
+    /// The same machine with another number of table levels.
+    #[must_use]
+    pub fn with_levels(mut self, levels: u32) -> Self {
+        self.levels = levels;
+        self
+    }
+
+    pub(crate) fn check(&self) {
+        assert!((1..=64).contains(&self.cpus), "a machine has 1 to 64 CPUs");
+        assert!((1..=4).contains(&self.levels), "a machine has 1 to 4 levels of table");
+        assert!((1..=9).contains(&self.index_bits), "a level resolves 1 to 9 bits");
+        assert!((1..=16).contains(&self.tag_bits), "a tag has 1 to 16 bits");
+        assert!((1..=0x1000).contains(&self.tables), "a machine has 1 to 4096 tables");
+    }
+}

@@ -1,0 +1,182 @@
+//! One CPU: what its program is about to do, what it has buffered, what it may have cached.
+
+use core::panic::Location;
+
+use corosensei::Yielder;
+
+use super::{hash::mix, op::Op, tlb::Entry};
+
+/// A store that has not reached memory, or the barrier that a `Release` fence leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffered {
+    /// The word; null for a barrier, which no later entry may overtake.
+    pub(crate) word: *mut u64,
+    pub(crate) value: u64,
+    /// May not reach memory before any earlier entry.
+    pub(crate) release: bool,
+    /// A `SeqCst` load of the same CPU waits for it.
+    pub(crate) strong: bool,
+}
+
+/// A root that the CPU may be walking from, with the tag that it caches under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    /// The index of the table.
+    pub(crate) table: u32,
+    /// The ghost identity of the space: the table, and how often it has been given back.
+    pub(crate) owner: u32,
+    pub(crate) tag: u16,
+    /// Whether entries may be shared with other CPUs.
+    pub(crate) shared: bool,
+    /// A reserved root maps nothing and owns nothing.
+    pub(crate) reserved: bool,
+}
+
+/// An invalidation that has been issued and is not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) what: super::invalidate::What,
+    /// On every CPU; otherwise on the issuer only.
+    pub(crate) everywhere: bool,
+}
+
+/// The registers that decide about translation. Each is the list of the values that may be in
+/// effect: the last is the newest, and a synchronisation leaves only that.
+#[derive(Debug, Default)]
+pub(crate) struct Registers {
+    /// `TTBR0`, `CR3`, `satp`.
+    pub(crate) root: Vec<u64>,
+    /// `TTBR1`.
+    pub(crate) second: Vec<u64>,
+    /// `TCR`, `CR4`.
+    pub(crate) control: Vec<u64>,
+}
+
+impl Registers {
+    fn hash(&self) -> u64 {
+        let mut hash = 0;
+        for list in [&self.root, &self.second, &self.control] {
+            hash = mix(hash, list.len() as u64);
+            for &value in list {
+                hash = mix(hash, value);
+            }
+        }
+        hash
+    }
+}
+
+impl Clone for Registers {
+    fn clone(&self) -> Self {
+        Self { root: self.root.clone(), second: self.second.clone(), control: self.control.clone() }
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.root.clone_from(&source.root);
+        self.second.clone_from(&source.second);
+        self.control.clone_from(&source.control);
+    }
+}
+
+/// A CPU.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    /// What the program is about to do.
+    pub(crate) op: Op,
+    /// The line that asks for it.
+    pub(crate) location: &'static Location<'static>,
+    /// The result of the last operation.
+    pub(crate) result: u64,
+    /// An interrupt is to be taken before the operation.
+    pub(crate) deliver: bool,
+    /// Where the program suspends itself.
+    pub(crate) yielder: *const Yielder<(), ()>,
+    /// The hash of all that the program was told since its last milestone.
+    pub(crate) history: u64,
+    /// How many milestones the program has passed.
+    pub(crate) milestones: u64,
+    /// How many interrupt handlers are under way: 0 or 1.
+    pub(crate) depth: u32,
+    pub(crate) buffer: Vec<Buffered>,
+    pub(crate) registers: Registers,
+    /// The hash of `registers`.
+    pub(crate) registers_hash: u64,
+    /// What `registers` say.
+    pub(crate) live: Vec<Live>,
+    /// Whether new walks may start.
+    pub(crate) walks: bool,
+    /// The invalidations that the CPU has issued and not completed.
+    pub(crate) pending: Vec<Pending>,
+    /// Every translation, whole and partial, that the CPU may have cached.
+    pub(crate) tlb: Vec<Entry>,
+}
+
+impl Cpu {
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        Self {
+            op: Op::Idle,
+            location: Location::caller(),
+            result: 0,
+            deliver: false,
+            yielder: core::ptr::null(),
+            history: 0,
+            milestones: 0,
+            depth: 0,
+            buffer: Vec::with_capacity(16),
+            registers: Registers::default(),
+            registers_hash: 0,
+            live: Vec::with_capacity(8),
+            walks: true,
+            pending: Vec::with_capacity(8),
+            tlb: Vec::with_capacity(64),
+        }
+    }
+
+    /// Makes the CPU what `snapshot` was, without allocating.
+    pub(crate) fn restore(&mut self, snapshot: &Self) {
+        self.op = Op::Idle;
+        self.location = snapshot.location;
+        self.result = 0;
+        self.deliver = false;
+        self.yielder = core::ptr::null();
+        self.history = 0;
+        self.milestones = 0;
+        self.depth = 0;
+        self.buffer.clear();
+        self.registers.clone_from(&snapshot.registers);
+        self.registers_hash = snapshot.registers_hash;
+        self.live.clone_from(&snapshot.live);
+        self.walks = snapshot.walks;
+        self.pending.clone_from(&snapshot.pending);
+        self.tlb.clone_from(&snapshot.tlb);
+    }
+
+    /// Must follow every change of `registers`.
+    pub(crate) fn rehash(&mut self) {
+        self.registers_hash = self.registers.hash();
+    }
+
+    /// The newest value of a register.
+    pub(crate) fn newest(list: &[u64]) -> u64 {
+        list.last().copied().unwrap_or(0)
+    }
+
+    /// Tells the program something, and remembers that it knows.
+    #[inline]
+    pub(crate) fn told(&mut self, value: u64) {
+        self.history = mix(self.history, value);
+    }
+
+    /// The part of the state that is this CPU's and in no set.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hash = mix(self.history, self.registers_hash ^ u64::from(self.depth));
+        for entry in &self.buffer {
+            let flags = u64::from(entry.release) | u64::from(entry.strong) << 1;
+            hash = mix(mix(hash, entry.word as u64 ^ flags << 60), entry.value);
+        }
+        for pending in &self.pending {
+            hash = mix(hash, pending.hash());
+        }
+        hash
+    }
+}

@@ -1,0 +1,430 @@
+//! One execution: programs as coroutines, and the loop that lets them take steps.
+//!
+//! The programs never run at the same time. Each runs until it is about to execute an operation,
+//! says which, and suspends itself; the loop executes local operations at once, lists what else
+//! could happen next, has a [`Chooser`] choose, and does it.
+
+use core::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+
+use corosensei::{Coroutine, Yielder, stack::DefaultStack};
+use lookaside::CpuId;
+
+use super::{
+    machine::{self, Current, Machine, Phase},
+    op::Op,
+    scenario::Scenario,
+    trace::Trace,
+    violation::{Rule, Violation},
+};
+
+/// Something that can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// A CPU executes its next operation.
+    Step(usize),
+    /// A CPU takes an interrupt.
+    Interrupt(usize),
+    /// A buffered store reaches memory: the CPU and the index in its buffer.
+    Drain(usize, usize),
+    /// One of the values that an access may have.
+    Value(usize),
+}
+
+/// A moment at which more than one thing can happen.
+pub(crate) struct Point<'a> {
+    /// What can happen. The first is what happens by default.
+    pub(crate) choices: &'a [Choice],
+    /// Whether the first is that the CPU that executed the last step goes on.
+    pub(crate) goes_on: bool,
+    pub(crate) machine: &'a Machine,
+}
+
+/// What decides.
+pub(crate) trait Chooser {
+    /// The index of the choice, or nothing to abandon the execution.
+    fn choose(&mut self, point: &Point<'_>) -> Option<usize>;
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Abandoned,
+    Violated(Violation),
+}
+
+type Program = Coroutine<(), (), (), DefaultStack>;
+
+const STACK: usize = 256 * 1024;
+
+/// The interrupt handler of the scenario that is being executed, with its types erased.
+type Handler = Cell<Option<(*const (), *const (), unsafe fn(*const (), *const (), CpuId))>>;
+
+thread_local! {
+    static HANDLER: Handler = const { Cell::new(None) };
+    static PANIC: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+unsafe fn handle<S: Scenario>(scenario: *const (), world: *const (), cpu: CpuId) {
+    // SAFETY: the caller passes what `Executor::execute` stored: a scenario that the executor
+    // owns and a world that is 'static, both of the types that `handle` was instantiated with.
+    let (scenario, world) = unsafe { (&*scenario.cast::<S>(), &*world.cast::<S::World>()) };
+    scenario.interrupt(world, cpu);
+}
+
+/// Runs the scenario's interrupt handler on the coroutine of the CPU.
+pub(crate) fn call_interrupt(cpu: CpuId) {
+    if let Some((scenario, world, handler)) = HANDLER.get() {
+        // SAFETY: `Executor::execute` stored the three together and clears them when it is over.
+        unsafe { handler(scenario, world, cpu) };
+    }
+}
+
+/// Keeps panics of programs quiet: they are violations, and reported as such.
+fn install_panic_hook() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if machine::is_running() {
+                PANIC.set(Some(info.to_string()));
+            } else {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// A scenario, its world and its machine, ready to be executed any number of times.
+pub(crate) struct Executor<S: Scenario> {
+    scenario: Box<S>,
+    world: &'static S::World,
+    /// Behind a pointer, because programs reach it while the executor is being used.
+    machine: *mut Machine,
+    programs: Vec<Option<Program>>,
+    stacks: Vec<DefaultStack>,
+    choices: Vec<Choice>,
+    /// Steps of all executions.
+    pub(crate) steps: u64,
+    /// Executions.
+    pub(crate) executions: u64,
+}
+
+impl<S: Scenario> Executor<S> {
+    pub(crate) fn new(scenario: S) -> Self {
+        install_panic_hook();
+        let scenario = Box::new(scenario);
+        let machine = Box::into_raw(Box::new(Machine::new(scenario.config())));
+        let world = {
+            let _current = Current::enter(machine);
+            scenario.build()
+        };
+        // SAFETY: the machine was just made, and nothing else refers to it.
+        let count = unsafe {
+            (*machine).freeze();
+            (*machine).cpus.len()
+        };
+        Self {
+            scenario,
+            world,
+            machine,
+            programs: (0..count).map(|_| None).collect(),
+            stacks: Vec::new(),
+            choices: Vec::with_capacity(64),
+            steps: 0,
+            executions: 0,
+        }
+    }
+
+    pub(crate) fn scenario(&self) -> &S {
+        &self.scenario
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        // SAFETY: the executor owns the machine. Programs reach it only while `resume` runs, and
+        // no reference from here lives across that.
+        unsafe { &mut *self.machine }
+    }
+
+    /// What the last execution recorded.
+    pub(crate) fn outcome(&mut self) -> Option<u64> {
+        self.machine().outcome
+    }
+
+    /// Executes the scenario once, with all that happens written down.
+    pub(crate) fn trace(&mut self, chooser: &mut impl Chooser) -> (End, Vec<super::trace::Line>) {
+        self.machine().trace = Some(Trace::default());
+        let end = self.execute(chooser);
+        let trace = self.machine().trace.take();
+        (end, trace.map(|trace| trace.lines).unwrap_or_default())
+    }
+
+    /// Executes the scenario once.
+    pub(crate) fn execute(&mut self, chooser: &mut impl Chooser) -> End {
+        let _current = Current::enter(self.machine);
+        HANDLER.set(Some((
+            (&raw const *self.scenario).cast(),
+            (&raw const *self.world).cast(),
+            handle::<S>,
+        )));
+        self.machine().reset();
+        self.machine().phase = Phase::Running;
+        for cpu in 0..self.programs.len() {
+            self.start(cpu);
+            self.resume(cpu);
+        }
+        let mut last = 0;
+        let end = loop {
+            if let Some(end) = self.advance(&mut last, chooser) {
+                break end;
+            }
+        };
+        self.executions += 1;
+        self.steps += self.machine().steps;
+        self.abandon();
+        let end = if end == End::Done { self.inspect() } else { end };
+        HANDLER.set(None);
+        self.machine().phase = Phase::Inspecting;
+        end
+    }
+
+    /// Lets the scenario look at what the execution has left behind.
+    fn inspect(&mut self) -> End {
+        self.machine().phase = Phase::Inspecting;
+        self.machine().running = 0;
+        self.scenario.finish(self.world);
+        match self.machine().violation.take() {
+            Some(violation) => End::Violated(violation),
+            None => End::Done,
+        }
+    }
+
+    fn start(&mut self, cpu: usize) {
+        let stack = self.stacks.pop().unwrap_or_else(|| {
+            DefaultStack::new(STACK).expect("the system has memory for another stack")
+        });
+        let machine = self.machine;
+        let scenario: *const S = &raw const *self.scenario;
+        let world = self.world;
+        let body = move |yielder: &Yielder<(), ()>, ()| {
+            // SAFETY: the executor, which owns the machine and the scenario, resumes this
+            // coroutine and abandons it before it goes.
+            let scenario = unsafe {
+                (&mut *machine).cpus[cpu].yielder = yielder;
+                &*scenario
+            };
+            let id = CpuId(cpu as u32);
+            let result: Result<core::convert::Infallible, _> =
+                panic::catch_unwind(AssertUnwindSafe(|| {
+                    scenario.run(world, id);
+                    machine::step(Op::End);
+                    loop {
+                        machine::step(Op::Idle);
+                    }
+                }));
+            let Err(cause) = result;
+            drop(cause);
+            let text = PANIC.take().unwrap_or_else(|| "a panic".to_owned());
+            // SAFETY: as above; no other reference to the machine is in use.
+            unsafe { (*machine).fail(Rule::Panic, format!("CPU {cpu}: {text}")) };
+        };
+        self.programs[cpu] = Some(Coroutine::with_stack(stack, body));
+    }
+
+    /// Lets a program run until it is about to execute its next operation.
+    fn resume(&mut self, cpu: usize) {
+        self.machine().running = cpu;
+        if let Some(program) = &mut self.programs[cpu] {
+            let _ = program.resume(());
+        }
+    }
+
+    /// Executes all local operations, then one that is chosen.
+    fn advance(&mut self, last: &mut usize, chooser: &mut impl Chooser) -> Option<End> {
+        if self.machine().steps > self.machine().config.max_steps {
+            let limit = self.machine().config.max_steps;
+            let message = format!("no end after {limit} steps");
+            return Some(End::Violated(Violation { rule: Rule::TooManySteps, message }));
+        }
+        self.run_local(*last);
+        if let Some(violation) = self.machine().violation.take() {
+            return Some(End::Violated(violation));
+        }
+        let goes_on = self.list_choices(*last);
+        let index = match self.choices.len() {
+            0 => return Some(self.stuck()),
+            1 => 0,
+            _ => {
+                // SAFETY: as in `machine`; the chooser only reads.
+                let machine = unsafe { &*self.machine };
+                let point = Point { choices: &self.choices, goes_on, machine };
+                match chooser.choose(&point) {
+                    None => return Some(End::Abandoned),
+                    Some(index) => index,
+                }
+            }
+        };
+        match self.choices[index] {
+            Choice::Step(cpu) => {
+                *last = cpu;
+                if let Op::Access(va) = self.machine().cpus[cpu].op {
+                    if !self.access(cpu, va, chooser) {
+                        return Some(End::Abandoned);
+                    }
+                } else {
+                    self.machine().execute_announced(cpu);
+                }
+                if self.machine().violation.is_none() {
+                    self.resume(cpu);
+                }
+            }
+            Choice::Interrupt(cpu) => {
+                *last = cpu;
+                let machine = self.machine();
+                machine.steps += 1;
+                machine.interrupted &= !(1 << cpu);
+                machine.open &= !(1 << cpu);
+                machine.cpus[cpu].deliver = true;
+                if machine.trace.is_some() {
+                    machine.trace_event(cpu, "takes an interrupt".to_owned());
+                }
+                self.resume(cpu);
+            }
+            Choice::Drain(cpu, index) => {
+                let machine = self.machine();
+                machine.steps += 1;
+                machine.drain_one(cpu, index);
+            }
+            Choice::Value(_) => {}
+        }
+        None
+    }
+
+    /// Executes an access, whose value is a choice of its own.
+    fn access(&mut self, cpu: usize, va: u64, chooser: &mut impl Chooser) -> bool {
+        let values = self.machine().access_choices(cpu, va);
+        let choices: Vec<_> = (0..values.len()).map(Choice::Value).collect();
+        // SAFETY: as in `machine`; the chooser only reads.
+        let machine = unsafe { &*self.machine };
+        let index = if values.len() > 1 {
+            chooser.choose(&Point { choices: &choices, goes_on: false, machine })
+        } else {
+            Some(0)
+        };
+        let Some(index) = index else { return false };
+        let machine = self.machine();
+        machine.steps += 1;
+        if machine.trace.is_some() {
+            let op = machine.cpus[cpu].op;
+            machine.trace_op(cpu, op);
+            machine.trace_result(op, values[index]);
+        }
+        machine.tell(cpu, values[index]);
+        true
+    }
+
+    fn run_local(&mut self, first: usize) {
+        let count = self.programs.len();
+        let mut cpu = first;
+        let mut idle = 0;
+        // Until no CPU has a local operation: executing one can make another one local.
+        while idle < count {
+            if self.machine().is_local(cpu) {
+                idle = 0;
+                while self.machine().is_local(cpu) {
+                    self.machine().execute_announced(cpu);
+                    if self.machine().violation.is_some() {
+                        return;
+                    }
+                    self.resume(cpu);
+                    if self.machine().violation.is_some()
+                        || self.machine().steps > self.machine().config.max_steps
+                    {
+                        return;
+                    }
+                }
+            }
+            idle += 1;
+            cpu = if cpu + 1 == count { 0 } else { cpu + 1 };
+        }
+    }
+
+    /// Lists what can happen; the CPU that executed the last step comes first if it can go on.
+    fn list_choices(&mut self, last: usize) -> bool {
+        let mut choices = core::mem::take(&mut self.choices);
+        choices.clear();
+        let machine = self.machine();
+        let ready = machine.ready | machine.relaxing & machine.changed;
+        let goes_on = ready & 1 << last != 0;
+        if goes_on {
+            choices.push(Choice::Step(last));
+        }
+        for cpu in bits(ready & !(1 << last)) {
+            choices.push(Choice::Step(cpu));
+        }
+        for cpu in bits(machine.interrupted & machine.open) {
+            choices.push(Choice::Interrupt(cpu));
+        }
+        for cpu in bits(machine.buffered) {
+            machine.drainable(cpu, |index| choices.push(Choice::Drain(cpu, index)));
+        }
+        self.choices = choices;
+        goes_on
+    }
+
+    /// Nothing can happen: the end, if all programs have ended.
+    fn stuck(&mut self) -> End {
+        let machine = self.machine();
+        let waits = |op: &Op| !matches!(op, Op::Idle);
+        let waiting: Vec<_> =
+            (0..machine.cpus.len()).filter(|&cpu| waits(&machine.cpus[cpu].op)).collect();
+        if waiting.is_empty() && machine.interrupted == 0 {
+            return End::Done;
+        }
+        let mut message = String::from("no CPU can go on:");
+        for cpu in waiting {
+            let place = machine.cpus[cpu].location;
+            let open = if machine.open & 1 << cpu != 0 { "on" } else { "off" };
+            let pending = if machine.interrupted & 1 << cpu != 0 { ", one pending" } else { "" };
+            message.push_str(&format!(
+                " CPU {cpu} waits at {}:{} (interrupts {open}{pending});",
+                place.file(),
+                place.line()
+            ));
+        }
+        message.pop();
+        End::Violated(Violation { rule: Rule::NoProgress, message })
+    }
+
+    /// Takes the stacks back from programs, wherever they are.
+    fn abandon(&mut self) {
+        for program in &mut self.programs {
+            if let Some(mut program) = program.take() {
+                if !program.done() {
+                    // SAFETY: the contract of `Scenario`: no value on the stack needs to be
+                    // dropped. Nothing refers to the stack, as the machine forgets the yielder
+                    // when it is reset.
+                    unsafe { program.force_reset() };
+                }
+                self.stacks.push(program.into_stack());
+            }
+        }
+    }
+}
+
+impl<S: Scenario> Drop for Executor<S> {
+    fn drop(&mut self) {
+        self.abandon();
+        // SAFETY: it came from `Box::into_raw`, and all programs that could reach it are gone.
+        drop(unsafe { Box::from_raw(self.machine) });
+    }
+}
+
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let next = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (next < 64).then_some(next as usize)
+    })
+}

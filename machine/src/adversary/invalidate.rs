@@ -1,0 +1,165 @@
+//! What an invalidation names, in one shape for all architectures, and what it does.
+//!
+//! Two kinds of invalidation exist. An *immediate* one has happened when the instruction is over
+//! (`INVLPG`, a write of `CR3`, `SFENCE.VMA`). A *delayed* one (`TLBI`, `INVLPGB`, `SINVAL.VMA`)
+//! only dooms the entries it names: they stay usable until the CPU that issued it executes the
+//! instruction that completes it. An entry that can be derived anew while it is doomed is as good
+//! as one that was never doomed: the walk may have begun after the invalidation arrived.
+
+use super::{hash::mix, machine::Machine, tlb::Entry};
+
+/// Which partial walks an invalidation names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Partial {
+    /// None.
+    No,
+    /// Those that lead to an address it names.
+    Leading,
+    /// All under the tags that it names.
+    All,
+}
+
+/// What an invalidation names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct What {
+    /// The tag, or every tag.
+    pub(crate) tag: Option<u16>,
+    /// Global entries too, whatever the tag.
+    pub(crate) globals: bool,
+    /// The first and the last page.
+    pub(crate) pages: (u64, u64),
+    pub(crate) partial: Partial,
+    /// Only pages and blocks of this level, where the operand says that the entry is of it.
+    pub(crate) level: Option<u8>,
+}
+
+impl What {
+    /// Every page.
+    pub(crate) const EVERYWHERE: (u64, u64) = (0, u64::MAX);
+
+    /// Everything, or everything that is not global.
+    pub(crate) const fn all(globals: bool) -> Self {
+        let pages = Self::EVERYWHERE;
+        Self { tag: None, globals, pages, partial: Partial::All, level: None }
+    }
+
+    /// Everything of one tag that is not global.
+    pub(crate) const fn tag(tag: u16) -> Self {
+        Self { tag: Some(tag), ..Self::all(false) }
+    }
+
+    pub(crate) fn names(&self, entry: &Entry, index_bits: u32) -> bool {
+        let shift = u32::from(entry.level) * index_bits;
+        let first = entry.vpn << shift;
+        let last = first + ((1 << shift) - 1);
+        let overlaps = first <= self.pages.1 && last >= self.pages.0;
+        let tagged = if entry.is(Entry::GLOBAL) {
+            self.globals
+        } else {
+            self.tag.is_none_or(|tag| tag == entry.tag)
+        };
+        if entry.is(Entry::TABLE) {
+            match self.partial {
+                Partial::No => false,
+                Partial::Leading => tagged && overlaps,
+                Partial::All => tagged,
+            }
+        } else {
+            tagged && overlaps && self.level.is_none_or(|level| level == entry.level)
+        }
+    }
+}
+
+impl super::cpu::Pending {
+    pub(crate) fn hash(&self) -> u64 {
+        let what = &self.what;
+        let flags = u64::from(self.everywhere)
+            | u64::from(what.globals) << 1
+            | (what.partial as u64) << 2
+            | what.tag.map_or(0, |tag| u64::from(tag) | 1 << 16) << 4
+            | what.level.map_or(0, |level| u64::from(level) | 1 << 8) << 24;
+        mix(mix(what.pages.0, what.pages.1), flags)
+    }
+}
+
+impl Machine {
+    /// Removes at once, on one CPU, what `what` names; then walks begin again.
+    pub(crate) fn invalidate_now(&mut self, cpu: usize, what: What) {
+        let bits = self.config.index_bits;
+        if self.remove(cpu, |entry| what.names(entry, bits)) {
+            self.walk_all(cpu);
+        }
+    }
+
+    /// Dooms what `what` names, on one CPU or on all.
+    pub(crate) fn doom(&mut self, by: usize, what: What, everywhere: bool) {
+        let pending = super::cpu::Pending { what, everywhere };
+        if !self.cpus[by].pending.contains(&pending) {
+            self.cpus[by].pending.push(pending);
+        }
+        let bits = self.config.index_bits;
+        let mut hit = 0u64;
+        for cpu in 0..self.cpus.len() {
+            if !everywhere && cpu != by {
+                continue;
+            }
+            for index in 0..self.cpus[cpu].tlb.len() {
+                let entry = self.cpus[cpu].tlb[index];
+                if what.names(&entry, bits) {
+                    let mut doomed = entry;
+                    if everywhere {
+                        doomed.doomed |= 1 << by;
+                    } else {
+                        doomed.flags |= Entry::DOOMED_HERE;
+                    }
+                    self.amend(cpu, index, doomed);
+                    hit |= 1 << cpu;
+                }
+            }
+        }
+        for cpu in 0..self.cpus.len() {
+            // A CPU that can borrow the entries of another may derive from those, too.
+            if hit & 1 << cpu != 0 || (hit != 0 && self.config.cnp) {
+                self.walk_all(cpu);
+            }
+        }
+    }
+
+    /// Completes the invalidations that `by` has issued: those on itself, and, if asked to, those
+    /// on all CPUs.
+    pub(crate) fn complete(&mut self, by: usize, everywhere: bool) {
+        if self.cpus[by].pending.is_empty() {
+            return;
+        }
+        self.remove(by, |entry| entry.is(Entry::DOOMED_HERE));
+        if everywhere {
+            for cpu in 0..self.cpus.len() {
+                self.remove(cpu, |entry| entry.doomed & 1 << by != 0);
+            }
+            self.cpus[by].pending.clear();
+        } else {
+            self.cpus[by].pending.retain(|pending| pending.everywhere);
+        }
+    }
+
+    /// What of the invalidations that doomed `parent` also dooms `child`, which a walk derives
+    /// from it: a walk from a doomed partial walk began before the invalidation took effect.
+    pub(crate) fn inherit_doom(&self, cpu: usize, parent: &Entry, child: &mut Entry) {
+        let bits = self.config.index_bits;
+        let mut issuers = parent.doomed;
+        while issuers != 0 {
+            let by = issuers.trailing_zeros() as usize;
+            issuers &= issuers - 1;
+            let named = |p: &super::cpu::Pending| p.everywhere && p.what.names(child, bits);
+            if self.cpus[by].pending.iter().any(named) {
+                child.doomed |= 1 << by;
+            }
+        }
+        if parent.is(Entry::DOOMED_HERE) {
+            let named = |p: &super::cpu::Pending| !p.everywhere && p.what.names(child, bits);
+            if self.cpus[cpu].pending.iter().any(named) {
+                child.flags |= Entry::DOOMED_HERE;
+            }
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The machine: its state, how a program reaches it, and how it executes one operation.
+
+use core::{cell::Cell, panic::Location, ptr};
+use std::collections::HashMap;
+
+use corosensei::Yielder;
+use lookaside::Ordering;
+
+use super::{
+    config::{Arch, Buffers, Config},
+    cpu::Cpu,
+    hash::{mix, mix3},
+    memory::{self, Memory},
+    op::{Address, Arm, Op, Riscv, X86},
+    oracle::Ghost,
+    private::Private,
+    tables::Tables,
+    trace::Trace,
+    violation::{Rule, Violation},
+};
+
+/// What the machine is being used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// A scenario builds its world: operations act directly.
+    Building,
+    /// Programs run: operations are steps.
+    Running,
+    /// A scenario inspects what an execution has left behind: operations act directly.
+    Inspecting,
+}
+
+/// The state of the machine.
+pub(crate) struct Machine {
+    pub(crate) config: Config,
+    pub(crate) phase: Phase,
+    /// The CPU whose program runs, or as which construction code runs.
+    pub(crate) running: usize,
+    pub(crate) cpus: Vec<Cpu>,
+    /// What the CPUs were when the world had been built.
+    snapshot: Vec<Cpu>,
+    pub(crate) memory: Memory,
+    pub(crate) tables: Tables,
+    pub(crate) ghost: Ghost,
+    pub(crate) private: Private,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) trace: Option<Trace>,
+    pub(crate) names: HashMap<usize, String>,
+    pub(crate) outcome: Option<u64>,
+
+    // Sets of CPUs, as masks.
+    /// Those for which something has changed since they last relaxed.
+    pub(crate) changed: u64,
+    /// Those that have buffered stores.
+    pub(crate) buffered: u64,
+    /// Those about to execute something that is neither `Relax` nor `Idle`.
+    pub(crate) ready: u64,
+    /// Those about to relax.
+    pub(crate) relaxing: u64,
+    /// Those that an interrupt waits for.
+    pub(crate) interrupted: u64,
+    /// Those that take interrupts.
+    pub(crate) open: u64,
+
+    // Hashes of sets: see `hash`.
+    pub(crate) tlb_hash: u64,
+    pub(crate) ghost_hash: u64,
+    snapshot_tlb_hash: u64,
+    pub(crate) steps: u64,
+}
+
+thread_local! {
+    static CURRENT: Cell<*mut Machine> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Makes a machine the one that operations of this thread reach, until it is dropped.
+pub(crate) struct Current(*mut Machine);
+
+impl Current {
+    /// `machine` must stay where it is for as long as the value lives.
+    pub(crate) fn enter(machine: *mut Machine) -> Self {
+        Self(CURRENT.replace(machine))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Whether a machine runs a program on this thread.
+pub(crate) fn is_running() -> bool {
+    let machine = CURRENT.get();
+    // SAFETY: `Current` keeps the pointer valid; nothing else holds a reference to the machine
+    // while a program or a scenario runs.
+    !machine.is_null() && unsafe { (*machine).phase == Phase::Running }
+}
+
+/// Calls `f` with the machine of this thread.
+pub(crate) fn with<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    let machine = CURRENT.get();
+    assert!(!machine.is_null(), "no machine on this thread: call this from within a scenario");
+    // SAFETY: `Current` keeps the pointer valid. Programs and the hub run on one thread and hand
+    // it to each other; neither holds a reference across that, and `f` cannot get here again, as
+    // it receives only the machine's own methods.
+    f(unsafe { &mut *machine })
+}
+
+/// Calls `f` with the machine of this thread, which must be building a world.
+pub(crate) fn building<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    with(|machine| {
+        assert!(machine.phase == Phase::Building, "this is for building a world");
+        f(machine)
+    })
+}
+
+/// Executes an operation on a word, which may be outside of any machine.
+#[track_caller]
+#[inline]
+pub(crate) fn word_step(op: Op) -> u64 {
+    if CURRENT.get().is_null() {
+        return match op {
+            Op::Load(word, _) => memory::read(word),
+            Op::Store(word, value, _) => {
+                // SAFETY: the word is alive, as the caller holds it, and no other thread can
+                // reach it.
+                unsafe { *word = value };
+                0
+            }
+            Op::Rmw(word, rmw, _) => {
+                let old = memory::read(word);
+                if let Some(new) = rmw.apply(old) {
+                    // SAFETY: as above.
+                    unsafe { *word = new };
+                }
+                old
+            }
+            _ => 0,
+        };
+    }
+    step(op)
+}
+
+/// Executes an operation of the CPU that runs: waits until the explorer chooses it.
+///
+/// # Panics
+///
+/// If there is no machine on this thread.
+#[track_caller]
+pub(crate) fn step(op: Op) -> u64 {
+    let machine = CURRENT.get();
+    assert!(!machine.is_null(), "no machine on this thread: call this from within a scenario");
+    let location = Location::caller();
+    // SAFETY: `Current` keeps the pointer valid. No reference to the machine lives across the
+    // suspension or the interrupt handler.
+    unsafe {
+        if (*machine).phase != Phase::Running {
+            let cpu = (*machine).running;
+            return (*machine).execute(cpu, op);
+        }
+        let cpu = (*machine).running;
+        loop {
+            let yielder = (*machine).announce(cpu, op, location);
+            (*yielder).suspend(());
+            if let Some(result) = (*machine).resumed(cpu) {
+                return result;
+            }
+            // The handler leaves nothing behind in the program's own variables, so what it was
+            // told is forgotten when it returns.
+            let history = (*machine).enter_interrupt(cpu);
+            super::execution::call_interrupt(lookaside::CpuId(cpu as u32));
+            (*machine).leave_interrupt(cpu, history);
+        }
+    }
+}
+
+/// Reads a word of the CPU's own. This is not a step.
+#[inline]
+pub(crate) fn private_get(word: Address) -> u64 {
+    let machine = CURRENT.get();
+    let value = memory::read(word);
+    if !machine.is_null() {
+        // SAFETY: as in `step`.
+        let machine = unsafe { &mut *machine };
+        if machine.phase == Phase::Running {
+            let cpu = machine.running;
+            // A word that was stored to by `store` may be in the buffer still.
+            let value = machine.view(cpu, word);
+            machine.cpus[cpu].told(value);
+            machine.touch(cpu, word, true);
+            return value;
+        }
+    }
+    value
+}
+
+/// Writes a word of the CPU's own. This is not a step.
+#[inline]
+pub(crate) fn private_set(word: Address, value: u64) {
+    let machine = CURRENT.get();
+    if machine.is_null() {
+        // SAFETY: the word is alive, as the caller holds it, and no other thread can reach it.
+        unsafe { *word = value };
+        return;
+    }
+    // SAFETY: as in `step`.
+    let machine = unsafe { &mut *machine };
+    if machine.phase == Phase::Running {
+        let cpu = machine.running;
+        machine.touch(cpu, word, true);
+        if machine.cpus[cpu].buffer.iter().any(|entry| entry.word == word) {
+            machine.store(cpu, word, value, Ordering::Relaxed);
+        } else if machine.memory.write(word, value) != value {
+            machine.changed |= 1 << cpu;
+        }
+    } else {
+        machine.land_direct(word, value);
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(config: Config) -> Self {
+        config.check();
+        let mut cpus: Vec<_> = (0..config.cpus).map(|_| Cpu::new()).collect();
+        for cpu in &mut cpus {
+            let registers = &mut cpu.registers;
+            registers.root.push(0);
+            match config.arch {
+                Arch::Arm => {
+                    registers.second.push(0);
+                    registers.control.push(1 << 36); // 16-bit ASIDs, taken from TTBR0
+                }
+                Arch::X86 => registers.control.push(1 << 17 | 1 << 7), // PCIDE, PGE
+                Arch::Riscv => {}
+            }
+            cpu.rehash();
+        }
+        Self {
+            tables: Tables::new(&config),
+            config,
+            phase: Phase::Building,
+            running: 0,
+            cpus,
+            snapshot: Vec::new(),
+            memory: Memory::default(),
+            ghost: Ghost::default(),
+            private: Private::new(),
+            violation: None,
+            trace: None,
+            names: HashMap::new(),
+            outcome: None,
+            changed: 0,
+            buffered: 0,
+            ready: 0,
+            relaxing: 0,
+            interrupted: 0,
+            open: 0,
+            tlb_hash: 0,
+            ghost_hash: 0,
+            snapshot_tlb_hash: 0,
+            steps: 0,
+        }
+    }
+
+    /// Makes the present state the one that every execution begins with.
+    pub(crate) fn freeze(&mut self) {
+        self.forget_changes();
+        self.snapshot = core::mem::take(&mut self.cpus);
+        self.cpus = self.snapshot.iter().map(|_| Cpu::new()).collect();
+        self.snapshot_tlb_hash = self.tlb_hash;
+        self.ghost = Ghost::default();
+    }
+
+    /// Puts the machine back to how it was frozen.
+    pub(crate) fn reset(&mut self) {
+        self.rewind_memory();
+        self.tables.reset();
+        for (cpu, snapshot) in self.cpus.iter_mut().zip(&self.snapshot) {
+            cpu.restore(snapshot);
+        }
+        self.ghost.reset();
+        self.private.clear();
+        self.violation = None;
+        self.outcome = None;
+        let all = u64::MAX >> (64 - self.cpus.len());
+        self.changed = all;
+        self.buffered = 0;
+        self.ready = 0;
+        self.relaxing = 0;
+        self.interrupted = 0;
+        self.open = all;
+        self.tlb_hash = self.snapshot_tlb_hash;
+        self.ghost_hash = 0;
+        self.steps = 0;
+    }
+
+    /// Records the first thing that goes wrong.
+    #[cold]
+    pub(crate) fn fail(&mut self, rule: Rule, message: String) {
+        if self.violation.is_none() {
+            if self.phase == Phase::Building {
+                panic!("while the world was being built: {rule}: {message}");
+            }
+            self.violation = Some(Violation { rule, message });
+        }
+    }
+
+    /// A program says what it is about to do.
+    fn announce(
+        &mut self,
+        cpu: usize,
+        op: Op,
+        location: &'static Location<'static>,
+    ) -> *const Yielder<(), ()> {
+        let bit = 1 << cpu;
+        self.cpus[cpu].op = op;
+        self.cpus[cpu].location = location;
+        self.ready &= !bit;
+        self.relaxing &= !bit;
+        match op {
+            Op::Idle => {}
+            Op::Relax => self.relaxing |= bit,
+            _ => self.ready |= bit,
+        }
+        self.cpus[cpu].yielder
+    }
+
+    /// The result of the operation, unless an interrupt comes first.
+    fn resumed(&self, cpu: usize) -> Option<u64> {
+        let cpu = &self.cpus[cpu];
+        (!cpu.deliver).then_some(cpu.result)
+    }
+
+    fn enter_interrupt(&mut self, cpu: usize) -> u64 {
+        let history = self.cpus[cpu].history;
+        self.cpus[cpu].deliver = false;
+        self.cpus[cpu].depth += 1;
+        self.cpus[cpu].history = mix(history, 0x1d7);
+        history
+    }
+
+    fn leave_interrupt(&mut self, cpu: usize, history: u64) {
+        self.cpus[cpu].depth -= 1;
+        self.cpus[cpu].history = history;
+        self.open |= 1 << cpu;
+        // The handler may have changed what the program waits for.
+        self.changed |= 1 << cpu;
+        if self.trace.is_some() {
+            self.note(cpu, "interrupt ends".to_owned());
+        }
+    }
+
+    /// Whether nothing can come between the program of `cpu` and its next operation on that CPU.
+    fn undisturbed(&self, cpu: usize) -> bool {
+        !self.config.interrupts || self.open & 1 << cpu == 0
+    }
+
+    /// Whether the next operation of `cpu` commutes with everything that others can do before it,
+    /// and can be executed: see the argument in [`crate::explore::exhaust`].
+    pub(crate) fn is_local(&self, cpu: usize) -> bool {
+        let state = &self.cpus[cpu];
+        let empty = state.buffer.is_empty();
+        match state.op {
+            Op::Relax => self.changed & 1 << cpu != 0,
+            Op::End => empty,
+            Op::Store(_, _, order) => {
+                let buffered = match self.config.buffers {
+                    Buffers::None => false,
+                    Buffers::Tso => order != Ordering::SeqCst,
+                    Buffers::Pso => true,
+                };
+                buffered && self.undisturbed(cpu)
+            }
+            Op::Fence(order) => empty || (order != Ordering::SeqCst && self.undisturbed(cpu)),
+            Op::Riscv(Riscv::Fence | Riscv::SfenceWInval) => empty,
+            Op::Arm(Arm::Dsb(_)) => empty && state.pending.is_empty(),
+            Op::Arm(Arm::ReadTcr | Arm::ReadTtbr1 | Arm::IcIallu)
+            | Op::X86(X86::ReadCr3 | X86::ReadCr4)
+            | Op::Riscv(Riscv::ReadSatp) => self.undisturbed(cpu),
+            _ => false,
+        }
+    }
+
+    /// Executes the operation that `cpu` has announced.
+    pub(crate) fn execute_announced(&mut self, cpu: usize) {
+        self.steps += 1;
+        let op = self.cpus[cpu].op;
+        if self.trace.is_some() {
+            self.trace_op(cpu, op);
+        }
+        let result = self.execute(cpu, op);
+        if self.trace.is_some() {
+            self.trace_result(op, result);
+        }
+        self.tell(cpu, result);
+    }
+
+    /// Gives a program the result of its operation.
+    pub(crate) fn tell(&mut self, cpu: usize, result: u64) {
+        self.cpus[cpu].result = result;
+        self.cpus[cpu].told(result);
+    }
+
+    /// Executes an operation now.
+    fn execute(&mut self, cpu: usize, op: Op) -> u64 {
+        match op {
+            Op::Idle => 0,
+            Op::End => {
+                self.drain_all(cpu);
+                self.open |= 1 << cpu;
+                0
+            }
+            Op::Load(word, order) => {
+                self.touch(cpu, word, false);
+                self.load(cpu, word, order)
+            }
+            Op::Store(word, value, order) => {
+                self.touch(cpu, word, false);
+                if self.phase == Phase::Running {
+                    self.store(cpu, word, value, order);
+                } else {
+                    self.land_direct(word, value);
+                }
+                0
+            }
+            Op::Rmw(word, rmw, order) => {
+                self.touch(cpu, word, false);
+                self.rmw(cpu, word, rmw, order)
+            }
+            Op::Fence(order) => {
+                self.fence(cpu, order);
+                0
+            }
+            Op::Interrupt(mask) => {
+                self.drain_all(cpu);
+                let mask = mask & !(1 << cpu);
+                if !self.config.interrupts && self.phase == Phase::Running {
+                    self.fail(Rule::Misuse, "the machine is configured without interrupts".into());
+                } else if mask & !(u64::MAX >> (64 - self.cpus.len())) != 0 {
+                    self.fail(Rule::Misuse, format!("interrupt of CPUs {mask:#x}: no such CPU"));
+                } else {
+                    self.interrupted |= mask;
+                }
+                0
+            }
+            Op::Relax => {
+                self.changed &= !(1 << cpu);
+                0
+            }
+            Op::IrqOff => {
+                self.open &= !(1 << cpu);
+                0
+            }
+            Op::Access(va) => self.access_choices(cpu, va).first().copied().unwrap_or(0),
+            Op::Arm(instruction) => self.execute_arm(cpu, instruction),
+            Op::X86(instruction) => self.execute_x86(cpu, instruction),
+            Op::Riscv(instruction) => self.execute_riscv(cpu, instruction),
+        }
+    }
+
+    /// The hash of everything that decides what can happen from here.
+    pub(crate) fn hash(&self) -> u64 {
+        let masks = mix(mix(self.changed, self.interrupted), self.open);
+        let mut hash = self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ masks;
+        for (index, cpu) in self.cpus.iter().enumerate() {
+            hash ^= mix3(cpu.hash(), index as u64, 0x5eed);
+        }
+        hash
+    }
+}

@@ -1,0 +1,245 @@
+//! Memory and what stands before it: store buffers, and the log that takes an execution back.
+
+use lookaside::Ordering;
+
+use super::{
+    config::Buffers,
+    cpu::Buffered,
+    hash::{mix, mix3},
+    machine::{Machine, Phase},
+    op::{Address, Rmw},
+    violation::Rule,
+};
+
+/// What an execution has done to memory.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Every change: the word and what it held.
+    undo: Vec<(Address, u64)>,
+    /// The hash of the difference from the memory that the execution began with.
+    pub(crate) hash: u64,
+}
+
+impl Memory {
+    /// Writes without any effect but the log's.
+    #[inline]
+    pub(crate) fn write(&mut self, word: Address, value: u64) -> u64 {
+        // SAFETY: `word` came from a live `Word` (worlds are 'static), and this thread alone can
+        // reach it.
+        let old = unsafe { word.replace(value) };
+        self.undo.push((word, old));
+        self.hash ^= mix(word as u64, old) ^ mix(word as u64, value);
+        old
+    }
+}
+
+/// Reads what memory holds.
+#[inline]
+pub(crate) fn read(word: Address) -> u64 {
+    // SAFETY: as in `Memory::write`.
+    unsafe { *word }
+}
+
+fn releases(order: Ordering) -> bool {
+    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+impl Machine {
+    /// Puts memory back to what the execution began with.
+    pub(crate) fn rewind_memory(&mut self) {
+        while let Some((word, old)) = self.memory.undo.pop() {
+            // SAFETY: as in `Memory::write`.
+            unsafe { *word = old };
+            if let Some((table, index)) = self.tables.locate(word) {
+                self.tables.changed(table, index);
+            }
+        }
+        self.memory.hash = 0;
+    }
+
+    /// Makes what memory holds now what executions begin with.
+    pub(crate) fn forget_changes(&mut self) {
+        self.memory.undo.clear();
+        self.memory.hash = 0;
+    }
+
+    /// A store reaches memory. Walks see it.
+    pub(crate) fn land(&mut self, by: usize, word: Address, value: u64) {
+        if self.memory.write(word, value) == value {
+            return;
+        }
+        self.changed |= !(1 << by);
+        if let Some((table, index)) = self.tables.locate(word) {
+            self.tables.changed(table, index);
+            self.descriptor_landed(table, index);
+        }
+    }
+
+    /// A store that does not pass through a buffer, of world construction.
+    pub(crate) fn land_direct(&mut self, word: Address, value: u64) {
+        self.land(self.running, word, value);
+    }
+
+    /// What `cpu` reads: its own youngest buffered store, or memory.
+    pub(crate) fn view(&self, cpu: usize, word: Address) -> u64 {
+        let own = self.cpus[cpu].buffer.iter().rev().find(|entry| entry.word == word);
+        own.map_or_else(|| read(word), |entry| entry.value)
+    }
+
+    pub(crate) fn load(&mut self, cpu: usize, word: Address, order: Ordering) -> u64 {
+        if order == Ordering::SeqCst
+            && self.config.buffers == Buffers::Pso
+            && let Some(last) = self.cpus[cpu].buffer.iter().rposition(|entry| entry.strong)
+        {
+            self.drain_first(cpu, last + 1);
+        }
+        self.view(cpu, word)
+    }
+
+    pub(crate) fn store(&mut self, cpu: usize, word: Address, value: u64, order: Ordering) {
+        if self.view(cpu, word) != value {
+            self.changed |= 1 << cpu;
+        }
+        let strong = order == Ordering::SeqCst;
+        match self.config.buffers {
+            Buffers::None => self.land(cpu, word, value),
+            Buffers::Tso if strong => {
+                self.drain_all(cpu);
+                self.land(cpu, word, value);
+            }
+            Buffers::Tso | Buffers::Pso => {
+                let release = releases(order);
+                self.cpus[cpu].buffer.push(Buffered { word, value, release, strong });
+                self.buffered |= 1 << cpu;
+            }
+        }
+    }
+
+    pub(crate) fn rmw(&mut self, cpu: usize, word: Address, rmw: Rmw, order: Ordering) -> u64 {
+        self.drain_before(cpu, word);
+        let order = match rmw {
+            Rmw::Exchange { current, failure, .. } if read(word) != current => failure,
+            _ => order,
+        };
+        if self.config.buffers == Buffers::Tso || releases(order) {
+            self.drain_all(cpu);
+        }
+        let old = read(word);
+        if let Some(new) = rmw.apply(old) {
+            if new != old {
+                self.changed |= 1 << cpu;
+            }
+            self.land(cpu, word, new);
+        }
+        old
+    }
+
+    pub(crate) fn fence(&mut self, cpu: usize, order: Ordering) {
+        if order == Ordering::SeqCst {
+            self.drain_all(cpu);
+        } else if releases(order)
+            && self.config.buffers == Buffers::Pso
+            && self.cpus[cpu].buffer.last().is_some_and(|last| !last.word.is_null())
+        {
+            let word = core::ptr::null_mut();
+            self.cpus[cpu].buffer.push(Buffered { word, value: 0, release: true, strong: false });
+        }
+    }
+
+    /// Drains what an access to `word` that does not pass through the buffer may not overtake: the
+    /// earlier stores to the same word, what those may not overtake, and what stands before the
+    /// last barrier.
+    fn drain_before(&mut self, cpu: usize, word: Address) {
+        let buffer = &self.cpus[cpu].buffer;
+        if buffer.is_empty() {
+            return;
+        }
+        let own = |entry: &Buffered| entry.word == word;
+        let ordered = |entry: &Buffered| entry.word.is_null() || (own(entry) && entry.release);
+        if let Some(last) = buffer.iter().rposition(ordered) {
+            self.drain_first(cpu, last + 1);
+        }
+        while let Some(index) = self.cpus[cpu].buffer.iter().position(own) {
+            self.drain_one(cpu, index);
+        }
+    }
+
+    /// Everything that `cpu` has buffered reaches memory, in order.
+    pub(crate) fn drain_all(&mut self, cpu: usize) {
+        self.drain_first(cpu, self.cpus[cpu].buffer.len());
+    }
+
+    fn drain_first(&mut self, cpu: usize, count: usize) {
+        let keep = self.cpus[cpu].buffer.len() - count;
+        while self.cpus[cpu].buffer.len() > keep {
+            self.drain_one(cpu, 0);
+        }
+    }
+
+    /// One buffered store reaches memory.
+    pub(crate) fn drain_one(&mut self, cpu: usize, index: usize) {
+        let buffer = &mut self.cpus[cpu].buffer;
+        let entry = buffer.remove(index);
+        // A barrier at the front holds nothing back any more, so there never is one.
+        while buffer.first().is_some_and(|first| first.word.is_null()) {
+            buffer.remove(0);
+        }
+        if buffer.is_empty() {
+            self.buffered &= !(1 << cpu);
+        }
+        if self.trace.is_some() {
+            let text = format!("drain {} <- {:#x}", self.name_of(entry.word), entry.value);
+            self.note(cpu, text);
+        }
+        self.land(cpu, entry.word, entry.value);
+    }
+
+    /// Calls `each` with the index of every buffered store of `cpu` that may reach memory next.
+    pub(crate) fn drainable(&self, cpu: usize, mut each: impl FnMut(usize)) {
+        let buffer = &self.cpus[cpu].buffer;
+        if self.config.buffers == Buffers::Tso {
+            if !buffer.is_empty() {
+                each(0);
+            }
+            return;
+        }
+        for (index, entry) in buffer.iter().enumerate() {
+            let earlier = &buffer[..index];
+            if entry.word.is_null() {
+                break;
+            }
+            if earlier.iter().any(|other| other.word == entry.word)
+                || (entry.release && !earlier.is_empty())
+            {
+                continue;
+            }
+            each(index);
+        }
+    }
+
+    /// Remembers that `cpu` touches a word, and whether it claims it for itself.
+    #[inline]
+    pub(crate) fn touch(&mut self, cpu: usize, word: Address, private: bool) {
+        if !self.config.check_private || self.phase != Phase::Running {
+            return;
+        }
+        let owner = if private {
+            let (owner, new) = self.private.claim(word, cpu);
+            if new {
+                self.ghost_hash ^= mix3(word as u64, cpu as u64, 77);
+            }
+            Some(owner)
+        } else {
+            self.private.owner(word)
+        };
+        if let Some(owner) = owner
+            && owner != cpu
+        {
+            let name = self.name_of(word);
+            self.fail(
+                Rule::PrivateWord,
+                format!("CPU {cpu} touches {name}, which CPU {owner} uses as a word of its own"),
+            );
+        }
+    }
+}

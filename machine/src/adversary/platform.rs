@@ -1,0 +1,66 @@
+//! The machine as the library's platform.
+
+use lookaside::{CpuId, CpuSet, Ordering, arch::Mmu};
+
+use super::{
+    machine::{self, step},
+    op::Op,
+    word::Word,
+};
+
+/// The platform of a simulated kernel, over any of the library's architectures: for Arm, `M` is
+/// the library's own `Aarch64` over [`crate::adversary::arm::Insn`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Platform<M> {
+    mmu: M,
+}
+
+impl<M> Platform<M> {
+    /// A platform with the given translation hardware.
+    pub const fn new(mmu: M) -> Self {
+        Self { mmu }
+    }
+}
+
+// SAFETY: `cpu` is the CPU whose program runs, and a program never moves. A `Word` behaves as an
+// atomic on a machine with store buffers: each of its operations is one step, an RMW acts on
+// memory, and orderings and fences hold buffered stores back as they must. The instructions act on
+// the CPU that runs. `Interrupt` empties the store buffer before it reaches any CPU.
+unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
+    type Word = Word;
+    type Mmu = M;
+
+    fn mmu(&self) -> &M {
+        &self.mmu
+    }
+
+    fn cpu(&self) -> CpuId {
+        machine::with(|machine| CpuId(machine.running as u32))
+    }
+
+    #[track_caller]
+    fn interrupt(&self, targets: &CpuSet<'_, Word>) {
+        // The set may be one that other CPUs change: reading it is a step for each word.
+        let mask = targets
+            .iter(Ordering::Relaxed)
+            .fold(0u64, |mask, cpu| mask | 1u64.checked_shl(cpu.0).unwrap_or(0));
+        interrupt(mask);
+    }
+
+    #[track_caller]
+    fn relax(&self) {
+        relax();
+    }
+}
+
+/// Interrupts the CPUs of a mask, except the one that runs.
+#[track_caller]
+pub fn interrupt(mask: u64) {
+    step(Op::Interrupt(mask));
+}
+
+/// Waits until memory has changed since this CPU last waited, or an interrupt has been handled.
+#[track_caller]
+pub fn relax() {
+    step(Op::Relax);
+}

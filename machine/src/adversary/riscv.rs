@@ -1,0 +1,137 @@
+//! RISC-V: what the instructions do to translations.
+//!
+//! `SFENCE.VMA` is immediate and local; it makes the earlier stores of its hart visible to walks.
+//! A write of `satp` takes effect at once and orders nothing. `SINVAL.VMA` dooms until
+//! `SFENCE.INVAL.IR`; only `SFENCE.W.INVAL` orders earlier stores before it. The firmware's remote
+//! fence acts on all harts it names in one moment, when the call returns, and does not wait for
+//! the caller's store buffer: the caller fences first.
+
+use lookaside::{Error, arch::riscv64::Instructions};
+
+use super::{
+    cpu::Cpu,
+    invalidate::{Partial, What},
+    machine::{Machine, step},
+    op::{Op, Remote, Riscv},
+    violation::Rule,
+};
+
+/// The instructions of a RISC-V hart, for the CPU that runs. The number of a hart is that of the
+/// CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Insn;
+
+impl Instructions for Insn {
+    #[track_caller]
+    fn sfence_vma(&self, address: Option<u64>, asid: Option<u16>) {
+        step(Op::Riscv(Riscv::Sfence(address, asid)));
+    }
+
+    #[track_caller]
+    fn sfence_w_inval(&self) {
+        step(Op::Riscv(Riscv::SfenceWInval));
+    }
+
+    #[track_caller]
+    fn sinval_vma(&self, address: Option<u64>, asid: Option<u16>) {
+        step(Op::Riscv(Riscv::Sinval(address, asid)));
+    }
+
+    #[track_caller]
+    fn sfence_inval_ir(&self) {
+        step(Op::Riscv(Riscv::SfenceInvalIr));
+    }
+
+    #[track_caller]
+    fn fence(&self) {
+        step(Op::Riscv(Riscv::Fence));
+    }
+
+    #[track_caller]
+    fn read_satp(&self) -> u64 {
+        step(Op::Riscv(Riscv::ReadSatp))
+    }
+
+    #[track_caller]
+    fn write_satp(&self, value: u64) {
+        step(Op::Riscv(Riscv::WriteSatp(value)));
+    }
+
+    #[track_caller]
+    fn remote_sfence_vma(
+        &self,
+        harts: u64,
+        base: u64,
+        start: u64,
+        size: u64,
+        asid: Option<u16>,
+    ) -> Result<(), Error> {
+        step(Op::Riscv(Riscv::Remote(Remote { harts, base, start, size, asid })));
+        Ok(())
+    }
+}
+
+impl Machine {
+    pub(crate) fn execute_riscv(&mut self, cpu: usize, instruction: Riscv) -> u64 {
+        match instruction {
+            Riscv::Sfence(address, asid) => {
+                self.drain_all(cpu);
+                let pages = address.map(|address| (address >> 12, address >> 12));
+                self.invalidate_now(cpu, self.fenced(pages, asid));
+            }
+            Riscv::SfenceWInval | Riscv::Fence => self.drain_all(cpu),
+            Riscv::Sinval(address, asid) => {
+                let pages = address.map(|address| (address >> 12, address >> 12));
+                self.doom(cpu, self.fenced(pages, asid), false);
+            }
+            Riscv::SfenceInvalIr => self.complete(cpu, false),
+            Riscv::ReadSatp => return Cpu::newest(&self.cpus[cpu].registers.root),
+            Riscv::WriteSatp(value) => {
+                // ASID bits that the hart does not have read as zero.
+                let kept = u64::from(self.tag_mask());
+                let value = value & !(0xffff << 44) | (value >> 44 & kept) << 44;
+                self.cpus[cpu].registers.root[0] = value;
+                self.registers_changed(cpu);
+            }
+            Riscv::Remote(remote) => self.remote_fence(remote),
+        }
+        0
+    }
+
+    fn tag_mask(&self) -> u16 {
+        ((1u32 << self.config.tag_bits) - 1) as u16
+    }
+
+    /// What a fence of some pages (or all) and one ASID (or all) names.
+    fn fenced(&self, pages: Option<(u64, u64)>, asid: Option<u16>) -> What {
+        let tag = asid.map(|asid| asid & self.tag_mask());
+        What {
+            tag,
+            // Naming an ASID spares globals.
+            globals: asid.is_none(),
+            pages: pages.unwrap_or(What::EVERYWHERE),
+            // Naming an address spares everything but leaves.
+            partial: if pages.is_some() { Partial::No } else { Partial::All },
+            level: None,
+        }
+    }
+
+    fn remote_fence(&mut self, call: Remote) {
+        let count = self.cpus.len();
+        let all = call.base == u64::MAX;
+        let everything = call.size == u64::MAX || (call.start == 0 && call.size == 0);
+        let last = call.start.wrapping_add(call.size).wrapping_sub(1) >> 12;
+        let pages = (!everything).then_some((call.start >> 12, last));
+        let what = self.fenced(pages, call.asid);
+        for bit in 0..64 {
+            if all || call.harts & 1 << bit != 0 {
+                let hart = if all { bit } else { call.base.saturating_add(bit) };
+                if hart < count as u64 {
+                    self.invalidate_now(hart as usize, what);
+                } else if !all {
+                    self.fail(Rule::Misuse, format!("a remote fence names hart {hart}"));
+                }
+            }
+        }
+    }
+}

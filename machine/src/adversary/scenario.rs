@@ -1,0 +1,122 @@
+//! A scenario: a world, a program for each CPU, and what must hold in the end.
+
+use lookaside::CpuId;
+
+use super::{
+    config::Config,
+    format::Frame,
+    machine::{self, Phase, step},
+    op::Op,
+};
+
+/// Something to explore.
+///
+/// # What a program must keep to
+///
+/// * All that CPUs share, and all that outlives a call, is in [`crate::adversary::Word`]s.
+///   The machine takes back what an execution did to words, and nothing else.
+/// * A program holds no value that must be dropped across an operation of the machine: most
+///   executions are abandoned half-way, and their stacks are reused without unwinding.
+/// * A program does the same whenever it is told the same: no clocks, no addresses as values, no
+///   random numbers.
+pub trait Scenario: 'static {
+    /// What the programs share.
+    type World: 'static;
+
+    /// The name that schedules carry. Letters, digits, `-`, `_` and `/`.
+    fn name(&self) -> String;
+
+    /// The machine that the scenario needs.
+    fn config(&self) -> Config;
+
+    /// Makes the world. Operations act directly; the state that this leaves behind is the one that
+    /// every execution begins with. [`leak`] makes the reference.
+    fn build(&self) -> &'static Self::World;
+
+    /// The program of a CPU.
+    fn run(&self, world: &'static Self::World, cpu: CpuId);
+
+    /// The interrupt handler of a CPU. Interrupts are off while it runs.
+    fn interrupt(&self, world: &'static Self::World, cpu: CpuId) {
+        let _ = (world, cpu);
+    }
+
+    /// Inspects what an execution has left behind. Operations act directly.
+    fn finish(&self, world: &'static Self::World) {
+        let _ = world;
+    }
+}
+
+/// Makes a value live for ever, which worlds do: there is one for each explorer.
+pub fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// Runs construction code as a given CPU.
+pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
+    let before = machine::with(|machine| {
+        assert!(machine.phase != Phase::Running, "a program is its own CPU");
+        assert!(cpu.index() < machine.config.cpus, "there is no {cpu}");
+        core::mem::replace(&mut machine.running, cpu.index())
+    });
+    let result = f();
+    machine::with(|machine| machine.running = before);
+    result
+}
+
+/// Says that the state of this program is a function of how many milestones it has passed and of
+/// the words it can read: it remembers nothing else of what it was told. Exploration can then
+/// treat executions that differ only in what the program has forgotten as one.
+///
+/// A wrong milestone hides executions from [`crate::explore::exhaust`].
+pub fn milestone() {
+    machine::with(|machine| {
+        let cpu = &mut machine.cpus[machine.running];
+        // What a handler was told is forgotten when it returns.
+        if machine.phase == Phase::Running && cpu.depth == 0 {
+            cpu.milestones += 1;
+            cpu.history = super::hash::mix(cpu.milestones, 0x3115);
+        }
+    });
+}
+
+/// Records what an execution came to, in [`Scenario::finish`]; explorers report the set of all
+/// outcomes.
+pub fn outcome(value: u64) {
+    machine::with(|machine| machine.outcome = Some(value));
+}
+
+/// Turns interrupts off on the CPU that runs.
+#[track_caller]
+pub fn irq_off() {
+    let matters = machine::with(|machine| {
+        let open = machine.open & 1 << machine.running != 0;
+        machine.phase == Phase::Running && open && machine.config.interrupts
+    });
+    if matters {
+        step(Op::IrqOff);
+    }
+}
+
+/// Turns interrupts on on the CPU that runs.
+///
+/// # Panics
+///
+/// In an interrupt handler, which runs with interrupts off.
+pub fn irq_on() {
+    machine::with(|machine| {
+        if machine.phase == Phase::Running {
+            let cpu = machine.running;
+            assert!(machine.cpus[cpu].depth == 0, "interrupts stay off in a handler");
+            machine.open |= 1 << cpu;
+        }
+    });
+}
+
+/// Uses the translation of `va` on the CPU that runs, as user code would: any that the CPU may
+/// have cached, or a new walk. The explorer chooses. Returns the frame, or nothing for a fault.
+#[track_caller]
+#[must_use]
+pub fn access(va: u64) -> Option<Frame> {
+    step(Op::Access(va)).checked_sub(1).map(Frame)
+}

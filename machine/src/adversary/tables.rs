@@ -1,0 +1,251 @@
+//! Page tables: trees of words in the machine's memory.
+//!
+//! A scenario makes tables and maps pages while it builds its world. At run time it changes
+//! descriptors as any kernel does: by storing to their words, through the store buffers. The words
+//! of a table lie in a frame of their own; data frames have numbers below [`FIRST_TABLE`] and no
+//! contents.
+
+use super::{
+    config::Config,
+    format::{self, Access, Decoded, Frame},
+    machine::{self, Machine},
+    word::Word,
+};
+
+/// The number of the first frame that holds a table. Frames below it hold data.
+pub const FIRST_TABLE: u64 = 0x1000;
+
+/// The memory that tables lie in.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    words: &'static [Word],
+    index_bits: u32,
+    /// For each table, which of its words are not zero.
+    present: Vec<u64>,
+    /// For each table, how often it has been given back.
+    lives: Vec<u16>,
+    reserved: Vec<bool>,
+    used: usize,
+    capacity: usize,
+}
+
+impl Tables {
+    pub(crate) fn new(config: &Config) -> Self {
+        let size = 1usize << config.index_bits;
+        let words = (0..config.tables * size).map(|_| <Word as lookaside::Word>::ZERO);
+        Self {
+            words: Box::leak(words.collect::<Box<[Word]>>()),
+            index_bits: config.index_bits,
+            present: vec![0; config.tables * size.div_ceil(64)],
+            lives: vec![0; config.tables],
+            reserved: vec![false; config.tables],
+            used: 0,
+            capacity: config.tables,
+        }
+    }
+
+    /// The table that lies in a frame.
+    #[inline]
+    pub(crate) fn index(&self, frame: Frame) -> Option<usize> {
+        let index = frame.0.wrapping_sub(FIRST_TABLE);
+        (index < self.used as u64).then_some(index as usize)
+    }
+
+    pub(crate) fn frame(&self, table: u32) -> Frame {
+        Frame(FIRST_TABLE + u64::from(table))
+    }
+
+    /// The table and index of a word, if it is a descriptor.
+    #[inline]
+    pub(crate) fn locate(&self, word: *mut u64) -> Option<(usize, usize)> {
+        let offset = (word as usize).wrapping_sub(self.words.as_ptr() as usize) / 8;
+        (offset < self.words.len())
+            .then_some((offset >> self.index_bits, offset & ((1 << self.index_bits) - 1)))
+    }
+
+    fn word(&self, table: usize, index: usize) -> &'static Word {
+        &self.words[table << self.index_bits | index]
+    }
+
+    pub(crate) fn read(&self, table: usize, index: usize) -> u64 {
+        self.word(table, index).peek()
+    }
+
+    /// How many words the map of a table has.
+    pub(crate) fn map_words(&self) -> usize {
+        (1usize << self.index_bits).div_ceil(64)
+    }
+
+    /// One word of the map of which descriptors are not zero.
+    pub(crate) fn map(&self, table: usize, word: usize) -> u64 {
+        self.present[table * self.map_words() + word]
+    }
+
+    /// Must follow every change of a descriptor.
+    pub(crate) fn changed(&mut self, table: usize, index: usize) {
+        let set = self.read(table, index) != 0;
+        let at = table * self.map_words() + index / 64;
+        let bit = 1u64 << (index % 64);
+        self.present[at] = if set { self.present[at] | bit } else { self.present[at] & !bit };
+    }
+
+    /// The ghost identity of the space whose top table this is.
+    pub(crate) fn owner(&self, table: usize) -> u32 {
+        table as u32 | u32::from(self.lives[table]) << 16
+    }
+
+    pub(crate) fn reserved(&self, table: usize) -> bool {
+        self.reserved[table]
+    }
+
+    pub(crate) fn given_back(&mut self, table: usize) {
+        self.lives[table] += 1;
+    }
+
+    /// Forgets what happened in an execution.
+    pub(crate) fn reset(&mut self) {
+        self.lives.fill(0);
+    }
+
+    fn allocate(&mut self) -> Frame {
+        assert!(self.used < self.capacity, "all {} tables are in use", self.capacity);
+        self.used += 1;
+        Frame(FIRST_TABLE + self.used as u64 - 1)
+    }
+}
+
+/// The index that `page` has in a table of `level`.
+fn slot(config: &Config, page: u64, level: u32) -> usize {
+    (page >> (config.index_bits * level) & ((1 << config.index_bits) - 1)) as usize
+}
+
+impl Machine {
+    /// The descriptor of `level` that memory holds for `page` in the space of `root`.
+    pub(crate) fn descriptor(&self, root: usize, page: u64, level: u32) -> Option<&'static Word> {
+        if page >> (self.config.index_bits * self.config.levels) != 0 {
+            return None;
+        }
+        let mut table = root;
+        let mut at = self.config.levels - 1;
+        loop {
+            let word = self.tables.word(table, slot(&self.config, page, at));
+            if at == level {
+                return Some(word);
+            }
+            let Decoded::Table { frame, .. } = format::decode(self.config.arch, at, word.peek())
+            else {
+                return None;
+            };
+            table = self.tables.index(frame)?;
+            at -= 1;
+        }
+    }
+}
+
+/// Makes an empty table, while the world is being built.
+///
+/// # Panics
+///
+/// If no memory for tables is left, or no world is being built.
+#[must_use]
+pub fn allocate() -> Frame {
+    machine::building(|machine| machine.tables.allocate())
+}
+
+/// Makes an empty table that serves as a *reserved* root: one that maps nothing, that a CPU may
+/// name under any tag without that tag coming to name two spaces.
+#[must_use]
+pub fn allocate_reserved() -> Frame {
+    machine::building(|machine| {
+        let frame = machine.tables.allocate();
+        machine.tables.reserved[(frame.0 - FIRST_TABLE) as usize] = true;
+        frame
+    })
+}
+
+/// Maps `frame` at `va` in the space of `root`, with the tables it takes, while the world is being
+/// built.
+pub fn map(root: Frame, va: u64, frame: Frame, access: Access) {
+    map_block(root, va, 0, frame, access);
+}
+
+/// Maps a block of `level` (0 is a page) at `va` in the space of `root`, while the world is being
+/// built.
+pub fn map_block(root: Frame, va: u64, level: u32, frame: Frame, access: Access) {
+    let arch = machine::building(|machine| machine.config.arch);
+    let word = reach(root, va, level);
+    machine::building(|machine| {
+        machine.land_direct(word.address(), format::leaf(arch, level, frame, access));
+    });
+}
+
+/// Makes the tables that lead to the descriptor of `level` for `va`, and returns that descriptor.
+///
+/// # Panics
+///
+/// If `va` is beyond the machine's address space or a block is in the way.
+pub fn reach(root: Frame, va: u64, level: u32) -> &'static Word {
+    machine::building(|machine| {
+        let page = va >> 12;
+        let top = machine.config.levels;
+        assert!(page >> (machine.config.index_bits * top) == 0, "{va:#x} cannot be mapped");
+        let root = machine.tables.index(root).expect("the root is a table");
+        for at in (level + 1..top).rev() {
+            let word = machine.descriptor(root, page, at).expect("the tables above exist");
+            if word.peek() == 0 {
+                let next = machine.tables.allocate();
+                machine.land_direct(word.address(), format::table(machine.config.arch, next));
+            }
+        }
+        machine.descriptor(root, page, level).expect("a block is in the way")
+    })
+}
+
+/// The word of the last-level descriptor for `va`, as memory is now.
+///
+/// # Panics
+///
+/// If no table leads there.
+#[must_use]
+pub fn pte(root: Frame, va: u64) -> &'static Word {
+    entry(root, va, 0)
+}
+
+/// The word of the descriptor of `level` for `va`, as memory is now.
+///
+/// # Panics
+///
+/// If no table leads there.
+#[must_use]
+pub fn entry(root: Frame, va: u64, level: u32) -> &'static Word {
+    machine::with(|machine| {
+        let root = machine.tables.index(root).expect("the root is a table");
+        machine.descriptor(root, va >> 12, level).expect("no table leads to the descriptor")
+    })
+}
+
+/// A word of a table.
+///
+/// # Panics
+///
+/// If `table` is no table or has fewer words.
+#[must_use]
+pub fn word(table: Frame, index: usize) -> &'static Word {
+    machine::with(|machine| {
+        let table = machine.tables.index(table).expect("the frame is a table");
+        assert!(index < 1 << machine.config.index_bits, "a table has fewer words");
+        machine.tables.word(table, index)
+    })
+}
+
+/// A descriptor that maps a page.
+#[must_use]
+pub fn page(frame: Frame, access: Access) -> u64 {
+    machine::with(|machine| format::leaf(machine.config.arch, 0, frame, access))
+}
+
+/// A descriptor that names a table.
+#[must_use]
+pub fn table(frame: Frame) -> u64 {
+    machine::with(|machine| format::table(machine.config.arch, frame))
+}

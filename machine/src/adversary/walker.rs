@@ -1,0 +1,247 @@
+//! Walks: every one that hardware may begin, as soon as it may.
+//!
+//! The set of a CPU is closed under walking: from each root that the CPU may be using and from
+//! each partial walk that it may have cached under a tag it may be using, every descriptor that
+//! memory holds now has been read. So a change of one descriptor is followed from that descriptor
+//! only, and the load of a root from that root and from the partial walks it makes usable.
+
+use super::{
+    cpu::{Cpu, Live},
+    format::{Decoded, Frame, decode},
+    machine::Machine,
+    tlb::Entry,
+};
+use crate::adversary::config::Arch;
+
+/// Where a walk stands: the table it reads next, and what it has gathered.
+#[derive(Clone, Copy)]
+struct Walk {
+    table: usize,
+    level: u32,
+    /// The prefix of the page number that leads to the table.
+    vpn: u64,
+    tag: u16,
+    owner: u32,
+    flags: u8,
+    parent: Option<Entry>,
+}
+
+impl Machine {
+    /// Reads the registers of `cpu` and brings what it may walk from up to date. Walks begin.
+    pub(crate) fn registers_changed(&mut self, cpu: usize) {
+        self.cpus[cpu].rehash();
+        let mut live = core::mem::take(&mut self.cpus[cpu].live);
+        live.clear();
+        let walks = self.read_registers(cpu, &mut live);
+        self.cpus[cpu].live = live;
+        self.cpus[cpu].walks = walks;
+        self.walk_all(cpu);
+        self.check_loaded(cpu);
+    }
+
+    fn read_registers(&self, cpu: usize, live: &mut Vec<Live>) -> bool {
+        let registers = &self.cpus[cpu].registers;
+        let mask = ((1u32 << self.config.tag_bits) - 1) as u16;
+        let mut name = |root: u64, tag: u64, shared: bool| {
+            if let Some(table) = self.tables.index(Frame::holding(root)) {
+                let entry = Live {
+                    table: table as u32,
+                    owner: self.tables.owner(table),
+                    tag: tag as u16 & mask,
+                    shared: shared && self.config.cnp,
+                    reserved: self.tables.reserved(table),
+                };
+                if !live.contains(&entry) {
+                    live.push(entry);
+                }
+            }
+        };
+        match self.config.arch {
+            Arch::Arm => {
+                let mut walks = false;
+                for &control in &registers.control {
+                    walks |= control & 1 << 7 == 0; // EPD0
+                    // With AS clear the upper half of an ASID is ignored.
+                    let width = if control & 1 << 36 == 0 { 0xff } else { 0xffff };
+                    for &root in &registers.root {
+                        let base = root & 0x0000_ffff_ffff_f000;
+                        if control & 1 << 22 == 0 {
+                            name(base, root >> 48 & width, root & 1 != 0);
+                        } else {
+                            for &second in &registers.second {
+                                name(base, second >> 48 & width, root & 1 != 0);
+                            }
+                        }
+                    }
+                }
+                walks
+            }
+            Arch::X86 => {
+                let root = Cpu::newest(&registers.root);
+                let tagged = Cpu::newest(&registers.control) & 1 << 17 != 0; // CR4.PCIDE
+                let tag = if tagged { root & 0xfff } else { 0 };
+                name(root & 0x000f_ffff_ffff_f000, tag, false);
+                true
+            }
+            Arch::Riscv => {
+                let satp = Cpu::newest(&registers.root);
+                if satp >> 60 != 0 {
+                    name(satp << 20 >> 8, satp >> 44 & 0xffff, false);
+                }
+                true
+            }
+        }
+    }
+
+    /// Whether `cpu` may use `entry`, which `holder` cached, for what runs under `live`.
+    pub(crate) fn usable(live: &Live, cpu: usize, holder: usize, entry: &Entry) -> bool {
+        (entry.is(Entry::GLOBAL) || entry.tag == live.tag)
+            && (cpu == holder || (live.shared && entry.is(Entry::SHARED)))
+    }
+
+    /// Begins every walk that `cpu` may begin.
+    pub(crate) fn walk_all(&mut self, cpu: usize) {
+        if !self.cpus[cpu].walks || self.cpus[cpu].live.is_empty() {
+            return;
+        }
+        let top = self.config.levels - 1;
+        for index in 0..self.cpus[cpu].live.len() {
+            let live = self.cpus[cpu].live[index];
+            self.read_table(cpu, Self::from_root(&live, top));
+        }
+        // From the top down, so that a partial walk that is good again is so before it is used.
+        for level in (1..=top).rev() {
+            for holder in 0..self.cpus.len() {
+                if holder != cpu && !self.config.cnp {
+                    continue;
+                }
+                let mut index = 0;
+                while index < self.cpus[holder].tlb.len() {
+                    let entry = self.cpus[holder].tlb[index];
+                    if u32::from(entry.level) == level
+                        && let Some(walk) = self.from_partial(cpu, holder, &entry)
+                    {
+                        self.read_table(cpu, walk);
+                    }
+                    index += 1;
+                }
+            }
+        }
+    }
+
+    /// Follows a descriptor that has just reached memory.
+    pub(crate) fn descriptor_landed(&mut self, table: usize, index: usize) {
+        let top = self.config.levels - 1;
+        for cpu in 0..self.cpus.len() {
+            if !self.cpus[cpu].walks {
+                continue;
+            }
+            for live in 0..self.cpus[cpu].live.len() {
+                let live = self.cpus[cpu].live[live];
+                if live.table as usize == table {
+                    self.read_descriptor(cpu, &Self::from_root(&live, top), index);
+                }
+            }
+            for holder in 0..self.cpus.len() {
+                if holder != cpu && !self.config.cnp {
+                    continue;
+                }
+                let mut at = 0;
+                while at < self.cpus[holder].tlb.len() {
+                    let entry = self.cpus[holder].tlb[at];
+                    if entry.is(Entry::TABLE)
+                        && let Some(walk) = self.from_partial(cpu, holder, &entry)
+                        && walk.table == table
+                    {
+                        self.read_descriptor(cpu, &walk, index);
+                    }
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    fn from_root(live: &Live, top: u32) -> Walk {
+        Walk {
+            table: live.table as usize,
+            level: top,
+            vpn: 0,
+            tag: live.tag,
+            owner: live.owner,
+            flags: if live.shared { Entry::SHARED } else { 0 },
+            parent: None,
+        }
+    }
+
+    /// The walk that `cpu` may continue from `entry` of `holder`, if any.
+    fn from_partial(&self, cpu: usize, holder: usize, entry: &Entry) -> Option<Walk> {
+        if !entry.is(Entry::TABLE) {
+            return None;
+        }
+        let live =
+            self.cpus[cpu].live.iter().find(|live| Self::usable(live, cpu, holder, entry))?;
+        Some(Walk {
+            table: self.tables.index(self.target(entry))?,
+            level: u32::from(entry.level) - 1,
+            vpn: entry.vpn,
+            tag: if entry.is(Entry::GLOBAL) { live.tag } else { entry.tag },
+            owner: entry.owner,
+            flags: entry.flags & Entry::GLOBAL | if live.shared { Entry::SHARED } else { 0 },
+            parent: (!entry.clean()).then_some(*entry),
+        })
+    }
+
+    fn read_table(&mut self, cpu: usize, walk: Walk) {
+        for word in 0..self.tables.map_words() {
+            let mut present = self.tables.map(walk.table, word);
+            while present != 0 {
+                let index = word * 64 + present.trailing_zeros() as usize;
+                present &= present - 1;
+                self.read_descriptor(cpu, &walk, index);
+            }
+        }
+    }
+
+    fn read_descriptor(&mut self, cpu: usize, walk: &Walk, index: usize) {
+        let descriptor = self.tables.read(walk.table, index);
+        let (frame, kind, global) = match decode(self.config.arch, walk.level, descriptor) {
+            Decoded::Invalid => return,
+            Decoded::Table { frame, global } => (frame, Entry::TABLE, global),
+            Decoded::Leaf { frame, global } => (frame, 0, global && self.globals_on(cpu)),
+        };
+        let inherited = walk.flags & Entry::GLOBAL != 0;
+        let flags = walk.flags | kind | if global || inherited { Entry::GLOBAL } else { 0 };
+        let mut entry = Entry {
+            vpn: walk.vpn << self.config.index_bits | index as u64,
+            descriptor,
+            owner: walk.owner,
+            tag: if flags & Entry::GLOBAL != 0 { 0 } else { walk.tag },
+            level: walk.level as u8,
+            flags,
+            doomed: 0,
+        };
+        if let Some(parent) = &walk.parent {
+            self.inherit_doom(cpu, parent, &mut entry);
+        }
+        // What lies below an entry that was there, and good, has been followed before.
+        if self.add(cpu, entry)
+            && kind == Entry::TABLE
+            && let Some(table) = self.tables.index(frame)
+        {
+            let below = Walk {
+                table,
+                level: walk.level - 1,
+                vpn: entry.vpn,
+                parent: (!entry.clean()).then_some(entry),
+                flags: flags & (Entry::GLOBAL | Entry::SHARED),
+                ..*walk
+            };
+            self.read_table(cpu, below);
+        }
+    }
+
+    fn globals_on(&self, cpu: usize) -> bool {
+        self.config.arch != Arch::X86
+            || Cpu::newest(&self.cpus[cpu].registers.control) & 1 << 7 != 0 // CR4.PGE
+    }
+}
