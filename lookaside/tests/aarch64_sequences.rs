@@ -432,7 +432,7 @@ fn three_pages(scope: Scope) -> RangeFlush {
 fn asid_16_the_tag_is_loaded_after_the_store_barrier() {
     let recorder = Recorder::default();
     let machine = Aarch64::new(&recorder, config()).unwrap();
-    machine.flush_range(Errata::NONE, &three_pages(Scope::InnerShareable), || {
+    machine.invalidate(Errata::NONE, &three_pages(Scope::InnerShareable), || {
         recorder.line("load tag");
         Some(Tag(7))
     });
@@ -446,7 +446,7 @@ fn asid_16_the_tag_is_loaded_after_the_store_barrier() {
 fn asid_16_a_space_without_a_tag_needs_no_invalidation() {
     runs(
         config(),
-        |m| m.flush_range(Errata::NONE, &three_pages(Scope::InnerShareable), || None),
+        |m| m.invalidate(Errata::NONE, &three_pages(Scope::InnerShareable), || None),
         "dsb ishst",
     );
 }
@@ -456,7 +456,7 @@ fn a_range_of_a_pair_goes_out_for_both_and_completes_once() {
     runs(
         paired(),
         |m| {
-            m.flush_range(errata::REPEAT_BROADCAST, &three_pages(Scope::InnerShareable), || {
+            m.invalidate(errata::REPEAT_BROADCAST, &three_pages(Scope::InnerShareable), || {
                 Some(Tag(1))
             })
         },
@@ -466,7 +466,7 @@ fn a_range_of_a_pair_goes_out_for_both_and_completes_once() {
     );
     runs(
         config(),
-        |m| m.flush_range(errata::REPEAT_BROADCAST, &three_pages(Scope::Local), || Some(Tag(1))),
+        |m| m.invalidate(errata::REPEAT_BROADCAST, &three_pages(Scope::Local), || Some(Tag(1))),
         "dsb nshst; tlbi rval 0x1406000000400; tlbi val 0x1700000000402; dsb nsh; isb",
     );
 }
@@ -483,7 +483,7 @@ fn asid_16_kernel_ranges_name_all_tags_and_the_granule_of_their_half() {
     };
     runs(
         config,
-        |m| m.flush_range_of_all_tags(Errata::NONE, &what),
+        |m| m.invalidate_all_tags(Errata::NONE, &what),
         "dsb ishst; tlbi rvaais 0xc01f80000000; dsb ish; isb",
     );
     // A reserved TG1 claims nothing: single pages of the smallest granule.
@@ -492,7 +492,7 @@ fn asid_16_kernel_ranges_name_all_tags_and_the_granule_of_their_half() {
         RangeFlush { range: VaRange::new(0xffff_8000_0000_0000, 2 << 12, 12).unwrap(), ..what };
     runs(
         config,
-        |m| m.flush_range_of_all_tags(Errata::NONE, &what),
+        |m| m.invalidate_all_tags(Errata::NONE, &what),
         "dsb ishst; tlbi vaais 0xff800000000; tlbi vaais 0xff800000001; dsb ish; isb",
     );
 }

@@ -4,13 +4,17 @@
 //! buffer first. `INVLPGB` dooms, without waiting for anything; `TLBSYNC` completes what the same
 //! CPU began.
 
-use lookaside::arch::x86_64::{Instructions, Invpcid};
+use lookaside::{
+    Ordering,
+    arch::x86_64::{Instructions, Invpcid},
+};
 
 use super::{
     cpu::Cpu,
     invalidate::{Partial, What},
     machine::{Machine, step},
     op::{Op, X86},
+    word::Word,
 };
 
 const PGE: u64 = 1 << 7;
@@ -59,6 +63,11 @@ impl Instructions for Insn {
     #[track_caller]
     fn tlbsync(&self) {
         step(Op::X86(X86::Tlbsync));
+    }
+
+    #[track_caller]
+    fn mfence(&self) {
+        <Word as lookaside::Word>::fence(Ordering::SeqCst);
     }
 }
 
