@@ -497,6 +497,13 @@ fn asid_16_kernel_ranges_name_all_tags_and_the_granule_of_their_half() {
     );
 }
 
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "too wide")]
+fn a_tag_that_would_be_cut_off_is_refused() {
+    runs(paired(), |m| m.flush_tag(Errata::NONE, Tag(0x8000)), "");
+}
+
 // ---- Admission
 
 fn refused(config: Config) -> Error {

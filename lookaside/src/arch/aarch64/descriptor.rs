@@ -5,7 +5,7 @@
 //! |upper    |UXN|PXN|CONT|DBM|   output address  |nG|AF| SH |  AP |NS|AttrIndx|T|V|
 //! ```
 //!
-//! Source: manual D8.3.1 (VMSAv8-64 descriptor formats). `T` is 0 for a block and 1 for a table or
+//! Source: manual D8.3, VMSAv8-64 descriptor formats. `T` is 0 for a block and 1 for a table or
 //! a page. With 52-bit addresses, bits 51:48 of the output stand in bits 15:12 (64 KiB granule), or
 //! bits 51:50 in bits 9:8, where shareability then is not (4 KiB, 16 KiB).
 //!

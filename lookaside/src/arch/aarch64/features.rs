@@ -24,7 +24,7 @@ pub struct IdRegisters {
 }
 
 /// What happens when the size or the contiguous bit of a live entry changes without
-/// break-before-make (manual D8.17.1, rules RNGLXZ and RJQQTC).
+/// break-before-make (manual D8.7.1.1, rules RNGLXZ and RJQQTC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bbm {
     /// Level 0: anything, also a mixture of the entries.

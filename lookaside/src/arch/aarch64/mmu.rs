@@ -69,8 +69,14 @@ impl<I: Instructions> Aarch64<I> {
     }
 
     /// The ASID under which `tag` is loaded.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, as every method that takes a tag, if `tag` has more than
+    /// [`Mmu::tag_bits`] bits.
     #[must_use]
     pub const fn asid(&self, tag: Tag) -> u16 {
+        self.check_width(tag);
         self.config.pairing.asids(tag)[0]
     }
 
@@ -85,7 +91,7 @@ impl<I: Instructions> Aarch64<I> {
     pub fn invalidate(&self, errata: Errata, what: &RangeFlush, tag: impl FnOnce() -> Option<Tag>) {
         self.publish(what.scope);
         let Some(tag) = tag() else { return };
-        for asid in self.config.pairing.asids(tag).into_iter().take(self.config.pairing.width()) {
+        for asid in self.asids(tag) {
             self.plan(what, Asid::One(asid));
         }
         self.complete(errata, what.scope);
@@ -97,6 +103,17 @@ impl<I: Instructions> Aarch64<I> {
         self.publish(what.scope);
         self.plan(what, Asid::Every);
         self.complete(errata, what.scope);
+    }
+
+    /// All ASIDs of `tag`.
+    fn asids(&self, tag: Tag) -> impl Iterator<Item = u16> {
+        self.check_width(tag);
+        self.config.pairing.asids(tag).into_iter().take(self.config.pairing.width())
+    }
+
+    /// A tag that is too wide would be cut off, and name another space.
+    const fn check_width(&self, tag: Tag) {
+        debug_assert!(tag.0 as u32 >> self.config.tag_bits() == 0, "the tag is too wide");
     }
 
     fn plan(&self, what: &RangeFlush, asid: Asid) {
@@ -116,7 +133,7 @@ impl<I: Instructions> Aarch64<I> {
 
     /// Invalidates all ASIDs of a tag, without waiting.
     fn invalidate_tag(&self, tag: Tag, scope: Scope) {
-        for asid in self.config.pairing.asids(tag).into_iter().take(self.config.pairing.width()) {
+        for asid in self.asids(tag) {
             self.insn.tlbi(Tlbi { op: TlbiOp::Aside, scope, operand: by_asid(asid) });
         }
     }
@@ -285,7 +302,6 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     }
 
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        debug_assert!(u32::from(tag.0) >> self.tag_bits() == 0, "tag {} is too wide", tag.0);
         match self.config.asid_in {
             AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
             AsidIn::Ttbr1 { table } => {

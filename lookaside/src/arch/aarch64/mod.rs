@@ -1,8 +1,8 @@
 //! Arm64: tags in 16 or 8 bits, invalidation that hardware broadcasts, barriers that wait for it.
 //!
 //! This page is the essay; each file then holds one concept. "The manual" is the Arm Architecture
-//! Reference Manual for A-profile, DDI 0487 (issue L.a where a rule is named); register fields are
-//! in its chapter D24, `TLBI` operands in C5.5, the translation system in D8.
+//! Reference Manual for A-profile, DDI 0487; register fields are in its chapter D24, `TLBI` operands
+//! in C5.5, the translation system in D8. Sections are those of issue L.a and move between issues.
 //!
 //! # Instructions
 //!
@@ -23,15 +23,15 @@
 //!
 //! 1. **Stores before `TLBI`: `DSB ISHST`** (`NSHST` if only this CPU's walks matter). A `DMB` does
 //!    not order a `TLBI`. Without the barrier a walk between the `TLBI` and the store's arrival
-//!    re-fetches the old descriptor (manual D8.17, "TLB maintenance requirements"; B2.3.12, DSB).
+//!    re-fetches the old descriptor (manual D8.17, TLB maintenance; B2.3, DSB).
 //! 2. **`TLBI` before reuse: a `DSB` of all accesses, on the CPU that issued it**, of at least the
 //!    shareability of the `TLBI`. `DSB ...ST` and `...LD` complete nothing. Completion includes the
-//!    accesses of other CPUs that were already translated (D8.17.4).
+//!    accesses of other CPUs that were already translated (D8.17).
 //! 3. **`DSB` before this CPU's next walk: `ISB`** or an exception return. With FEAT_ETS2 the `DSB`
 //!    alone would do. The library does not count on it: see [`Aarch64`]'s `settle`.
 //! 4. **A write of `TTBRn` acts somewhere between the `MSR` and the next context synchronisation**,
 //!    and until then walks may use the old or the new value, field by field when the tag and the
-//!    table live in different registers (D8.2.1, "ASID and TTBR updates"). So a switch ends with an
+//!    table live in different registers (D8.16, ASIDs and changes of `TTBRn`). So a switch ends with an
 //!    `ISB`, and with `TCR_EL1.A1 = 1` it passes through a root that maps nothing.
 //! 5. **`TCR_EL1.EPD0 = 1` stops walks at the next `ISB`, and not hits**: entries that were made
 //!    while it was 0 still match. So parking by `EPD0` takes the tag out of its register too, and
@@ -67,6 +67,10 @@
 //!
 //! DDI 0487, D8 (The AArch64 Virtual Memory System Architecture), C5.5 (TLB maintenance
 //! instructions), D24.2 (registers). Errata: the software developers' errata notices of each part.
+//!
+//! What is not known at first hand: the rules were checked against Arm's public memory model (the
+//! `cat` files of herdtools7) and the errata against public kernels' tables, not against the manual
+//! and the notices themselves. Section numbers are there to help a reader find the place.
 
 mod barriers;
 pub mod descriptor;

@@ -135,7 +135,7 @@ pub const fn stage2_geometry_of(vtcr: u64) -> Option<Geometry> {
 
 /// The size in bytes of the table that `TTBR0_EL1` names, which is also its alignment: 64 at least.
 ///
-/// Source: manual D8.2.7, "Translation table base address". `None` for the reserved code of `TG0`.
+/// Source: manual D8.2, alignment of the translation table base. `None` for the reserved code of `TG0`.
 #[must_use]
 pub const fn root_bytes_of(tcr: u64) -> Option<u64> {
     let Some(Geometry { granule, .. }) = geometry_of(tcr) else { return None };
@@ -151,7 +151,7 @@ pub const fn root_bytes_of(tcr: u64) -> Option<u64> {
 /// The size in bytes of the table or concatenated tables that `VTTBR_EL2` names, which is also the
 /// alignment: 64 at least.
 ///
-/// Source: manual D8.2.8, concatenated tables. `None` for reserved codes of `TG0` and `SL0`.
+/// Source: manual D8.2, concatenated translation tables. `None` for reserved codes of `TG0` and `SL0`.
 #[must_use]
 pub const fn stage2_root_bytes_of(vtcr: u64) -> Option<u64> {
     let Some(Geometry { granule, .. }) = stage2_geometry_of(vtcr) else { return None };

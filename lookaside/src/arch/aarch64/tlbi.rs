@@ -102,7 +102,7 @@ impl Geometry {
     /// The binary logarithm of what a page or block at `level` maps, in bytes; `None` if there are
     /// none at that level.
     ///
-    /// Source: manual D8.3.1, tables of block descriptors by granule.
+    /// Source: manual D8.3, block descriptors by granule.
     #[must_use]
     pub const fn leaf_shift(self, level: Level) -> Option<u32> {
         let large = matches!(self.addresses, AddressSize::Bits52);
