@@ -1,0 +1,72 @@
+//! Exploring one scenario and saying what was found.
+
+use core::time::Duration;
+use std::io::{self, Write};
+
+use lookaside_machine::explore::{Budget, Failure, Report};
+
+use crate::scenario::{Depth, Entry, Explored};
+
+/// What exploration came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No rule was broken.
+    Clean,
+    /// A rule was broken.
+    Broken,
+}
+
+/// Explores `entry`, as deep as `depth` says or else as its own, and writes what was found.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn explore(
+    entry: &Entry,
+    depth: Option<Depth>,
+    budget: Option<Duration>,
+    out: &mut impl Write,
+) -> io::Result<Verdict> {
+    let mut explored = entry.open();
+    let budget = budget.map_or(Budget::UNLIMITED, Budget::time);
+    let report = explored.explore(depth.unwrap_or(entry.depth), budget);
+    match &report.failure {
+        None => {
+            writeln!(out, "{}", summary(&report))?;
+            Ok(Verdict::Clean)
+        }
+        Some(failure) => {
+            broken(&mut *explored, failure, out)?;
+            Ok(Verdict::Broken)
+        }
+    }
+}
+
+/// Writes a failure: the steps of a shortened schedule, and how to see them again.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn broken(
+    explored: &mut dyn Explored,
+    failure: &Failure,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let failure = explored.shrink(failure);
+    match explored.explain(&failure) {
+        Ok(table) => writeln!(out, "{table}")?,
+        Err(error) => writeln!(out, "{}\n(no table: {error})", failure.violation)?,
+    }
+    writeln!(out, "schedule: {}", failure.schedule)
+}
+
+/// One line on an exploration that found nothing.
+fn summary(report: &Report) -> String {
+    let seconds = report.elapsed.as_secs_f64();
+    let rate = report.steps as f64 / seconds.max(1e-9) / 1e6;
+    let extent = if report.complete { "everything explored" } else { "gave up before the end" };
+    format!(
+        "clean: {extent}; {} schedules, {} steps, {} states, {seconds:.1} s, {rate:.1} million steps/s",
+        report.schedules, report.steps, report.states
+    )
+}

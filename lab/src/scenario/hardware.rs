@@ -1,0 +1,192 @@
+//! The translation hardware of each architecture, on the adversarial machine.
+
+use lookaside::{
+    Error,
+    arch::{
+        Mmu, Root, Sharing,
+        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
+        riscv64::{self, Extensions, Mode, Remote, Riscv},
+        x86_64::{self, Levels, Tables, Use, X86},
+    },
+};
+use lookaside_machine::adversary::{Config, Frame, arm, riscv, x86};
+
+/// A kind of machine: what the adversary must be, and how the library operates it.
+pub trait Hardware: 'static {
+    /// The library's type for it.
+    type Mmu: Mmu + 'static;
+
+    /// The adversary.
+    fn config(cpus: usize) -> Config;
+
+    /// Its translation hardware, parked on `reserved`.
+    ///
+    /// # Errors
+    ///
+    /// None, unless library and adversary disagree.
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error>;
+
+    /// What each CPU says of itself.
+    fn features() -> <Self::Mmu as Mmu>::Features;
+
+    /// What a CPU does when it comes up, before the library.
+    fn set_up(_: &Self::Mmu) {}
+}
+
+/// Arm64 with private TLBs.
+pub enum Arm {}
+
+/// Arm64 with CnP.
+pub enum ArmShared {}
+
+/// x86-64 with PCIDs and INVPCID.
+pub enum Pcid {}
+
+/// x86-64 with PCIDs but without INVPCID.
+pub enum PcidOnly {}
+
+/// x86-64 without PCIDs.
+pub enum Plain {}
+
+/// RISC-V with SBI remote fences.
+pub enum Rv {}
+
+const fn pa(frame: Frame) -> u64 {
+    frame.0 << 12
+}
+
+fn arm_mmu(reserved: Frame, sharing: Sharing) -> Result<Aarch64<arm::Insn>, Error> {
+    Aarch64::new(
+        arm::Insn,
+        aarch64::Config {
+            features: Arm::features(),
+            // T0SZ 16, 4 KiB granule, 48-bit physical addresses, 16-bit ASIDs.
+            tcr: 16 | 5 << 32 | 1 << 36,
+            park: Park::ReservedRoot(pa(reserved)),
+            sharing,
+            pairing: Pairing::Single,
+            asid_in: AsidIn::Ttbr0,
+        },
+    )
+}
+
+impl Hardware for Arm {
+    type Mmu = Aarch64<arm::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        Config::arm(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        arm_mmu(reserved, Sharing::Private)
+    }
+
+    fn features() -> aarch64::Features {
+        aarch64::Features::decode(IdRegisters {
+            mmfr0: 5 | 2 << 4,
+            mmfr2: 1,
+            ..IdRegisters::default()
+        })
+    }
+}
+
+impl Hardware for ArmShared {
+    type Mmu = Aarch64<arm::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        Config::arm(cpus).with_cnp()
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        arm_mmu(reserved, Sharing::Shared)
+    }
+
+    fn features() -> aarch64::Features {
+        Arm::features()
+    }
+}
+
+fn x86_mmu(reserved: Frame, features: &x86_64::Features) -> Result<X86<x86::Insn>, Error> {
+    let config = x86_64::Config {
+        pcids: Use::WherePresent,
+        invlpgb: Use::Never,
+        tables: Tables::One,
+        levels: Levels::Four,
+        reserved_root: pa(reserved),
+    };
+    X86::new(x86::Insn, features, config)
+}
+
+fn x86_features(pcid: bool, invpcid: bool) -> x86_64::Features {
+    let mut features = x86_64::Features::decode(|leaf, _| match leaf {
+        0 => [7, 0, 0, 0],
+        1 => [0, 0, 1 << 17, 1 << 13],
+        7 => [0, 1 << 10, 0, 0],
+        0x8000_0000 => [0x8000_0008, 0, 0, 0],
+        0x8000_0008 => [48 | 48 << 8, 0, 0, 0],
+        _ => [0; 4],
+    });
+    features.pcid = pcid;
+    features.invpcid = invpcid;
+    features
+}
+
+macro_rules! x86_hardware {
+    ($($name:ident: $pcid:literal, $invpcid:literal;)*) => {$(
+        impl Hardware for $name {
+            type Mmu = X86<x86::Insn>;
+
+            fn config(cpus: usize) -> Config {
+                Config::x86(cpus).with_interrupts()
+            }
+
+            fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+                x86_mmu(reserved, &Self::features())
+            }
+
+            fn features() -> x86_64::Features {
+                x86_features($pcid, $invpcid)
+            }
+
+            fn set_up(mmu: &Self::Mmu) {
+                mmu.set_up_cpu();
+            }
+        }
+    )*};
+}
+
+x86_hardware! {
+    Pcid: true, true;
+    PcidOnly: true, false;
+    Plain: false, false;
+}
+
+impl Hardware for Rv {
+    type Mmu = Riscv<riscv::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        Config::riscv(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        Riscv::new(
+            riscv::Insn,
+            &Self::features(),
+            riscv64::Config {
+                mode: Mode::Sv39,
+                relies_on: Extensions::NONE,
+                reserved: Root::new(pa(reserved)),
+                remote: Remote::Sbi,
+            },
+        )
+    }
+
+    fn features() -> riscv64::Features {
+        riscv64::Features {
+            mode: Mode::Sv39,
+            asid_bits: 16,
+            extensions: Extensions::NONE,
+            errata: lookaside::arch::Errata::NONE,
+        }
+    }
+}

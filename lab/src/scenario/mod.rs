@@ -1,0 +1,67 @@
+//! Scenarios: small kernels that use the library on the adversarial machine.
+//!
+//! A scenario is a machine, a strategy, a few spaces and a script for each CPU. What the library
+//! must not do is not said in a scenario: the machine's oracle sees it.
+
+mod act;
+mod catalogue;
+mod hardware;
+mod script;
+mod world;
+
+pub use catalogue::{all, find};
+
+use lookaside_machine::explore::{Budget, Failure, Report, Schedule, ScheduleError};
+
+/// How a scenario is explored when nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Everything that can happen.
+    Exhaust,
+    /// Everything with so many pre-emptions.
+    Bounded(u32),
+    /// So many executions at random, and as many by PCT.
+    Random(u64),
+}
+
+/// A scenario of the catalogue.
+pub struct Entry {
+    /// Its name, on the command line and in schedules.
+    pub name: &'static str,
+    /// What it is about, in one line.
+    pub about: &'static str,
+    /// How it is explored.
+    pub depth: Depth,
+    open: fn() -> Box<dyn Explored>,
+}
+
+impl Entry {
+    /// Builds its world.
+    #[must_use]
+    pub fn open(&self) -> Box<dyn Explored> {
+        (self.open)()
+    }
+}
+
+/// An explorer whose scenario's type is forgotten.
+pub trait Explored {
+    /// Explores as deep as is said, within the budget.
+    fn explore(&mut self, depth: Depth, budget: Budget) -> Report;
+
+    /// Shortens the schedule of a failure.
+    fn shrink(&mut self, failure: &Failure) -> Failure;
+
+    /// A failure as a table of steps.
+    ///
+    /// # Errors
+    ///
+    /// If the schedule is not one of this scenario.
+    fn explain(&mut self, failure: &Failure) -> Result<String, ScheduleError>;
+
+    /// Runs a schedule and returns the failure that it leads to, if any.
+    ///
+    /// # Errors
+    ///
+    /// If the schedule is not one of this scenario.
+    fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError>;
+}

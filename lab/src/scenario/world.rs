@@ -1,0 +1,250 @@
+//! A kernel in miniature: spaces, a shootdown by interrupt, and the oracle told of every promise.
+
+use core::cell::UnsafeCell;
+
+use lookaside::{
+    Cpu, CpuId, Debt, Error, Here, Ordering, Platform as _, Released, Space, Tags, Tlb, VaRange,
+    Word as _, arch::Root,
+};
+use lookaside_machine::adversary::{
+    Access, Frame, Platform, Word, as_cpu, interrupt, irq_off, irq_on, leak, name, oracle, tables,
+};
+
+use super::{act::Act, hardware::Hardware};
+
+/// The page that every space maps.
+const PAGE: u64 = 0x1000;
+
+/// What a strategy can do beyond [`Tags`].
+pub trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
+    /// Gives the numbers that prove freshness to the oracle, after `here` switched to `space`.
+    fn witness(here: &Here<'_, P, Self>, space: &Space<'_, P>);
+
+    /// Pins the tag of a space.
+    ///
+    /// # Errors
+    ///
+    /// What the library says.
+    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error>;
+
+    /// Unpins it.
+    ///
+    /// # Errors
+    ///
+    /// What the library says.
+    fn unpin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error>;
+}
+
+/// The platform of a kind of hardware.
+pub type PlatformOf<H> = Platform<<H as Hardware>::Mmu>;
+
+/// What the CPUs of a scenario share.
+pub struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
+    tlb: Tlb<'static, PlatformOf<H>, T>,
+    spaces: Vec<SpaceCell<PlatformOf<H>>>,
+    firmware: Frame,
+    /// How many shootdowns each CPU was asked to take part in, and took part in.
+    asked: Vec<Word>,
+    served: Vec<Word>,
+}
+
+/// A space, its page and its tables.
+struct SpaceCell<P: lookaside::Platform<Word = Word>> {
+    space: UnsafeCell<Space<'static, P>>,
+    root: Frame,
+    frame: Frame,
+    /// The table whose entry maps the page.
+    last_table: Frame,
+}
+
+impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
+    /// A world with `cpus` CPUs that are up and parked, and `spaces` spaces that never ran.
+    ///
+    /// # Panics
+    ///
+    /// If the library refuses what the scenario asks for.
+    pub fn new(
+        cpus: usize,
+        spaces: usize,
+        tags: impl FnOnce(&PlatformOf<H>) -> Result<T, Error>,
+    ) -> Self {
+        let platform = Platform::new(H::mmu(tables::allocate_reserved()).expect("hardware"));
+        let tags = tags(&platform).expect("tags");
+        let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
+        let tlb = Tlb::new(platform, tags, storage).expect("books");
+        let firmware = tables::allocate();
+        tables::map(firmware, PAGE, Frame(0x500), Access::WRITE);
+        let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number)).collect();
+        let counters = || (0..cpus).map(|_| Word::ZERO).collect::<Vec<_>>();
+        let world = Self { tlb, spaces, firmware, asked: counters(), served: counters() };
+        for cpu in 0..cpus {
+            as_cpu(CpuId(cpu as u32), || {
+                H::set_up(world.tlb.platform().mmu());
+                world.here().online(&H::features()).expect("a CPU like the others");
+            });
+        }
+        world
+    }
+
+    /// Names the words of the world for reports. The world stays where it is from here on.
+    pub fn name_words(&'static self) {
+        for (number, cell) in self.spaces.iter().enumerate() {
+            let letter = char::from(b'A' + number as u8);
+            name(self.space(number).tag_word(), format!("{letter}.cookie"));
+            name(tables::pte(cell.root, PAGE), format!("{letter}.pte"));
+        }
+        for cpu in 0..self.asked.len() {
+            name(&self.asked[cpu], format!("asked[{cpu}]"));
+            name(&self.served[cpu], format!("served[{cpu}]"));
+        }
+    }
+
+    /// Does one act on the CPU that runs.
+    pub fn act(&'static self, act: Act) {
+        irq_off();
+        let here = self.here();
+        match act {
+            Act::Run(number) => {
+                let space = self.space(number);
+                let _ = here.switch(space);
+                T::witness(&here, space);
+            }
+            Act::Lazy => here.lazy(),
+            Act::Park => _ = here.park(),
+            Act::Firmware => self.call_firmware(here),
+            Act::Restart => {
+                here.offline();
+                H::set_up(here.mmu());
+                told(here.online(&H::features()));
+            }
+            Act::Release(number) => self.release(&here, number),
+            Act::Pin(number) => told(T::pin(&here, self.space(number))),
+            Act::Unpin(number) => told(T::unpin(&here, self.space(number))),
+            Act::Unmap(number) => self.unmap(&here, number),
+            Act::FreeTable(number) => self.free_table(&here, number),
+        }
+        irq_on();
+    }
+
+    /// The handler of the interrupt that a revoker sends.
+    pub fn interrupt(&'static self, cpu: CpuId) {
+        self.serve(&self.here(), cpu);
+    }
+
+    fn serve(&self, here: &Here<'_, PlatformOf<H>, T>, cpu: CpuId) {
+        // Acquire: what the revokers asked for is visible with their asking.
+        let asked = self.asked[cpu.index()].load(Ordering::Acquire);
+        for number in 0..self.spaces.len() {
+            here.pay(self.space(number));
+        }
+        // Release: whoever sees this knows that the payment is made.
+        self.served[cpu.index()].store(asked, Ordering::Release);
+    }
+
+    fn here(&self) -> Here<'_, PlatformOf<H>, T> {
+        // SAFETY: interrupts are off in every act and handler, and a program never moves.
+        unsafe { self.tlb.here() }.expect("every CPU has storage")
+    }
+
+    fn space(&self, number: usize) -> &Space<'static, PlatformOf<H>> {
+        // SAFETY: scripts release a space only when no other CPU uses it.
+        unsafe { &*self.spaces[number].space.get() }
+    }
+
+    fn call_firmware(&self, mut here: Here<'_, PlatformOf<H>, T>) {
+        let root = Root::new(self.firmware.0 << 12);
+        // SAFETY: the firmware's tables are like any space's.
+        match unsafe { here.borrow(root) } {
+            Ok(borrowed) => drop(borrowed),
+            Err(error) => oracle::fail(error.to_string()),
+        }
+    }
+
+    fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+        let cell = &self.spaces[number];
+        let cookie = self.space(number).tag_word().peek();
+        // SAFETY: scripts release a space only when no other CPU uses it.
+        let released = here.release(unsafe { &mut *cell.space.get() });
+        // A CPU that only just went elsewhere may still be seen; a kernel tries again.
+        if released == Ok(Released::AtOnce) && cookie != 0 {
+            oracle::identity_ended("cookie", cookie);
+        }
+    }
+
+    fn unmap(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+        let cell = &self.spaces[number];
+        // Relaxed: `owe` orders it.
+        tables::pte(cell.root, PAGE).store(0, Ordering::Relaxed);
+        let range = VaRange::new(PAGE, 4096, 12).expect("one page");
+        self.shoot_down(here, number, Debt::Pages(range));
+        oracle::revoked(cell.root, PAGE);
+        oracle::frame_freed(cell.frame);
+    }
+
+    fn free_table(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+        let cell = &self.spaces[number];
+        // Relaxed: `owe` orders it.
+        tables::entry(cell.root, PAGE, 1).store(0, Ordering::Relaxed);
+        self.shoot_down(here, number, Debt::Everything);
+        oracle::revoked(cell.root, PAGE);
+        oracle::frame_freed(cell.frame);
+        oracle::table_freed(cell.last_table);
+    }
+
+    fn shoot_down(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, debt: Debt) {
+        let space = self.space(number);
+        space.owe(debt);
+        let mut targets = 0_u64;
+        for cpu in self.tlb.debtors(space, debt) {
+            targets |= 1 << cpu.0;
+        }
+        let me = here.id();
+        if targets & 1 << me.0 != 0 {
+            here.pay(space);
+        }
+        targets &= !(1 << me.0);
+        let mut tickets = [0; 8];
+        for cpu in (0..8).filter(|cpu| targets & 1 << cpu != 0) {
+            // AcqRel: the target that sees the request sees the change.
+            tickets[cpu] = self.asked[cpu].fetch_add(1, Ordering::AcqRel) + 1;
+        }
+        if targets != 0 {
+            interrupt(targets);
+        }
+        for cpu in (0..8).filter(|cpu| targets & 1 << cpu != 0) {
+            // Acquire: the target has paid.
+            while self.served[cpu].load(Ordering::Acquire) < tickets[cpu] {
+                // Serves while it waits: the target may be waiting for this CPU.
+                self.serve(here, me);
+                lookaside_machine::adversary::relax();
+            }
+        }
+    }
+}
+
+impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
+    fn new<T: Tags<P>>(tlb: &Tlb<'static, P, T>, number: usize) -> Self {
+        let root = tables::allocate();
+        let frame = Frame(0x100 + number as u64);
+        tables::map(root, PAGE, frame, Access::WRITE);
+        let last_table = Frame((tables::entry(root, PAGE, 1).peek() >> 12) & 0xffff);
+        let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
+        // SAFETY: the adversary walks these tables, and they are tables of its format.
+        let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
+        Self { space: UnsafeCell::new(space), root, frame, last_table }
+    }
+}
+
+/// A refusal that no script provokes is a failure.
+fn told(result: Result<(), Error>) {
+    if let Err(error) = result {
+        oracle::fail(error.to_string());
+    }
+}
+
+/// Keeps a world for ever.
+pub fn keep<H: Hardware, T: Strategy<PlatformOf<H>>>(world: World<H, T>) -> &'static World<H, T> {
+    let world = leak(world);
+    world.name_words();
+    world
+}
