@@ -63,17 +63,33 @@ fn parse(sentence: &str) -> Result<(String, Vec<String>), String> {
     let (partners, reason) = partners
         .and_then(|rest| rest.split_once(')'))
         .ok_or_else(|| format!("{id} names no partner"))?;
-    let partners: Vec<String> = partners.split(',').map(|name| name.trim().to_owned()).collect();
-    if let Some(odd) =
-        partners.iter().find(|name| !is_id(name) && !super::OUTSIDE.contains(&name.as_str()))
-    {
-        return Err(format!("{id} pairs with `{odd}`, which is no name"));
-    }
+    let partners = partners
+        .split(',')
+        .map(|text| {
+            partner(text).ok_or_else(|| {
+                let text = text.trim();
+                format!("{id} pairs with `{text}`: not a name, `walks`, `caller` or a few words")
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
     let reason = reason.strip_prefix(':').ok_or_else(|| format!("{id} has no `:` and reason"))?;
     if reason.trim().is_empty() {
         return Err(format!("{id} gives no reason"));
     }
     Ok((id.to_owned(), partners))
+}
+
+/// What a partner is called: a name, whatever words follow it (`F-TURN of the other CPU`), one of
+/// those that have no definition, or what it is, in at least two words (`the MSR before it`).
+pub(super) fn partner(text: &str) -> Option<String> {
+    let text = text.trim().trim_matches('`');
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if is_id(first) || super::OUTSIDE.contains(&first) {
+        Some(first.to_owned())
+    } else {
+        let misspelt = first.starts_with("F-") || first.starts_with("O-");
+        (!rest.is_empty() && !misspelt).then(|| text.to_owned())
+    }
 }
 
 /// Whether a word names a fence or an ordering: `F-` or `O-`, then capitals, digits and dashes.

@@ -10,8 +10,9 @@
 //!
 //! `FENCE` names a barrier, `ORDER` an ordering of an atomic operation. Partners are other names
 //! of this kind, `walks` (the page walks of the hardware, which have no line of their own) or
-//! `caller` (what the documentation demands of the kernel). Elsewhere a name in a comment refers to
-//! the definition. `doc/fences.md` has a row for each.
+//! `caller` (what the documentation demands of the kernel), or, in
+//! two words or more, whatever else it is. Words may follow a name. Elsewhere a name in a comment refers to the
+//! definition. `doc/fences.md` has a row for each.
 
 mod comments;
 mod orderings;
@@ -103,7 +104,10 @@ fn check(inputs: &Inputs) -> (usize, Vec<Finding>) {
     for (file, lines) in library(&parsed) {
         for (line, id) in comments::mentions(lines) {
             if !known.contains(&id) {
-                let what = format!("{id} is mentioned but nowhere defined in {LIBRARY}");
+                let word = if id.starts_with('F') { "FENCE" } else { "ORDER" };
+                let what = format!(
+                    "{id} is mentioned but nowhere defined in {LIBRARY} by `{word} {id} (pairs ...`"
+                );
                 findings.push(Finding::new(file, line, what));
             }
         }
@@ -133,7 +137,7 @@ fn library<'a>(parsed: &'a [(&'a str, Vec<Line>)]) -> impl Iterator<Item = (&'a 
 fn check_partners(definitions: &BTreeMap<String, (&str, Definition)>, findings: &mut Vec<Finding>) {
     for (id, (file, definition)) in definitions {
         for partner in &definition.partners {
-            if OUTSIDE.contains(&partner.as_str()) {
+            if !comments::is_id(partner) {
                 continue;
             }
             let what = match definitions.get(partner) {
@@ -199,7 +203,11 @@ fn check_rows(
     }
     for (id, (file, definition)) in definitions {
         if !seen.contains(id) {
-            let what = format!("{id} has no row in {TABLE}");
+            let place = file.strip_prefix(LIBRARY).unwrap_or(file);
+            let partners = definition.partners.join(", ");
+            let what = format!(
+                "{id} has no row in {TABLE}: fill in\n| {id} | `{place}` | {partners} | | | |"
+            );
             findings.push(Finding::new(file, definition.line, what));
         }
     }

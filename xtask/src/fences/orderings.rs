@@ -95,7 +95,7 @@ fn function_says_relaxed(lines: &[Line], index: usize) -> bool {
     documentation.chain(&lines[start..=index]).any(|line| says_relaxed(&line.comment))
 }
 
-/// A call of a barrier: of `dsb`, or of anything whose name ends in `fence`.
+/// A call of a barrier: of `dsb`, `mfence`, `fence`, or of anything whose name ends in `_fence`.
 ///
 /// A definition is no call, and neither is a call that only passes an ordering on.
 fn barrier(code: &str) -> Option<&'static str> {
@@ -103,7 +103,7 @@ fn barrier(code: &str) -> Option<&'static str> {
         let body = code.split_once('{').map_or("", |(_, body)| body);
         return if body.trim().is_empty() { None } else { barrier(body) };
     }
-    ["dsb", "fence"].into_iter().find(|name| {
+    ["dsb", "mfence", "fence"].into_iter().find(|name| {
         code.match_indices(&format!("{name}(")).any(|(at, call)| {
             let before = &code[..at];
             let whole = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -150,6 +150,7 @@ mod tests {
     fn barriers_need_a_name_where_they_are_called() {
         assert_eq!(wrong("self.insn.dsb(Dsb::Ish);"), [0]);
         assert_eq!(wrong("W::fence(o());"), [0]);
+        assert_eq!(wrong("self.insn.mfence();"), [0]);
         assert_eq!(wrong("compiler_fence(x());"), [0]);
         assert_eq!(wrong("fn settle(&self) { self.insn.fence(); }"), [0]);
         assert!(

@@ -74,15 +74,11 @@ fn row(cells: &[String], line: usize) -> Result<Row, String> {
         None if mutants.is_empty() => Err(String::new()),
         None => Ok(names(mutants)),
     };
-    Ok(Row {
-        id,
-        place,
-        partners: names(partners),
-        orders: orders.clone(),
-        tests: names(tests),
-        mutants,
-        line,
-    })
+    let partners = partners
+        .split(',')
+        .map(|text| comments::partner(text).ok_or_else(|| format!("{id} pairs with `{text}`")))
+        .collect::<Result<_, _>>()?;
+    Ok(Row { id, place, partners, orders: orders.clone(), tests: names(tests), mutants, line })
 }
 
 /// Names between commas. Of a path (`tests::epochs::name`), the last part.

@@ -99,9 +99,14 @@ fn a_definition_has_the_shape() {
             "no reason",
         ),
         ("F-ENTER (pairs with F-TURN): mirror of F-TURN.", "F-ENTER (pairs with F-TURN)", "no `:`"),
-        ("F-ENTER (pairs with F-TURN)", "F-ENTER (pairs with turn)", "is no name"),
+        ("F-ENTER (pairs with F-TURN)", "F-ENTER (pairs with turn)", "pairs with `turn`"),
         ("FENCE F-ENTER", "FENCE O-ENTER", "no name for a FENCE"),
         ("FENCE F-ENTER", "FENCE F3", "no name for a FENCE"),
+        (
+            "(pairs with F-TURN): mirror",
+            "(pairs with F-Turn there): mirror",
+            "pairs with `F-Turn there`",
+        ),
         ("FENCE F-ENTER", "ORDER F-ENTER", "no name for a ORDER"),
     ];
     for (from, to, expected) in shapes {
@@ -119,6 +124,16 @@ fn partners_exist_and_name_each_other() {
 }
 
 #[test]
+fn partners_may_be_described() {
+    assert_eq!(with("(pairs with F-TURN):", "(pairs with F-TURN of the other CPU):"), [""; 0]);
+    let mut inputs = inputs();
+    inputs.rust[0].1 = LEFT.replace("walks", "the store before it");
+    assert_eq!(check(&inputs).1.len(), 1, "the row says something else");
+    inputs.table = inputs.table.replace("walks", "the store before it");
+    assert_eq!(check(&inputs).1, []);
+}
+
+#[test]
 fn a_mention_has_a_definition() {
     only(
         &with("mirror of F-TURN", "mirror of F-TURNS"),
@@ -128,7 +143,9 @@ fn a_mention_has_a_definition() {
 
 #[test]
 fn every_name_has_a_row() {
+    let skeleton = "| F-ENTER | `switch.rs` | F-TURN | | | |";
     only(&with(ROW_RIGHT, ""), "F-ENTER has no row");
+    only(&with(ROW_RIGHT, ""), skeleton);
 }
 
 #[test]
