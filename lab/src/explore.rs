@@ -66,7 +66,8 @@ fn summary(report: &Report) -> String {
     let rate = report.steps as f64 / seconds.max(1e-9) / 1e6;
     let extent = if report.complete { "everything explored" } else { "gave up before the end" };
     format!(
-        "clean: {extent}; {} schedules, {} steps, {} states, {seconds:.1} s, {rate:.1} million steps/s",
-        report.schedules, report.steps, report.states
+        "clean: {extent}; {} schedules, {} steps, {} states, {seconds:.1} s, {rate:.1} million \
+         steps/s; epochs reached {:?}",
+        report.schedules, report.steps, report.states, report.outcomes
     )
 }

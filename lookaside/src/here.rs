@@ -89,7 +89,6 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     pub unsafe fn borrow(&mut self, root: Root) -> Result<Borrowed<'_, 't, P, T>, Error> {
         self.mmu().check_root(root)?;
         self.mmu().settle();
-        T::lend(self);
         self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
         Ok(Borrowed { here: self })
     }
@@ -105,8 +104,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         let errata = self.tlb.admit(features)?;
         self.cpu.set_errata(errata);
         let _ = self.park();
+        // What the strategy remembers stays true: nothing is held under any tag.
         self.mmu().flush_all(errata);
-        T::forget(self);
         Ok(())
     }
 

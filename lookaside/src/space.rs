@@ -106,7 +106,7 @@ impl<'a, P: Platform> Space<'a, P> {
     /// run the space pay before they load its root again, and those that run it must be told
     /// ([`crate::Tlb::debtors`] names them).
     pub fn owe(&self, debt: Debt) -> u64 {
-        // FENCE F-OWE (pairs with F-JOIN): the stores to the page table, and then the generation,
+        // FENCE F-OWE (pairs with F-JOIN, F-RESUME): the stores to the page table, and then the generation,
         // are visible before the caller reads who runs the space. A CPU whose joining this reader
         // misses reads the new generation and pays by itself.
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
@@ -123,7 +123,7 @@ impl<'a, P: Platform> Space<'a, P> {
         if paid + 1 < now {
             return Some(Debt::Everything);
         }
-        // ORDER O-LATEST-READ (pairs with O-LATEST-WRITE): the range is that of `generation` if the
+        // ORDER O-LATEST-READ (pairs with O-LATEST-WRITE, O-LATEST-BUSY): the range is that of `generation` if the
         // generation was there before it was read and still is afterwards.
         if self.latest.generation.load(Ordering::Acquire) != now {
             return Some(Debt::Everything);
@@ -142,7 +142,7 @@ impl<'a, P: Platform> Space<'a, P> {
         if self.residents.contains(cpu, Ordering::Relaxed) {
             return false;
         }
-        // ORDER O-RESIDE (pairs with F-OWE): before the CPU reads the generation, and before it
+        // ORDER O-RESIDE (pairs with O-DEBTORS): before the CPU reads the generation, and before it
         // loads the root.
         self.residents.insert(cpu, Ordering::SeqCst)
     }

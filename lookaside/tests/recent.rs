@@ -308,29 +308,43 @@ fn pcid_11_policies_compared_on_a_working_set_that_shifts() {
 }
 
 #[test]
-fn borrowing_drops_what_may_have_been_revoked_meanwhile() {
+fn a_lent_register_is_taken_back_with_what_it_named() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     let a = space(&tlb, 1);
     let _ = here(&tlb).switch(&a);
+    tlb.platform().forget_logs();
     let mut cpu = here(&tlb);
     // SAFETY: no real hardware walks this root.
     let borrowed = unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap();
+    // A revoker still asks this CPU, and its handler pays under the space's tag.
     a.owe(Debt::Everything);
-    tlb.platform().forget_logs();
-    drop(borrowed);
-    assert_eq!(tlb.platform().log(0), [load(1, 2, Held::Drop)]);
+    assert_eq!(tlb.debtors(&a, Debt::Everything).collect::<Vec<_>>(), [CpuId(0)]);
     here(&tlb).pay(&a);
-    assert_eq!(tlb.platform().log(0), [Op::FlushTag(2)], "the books said less than was done");
+    drop(borrowed);
+    let firmware =
+        Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
+    assert_eq!(
+        tlb.platform().log(0),
+        [Op::Settle, firmware, Op::FlushTag(2), load(1, 2, Held::Keep)]
+    );
+    let _ = here(&tlb).park();
+    let mut cpu = here(&tlb);
+    // SAFETY: as above.
+    drop(unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap());
+    assert_eq!(tlb.platform().log(0).last(), Some(&Op::Park));
 }
 
 #[test]
-fn a_cpu_that_comes_back_trusts_no_slot() {
+fn a_cpu_that_comes_back_holds_nothing_and_owes_what_was_flushed_meanwhile() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     let a = space(&tlb, 1);
     let _ = here(&tlb).switch(&a);
     here(&tlb).offline();
+    a.owe(Debt::Everything);
+    tlb.platform().forget_logs();
     here(&tlb).online(&12).unwrap();
-    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+    assert!(tlb.platform().log(0).contains(&Op::FlushAll));
+    assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 /// One act of a CPU's script. Spaces are named by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub(super) enum Act {
     /// Switch to a space.
     Run(usize),
     /// Run kernel code only, and leave the root register as it is.
@@ -21,6 +21,24 @@ pub enum Act {
     Unpin(usize),
     /// Unmap the page of a space, make everybody let go of it, and free the frame.
     Unmap(usize),
+    /// As [`Self::Unmap`], with the space's other page.
+    UnmapOther(usize),
     /// Unlink the last-level table of a space, make everybody let go of it, and free it.
     FreeTable(usize),
+}
+
+impl Act {
+    /// The space it is about.
+    pub(super) const fn space(self) -> Option<usize> {
+        match self {
+            Self::Run(space)
+            | Self::Release(space)
+            | Self::Pin(space)
+            | Self::Unpin(space)
+            | Self::Unmap(space)
+            | Self::UnmapOther(space)
+            | Self::FreeTable(space) => Some(space),
+            Self::Lazy | Self::Park | Self::Firmware | Self::Restart => None,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use lookaside::{
     Error,
     arch::{
-        Mmu, Root, Sharing,
+        Errata, Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Levels, Tables, Use, X86},
@@ -12,7 +12,7 @@ use lookaside::{
 use lookaside_machine::adversary::{Config, Frame, arm, riscv, x86};
 
 /// A kind of machine: what the adversary must be, and how the library operates it.
-pub trait Hardware: 'static {
+pub(super) trait Hardware: 'static {
     /// The library's type for it.
     type Mmu: Mmu + 'static;
 
@@ -34,22 +34,25 @@ pub trait Hardware: 'static {
 }
 
 /// Arm64 with private TLBs.
-pub enum Arm {}
+pub(super) enum Arm {}
 
 /// Arm64 with CnP.
-pub enum ArmShared {}
+pub(super) enum ArmShared {}
 
 /// x86-64 with PCIDs and INVPCID.
-pub enum Pcid {}
+pub(super) enum Pcid {}
 
 /// x86-64 with PCIDs but without INVPCID.
-pub enum PcidOnly {}
+pub(super) enum PcidOnly {}
 
 /// x86-64 without PCIDs.
-pub enum Plain {}
+pub(super) enum Plain {}
 
 /// RISC-V with SBI remote fences.
-pub enum Rv {}
+pub(super) enum Rv {}
+
+/// RISC-V whose harts are interrupted for remote fences.
+pub(super) enum RvInterrupts {}
 
 const fn pa(frame: Frame) -> u64 {
     frame.0 << 12
@@ -161,32 +164,38 @@ x86_hardware! {
     Plain: false, false;
 }
 
-impl Hardware for Rv {
-    type Mmu = Riscv<riscv::Insn>;
+macro_rules! riscv_hardware {
+    ($($name:ident: $remote:expr, $config:expr;)*) => {$(
+        impl Hardware for $name {
+            type Mmu = Riscv<riscv::Insn>;
 
-    fn config(cpus: usize) -> Config {
-        Config::riscv(cpus)
-    }
+            fn config(cpus: usize) -> Config {
+                $config(Config::riscv(cpus))
+            }
 
-    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
-        Riscv::new(
-            riscv::Insn,
-            &Self::features(),
-            riscv64::Config {
-                mode: Mode::Sv39,
-                relies_on: Extensions::NONE,
-                reserved: Root::new(pa(reserved)),
-                remote: Remote::Sbi,
-            },
-        )
-    }
+            fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+                let config = riscv64::Config {
+                    mode: Mode::Sv39,
+                    relies_on: Extensions::NONE,
+                    reserved: Root::new(pa(reserved)),
+                    remote: $remote,
+                };
+                Riscv::new(riscv::Insn, &Self::features(), config)
+            }
 
-    fn features() -> riscv64::Features {
-        riscv64::Features {
-            mode: Mode::Sv39,
-            asid_bits: 16,
-            extensions: Extensions::NONE,
-            errata: lookaside::arch::Errata::NONE,
+            fn features() -> riscv64::Features {
+                riscv64::Features {
+                    mode: Mode::Sv39,
+                    asid_bits: 16,
+                    extensions: Extensions::NONE,
+                    errata: Errata::NONE,
+                }
+            }
         }
-    }
+    )*};
+}
+
+riscv_hardware! {
+    Rv: Remote::Sbi, core::convert::identity;
+    RvInterrupts: Remote::Interrupts, Config::with_interrupts;
 }

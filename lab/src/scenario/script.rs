@@ -1,8 +1,11 @@
 //! A scenario out of scripts: what each CPU does, one act after the other.
 
-use lookaside::{CpuId, Epochs, EpochsConfig, Error, Here, Platform, Recent, Replacement, Space, Word as _};
+use lookaside::{
+    Cookie, CpuId, Epochs, EpochsConfig, Error, Here, Platform, Recent, Replacement, Space,
+    Word as _, arch::Mmu,
+};
 use lookaside_machine::{
-    adversary::{Buffers, Config, Scenario, Word, milestone, oracle},
+    adversary::{Config, Scenario, Word, milestone, oracle, outcome},
     explore::{Budget, Explorer, Failure, Report, Schedule, ScheduleError},
 };
 
@@ -14,24 +17,18 @@ use super::{
 };
 
 /// Scripts for the CPUs of a machine with hardware `H` and strategy `T`.
-pub struct Script<H: Hardware, T: Strategy<PlatformOf<H>>> {
+pub(super) struct Script<H: Hardware, T: Strategy<PlatformOf<H>>> {
     /// Its name.
-    pub name: &'static str,
-    /// How many spaces there are.
-    pub spaces: usize,
+    pub(super) name: &'static str,
     /// What each CPU does.
-    pub cpus: &'static [&'static [Act]],
+    pub(super) cpus: &'static [&'static [Act]],
     /// Makes the strategy.
-    pub tags: fn(&PlatformOf<H>) -> Result<T, Error>,
-    /// Whether stores reach memory at once.
-    pub unbuffered: bool,
+    pub(super) tags: fn(&PlatformOf<H>) -> Result<T, Error>,
 }
 
 impl<H: Hardware, T: Strategy<PlatformOf<H>>> Script<H, T> {
-    /// The explorer of this script.
-    #[must_use]
-    pub fn open(self) -> Box<dyn Explored> {
-        Box::new(Explorer::new(self))
+    fn spaces(&self) -> usize {
+        self.cpus.iter().copied().flatten().filter_map(|act| act.space()).max().map_or(0, |n| n + 1)
     }
 }
 
@@ -43,12 +40,11 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
     }
 
     fn config(&self) -> Config {
-        let config = H::config(self.cpus.len()).with_levels(2);
-        if self.unbuffered { config.with_buffers(Buffers::None) } else { config }
+        H::config(self.cpus.len()).with_levels(2)
     }
 
     fn build(&self) -> &'static Self::World {
-        keep(World::new(self.cpus.len(), self.spaces, self.tags))
+        keep(World::new(self.cpus.len(), self.spaces(), self.tags))
     }
 
     fn run(&self, world: &'static Self::World, cpu: CpuId) {
@@ -61,6 +57,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
 
     fn interrupt(&self, world: &'static Self::World, cpu: CpuId) {
         world.interrupt(cpu);
+    }
+
+    fn finish(&self, world: &'static Self::World) {
+        outcome(world.progress());
     }
 }
 
@@ -90,20 +90,46 @@ impl<S: Scenario> Explored for Explorer<S> {
     }
 }
 
-/// Epochs with few tags: `usable` of them, and room for `pins`.
-pub fn epochs<P: Platform<Word = Word>>(
+/// The few tags of an epoch scenario.
+#[derive(Clone, Copy)]
+pub(super) struct Few {
+    /// How many tags spaces can have.
+    pub(super) usable: u32,
+    /// How many of them may be pinned.
+    pub(super) pins: u32,
+    /// The epoch that never ends.
+    pub(super) last_epoch: u64,
+}
+
+/// Epochs with few tags.
+pub(super) fn epochs<P: Platform<Word = Word>>(
     platform: &P,
-    usable: u32,
-    pins: u32,
+    few: Few,
 ) -> Result<Epochs<'static, P>, Error> {
-    let tags = usable + 2;
+    let tags = few.usable + 2;
     let words = Vec::leak((0..Epochs::<P>::words_for(tags)).map(|_| Word::ZERO).collect());
-    Epochs::new(platform, EpochsConfig { tags, pins, ..Default::default() }, words)
+    let config = EpochsConfig { tags, pins: few.pins, last_epoch: few.last_epoch };
+    Epochs::new(platform, config, words)
 }
 
 impl<P: Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
     fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
         oracle::identity("cookie", space.tag_word().peek(), space.id());
+    }
+
+    fn broadcast(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool {
+        // The descriptors are written before the tag is read: a CPU that gives the space another
+        // tag afterwards walks the new descriptors under it.
+        here.mmu().settle();
+        let cookie = space.cookie();
+        if cookie != Cookie::NONE {
+            here.mmu().flush_tag_everywhere(here.errata(), cookie.tag());
+        }
+        true
+    }
+
+    fn progress(&self) -> u64 {
+        self.epoch()
     }
 
     fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error> {
@@ -122,6 +148,14 @@ where
 {
     fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
         oracle::identity("identifier", space.id(), space.root().table);
+    }
+
+    fn broadcast(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> bool {
+        false
+    }
+
+    fn progress(&self) -> u64 {
+        0
     }
 
     fn pin(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> Result<(), Error> {

@@ -12,13 +12,19 @@ use lookaside_machine::adversary::{
 
 use super::{act::Act, hardware::Hardware};
 
-/// The page that every space maps.
-const PAGE: u64 = 0x1000;
+/// The pages that every space maps.
+const PAGES: [u64; 2] = [0x1000, 0x2000];
 
 /// What a strategy can do beyond [`Tags`].
-pub trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
+pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     /// Gives the numbers that prove freshness to the oracle, after `here` switched to `space`.
     fn witness(here: &Here<'_, P, Self>, space: &Space<'_, P>);
+
+    /// Makes every CPU let go of `space` by broadcast, if that is how it is done; says whether.
+    fn broadcast(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool;
+
+    /// How far an execution came, for [`lookaside_machine::adversary::outcome`].
+    fn progress(&self) -> u64;
 
     /// Pins the tag of a space.
     ///
@@ -36,10 +42,10 @@ pub trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
 }
 
 /// The platform of a kind of hardware.
-pub type PlatformOf<H> = Platform<<H as Hardware>::Mmu>;
+pub(super) type PlatformOf<H> = Platform<<H as Hardware>::Mmu>;
 
 /// What the CPUs of a scenario share.
-pub struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
+pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     tlb: Tlb<'static, PlatformOf<H>, T>,
     spaces: Vec<SpaceCell<PlatformOf<H>>>,
     firmware: Frame,
@@ -48,12 +54,12 @@ pub struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     served: Vec<Word>,
 }
 
-/// A space, its page and its tables.
+/// A space, its pages and its tables.
 struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     space: UnsafeCell<Space<'static, P>>,
     root: Frame,
-    frame: Frame,
-    /// The table whose entry maps the page.
+    frames: [Frame; 2],
+    /// The table whose entries map the pages.
     last_table: Frame,
 }
 
@@ -63,7 +69,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     /// # Panics
     ///
     /// If the library refuses what the scenario asks for.
-    pub fn new(
+    pub(super) fn new(
         cpus: usize,
         spaces: usize,
         tags: impl FnOnce(&PlatformOf<H>) -> Result<T, Error>,
@@ -73,7 +79,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("books");
         let firmware = tables::allocate();
-        tables::map(firmware, PAGE, Frame(0x500), Access::WRITE);
+        tables::map(firmware, PAGES[0], Frame(0x500), Access::WRITE);
         let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number)).collect();
         let counters = || (0..cpus).map(|_| Word::ZERO).collect::<Vec<_>>();
         let world = Self { tlb, spaces, firmware, asked: counters(), served: counters() };
@@ -87,11 +93,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     }
 
     /// Names the words of the world for reports. The world stays where it is from here on.
-    pub fn name_words(&'static self) {
+    pub(super) fn name_words(&'static self) {
         for (number, cell) in self.spaces.iter().enumerate() {
             let letter = char::from(b'A' + number as u8);
             name(self.space(number).tag_word(), format!("{letter}.cookie"));
-            name(tables::pte(cell.root, PAGE), format!("{letter}.pte"));
+            for (page, va) in PAGES.into_iter().enumerate() {
+                name(tables::pte(cell.root, va), format!("{letter}.pte{page}"));
+            }
         }
         for cpu in 0..self.asked.len() {
             name(&self.asked[cpu], format!("asked[{cpu}]"));
@@ -99,8 +107,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         }
     }
 
+    /// How far an execution came.
+    pub(super) fn progress(&self) -> u64 {
+        self.tlb.tags().progress()
+    }
+
     /// Does one act on the CPU that runs.
-    pub fn act(&'static self, act: Act) {
+    pub(super) fn act(&'static self, act: Act) {
         irq_off();
         let here = self.here();
         match act {
@@ -120,14 +133,15 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Release(number) => self.release(&here, number),
             Act::Pin(number) => told(T::pin(&here, self.space(number))),
             Act::Unpin(number) => told(T::unpin(&here, self.space(number))),
-            Act::Unmap(number) => self.unmap(&here, number),
+            Act::Unmap(number) => self.unmap(&here, number, 0),
+            Act::UnmapOther(number) => self.unmap(&here, number, 1),
             Act::FreeTable(number) => self.free_table(&here, number),
         }
         irq_on();
     }
 
     /// The handler of the interrupt that a revoker sends.
-    pub fn interrupt(&'static self, cpu: CpuId) {
+    pub(super) fn interrupt(&'static self, cpu: CpuId) {
         self.serve(&self.here(), cpu);
     }
 
@@ -171,28 +185,31 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         }
     }
 
-    fn unmap(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+    fn unmap(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, page: usize) {
         let cell = &self.spaces[number];
         // Relaxed: `owe` orders it.
-        tables::pte(cell.root, PAGE).store(0, Ordering::Relaxed);
-        let range = VaRange::new(PAGE, 4096, 12).expect("one page");
+        tables::pte(cell.root, PAGES[page]).store(0, Ordering::Relaxed);
+        let range = VaRange::new(PAGES[page], 4096, 12).expect("one page");
         self.shoot_down(here, number, Debt::Pages(range));
-        oracle::revoked(cell.root, PAGE);
-        oracle::frame_freed(cell.frame);
+        oracle::frame_freed(cell.frames[page]);
     }
 
     fn free_table(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
         let cell = &self.spaces[number];
         // Relaxed: `owe` orders it.
-        tables::entry(cell.root, PAGE, 1).store(0, Ordering::Relaxed);
+        tables::entry(cell.root, PAGES[0], 1).store(0, Ordering::Relaxed);
         self.shoot_down(here, number, Debt::Everything);
-        oracle::revoked(cell.root, PAGE);
-        oracle::frame_freed(cell.frame);
+        for frame in cell.frames {
+            oracle::frame_freed(frame);
+        }
         oracle::table_freed(cell.last_table);
     }
 
     fn shoot_down(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, debt: Debt) {
         let space = self.space(number);
+        if T::broadcast(here, space) {
+            return;
+        }
         space.owe(debt);
         let mut targets = 0_u64;
         for cpu in self.tlb.debtors(space, debt) {
@@ -224,14 +241,17 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
 
 impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
     fn new<T: Tags<P>>(tlb: &Tlb<'static, P, T>, number: usize) -> Self {
-        let root = tables::allocate();
-        let frame = Frame(0x100 + number as u64);
-        tables::map(root, PAGE, frame, Access::WRITE);
-        let last_table = Frame((tables::entry(root, PAGE, 1).peek() >> 12) & 0xffff);
+        let (root, last_table) = (tables::allocate(), tables::allocate());
+        // Relaxed: the world is being built.
+        tables::word(root, 0).store(tables::table(last_table), Ordering::Relaxed);
+        let frames = [0, 1].map(|page| Frame(0x100 + 2 * number as u64 + page));
+        for (va, frame) in PAGES.into_iter().zip(frames) {
+            tables::map(root, va, frame, Access::WRITE);
+        }
         let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
         // SAFETY: the adversary walks these tables, and they are tables of its format.
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
-        Self { space: UnsafeCell::new(space), root, frame, last_table }
+        Self { space: UnsafeCell::new(space), root, frames, last_table }
     }
 }
 
@@ -243,7 +263,9 @@ fn told(result: Result<(), Error>) {
 }
 
 /// Keeps a world for ever.
-pub fn keep<H: Hardware, T: Strategy<PlatformOf<H>>>(world: World<H, T>) -> &'static World<H, T> {
+pub(super) fn keep<H: Hardware, T: Strategy<PlatformOf<H>>>(
+    world: World<H, T>,
+) -> &'static World<H, T> {
     let world = leak(world);
     world.name_words();
     world

@@ -177,15 +177,11 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
 
     fn pay(_: &Here<'_, P, Self>, _: &Space<'_, P>) {}
 
-    fn lend(_: &Here<'_, P, Self>) {}
-
     fn give_back(_: &Here<'_, P, Self>) {}
 
     fn must_pay_now(_: &Tlb<'_, P, Self>, _: CpuId, _: &Space<'_, P>, _: Debt) -> bool {
         true
     }
-
-    fn forget(_: &Here<'_, P, Self>) {}
 
     fn release(_: &Here<'_, P, Self>, _: &mut Space<'_, P>) -> Result<Released, Error> {
         Ok(Released::Later)

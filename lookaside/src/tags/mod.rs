@@ -91,17 +91,12 @@ pub trait Tags<P: Platform>: Sized {
     /// Pays what this CPU owes on `space`, unless it will do so before it loads the root again.
     fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>);
 
-    /// Prepares for a foreign root in the register. The present tag stays taken.
-    fn lend(here: &Here<'_, P, Self>);
-
-    /// Loads the root again that [`Self::lend`] found.
+    /// Puts back what the register named before it was lent to a foreign root. In the books it
+    /// never stopped to name it.
     fn give_back(here: &Here<'_, P, Self>);
 
     /// Whether `cpu` must be interrupted for a flush of `space` to be complete.
     fn must_pay_now(tlb: &Tlb<'_, P, Self>, cpu: CpuId, space: &Space<'_, P>, debt: Debt) -> bool;
-
-    /// Forgets all that was known of this CPU's translations; it has just been flushed.
-    fn forget(here: &Here<'_, P, Self>);
 
     /// Takes back the tag of a space that no CPU runs and none will run under this tag again.
     ///

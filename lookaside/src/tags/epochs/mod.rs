@@ -221,7 +221,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         }
         let sharing = mmu.sharing();
         if sharing == Sharing::Shared {
-            // FENCE F-PARK (pairs with O-REBUILD): from `join` on nothing keeps the outgoing tag,
+            // FENCE F-PARK (pairs with the walks of a new owner): from `join` on nothing keeps the outgoing tag,
             // and another CPU may give it away. The walker must not use it any more by then, for
             // its entries could be hit by that other CPU.
             here.park_register();
@@ -265,10 +265,6 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         }
     }
 
-    fn lend(_: &Here<'_, P, Self>) {
-        // `active`, or `kept` once an epoch has passed, goes on naming the tag.
-    }
-
     fn give_back(here: &Here<'_, P, Self>) {
         match here.tag() {
             Tag::RESERVED => here.park_register(),
@@ -281,10 +277,6 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     fn must_pay_now(_: &Tlb<'_, P, Self>, _: CpuId, _: &Space<'_, P>, _: Debt) -> bool {
         // Entries outlive a switch, and the way in looks at no generation: every resident CPU pays.
         true
-    }
-
-    fn forget(_: &Here<'_, P, Self>) {
-        // Joined or not, a CPU that holds nothing satisfies E2.
     }
 
     fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {

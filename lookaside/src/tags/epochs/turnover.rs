@@ -75,7 +75,7 @@ impl<P: Platform> Epochs<'_, P> {
             here.mmu().flush_all_everywhere(here.errata());
         }
 
-        // ORDER O-PUBLISH (pairs with O-EPOCH): whoever sees the epoch sees its map and what the
+        // ORDER O-PUBLISH (pairs with O-EPOCH, O-RUNS): whoever sees the epoch sees its map and what the
         // CPUs kept.
         self.epoch.store(next, Ordering::Release);
         next

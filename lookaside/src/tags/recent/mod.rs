@@ -77,8 +77,6 @@ struct Slots<W, const SLOTS: usize> {
     replacement: W,
     /// Slots whose entries under the tag of a separate user table are still to be flushed.
     user_owes: W,
-    /// `active` as it was when the register was lent.
-    lent: W,
 }
 
 impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
@@ -144,7 +142,6 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
             current: P::Word::ZERO,
             replacement: P::Word::ZERO,
             user_owes: P::Word::ZERO,
-            lent: P::Word::ZERO,
         }),
     };
 
@@ -202,7 +199,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         here.load(next.root(), tag, held, Sharing::Private);
         slots.record(slot, next.id(), generation);
         slots.current.set(slot as u64);
-        // ORDER O-ENTERED (pairs with O-WHO): a revoker that does not interrupt this CPU for the
+        // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU for the
         // space it left knows that the register no longer names it.
         cpu.active.store(running(next.id()), Ordering::Release);
         match (known, owed) {
@@ -230,7 +227,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
             return Switched::Unchanged;
         }
         here.park_register();
-        // ORDER O-PARKED (pairs with O-WHO): as O-ENTERED.
+        // ORDER O-PARKED (pairs with O-WHO, O-RELEASE): as O-ENTERED.
         active.store(0, Ordering::Release);
         Switched::Kept
     }
@@ -242,23 +239,14 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }
     }
 
-    fn lend(here: &Here<'_, P, Self>) {
-        let cpu = here.cpu();
-        // Relaxed: this CPU's own word. What it owes from now on it pays in `give_back`.
-        cpu.slots.lent.set(cpu.active.load(Ordering::Relaxed));
-    }
-
     fn give_back(here: &Here<'_, P, Self>) {
-        let cpu = here.cpu();
-        let lent = cpu.slots.lent.get();
-        if lent == 0 {
+        // Relaxed: this CPU's own word. It said all the while that the CPU runs the space, so that
+        // revokers went on asking it to pay; nothing is owed that was not asked for.
+        if here.cpu().active.load(Ordering::Relaxed) == 0 {
             here.park_register();
-            return;
+        } else {
+            here.reload(Held::Keep, Sharing::Private);
         }
-        // Whatever was revoked while the register was lent is dropped with all the rest; as no
-        // generation is at hand the books go on saying what they said, which is less.
-        cpu.slots.user_owes(cpu.slots.current.get() as usize);
-        here.reload(Held::Drop, Sharing::Private);
     }
 
     fn must_pay_now(tlb: &Tlb<'_, P, Self>, cpu: CpuId, space: &Space<'_, P>, debt: Debt) -> bool {
@@ -272,13 +260,6 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         // about pages, and must be if a table goes.
         let walks_only = active & LAZY != 0;
         id_of(active) == space.id() && !(walks_only && matches!(debt, Debt::Pages(_)))
-    }
-
-    fn forget(here: &Here<'_, P, Self>) {
-        for slot in 0..SLOTS {
-            here.cpu().slots.record(slot, NOBODY, 0);
-        }
-        here.cpu().slots.user_owes.set(!0);
     }
 
     fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {
