@@ -66,7 +66,7 @@
 //!   one word and read the other's, so each needs a full barrier in between: locked operations on
 //!   those words are that barrier, and the strategy's business.
 //!
-//! Comments that begin with `F-X86-` name each place where an order is relied on, and its partner.
+//! A comment `FENCE` names each place where an order is relied on, and its partner.
 //!
 //! # Deviations honoured
 //!
