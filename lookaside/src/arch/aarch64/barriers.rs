@@ -8,10 +8,10 @@ use crate::arch::Errata;
 
 /// Makes the caller's page-table stores visible to walks, before invalidation.
 pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
-    // FENCE F-ARM-PUBLISH (pairs with F-ARM-DONE, F-ARM-SETTLE of a switch that we may not see,
-    // walks): the caller's page-table stores are visible to every walk that starts after the TLBI.
-    // Without it a walk between the TLBI and the store's arrival caches the old descriptor again.
-    // What the caller loads after it, above all the tag, is not older.
+    // FENCE F-ARM-PUBLISH (pairs with F-ARM-DONE, F-ARM-SETTLE of a switch, walks): the caller's
+    // page-table stores are visible to every walk that starts after the TLBI. Without it a walk
+    // between the TLBI and the store's arrival caches the old descriptor again. What the caller
+    // loads after it, above all the tag, is not older.
     insn.dsb(match scope {
         Scope::Local => Dsb::Nshst,
         Scope::InnerShareable => Dsb::Ishst,
