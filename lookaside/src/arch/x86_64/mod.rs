@@ -117,7 +117,8 @@ pub use mmu::X86;
 
 /// The instructions that the library uses on x86-64, one method each.
 ///
-/// `Native` executes them; a machine in software implements the same trait.
+/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// same trait.
 pub trait Instructions {
     /// `MOV CR3, r64`.
     #[track_caller]
