@@ -5,6 +5,11 @@
 //! them in `asm!` on the bare metal, the adversarial machine executes them in software. Between the
 //! two stands the architecture's own type ([`aarch64::Aarch64`], [`x86_64::X86`],
 //! [`riscv64::Riscv`]), which implements [`Mmu`]: it knows which instructions, in which order.
+//!
+//! `Native` can change what every address means, so only its unsafe constructor makes one. Whoever
+//! calls that vouches for all use that is made of the value, through [`Mmu`] too.
+//!
+//! `README.md` beside this file has a table of what each method executes on each architecture.
 
 pub mod aarch64;
 pub mod riscv64;
@@ -89,6 +94,22 @@ impl Errata {
 /// The strategies of this crate are written against this trait, so that any of them runs on any
 /// architecture. Every method acts on the calling CPU unless its name says `everywhere`, and is
 /// called with interrupts off.
+///
+/// # What callers owe
+///
+/// *Stores before tags.* The flushes take the tag as an argument, so the barrier inside them comes
+/// too late to order the caller's own load of it. Where another CPU may give the space a new tag
+/// meanwhile, the caller first makes its stores to the page tables visible, to page walks and to
+/// other CPUs, and loads the tag then: [`Self::settle`] does the one (Arm's `DSB`), a `SeqCst`
+/// fence the other. Otherwise a CPU may load the space under the new tag and walk the old entry,
+/// and the flush goes to the old tag.
+///
+/// *Tags that fit.* A method that takes a tag may panic if it has more than [`Self::tag_bits`]
+/// bits: cut off, it would be another space's.
+///
+/// *Errata.* [`Self::load`] and [`Self::park`] are told the errata of the calling CPU, as
+/// [`Self::admit`] found them; the flushes are told those together with the errata of every CPU of
+/// the machine. What a flush waits for may happen late on another CPU, through that CPU's erratum.
 pub trait Mmu {
     /// What one CPU says about itself in its ID registers.
     type Features;
@@ -130,9 +151,9 @@ pub trait Mmu {
     fn settle(&self);
 
     /// Names `root` and `tag`, which [`Self::check_root`] and [`Self::tag_bits`] allow, in the root
-    /// register. Returns when no walk from the previous root
-    /// can start any more. With [`Held::Drop`], entries under `tag` are removed, after the previous
-    /// root can no longer produce entries under it and before the new one does.
+    /// register. Returns when no walk from the previous root can start any more. With
+    /// [`Held::Drop`], entries under `tag` are removed, after the previous root can no longer
+    /// produce entries under it and before the new one does.
     ///
     /// `sharing` may narrow what [`Self::sharing`] says, never widen it.
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);

@@ -8,9 +8,10 @@ use crate::arch::Errata;
 
 /// Makes the caller's page-table stores visible to walks, before invalidation.
 pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
-    // FENCE F-ARM-1 (pairs with F-ARM-2): the caller's page-table stores are visible to every walk
-    // that starts after the TLBI. Without it a walk between the TLBI and the store's arrival caches
-    // the old descriptor again. What the caller loads after it, above all the tag, is not older.
+    // FENCE F-ARM-PUBLISH (pairs with F-ARM-DONE, F-ARM-SETTLE of a switch, walks): the caller's
+    // page-table stores are visible to every walk that starts after the TLBI. Without it a walk
+    // between the TLBI and the store's arrival caches the old descriptor again. What the caller
+    // loads after it, above all the tag, is not older.
     insn.dsb(match scope {
         Scope::Local => Dsb::Nshst,
         Scope::InnerShareable => Dsb::Ishst,
@@ -21,37 +22,38 @@ pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
 pub(super) fn complete<I: Instructions>(insn: &I, errata: Errata, scope: Scope) {
     match scope {
         Scope::Local => {
-            // FENCE F-ARM-2 (pairs with F-ARM-1): the invalidation is complete.
+            // FENCE F-ARM-DONE (pairs with F-ARM-PUBLISH, F-ARM-DONE-SYNC, F-ARM-REPEAT): the
+            // invalidation is complete, on every CPU that it names, and so are the accesses that
+            // used what it removed. Without it the caller frees a frame that is still written to.
             insn.dsb(Dsb::Nsh);
         }
         Scope::InnerShareable => {
-            // FENCE F-ARM-2 (pairs with F-ARM-1): the invalidation is complete on every CPU, and
-            // so are the accesses that used what it removed.
+            // As F-ARM-DONE.
             insn.dsb(Dsb::Ish);
             if errata.contains(errata::REPEAT_BROADCAST) {
                 insn.tlbi(Tlbi { op: TlbiOp::Val, scope, operand: 0 });
-                // FENCE F-ARM-4 (pairs with F-ARM-2): on affected CPUs the accesses are performed
-                // only now. Any broadcast TLBI will do; this one names page 0 of ASID 0.
+                // FENCE F-ARM-REPEAT (pairs with F-ARM-DONE): on affected CPUs the accesses are
+                // performed only now. Any broadcast TLBI will do; this one names page 0 of ASID 0.
                 insn.dsb(Dsb::Ish);
             }
         }
     }
-    // FENCE F-ARM-3 (pairs with F-ARM-2): this CPU's own next access walks again. Without
-    // FEAT_ETS2 a DSB orders later walks only together with a context synchronisation.
+    // FENCE F-ARM-DONE-SYNC (pairs with F-ARM-DONE): this CPU's own next access walks again.
+    // Without FEAT_ETS2 a DSB orders later walks only together with a context synchronisation.
     insn.isb();
 }
 
 /// Waits for this CPU's invalidations, and orders accesses and walks.
 pub(super) fn settle<I: Instructions>(insn: &I) {
-    // FENCE F-ARM-5 (pairs with F-ARM-1 of whoever changes tables and then reads what this switch
-    // has published): completes invalidations of a thread that was pre-empted before its own
-    // F-ARM-2, which on another CPU would complete nothing, and orders what this CPU has published
-    // before the walks that follow. All accesses and not only stores: a store-only DSB completes no
-    // TLBI.
+    // FENCE F-ARM-SETTLE (pairs with F-ARM-PUBLISH of whoever changes tables and then reads what
+    // this switch has published, F-ARM-SETTLE-SYNC, F-ARM-DROP, F-ARM-GUEST-DROP): completes
+    // invalidations of a thread that was pre-empted before its own F-ARM-DONE, which on another CPU
+    // would complete nothing, and orders what this CPU has published before the walks that follow.
+    // All accesses and not only stores: a store-only DSB completes no TLBI.
     insn.dsb(Dsb::Ish);
-    // FENCE F-ARM-6 (pairs with F-ARM-5): without FEAT_ETS2 the DSB orders later walks only
-    // together with a context synchronisation, and one CPU of the machine may lack it. Where a load
-    // follows, its own ISB would do. A switch that changes nothing has none, and the kernel may
-    // touch user memory before it returns to user mode, which would be the next one.
+    // FENCE F-ARM-SETTLE-SYNC (pairs with F-ARM-SETTLE): without FEAT_ETS2 the DSB orders later
+    // walks only together with a context synchronisation, and one CPU of the machine may lack it.
+    // Where a load follows, its own ISB would do. A switch that changes nothing has none, and the
+    // kernel may touch user memory before it returns to user mode, which would be the next one.
     insn.isb();
 }

@@ -10,17 +10,40 @@ use super::{
     instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
 };
 
-/// The CPU that executes the calls, at EL1 (for [`super::Stage2`], at EL2).
-///
-/// Executing a method at EL0 is an undefined instruction, which the kernel's own handler sees.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Native;
+/// The CPU that executes the calls, in the kernel's privilege level: EL1.
+#[derive(Clone, Copy, Debug)]
+pub struct Native(());
+
+impl Native {
+    /// Vouches for every call of the methods, whoever makes it.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the value or a copy of it is in use:
+    ///
+    /// * Every CPU that calls a method runs in the privilege level that the type names.
+    /// * Methods are called only by this crate's types, or with values that leave the code, the
+    ///   stack and the data of the running kernel mapped where they are.
+    /// * Every root that those types are given, to load or to park under, is the physical address
+    ///   of a page table as they are configured for, and remains one while a CPU can walk it. Under
+    ///   it the running kernel is mapped where it is, and all else reaches only what it may access.
+    /// * Entries that those types are told to keep are those of the root that is loaded.
+    /// * What those types are told of the machine and its CPUs is true of every CPU that calls
+    ///   them: they execute instructions and set bits that not every CPU has.
+    /// * Where other code writes the registers that those types write, it writes what they have
+    ///   computed, or puts back what it found before it calls them again.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 /// One instruction without operand.
 macro_rules! plain {
     ($instruction:literal) => {
-        // SAFETY: invalidating a cache or a TLB, and waiting, change no value in memory and no
-        // translation that a page table still holds.
+        // SAFETY: whoever made the value promises the exception level. Invalidating a cache or a
+        // TLB, and waiting, change no value in memory and no translation that a page table still
+        // holds.
         unsafe { asm!($instruction, options(nostack, preserves_flags)) }
     };
 }
@@ -36,9 +59,8 @@ macro_rules! with {
 /// Writes a system register.
 macro_rules! write_register {
     ($instruction:literal, $value:expr) => {
-        // SAFETY: whoever implements `Platform` and creates spaces with their roots has promised
-        // that the tables map what the kernel and its processes may access; the sequences of this
-        // module write no other roots.
+        // SAFETY: whoever made the value promises the exception level, and that what is written
+        // leaves the kernel mapped.
         unsafe { asm!($instruction, in(reg) $value, options(nostack, preserves_flags)) }
     };
 }
@@ -47,7 +69,7 @@ macro_rules! write_register {
 macro_rules! read_register {
     ($instruction:literal) => {{
         let value: u64;
-        // SAFETY: reading these registers has no effect but the value.
+        // SAFETY: reading has no effect but the value. At EL0 it traps.
         unsafe { asm!($instruction, out(reg) value, options(nostack, preserves_flags)) };
         value
     }};
@@ -132,25 +154,50 @@ impl Instructions for Native {
     }
 }
 
-/// The CPU that executes the calls, at EL2, for the translation of guests: its root register is
-/// `VTTBR_EL2` and its control register `VTCR_EL2`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NativeStage2;
+/// The CPU that executes the calls, in the hypervisor's privilege level: EL2. For the translation
+/// of guests ([`super::Stage2`]): the root register is `VTTBR_EL2`, the control register is
+/// `VTCR_EL2`.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeStage2(Native);
+
+impl NativeStage2 {
+    /// Vouches for every call of the methods, whoever makes it.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the value or a copy of it is in use:
+    ///
+    /// * Every CPU that calls a method runs in the privilege level that the type names.
+    /// * Methods are called only by this crate's types, or with values that leave the code, the
+    ///   stack and the data of the running kernel mapped where they are.
+    /// * Every root that those types are given, to load or to park under, is the physical address
+    ///   of a page table as they are configured for, and remains one while a CPU can walk it. Under
+    ///   it the running kernel is mapped where it is, and all else reaches only what it may access.
+    /// * Entries that those types are told to keep are those of the root that is loaded.
+    /// * What those types are told of the machine and its CPUs is true of every CPU that calls
+    ///   them: they execute instructions and set bits that not every CPU has.
+    /// * Where other code writes the registers that those types write, it writes what they have
+    ///   computed, or puts back what it found before it calls them again.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(Native(()))
+    }
+}
 
 impl Instructions for NativeStage2 {
     #[inline]
     fn tlbi(&self, op: Tlbi) {
-        Native.tlbi(op);
+        self.0.tlbi(op);
     }
 
     #[inline]
     fn dsb(&self, kind: Dsb) {
-        Native.dsb(kind);
+        self.0.dsb(kind);
     }
 
     #[inline]
     fn isb(&self) {
-        Native.isb();
+        self.0.isb();
     }
 
     #[inline]
@@ -160,12 +207,12 @@ impl Instructions for NativeStage2 {
 
     #[inline]
     fn read_ttbr1(&self) -> u64 {
-        Native.read_ttbr1()
+        self.0.read_ttbr1()
     }
 
     #[inline]
     fn write_ttbr1(&self, value: u64) {
-        Native.write_ttbr1(value);
+        self.0.write_ttbr1(value);
     }
 
     #[inline]
@@ -180,7 +227,7 @@ impl Instructions for NativeStage2 {
 
     #[inline]
     fn ic_iallu(&self) {
-        Native.ic_iallu();
+        self.0.ic_iallu();
     }
 }
 

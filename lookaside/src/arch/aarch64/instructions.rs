@@ -2,7 +2,8 @@
 
 /// The instructions that the library uses on Arm64, one method each.
 ///
-/// `Native` executes them; a machine in software implements the same trait.
+/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// same trait.
 pub trait Instructions {
     /// `TLBI`.
     #[track_caller]

@@ -147,9 +147,9 @@ impl<I: Instructions> Aarch64<I> {
 
     /// The root register write that precedes this is in force when it returns.
     fn synchronise(&self) {
-        // FENCE F-ARM-7 (pairs with the MSR before it): the new TTBR or TCR value is the only one
-        // that walks begin with. Without it a walk may still begin with the old value, and with two
-        // registers, with the old of one and the new of the other.
+        // FENCE F-ARM-ROOT (pairs with the MSR before it, F-ARM-DROP): the new TTBR or TCR value is
+        // the only one that walks begin with. Without it a walk may still begin with the old value,
+        // and with two registers, with the old of one and the new of the other.
         self.insn.isb();
     }
 
@@ -157,8 +157,8 @@ impl<I: Instructions> Aarch64<I> {
     fn tag_changed(&self, errata: Errata) {
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
             self.insn.ic_iallu();
-            // FENCE F-ARM-8 (pairs with the IC IALLU before it): lines of the former tag are gone,
-            // and none of them is in the pipeline, before anything of the new space executes.
+            // FENCE F-ARM-ICACHE (pairs with the IC IALLU before it): lines of the former tag are
+            // gone, and none of them is in the pipeline, before anything of the new space executes.
             self.insn.dsb(Dsb::Nsh);
             self.insn.isb();
         }
@@ -200,9 +200,9 @@ impl<I: Instructions> Aarch64<I> {
 
     /// Waits for local invalidations that stand between two writes of root registers.
     fn removed(&self) {
-        // FENCE F-ARM-9 (pairs with F-ARM-7 of the load that follows): the entries are gone before
-        // the first walk of the new root. No store barrier precedes the TLBI: every switch settles
-        // first (F-ARM-5), and the parked root gives walks nothing to read.
+        // FENCE F-ARM-DROP (pairs with F-ARM-ROOT of the load that follows, F-ARM-SETTLE): the
+        // entries are gone before the first walk of the new root. No store barrier precedes the
+        // TLBI: every switch settles first, and the parked root gives walks nothing to read.
         self.insn.dsb(Dsb::Nsh);
         self.insn.isb();
     }
@@ -211,7 +211,7 @@ impl<I: Instructions> Aarch64<I> {
         if self.config.park == Park::Epd0 {
             let tcr = self.insn.read_tcr();
             if tcr & TCR_EPD0 != 0 {
-                // The table is in force already (F-ARM-7): cleared any earlier, EPD0 would let
+                // The table is in force already (F-ARM-ROOT): cleared any earlier, EPD0 would let
                 // walks begin from the former root.
                 self.insn.write_tcr(tcr & !TCR_EPD0);
                 self.synchronise();

@@ -83,14 +83,14 @@ impl<I: Instructions> Stage2<I> {
 
     fn write(&self, errata: Errata, value: u64) {
         self.insn.write_ttbr0(value);
-        // FENCE F-ARM-10 (pairs with the MSR before it): walks begin with the new root and VMID
-        // only, as F-ARM-7 for stage 1.
+        // FENCE F-ARM-GUEST-ROOT (pairs with the MSR before it, F-ARM-GUEST-DROP): walks begin with
+        // the new root and VMID only, as F-ARM-ROOT for stage 1.
         self.insn.isb();
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
-            // Falkor 1003 speaks of TTBRn_EL1 alone, Cavium 27456 of ASIDs. Whether VMIDs are concerned is not published; we do not
-            // know, and a switch of guests is rare.
+            // Falkor 1003 speaks of TTBRn_EL1 alone, Cavium 27456 of ASIDs. Whether VMIDs are
+            // concerned is not published; we do not know, and a switch of guests is rare.
             self.insn.ic_iallu();
-            // FENCE F-ARM-8 (pairs with the IC IALLU before it): as for stage 1.
+            // As F-ARM-ICACHE.
             self.insn.dsb(Dsb::Nsh);
             self.insn.isb();
         }
@@ -158,8 +158,9 @@ impl<I: Instructions> Mmu for Stage2<I> {
             // The VMID over a table that maps nothing: it can be named, and produces no entries.
             self.write(errata, ttbr(self.config.reserved_root, tag.0));
             self.insn.tlbi(Tlbi { op: TlbiOp::Vmalls12, scope: Scope::Local, operand: 0 });
-            // FENCE F-ARM-11 (pairs with F-ARM-10 of the write that follows): the entries are gone
-            // before the first walk of the new root; as F-ARM-9 for stage 1.
+            // FENCE F-ARM-GUEST-DROP (pairs with F-ARM-GUEST-ROOT of the write that follows,
+            // F-ARM-SETTLE): the entries are gone before the first walk of the new root; as
+            // F-ARM-DROP for stage 1.
             self.insn.dsb(Dsb::Nsh);
             self.insn.isb();
         }

@@ -287,16 +287,17 @@ impl Iterator for Plan {
             Stage::Each if self.left > 0 => Some(Step::SfenceVma(self.leaf())),
             Stage::Begin => {
                 self.stage = Stage::Batch;
-                // F-RV-W-INVAL (partner: each SINVAL.VMA of this plan): the stores to the tables
-                // come before the invalidations, or a walk could bring the old entry back after
-                // its SINVAL.VMA (`norm:Svinval_sfence_w_inval_orders_before_sinval_vma`).
+                // FENCE F-RV-W-INVAL (pairs with each SINVAL.VMA of the plan): the stores to the
+                // tables come before the invalidations, or a walk could bring the old entry back
+                // after its SINVAL.VMA
+                // (`norm:Svinval_sfence_w_inval_orders_before_sinval_vma`).
                 Some(Step::SfenceWInval)
             }
             Stage::Batch if self.left > 0 => Some(Step::SinvalVma(self.leaf())),
             Stage::Batch => {
                 self.stage = Stage::Done;
-                // F-RV-INVAL-IR (partner: later walks of this hart): SINVAL.VMA alone orders
-                // nothing; only after this do walks stop using what was invalidated.
+                // FENCE F-RV-INVAL-IR (pairs with walks): SINVAL.VMA alone orders nothing; only
+                // after this do walks of this hart stop using what was invalidated.
                 Some(Step::SfenceInvalIr)
             }
             Stage::Each | Stage::Done => None,

@@ -17,18 +17,40 @@ use crate::error::Error;
 // The assembler takes these two as names of registers, not as numbers.
 const _: () = assert!(W_INVAL == 0 && INVAL_IR == 1);
 
-/// The hart that executes the call, in supervisor mode.
-///
-/// The methods are privileged instructions: in user mode they trap. What is written to `satp` must
-/// map the code that writes it; [`super::Riscv`] writes only roots that its caller vouches for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Native;
+/// The CPU that executes the calls, in the kernel's privilege level: supervisor mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Native(());
+
+impl Native {
+    /// Vouches for every call of the methods, whoever makes it.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the value or a copy of it is in use:
+    ///
+    /// * Every CPU that calls a method runs in the privilege level that the type names.
+    /// * Methods are called only by this crate's types, or with values that leave the code, the
+    ///   stack and the data of the running kernel mapped where they are.
+    /// * Every root that those types are given, to load or to park under, is the physical address
+    ///   of a page table as they are configured for, and remains one while a CPU can walk it. Under
+    ///   it the running kernel is mapped where it is, and all else reaches only what it may access.
+    /// * Entries that those types are told to keep are those of the root that is loaded.
+    /// * What those types are told of the machine and its CPUs is true of every CPU that calls
+    ///   them: they execute instructions and set bits that not every CPU has.
+    /// * Where other code writes the registers that those types write, it writes what they have
+    ///   computed, or puts back what it found before it calls them again.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 impl Instructions for Native {
     #[inline]
     fn sfence_vma(&self, address: Option<u64>, asid: Option<u16>) {
         match (address, asid) {
-            // SAFETY: removes cached translations and changes no state that Rust code can see.
+            // SAFETY: whoever made the value promises the mode. Removes cached translations and
+            // changes no state that Rust code can see.
             (None, None) => unsafe { asm!("sfence.vma x0, x0", options(nostack)) },
             // SAFETY: as above.
             (None, Some(asid)) => unsafe {
@@ -47,7 +69,7 @@ impl Instructions for Native {
 
     #[inline]
     fn sfence_w_inval(&self) {
-        // SAFETY: a fence. That the hart has Svinval was checked when it was admitted.
+        // SAFETY: a fence. The mode is promised; Svinval was checked when the hart was admitted.
         unsafe {
             asm!(".insn r {}, 0, {}, x0, x0, x0", const SYSTEM, const SFENCE_INVAL, options(nostack));
         }
@@ -56,8 +78,8 @@ impl Instructions for Native {
     #[inline]
     fn sinval_vma(&self, address: Option<u64>, asid: Option<u16>) {
         match (address, asid) {
-            // SAFETY: removes cached translations and changes no state that Rust code can see. That
-            // the hart has Svinval was checked when it was admitted.
+            // SAFETY: the mode is promised, and Svinval was checked when the hart was admitted.
+            // Removes cached translations and changes no state that Rust code can see.
             (None, None) => unsafe {
                 asm!(".insn r {}, 0, {}, x0, x0, x0", const SYSTEM, const SINVAL_VMA, options(nostack));
             },
@@ -90,7 +112,7 @@ impl Instructions for Native {
 
     #[inline]
     fn sfence_inval_ir(&self) {
-        // SAFETY: a fence. That the hart has Svinval was checked when it was admitted.
+        // SAFETY: a fence. The mode is promised; Svinval was checked when the hart was admitted.
         unsafe {
             asm!(".insn r {}, 0, {}, x0, x0, x1", const SYSTEM, const SFENCE_INVAL, options(nostack));
         }
@@ -105,15 +127,15 @@ impl Instructions for Native {
     #[inline]
     fn read_satp(&self) -> u64 {
         let value;
-        // SAFETY: reads a register, without side effect.
+        // SAFETY: the mode is promised; reading the register changes nothing.
         unsafe { asm!("csrr {}, satp", out(reg) value, options(nostack)) }
         value
     }
 
     #[inline]
     fn write_satp(&self, value: u64) {
-        // SAFETY: the caller writes a root that maps the kernel as the present one does, so that
-        // code, stack and data stay where they are.
+        // SAFETY: whoever made the value promises the mode, and that what is written leaves the
+        // kernel mapped.
         unsafe { asm!("csrw satp, {}", in(reg) value, options(nostack)) }
     }
 

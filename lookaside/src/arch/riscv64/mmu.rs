@@ -121,7 +121,7 @@ impl<I: Instructions> Riscv<I> {
     /// Before other harts are made to fence.
     #[track_caller]
     fn publish(&self) {
-        // F-RV-PUBLISH (partner: the SFENCE.VMA that the firmware executes on other harts): an
+        // FENCE F-RV-PUBLISH (pairs with the SFENCE.VMA that the firmware executes elsewhere): an
         // SFENCE.VMA orders only stores that are visible to the hart that executes it. Stores to
         // the tables that sit in this hart's store buffer are not.
         self.instructions.fence();
@@ -130,10 +130,10 @@ impl<I: Instructions> Riscv<I> {
     /// After the last fence of a flush.
     #[track_caller]
     fn complete(&self) {
-        // F-RV-DONE (partner: whatever tells others of completion: the acknowledgement, the free of
-        // a frame): SFENCE.VMA orders walks, and does *not* put earlier accesses before later
-        // ones in the global order (`norm:sfence_vma_ordering_semantics`). A user store that was
-        // translated before the flush must be performed before the frame is another's.
+        // FENCE F-RV-DONE (pairs with whatever tells others of completion): SFENCE.VMA orders walks,
+        // and does *not* put earlier accesses before later ones in the global order
+        // (`norm:sfence_vma_ordering_semantics`). A user store that was translated before the flush
+        // must be performed before the flush is acknowledged and the frame is another's.
         self.instructions.fence();
     }
 
@@ -168,9 +168,10 @@ impl<I: Instructions> Riscv<I> {
         let outgoing = Satp::from_bits(self.instructions.read_satp());
         if outgoing == next {
             if held == Held::Drop {
-                // F-RV-DROP-SAME (partner: the stores to the tables that made the entries
-                // obsolete, visible here since the settle at the start of the switch): the root in
-                // `satp` is the one to be loaded, so what is walked after this is what is wanted.
+                // FENCE F-RV-DROP-SAME (pairs with F-RV-SETTLE, walks): the stores to the tables
+                // that made the entries obsolete are visible here since the switch settled, and
+                // walks after this see them. The root in `satp` is the one to be loaded, so what is
+                // walked after this is what is wanted.
                 self.fence_asid(errata, next.asid());
             }
             return;
@@ -184,21 +185,23 @@ impl<I: Instructions> Riscv<I> {
                 // to name here: it holds entries of the reserved root only.
                 self.instructions.write_satp(self.parked.bits());
             }
-            // F-RV-DROP (partner: the write of `satp` below): `satp` names another ASID, so no walk
-            // can make entries under this one, and walks that began when it did may not install
-            // them any more (privileged manual, "Virtual Address Translation Process"). The first
-            // walk from the new root finds the tag empty, never a table of its previous owner.
+            // FENCE F-RV-DROP (pairs with F-RV-SETTLE, the write of satp below): `satp` names
+            // another ASID, so no walk can make entries under this one, and walks that began when
+            // it did may not install them any more (privileged manual, "Virtual Address Translation
+            // Process"). The first walk from the new root finds the tag empty, never a table of its
+            // previous owner.
             self.fence_asid(errata, next.asid());
         }
         self.instructions.write_satp(next.bits());
         let arrives = next.asid() == zero && (drop || next != self.parked);
         let leaves = outgoing.asid() == zero && outgoing != self.parked;
         if arrives || leaves {
-            // F-RV-ZERO (partner: the next walk under ASID 0): two roots stood under ASID 0, one
-            // after the other, or this one follows the reserved root. After the write, because no
-            // other ASID may exist to be named meanwhile (the manual asks for the fence after each
-            // write of `satp` in that case). In between, the hart can meet entries of the outgoing
-            // root, whose tables cannot be freed before this method returns, or of the reserved one.
+            // FENCE F-RV-ZERO (pairs with the write of satp above, walks): two roots stood under
+            // ASID 0, one after the other, or this one follows the reserved root. After the write,
+            // because no other ASID may exist to be named meanwhile (the manual asks for the fence
+            // after each write of `satp` in that case). In between, the hart can meet entries of the
+            // outgoing root, whose tables cannot be freed before this method returns, or of the
+            // reserved one.
             self.fence_asid(errata, zero);
         }
     }
@@ -249,15 +252,17 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     fn settle(&self) {
         if self.relies_on.contains(Extensions::SVINVAL) {
-            // F-RV-SETTLE-IR (partner: SINVAL.VMA of a thread that was pre-empted in the middle of
-            // a plan): its SFENCE.INVAL.IR on another hart completes nothing here. SFENCE.VMA needs
-            // no such thing, because it is complete when the next instruction begins.
+            // FENCE F-RV-SETTLE-IR (pairs with the SINVAL.VMA of a pre-empted thread): where the
+            // outgoing thread was pre-empted in the middle of a plan, its SFENCE.INVAL.IR on another
+            // hart completes nothing here. SFENCE.VMA needs no such thing, because it is complete
+            // when the next instruction begins.
             self.instructions.sfence_inval_ir();
         }
-        // F-RV-SETTLE (partners: the fence between the revoker's stores and its look at who runs,
-        // and the SFENCE.VMA that follows here if the generation is behind): orders "this hart
-        // runs the space" before the reading of its generation, and makes the stores to the tables
-        // that the generation stands for visible to this hart, which is what SFENCE.VMA orders.
+        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, the revoker's barrier between its
+        // stores and its look at who runs): orders "this hart runs the space" before the reading of
+        // its generation, and makes the stores to the tables that the generation stands for visible
+        // to this hart, which is what the SFENCE.VMA orders that follows if the generation is
+        // behind.
         self.instructions.fence();
     }
 
@@ -279,14 +284,14 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// Removes global entries as well: no form of `SFENCE.VMA` means "all ASIDs, but not those".
     fn flush_all(&self, _: Errata) {
-        // F-RV-FLUSH (partner: the stores to the tables, this hart's own or made visible to it by
-        // what told it to flush): walks after this see them.
+        // FENCE F-RV-FLUSH (pairs with the stores to the tables, walks): walks after this see the
+        // stores, this hart's own and those made visible to it by what told it to flush.
         self.instructions.sfence_vma(None, None);
         self.complete();
     }
 
     fn flush_tag(&self, errata: Errata, tag: Tag) {
-        // F-RV-FLUSH, as in `flush_all`.
+        // As F-RV-FLUSH.
         self.fence_asid(errata, tag.0);
         self.complete();
     }
@@ -296,6 +301,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     /// As [`Mmu::flush_tag_everywhere`] on this type.
     fn flush_all_everywhere(&self, _: Errata) {
         self.publish();
+        // As F-RV-FLUSH.
         self.instructions.sfence_vma(None, None);
         self.ask(HartMask::ALL, Request::EVERYTHING);
         self.complete();
@@ -311,7 +317,8 @@ impl<I: Instructions> Mmu for Riscv<I> {
     /// there is no way to go on: returning would report a flush that did not happen.
     fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
         self.publish();
-        // The specification does not say whether "all harts" of a remote fence includes this one.
+        // As F-RV-FLUSH. The specification does not say whether "all harts" of a remote fence
+        // includes this one.
         self.fence_asid(errata, tag.0);
         let request = if errata.contains(FENCE_OPERANDS) {
             Request::EVERYTHING

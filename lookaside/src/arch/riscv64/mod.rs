@@ -99,7 +99,8 @@ use crate::error::Error;
 
 /// The instructions that the library uses on RISC-V, one method each.
 ///
-/// `Native` executes them; a machine in software implements the same trait.
+/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// same trait.
 ///
 /// `None` as an address or ASID means register `x0`, which is not the same as a register that
 /// holds zero: the one says *all*, the other *number zero*.

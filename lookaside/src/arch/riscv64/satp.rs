@@ -150,10 +150,10 @@ pub fn probe_asid_bits<I: Instructions>(instructions: &I) -> Result<u32, Error> 
     instructions.write_satp(before.bits() | ASID_MASK);
     let probed = Satp::from_bits(instructions.read_satp());
     instructions.write_satp(before.bits());
-    // F-RV-PROBE (partner: the first load of the highest tag, F-RV-DROP or none): for two
-    // instructions the present root stood under the highest ASID, and walks may have left entries
-    // there. The first space with that tag must not meet them. All ASIDs, because entries from
-    // before this kernel may stand under any of them.
+    // FENCE F-RV-PROBE (pairs with the first load of the highest tag): for two instructions the
+    // present root stood under the highest ASID, and walks may have left entries there. The first
+    // space with that tag must not meet them. All ASIDs, because entries from before this kernel may
+    // stand under any of them.
     instructions.sfence_vma(None, None);
     Ok(probed.asid().trailing_ones())
 }

@@ -7,23 +7,39 @@ use core::arch::asm;
 
 use super::{Instructions, Invpcid};
 
-/// Executes the instructions on the CPU that makes the call.
-///
-/// The type exists only in programs for the bare metal. Whoever passes it to [`super::X86`]
-/// promises what no type can say:
-///
-/// * Calls are made in ring 0; elsewhere all but `MFENCE` fault.
-/// * Every root that is loaded maps the code, the stack and the data of the kernel that runs, at
-///   the addresses where they are.
-///
-/// `INVPCID`, `INVLPGB` and `TLBSYNC` are executed only where [`super::X86`] found them in CPUID.
+/// The CPU that executes the calls, in the kernel's privilege level: ring 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Native;
+pub struct Native(());
+
+impl Native {
+    /// Vouches for every call of the methods, whoever makes it.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the value or a copy of it is in use:
+    ///
+    /// * Every CPU that calls a method runs in the privilege level that the type names.
+    /// * Methods are called only by this crate's types, or with values that leave the code, the
+    ///   stack and the data of the running kernel mapped where they are.
+    /// * Every root that those types are given, to load or to park under, is the physical address
+    ///   of a page table as they are configured for, and remains one while a CPU can walk it. Under
+    ///   it the running kernel is mapped where it is, and all else reaches only what it may access.
+    /// * Entries that those types are told to keep are those of the root that is loaded.
+    /// * What those types are told of the machine and its CPUs is true of every CPU that calls
+    ///   them: they execute instructions and set bits that not every CPU has.
+    /// * Where other code writes the registers that those types write, it writes what they have
+    ///   computed, or puts back what it found before it calls them again.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
 
 impl Instructions for Native {
     #[inline]
     fn write_cr3(&self, value: u64) {
-        // SAFETY: whoever uses `Native` promises ring 0, and roots under which the kernel goes on.
+        // SAFETY: whoever made the value promises ring 0, and that what is written leaves the
+        // kernel mapped.
         unsafe { asm!("mov cr3, {}", in(reg) value, options(nostack, preserves_flags)) }
     }
 
@@ -37,8 +53,8 @@ impl Instructions for Native {
 
     #[inline]
     fn write_cr4(&self, value: u64) {
-        // SAFETY: ring 0 is promised. `X86` changes PGE and PCIDE only: neither changes what any
-        // address means.
+        // SAFETY: ring 0 is promised, and that what is written leaves the kernel mapped. `X86`
+        // changes PGE and PCIDE only: neither changes what any address means.
         unsafe { asm!("mov cr4, {}", in(reg) value, options(nostack, preserves_flags)) }
     }
 

@@ -243,9 +243,9 @@ impl<I: Instructions> Mmu for X86<I> {
     /// so that there is nothing to wait for where `INVLPGB` is not in use.
     fn settle(&self) {
         if self.invlpgb.is_some() {
-            // F-X86-SETTLE, pairs with each INVLPGB that the outgoing thread issued on this
-            // CPU and has not yet waited for: the TLBSYNC it executes after it moved to another CPU
-            // waits for nothing of this one.
+            // FENCE F-X86-SETTLE (pairs with each INVLPGB of a pre-empted thread): the outgoing
+            // thread may have issued some on this CPU and not yet waited for them. The TLBSYNC it
+            // executes after it moved to another CPU waits for nothing of this one.
             self.insn.tlbsync();
         }
     }
@@ -255,11 +255,11 @@ impl<I: Instructions> Mmu for X86<I> {
         // State here: this CPU is recorded as running the space, interrupts are off, so no request
         // to flush comes between the record of what is up to date and this write.
         //
-        // F-X86-LOAD, pairs with the full barrier of a revoker between its stores to the tables and
-        // its look at who runs the space: serialising, so that record is in memory before the first
-        // walk of this root. It also ends all walks of the previous root. One instruction names the
-        // root and drops the entries of its PCID; flushing first would let the previous root make
-        // new ones in between (XSA-292).
+        // FENCE F-X86-LOAD (pairs with the revoker's barrier between its stores and its look at who
+        // runs, walks): serialising, so that record is in memory before the first walk of this root.
+        // It also ends all walks of the previous root. One instruction names the root and drops the
+        // entries of its PCID; flushing first would let the previous root make new ones in between
+        // (XSA-292).
         self.insn.write_cr3(self.cr3(root.table, self.kernel_pcid(tag), held));
         if held == Held::Drop && self.tables == Tables::Separate(UserFlush::OnLoad) {
             // After or before makes no difference: nothing is cached under the user half until the
@@ -269,8 +269,8 @@ impl<I: Instructions> Mmu for X86<I> {
     }
 
     fn park(&self, _errata: Errata) {
-        // F-X86-PARK, pairs with whoever reads that no CPU runs the previous space and then frees
-        // its tables: serialising, so no walk of them starts after it.
+        // FENCE F-X86-PARK (pairs with whoever reads that no CPU runs the space): serialising, so no
+        // walk of the previous root starts after it, and its tables can be freed.
         //
         // Code that knows nothing of PCIDs runs under PCID 0 as well, so what is there is dropped.
         self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Drop));

@@ -66,7 +66,7 @@
 //!   one word and read the other's, so each needs a full barrier in between: locked operations on
 //!   those words are that barrier, and the strategy's business.
 //!
-//! Comments that begin with `F-X86-` name each place where an order is relied on, and its partner.
+//! A comment `FENCE` names each place where an order is relied on, and its partner.
 //!
 //! # Deviations honoured
 //!
@@ -117,7 +117,8 @@ pub use mmu::X86;
 
 /// The instructions that the library uses on x86-64, one method each.
 ///
-/// `Native` executes them; a machine in software implements the same trait.
+/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// same trait.
 pub trait Instructions {
     /// `MOV CR3, r64`.
     #[track_caller]

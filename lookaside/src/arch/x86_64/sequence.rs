@@ -26,10 +26,10 @@ const CR4_PGE: u64 = 1 << 7;
 impl<I: Instructions> X86<I> {
     /// `INVPCID`, after the stores of this CPU.
     pub(super) fn invpcid(&self, command: Command) {
-        // F-X86-INVPCID, pairs with the page walks that this CPU makes after the next instruction:
-        // Intel does not list INVPCID as serialising, so it might act while a store to a table is
-        // still in the store buffer, and such a walk would cache the old entry again. MFENCE drains
-        // the buffer before the next load, and INVPCID loads its descriptor.
+        // FENCE F-X86-INVPCID (pairs with walks): Intel does not list INVPCID as serialising, so it
+        // might act while a store to a table is still in the store buffer, and a walk of this CPU
+        // after it would cache the old entry again. MFENCE drains the buffer before the next load,
+        // and INVPCID loads its descriptor.
         self.insn.mfence();
         self.insn.invpcid(command.kind(), command.descriptor());
     }
@@ -37,8 +37,8 @@ impl<I: Instructions> X86<I> {
     /// `INVLPG` of a canonical address: that address under the current PCID, and global entries of
     /// it under any, but see [`super::errata::INVLPG_KEEPS_GLOBALS`].
     pub(super) fn invlpg(&self, address: u64) {
-        // F-X86-INVLPG, pairs with the page walks that this CPU makes after it: serialising, so
-        // stores to tables are in memory before any such walk.
+        // FENCE F-X86-INVLPG (pairs with walks): serialising, so stores to tables are in memory
+        // before any walk that this CPU makes after it.
         self.insn.invlpg(address);
     }
 
@@ -47,8 +47,8 @@ impl<I: Instructions> X86<I> {
         // The keep bit is not stored, so the value read asks for the flush. The PCID and the LAM
         // bits are, and stay.
         let value = self.insn.read_cr3();
-        // F-X86-RELOAD, pairs with the page walks that this CPU makes after it: serialising, so
-        // stores to tables are in memory before any such walk.
+        // FENCE F-X86-RELOAD (pairs with walks): serialising, so stores to tables are in memory
+        // before any walk that this CPU makes after it.
         self.insn.write_cr3(value);
     }
 
@@ -59,8 +59,8 @@ impl<I: Instructions> X86<I> {
     /// from clear, those that appear between the two go with the second.
     pub(super) fn toggle_pge(&self) {
         let value = self.insn.read_cr4();
-        // F-X86-PGE, pairs with the page walks that this CPU makes after the second write: both are
-        // serialising, so stores to tables are in memory before any such walk.
+        // FENCE F-X86-TOGGLE (pairs with walks): both writes are serialising, so stores to tables
+        // are in memory before any walk that this CPU makes after the second.
         self.insn.write_cr4(value ^ CR4_PGE);
         self.insn.write_cr4(value);
     }
@@ -77,15 +77,15 @@ impl<I: Instructions> X86<I> {
 
     /// `INVLPGB` for all of `operands`, and waits until every CPU has done them.
     pub(super) fn broadcast(&self, operands: impl IntoIterator<Item = Operands>) {
-        // F-X86-INVLPGB, pairs with the page walks of every other CPU after it has acted on the
-        // broadcast: INVLPGB is weakly ordered, so it might arrive there while a store to a table
-        // is still in the store buffer here, and such a walk would cache the old entry again.
+        // FENCE F-X86-PUBLISH (pairs with F-X86-DONE, walks): INVLPGB is weakly ordered, so it might
+        // arrive at another CPU while a store to a table is still in the store buffer here, and a
+        // walk of that CPU after it would cache the old entry again.
         self.insn.mfence();
         for Operands { rax, ecx, edx } in operands {
             self.insn.invlpgb(rax, ecx, edx);
         }
-        // F-X86-TLBSYNC, pairs with each INVLPGB above: it waits for those that this CPU issued and
-        // for no others, so it is executed here, with interrupts still off.
+        // FENCE F-X86-DONE (pairs with F-X86-PUBLISH, each INVLPGB above): it waits for those that
+        // this CPU issued and for no others, so it is executed here, with interrupts still off.
         self.insn.tlbsync();
     }
 
