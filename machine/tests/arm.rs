@@ -11,7 +11,8 @@ use lookaside::{
     arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
 };
 use lookaside_machine::adversary::{
-    Access, Config, Frame, Rule, Word, access, arm::Insn, as_cpu, oracle, outcome, relax, tables,
+    Access, Config, Frame, Rule, Word, access, access_store, arm::Insn, as_cpu, oracle, outcome,
+    relax, tables,
 };
 
 const VA: u64 = 0x5000;
@@ -427,6 +428,7 @@ fn a1_an_access_may_use_any_translation_until_it_is_gone() {
             if revoke {
                 tlbi(TlbiOp::Va, IS);
                 Insn.dsb(Dsb::Ish);
+                Insn.isb();
             }
             let seen = access(VA).map_or(0, |frame| frame.0);
             spaces.flags[0].store(seen, Relaxed);
@@ -437,4 +439,82 @@ fn a1_an_access_may_use_any_translation_until_it_is_gone() {
     };
     assert_eq!(remap(false).into_iter().collect::<Vec<_>>(), [7, 9]);
     assert_eq!(remap(true).into_iter().collect::<Vec<_>>(), [9]);
+}
+
+#[test]
+fn a8_ones_own_accesses_need_an_isb_too() {
+    let own = |config: Config, isb: bool| {
+        programs(
+            config,
+            || running(0),
+            move |spaces: &Spaces, cpu| {
+                if cpu == 0 {
+                    spaces.pte.store(0, Relaxed);
+                    Insn.dsb(Dsb::Ishst);
+                    tlbi(TlbiOp::Va, IS);
+                    Insn.dsb(Dsb::Ish);
+                    if isb {
+                        Insn.isb();
+                    }
+                    oracle::check(access(VA).is_none(), "the page is gone");
+                }
+            },
+        )
+    };
+    own(Config::arm(2), true).holds();
+    own(Config::arm(2), false).breaks(Rule::Assertion);
+    own(Config::arm(2).with_ets2(), false).holds();
+}
+
+#[test]
+fn a7_completion_waits_for_accesses_in_flight() {
+    // CPU 1 stores through the translation; CPU 0 revokes it and gives the frame back. CPU 1 does
+    // nothing about its store buffer: the DSB of CPU 0 waits for it.
+    let race = programs(
+        Config::arm(2),
+        || running(0),
+        |spaces: &Spaces, cpu| {
+            if cpu == 1 {
+                access_store(VA, 1);
+                return;
+            }
+            spaces.pte.store(0, Relaxed);
+            Insn.dsb(Dsb::Ishst);
+            tlbi(TlbiOp::Va, IS);
+            Insn.dsb(Dsb::Ish);
+            oracle::frame_freed(PAGE);
+        },
+    );
+    let race = race.finish(|_| outcome(tables::contents(PAGE).peek()));
+    assert_eq!(race.holds().outcomes.into_iter().collect::<Vec<_>>(), [0, 1]);
+    // It does not wait for a store through another address.
+    let other = programs(
+        Config::arm(2),
+        || {
+            let spaces = running(0);
+            tables::map(spaces.a, VA + 0x1000, PAGE, Access::WRITE);
+            spaces
+        },
+        |spaces: &Spaces, cpu| {
+            if cpu == 1 {
+                access_store(VA + 0x1000, 1);
+                spaces.flags[0].store(1, Relaxed);
+                return;
+            }
+            while spaces.flags[0].load(Acquire) == 0 {
+                relax();
+            }
+            for page in 0..2 {
+                let pte = tables::pte(spaces.a, VA + page * 0x1000);
+                pte.store(0, Relaxed);
+            }
+            Insn.dsb(Dsb::Ishst);
+            tlbi(TlbiOp::Va, IS);
+            Insn.dsb(Dsb::Ish);
+            let reached = tables::contents(PAGE).load(Relaxed);
+            spaces.flags[1].store(reached, Relaxed);
+        },
+    )
+    .finish(|spaces| outcome(spaces.flags[1].peek()));
+    assert_eq!(other.holds().outcomes.into_iter().collect::<Vec<_>>(), [0, 1]);
 }

@@ -6,12 +6,12 @@ mod common;
 use common::{Programs, programs};
 use lookaside::{
     CpuId,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{self, Acquire, Relaxed, Release, SeqCst},
     Word as _,
     arch::riscv64::Instructions,
 };
 use lookaside_machine::adversary::{
-    Access, Config, Frame, Rule, Word, as_cpu, oracle, riscv::Insn, tables,
+    Access, Config, Frame, Rule, Word, access_store, as_cpu, oracle, relax, riscv::Insn, tables,
 };
 
 const VA: u64 = 0x5000;
@@ -218,4 +218,33 @@ fn asid_bits_that_the_hart_lacks_read_as_zero() {
         },
     );
     narrow.holds();
+}
+
+#[test]
+fn r12_the_acknowledgement_comes_after_the_accesses() {
+    // Hart 1 stores to the page, fences on request and answers; the answer must not overtake.
+    let answer = |order: Ordering| {
+        let build = || (running(Access::WRITE), [Word::ZERO, Word::ZERO]);
+        programs(Config::riscv(2), build, move |(spaces, [ask, done]), hart| {
+            if hart == 0 {
+                spaces.pte.store(0, Relaxed);
+                Insn.sfence_vma(Some(VA), Some(A));
+                Insn.fence();
+                ask.store(1, Relaxed);
+                while done.load(Acquire) == 0 {
+                    relax();
+                }
+                oracle::frame_freed(PAGE);
+            } else {
+                access_store(VA, 1);
+                while ask.load(Acquire) == 0 {
+                    relax();
+                }
+                Insn.sfence_vma(Some(VA), Some(A));
+                done.store(1, order);
+            }
+        })
+    };
+    answer(Release).holds();
+    answer(Relaxed).breaks(Rule::FreedFrame);
 }

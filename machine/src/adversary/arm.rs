@@ -84,6 +84,7 @@ impl Machine {
                 }
             }
             Arm::Isb => {
+                self.cpus[cpu].lingering.clear();
                 let registers = &mut self.cpus[cpu].registers;
                 let mut settled = false;
                 for list in [&mut registers.root, &mut registers.second, &mut registers.control] {

@@ -4,8 +4,8 @@
 //! says which, and suspends itself; the loop executes local operations at once, lists what else
 //! could happen next, has a [`Chooser`] choose, and does it.
 
-use core::cell::Cell;
-use std::panic::{self, AssertUnwindSafe};
+use core::{cell::Cell, panic::AssertUnwindSafe};
+use std::panic;
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use lookaside::CpuId;
@@ -105,6 +105,8 @@ pub(crate) struct Executor<S: Scenario> {
     programs: Vec<Option<Program>>,
     stacks: Vec<DefaultStack>,
     choices: Vec<Choice>,
+    /// Whether local operations are executed at once. Schedules are only valid if they are.
+    pub(crate) reduce: bool,
     /// Steps of all executions.
     pub(crate) steps: u64,
     /// Executions.
@@ -132,6 +134,7 @@ impl<S: Scenario> Executor<S> {
             programs: (0..count).map(|_| None).collect(),
             stacks: Vec::new(),
             choices: Vec::with_capacity(64),
+            reduce: true,
             steps: 0,
             executions: 0,
         }
@@ -247,7 +250,9 @@ impl<S: Scenario> Executor<S> {
             let message = format!("no end after {limit} steps");
             return Some(End::Violated(Violation { rule: Rule::TooManySteps, message }));
         }
-        self.run_local(*last);
+        if self.reduce {
+            self.run_local(*last);
+        }
         if let Some(violation) = self.machine().violation.take() {
             return Some(End::Violated(violation));
         }
@@ -268,7 +273,8 @@ impl<S: Scenario> Executor<S> {
         match self.choices[index] {
             Choice::Step(cpu) => {
                 *last = cpu;
-                if let Op::Access(va) = self.machine().cpus[cpu].op {
+                self.machine().cpus[cpu].early = false;
+                if let Op::Access(va) | Op::AccessStore(va, _) = self.machine().cpus[cpu].op {
                     if !self.access(cpu, va, chooser) {
                         return Some(End::Abandoned);
                     }
@@ -286,6 +292,7 @@ impl<S: Scenario> Executor<S> {
                 machine.interrupted &= !(1 << cpu);
                 machine.open &= !(1 << cpu);
                 machine.cpus[cpu].deliver = true;
+                machine.cpus[cpu].early = false;
                 if machine.trace.is_some() {
                     machine.trace_event(cpu, "takes an interrupt".to_owned());
                 }
@@ -315,11 +322,12 @@ impl<S: Scenario> Executor<S> {
         let Some(index) = index else { return false };
         let machine = self.machine();
         machine.steps += 1;
+        let op = machine.cpus[cpu].op;
         if machine.trace.is_some() {
-            let op = machine.cpus[cpu].op;
             machine.trace_op(cpu, op);
             machine.trace_result(op, values[index]);
         }
+        machine.finish_access(cpu, op, values[index]);
         machine.tell(cpu, values[index]);
         true
     }
@@ -334,6 +342,7 @@ impl<S: Scenario> Executor<S> {
                 idle = 0;
                 while self.machine().is_local(cpu) {
                     self.machine().execute_announced(cpu);
+                    self.machine().cpus[cpu].early = true;
                     if self.machine().violation.is_some() {
                         return;
                     }

@@ -8,13 +8,15 @@ use lookaside::Ordering;
 
 use super::{
     config::{Arch, Buffers, Config},
-    cpu::Cpu,
+    cpu::{Cpu, Via},
+    format::Frame,
     hash::{mix, mix3},
     memory::{self, Memory},
     op::{Address, Arm, Op, Riscv, X86},
     oracle::Ghost,
     private::Private,
     tables::Tables,
+    tlb::Entry,
     trace::Trace,
     violation::{Rule, Violation},
 };
@@ -336,12 +338,19 @@ impl Machine {
         let history = self.cpus[cpu].history;
         self.cpus[cpu].deliver = false;
         self.cpus[cpu].depth += 1;
+        // Taking an exception synchronises the context.
+        if self.config.arch == Arch::Arm {
+            self.execute_arm(cpu, Arm::Isb);
+        }
         self.cpus[cpu].history = mix(history, 0x1d7);
         history
     }
 
     fn leave_interrupt(&mut self, cpu: usize, history: u64) {
         self.cpus[cpu].depth -= 1;
+        if self.config.arch == Arch::Arm {
+            self.execute_arm(cpu, Arm::Isb);
+        }
         self.cpus[cpu].history = history;
         self.open |= 1 << cpu;
         // The handler may have changed what the program waits for.
@@ -405,7 +414,7 @@ impl Machine {
     /// Executes an operation now.
     fn execute(&mut self, cpu: usize, op: Op) -> u64 {
         match op {
-            Op::Idle => 0,
+            Op::Idle | Op::Claim => 0,
             Op::End => {
                 self.drain_all(cpu);
                 self.open |= 1 << cpu;
@@ -452,10 +461,29 @@ impl Machine {
                 self.open &= !(1 << cpu);
                 0
             }
-            Op::Access(va) => self.access_choices(cpu, va).first().copied().unwrap_or(0),
+            // Executions choose: see `execution`. Elsewhere the first will do.
+            Op::Access(va) | Op::AccessStore(va, _) => {
+                let choice = self.access_choices(cpu, va).first().copied().unwrap_or(0);
+                self.finish_access(cpu, op, choice);
+                choice
+            }
             Op::Arm(instruction) => self.execute_arm(cpu, instruction),
             Op::X86(instruction) => self.execute_x86(cpu, instruction),
             Op::Riscv(instruction) => self.execute_riscv(cpu, instruction),
+        }
+    }
+
+    /// Does what an access does once its translation is chosen.
+    pub(crate) fn finish_access(&mut self, cpu: usize, op: Op, choice: u64) {
+        if let (Op::AccessStore(va, value), Some(frame)) = (op, choice.checked_sub(1))
+            && let Some(word) = self.tables.contents(Frame(frame))
+        {
+            let (page, bits) = (va >> 12, self.config.index_bits);
+            let tag = self.cpus[cpu].live.first().map_or(0, |live| live.tag);
+            let global = self.cpus[cpu].tlb.iter().any(|entry| {
+                entry.is(Entry::GLOBAL) && !entry.is(Entry::TABLE) && entry.covers(page, bits)
+            });
+            self.store_via(cpu, word.address(), value, Via { page, tag, global });
         }
     }
 

@@ -25,7 +25,9 @@ pub mod x86;
 pub use config::{Arch, Buffers, Config};
 pub use format::{Access, Frame};
 pub use platform::{Platform, interrupt, relax};
-pub use scenario::{Scenario, access, as_cpu, irq_off, irq_on, leak, milestone, outcome};
+pub use scenario::{
+    Scenario, access, access_store, as_cpu, irq_off, irq_on, leak, milestone, outcome,
+};
 pub use trace::{Line, name};
 pub use violation::{Rule, Violation};
 pub use word::Word;

@@ -6,13 +6,16 @@
 //! *could* use a translation that it must not have, the execution fails, whether or not a program
 //! touches the page.
 //!
-//! None of these calls is a step. They belong to the operation before them.
+//! A claim belongs to the operation before it: no other CPU comes between the two. Where that
+//! operation was executed before its turn, because it commutes with all that others do, the claim
+//! does not commute with it, and waits for its own turn.
 
 use super::{
     cpu::Live,
     format::{Decoded, Frame, decode},
     hash::{mix, mix3},
     machine::{self, Machine, Phase},
+    op::{Address, Op},
     tlb::Entry,
     violation::Rule,
 };
@@ -38,23 +41,31 @@ impl Ghost {
 ///
 /// Memory is what the CPU that runs sees: if its own store to a descriptor of the translation is
 /// still on its way, that is a violation already, for any CPU may yet walk the old descriptor.
+#[track_caller]
 pub fn revoked(root: Frame, va: u64) {
+    claim();
     machine::with(|machine| machine.revoke(root, va));
 }
 
 /// The library has given a frame back: no CPU can use a translation to it any more, until
 /// [`frame_allocated`].
+#[track_caller]
 pub fn frame_freed(frame: Frame) {
+    claim();
     machine::with(|machine| machine.free(frame, false));
 }
 
 /// The library has given a table back: no CPU can walk it any more, nor name it as its root.
+#[track_caller]
 pub fn table_freed(frame: Frame) {
+    claim();
     machine::with(|machine| machine.free(frame, true));
 }
 
 /// A frame is in use again.
+#[track_caller]
 pub fn frame_allocated(frame: Frame) {
+    claim();
     machine::with(|machine| {
         if let Some(at) = machine.ghost.freed.iter().position(|&freed| freed == frame) {
             machine.ghost.freed.swap_remove(at);
@@ -65,7 +76,9 @@ pub fn frame_allocated(frame: Frame) {
 
 /// An identity that proves freshness (`kind` says which sort) has been given to `owner`. Giving it
 /// to two owners is a violation.
+#[track_caller]
 pub fn identity(kind: &'static str, value: u64, owner: u64) {
+    claim();
     machine::with(|machine| {
         let known = machine.ghost.identities.iter().find(|i| i.0 == kind && i.1 == value);
         match known {
@@ -83,7 +96,9 @@ pub fn identity(kind: &'static str, value: u64, owner: u64) {
 }
 
 /// An identity may be given to another owner from now on.
+#[track_caller]
 pub fn identity_ended(kind: &'static str, value: u64) {
+    claim();
     machine::with(|machine| {
         let ghost = &mut machine.ghost;
         if let Some(at) = ghost.identities.iter().position(|i| i.0 == kind && i.1 == value) {
@@ -91,6 +106,17 @@ pub fn identity_ended(kind: &'static str, value: u64) {
             machine.ghost_hash ^= identity_hash(kind, value, owner);
         }
     });
+}
+
+/// Waits for the turn of a claim, if the operation before it did not.
+#[track_caller]
+fn claim() {
+    let early = machine::with(|machine| {
+        machine.phase == Phase::Running && machine.cpus[machine.running].early
+    });
+    if early {
+        machine::step(Op::Claim);
+    }
 }
 
 /// Says that something is wrong. The execution ends at the next step.
@@ -291,6 +317,19 @@ impl Machine {
         }
     }
 
+    /// A store of user code reaches a frame.
+    pub(crate) fn data_landed(&mut self, cpu: usize, word: Address) {
+        if let Some(frame) = self.tables.data_frame(word)
+            && self.ghost.freed.contains(&frame)
+        {
+            let text = format!(
+                "a store of CPU {cpu}, translated before, reaches frame {:#x} after it was given back",
+                frame.0
+            );
+            self.fail(Rule::FreedFrame, text);
+        }
+    }
+
     /// What an access to `va` may come to: 0 is a fault, `frame + 1` a page.
     pub(crate) fn access_choices(&self, cpu: usize, va: u64) -> Vec<u64> {
         let page = va >> 12;
@@ -302,7 +341,8 @@ impl Machine {
             }
         };
         for holder in 0..self.cpus.len() {
-            for entry in &self.cpus[holder].tlb {
+            let lingering = if holder == cpu { &self.cpus[cpu].lingering[..] } else { &[] };
+            for entry in self.cpus[holder].tlb.iter().chain(lingering) {
                 let usable = |live: &Live| Self::usable(live, cpu, holder, entry);
                 if !entry.is(Entry::TABLE)
                     && entry.covers(page, bits)

@@ -120,3 +120,11 @@ pub fn irq_on() {
 pub fn access(va: u64) -> Option<Frame> {
     step(Op::Access(va)).checked_sub(1).map(Frame)
 }
+
+/// Stores to `va` on the CPU that runs, as user code would. The translation is chosen now; the
+/// store itself waits in the store buffer, and must not reach the frame after that was given back.
+/// Returns the frame, or nothing for a fault.
+#[track_caller]
+pub fn access_store(va: u64, value: u64) -> Option<Frame> {
+    step(Op::AccessStore(va, value)).checked_sub(1).map(Frame)
+}

@@ -19,6 +19,8 @@ pub const FIRST_TABLE: u64 = 0x1000;
 #[derive(Debug)]
 pub(crate) struct Tables {
     words: &'static [Word],
+    /// The contents of data frames.
+    data: &'static [Word],
     index_bits: u32,
     /// For each table, which of its words are not zero.
     present: Vec<u64>,
@@ -35,6 +37,11 @@ impl Tables {
         let words = (0..config.tables * size).map(|_| <Word as lookaside::Word>::ZERO);
         Self {
             words: Box::leak(words.collect::<Box<[Word]>>()),
+            data: Box::leak(
+                (0..config.frames)
+                    .map(|_| <Word as lookaside::Word>::ZERO)
+                    .collect::<Box<[Word]>>(),
+            ),
             index_bits: config.index_bits,
             present: vec![0; config.tables * size.div_ceil(64)],
             lives: vec![0; config.tables],
@@ -61,6 +68,17 @@ impl Tables {
         let offset = (word as usize).wrapping_sub(self.words.as_ptr() as usize) / 8;
         (offset < self.words.len())
             .then_some((offset >> self.index_bits, offset & ((1 << self.index_bits) - 1)))
+    }
+
+    /// The contents of a data frame, if it has any.
+    pub(crate) fn contents(&self, frame: Frame) -> Option<&'static Word> {
+        self.data.get(usize::try_from(frame.0).ok()?)
+    }
+
+    /// The data frame whose contents a word is.
+    pub(crate) fn data_frame(&self, word: *mut u64) -> Option<Frame> {
+        let offset = (word as usize).wrapping_sub(self.data.as_ptr() as usize) / 8;
+        (offset < self.data.len()).then_some(Frame(offset as u64))
     }
 
     fn word(&self, table: usize, index: usize) -> &'static Word {
@@ -222,6 +240,17 @@ pub fn entry(root: Frame, va: u64, level: u32) -> &'static Word {
         let root = machine.tables.index(root).expect("the root is a table");
         machine.descriptor(root, va >> 12, level).expect("no table leads to the descriptor")
     })
+}
+
+/// The contents of a data frame, as the kernel reaches it: without a translation that anyone could
+/// revoke.
+///
+/// # Panics
+///
+/// If the frame has no contents: see [`Config::frames`].
+#[must_use]
+pub fn contents(frame: Frame) -> &'static Word {
+    machine::with(|machine| machine.tables.contents(frame).expect("the frame has contents"))
 }
 
 /// A word of a table.

@@ -48,6 +48,9 @@ impl Machine {
         if let Some((table, index)) = self.tables.locate(word) {
             return format!("table {:#x}[{index}]", self.tables.frame(table as u32).0);
         }
+        if let Some(frame) = self.tables.data_frame(word) {
+            return format!("frame {:#x}", frame.0);
+        }
         match &mut self.trace {
             Some(trace) => {
                 let next = trace.anonymous.len();
@@ -75,7 +78,7 @@ impl Machine {
     pub(crate) fn trace_op(&mut self, cpu: usize, op: Op) {
         let weak = |order: Ordering| format!("{order:?}");
         let text = match op {
-            Op::Idle => return,
+            Op::Idle | Op::Claim => return,
             Op::End => "the program ends".to_owned(),
             Op::Load(word, order) => format!("load {} {}", self.name_of(word), weak(order)),
             Op::Store(word, value, order) => {
@@ -99,11 +102,13 @@ impl Machine {
             Op::Relax => "relax".to_owned(),
             Op::IrqOff => "interrupts off".to_owned(),
             Op::Access(va) => format!("accesses va {va:#x}"),
+            Op::AccessStore(va, value) => format!("stores {value:#x} at va {va:#x}"),
             Op::Arm(instruction) => instruction.to_string(),
             Op::X86(instruction) => instruction.to_string(),
             Op::Riscv(instruction) => instruction.to_string(),
         };
-        let (step, location) = (Some(self.steps), Some(self.cpus[cpu].location));
+        let step = Some(self.steps);
+        let location = (!matches!(op, Op::End)).then_some(self.cpus[cpu].location);
         if let Some(trace) = &mut self.trace {
             trace.lines.push(Line { step, cpu, location, text });
         }
@@ -118,8 +123,8 @@ impl Machine {
             | Op::Arm(Arm::ReadTtbr1 | Arm::ReadTcr)
             | Op::X86(X86::ReadCr3 | X86::ReadCr4)
             | Op::Riscv(Riscv::ReadSatp) => format!(" = {result:#x}"),
-            Op::Access(_) if result == 0 => " = fault".to_owned(),
-            Op::Access(_) => format!(" = frame {:#x}", result - 1),
+            Op::Access(_) | Op::AccessStore(..) if result == 0 => " = fault".to_owned(),
+            Op::Access(_) | Op::AccessStore(..) => format!(" = frame {:#x}", result - 1),
             _ => return,
         };
         if let Some(trace) = &mut self.trace

@@ -155,7 +155,7 @@ impl<S: Scenario> Explorer<S> {
         let mut complete = false;
         loop {
             let done = self.executor.executions - executions;
-            let late = done % 64 == 0 && begin.elapsed() >= budget.time;
+            let late = done.is_multiple_of(64) && begin.elapsed() >= budget.time;
             if done >= budget.schedules || late {
                 break;
             }
