@@ -366,7 +366,7 @@ impl Machine {
     }
 
     /// Whether the next operation of `cpu` commutes with everything that others can do before it,
-    /// and can be executed: see the argument in [`crate::explore::exhaust`].
+    /// and can be executed: see the argument in [`crate::explore`].
     pub(crate) fn is_local(&self, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
         let empty = state.buffer.is_empty();

@@ -68,7 +68,7 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
 /// the words it can read: it remembers nothing else of what it was told. Exploration can then
 /// treat executions that differ only in what the program has forgotten as one.
 ///
-/// A wrong milestone hides executions from [`crate::explore::exhaust`].
+/// A wrong milestone hides executions from [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 pub fn milestone() {
     machine::with(|machine| {
         let cpu = &mut machine.cpus[machine.running];

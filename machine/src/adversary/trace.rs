@@ -32,7 +32,8 @@ pub(crate) struct Trace {
     anonymous: HashMap<usize, usize>,
 }
 
-/// Gives a word a name for reports, while the world is being built.
+/// Gives a word a name for reports, while the world is being built and when the word has found its
+/// place: its address is what is named.
 pub fn name(word: &Word, name: impl Into<String>) {
     with(|machine| {
         machine.names.insert(word.address() as usize, name.into());
