@@ -5,11 +5,11 @@
 //! next operation, which CPU takes an interrupt that is pending, which buffered store reaches memory,
 //! and which of several translations an access uses.
 //!
-//! * [`Explorer::exhaust`]: everything.
-//! * [`Explorer::bounded`]: everything with at most so many pre-emptions. Where the CPU that executed
+//! * [`Explorer::exhaust`] tries everything.
+//! * [`Explorer::bounded`] tries everything with at most so many pre-emptions. Where the CPU that executed
 //!   the last step could go on, anything else costs one: another CPU, an interrupt, a buffered
 //!   store. Where it cannot, everything is free. [`Explorer::deepen`] raises the bound step by step.
-//! * [`Explorer::random`] and [`Explorer::pct`]: chance, for what is too large.
+//! * [`Explorer::random`] and [`Explorer::pct`] leave it to chance, for what is too large.
 //!
 //! # Why exhausting leaves nothing out
 //!
