@@ -219,6 +219,8 @@ fn handed_over(issuer_completes: bool) -> Programs<Spaces> {
                 while spaces.flags[0].load(Acquire) == 0 {
                     relax();
                 }
+                // One of its own, so that there is something to complete.
+                Insn.tlbi(Tlbi { op: TlbiOp::Aside, scope: IS, operand: ASID_B << 48 });
                 Insn.dsb(Dsb::Ish);
                 oracle::revoked(spaces.a, VA);
             }

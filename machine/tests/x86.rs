@@ -247,6 +247,21 @@ fn x14_invlpgb_is_completed_by_tlbsync_on_the_same_cpu() {
 }
 
 #[test]
+fn x14_invlpgb_spares_globals_unless_told() {
+    let global = |rax: u64| {
+        alone(Access::GLOBAL, move |spaces| {
+            spaces.pte.store(0, SeqCst);
+            Insn.invlpgb(rax, 0, (A as u32) << 16);
+            Insn.tlbsync();
+            oracle::revoked(spaces.a, VA);
+        })
+    };
+    global(VA | 0b1011).holds();
+    global(0b1000).holds();
+    global(VA | 0b0011).breaks(Rule::StaleTranslation);
+}
+
+#[test]
 fn x14_final_only_keeps_partial_walks() {
     let free = |rax: u64| {
         programs(

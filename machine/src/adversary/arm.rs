@@ -11,8 +11,9 @@ use lookaside::arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
 
 use super::{
     cpu::Cpu,
+    current::step,
     invalidate::{Partial, What},
-    machine::{Machine, step},
+    machine::Machine,
     op::{Arm, Op},
 };
 

@@ -4,47 +4,22 @@
 //! says which, and suspends itself; the loop executes local operations at once, lists what else
 //! could happen next, has a [`Chooser`] choose, and does it.
 
-use core::{cell::Cell, panic::AssertUnwindSafe};
+use core::panic::AssertUnwindSafe;
 use std::panic;
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use lookaside::CpuId;
 
+pub(crate) use super::choice::{Choice, Chooser, Point};
 use super::{
-    machine::{self, Current, Machine, Phase},
+    callback,
+    current::{self, Current},
+    machine::{Machine, Phase},
     op::Op,
     scenario::Scenario,
     trace::Trace,
     violation::{Rule, Violation},
 };
-
-/// Something that can happen next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// A CPU executes its next operation.
-    Step(usize),
-    /// A CPU takes an interrupt.
-    Interrupt(usize),
-    /// A buffered store reaches memory: the CPU and the index in its buffer.
-    Drain(usize, usize),
-    /// One of the values that an access may have.
-    Value(usize),
-}
-
-/// A moment at which more than one thing can happen.
-pub(crate) struct Point<'a> {
-    /// What can happen. The first is what happens by default.
-    pub(crate) choices: &'a [Choice],
-    /// Whether the first is that the CPU that executed the last step goes on.
-    pub(crate) goes_on: bool,
-    pub(crate) machine: &'a Machine,
-}
-
-/// What decides.
-pub(crate) trait Chooser {
-    /// The index of the choice, or nothing to abandon the execution.
-    fn choose(&mut self, point: &Point<'_>) -> Option<usize>;
-}
 
 /// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,44 +32,6 @@ pub(crate) enum End {
 type Program = Coroutine<(), (), (), DefaultStack>;
 
 const STACK: usize = 256 * 1024;
-
-/// The interrupt handler of the scenario that is being executed, with its types erased.
-type Handler = Cell<Option<(*const (), *const (), unsafe fn(*const (), *const (), CpuId))>>;
-
-thread_local! {
-    static HANDLER: Handler = const { Cell::new(None) };
-    static PANIC: Cell<Option<String>> = const { Cell::new(None) };
-}
-
-unsafe fn handle<S: Scenario>(scenario: *const (), world: *const (), cpu: CpuId) {
-    // SAFETY: the caller passes what `Executor::execute` stored: a scenario that the executor
-    // owns and a world that is 'static, both of the types that `handle` was instantiated with.
-    let (scenario, world) = unsafe { (&*scenario.cast::<S>(), &*world.cast::<S::World>()) };
-    scenario.interrupt(world, cpu);
-}
-
-/// Runs the scenario's interrupt handler on the coroutine of the CPU.
-pub(crate) fn call_interrupt(cpu: CpuId) {
-    if let Some((scenario, world, handler)) = HANDLER.get() {
-        // SAFETY: `Executor::execute` stored the three together and clears them when it is over.
-        unsafe { handler(scenario, world, cpu) };
-    }
-}
-
-/// Keeps panics of programs quiet: they are violations, and reported as such.
-fn install_panic_hook() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if machine::is_running() {
-                PANIC.set(Some(info.to_string()));
-            } else {
-                before(info);
-            }
-        }));
-    });
-}
 
 /// A scenario, its world and its machine, ready to be executed any number of times.
 pub(crate) struct Executor<S: Scenario> {
@@ -115,7 +52,7 @@ pub(crate) struct Executor<S: Scenario> {
 
 impl<S: Scenario> Executor<S> {
     pub(crate) fn new(scenario: S) -> Self {
-        install_panic_hook();
+        callback::install_panic_hook();
         let scenario = Box::new(scenario);
         let machine = Box::into_raw(Box::new(Machine::new(scenario.config())));
         let world = {
@@ -166,11 +103,7 @@ impl<S: Scenario> Executor<S> {
     /// Executes the scenario once.
     pub(crate) fn execute(&mut self, chooser: &mut impl Chooser) -> End {
         let _current = Current::enter(self.machine);
-        HANDLER.set(Some((
-            (&raw const *self.scenario).cast(),
-            (&raw const *self.world).cast(),
-            handle::<S>,
-        )));
+        callback::set_handler(&raw const *self.scenario, self.world);
         self.machine().reset();
         self.machine().phase = Phase::Running;
         for cpu in 0..self.programs.len() {
@@ -187,7 +120,7 @@ impl<S: Scenario> Executor<S> {
         self.steps += self.machine().steps;
         self.abandon();
         let end = if end == End::Done { self.inspect() } else { end };
-        HANDLER.set(None);
+        callback::clear_handler();
         self.machine().phase = Phase::Inspecting;
         end
     }
@@ -221,14 +154,14 @@ impl<S: Scenario> Executor<S> {
             let result: Result<core::convert::Infallible, _> =
                 panic::catch_unwind(AssertUnwindSafe(|| {
                     scenario.run(world, id);
-                    machine::step(Op::End);
+                    current::step(Op::End);
                     loop {
-                        machine::step(Op::Idle);
+                        current::step(Op::Idle);
                     }
                 }));
             let Err(cause) = result;
             drop(cause);
-            let text = PANIC.take().unwrap_or_else(|| "a panic".to_owned());
+            let text = callback::take_panic();
             // SAFETY: as above; no other reference to the machine is in use.
             unsafe { (*machine).fail(Rule::Panic, format!("CPU {cpu}: {text}")) };
         };

@@ -77,8 +77,11 @@
 //! * Instruction fetch and the instruction cache.
 
 pub mod arm;
+mod callback;
+mod choice;
 mod config;
 mod cpu;
+mod current;
 pub(crate) mod execution;
 mod format;
 pub(crate) mod hash;

@@ -12,9 +12,10 @@
 
 use super::{
     cpu::Live,
+    current,
     format::{Decoded, Frame, decode},
     hash::{mix, mix3},
-    machine::{self, Machine, Phase},
+    machine::{Machine, Phase},
     op::{Address, Op},
     tlb::Entry,
     violation::Rule,
@@ -44,7 +45,7 @@ impl Ghost {
 #[track_caller]
 pub fn revoked(root: Frame, va: u64) {
     claim();
-    machine::with(|machine| machine.revoke(root, va));
+    current::with(|machine| machine.revoke(root, va));
 }
 
 /// The library has given a frame back: no CPU can use a translation to it any more, until
@@ -52,21 +53,21 @@ pub fn revoked(root: Frame, va: u64) {
 #[track_caller]
 pub fn frame_freed(frame: Frame) {
     claim();
-    machine::with(|machine| machine.free(frame, false));
+    current::with(|machine| machine.free(frame, false));
 }
 
 /// The library has given a table back: no CPU can walk it any more, nor name it as its root.
 #[track_caller]
 pub fn table_freed(frame: Frame) {
     claim();
-    machine::with(|machine| machine.free(frame, true));
+    current::with(|machine| machine.free(frame, true));
 }
 
 /// A frame is in use again.
 #[track_caller]
 pub fn frame_allocated(frame: Frame) {
     claim();
-    machine::with(|machine| {
+    current::with(|machine| {
         if let Some(at) = machine.ghost.freed.iter().position(|&freed| freed == frame) {
             machine.ghost.freed.swap_remove(at);
             machine.ghost_hash ^= mix3(frame.0, 1, 0xf7ee);
@@ -79,7 +80,7 @@ pub fn frame_allocated(frame: Frame) {
 #[track_caller]
 pub fn identity(kind: &'static str, value: u64, owner: u64) {
     claim();
-    machine::with(|machine| {
+    current::with(|machine| {
         let known = machine.ghost.identities.iter().find(|i| i.0 == kind && i.1 == value);
         match known {
             Some(&(_, _, other)) if other != owner => {
@@ -99,7 +100,7 @@ pub fn identity(kind: &'static str, value: u64, owner: u64) {
 #[track_caller]
 pub fn identity_ended(kind: &'static str, value: u64) {
     claim();
-    machine::with(|machine| {
+    current::with(|machine| {
         let ghost = &mut machine.ghost;
         if let Some(at) = ghost.identities.iter().position(|i| i.0 == kind && i.1 == value) {
             let (kind, value, owner) = ghost.identities.swap_remove(at);
@@ -111,17 +112,17 @@ pub fn identity_ended(kind: &'static str, value: u64) {
 /// Waits for the turn of a claim, if the operation before it did not.
 #[track_caller]
 fn claim() {
-    let early = machine::with(|machine| {
+    let early = current::with(|machine| {
         machine.phase == Phase::Running && machine.cpus[machine.running].early
     });
     if early {
-        machine::step(Op::Claim);
+        current::step(Op::Claim);
     }
 }
 
 /// Says that something is wrong. The execution ends at the next step.
 pub fn fail(message: impl Into<String>) {
-    machine::with(|machine| machine.fail(Rule::Assertion, message.into()));
+    current::with(|machine| machine.fail(Rule::Assertion, message.into()));
 }
 
 /// Fails unless `condition` holds.

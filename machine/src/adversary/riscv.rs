@@ -11,8 +11,9 @@ use lookaside::{Error, arch::riscv64::Instructions};
 
 use super::{
     cpu::Cpu,
+    current::step,
     invalidate::{Partial, What},
-    machine::{Machine, step},
+    machine::Machine,
     op::{Op, Remote, Riscv},
     violation::Rule,
 };

@@ -4,8 +4,9 @@ use lookaside::CpuId;
 
 use super::{
     config::Config,
+    current::{self, step},
     format::Frame,
-    machine::{self, Phase, step},
+    machine::Phase,
     op::Op,
 };
 
@@ -54,13 +55,13 @@ pub fn leak<T>(value: T) -> &'static T {
 
 /// Runs construction code as a given CPU.
 pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
-    let before = machine::with(|machine| {
+    let before = current::with(|machine| {
         assert!(machine.phase != Phase::Running, "a program is its own CPU");
         assert!(cpu.index() < machine.config.cpus, "there is no {cpu}");
         core::mem::replace(&mut machine.running, cpu.index())
     });
     let result = f();
-    machine::with(|machine| machine.running = before);
+    current::with(|machine| machine.running = before);
     result
 }
 
@@ -70,7 +71,7 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
 ///
 /// A wrong milestone hides executions from [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 pub fn milestone() {
-    machine::with(|machine| {
+    current::with(|machine| {
         let cpu = &mut machine.cpus[machine.running];
         // What a handler was told is forgotten when it returns.
         if machine.phase == Phase::Running && cpu.depth == 0 {
@@ -83,13 +84,13 @@ pub fn milestone() {
 /// Records what an execution came to, in [`Scenario::finish`]; explorers report the set of all
 /// outcomes.
 pub fn outcome(value: u64) {
-    machine::with(|machine| machine.outcome = Some(value));
+    current::with(|machine| machine.outcome = Some(value));
 }
 
 /// Turns interrupts off on the CPU that runs.
 #[track_caller]
 pub fn irq_off() {
-    let matters = machine::with(|machine| {
+    let matters = current::with(|machine| {
         let open = machine.open & 1 << machine.running != 0;
         machine.phase == Phase::Running && open && machine.config.interrupts
     });
@@ -104,7 +105,7 @@ pub fn irq_off() {
 ///
 /// In an interrupt handler, which runs with interrupts off.
 pub fn irq_on() {
-    machine::with(|machine| {
+    current::with(|machine| {
         if machine.phase == Phase::Running {
             let cpu = machine.running;
             assert!(machine.cpus[cpu].depth == 0, "interrupts stay off in a handler");

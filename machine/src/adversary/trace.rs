@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use lookaside::Ordering;
 
 use super::{
-    machine::{Machine, with},
+    current::with,
+    machine::Machine,
     op::{Address, Op, Rmw},
     word::Word,
 };

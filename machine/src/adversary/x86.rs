@@ -8,8 +8,9 @@ use lookaside::arch::x86_64::{Instructions, Invpcid};
 
 use super::{
     cpu::Cpu,
+    current::step,
     invalidate::{Partial, What},
-    machine::{Machine, step},
+    machine::Machine,
     op::{Op, X86},
 };
 
