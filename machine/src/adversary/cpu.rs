@@ -188,7 +188,10 @@ impl Cpu {
 
     /// The part of the state that is this CPU's and in no set.
     pub(crate) fn hash(&self) -> u64 {
-        let mut hash = mix(self.history, self.registers_hash ^ u64::from(self.depth));
+        // Whether a claim has been made or waits for its turn is not in the history.
+        let claims = u64::from(matches!(self.op, Op::Claim));
+        let place = u64::from(self.depth) << 1 | claims;
+        let mut hash = mix(mix(self.history, place), self.registers_hash);
         for entry in &self.buffer {
             let flags = u64::from(entry.release) | u64::from(entry.strong) << 1;
             hash = mix(mix(hash, entry.word as u64 ^ flags << 60), entry.value);

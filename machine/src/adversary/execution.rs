@@ -317,26 +317,10 @@ impl<S: Scenario> Executor<S> {
 
     /// Nothing can happen: the end, if all programs have ended.
     fn stuck(&mut self) -> End {
-        let machine = self.machine();
-        let waits = |op: &Op| !matches!(op, Op::Idle);
-        let waiting: Vec<_> =
-            (0..machine.cpus.len()).filter(|&cpu| waits(&machine.cpus[cpu].op)).collect();
-        if waiting.is_empty() && machine.interrupted == 0 {
-            return End::Done;
+        match self.machine().who_waits() {
+            None => End::Done,
+            Some(message) => End::Violated(Violation { rule: Rule::NoProgress, message }),
         }
-        let mut message = String::from("no CPU can go on:");
-        for cpu in waiting {
-            let place = machine.cpus[cpu].location;
-            let open = if machine.open & 1 << cpu != 0 { "on" } else { "off" };
-            let pending = if machine.interrupted & 1 << cpu != 0 { ", one pending" } else { "" };
-            message.push_str(&format!(
-                " CPU {cpu} waits at {}:{} (interrupts {open}{pending});",
-                place.file(),
-                place.line()
-            ));
-        }
-        message.pop();
-        End::Violated(Violation { rule: Rule::NoProgress, message })
     }
 
     /// Takes the stacks back from programs, wherever they are.

@@ -3,23 +3,19 @@
 use core::panic::Location;
 use std::collections::HashMap;
 
-use corosensei::Yielder;
-use lookaside::Ordering;
-
 use super::{
-    config::{Arch, Buffers, Config},
-    cpu::{Cpu, Via},
-    format::Frame,
+    config::{Arch, Config},
+    cpu::Cpu,
     hash::{mix, mix3},
     memory::Memory,
-    op::{Arm, Op, Riscv, X86},
+    op::{Arm, Op},
     oracle::Ghost,
     private::Private,
     tables::Tables,
-    tlb::Entry,
     trace::Trace,
     violation::{Rule, Violation},
 };
+use corosensei::Yielder;
 
 /// What the machine is being used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,37 +206,6 @@ impl Machine {
         }
     }
 
-    /// Whether nothing can come between the program of `cpu` and its next operation on that CPU.
-    fn undisturbed(&self, cpu: usize) -> bool {
-        !self.config.interrupts || self.open & 1 << cpu == 0
-    }
-
-    /// Whether the next operation of `cpu` commutes with everything that others can do before it,
-    /// and can be executed: see the argument in [`crate::explore`].
-    pub(crate) fn is_local(&self, cpu: usize) -> bool {
-        let state = &self.cpus[cpu];
-        let empty = state.buffer.is_empty();
-        match state.op {
-            Op::Relax => self.changed & 1 << cpu != 0,
-            Op::End => empty,
-            Op::Store(_, _, order) => {
-                let buffered = match self.config.buffers {
-                    Buffers::None => false,
-                    Buffers::Tso => order != Ordering::SeqCst,
-                    Buffers::Pso => true,
-                };
-                buffered && self.undisturbed(cpu)
-            }
-            Op::Fence(order) => empty || (order != Ordering::SeqCst && self.undisturbed(cpu)),
-            Op::Riscv(Riscv::Fence | Riscv::SfenceWInval) => empty,
-            Op::Arm(Arm::Dsb(_)) => empty && state.pending.is_empty(),
-            Op::Arm(Arm::ReadTcr | Arm::ReadTtbr1 | Arm::IcIallu)
-            | Op::X86(X86::ReadCr3 | X86::ReadCr4)
-            | Op::Riscv(Riscv::ReadSatp) => self.undisturbed(cpu),
-            _ => false,
-        }
-    }
-
     /// Executes the operation that `cpu` has announced.
     pub(crate) fn execute_announced(&mut self, cpu: usize) {
         self.steps += 1;
@@ -252,7 +217,10 @@ impl Machine {
         if self.trace.is_some() {
             self.trace_result(op, result);
         }
-        self.tell(cpu, result);
+        // A claim tells the program nothing, whether or not it had to wait for its turn.
+        if !matches!(op, Op::Claim) {
+            self.tell(cpu, result);
+        }
     }
 
     /// Gives a program the result of its operation.
@@ -320,20 +288,6 @@ impl Machine {
             Op::Arm(instruction) => self.execute_arm(cpu, instruction),
             Op::X86(instruction) => self.execute_x86(cpu, instruction),
             Op::Riscv(instruction) => self.execute_riscv(cpu, instruction),
-        }
-    }
-
-    /// Does what an access does once its translation is chosen.
-    pub(crate) fn finish_access(&mut self, cpu: usize, op: Op, choice: u64) {
-        if let (Op::AccessStore(va, value), Some(frame)) = (op, choice.checked_sub(1))
-            && let Some(word) = self.tables.contents(Frame(frame))
-        {
-            let (page, bits) = (va >> 12, self.config.index_bits);
-            let tag = self.cpus[cpu].live.first().map_or(0, |live| live.tag);
-            let global = self.cpus[cpu].tlb.iter().any(|entry| {
-                entry.is(Entry::GLOBAL) && !entry.is(Entry::TABLE) && entry.covers(page, bits)
-            });
-            self.store_via(cpu, word.address(), value, Via { page, tag, global });
         }
     }
 

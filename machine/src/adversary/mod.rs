@@ -76,6 +76,7 @@
 //! * Interrupts of one CPU by several others are one while it is pending; none is ever lost.
 //! * Instruction fetch and the instruction cache.
 
+mod access;
 pub mod arm;
 mod callback;
 mod choice;
@@ -92,6 +93,7 @@ mod op;
 pub mod oracle;
 mod platform;
 mod private;
+mod progress;
 pub mod riscv;
 mod scenario;
 pub mod tables;
@@ -102,12 +104,11 @@ mod walker;
 mod word;
 pub mod x86;
 
+pub use access::{access, access_store};
 pub use config::{Arch, Buffers, Config};
 pub use format::{Access, Frame};
 pub use platform::{Platform, interrupt, relax};
-pub use scenario::{
-    Scenario, access, access_store, as_cpu, irq_off, irq_on, leak, milestone, outcome,
-};
+pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome};
 pub use trace::{Line, name};
 pub use violation::{Rule, Violation};
 pub use word::Word;

@@ -13,10 +13,10 @@
 use super::{
     cpu::Live,
     current,
-    format::{Decoded, Frame, decode},
+    format::Frame,
     hash::{mix, mix3},
     machine::{Machine, Phase},
-    op::{Address, Op},
+    op::Op,
     tlb::Entry,
     violation::Rule,
 };
@@ -25,7 +25,7 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Ghost {
     /// Frames that were given back and not handed out again.
-    freed: Vec<Frame>,
+    pub(crate) freed: Vec<Frame>,
     /// Identities and their owners.
     identities: Vec<(&'static str, u64, u64)>,
 }
@@ -316,57 +316,5 @@ impl Machine {
             let why = format!("can be used under root {root:#x}");
             self.fail_entry(Rule::TagNamesTwoSpaces, cpu, holder, entry, &why);
         }
-    }
-
-    /// A store of user code reaches a frame.
-    pub(crate) fn data_landed(&mut self, cpu: usize, word: Address) {
-        if let Some(frame) = self.tables.data_frame(word)
-            && self.ghost.freed.contains(&frame)
-        {
-            let text = format!(
-                "a store of CPU {cpu}, translated before, reaches frame {:#x} after it was given back",
-                frame.0
-            );
-            self.fail(Rule::FreedFrame, text);
-        }
-    }
-
-    /// What an access to `va` may come to: 0 is a fault, `frame + 1` a page.
-    pub(crate) fn access_choices(&self, cpu: usize, va: u64) -> Vec<u64> {
-        let page = va >> 12;
-        let bits = self.config.index_bits;
-        let mut choices = Vec::new();
-        let mut add = |choice: u64| {
-            if !choices.contains(&choice) {
-                choices.push(choice);
-            }
-        };
-        for holder in 0..self.cpus.len() {
-            let lingering = if holder == cpu { &self.cpus[cpu].lingering[..] } else { &[] };
-            for entry in self.cpus[holder].tlb.iter().chain(lingering) {
-                let usable = |live: &Live| Self::usable(live, cpu, holder, entry);
-                if !entry.is(Entry::TABLE)
-                    && entry.covers(page, bits)
-                    && self.cpus[cpu].live.iter().any(usable)
-                {
-                    let within = page & ((1 << (u32::from(entry.level) * bits)) - 1);
-                    add((self.target(entry).0 | within) + 1);
-                }
-            }
-        }
-        // A walk that begins now faults if memory holds no translation.
-        let mapped = |live: &Live| {
-            (0..self.config.levels).any(|level| {
-                let word = self.descriptor(live.table as usize, page, level);
-                let decoded = word.map(|word| decode(self.config.arch, level, word.peek()));
-                matches!(decoded, Some(Decoded::Leaf { .. }))
-            })
-        };
-        let live = &self.cpus[cpu].live;
-        if live.is_empty() || !self.cpus[cpu].walks || live.iter().any(|live| !mapped(live)) {
-            add(0);
-        }
-        choices.sort_unstable();
-        choices
     }
 }

@@ -5,7 +5,6 @@ use lookaside::CpuId;
 use super::{
     config::Config,
     current::{self, step},
-    format::Frame,
     machine::Phase,
     op::Op,
 };
@@ -112,20 +111,4 @@ pub fn irq_on() {
             machine.open |= 1 << cpu;
         }
     });
-}
-
-/// Uses the translation of `va` on the CPU that runs, as user code would: any that the CPU may
-/// have cached, or a new walk. The explorer chooses. Returns the frame, or nothing for a fault.
-#[track_caller]
-#[must_use]
-pub fn access(va: u64) -> Option<Frame> {
-    step(Op::Access(va)).checked_sub(1).map(Frame)
-}
-
-/// Stores to `va` on the CPU that runs, as user code would. The translation is chosen now; the
-/// store itself waits in the store buffer, and must not reach the frame after that was given back.
-/// Returns the frame, or nothing for a fault.
-#[track_caller]
-pub fn access_store(va: u64, value: u64) -> Option<Frame> {
-    step(Op::AccessStore(va, value)).checked_sub(1).map(Frame)
 }

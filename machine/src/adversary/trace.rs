@@ -81,6 +81,8 @@ impl Machine {
         let weak = |order: Ordering| format!("{order:?}");
         let text = match op {
             Op::Idle | Op::Claim => return,
+            // Of no interest, unless something is left to be drained.
+            Op::End if self.cpus[cpu].buffer.is_empty() => return,
             Op::End => "the program ends".to_owned(),
             Op::Load(word, order) => format!("load {} {}", self.name_of(word), weak(order)),
             Op::Store(word, value, order) => {

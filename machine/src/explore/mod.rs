@@ -89,6 +89,12 @@ pub struct Failure {
     pub schedule: Schedule,
 }
 
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}\n  schedule {}", self.violation, self.schedule)
+    }
+}
+
 /// What an explorer did.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -115,7 +121,7 @@ impl Report {
     #[track_caller]
     pub fn assert_proved(&self) {
         if let Some(failure) = &self.failure {
-            panic!("{}\n  schedule {}", failure.violation, failure.schedule);
+            panic!("{failure}");
         }
         assert!(self.complete, "gave up after {} schedules", self.schedules);
     }
