@@ -520,3 +520,72 @@ fn a7_completion_waits_for_accesses_in_flight() {
     .finish(|spaces| outcome(spaces.flags[1].peek()));
     assert_eq!(other.holds().outcomes.into_iter().collect::<Vec<_>>(), [0, 1]);
 }
+
+#[test]
+fn what_is_walked_from_a_doomed_partial_walk_is_doomed_if_it_is_named() {
+    // The table is unhooked; between the TLBI and the DSB one of its words is written.
+    let late = |offset: u64| {
+        on_cpu_0(move |spaces| {
+            let slot = tables::word(spaces.last, ((VA + offset) >> 12) as usize);
+            spaces.parent.store(0, Relaxed);
+            Insn.dsb(Dsb::Ishst);
+            tlbi(TlbiOp::Va, IS);
+            slot.store(tables::page(Frame(9), Access::WRITE), Relaxed);
+            Insn.dsb(Dsb::Ishst);
+            Insn.dsb(Dsb::Ish);
+            oracle::frame_freed(Frame(9));
+        })
+    };
+    late(0).holds();
+    // The TLBI names another page: what was walked behind its back stays.
+    late(0x1000).breaks(Rule::FreedFrame);
+}
+
+#[test]
+fn a_dsb_with_something_to_complete_is_a_choice() {
+    // CPU 1 sees that the TLBI has been issued, and can still use the translation.
+    let between = programs(
+        Config::arm(2),
+        || running(0),
+        |spaces: &Spaces, cpu| {
+            if cpu == 0 {
+                spaces.pte.store(0, Relaxed);
+                Insn.dsb(Dsb::Ishst);
+                tlbi(TlbiOp::Va, IS);
+                spaces.flags[0].swap(1, Relaxed);
+                Insn.dsb(Dsb::Ish);
+            } else {
+                let issued = spaces.flags[0].load(Relaxed);
+                let seen = access(VA).map_or(0, |frame| frame.0);
+                spaces.flags[1].store(issued << 4 | seen, Relaxed);
+            }
+        },
+    )
+    .finish(|spaces| outcome(spaces.flags[1].peek()));
+    let outcomes = between.holds().outcomes;
+    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [0x00, 0x07, 0x10, 0x17]);
+}
+
+#[test]
+fn a17_a_mapping_that_appears_later_is_found_on_the_other_cpu() {
+    // Two empty spaces under one ASID; then one of them maps a page.
+    let later = |config: Config| {
+        let build = || {
+            let roots = [tables::allocate(), tables::allocate()];
+            for (cpu, root) in roots.into_iter().enumerate() {
+                as_cpu(CpuId(cpu as u32), || {
+                    Insn.write_ttbr0(ttbr(root, ASID) | 1);
+                    Insn.isb();
+                });
+            }
+            tables::word(roots[0], 5)
+        };
+        programs(config.with_levels(1), build, |pte: &&'static Word, cpu| {
+            if cpu == 0 {
+                pte.store(tables::page(PAGE, Access::WRITE), Relaxed);
+            }
+        })
+    };
+    later(Config::arm(2)).holds();
+    later(Config::arm(2).with_cnp()).breaks(Rule::TagNamesTwoSpaces);
+}

@@ -313,3 +313,32 @@ fn x13_a_shootdown_by_interrupt() {
     shootdown(false, false).breaks(Rule::StaleTranslation);
     shootdown(true, true).breaks(Rule::StaleTranslation);
 }
+
+#[test]
+fn a_root_that_is_used_again_is_another_space() {
+    let again = |keep: u64| {
+        alone(Access::WRITE, move |spaces| {
+            to(spaces.b, B, 0);
+            oracle::table_freed(spaces.a);
+            oracle::frame_allocated(spaces.a);
+            to(spaces.a, A, keep);
+        })
+    };
+    again(0).holds();
+    again(KEEP).breaks(Rule::TagNamesTwoSpaces);
+}
+
+#[test]
+fn a_revoked_translation_that_is_made_again_is_a_new_one() {
+    let again = |frame: u64| {
+        alone(Access::WRITE, move |spaces| {
+            to(spaces.b, B, 0);
+            spaces.pte.store(0, SeqCst);
+            oracle::revoked(spaces.a, VA);
+            spaces.pte.store(tables::page(Frame(frame), Access::WRITE), SeqCst);
+            to(spaces.a, A, KEEP);
+        })
+    };
+    again(PAGE.0).holds();
+    again(9).breaks(Rule::StaleTranslation);
+}

@@ -199,8 +199,6 @@ impl Machine {
         }
         self.cpus[cpu].history = history;
         self.open |= 1 << cpu;
-        // The handler may have changed what the program waits for.
-        self.changed |= 1 << cpu;
         if self.trace.is_some() {
             self.note(cpu, "interrupt ends".to_owned());
         }
