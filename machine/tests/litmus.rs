@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Programs, outcomes};
+use common::{Programs, outcomes, programs};
 use lookaside::{Ordering::*, Word as _};
-use lookaside_machine::adversary::{Buffers, Config, Word};
+use lookaside_machine::adversary::{Buffers, Config, Word, outcome};
 
 /// Two shared words and a result for each of two CPUs.
 #[derive(Debug)]
@@ -14,17 +14,12 @@ struct Pair {
     results: [Word; 2],
 }
 
-fn pair(run: fn(&Pair, usize)) -> Programs<Pair> {
-    Programs {
-        config: Config::x86(2),
-        build: || Pair { x: Word::ZERO, y: Word::ZERO, results: [Word::ZERO, Word::ZERO] },
-        run,
-        interrupt: |_, _| {},
-        finish: |world| {
-            let [a, b] = [&world.results[0], &world.results[1]].map(Word::peek);
-            lookaside_machine::adversary::outcome(a << 4 | b);
-        },
-    }
+fn pair(run: impl Fn(&Pair, usize) + 'static) -> Programs<Pair> {
+    let build = || Pair { x: Word::ZERO, y: Word::ZERO, results: [Word::ZERO, Word::ZERO] };
+    programs(Config::x86(2), build, run).finish(|world| {
+        let [a, b] = [&world.results[0], &world.results[1]].map(Word::peek);
+        outcome(a << 4 | b);
+    })
 }
 
 const KINDS: [Buffers; 3] = [Buffers::None, Buffers::Tso, Buffers::Pso];

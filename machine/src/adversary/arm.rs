@@ -11,8 +11,9 @@ use lookaside::arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
 
 use super::{
     cpu::Cpu,
+    current::step,
     invalidate::{Partial, What},
-    machine::{Machine, step},
+    machine::Machine,
     op::{Arm, Op},
 };
 
@@ -84,6 +85,7 @@ impl Machine {
                 }
             }
             Arm::Isb => {
+                self.cpus[cpu].lingering.clear();
                 let registers = &mut self.cpus[cpu].registers;
                 let mut settled = false;
                 for list in [&mut registers.root, &mut registers.second, &mut registers.control] {

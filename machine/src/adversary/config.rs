@@ -35,6 +35,9 @@ pub struct Config {
     /// Whether CPUs may use each other's entries where Arm's CnP bit allows it. If not, the bit is
     /// ignored.
     pub cnp: bool,
+    /// Arm's FEAT_ETS2. Without it, a CPU's own accesses may use what its own invalidation removed
+    /// until it synchronises its context, and a `DSB` alone does not end that.
+    pub ets2: bool,
     /// How many bits of a tag the hardware keeps; the bits above are ignored.
     pub tag_bits: u32,
     /// Whether the scenario uses interrupts between CPUs. Where it does not, many steps need not
@@ -47,6 +50,8 @@ pub struct Config {
     pub index_bits: u32,
     /// How many tables there is memory for.
     pub tables: usize,
+    /// How many data frames, from frame 0 on, have contents: one word each.
+    pub frames: usize,
     /// Whether a word that is read or written with `get` or `set` by one CPU and touched in any way
     /// by another is a violation.
     pub check_private: bool,
@@ -61,11 +66,13 @@ impl Config {
             cpus,
             buffers,
             cnp: false,
+            ets2: false,
             tag_bits,
             interrupts: false,
             levels: 3,
             index_bits: 4,
             tables: 32,
+            frames: 16,
             check_private: true,
             max_steps: 20_000,
         }
@@ -107,6 +114,13 @@ impl Config {
     #[must_use]
     pub fn with_cnp(mut self) -> Self {
         self.cnp = true;
+        self
+    }
+
+    /// The same machine with Arm's FEAT_ETS2.
+    #[must_use]
+    pub fn with_ets2(mut self) -> Self {
+        self.ets2 = true;
         self
     }
 

@@ -16,6 +16,16 @@ pub(crate) struct Buffered {
     pub(crate) release: bool,
     /// A `SeqCst` load of the same CPU waits for it.
     pub(crate) strong: bool,
+    /// The translation that it went through, if it is a store of user code.
+    pub(crate) via: Option<Via>,
+}
+
+/// The translation that a store went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Via {
+    pub(crate) page: u64,
+    pub(crate) tag: u16,
+    pub(crate) global: bool,
 }
 
 /// A root that the CPU may be walking from, with the tag that it caches under.
@@ -86,6 +96,8 @@ pub(crate) struct Cpu {
     pub(crate) location: &'static Location<'static>,
     /// The result of the last operation.
     pub(crate) result: u64,
+    /// The last operation was executed before its turn, because it is local.
+    pub(crate) early: bool,
     /// An interrupt is to be taken before the operation.
     pub(crate) deliver: bool,
     /// Where the program suspends itself.
@@ -106,6 +118,9 @@ pub(crate) struct Cpu {
     pub(crate) walks: bool,
     /// The invalidations that the CPU has issued and not completed.
     pub(crate) pending: Vec<Pending>,
+    /// What the CPU's own invalidations have removed since it last synchronised its context, and its
+    /// own accesses may still use: Arm without FEAT_ETS2.
+    pub(crate) lingering: Vec<Entry>,
     /// Every translation, whole and partial, that the CPU may have cached.
     pub(crate) tlb: Vec<Entry>,
 }
@@ -117,6 +132,7 @@ impl Cpu {
             op: Op::Idle,
             location: Location::caller(),
             result: 0,
+            early: false,
             deliver: false,
             yielder: core::ptr::null(),
             history: 0,
@@ -128,6 +144,7 @@ impl Cpu {
             live: Vec::with_capacity(8),
             walks: true,
             pending: Vec::with_capacity(8),
+            lingering: Vec::with_capacity(8),
             tlb: Vec::with_capacity(64),
         }
     }
@@ -137,6 +154,7 @@ impl Cpu {
         self.op = Op::Idle;
         self.location = snapshot.location;
         self.result = 0;
+        self.early = false;
         self.deliver = false;
         self.yielder = core::ptr::null();
         self.history = 0;
@@ -148,6 +166,7 @@ impl Cpu {
         self.live.clone_from(&snapshot.live);
         self.walks = snapshot.walks;
         self.pending.clone_from(&snapshot.pending);
+        self.lingering.clear();
         self.tlb.clone_from(&snapshot.tlb);
     }
 
@@ -169,13 +188,22 @@ impl Cpu {
 
     /// The part of the state that is this CPU's and in no set.
     pub(crate) fn hash(&self) -> u64 {
-        let mut hash = mix(self.history, self.registers_hash ^ u64::from(self.depth));
+        // Whether a claim has been made or waits for its turn is not in the history.
+        let claims = u64::from(matches!(self.op, Op::Claim));
+        let place = u64::from(self.depth) << 1 | claims;
+        let mut hash = mix(mix(self.history, place), self.registers_hash);
         for entry in &self.buffer {
             let flags = u64::from(entry.release) | u64::from(entry.strong) << 1;
             hash = mix(mix(hash, entry.word as u64 ^ flags << 60), entry.value);
+            if let Some(via) = entry.via {
+                hash = mix(hash, via.page << 17 | u64::from(via.global) << 16 | u64::from(via.tag));
+            }
         }
         for pending in &self.pending {
             hash = mix(hash, pending.hash());
+        }
+        for entry in &self.lingering {
+            hash = mix(hash, entry.hash(0));
         }
         hash
     }

@@ -4,47 +4,22 @@
 //! says which, and suspends itself; the loop executes local operations at once, lists what else
 //! could happen next, has a [`Chooser`] choose, and does it.
 
-use core::cell::Cell;
-use std::panic::{self, AssertUnwindSafe};
+use core::panic::AssertUnwindSafe;
+use std::panic;
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use lookaside::CpuId;
 
+pub(crate) use super::choice::{Choice, Chooser, Point};
 use super::{
-    machine::{self, Current, Machine, Phase},
+    callback,
+    current::{self, Current},
+    machine::{Machine, Phase},
     op::Op,
     scenario::Scenario,
     trace::Trace,
     violation::{Rule, Violation},
 };
-
-/// Something that can happen next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// A CPU executes its next operation.
-    Step(usize),
-    /// A CPU takes an interrupt.
-    Interrupt(usize),
-    /// A buffered store reaches memory: the CPU and the index in its buffer.
-    Drain(usize, usize),
-    /// One of the values that an access may have.
-    Value(usize),
-}
-
-/// A moment at which more than one thing can happen.
-pub(crate) struct Point<'a> {
-    /// What can happen. The first is what happens by default.
-    pub(crate) choices: &'a [Choice],
-    /// Whether the first is that the CPU that executed the last step goes on.
-    pub(crate) goes_on: bool,
-    pub(crate) machine: &'a Machine,
-}
-
-/// What decides.
-pub(crate) trait Chooser {
-    /// The index of the choice, or nothing to abandon the execution.
-    fn choose(&mut self, point: &Point<'_>) -> Option<usize>;
-}
 
 /// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,44 +33,6 @@ type Program = Coroutine<(), (), (), DefaultStack>;
 
 const STACK: usize = 256 * 1024;
 
-/// The interrupt handler of the scenario that is being executed, with its types erased.
-type Handler = Cell<Option<(*const (), *const (), unsafe fn(*const (), *const (), CpuId))>>;
-
-thread_local! {
-    static HANDLER: Handler = const { Cell::new(None) };
-    static PANIC: Cell<Option<String>> = const { Cell::new(None) };
-}
-
-unsafe fn handle<S: Scenario>(scenario: *const (), world: *const (), cpu: CpuId) {
-    // SAFETY: the caller passes what `Executor::execute` stored: a scenario that the executor
-    // owns and a world that is 'static, both of the types that `handle` was instantiated with.
-    let (scenario, world) = unsafe { (&*scenario.cast::<S>(), &*world.cast::<S::World>()) };
-    scenario.interrupt(world, cpu);
-}
-
-/// Runs the scenario's interrupt handler on the coroutine of the CPU.
-pub(crate) fn call_interrupt(cpu: CpuId) {
-    if let Some((scenario, world, handler)) = HANDLER.get() {
-        // SAFETY: `Executor::execute` stored the three together and clears them when it is over.
-        unsafe { handler(scenario, world, cpu) };
-    }
-}
-
-/// Keeps panics of programs quiet: they are violations, and reported as such.
-fn install_panic_hook() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if machine::is_running() {
-                PANIC.set(Some(info.to_string()));
-            } else {
-                before(info);
-            }
-        }));
-    });
-}
-
 /// A scenario, its world and its machine, ready to be executed any number of times.
 pub(crate) struct Executor<S: Scenario> {
     scenario: Box<S>,
@@ -105,6 +42,8 @@ pub(crate) struct Executor<S: Scenario> {
     programs: Vec<Option<Program>>,
     stacks: Vec<DefaultStack>,
     choices: Vec<Choice>,
+    /// Whether local operations are executed at once. Schedules are only valid if they are.
+    pub(crate) reduce: bool,
     /// Steps of all executions.
     pub(crate) steps: u64,
     /// Executions.
@@ -113,7 +52,7 @@ pub(crate) struct Executor<S: Scenario> {
 
 impl<S: Scenario> Executor<S> {
     pub(crate) fn new(scenario: S) -> Self {
-        install_panic_hook();
+        callback::install_panic_hook();
         let scenario = Box::new(scenario);
         let machine = Box::into_raw(Box::new(Machine::new(scenario.config())));
         let world = {
@@ -132,6 +71,7 @@ impl<S: Scenario> Executor<S> {
             programs: (0..count).map(|_| None).collect(),
             stacks: Vec::new(),
             choices: Vec::with_capacity(64),
+            reduce: true,
             steps: 0,
             executions: 0,
         }
@@ -163,11 +103,7 @@ impl<S: Scenario> Executor<S> {
     /// Executes the scenario once.
     pub(crate) fn execute(&mut self, chooser: &mut impl Chooser) -> End {
         let _current = Current::enter(self.machine);
-        HANDLER.set(Some((
-            (&raw const *self.scenario).cast(),
-            (&raw const *self.world).cast(),
-            handle::<S>,
-        )));
+        callback::set_handler(&raw const *self.scenario, self.world);
         self.machine().reset();
         self.machine().phase = Phase::Running;
         for cpu in 0..self.programs.len() {
@@ -184,7 +120,7 @@ impl<S: Scenario> Executor<S> {
         self.steps += self.machine().steps;
         self.abandon();
         let end = if end == End::Done { self.inspect() } else { end };
-        HANDLER.set(None);
+        callback::clear_handler();
         self.machine().phase = Phase::Inspecting;
         end
     }
@@ -218,14 +154,14 @@ impl<S: Scenario> Executor<S> {
             let result: Result<core::convert::Infallible, _> =
                 panic::catch_unwind(AssertUnwindSafe(|| {
                     scenario.run(world, id);
-                    machine::step(Op::End);
+                    current::step(Op::End);
                     loop {
-                        machine::step(Op::Idle);
+                        current::step(Op::Idle);
                     }
                 }));
             let Err(cause) = result;
             drop(cause);
-            let text = PANIC.take().unwrap_or_else(|| "a panic".to_owned());
+            let text = callback::take_panic();
             // SAFETY: as above; no other reference to the machine is in use.
             unsafe { (*machine).fail(Rule::Panic, format!("CPU {cpu}: {text}")) };
         };
@@ -247,7 +183,9 @@ impl<S: Scenario> Executor<S> {
             let message = format!("no end after {limit} steps");
             return Some(End::Violated(Violation { rule: Rule::TooManySteps, message }));
         }
-        self.run_local(*last);
+        if self.reduce {
+            self.run_local(*last);
+        }
         if let Some(violation) = self.machine().violation.take() {
             return Some(End::Violated(violation));
         }
@@ -268,7 +206,8 @@ impl<S: Scenario> Executor<S> {
         match self.choices[index] {
             Choice::Step(cpu) => {
                 *last = cpu;
-                if let Op::Access(va) = self.machine().cpus[cpu].op {
+                self.machine().cpus[cpu].early = false;
+                if let Op::Access(va) | Op::AccessStore(va, _) = self.machine().cpus[cpu].op {
                     if !self.access(cpu, va, chooser) {
                         return Some(End::Abandoned);
                     }
@@ -286,6 +225,7 @@ impl<S: Scenario> Executor<S> {
                 machine.interrupted &= !(1 << cpu);
                 machine.open &= !(1 << cpu);
                 machine.cpus[cpu].deliver = true;
+                machine.cpus[cpu].early = false;
                 if machine.trace.is_some() {
                     machine.trace_event(cpu, "takes an interrupt".to_owned());
                 }
@@ -315,11 +255,12 @@ impl<S: Scenario> Executor<S> {
         let Some(index) = index else { return false };
         let machine = self.machine();
         machine.steps += 1;
+        let op = machine.cpus[cpu].op;
         if machine.trace.is_some() {
-            let op = machine.cpus[cpu].op;
             machine.trace_op(cpu, op);
             machine.trace_result(op, values[index]);
         }
+        machine.finish_access(cpu, op, values[index]);
         machine.tell(cpu, values[index]);
         true
     }
@@ -334,6 +275,7 @@ impl<S: Scenario> Executor<S> {
                 idle = 0;
                 while self.machine().is_local(cpu) {
                     self.machine().execute_announced(cpu);
+                    self.machine().cpus[cpu].early = true;
                     if self.machine().violation.is_some() {
                         return;
                     }
@@ -375,26 +317,10 @@ impl<S: Scenario> Executor<S> {
 
     /// Nothing can happen: the end, if all programs have ended.
     fn stuck(&mut self) -> End {
-        let machine = self.machine();
-        let waits = |op: &Op| !matches!(op, Op::Idle);
-        let waiting: Vec<_> =
-            (0..machine.cpus.len()).filter(|&cpu| waits(&machine.cpus[cpu].op)).collect();
-        if waiting.is_empty() && machine.interrupted == 0 {
-            return End::Done;
+        match self.machine().who_waits() {
+            None => End::Done,
+            Some(message) => End::Violated(Violation { rule: Rule::NoProgress, message }),
         }
-        let mut message = String::from("no CPU can go on:");
-        for cpu in waiting {
-            let place = machine.cpus[cpu].location;
-            let open = if machine.open & 1 << cpu != 0 { "on" } else { "off" };
-            let pending = if machine.interrupted & 1 << cpu != 0 { ", one pending" } else { "" };
-            message.push_str(&format!(
-                " CPU {cpu} waits at {}:{} (interrupts {open}{pending});",
-                place.file(),
-                place.line()
-            ));
-        }
-        message.pop();
-        End::Violated(Violation { rule: Rule::NoProgress, message })
     }
 
     /// Takes the stacks back from programs, wherever they are.

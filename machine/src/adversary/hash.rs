@@ -6,7 +6,7 @@
 //! to right. Two different states collide with a probability of 2^-64; among ten million states a
 //! collision exists with a probability of about 3 in a million.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use core::hash::{BuildHasherDefault, Hasher};
 
 /// Mixes two words: the two halves of a 128-bit product, folded.
 #[inline]

@@ -6,7 +6,7 @@
 //! instruction that completes it. An entry that can be derived anew while it is doomed is as good
 //! as one that was never doomed: the walk may have begun after the invalidation arrived.
 
-use super::{hash::mix, machine::Machine, tlb::Entry};
+use super::{config::Arch, hash::mix, machine::Machine, tlb::Entry};
 
 /// Which partial walks an invalidation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,12 @@ impl What {
     /// Everything of one tag that is not global.
     pub(crate) const fn tag(tag: u16) -> Self {
         Self { tag: Some(tag), ..Self::all(false) }
+    }
+
+    /// Whether it names the translation that an access went through.
+    pub(crate) fn names_access(&self, via: super::cpu::Via) -> bool {
+        (self.pages.0..=self.pages.1).contains(&via.page)
+            && if via.global { self.globals } else { self.tag.is_none_or(|tag| tag == via.tag) }
     }
 
     pub(crate) fn names(&self, entry: &Entry, index_bits: u32) -> bool {
@@ -131,14 +137,30 @@ impl Machine {
         if self.cpus[by].pending.is_empty() {
             return;
         }
+        self.linger(by, everywhere);
         self.remove(by, |entry| entry.is(Entry::DOOMED_HERE));
         if everywhere {
+            self.finish_accesses(by);
             for cpu in 0..self.cpus.len() {
                 self.remove(cpu, |entry| entry.doomed & 1 << by != 0);
             }
             self.cpus[by].pending.clear();
         } else {
             self.cpus[by].pending.retain(|pending| pending.everywhere);
+        }
+    }
+
+    /// Remembers what a completion is about to remove from the issuer's own entries.
+    fn linger(&mut self, by: usize, everywhere: bool) {
+        if self.config.arch != Arch::Arm || self.config.ets2 {
+            return;
+        }
+        let cpu = &mut self.cpus[by];
+        for entry in &cpu.tlb {
+            let goes = entry.is(Entry::DOOMED_HERE) || (everywhere && entry.doomed & 1 << by != 0);
+            if goes && !entry.is(Entry::TABLE) && !cpu.lingering.contains(entry) {
+                cpu.lingering.push(*entry);
+            }
         }
     }
 

@@ -1,23 +1,21 @@
-//! The machine: its state, how a program reaches it, and how it executes one operation.
+//! The machine: its state, and how it executes one operation.
 
-use core::{cell::Cell, panic::Location, ptr};
+use core::panic::Location;
 use std::collections::HashMap;
 
-use corosensei::Yielder;
-use lookaside::Ordering;
-
 use super::{
-    config::{Arch, Buffers, Config},
+    config::{Arch, Config},
     cpu::Cpu,
     hash::{mix, mix3},
-    memory::{self, Memory},
-    op::{Address, Arm, Op, Riscv, X86},
+    memory::Memory,
+    op::{Arm, Op},
     oracle::Ghost,
     private::Private,
     tables::Tables,
     trace::Trace,
     violation::{Rule, Violation},
 };
+use corosensei::Yielder;
 
 /// What the machine is being used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,156 +65,6 @@ pub(crate) struct Machine {
     pub(crate) ghost_hash: u64,
     snapshot_tlb_hash: u64,
     pub(crate) steps: u64,
-}
-
-thread_local! {
-    static CURRENT: Cell<*mut Machine> = const { Cell::new(ptr::null_mut()) };
-}
-
-/// Makes a machine the one that operations of this thread reach, until it is dropped.
-pub(crate) struct Current(*mut Machine);
-
-impl Current {
-    /// `machine` must stay where it is for as long as the value lives.
-    pub(crate) fn enter(machine: *mut Machine) -> Self {
-        Self(CURRENT.replace(machine))
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        CURRENT.set(self.0);
-    }
-}
-
-/// Whether a machine runs a program on this thread.
-pub(crate) fn is_running() -> bool {
-    let machine = CURRENT.get();
-    // SAFETY: `Current` keeps the pointer valid; nothing else holds a reference to the machine
-    // while a program or a scenario runs.
-    !machine.is_null() && unsafe { (*machine).phase == Phase::Running }
-}
-
-/// Calls `f` with the machine of this thread.
-pub(crate) fn with<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
-    let machine = CURRENT.get();
-    assert!(!machine.is_null(), "no machine on this thread: call this from within a scenario");
-    // SAFETY: `Current` keeps the pointer valid. Programs and the hub run on one thread and hand
-    // it to each other; neither holds a reference across that, and `f` cannot get here again, as
-    // it receives only the machine's own methods.
-    f(unsafe { &mut *machine })
-}
-
-/// Calls `f` with the machine of this thread, which must be building a world.
-pub(crate) fn building<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
-    with(|machine| {
-        assert!(machine.phase == Phase::Building, "this is for building a world");
-        f(machine)
-    })
-}
-
-/// Executes an operation on a word, which may be outside of any machine.
-#[track_caller]
-#[inline]
-pub(crate) fn word_step(op: Op) -> u64 {
-    if CURRENT.get().is_null() {
-        return match op {
-            Op::Load(word, _) => memory::read(word),
-            Op::Store(word, value, _) => {
-                // SAFETY: the word is alive, as the caller holds it, and no other thread can
-                // reach it.
-                unsafe { *word = value };
-                0
-            }
-            Op::Rmw(word, rmw, _) => {
-                let old = memory::read(word);
-                if let Some(new) = rmw.apply(old) {
-                    // SAFETY: as above.
-                    unsafe { *word = new };
-                }
-                old
-            }
-            _ => 0,
-        };
-    }
-    step(op)
-}
-
-/// Executes an operation of the CPU that runs: waits until the explorer chooses it.
-///
-/// # Panics
-///
-/// If there is no machine on this thread.
-#[track_caller]
-pub(crate) fn step(op: Op) -> u64 {
-    let machine = CURRENT.get();
-    assert!(!machine.is_null(), "no machine on this thread: call this from within a scenario");
-    let location = Location::caller();
-    // SAFETY: `Current` keeps the pointer valid. No reference to the machine lives across the
-    // suspension or the interrupt handler.
-    unsafe {
-        if (*machine).phase != Phase::Running {
-            let cpu = (*machine).running;
-            return (*machine).execute(cpu, op);
-        }
-        let cpu = (*machine).running;
-        loop {
-            let yielder = (*machine).announce(cpu, op, location);
-            (*yielder).suspend(());
-            if let Some(result) = (*machine).resumed(cpu) {
-                return result;
-            }
-            // The handler leaves nothing behind in the program's own variables, so what it was
-            // told is forgotten when it returns.
-            let history = (*machine).enter_interrupt(cpu);
-            super::execution::call_interrupt(lookaside::CpuId(cpu as u32));
-            (*machine).leave_interrupt(cpu, history);
-        }
-    }
-}
-
-/// Reads a word of the CPU's own. This is not a step.
-#[inline]
-pub(crate) fn private_get(word: Address) -> u64 {
-    let machine = CURRENT.get();
-    let value = memory::read(word);
-    if !machine.is_null() {
-        // SAFETY: as in `step`.
-        let machine = unsafe { &mut *machine };
-        if machine.phase == Phase::Running {
-            let cpu = machine.running;
-            // A word that was stored to by `store` may be in the buffer still.
-            let value = machine.view(cpu, word);
-            machine.cpus[cpu].told(value);
-            machine.touch(cpu, word, true);
-            return value;
-        }
-    }
-    value
-}
-
-/// Writes a word of the CPU's own. This is not a step.
-#[inline]
-pub(crate) fn private_set(word: Address, value: u64) {
-    let machine = CURRENT.get();
-    if machine.is_null() {
-        // SAFETY: the word is alive, as the caller holds it, and no other thread can reach it.
-        unsafe { *word = value };
-        return;
-    }
-    // SAFETY: as in `step`.
-    let machine = unsafe { &mut *machine };
-    if machine.phase == Phase::Running {
-        let cpu = machine.running;
-        machine.touch(cpu, word, true);
-        if machine.cpus[cpu].buffer.iter().any(|entry| entry.word == word) {
-            machine.store(cpu, word, value, Ordering::Relaxed);
-        } else if machine.memory.write(word, value) != value {
-            machine.changed |= 1 << cpu;
-        }
-    } else {
-        machine.land_direct(word, value);
-    }
 }
 
 impl Machine {
@@ -307,7 +155,7 @@ impl Machine {
     }
 
     /// A program says what it is about to do.
-    fn announce(
+    pub(crate) fn announce(
         &mut self,
         cpu: usize,
         op: Op,
@@ -327,58 +175,32 @@ impl Machine {
     }
 
     /// The result of the operation, unless an interrupt comes first.
-    fn resumed(&self, cpu: usize) -> Option<u64> {
+    pub(crate) fn resumed(&self, cpu: usize) -> Option<u64> {
         let cpu = &self.cpus[cpu];
         (!cpu.deliver).then_some(cpu.result)
     }
 
-    fn enter_interrupt(&mut self, cpu: usize) -> u64 {
+    pub(crate) fn enter_interrupt(&mut self, cpu: usize) -> u64 {
         let history = self.cpus[cpu].history;
         self.cpus[cpu].deliver = false;
         self.cpus[cpu].depth += 1;
+        // Taking an exception synchronises the context.
+        if self.config.arch == Arch::Arm {
+            self.execute_arm(cpu, Arm::Isb);
+        }
         self.cpus[cpu].history = mix(history, 0x1d7);
         history
     }
 
-    fn leave_interrupt(&mut self, cpu: usize, history: u64) {
+    pub(crate) fn leave_interrupt(&mut self, cpu: usize, history: u64) {
         self.cpus[cpu].depth -= 1;
+        if self.config.arch == Arch::Arm {
+            self.execute_arm(cpu, Arm::Isb);
+        }
         self.cpus[cpu].history = history;
         self.open |= 1 << cpu;
-        // The handler may have changed what the program waits for.
-        self.changed |= 1 << cpu;
         if self.trace.is_some() {
             self.note(cpu, "interrupt ends".to_owned());
-        }
-    }
-
-    /// Whether nothing can come between the program of `cpu` and its next operation on that CPU.
-    fn undisturbed(&self, cpu: usize) -> bool {
-        !self.config.interrupts || self.open & 1 << cpu == 0
-    }
-
-    /// Whether the next operation of `cpu` commutes with everything that others can do before it,
-    /// and can be executed: see the argument in [`crate::explore::exhaust`].
-    pub(crate) fn is_local(&self, cpu: usize) -> bool {
-        let state = &self.cpus[cpu];
-        let empty = state.buffer.is_empty();
-        match state.op {
-            Op::Relax => self.changed & 1 << cpu != 0,
-            Op::End => empty,
-            Op::Store(_, _, order) => {
-                let buffered = match self.config.buffers {
-                    Buffers::None => false,
-                    Buffers::Tso => order != Ordering::SeqCst,
-                    Buffers::Pso => true,
-                };
-                buffered && self.undisturbed(cpu)
-            }
-            Op::Fence(order) => empty || (order != Ordering::SeqCst && self.undisturbed(cpu)),
-            Op::Riscv(Riscv::Fence | Riscv::SfenceWInval) => empty,
-            Op::Arm(Arm::Dsb(_)) => empty && state.pending.is_empty(),
-            Op::Arm(Arm::ReadTcr | Arm::ReadTtbr1 | Arm::IcIallu)
-            | Op::X86(X86::ReadCr3 | X86::ReadCr4)
-            | Op::Riscv(Riscv::ReadSatp) => self.undisturbed(cpu),
-            _ => false,
         }
     }
 
@@ -393,7 +215,10 @@ impl Machine {
         if self.trace.is_some() {
             self.trace_result(op, result);
         }
-        self.tell(cpu, result);
+        // A claim tells the program nothing, whether or not it had to wait for its turn.
+        if !matches!(op, Op::Claim) {
+            self.tell(cpu, result);
+        }
     }
 
     /// Gives a program the result of its operation.
@@ -403,9 +228,9 @@ impl Machine {
     }
 
     /// Executes an operation now.
-    fn execute(&mut self, cpu: usize, op: Op) -> u64 {
+    pub(crate) fn execute(&mut self, cpu: usize, op: Op) -> u64 {
         match op {
-            Op::Idle => 0,
+            Op::Idle | Op::Claim => 0,
             Op::End => {
                 self.drain_all(cpu);
                 self.open |= 1 << cpu;
@@ -452,7 +277,12 @@ impl Machine {
                 self.open &= !(1 << cpu);
                 0
             }
-            Op::Access(va) => self.access_choices(cpu, va).first().copied().unwrap_or(0),
+            // Executions choose: see `execution`. Elsewhere the first will do.
+            Op::Access(va) | Op::AccessStore(va, _) => {
+                let choice = self.access_choices(cpu, va).first().copied().unwrap_or(0);
+                self.finish_access(cpu, op, choice);
+                choice
+            }
             Op::Arm(instruction) => self.execute_arm(cpu, instruction),
             Op::X86(instruction) => self.execute_x86(cpu, instruction),
             Op::Riscv(instruction) => self.execute_riscv(cpu, instruction),

@@ -4,7 +4,7 @@ use lookaside::Ordering;
 
 use super::{
     config::Buffers,
-    cpu::Buffered,
+    cpu::{Buffered, Via},
     hash::{mix, mix3},
     machine::{Machine, Phase},
     op::{Address, Rmw},
@@ -75,6 +75,53 @@ impl Machine {
         }
     }
 
+    /// A store of user code through a translation: it waits in the buffer as any other, and the
+    /// frame may be given away before it reaches memory.
+    pub(crate) fn store_via(&mut self, cpu: usize, word: Address, value: u64, via: Via) {
+        let order = Ordering::Relaxed;
+        if self.config.buffers == Buffers::None {
+            self.data_landed(cpu, word);
+        }
+        self.store(cpu, word, value, order);
+        if let Some(entry) = self.cpus[cpu].buffer.last_mut()
+            && entry.word == word
+        {
+            entry.via = Some(via);
+        }
+    }
+
+    /// The stores of other CPUs that went through a translation which `by` has invalidated reach
+    /// memory: the completion of an Arm `TLBI` waits for them.
+    pub(crate) fn finish_accesses(&mut self, by: usize) {
+        for cpu in 0..self.cpus.len() {
+            let mut index = 0;
+            while let Some(entry) = self.cpus[cpu].buffer.get(index) {
+                let named = entry.via.is_some_and(|via| {
+                    self.cpus[by].pending.iter().any(|pending| pending.what.names_access(via))
+                });
+                if named {
+                    let word = entry.word;
+                    self.drain_before(cpu, word);
+                    index = 0;
+                } else {
+                    index += 1;
+                }
+            }
+        }
+    }
+
+    /// What `cpu` has stored to page tables reaches memory; other stores may stay behind.
+    pub(crate) fn drain_tables(&mut self, cpu: usize) {
+        let table =
+            |tables: &super::tables::Tables, entry: &Buffered| tables.locate(entry.word).is_some();
+        while let Some(entry) =
+            self.cpus[cpu].buffer.iter().find(|entry| table(&self.tables, entry))
+        {
+            let word = entry.word;
+            self.drain_before(cpu, word);
+        }
+    }
+
     /// A store that does not pass through a buffer, of world construction.
     pub(crate) fn land_direct(&mut self, word: Address, value: u64) {
         self.land(self.running, word, value);
@@ -109,7 +156,8 @@ impl Machine {
             }
             Buffers::Tso | Buffers::Pso => {
                 let release = releases(order);
-                self.cpus[cpu].buffer.push(Buffered { word, value, release, strong });
+                let entry = Buffered { word, value, release, strong, via: None };
+                self.cpus[cpu].buffer.push(entry);
                 self.buffered |= 1 << cpu;
             }
         }
@@ -142,7 +190,8 @@ impl Machine {
             && self.cpus[cpu].buffer.last().is_some_and(|last| !last.word.is_null())
         {
             let word = core::ptr::null_mut();
-            self.cpus[cpu].buffer.push(Buffered { word, value: 0, release: true, strong: false });
+            let (release, strong) = (true, false);
+            self.cpus[cpu].buffer.push(Buffered { word, value: 0, release, strong, via: None });
         }
     }
 
@@ -155,6 +204,12 @@ impl Machine {
             return;
         }
         let own = |entry: &Buffered| entry.word == word;
+        if self.config.buffers == Buffers::Tso {
+            if let Some(last) = buffer.iter().rposition(own) {
+                self.drain_first(cpu, last + 1);
+            }
+            return;
+        }
         let ordered = |entry: &Buffered| entry.word.is_null() || (own(entry) && entry.release);
         if let Some(last) = buffer.iter().rposition(ordered) {
             self.drain_first(cpu, last + 1);
@@ -190,6 +245,9 @@ impl Machine {
         if self.trace.is_some() {
             let text = format!("drain {} <- {:#x}", self.name_of(entry.word), entry.value);
             self.note(cpu, text);
+        }
+        if entry.via.is_some() {
+            self.data_landed(cpu, entry.word);
         }
         self.land(cpu, entry.word, entry.value);
     }

@@ -1,7 +1,88 @@
-//! The adversary.
+//! The adversary: a machine that does the worst that its architecture permits.
+//!
+//! # The TLB is a set, not a cache
+//!
+//! For each CPU the machine keeps the set of all walks, whole and partial, that its hardware could
+//! be holding now: tag, address prefix, level, descriptor, and, as ghost state, the space it is
+//! of. A descriptor that reaches memory and a root that is loaded *add* every walk that has become
+//! derivable, also from partial walks that are stale; only an invalidation *removes*. Fills and
+//! evictions are never scheduled. So the oracle is an invariant and not a sample: a stale entry is
+//! found even if no program touches the page.
+//!
+//! # The rules
+//!
+//! Arm (A), x86 (X) and RISC-V (R), as far as the machine has them:
+//!
+//! | rule | what the machine does |
+//! | --- | --- |
+//! | A1 | An invalid descriptor and a leaf without AF are never cached; table descriptors are. |
+//! | A2, A16 | Walks start from every root and ASID that `TTBR0`, `TTBR1` and `TCR` have named since the last `ISB` or exception, in every combination. |
+//! | A4 | A `TLBI` names what the Arm ARM says: by address also globals, by ASID not; `L` forms leave partial walks; without `IS` only the issuer's entries; level hints and ranges are decoded. |
+//! | A5 | A `TLBI` does not wait for the store buffer: what can still be walked when it is issued stays. Every `DSB` empties the store buffer. |
+//! | A6 | What a `TLBI` names stays usable until a full `DSB` *of the same CPU*; `NSH` completes local ones only. |
+//! | A7 | That `DSB` waits for other CPUs' stores through the translation. |
+//! | A8 | The issuer's own accesses need an `ISB` or an exception, too, unless [`Config::ets2`]. |
+//! | A17 | With [`Config::cnp`], entries made while `TTBR0.CnP` is set serve every CPU whose `TTBR0.CnP` is set. A local invalidation removes the issuer's copies only. |
+//! | X1 to X3 | Only present descriptors are cached; partial walks are, and combine with fresh descriptors. |
+//! | X5 to X8 | `INVLPG`, `INVPCID`, `CR3` and `CR4` remove exactly what they must: of other PCIDs and of globals nothing, where it may stay. |
+//! | X12, X13 | Stores reach walks when they leave the store buffer. Invalidations and writes of control registers are local, immediate and empty the buffer first. |
+//! | X14 | `INVLPGB` does not wait for the store buffer, and is completed by `TLBSYNC` of the same CPU. |
+//! | R3, R4 | `SFENCE.VMA` is local, orders stores to page tables before walks, and removes exactly what its operands name. |
+//! | R6, R7 | A write of `satp` takes effect at once, orders nothing and removes nothing. |
+//! | R8 | `SINVAL.VMA` takes effect at `SFENCE.INVAL.IR`; `SFENCE.W.INVAL` orders stores before it. |
+//! | R12 | The firmware's remote fence acts on all the harts it names at the end of the call. |
+//!
+//! # Memory
+//!
+//! Each CPU has a store buffer: none, one queue, or one queue for each word ([`Buffers`]). A load
+//! sees the youngest store of its own CPU, or memory. An atomic read-modify-write acts on memory.
+//! Under [`Buffers::Pso`], a `Release` store waits for all earlier stores, a store after a
+//! `Release` fence waits for all before it, a `SeqCst` load waits for the earlier `SeqCst` stores of
+//! its CPU, and a `SeqCst` fence waits for everything. A page walk is not a load: it reads memory,
+//! at any moment.
+//!
+//! # Not modelled
+//!
+//! What may alarm falsely:
+//!
+//! * [`relax`] waits until a word has changed. A loop that gives up after a number of rounds, or
+//!   that waits for something that is not in a word, is reported as stuck.
+//! * The firmware's remote fence on RISC-V does not order the caller's earlier stores.
+//! * Two CPUs that invalidate the same entry at the same time, while it is walked anew from a
+//!   partial walk that both have doomed, may keep it for longer than they could.
+//!
+//! What may be missed:
+//!
+//! * Loads execute in program order: a missing `Acquire` is never seen, nor is load buffering.
+//!   Stores of one CPU become visible to all others at once.
+//! * Accessed and dirty bits: the machine never writes a descriptor. On x86 and with RISC-V's
+//!   Svadu, what depends on them is not tested.
+//! * Contiguous entries (Arm's contiguous bit, RISC-V's NAPOT): each descriptor stands for itself.
+//! * Break-before-make: two entries of different sizes or outputs for one address are both usable,
+//!   as on x86 and RISC-V. Arm's conflict aborts and amalgamated entries do not happen, and a
+//!   sequence that skips the break is not reported.
+//! * Errata of any kind, among them those that need a `TLBI` twice: hardware does here what its
+//!   architecture says.
+//! * FEAT_ETS2 as far as it orders walks that *fault* after earlier accesses.
+//! * RISC-V may cache invalid descriptors, and Arm and x86 may fault spuriously: an access faults
+//!   only if memory holds no translation at that moment.
+//! * AMD's `EFER.TCE`, and `INVLPGB` by ASID of virtual machines; stage 2 is a regime like any
+//!   other, with VMIDs for tags. `TTBR1` names no tables: global kernel mappings are put into the
+//!   space's own tables.
+//! * Accesses in flight are stores in the store buffer ([`access_store`]); a load has happened when
+//!   it is translated.
+//! * Interrupts come between two steps. They do not come between two `get`s or `set`s with no step
+//!   between, and not while a handler runs: there are no NMIs.
+//! * Interrupts of one CPU by several others are one while it is pending; none is ever lost.
+//! * Instruction fetch and the instruction cache.
+
+mod access;
 pub mod arm;
+mod callback;
+mod choice;
 mod config;
 mod cpu;
+mod current;
 pub(crate) mod execution;
 mod format;
 pub(crate) mod hash;
@@ -12,6 +93,7 @@ mod op;
 pub mod oracle;
 mod platform;
 mod private;
+mod progress;
 pub mod riscv;
 mod scenario;
 pub mod tables;
@@ -22,10 +104,11 @@ mod walker;
 mod word;
 pub mod x86;
 
+pub use access::{access, access_store};
 pub use config::{Arch, Buffers, Config};
 pub use format::{Access, Frame};
 pub use platform::{Platform, interrupt, relax};
-pub use scenario::{Scenario, access, as_cpu, irq_off, irq_on, leak, milestone, outcome};
+pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome};
 pub use trace::{Line, name};
 pub use violation::{Rule, Violation};
 pub use word::Word;

@@ -30,8 +30,12 @@ pub(crate) enum Op {
     Relax,
     /// Turns interrupts off.
     IrqOff,
+    /// Makes a claim to the oracle.
+    Claim,
     /// Uses a translation.
     Access(u64),
+    /// Uses a translation to store a value.
+    AccessStore(u64, u64),
     Arm(Arm),
     X86(X86),
     Riscv(Riscv),

@@ -6,13 +6,17 @@
 //! *could* use a translation that it must not have, the execution fails, whether or not a program
 //! touches the page.
 //!
-//! None of these calls is a step. They belong to the operation before them.
+//! A claim belongs to the operation before it: no other CPU comes between the two. Where that
+//! operation was executed before its turn, because it commutes with all that others do, the claim
+//! does not commute with it, and waits for its own turn.
 
 use super::{
     cpu::Live,
-    format::{Decoded, Frame, decode},
+    current,
+    format::Frame,
     hash::{mix, mix3},
-    machine::{self, Machine, Phase},
+    machine::{Machine, Phase},
+    op::Op,
     tlb::Entry,
     violation::Rule,
 };
@@ -21,7 +25,7 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Ghost {
     /// Frames that were given back and not handed out again.
-    freed: Vec<Frame>,
+    pub(crate) freed: Vec<Frame>,
     /// Identities and their owners.
     identities: Vec<(&'static str, u64, u64)>,
 }
@@ -38,24 +42,32 @@ impl Ghost {
 ///
 /// Memory is what the CPU that runs sees: if its own store to a descriptor of the translation is
 /// still on its way, that is a violation already, for any CPU may yet walk the old descriptor.
+#[track_caller]
 pub fn revoked(root: Frame, va: u64) {
-    machine::with(|machine| machine.revoke(root, va));
+    claim();
+    current::with(|machine| machine.revoke(root, va));
 }
 
 /// The library has given a frame back: no CPU can use a translation to it any more, until
 /// [`frame_allocated`].
+#[track_caller]
 pub fn frame_freed(frame: Frame) {
-    machine::with(|machine| machine.free(frame, false));
+    claim();
+    current::with(|machine| machine.free(frame, false));
 }
 
 /// The library has given a table back: no CPU can walk it any more, nor name it as its root.
+#[track_caller]
 pub fn table_freed(frame: Frame) {
-    machine::with(|machine| machine.free(frame, true));
+    claim();
+    current::with(|machine| machine.free(frame, true));
 }
 
 /// A frame is in use again.
+#[track_caller]
 pub fn frame_allocated(frame: Frame) {
-    machine::with(|machine| {
+    claim();
+    current::with(|machine| {
         if let Some(at) = machine.ghost.freed.iter().position(|&freed| freed == frame) {
             machine.ghost.freed.swap_remove(at);
             machine.ghost_hash ^= mix3(frame.0, 1, 0xf7ee);
@@ -65,8 +77,10 @@ pub fn frame_allocated(frame: Frame) {
 
 /// An identity that proves freshness (`kind` says which sort) has been given to `owner`. Giving it
 /// to two owners is a violation.
+#[track_caller]
 pub fn identity(kind: &'static str, value: u64, owner: u64) {
-    machine::with(|machine| {
+    claim();
+    current::with(|machine| {
         let known = machine.ghost.identities.iter().find(|i| i.0 == kind && i.1 == value);
         match known {
             Some(&(_, _, other)) if other != owner => {
@@ -83,8 +97,10 @@ pub fn identity(kind: &'static str, value: u64, owner: u64) {
 }
 
 /// An identity may be given to another owner from now on.
+#[track_caller]
 pub fn identity_ended(kind: &'static str, value: u64) {
-    machine::with(|machine| {
+    claim();
+    current::with(|machine| {
         let ghost = &mut machine.ghost;
         if let Some(at) = ghost.identities.iter().position(|i| i.0 == kind && i.1 == value) {
             let (kind, value, owner) = ghost.identities.swap_remove(at);
@@ -93,9 +109,20 @@ pub fn identity_ended(kind: &'static str, value: u64) {
     });
 }
 
+/// Waits for the turn of a claim, if the operation before it did not.
+#[track_caller]
+fn claim() {
+    let early = current::with(|machine| {
+        machine.phase == Phase::Running && machine.cpus[machine.running].early
+    });
+    if early {
+        current::step(Op::Claim);
+    }
+}
+
 /// Says that something is wrong. The execution ends at the next step.
 pub fn fail(message: impl Into<String>) {
-    machine::with(|machine| machine.fail(Rule::Assertion, message.into()));
+    current::with(|machine| machine.fail(Rule::Assertion, message.into()));
 }
 
 /// Fails unless `condition` holds.
@@ -289,43 +316,5 @@ impl Machine {
             let why = format!("can be used under root {root:#x}");
             self.fail_entry(Rule::TagNamesTwoSpaces, cpu, holder, entry, &why);
         }
-    }
-
-    /// What an access to `va` may come to: 0 is a fault, `frame + 1` a page.
-    pub(crate) fn access_choices(&self, cpu: usize, va: u64) -> Vec<u64> {
-        let page = va >> 12;
-        let bits = self.config.index_bits;
-        let mut choices = Vec::new();
-        let mut add = |choice: u64| {
-            if !choices.contains(&choice) {
-                choices.push(choice);
-            }
-        };
-        for holder in 0..self.cpus.len() {
-            for entry in &self.cpus[holder].tlb {
-                let usable = |live: &Live| Self::usable(live, cpu, holder, entry);
-                if !entry.is(Entry::TABLE)
-                    && entry.covers(page, bits)
-                    && self.cpus[cpu].live.iter().any(usable)
-                {
-                    let within = page & ((1 << (u32::from(entry.level) * bits)) - 1);
-                    add((self.target(entry).0 | within) + 1);
-                }
-            }
-        }
-        // A walk that begins now faults if memory holds no translation.
-        let mapped = |live: &Live| {
-            (0..self.config.levels).any(|level| {
-                let word = self.descriptor(live.table as usize, page, level);
-                let decoded = word.map(|word| decode(self.config.arch, level, word.peek()));
-                matches!(decoded, Some(Decoded::Leaf { .. }))
-            })
-        };
-        let live = &self.cpus[cpu].live;
-        if live.is_empty() || !self.cpus[cpu].walks || live.iter().any(|live| !mapped(live)) {
-            add(0);
-        }
-        choices.sort_unstable();
-        choices
     }
 }

@@ -3,7 +3,7 @@
 use lookaside::{CpuId, CpuSet, Ordering, arch::Mmu};
 
 use super::{
-    machine::{self, step},
+    current::{self, step},
     op::Op,
     word::Word,
 };
@@ -35,7 +35,7 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     }
 
     fn cpu(&self) -> CpuId {
-        machine::with(|machine| CpuId(machine.running as u32))
+        current::with(|machine| CpuId(machine.running as u32))
     }
 
     #[track_caller]

@@ -1,6 +1,7 @@
 //! RISC-V: what the instructions do to translations.
 //!
-//! `SFENCE.VMA` is immediate and local; it makes the earlier stores of its hart visible to walks.
+//! `SFENCE.VMA` is immediate and local; it makes its hart's earlier stores to page tables visible to
+//! walks, and lets other stores stay in the buffer.
 //! A write of `satp` takes effect at once and orders nothing. `SINVAL.VMA` dooms until
 //! `SFENCE.INVAL.IR`; only `SFENCE.W.INVAL` orders earlier stores before it. The firmware's remote
 //! fence acts on all harts it names in one moment, when the call returns, and does not wait for
@@ -10,8 +11,9 @@ use lookaside::{Error, arch::riscv64::Instructions};
 
 use super::{
     cpu::Cpu,
+    current::step,
     invalidate::{Partial, What},
-    machine::{Machine, step},
+    machine::Machine,
     op::{Op, Remote, Riscv},
     violation::Rule,
 };
@@ -75,11 +77,12 @@ impl Machine {
     pub(crate) fn execute_riscv(&mut self, cpu: usize, instruction: Riscv) -> u64 {
         match instruction {
             Riscv::Sfence(address, asid) => {
-                self.drain_all(cpu);
+                self.drain_tables(cpu);
                 let pages = address.map(|address| (address >> 12, address >> 12));
                 self.invalidate_now(cpu, self.fenced(pages, asid));
             }
-            Riscv::SfenceWInval | Riscv::Fence => self.drain_all(cpu),
+            Riscv::SfenceWInval => self.drain_tables(cpu),
+            Riscv::Fence => self.drain_all(cpu),
             Riscv::Sinval(address, asid) => {
                 let pages = address.map(|address| (address >> 12, address >> 12));
                 self.doom(cpu, self.fenced(pages, asid), false);

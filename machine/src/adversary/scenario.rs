@@ -4,8 +4,8 @@ use lookaside::CpuId;
 
 use super::{
     config::Config,
-    format::Frame,
-    machine::{self, Phase, step},
+    current::{self, step},
+    machine::Phase,
     op::Op,
 };
 
@@ -54,13 +54,13 @@ pub fn leak<T>(value: T) -> &'static T {
 
 /// Runs construction code as a given CPU.
 pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
-    let before = machine::with(|machine| {
+    let before = current::with(|machine| {
         assert!(machine.phase != Phase::Running, "a program is its own CPU");
         assert!(cpu.index() < machine.config.cpus, "there is no {cpu}");
         core::mem::replace(&mut machine.running, cpu.index())
     });
     let result = f();
-    machine::with(|machine| machine.running = before);
+    current::with(|machine| machine.running = before);
     result
 }
 
@@ -68,9 +68,9 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
 /// the words it can read: it remembers nothing else of what it was told. Exploration can then
 /// treat executions that differ only in what the program has forgotten as one.
 ///
-/// A wrong milestone hides executions from [`crate::explore::exhaust`].
+/// A wrong milestone hides executions from [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 pub fn milestone() {
-    machine::with(|machine| {
+    current::with(|machine| {
         let cpu = &mut machine.cpus[machine.running];
         // What a handler was told is forgotten when it returns.
         if machine.phase == Phase::Running && cpu.depth == 0 {
@@ -83,13 +83,13 @@ pub fn milestone() {
 /// Records what an execution came to, in [`Scenario::finish`]; explorers report the set of all
 /// outcomes.
 pub fn outcome(value: u64) {
-    machine::with(|machine| machine.outcome = Some(value));
+    current::with(|machine| machine.outcome = Some(value));
 }
 
 /// Turns interrupts off on the CPU that runs.
 #[track_caller]
 pub fn irq_off() {
-    let matters = machine::with(|machine| {
+    let matters = current::with(|machine| {
         let open = machine.open & 1 << machine.running != 0;
         machine.phase == Phase::Running && open && machine.config.interrupts
     });
@@ -104,19 +104,11 @@ pub fn irq_off() {
 ///
 /// In an interrupt handler, which runs with interrupts off.
 pub fn irq_on() {
-    machine::with(|machine| {
+    current::with(|machine| {
         if machine.phase == Phase::Running {
             let cpu = machine.running;
             assert!(machine.cpus[cpu].depth == 0, "interrupts stay off in a handler");
             machine.open |= 1 << cpu;
         }
     });
-}
-
-/// Uses the translation of `va` on the CPU that runs, as user code would: any that the CPU may
-/// have cached, or a new walk. The explorer chooses. Returns the frame, or nothing for a fault.
-#[track_caller]
-#[must_use]
-pub fn access(va: u64) -> Option<Frame> {
-    step(Op::Access(va)).checked_sub(1).map(Frame)
 }

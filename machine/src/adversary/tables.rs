@@ -7,8 +7,9 @@
 
 use super::{
     config::Config,
+    current,
     format::{self, Access, Decoded, Frame},
-    machine::{self, Machine},
+    machine::Machine,
     word::Word,
 };
 
@@ -19,6 +20,8 @@ pub const FIRST_TABLE: u64 = 0x1000;
 #[derive(Debug)]
 pub(crate) struct Tables {
     words: &'static [Word],
+    /// The contents of data frames.
+    data: &'static [Word],
     index_bits: u32,
     /// For each table, which of its words are not zero.
     present: Vec<u64>,
@@ -35,6 +38,11 @@ impl Tables {
         let words = (0..config.tables * size).map(|_| <Word as lookaside::Word>::ZERO);
         Self {
             words: Box::leak(words.collect::<Box<[Word]>>()),
+            data: Box::leak(
+                (0..config.frames)
+                    .map(|_| <Word as lookaside::Word>::ZERO)
+                    .collect::<Box<[Word]>>(),
+            ),
             index_bits: config.index_bits,
             present: vec![0; config.tables * size.div_ceil(64)],
             lives: vec![0; config.tables],
@@ -61,6 +69,17 @@ impl Tables {
         let offset = (word as usize).wrapping_sub(self.words.as_ptr() as usize) / 8;
         (offset < self.words.len())
             .then_some((offset >> self.index_bits, offset & ((1 << self.index_bits) - 1)))
+    }
+
+    /// The contents of a data frame, if it has any.
+    pub(crate) fn contents(&self, frame: Frame) -> Option<&'static Word> {
+        self.data.get(usize::try_from(frame.0).ok()?)
+    }
+
+    /// The data frame whose contents a word is.
+    pub(crate) fn data_frame(&self, word: *mut u64) -> Option<Frame> {
+        let offset = (word as usize).wrapping_sub(self.data.as_ptr() as usize) / 8;
+        (offset < self.data.len()).then_some(Frame(offset as u64))
     }
 
     fn word(&self, table: usize, index: usize) -> &'static Word {
@@ -149,14 +168,14 @@ impl Machine {
 /// If no memory for tables is left, or no world is being built.
 #[must_use]
 pub fn allocate() -> Frame {
-    machine::building(|machine| machine.tables.allocate())
+    current::building(|machine| machine.tables.allocate())
 }
 
 /// Makes an empty table that serves as a *reserved* root: one that maps nothing, that a CPU may
 /// name under any tag without that tag coming to name two spaces.
 #[must_use]
 pub fn allocate_reserved() -> Frame {
-    machine::building(|machine| {
+    current::building(|machine| {
         let frame = machine.tables.allocate();
         machine.tables.reserved[(frame.0 - FIRST_TABLE) as usize] = true;
         frame
@@ -172,9 +191,9 @@ pub fn map(root: Frame, va: u64, frame: Frame, access: Access) {
 /// Maps a block of `level` (0 is a page) at `va` in the space of `root`, while the world is being
 /// built.
 pub fn map_block(root: Frame, va: u64, level: u32, frame: Frame, access: Access) {
-    let arch = machine::building(|machine| machine.config.arch);
+    let arch = current::building(|machine| machine.config.arch);
     let word = reach(root, va, level);
-    machine::building(|machine| {
+    current::building(|machine| {
         machine.land_direct(word.address(), format::leaf(arch, level, frame, access));
     });
 }
@@ -185,7 +204,7 @@ pub fn map_block(root: Frame, va: u64, level: u32, frame: Frame, access: Access)
 ///
 /// If `va` is beyond the machine's address space or a block is in the way.
 pub fn reach(root: Frame, va: u64, level: u32) -> &'static Word {
-    machine::building(|machine| {
+    current::building(|machine| {
         let page = va >> 12;
         let top = machine.config.levels;
         assert!(page >> (machine.config.index_bits * top) == 0, "{va:#x} cannot be mapped");
@@ -218,10 +237,21 @@ pub fn pte(root: Frame, va: u64) -> &'static Word {
 /// If no table leads there.
 #[must_use]
 pub fn entry(root: Frame, va: u64, level: u32) -> &'static Word {
-    machine::with(|machine| {
+    current::with(|machine| {
         let root = machine.tables.index(root).expect("the root is a table");
         machine.descriptor(root, va >> 12, level).expect("no table leads to the descriptor")
     })
+}
+
+/// The contents of a data frame, as the kernel reaches it: without a translation that anyone could
+/// revoke.
+///
+/// # Panics
+///
+/// If the frame has no contents: see [`Config::frames`].
+#[must_use]
+pub fn contents(frame: Frame) -> &'static Word {
+    current::with(|machine| machine.tables.contents(frame).expect("the frame has contents"))
 }
 
 /// A word of a table.
@@ -231,7 +261,7 @@ pub fn entry(root: Frame, va: u64, level: u32) -> &'static Word {
 /// If `table` is no table or has fewer words.
 #[must_use]
 pub fn word(table: Frame, index: usize) -> &'static Word {
-    machine::with(|machine| {
+    current::with(|machine| {
         let table = machine.tables.index(table).expect("the frame is a table");
         assert!(index < 1 << machine.config.index_bits, "a table has fewer words");
         machine.tables.word(table, index)
@@ -241,11 +271,11 @@ pub fn word(table: Frame, index: usize) -> &'static Word {
 /// A descriptor that maps a page.
 #[must_use]
 pub fn page(frame: Frame, access: Access) -> u64 {
-    machine::with(|machine| format::leaf(machine.config.arch, 0, frame, access))
+    current::with(|machine| format::leaf(machine.config.arch, 0, frame, access))
 }
 
 /// A descriptor that names a table.
 #[must_use]
 pub fn table(frame: Frame) -> u64 {
-    machine::with(|machine| format::table(machine.config.arch, frame))
+    current::with(|machine| format::table(machine.config.arch, frame))
 }

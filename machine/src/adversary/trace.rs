@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use lookaside::Ordering;
 
 use super::{
-    machine::{Machine, with},
+    current::with,
+    machine::Machine,
     op::{Address, Op, Rmw},
     word::Word,
 };
@@ -32,7 +33,8 @@ pub(crate) struct Trace {
     anonymous: HashMap<usize, usize>,
 }
 
-/// Gives a word a name for reports, while the world is being built.
+/// Gives a word a name for reports, while the world is being built and when the word has found its
+/// place: its address is what is named.
 pub fn name(word: &Word, name: impl Into<String>) {
     with(|machine| {
         machine.names.insert(word.address() as usize, name.into());
@@ -47,6 +49,9 @@ impl Machine {
         }
         if let Some((table, index)) = self.tables.locate(word) {
             return format!("table {:#x}[{index}]", self.tables.frame(table as u32).0);
+        }
+        if let Some(frame) = self.tables.data_frame(word) {
+            return format!("frame {:#x}", frame.0);
         }
         match &mut self.trace {
             Some(trace) => {
@@ -75,7 +80,9 @@ impl Machine {
     pub(crate) fn trace_op(&mut self, cpu: usize, op: Op) {
         let weak = |order: Ordering| format!("{order:?}");
         let text = match op {
-            Op::Idle => return,
+            Op::Idle | Op::Claim => return,
+            // Of no interest, unless something is left to be drained.
+            Op::End if self.cpus[cpu].buffer.is_empty() => return,
             Op::End => "the program ends".to_owned(),
             Op::Load(word, order) => format!("load {} {}", self.name_of(word), weak(order)),
             Op::Store(word, value, order) => {
@@ -99,11 +106,13 @@ impl Machine {
             Op::Relax => "relax".to_owned(),
             Op::IrqOff => "interrupts off".to_owned(),
             Op::Access(va) => format!("accesses va {va:#x}"),
+            Op::AccessStore(va, value) => format!("stores {value:#x} at va {va:#x}"),
             Op::Arm(instruction) => instruction.to_string(),
             Op::X86(instruction) => instruction.to_string(),
             Op::Riscv(instruction) => instruction.to_string(),
         };
-        let (step, location) = (Some(self.steps), Some(self.cpus[cpu].location));
+        let step = Some(self.steps);
+        let location = (!matches!(op, Op::End)).then_some(self.cpus[cpu].location);
         if let Some(trace) = &mut self.trace {
             trace.lines.push(Line { step, cpu, location, text });
         }
@@ -118,8 +127,8 @@ impl Machine {
             | Op::Arm(Arm::ReadTtbr1 | Arm::ReadTcr)
             | Op::X86(X86::ReadCr3 | X86::ReadCr4)
             | Op::Riscv(Riscv::ReadSatp) => format!(" = {result:#x}"),
-            Op::Access(_) if result == 0 => " = fault".to_owned(),
-            Op::Access(_) => format!(" = frame {:#x}", result - 1),
+            Op::Access(_) | Op::AccessStore(..) if result == 0 => " = fault".to_owned(),
+            Op::Access(_) | Op::AccessStore(..) => format!(" = frame {:#x}", result - 1),
             _ => return,
         };
         if let Some(trace) = &mut self.trace

@@ -107,7 +107,7 @@ impl Machine {
         let top = self.config.levels - 1;
         for index in 0..self.cpus[cpu].live.len() {
             let live = self.cpus[cpu].live[index];
-            self.read_table(cpu, Self::from_root(&live, top));
+            self.read_table(cpu, Self::started(&live, top));
         }
         // From the top down, so that a partial walk that is good again is so before it is used.
         for level in (1..=top).rev() {
@@ -119,7 +119,7 @@ impl Machine {
                 while index < self.cpus[holder].tlb.len() {
                     let entry = self.cpus[holder].tlb[index];
                     if u32::from(entry.level) == level
-                        && let Some(walk) = self.from_partial(cpu, holder, &entry)
+                        && let Some(walk) = self.continued(cpu, holder, &entry)
                     {
                         self.read_table(cpu, walk);
                     }
@@ -139,7 +139,7 @@ impl Machine {
             for live in 0..self.cpus[cpu].live.len() {
                 let live = self.cpus[cpu].live[live];
                 if live.table as usize == table {
-                    self.read_descriptor(cpu, &Self::from_root(&live, top), index);
+                    self.read_descriptor(cpu, &Self::started(&live, top), index);
                 }
             }
             for holder in 0..self.cpus.len() {
@@ -150,7 +150,7 @@ impl Machine {
                 while at < self.cpus[holder].tlb.len() {
                     let entry = self.cpus[holder].tlb[at];
                     if entry.is(Entry::TABLE)
-                        && let Some(walk) = self.from_partial(cpu, holder, &entry)
+                        && let Some(walk) = self.continued(cpu, holder, &entry)
                         && walk.table == table
                     {
                         self.read_descriptor(cpu, &walk, index);
@@ -161,7 +161,7 @@ impl Machine {
         }
     }
 
-    fn from_root(live: &Live, top: u32) -> Walk {
+    fn started(live: &Live, top: u32) -> Walk {
         Walk {
             table: live.table as usize,
             level: top,
@@ -174,7 +174,7 @@ impl Machine {
     }
 
     /// The walk that `cpu` may continue from `entry` of `holder`, if any.
-    fn from_partial(&self, cpu: usize, holder: usize, entry: &Entry) -> Option<Walk> {
+    fn continued(&self, cpu: usize, holder: usize, entry: &Entry) -> Option<Walk> {
         if !entry.is(Entry::TABLE) {
             return None;
         }

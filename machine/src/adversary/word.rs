@@ -5,7 +5,7 @@ use core::{cell::UnsafeCell, fmt};
 use lookaside::Ordering;
 
 use super::{
-    machine,
+    current,
     op::{Address, Op, Rmw},
 };
 
@@ -36,7 +36,7 @@ impl Word {
     #[track_caller]
     #[inline]
     fn rmw(&self, rmw: Rmw, order: Ordering) -> u64 {
-        machine::word_step(Op::Rmw(self.address(), rmw, order))
+        current::word_step(Op::Rmw(self.address(), rmw, order))
     }
 }
 
@@ -55,12 +55,12 @@ impl lookaside::Word for Word {
 
     #[track_caller]
     fn load(&self, order: Ordering) -> u64 {
-        machine::word_step(Op::Load(self.address(), order))
+        current::word_step(Op::Load(self.address(), order))
     }
 
     #[track_caller]
     fn store(&self, value: u64, order: Ordering) {
-        machine::word_step(Op::Store(self.address(), value, order));
+        current::word_step(Op::Store(self.address(), value, order));
     }
 
     #[track_caller]
@@ -97,16 +97,16 @@ impl lookaside::Word for Word {
 
     #[track_caller]
     fn fence(order: Ordering) {
-        machine::word_step(Op::Fence(order));
+        current::word_step(Op::Fence(order));
     }
 
     #[track_caller]
     fn get(&self) -> u64 {
-        machine::private_get(self.address())
+        current::private_get(self.address())
     }
 
     #[track_caller]
     fn set(&self, value: u64) {
-        machine::private_set(self.address(), value);
+        current::private_set(self.address(), value);
     }
 }

@@ -11,8 +11,9 @@ use lookaside::{
 
 use super::{
     cpu::Cpu,
+    current::step,
     invalidate::{Partial, What},
-    machine::{Machine, step},
+    machine::Machine,
     op::{Op, X86},
     word::Word,
 };

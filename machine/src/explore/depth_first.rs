@@ -27,8 +27,8 @@ struct DepthFirst {
     /// The states that were reached, and with how many pre-emptions left.
     visited: HashMap<u64, u32, BuildIdentity>,
     begun: bool,
-    /// Whether the bound has kept anything from being explored.
-    cut: bool,
+    /// Whether a state that was reached before is left at once.
+    prune: bool,
 }
 
 impl DepthFirst {
@@ -40,7 +40,7 @@ impl DepthFirst {
             bound,
             visited: HashMap::default(),
             begun: false,
-            cut: false,
+            prune: true,
         }
     }
 
@@ -60,7 +60,7 @@ impl Chooser for DepthFirst {
         }
         let left = self.bound.map_or(0, |bound| bound - self.spent);
         // In the middle of an access the state says nothing of the access.
-        if !matches!(point.choices[0], Choice::Value(_)) {
+        if self.prune && !matches!(point.choices[0], Choice::Value(_)) {
             let mut state = point.machine.hash();
             if self.bound.is_some() {
                 // Who can go on for free is part of the state.
@@ -85,7 +85,6 @@ impl Chooser for DepthFirst {
         }
         let mut count = point.choices.len() as u32;
         if self.bound.is_some() && point.goes_on && left == 0 {
-            self.cut = true;
             count = 1;
         }
         self.way.push(Node { chosen: 0, count, goes_on: point.goes_on });
@@ -119,6 +118,32 @@ impl<S: Scenario> Explorer<S> {
     /// Explores everything that can happen.
     pub fn exhaust(&mut self, budget: Budget) -> Report {
         self.explore(&mut DepthFirst::new(None), budget)
+    }
+
+    /// Explores everything that can happen, without leaving anything out that comes to the same.
+    ///
+    /// This takes very long and finds nothing that [`Self::exhaust`] does not: it is there to show
+    /// just that. The schedule of a failure cannot be replayed.
+    pub fn exhaust_plainly(&mut self, budget: Budget) -> Report {
+        let mut strategy = DepthFirst::new(None);
+        strategy.prune = false;
+        self.executor.reduce = false;
+        let report = self.explore(&mut strategy, budget);
+        self.executor.reduce = true;
+        report
+    }
+
+    /// Explores everything with no pre-emption, then with one, and so on up to a number of them.
+    /// The report is that of the last round; the budget is for each.
+    pub fn deepen(&mut self, preemptions: u32, budget: Budget) -> Report {
+        let mut report = self.bounded(0, budget);
+        for bound in 1..=preemptions {
+            if report.failure.is_some() {
+                break;
+            }
+            report = self.bounded(bound, budget);
+        }
+        report
     }
 
     /// Explores everything that can happen with at most `preemptions` pre-emptions.

@@ -1,4 +1,41 @@
-//! Explorers.
+//! Explorers: ways through all that can happen.
+//!
+//! Nothing is stored of an execution but what was chosen: an explorer begins each execution anew,
+//! and the machine takes back what the one before did. What can be chosen is which CPU executes its
+//! next operation, which CPU takes an interrupt that is pending, which buffered store reaches memory,
+//! and which of several translations an access uses.
+//!
+//! * [`Explorer::exhaust`] tries everything.
+//! * [`Explorer::bounded`] tries everything with at most so many pre-emptions. Where the CPU that executed
+//!   the last step could go on, anything else costs one: another CPU, an interrupt, a buffered
+//!   store. Where it cannot, everything is free. [`Explorer::deepen`] raises the bound step by step.
+//! * [`Explorer::random`] and [`Explorer::pct`] leave it to chance, for what is too large.
+//!
+//! # Why exhausting leaves nothing out
+//!
+//! Two kinds of executions are skipped.
+//!
+//! **A state that was reached before.** A program is a function of what it was told, so a CPU's part
+//! of a state is the hash of all results since its program began, or since its last
+//! [`milestone`](crate::adversary::milestone); what an interrupt handler was told is forgotten when
+//! it returns, since it leaves nothing behind but words. The rest of the state is memory, the store
+//! buffers, registers, TLBs, invalidations under way, what is pending and masked, and what the
+//! oracle remembers. Two executions that reach the same state have the same futures, and the first
+//! visit explores all of them. States are compared by 64-bit hashes: among ten million, the chance
+//! that any two are confused is about 3 in a million.
+//!
+//! **The turn of a local operation.** An operation is executed as soon as it is announced if it is
+//! enabled and commutes with everything that others can do before it: a plain store into a store
+//! buffer, a fence or `DSB` with nothing to wait for, the read of a register, the end of a program
+//! with an empty buffer. Each is a persistent set of one: whatever happens first, it stays enabled,
+//! does the same, and does not change what the others do. Where an interrupt of the same CPU could
+//! come in between and see the difference, the operation is not local. As every local operation
+//! advances its program and executions are bounded, none of the others is put off for ever. A claim
+//! to the oracle after a local operation does not commute, and is a step of its own.
+//! [`relax`](crate::adversary::relax) is local, too, once anything has changed: to go around a
+//! waiting loop early adds rounds, and takes none away.
+//!
+//! `tests/reductions.rs` holds [`Explorer::exhaust_plainly`], which skips nothing, against this.
 mod chance;
 mod depth_first;
 mod replay;
@@ -52,6 +89,12 @@ pub struct Failure {
     pub schedule: Schedule,
 }
 
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}\n  schedule {}", self.violation, self.schedule)
+    }
+}
+
 /// What an explorer did.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -78,7 +121,7 @@ impl Report {
     #[track_caller]
     pub fn assert_proved(&self) {
         if let Some(failure) = &self.failure {
-            panic!("{}\n  schedule {}", failure.violation, failure.schedule);
+            panic!("{failure}");
         }
         assert!(self.complete, "gave up after {} schedules", self.schedules);
     }
@@ -155,7 +198,7 @@ impl<S: Scenario> Explorer<S> {
         let mut complete = false;
         loop {
             let done = self.executor.executions - executions;
-            let late = done % 64 == 0 && begin.elapsed() >= budget.time;
+            let late = done.is_multiple_of(64) && begin.elapsed() >= budget.time;
             if done >= budget.schedules || late {
                 break;
             }

@@ -59,11 +59,19 @@ fn mark(line: &Line, cpus: usize) -> String {
     (0..cpus).flat_map(|cpu| [if cpu == line.cpu { own } else { '.' }, ' ']).collect()
 }
 
-/// The end of the path, and the line.
+/// As much of the end of the path as there is room for, and the line.
 fn place(location: &Location<'_>) -> String {
-    let full = format!("{}:{}", location.file(), location.line());
-    let skip = full.chars().count().saturating_sub(PLACE);
-    full.chars().skip(skip).collect()
+    let line = location.line().to_string();
+    let room = PLACE.saturating_sub(line.len() + 1);
+    let mut path = location.file();
+    while path.chars().count() > room
+        && let Some((_, rest)) = path.split_once('/')
+    {
+        path = rest;
+    }
+    let skip = path.chars().count().saturating_sub(room);
+    let end: String = path.chars().skip(skip).collect();
+    format!("{end}:{line}")
 }
 
 /// Breaks at blanks so that no part is wider than `width`, unless a word is.

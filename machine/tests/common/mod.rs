@@ -1,19 +1,23 @@
 //! A scenario out of functions, and what the tests ask about one.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::rc::Rc;
+
 use lookaside::CpuId;
 use lookaside_machine::{
     adversary::{Buffers, Config, Rule, Scenario, leak},
     explore::{Budget, Explorer, Report},
 };
 
+type Each<W> = Rc<dyn Fn(&W, usize)>;
+
 /// A scenario out of functions.
 pub(crate) struct Programs<W> {
-    pub(crate) config: Config,
-    pub(crate) build: fn() -> W,
-    pub(crate) run: fn(&W, usize),
-    pub(crate) interrupt: fn(&W, usize),
-    pub(crate) finish: fn(&W),
+    config: Config,
+    build: Rc<dyn Fn() -> W>,
+    run: Each<W>,
+    interrupt: Each<W>,
+    finish: Rc<dyn Fn(&W)>,
 }
 
 impl<W: 'static> Scenario for Programs<W> {
@@ -45,33 +49,78 @@ impl<W: 'static> Scenario for Programs<W> {
 }
 
 /// A scenario that checks nothing in the end and takes no interrupts.
-pub(crate) fn programs<W>(config: Config, build: fn() -> W, run: fn(&W, usize)) -> Programs<W> {
-    Programs { config, build, run, interrupt: |_, _| {}, finish: |_| {} }
+pub(crate) fn programs<W>(
+    config: Config,
+    build: impl Fn() -> W + 'static,
+    run: impl Fn(&W, usize) + 'static,
+) -> Programs<W> {
+    Programs {
+        config,
+        build: Rc::new(build),
+        run: Rc::new(run),
+        interrupt: Rc::new(|_, _| {}),
+        finish: Rc::new(|_| {}),
+    }
 }
 
-pub(crate) fn exhaust<W: 'static>(programs: &Programs<W>) -> Report {
-    let again = Programs { config: programs.config.clone(), ..*programs };
-    Explorer::new(again).exhaust(Budget::UNLIMITED)
+impl<W> Clone for Programs<W> {
+    fn clone(&self) -> Self {
+        Self {
+            config: self.config.clone(),
+            build: self.build.clone(),
+            run: self.run.clone(),
+            interrupt: self.interrupt.clone(),
+            finish: self.finish.clone(),
+        }
+    }
+}
+
+impl<W: 'static> Programs<W> {
+    /// The scenario with something to look at in the end.
+    pub(crate) fn finish(mut self, finish: impl Fn(&W) + 'static) -> Self {
+        self.finish = Rc::new(finish);
+        self
+    }
+
+    /// The scenario with an interrupt handler.
+    pub(crate) fn interrupt(mut self, interrupt: impl Fn(&W, usize) + 'static) -> Self {
+        self.config.interrupts = true;
+        self.interrupt = Rc::new(interrupt);
+        self
+    }
+
+    pub(crate) fn explorer(&self) -> Explorer<Self> {
+        Explorer::new(self.clone())
+    }
+
+    pub(crate) fn exhaust(&self) -> Report {
+        self.explorer().exhaust(Budget::UNLIMITED)
+    }
+
+    /// Asserts that nothing can go wrong.
+    #[track_caller]
+    pub(crate) fn holds(&self) -> Report {
+        let report = self.exhaust();
+        report.assert_proved();
+        report
+    }
+
+    /// Asserts that a rule can be broken, and that the table that explains it can be made.
+    #[track_caller]
+    pub(crate) fn breaks(&self, rule: Rule) {
+        let mut explorer = self.explorer();
+        let report = explorer.exhaust(Budget::UNLIMITED);
+        assert_eq!(report.broken(), rule, "{:?}", report.failure);
+        let failure = report.failure.expect("a rule is broken");
+        let table = explorer.explain(&failure).expect("the schedule is fresh");
+        assert!(table.contains(&failure.violation.rule.to_string()), "{table}");
+    }
 }
 
 /// All outcomes with the given buffers.
 pub(crate) fn outcomes<W: 'static>(programs: &Programs<W>, buffers: Buffers) -> Vec<u64> {
-    let mut config = programs.config.clone();
-    config.buffers = buffers;
-    config.check_private = false;
-    let report = exhaust(&Programs { config, ..*programs });
-    report.assert_proved();
-    report.outcomes.into_iter().collect()
-}
-
-/// Asserts that nothing can go wrong.
-#[track_caller]
-pub(crate) fn holds<W: 'static>(programs: &Programs<W>) {
-    exhaust(programs).assert_proved();
-}
-
-/// Asserts that a rule can be broken.
-#[track_caller]
-pub(crate) fn breaks<W: 'static>(programs: &Programs<W>, rule: Rule) {
-    assert_eq!(exhaust(programs).broken(), rule);
+    let mut programs = programs.clone();
+    programs.config.buffers = buffers;
+    programs.config.check_private = false;
+    programs.holds().outcomes.into_iter().collect()
 }

@@ -1,0 +1,108 @@
+//! The machine as the library's platform.
+
+mod common;
+
+use common::programs;
+use lookaside::{
+    CpuId, CpuSet, Error,
+    Ordering::Relaxed,
+    Platform as _, Word as _,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag, x86_64::Instructions as _},
+};
+use lookaside_machine::adversary::{Config, Platform, Word, as_cpu, oracle, outcome, x86};
+
+/// Hardware that knows how to forget everything and nothing else.
+struct Plain;
+
+impl Mmu for Plain {
+    type Features = ();
+
+    fn tag_bits(&self) -> u32 {
+        0
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Private
+    }
+
+    fn broadcasts(&self) -> bool {
+        false
+    }
+
+    fn admit(&self, (): &()) -> Result<Errata, Error> {
+        Ok(Errata::NONE)
+    }
+
+    fn check_root(&self, _: Root) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn settle(&self) {}
+
+    fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
+        x86::Insn.write_cr3(root.table);
+    }
+
+    fn park(&self, _: Errata) {
+        x86::Insn.write_cr3(0);
+    }
+
+    fn flush_all(&self, _: Errata) {
+        let root = x86::Insn.read_cr3();
+        x86::Insn.write_cr3(root);
+    }
+
+    fn flush_tag(&self, errata: Errata, _: Tag) {
+        self.flush_all(errata);
+    }
+
+    fn flush_all_everywhere(&self, _: Errata) {}
+
+    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {}
+}
+
+struct Machine {
+    platform: Platform<Plain>,
+    targets: [Word; 1],
+    answers: Word,
+    early: Word,
+}
+
+#[test]
+fn interrupts_reach_the_set_and_not_the_caller() {
+    let build = || {
+        let machine = Machine {
+            platform: Platform::new(Plain),
+            targets: [Word::ZERO],
+            answers: Word::ZERO,
+            early: Word::ZERO,
+        };
+        assert_eq!(machine.platform.cpu(), CpuId(0));
+        as_cpu(CpuId(2), || assert_eq!(machine.platform.cpu(), CpuId(2)));
+        let set = CpuSet::new(&machine.targets, 4).expect("there is room");
+        for cpu in [0, 2, 3] {
+            set.insert(CpuId(cpu), Relaxed);
+        }
+        machine
+    };
+    let scenario = programs(Config::x86(4), build, |machine: &Machine, cpu| {
+        oracle::check(machine.platform.cpu().index() == cpu, "a CPU knows its number");
+        if cpu == 0 {
+            // In the store buffer when the interrupt is sent: the platform makes it visible.
+            machine.early.store(1, Relaxed);
+            let set = CpuSet::new(&machine.targets, 4).expect("there is room");
+            machine.platform.interrupt(&set);
+            while machine.answers.load(Relaxed) != 0b1100 {
+                machine.platform.relax();
+            }
+        }
+    })
+    .interrupt(|machine, cpu| {
+        oracle::check(machine.early.load(Relaxed) == 1, "earlier stores are visible");
+        machine.platform.mmu().flush_all(Errata::NONE);
+        machine.answers.fetch_or(1 << cpu, Relaxed);
+    })
+    .finish(|machine| outcome(machine.answers.peek()));
+    let report = scenario.holds();
+    assert_eq!(report.outcomes.into_iter().collect::<Vec<_>>(), [0b1100]);
+}

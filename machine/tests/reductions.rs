@@ -1,0 +1,230 @@
+//! The explorer leaves out what comes to the same. Here nothing is left out, and random programs
+//! come to exactly the same outcomes and break exactly the same rules.
+
+mod common;
+
+use common::{Programs, programs};
+use lookaside::{
+    CpuId,
+    Ordering::{Relaxed, Release, SeqCst},
+    Word as _,
+    arch::{
+        aarch64::{self, Dsb, Scope, Tlbi, TlbiOp},
+        riscv64, x86_64,
+    },
+};
+use lookaside_machine::{
+    adversary::{
+        Access, Arch, Buffers, Config, Frame, Word, access, access_store, arm, as_cpu, interrupt,
+        irq_off, irq_on, oracle, outcome, relax, riscv, tables, x86,
+    },
+    explore::Budget,
+};
+
+const VA: u64 = 0x3000;
+
+struct World {
+    words: [Word; 2],
+    /// What the programs and the handlers have seen, folded.
+    seen: [Word; 4],
+    roots: [Frame; 2],
+    pte: &'static Word,
+}
+
+/// A small pseudo-random number for each index.
+fn number(seed: u64, index: u64) -> u64 {
+    let mut x =
+        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^= x >> 31;
+    x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 29
+}
+
+fn see(word: &Word, value: u64) {
+    word.set(word.get() * 5 + value + 1);
+}
+
+fn memory(world: &World, cpu: usize, what: u64) {
+    let word = &world.words[what as usize / 16 % 2];
+    let value = cpu as u64 + 1;
+    match what % 12 {
+        0 | 1 => see(&world.seen[cpu], word.load(Relaxed)),
+        2 => see(&world.seen[cpu], word.load(SeqCst)),
+        3 | 4 => word.store(value, Relaxed),
+        5 => word.store(value, Release),
+        6 => word.store(value, SeqCst),
+        7 => see(&world.seen[cpu], word.swap(value, Relaxed)),
+        8 => see(&world.seen[cpu], word.fetch_or(value, SeqCst)),
+        9 => Word::fence(Release),
+        10 => Word::fence(SeqCst),
+        _ => {
+            while word.load(Relaxed) == 0 {
+                relax();
+            }
+        }
+    }
+}
+
+fn translation(arch: Arch, world: &World, cpu: usize, what: u64) {
+    use aarch64::Instructions as _;
+    use riscv64::Instructions as _;
+    use x86_64::Instructions as _;
+    let page = || tables::page(Frame(2), Access::WRITE);
+    let root = world.roots[what as usize / 16 % 2];
+    match what % 12 {
+        0 => return see(&world.seen[cpu], access(VA).map_or(0, |frame| frame.0)),
+        1 => return world.pte.store(0, Relaxed),
+        2 => return world.pte.store(page(), Release),
+        3 => return oracle::revoked(world.roots[0], VA),
+        4 => {
+            access_store(VA, 1);
+            return;
+        }
+        5 => return Word::fence(SeqCst),
+        _ => {}
+    }
+    match (arch, what % 6) {
+        (Arch::Arm, 0) => arm::Insn.tlbi(Tlbi {
+            op: TlbiOp::Va,
+            scope: if what & 16 == 0 { Scope::Local } else { Scope::InnerShareable },
+            operand: 1 << 48 | VA >> 12,
+        }),
+        (Arch::Arm, 1) => arm::Insn.dsb(Dsb::Ish),
+        (Arch::Arm, 2) => arm::Insn.dsb(Dsb::Nshst),
+        (Arch::Arm, 3) => arm::Insn.isb(),
+        (Arch::Arm, 4) => arm::Insn.write_ttbr0(root.address() | (what / 32 % 2 + 1) << 48),
+        (Arch::Arm, _) => see(&world.seen[cpu], arm::Insn.read_ttbr1()),
+        (Arch::X86, 0) => x86::Insn.invlpg(VA),
+        (Arch::X86, 1) => x86::Insn.write_cr3(root.address() | (what / 32 % 2 + 1)),
+        (Arch::X86, 2) => x86::Insn.write_cr3(root.address() | (what / 32 % 2 + 1) | 1 << 63),
+        (Arch::X86, 3) => x86::Insn.invlpgb(VA | 0b11, 0, 1 << 16),
+        (Arch::X86, 4) => x86::Insn.tlbsync(),
+        (Arch::X86, _) => see(&world.seen[cpu], x86::Insn.read_cr3() & 0xfff),
+        (Arch::Riscv, 0) => riscv::Insn.sfence_vma(Some(VA), Some(1)),
+        (Arch::Riscv, 1) => riscv::Insn.sfence_vma(None, None),
+        (Arch::Riscv, 2) => {
+            riscv::Insn.write_satp(8 << 60 | (what / 32 % 2 + 1) << 44 | root.0);
+        }
+        (Arch::Riscv, 3) => riscv::Insn.sinval_vma(Some(VA), Some(1)),
+        (Arch::Riscv, 4) => riscv::Insn.sfence_inval_ir(),
+        (Arch::Riscv, _) => riscv::Insn.fence(),
+    }
+}
+
+fn random_program(seed: u64, config: Config, length: u64, translates: bool) -> Programs<World> {
+    let arch = config.arch;
+    let interrupts = config.interrupts;
+    let build = move || {
+        let roots = [tables::allocate(), tables::allocate()];
+        tables::map(roots[0], VA, Frame(1), Access::WRITE);
+        tables::map(roots[1], VA, Frame(3), Access::WRITE);
+        for cpu in 0..2 {
+            as_cpu(CpuId(cpu), || match arch {
+                Arch::Arm => {
+                    aarch64::Instructions::write_ttbr0(&arm::Insn, roots[0].address() | 1 << 48);
+                    aarch64::Instructions::isb(&arm::Insn);
+                }
+                Arch::X86 => x86_64::Instructions::write_cr3(&x86::Insn, roots[0].address() | 1),
+                Arch::Riscv => {
+                    riscv64::Instructions::write_satp(&riscv::Insn, 8 << 60 | 1 << 44 | roots[0].0);
+                }
+            });
+        }
+        let pte = tables::pte(roots[0], VA);
+        World { words: [Word::ZERO, Word::ZERO], seen: [const { Word::ZERO }; 4], roots, pte }
+    };
+    let programs = programs(config, build, move |world: &World, cpu| {
+        for index in 0..length {
+            let what = number(seed, index * 2 + cpu as u64) >> 7;
+            match what >> 20 & 15 {
+                0 if interrupts => interrupt(1 << (1 - cpu)),
+                1 if interrupts => irq_off(),
+                2 if interrupts => irq_on(),
+                3.. if translates => translation(arch, world, cpu, what),
+                _ => memory(world, cpu, what),
+            }
+        }
+        see(&world.seen[cpu], 0);
+    });
+    let programs =
+        programs.finish(|world| {
+            let all = world.seen.iter().chain(&world.words);
+            outcome(all.fold(world.pte.peek(), |all, word| {
+                all.wrapping_mul(0x1f1f_1f1f_1f1f) ^ word.peek()
+            }));
+        });
+    if interrupts {
+        programs.interrupt(move |world, cpu| {
+            see(&world.seen[2 + cpu], world.words[0].load(Relaxed));
+            world.words[1].store(7 + cpu as u64, Relaxed);
+        })
+    } else {
+        programs
+    }
+}
+
+/// Explores random programs with and without reductions and compares. Returns how many could be
+/// compared and how many of those broke a rule.
+fn compare(
+    seeds: core::ops::Range<u64>,
+    config: &Config,
+    length: u64,
+    translates: bool,
+) -> [u64; 2] {
+    let mut counts = [0, 0];
+    for seed in seeds {
+        let mut config = config.clone();
+        config.levels = 2;
+        let mut explorer = random_program(seed, config, length, translates).explorer();
+        let plain = explorer.exhaust_plainly(Budget::schedules(20_000));
+        if !plain.complete && plain.failure.is_none() {
+            continue;
+        }
+        let reduced = explorer.exhaust(Budget::UNLIMITED);
+        assert_eq!(reduced.failure.is_some(), plain.failure.is_some(), "seed {seed}");
+        counts[0] += 1;
+        if plain.failure.is_some() {
+            counts[1] += 1;
+        } else {
+            assert_eq!(reduced.outcomes, plain.outcomes, "seed {seed}");
+        }
+        assert!(reduced.schedules <= plain.schedules || plain.failure.is_some(), "seed {seed}");
+    }
+    counts
+}
+
+#[test]
+fn memory_alone() {
+    for buffers in [Buffers::None, Buffers::Tso, Buffers::Pso] {
+        let config = Config::x86(2).with_buffers(buffers);
+        let [compared, _] = compare(0..60, &config, 4, false);
+        assert!(compared >= 25, "{buffers:?}: {compared}");
+    }
+}
+
+#[test]
+fn memory_and_interrupts() {
+    for buffers in [Buffers::None, Buffers::Tso, Buffers::Pso] {
+        let config = Config::x86(2).with_buffers(buffers).with_interrupts();
+        let [compared, _] = compare(0..60, &config, 3, false);
+        assert!(compared >= 25, "{buffers:?}: {compared}");
+    }
+}
+
+#[test]
+fn translations() {
+    for config in [Config::arm(2), Config::arm(2).with_cnp(), Config::x86(2), Config::riscv(2)] {
+        let [compared, broken] = compare(0..100, &config, 4, true);
+        assert!(compared >= 70, "{config:?}: {compared}");
+        assert!((10..compared).contains(&broken), "{config:?}: {broken} of {compared}");
+    }
+}
+
+#[test]
+fn translations_and_interrupts() {
+    for config in [Config::arm(2), Config::x86(2), Config::riscv(2)] {
+        let [compared, broken] = compare(0..100, &config.with_interrupts(), 3, true);
+        assert!(compared >= 50, "{compared}");
+        assert!((5..compared).contains(&broken), "{broken} of {compared}");
+    }
+}
