@@ -22,6 +22,7 @@ struct World {
     roots: [Frame; 2],
     pte: &'static Word,
     flag: Word,
+    other: Word,
     seen: Word,
 }
 
@@ -37,7 +38,13 @@ fn world(cached: bool) -> World {
             Insn.write_cr3(0);
         });
     }
-    World { roots, pte: tables::pte(roots[0], VA), flag: Word::ZERO, seen: Word::ZERO }
+    World {
+        roots,
+        pte: tables::pte(roots[0], VA),
+        flag: Word::ZERO,
+        other: Word::ZERO,
+        seen: Word::ZERO,
+    }
 }
 
 fn config() -> Config {
@@ -79,21 +86,22 @@ fn what_is_in_the_registers() {
         |world: &World, cpu| {
             if cpu == 0 {
                 world.flag.store(1, Relaxed);
-                world.flag.load(Relaxed);
-                world.flag.load(Relaxed);
+                world.other.store(1, Relaxed);
             } else {
                 let which = world.flag.load(Relaxed);
                 let root = world.roots[which as usize].address();
                 Insn.write_cr3(root | (which + 1) | KEEP);
                 milestone();
+                let over = world.flag.load(Relaxed);
                 let frame = access(VA).map_or(0, |frame| frame.0);
-                world.seen.store(frame, Relaxed);
+                let other = world.other.load(Relaxed);
+                world.seen.store(other << 8 | over << 4 | frame, Relaxed);
             }
         },
     )
     .finish(|world| outcome(world.seen.peek()));
-    let outcomes = scenario.holds().outcomes;
-    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [7, 8]);
+    let outcomes = scenario.holds().outcomes.into_iter().collect::<Vec<_>>();
+    assert_eq!(outcomes, [0x007, 0x017, 0x018, 0x107, 0x117, 0x118]);
 }
 
 #[test]
@@ -105,18 +113,19 @@ fn what_is_pending() {
         |world: &World, cpu| {
             if cpu == 0 {
                 interrupt(0b10);
-                world.flag.load(Relaxed);
-                world.flag.load(Relaxed);
+                world.other.store(1, Relaxed);
             } else {
                 world.flag.store(1, Relaxed);
+                let over = world.other.load(Relaxed);
+                world.seen.fetch_or(over << 4, Relaxed);
             }
         },
     )
     .interrupt(|world, _| {
         let seen = world.flag.load(Relaxed);
-        world.seen.store(seen, Relaxed);
+        world.seen.fetch_or(seen, Relaxed);
     })
     .finish(|world| outcome(world.seen.peek()));
     let outcomes = scenario.holds().outcomes;
-    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [0x00, 0x01, 0x10, 0x11]);
 }
