@@ -59,6 +59,9 @@ struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     space: UnsafeCell<Space<'static, P>>,
     root: Frame,
     frames: [Frame; 2],
+    /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps
+    /// others from unlinking the table under its hands.
+    entries: [&'static Word; 2],
     /// The table whose entries map the pages.
     last_table: Frame,
 }
@@ -97,8 +100,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         for (number, cell) in self.spaces.iter().enumerate() {
             let letter = char::from(b'A' + number as u8);
             name(self.space(number).tag_word(), format!("{letter}.cookie"));
-            for (page, va) in PAGES.into_iter().enumerate() {
-                name(tables::pte(cell.root, va), format!("{letter}.pte{page}"));
+            for (page, entry) in cell.entries.into_iter().enumerate() {
+                name(entry, format!("{letter}.pte{page}"));
             }
         }
         for cpu in 0..self.asked.len() {
@@ -120,9 +123,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Run(number) => {
                 let space = self.space(number);
                 let _ = here.switch(space);
+                oracle::wakes();
                 T::witness(&here, space);
             }
-            Act::Lazy => here.lazy(),
+            Act::Lazy => {
+                oracle::rests();
+                here.lazy();
+            }
             Act::Park => _ = here.park(),
             Act::Firmware => self.call_firmware(here),
             Act::Restart => {
@@ -188,7 +195,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     fn unmap(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, page: usize) {
         let cell = &self.spaces[number];
         // Relaxed: `owe` orders it.
-        tables::pte(cell.root, PAGES[page]).store(0, Ordering::Relaxed);
+        cell.entries[page].store(0, Ordering::Relaxed);
         let range = VaRange::new(PAGES[page], 4096, 12).expect("one page");
         self.shoot_down(here, number, Debt::Pages(range));
         oracle::frame_freed(cell.frames[page]);
@@ -248,10 +255,11 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         for (va, frame) in PAGES.into_iter().zip(frames) {
             tables::map(root, va, frame, Access::WRITE);
         }
+        let entries = PAGES.map(|va| tables::pte(root, va));
         let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
         // SAFETY: the adversary walks these tables, and they are tables of its format.
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
-        Self { space: UnsafeCell::new(space), root, frames, last_table }
+        Self { space: UnsafeCell::new(space), root, frames, entries, last_table }
     }
 }
 

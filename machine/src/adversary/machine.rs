@@ -59,6 +59,8 @@ pub(crate) struct Machine {
     pub(crate) interrupted: u64,
     /// Those that take interrupts.
     pub(crate) open: u64,
+    /// Those that access no user memory: see [`super::oracle::rests`].
+    pub(crate) resting: u64,
 
     // Hashes of sets: see `hash`.
     pub(crate) tlb_hash: u64,
@@ -104,6 +106,7 @@ impl Machine {
             relaxing: 0,
             interrupted: 0,
             open: 0,
+            resting: 0,
             tlb_hash: 0,
             ghost_hash: 0,
             snapshot_tlb_hash: 0,
@@ -138,6 +141,7 @@ impl Machine {
         self.relaxing = 0;
         self.interrupted = 0;
         self.open = all;
+        self.resting = 0;
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
         self.steps = 0;
@@ -291,7 +295,7 @@ impl Machine {
 
     /// The hash of everything that decides what can happen from here.
     pub(crate) fn hash(&self) -> u64 {
-        let masks = mix(mix(self.changed, self.interrupted), self.open);
+        let masks = mix(mix3(self.changed, self.interrupted, self.resting), self.open);
         let mut hash = self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ masks;
         for (index, cpu) in self.cpus.iter().enumerate() {
             hash ^= mix3(cpu.hash(), index as u64, 0x5eed);

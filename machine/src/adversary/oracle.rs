@@ -109,6 +109,26 @@ pub fn identity_ended(kind: &'static str, value: u64) {
     });
 }
 
+/// The CPU that runs will access no user memory until [`wakes`]: it idles, or runs kernel code
+/// only, on a root that it has left loaded. Pages may then be taken from it without its knowledge;
+/// tables may not, because its walker goes on.
+#[track_caller]
+pub fn rests() {
+    claim();
+    current::with(|machine| machine.resting |= 1 << machine.running);
+}
+
+/// The CPU that runs may access user memory again.
+#[track_caller]
+pub fn wakes() {
+    claim();
+    current::with(|machine| {
+        let cpu = machine.running;
+        machine.resting &= !(1 << cpu);
+        machine.check_loaded(cpu);
+    });
+}
+
 /// Waits for the turn of a claim, if the operation before it did not.
 #[track_caller]
 fn claim() {
@@ -139,6 +159,9 @@ fn identity_hash(kind: &'static str, value: u64, owner: u64) -> u64 {
 impl Machine {
     /// Whether what `holder` has cached can be used on `cpu`, for the space that the entry is of.
     fn exposed(&self, cpu: usize, holder: usize, entry: &Entry) -> bool {
+        if self.resting & 1 << cpu != 0 && !entry.is(Entry::TABLE) {
+            return false;
+        }
         self.cpus[cpu].live.iter().any(|live| {
             Self::usable(live, cpu, holder, entry)
                 && (entry.is(Entry::GLOBAL) || entry.owner == live.owner)
