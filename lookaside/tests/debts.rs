@@ -159,6 +159,11 @@ impl Mmu for Machine {
 
     fn flush_tag_everywhere(&self, _: Errata, _: Tag) {}
 
+    fn names(&self, root: Root, tag: Tag) -> bool {
+        let core = self.cores[self.cpu.get() as usize].borrow();
+        core.named == Some((root.table, tag.0))
+    }
+
     fn flush_range(&self, _: Errata, tag: Tag, range: VaRange) {
         let first = range.start() >> 12;
         let pages = first..first + range.pages();
@@ -309,4 +314,18 @@ fn pcid_09_paying_more_than_is_owed_changes_nothing() {
         assert_eq!(on(&tlb, 0, |here| here.switch(&spaces[0])), Switched::Unchanged);
     }
     assert_eq!(flushes(), before, "what is paid is not paid twice");
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "the root register was written by others")]
+fn pcid_07_a_debug_build_notices_that_others_wrote_the_register() {
+    let (tlb, spaces) = books::<6>();
+    let _ = on(&tlb, 0, |here| here.switch(&spaces[0]));
+    assert!(on(&tlb, 0, |here| here.register_is_ours()));
+    // The right root under another tag.
+    let held = Held::Keep;
+    tlb.platform().machine.load(Errata::NONE, spaces[0].root(), Tag(7), held, Sharing::Private);
+    assert!(!on(&tlb, 0, |here| here.register_is_ours()));
+    let _ = on(&tlb, 0, |here| here.switch(&spaces[1]));
 }

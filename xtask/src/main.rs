@@ -4,6 +4,7 @@
 //! cargo xtask setup         what the tests need, installed where it is missing
 //! cargo xtask test          everything that must hold before a change lands
 //! cargo xtask fences        every named fence and ordering has its partner, its test and its mutant
+//! cargo xtask seeds         each item of the founding systems' lists has the tests it names
 //! cargo xtask mutants       bugs of the field, put back in one at a time, are found
 //! cargo xtask instructions  how many instructions the common paths take
 //! ```
@@ -14,6 +15,7 @@ mod gate;
 mod instructions;
 mod mutants;
 mod process;
+mod seeds;
 mod setup;
 mod source;
 mod workspace;
@@ -48,6 +50,8 @@ enum Command {
     },
     /// Check that every named fence and ordering has its partner, its row, its test and its mutant.
     Fences,
+    /// Check that every item of the founding systems' lists has its row, and its tests exist.
+    Seeds,
     /// Count the instructions of the common paths, and compare with the goals. Takes valgrind.
     Instructions {
         /// Count only these, and show from which lines of source the instructions come.
@@ -80,6 +84,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Setup { bench } => setup::run(&workspace, *bench).map(drop),
         Command::Test { quick } => gate::run(&workspace, *quick),
         Command::Fences => fences::run(&workspace),
+        Command::Seeds => seeds::run(&workspace),
         Command::Instructions { paths } => instructions::run(&workspace, paths),
         Command::Mutants { list: true, .. } => mutants::list(&workspace),
         Command::Mutants { names, list: false } => mutants::run(&workspace, names),
