@@ -7,8 +7,8 @@
 use core::{
     cell::{Cell, RefCell},
     ops::Range,
+    sync::atomic::AtomicU64,
 };
-use std::sync::atomic::AtomicU64;
 
 use lookaside::{
     Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Error, Here, Ordering, Platform, Recent, Released,

@@ -1,11 +1,11 @@
 //! The recent strategy against hardware that keeps all it may: whatever is flushed, by page or by
 //! tag, sooner or later, no CPU runs a space with an entry that was revoked before.
 
-use core::cell::{Cell, RefCell};
-use std::{
-    collections::{BTreeMap, BTreeSet},
+use core::{
+    cell::{Cell, RefCell},
     sync::atomic::AtomicU64,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside::{
     Cpu, CpuId, CpuSet, Debt, Error, Here, Platform, Recent, Space, Switched, Tlb, VaRange, Word,

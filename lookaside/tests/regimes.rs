@@ -1,8 +1,10 @@
 //! The books over the instructions of Arm64: errata of one CPU, firmware, and guests' tags beside
 //! those of processes.
 
-use core::cell::{Cell, RefCell};
-use std::sync::atomic::AtomicU64;
+use core::{
+    cell::{Cell, RefCell},
+    sync::atomic::AtomicU64,
+};
 
 use lookaside::{
     Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Here, Platform, Released, Space, Switched, Tlb, Word,

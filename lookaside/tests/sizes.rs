@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU64;
 
 use lookaside::{
     Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Error, MAX_CPUS, Ordering, Recent, Space, Switched,

@@ -225,7 +225,7 @@ impl Count {
 
 impl core::fmt::Display for Count {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let text = if self.instructions % self.times == 0 {
+        let text = if self.instructions.is_multiple_of(self.times) {
             (self.instructions / self.times).to_string()
         } else {
             // Paths that alternate between two lengths.

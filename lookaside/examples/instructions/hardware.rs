@@ -4,8 +4,8 @@
 use core::{
     cell::{Cell, UnsafeCell},
     ptr,
+    sync::atomic::AtomicU64,
 };
-use std::sync::atomic::AtomicU64;
 
 use lookaside::{
     CpuId, CpuSet, Error, Platform,

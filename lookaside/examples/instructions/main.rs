@@ -11,7 +11,8 @@
 
 mod hardware;
 
-use std::{env, process::ExitCode, sync::atomic::AtomicU64};
+use core::sync::atomic::AtomicU64;
+use std::{env, process::ExitCode};
 
 use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
 use lookaside::{
