@@ -24,3 +24,7 @@ pub use tags::{
     Switched, Tags,
 };
 pub use tlb::Tlb;
+
+#[cfg(doctest)]
+#[doc = include_str!("../tests/compile_fail/misuse.md")]
+mod misuse {}

@@ -5,7 +5,7 @@ use std::{process::Command, time::Instant};
 
 use crate::{
     failure::{Failure, Result},
-    fences, mutants, process,
+    fences, mutants, process, seeds,
     setup::{self, BareMetal, TARGETS},
     workspace::Workspace,
 };
@@ -74,6 +74,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]))?;
     gate.step("long files", || long_files(workspace))?;
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed))?;
+    gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed))?;
     gate.step("lint, host", || {
         cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
     })?;

@@ -1,17 +1,21 @@
 //! Set-up, tests and checks of this workspace: the one door for people and for CI.
 //!
 //! ```text
-//! cargo xtask setup     what the tests need, installed where it is missing
-//! cargo xtask test      everything that must hold before a change lands
-//! cargo xtask fences    every named fence and ordering has its partner, its test and its mutant
-//! cargo xtask mutants   bugs of the field, put back in one at a time, are found
+//! cargo xtask setup         what the tests need, installed where it is missing
+//! cargo xtask test          everything that must hold before a change lands
+//! cargo xtask fences        every named fence and ordering has its partner, its test and its mutant
+//! cargo xtask seeds         each item of the founding systems' lists has the tests it names
+//! cargo xtask mutants       bugs of the field, put back in one at a time, are found
+//! cargo xtask instructions  how many instructions the common paths take
 //! ```
 
 mod failure;
 mod fences;
 mod gate;
+mod instructions;
 mod mutants;
 mod process;
+mod seeds;
 mod setup;
 mod source;
 mod workspace;
@@ -46,6 +50,13 @@ enum Command {
     },
     /// Check that every named fence and ordering has its partner, its row, its test and its mutant.
     Fences,
+    /// Check that every item of the founding systems' lists has its row, and its tests exist.
+    Seeds,
+    /// Count the instructions of the common paths, and compare with the goals. Takes valgrind.
+    Instructions {
+        /// Count only these, and show from which lines of source the instructions come.
+        paths: Vec<String>,
+    },
     /// Put bugs back into the library, one at a time, and demand that the explorer finds each.
     Mutants {
         /// The mutants to try; all of them if none is named.
@@ -73,6 +84,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Setup { bench } => setup::run(&workspace, *bench).map(drop),
         Command::Test { quick } => gate::run(&workspace, *quick),
         Command::Fences => fences::run(&workspace),
+        Command::Seeds => seeds::run(&workspace),
+        Command::Instructions { paths } => instructions::run(&workspace, paths),
         Command::Mutants { list: true, .. } => mutants::list(&workspace),
         Command::Mutants { names, list: false } => mutants::run(&workspace, names),
     }

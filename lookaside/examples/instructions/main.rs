@@ -1,0 +1,190 @@
+//! Runs one path of the library a given number of times, to have its instructions counted.
+//!
+//! ```text
+//! instructions PATH COUNT
+//! ```
+//!
+//! `cargo xtask instructions` runs it twice under callgrind, with two counts. Only what happens
+//! inside functions whose names begin with `counted_` is collected, and what the two runs differ by
+//! is the path itself, because everything that leads up to it is the same in both. The hardware's
+//! own instructions are stores to memory here, so what is counted is the library.
+
+mod hardware;
+
+use core::sync::atomic::AtomicU64;
+use std::{env, process::ExitCode};
+
+use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
+use lookaside::{
+    Cpu, Epochs, EpochsConfig, Error, Platform, Recent, Released, Space, Switched, Tags, Tlb, Word,
+    arch::{Mmu, Root, x86_64::Use},
+};
+
+/// The machines that are simulated have so many CPUs, of which one runs.
+const CPUS: usize = 4;
+/// How many spaces there are: no more than the tags of one stock, so that it is filled only once.
+const SPACES: u64 = 62;
+
+fn words(count: usize) -> &'static [AtomicU64] {
+    Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
+}
+
+/// A machine whose running CPU is up, and its spaces.
+struct Books<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
+    tlb: Tlb<'static, Host<M>, T>,
+    spaces: Vec<Space<'static, Host<M>>>,
+}
+
+fn books<M: Mmu, T: Tags<Host<M>>>(
+    host: Host<M>,
+    tags: T,
+    features: &M::Features,
+) -> Result<Books<M, T>, Error> {
+    let cpus = Vec::leak((0..CPUS).map(|_| Cpu::new()).collect());
+    let tlb = Tlb::new(host, tags, cpus)?;
+    // SAFETY: this thread is a CPU without interrupts, and this is the first it does.
+    unsafe { tlb.here() }?.online(features)?;
+    let spaces = (2..2 + SPACES)
+        // SAFETY: no hardware walks these roots.
+        .map(|page| unsafe { tlb.space(Root::new(page << 12), words(1)) })
+        .collect::<Result<_, _>>()?;
+    Ok(Books { tlb, spaces })
+}
+
+fn epochs<M: Mmu>(
+    mmu: M,
+    features: &M::Features,
+) -> Result<Books<M, Epochs<'static, Host<M>>>, Error> {
+    let host = Host::new(mmu);
+    let config = EpochsConfig::default();
+    let tags = Epochs::new(&host, config, words(Epochs::<Host<M>>::words_for(config.tags)))?;
+    books(host, tags, features)
+}
+
+fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<Books<M, Recent>, Error> {
+    books(Host::new(mmu), Recent::new(), features)
+}
+
+/// The way of a kernel from "run this" to "done", from the first instruction to the return.
+#[inline(never)]
+fn counted_switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, next: &Space<'_, P>) -> Switched {
+    // SAFETY: this thread is a CPU without interrupts, and it is up.
+    match unsafe { tlb.here() } {
+        Ok(here) => here.switch(next),
+        Err(error) => wrong(error),
+    }
+}
+
+#[inline(never)]
+fn counted_release<P: Platform, T: Tags<P>>(
+    tlb: &Tlb<'_, P, T>,
+    space: &mut Space<'_, P>,
+) -> Released {
+    // SAFETY: this thread is a CPU without interrupts, and it is up.
+    match unsafe { tlb.here() }.and_then(|here| here.release(space)) {
+        Ok(released) => released,
+        Err(error) => wrong(error),
+    }
+}
+
+#[cold]
+fn wrong(error: Error) -> ! {
+    panic!("{error}")
+}
+
+/// What is done `count` times. A path that turns out to be another than the one that is meant would
+/// be counted under the wrong name, so what comes back is compared.
+impl<M: Mmu, T: Tags<Host<M>>> Books<M, T> {
+    /// From one space to another and back.
+    fn switch(self, count: usize, expected: Switched) {
+        let [first, second, ..] = &self.spaces[..] else { panic!("too few spaces") };
+        for space in [first, second] {
+            let _ = counted_switch(&self.tlb, space);
+        }
+        for space in [first, second].into_iter().cycle().take(count) {
+            assert_eq!(counted_switch(&self.tlb, space), expected);
+        }
+    }
+
+    /// To the space that runs already.
+    fn stay(self, count: usize) {
+        let space = &self.spaces[0];
+        let _ = counted_switch(&self.tlb, space);
+        for _ in 0..count {
+            assert_eq!(counted_switch(&self.tlb, space), Switched::Unchanged);
+        }
+    }
+
+    /// To spaces that never ran, after the first of them has filled the stock.
+    fn fresh(self, count: usize) {
+        for space in &self.spaces[..=count] {
+            assert_eq!(counted_switch(&self.tlb, space), Switched::Fresh);
+        }
+    }
+
+    /// Spaces that ran give their tags back.
+    fn release(mut self, count: usize) {
+        for space in &self.spaces {
+            let _ = counted_switch(&self.tlb, space);
+        }
+        for space in &mut self.spaces[..count] {
+            assert_eq!(counted_release(&self.tlb, space), Released::AtOnce);
+        }
+    }
+}
+
+/// Runs a path, or says that there is none of this name.
+fn run(path: &str, count: usize) -> Result<bool, Error> {
+    let arm = || epochs(arm()?, &arm_features());
+    let riscv = || epochs(riscv()?, &riscv_features());
+    // One tag on all CPUs is for hardware that can broadcast; slots of each CPU's own for the other.
+    let x86_epochs = || epochs(x86(true, Use::WherePresent, false)?, &x86_features(true));
+    let x86_recent = |pcids, separate| recent(x86(false, pcids, separate)?, &x86_features(false));
+    match path {
+        "epochs-books/switch" => epochs(Bookkeeping, &())?.switch(count, Switched::Kept),
+        "recent-books/switch" => recent(Bookkeeping, &())?.switch(count, Switched::Kept),
+        "arm64/switch" => arm()?.switch(count, Switched::Kept),
+        "riscv/switch" => riscv()?.switch(count, Switched::Kept),
+        "x86-epochs/switch" => x86_epochs()?.switch(count, Switched::Kept),
+        "x86-recent/switch" => x86_recent(Use::WherePresent, false)?.switch(count, Switched::Kept),
+        "x86-pairs/switch" => x86_recent(Use::WherePresent, true)?.switch(count, Switched::Kept),
+        "x86-no-pcids/switch" => x86_recent(Use::Never, false)?.switch(count, Switched::Fresh),
+        "arm64/stay" => arm()?.stay(count),
+        "riscv/stay" => riscv()?.stay(count),
+        "x86-epochs/stay" => x86_epochs()?.stay(count),
+        "x86-recent/stay" => x86_recent(Use::WherePresent, false)?.stay(count),
+        "arm64/fresh" => arm()?.fresh(count),
+        "riscv/fresh" => riscv()?.fresh(count),
+        "x86-epochs/fresh" => x86_epochs()?.fresh(count),
+        "arm64/release" => arm()?.release(count),
+        "riscv/release" => riscv()?.release(count),
+        "epochs-books/fresh" => epochs(Bookkeeping, &())?.fresh(count),
+        "epochs-books/release" => epochs(Bookkeeping, &())?.release(count),
+        "x86-epochs/release" => x86_epochs()?.release(count),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [path, count] = &arguments[..] else {
+        eprintln!("instructions PATH COUNT");
+        return ExitCode::from(2);
+    };
+    let Ok(count) = count.parse() else {
+        eprintln!("`{count}` is no number");
+        return ExitCode::from(2);
+    };
+    match run(path, count) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("there is no path `{path}`");
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            eprintln!("{path}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// A machine for the programs in `misuse.md`, which include this file.
+
+struct Machine {
+    mmu: Hardware,
+}
+
+struct Hardware;
+
+type Books = lookaside::Tlb<'static, Machine, lookaside::Recent>;
+
+// SAFETY: the programs have one CPU, and its hardware does nothing.
+unsafe impl lookaside::Platform for Machine {
+    type Word = core::sync::atomic::AtomicU64;
+    type Mmu = Hardware;
+    fn mmu(&self) -> &Hardware {
+        &self.mmu
+    }
+    fn cpu(&self) -> lookaside::CpuId {
+        lookaside::CpuId(0)
+    }
+    fn interrupt(&self, _: &lookaside::CpuSet<'_, Self::Word>) {}
+    fn relax(&self) {}
+}
+
+impl lookaside::arch::Mmu for Hardware {
+    type Features = ();
+    fn tag_bits(&self) -> u32 {
+        12
+    }
+    fn sharing(&self) -> lookaside::arch::Sharing {
+        lookaside::arch::Sharing::Private
+    }
+    fn broadcasts(&self) -> bool {
+        false
+    }
+    fn admit(&self, _: &()) -> Result<lookaside::arch::Errata, lookaside::Error> {
+        Ok(lookaside::arch::Errata::NONE)
+    }
+    fn check_root(&self, _: lookaside::arch::Root) -> Result<(), lookaside::Error> {
+        Ok(())
+    }
+    fn settle(&self) {}
+    fn load(
+        &self,
+        _: lookaside::arch::Errata,
+        _: lookaside::arch::Root,
+        _: lookaside::arch::Tag,
+        _: lookaside::arch::Held,
+        _: lookaside::arch::Sharing,
+    ) {
+    }
+    fn park(&self, _: lookaside::arch::Errata) {}
+    fn flush_all(&self, _: lookaside::arch::Errata) {}
+    fn flush_tag(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
+    fn flush_all_everywhere(&self, _: lookaside::arch::Errata) {}
+    fn flush_tag_everywhere(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
+}
+
+fn words() -> &'static [core::sync::atomic::AtomicU64] {
+    Box::leak(Box::new([const { core::sync::atomic::AtomicU64::new(0) }; 1]))
+}
+
+fn books() -> Books {
+    let cpus = Box::leak(Box::new([lookaside::Cpu::new()]));
+    let tlb = lookaside::Tlb::new(Machine { mmu: Hardware }, lookaside::Recent::new(), cpus);
+    let tlb = tlb.unwrap();
+    // SAFETY: the program is a CPU without interrupts, which comes up here.
+    unsafe { tlb.here() }.unwrap().online(&()).unwrap();
+    tlb
+}
+
+fn space(tlb: &Books, page: u64) -> lookaside::Space<'static, Machine> {
+    // SAFETY: no hardware walks this root.
+    unsafe { tlb.space(lookaside::arch::Root::new(page << 12), words()) }.unwrap()
+}

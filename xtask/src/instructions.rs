@@ -1,0 +1,305 @@
+//! How many instructions a path of the library takes, counted and not timed.
+//!
+//! The example `instructions` runs a path a given number of times under callgrind. What two runs
+//! with different counts differ by, divided by the difference of the counts, is the path: a number
+//! that is the same on a quiet and on a busy machine, and changes only with compiler and source.
+
+use core::fmt::Write as _;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    failure::{Context, Failure, Result},
+    process, setup,
+    workspace::Workspace,
+};
+
+/// What is to be counted, and how many instructions it may take.
+struct Row {
+    path: &'static str,
+    what: &'static str,
+    counts: Counts,
+    goal: Option<u64>,
+}
+
+/// How often a path is taken in the two runs. As many digits in both, so that reading them takes
+/// the same time too.
+type Counts = (u64, u64);
+
+/// For paths that can be taken for ever.
+const MANY: Counts = (1000, 3000);
+/// For paths that need a space that never ran: a stock is filled with 62 tags.
+const SPACES: Counts = (10, 50);
+/// For releases: a CPU takes 16 tags back.
+const RELEASES: Counts = (2, 8);
+
+/// The goal for a switch to a space that has its tag.
+const SWITCH: u64 = 60;
+
+const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Option<u64>) -> Row {
+    Row { path, what, counts, goal }
+}
+
+/// The paths, which the example knows by these names.
+const ROWS: [Row; 20] = [
+    row("epochs-books/switch", "switch, tag of this epoch; hardware left out", MANY, None),
+    row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
+    row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
+    row("x86-epochs/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
+    row("recent-books/switch", "switch, recent and nothing owed; hardware left out", MANY, None),
+    row("x86-recent/switch", "switch, recent and nothing owed", MANY, None),
+    row("x86-pairs/switch", "the same with separate user tables", MANY, None),
+    row("x86-no-pcids/switch", "switch without PCIDs: the books are kept all the same", MANY, None),
+    row("arm64/stay", "switch to the present space", MANY, None),
+    row("riscv/stay", "switch to the present space", MANY, None),
+    row("x86-epochs/stay", "switch to the present space", MANY, None),
+    row("x86-recent/stay", "switch to the present space", MANY, None),
+    row("epochs-books/fresh", "switch with a tag from the stock; hardware left out", SPACES, None),
+    row("arm64/fresh", "switch with a tag from the stock", SPACES, None),
+    row("riscv/fresh", "switch with a tag from the stock", SPACES, None),
+    row("x86-epochs/fresh", "switch with a tag from the stock", SPACES, None),
+    row("epochs-books/release", "release, 4 CPUs; hardware left out", RELEASES, None),
+    row("arm64/release", "release, 4 CPUs", RELEASES, None),
+    row("riscv/release", "release, 4 CPUs", RELEASES, None),
+    row("x86-epochs/release", "release, 4 CPUs", RELEASES, None),
+];
+
+/// Counts all paths, prints a table and fails if one is above its goal; for `paths`, also prints
+/// where in the source the instructions are.
+pub(crate) fn run(workspace: &Workspace, paths: &[String]) -> Result<()> {
+    for path in paths {
+        if !ROWS.iter().any(|row| row.path == path) {
+            let known: Vec<_> = ROWS.iter().map(|row| row.path).collect();
+            return Err(Failure::new(format!(
+                "there is no path `{path}`; there are {}",
+                known.join(", ")
+            )));
+        }
+    }
+    let bench = Bench::new(workspace)?;
+    let chosen = |row: &&Row| paths.is_empty() || paths.iter().any(|path| path == row.path);
+    let mut table = String::new();
+    let mut above = Vec::new();
+    for row in ROWS.iter().filter(chosen) {
+        let few = bench.profile(row.path, row.counts.0)?;
+        let many = bench.profile(row.path, row.counts.1)?;
+        let count = Count::between(row, &few, &many)?;
+        let goal = row.goal.map_or_else(|| "-".to_owned(), |goal| format!("at most {goal}"));
+        let (path, what) = (row.path, row.what);
+        let _ = writeln!(table, "{path:<21} | {count:>12} | {goal:>10} | {what}");
+        if let Some(goal) = row.goal
+            && count.is_above(goal)
+        {
+            above.push(format!("{path} takes {count} and may take {goal}"));
+        }
+        if !paths.is_empty() {
+            println!("{path}: instructions by line\n{}", by_line(row, &few, &many, workspace));
+        }
+    }
+    println!("{:<21} | instructions | {:>10} |", "path", "goal");
+    print!("{table}");
+    if above.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "above the goal: {}.\n`cargo xtask instructions PATH` shows the lines they come from.",
+        above.join("; ")
+    )))
+}
+
+/// The example, built, and where callgrind writes.
+struct Bench {
+    example: PathBuf,
+    output: PathBuf,
+}
+
+impl Bench {
+    fn new(workspace: &Workspace) -> Result<Self> {
+        if !process::succeeds(Command::new("valgrind").arg("--version")) {
+            return Err(Failure::new(
+                "valgrind counts the instructions, and it is missing.\n\
+                 `cargo xtask setup --bench` installs it, or says how.",
+            ));
+        }
+        let mut build = setup::cargo();
+        build.current_dir(workspace.root()).args([
+            "build",
+            "--release",
+            "--quiet",
+            "--package",
+            "lookaside",
+            "--example",
+            "instructions",
+        ]);
+        process::run(&mut build)?;
+        let output = workspace.target().join("instructions");
+        fs::create_dir_all(&output).context(|| format!("creating {}", output.display()))?;
+        let example = workspace.target().join("release/examples/instructions");
+        Ok(Self { example, output })
+    }
+
+    /// Where the instructions of `count` times the path are.
+    fn profile(&self, path: &str, count: u64) -> Result<Profile> {
+        let file = self.output.join(format!("{}.{count}", path.replace('/', "-")));
+        let mut command = Command::new("valgrind");
+        command
+            .args(["--quiet", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no"])
+            // The measured functions have this in their names, whatever else the compiler adds.
+            .arg("--toggle-collect=*counted_*")
+            .arg(format!("--callgrind-out-file={}", file.display()))
+            .arg(&self.example)
+            .args([path, &count.to_string()]);
+        process::output(&mut command)?;
+        let text = fs::read_to_string(&file).context(|| format!("reading {}", file.display()))?;
+        Profile::parse(&text).ok_or_else(|| {
+            Failure::new(format!("{} is not what callgrind 3.19 writes", file.display()))
+        })
+    }
+}
+
+/// What callgrind counted in one run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Profile {
+    total: u64,
+    /// By file and line, code that was inlined under the file that it came from.
+    lines: BTreeMap<(String, u64), u64>,
+}
+
+impl Profile {
+    /// Reads what callgrind wrote, with names and positions not compressed. The lines must add up
+    /// to the total, or they were misunderstood.
+    fn parse(text: &str) -> Option<Self> {
+        let mut profile = Self::default();
+        let (mut summary, mut file, mut call) = (None, "", false);
+        for line in text.lines() {
+            if let Some(total) = line.strip_prefix("summary: ") {
+                summary = Some(total.trim().parse().ok()?);
+            } else if let Some((key, value)) = line.split_once('=') {
+                match key {
+                    "fl" | "fi" | "fe" => file = value,
+                    // The line after this is the cost of what was called, which is counted there.
+                    "calls" => call = true,
+                    _ => {}
+                }
+            } else if line.starts_with(|c: char| c.is_ascii_digit()) {
+                let (at, cost) = line.trim_end().split_once(' ')?;
+                if !call {
+                    let cost: u64 = cost.parse().ok()?;
+                    *profile.lines.entry((file.to_owned(), at.parse().ok()?)).or_default() += cost;
+                    profile.total += cost;
+                }
+                call = false;
+            }
+        }
+        (summary == Some(profile.total)).then_some(profile)
+    }
+}
+
+/// Instructions for each time that the path is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Count {
+    instructions: u64,
+    times: u64,
+}
+
+impl Count {
+    fn between(row: &Row, few: &Profile, many: &Profile) -> Result<Self> {
+        let times = row.counts.1 - row.counts.0;
+        match many.total.checked_sub(few.total) {
+            Some(instructions) if instructions >= times => Ok(Self { instructions, times }),
+            _ => Err(Failure::new(format!(
+                "{}: {} instructions for {} times and {} for {}: nothing was counted",
+                row.path, few.total, row.counts.0, many.total, row.counts.1
+            ))),
+        }
+    }
+
+    const fn is_above(self, goal: u64) -> bool {
+        self.instructions > goal * self.times
+    }
+}
+
+impl core::fmt::Display for Count {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let text = if self.instructions.is_multiple_of(self.times) {
+            (self.instructions / self.times).to_string()
+        } else {
+            // Paths that alternate between two lengths.
+            format!("{:.1}", self.instructions as f64 / self.times as f64)
+        };
+        f.pad(&text)
+    }
+}
+
+/// The lines of source with what each of them takes.
+fn by_line(row: &Row, few: &Profile, many: &Profile, workspace: &Workspace) -> String {
+    let times = (row.counts.1 - row.counts.0) as f64;
+    let mut text = String::new();
+    for (place, &cost) in &many.lines {
+        let cost = cost - few.lines.get(place).copied().unwrap_or(0).min(cost);
+        if cost == 0 {
+            continue;
+        }
+        let (file, line) = place;
+        let ours = Path::new(file).strip_prefix(workspace.root()).ok();
+        let source = ours
+            .and_then(|file| workspace.read(file.to_str()?).ok())
+            .and_then(|text| Some(text.lines().nth((*line as usize).checked_sub(1)?)?.to_owned()))
+            .unwrap_or_default();
+        let file = match (ours, file.rsplit_once("/library/")) {
+            (Some(ours), _) => ours.display().to_string(),
+            (None, Some((_, standard))) => standard.to_owned(),
+            (None, None) => file.clone(),
+        };
+        let place = format!("{file}:{line}");
+        let _ = writeln!(text, "{:>6.1}  {place:<44} {}", cost as f64 / times, source.trim());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &str = "# callgrind format\nversion: 1\ncmd:  ./instructions arm64/stay 1\n\
+        positions: line\nevents: Ir\nsummary: 12\n\n\nob=/x\nfl=/a/main.rs\nfn=main\ncfn=b\n\
+        calls=2 5\n9 11\n7 1\nfn=b\n5 4\nfi=/a/inlined.rs\n31 6\nfe=/a/main.rs\n5 1\n";
+
+    #[test]
+    fn costs_are_summed_by_line_and_calls_are_not_counted_twice() {
+        let profile = Profile::parse(WRITTEN).unwrap();
+        let lines = [(("/a/inlined.rs", 31), 6), (("/a/main.rs", 5), 5), (("/a/main.rs", 7), 1)];
+        let lines = lines.map(|((file, line), cost)| ((file.to_owned(), line), cost));
+        assert_eq!(profile, Profile { total: 12, lines: lines.into() });
+    }
+
+    #[test]
+    fn a_profile_that_does_not_add_up_is_refused() {
+        assert_eq!(Profile::parse(&WRITTEN.replace("summary: 12", "summary: 13")), None);
+        assert_eq!(Profile::parse("no profile"), None);
+    }
+
+    #[test]
+    fn a_count_is_the_difference_and_stands_against_its_goal() {
+        let run = |total| Profile { total, ..Profile::default() };
+        let row = row("p", "", (10, 50), None);
+        let count = Count::between(&row, &run(700), &run(3100)).unwrap();
+        assert_eq!((count.to_string().as_str(), count.is_above(60)), ("60", false));
+        let count = Count::between(&row, &run(700), &run(3101)).unwrap();
+        assert_eq!((count.to_string().as_str(), count.is_above(60)), ("60.0", true));
+        assert!(Count::between(&row, &run(700), &run(700)).is_err(), "nothing was collected");
+    }
+
+    #[test]
+    fn each_path_is_named_once_and_counted_with_as_many_digits() {
+        for (index, row) in ROWS.iter().enumerate() {
+            assert!(ROWS[..index].iter().all(|other| other.path != row.path), "{}", row.path);
+            let (few, many) = row.counts;
+            assert!(few < many && few.ilog10() == many.ilog10(), "{}", row.path);
+        }
+    }
+}
