@@ -26,9 +26,8 @@ impl<T> core::ops::Deref for Aligned<T> {
 #[repr(C, align(128))]
 pub struct Cpu<P: Platform, T: Tags<P>> {
     pub(crate) tags: T::Cpu,
-    /// The root that the register names, for those who borrow the register. Private to the CPU.
+    /// The table that the register names, for those who borrow the register. Private to the CPU.
     table: P::Word,
-    user_table: P::Word,
     /// The tag that the register names, likewise.
     tag: P::Word,
     errata: P::Word,
@@ -38,13 +37,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     /// A CPU that was never up.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            tags: T::CPU,
-            table: P::Word::ZERO,
-            user_table: P::Word::ZERO,
-            tag: P::Word::ZERO,
-            errata: P::Word::ZERO,
-        }
+        Self { tags: T::CPU, table: P::Word::ZERO, tag: P::Word::ZERO, errata: P::Word::ZERO }
     }
 
     /// What the strategy remembers for this CPU. For strategies, which look at other CPUs too.
@@ -64,14 +57,12 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     }
 
     pub(crate) fn named(&self) -> (Root, Tag) {
-        let root = Root { table: self.table.get(), user_table: self.user_table.get() };
-        (root, Tag(self.tag.get() as u16))
+        (Root::new(self.table.get()), Tag(self.tag.get() as u16))
     }
 
     #[inline]
     pub(crate) fn name(&self, root: Root, tag: Tag) {
         self.table.set(root.table);
-        self.user_table.set(root.user_table);
         self.tag.set(u64::from(tag.0));
     }
 }

@@ -40,8 +40,14 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// the kernel's hardening of the branch predictor comes first.
     #[inline]
     pub fn switch(&self, next: &Space<'_, P>) -> Switched {
-        let held = if next.reside(self.id) { self.mmu().first_load() } else { Held::Keep };
-        T::enter(self, next, held)
+        if next.has_resident(self.id) { T::enter(self, next, Held::Keep) } else { self.visit(next) }
+    }
+
+    /// Makes this CPU run a space that it never ran.
+    #[cold]
+    fn visit(&self, next: &Space<'_, P>) -> Switched {
+        next.reside(self.id);
+        T::enter(self, next, self.mmu().first_load())
     }
 
     /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user
@@ -184,7 +190,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
     }
 
-    /// Puts the root and tag into the register that [`Self::load`] put there last.
+    /// Puts the root and tag into the register that [`Self::load`] put there last. A separate user
+    /// table is not loaded by it, nor by [`Self::load`]: that is for the way out to user mode.
     pub fn reload(&self, held: Held, sharing: Sharing) {
         let (root, tag) = self.cpu.named();
         self.mmu().load(self.cpu.errata(), root, tag, held, sharing);

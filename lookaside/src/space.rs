@@ -135,16 +135,18 @@ impl<'a, P: Platform> Space<'a, P> {
         Some(unpack(range))
     }
 
-    /// Adds `cpu` to those that may hold translations of the space, and returns whether it is new.
+    /// Whether `cpu` may hold translations of the space.
     #[inline]
-    pub(crate) fn reside(&self, cpu: CpuId) -> bool {
+    pub(crate) fn has_resident(&self, cpu: CpuId) -> bool {
         // Relaxed: once set the bit stays, and reading an old value only sets it again.
-        if self.residents.contains(cpu, Ordering::Relaxed) {
-            return false;
-        }
+        self.residents.contains(cpu, Ordering::Relaxed)
+    }
+
+    /// Adds `cpu` to those that may hold translations of the space.
+    pub(crate) fn reside(&self, cpu: CpuId) {
         // ORDER O-RESIDE (pairs with O-DEBTORS): before the CPU reads the generation, and before it
         // loads the root.
-        self.residents.insert(cpu, Ordering::SeqCst)
+        self.residents.insert(cpu, Ordering::SeqCst);
     }
 
     /// Leaves a note of the latest flush, unless another flusher is just writing one.

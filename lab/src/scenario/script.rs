@@ -64,10 +64,17 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
     }
 }
 
+/// How many pre-emptions are explored before everything is.
+const SHALLOW: u32 = 3;
+
 impl<S: Scenario> Explored for Explorer<S> {
     fn explore(&mut self, depth: Depth, budget: Budget) -> Report {
         match depth {
-            Depth::Exhaust => self.exhaust(budget),
+            Depth::Exhaust => {
+                // Most bugs need few pre-emptions: what they need is looked at first.
+                let shallow = self.deepen(SHALLOW, budget);
+                if shallow.failure.is_some() { shallow } else { self.exhaust(budget) }
+            }
             Depth::Bounded(preemptions) => self.bounded(preemptions, budget),
             Depth::Random(schedules) => {
                 let random = self.random(1, schedules);

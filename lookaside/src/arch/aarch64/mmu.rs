@@ -30,6 +30,9 @@ pub struct Aarch64<I> {
     config: Config,
     lower: Planner,
     upper: Planner,
+    /// One register names table and tag, a tag is one ASID that nobody shares, and walks need not be
+    /// allowed again: a load that keeps what is held is one write of table and tag.
+    plain: bool,
 }
 
 /// What to invalidate, apart from whose it is.
@@ -58,7 +61,11 @@ impl<I: Instructions> Aarch64<I> {
     /// * [`Error::BadRoot`] if the reserved root or the kernel's table is no table address.
     pub fn new(insn: I, config: Config) -> Result<Self, Error> {
         let (lower, upper) = config.check()?;
-        Ok(Self { insn, config, lower, upper })
+        let plain = config.asid_in == AsidIn::Ttbr0
+            && config.park != Park::Epd0
+            && config.pairing == Pairing::Single
+            && config.sharing == Sharing::Private;
+        Ok(Self { insn, config, lower, upper, plain })
     }
 
     /// How a range that begins at `address` is turned into instructions on this machine. Bit 55
@@ -138,14 +145,17 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
+    #[inline]
     fn cnp(&self, sharing: Sharing) -> u64 {
-        match (self.config.sharing, sharing) {
-            (Sharing::Shared, Sharing::Shared) => TTBR_CNP,
-            _ => 0,
+        if sharing == Sharing::Shared && self.config.sharing == Sharing::Shared {
+            TTBR_CNP
+        } else {
+            0
         }
     }
 
     /// The root register write that precedes this is in force when it returns.
+    #[inline]
     fn synchronise(&self) {
         // FENCE F-ARM-ROOT (pairs with the MSR before it, F-ARM-DROP): the new TTBR or TCR value is
         // the only one that walks begin with. Without it a walk may still begin with the old value,
@@ -219,6 +229,17 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
+    /// All loads but the plainest.
+    #[cold]
+    fn load_with_care(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+        match self.config.asid_in {
+            AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
+            AsidIn::Ttbr1 { table } => {
+                self.load_two_registers(errata, (root.table, table), tag, held, sharing);
+            }
+        }
+    }
+
     fn load_one_register(
         &self,
         errata: Errata,
@@ -280,6 +301,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         self.config.tag_bits()
     }
 
+    #[inline]
     fn sharing(&self) -> Sharing {
         self.config.sharing
     }
@@ -297,16 +319,19 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         self.config.check_table(root.table)
     }
 
+    #[inline]
     fn settle(&self) {
         settle(&self.insn);
     }
 
+    #[inline]
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        match self.config.asid_in {
-            AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
-            AsidIn::Ttbr1 { table } => {
-                self.load_two_registers(errata, (root.table, table), tag, held, sharing);
-            }
+        if self.plain && held == Held::Keep && errata == Errata::NONE {
+            self.check_width(tag);
+            self.insn.write_ttbr0(ttbr(root.table, tag.0));
+            self.synchronise();
+        } else {
+            self.load_with_care(errata, root, tag, held, sharing);
         }
     }
 

@@ -48,6 +48,9 @@ pub struct Riscv<I> {
     mode: Mode,
     relies_on: Extensions,
     tag_bits: u32,
+    /// The bits that no tag has.
+    surplus: u16,
+    blank: Satp,
     parked: Satp,
     remote: Remote,
 }
@@ -72,7 +75,10 @@ impl<I: Instructions> Riscv<I> {
         }
         let tag_bits = cpu.asid_bits;
         let parked = Satp::new(mode, Tag::RESERVED.0, reserved.table)?;
-        let riscv = Self { instructions, mode, relies_on, tag_bits, parked, remote };
+        let surplus = u16::MAX.checked_shl(tag_bits).unwrap_or(0);
+        let blank = Satp::blank(mode);
+        let riscv =
+            Self { instructions, mode, relies_on, tag_bits, surplus, blank, parked, remote };
         riscv.check_root(reserved)?;
         riscv.admit(cpu)?;
         if remote == Remote::Sbi {
@@ -163,9 +169,22 @@ impl<I: Instructions> Riscv<I> {
     }
 
     /// Replaces what `satp` holds by `next`.
+    #[inline]
     #[track_caller]
     fn name(&self, errata: Errata, next: Satp, held: Held) {
         let outgoing = Satp::from_bits(self.instructions.read_satp());
+        // From one space's ASID to another's, and what is held is good.
+        if held == Held::Keep && outgoing.yields_to(next) {
+            self.instructions.write_satp(next.bits());
+        } else {
+            self.name_with_care(errata, outgoing, next, held);
+        }
+    }
+
+    /// All replacements but the plainest.
+    #[cold]
+    #[track_caller]
+    fn name_with_care(&self, errata: Errata, outgoing: Satp, next: Satp, held: Held) {
         if outgoing == next {
             if held == Held::Drop {
                 // FENCE F-RV-DROP-SAME (pairs with F-RV-SETTLE, walks): the stores to the tables
@@ -270,12 +289,11 @@ impl<I: Instructions> Mmu for Riscv<I> {
     ///
     /// If `root` does not pass [`Mmu::check_root`] or `tag` has more bits than [`Mmu::tag_bits`]:
     /// the surplus bits would be dropped and two spaces share a tag.
+    #[inline]
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
-        assert!(u32::from(tag.0) >> self.tag_bits == 0, "{tag:?} has more bits than the hardware");
-        match Satp::new(self.mode, tag.0, root.table) {
-            Ok(next) => self.name(errata, next, held),
-            Err(error) => panic!("{error}"),
-        }
+        assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
+        debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
+        self.name(errata, self.blank.fill(tag.0, root.table), held);
     }
 
     fn park(&self, errata: Errata) {

@@ -97,6 +97,24 @@ impl Satp {
         Ok(Self((mode as u64) << MODE_SHIFT | (asid as u64) << ASID_SHIFT | root >> PAGE_SHIFT))
     }
 
+    /// A mode, with ASID and root left blank.
+    pub(super) const fn blank(mode: Mode) -> Self {
+        Self((mode as u64) << MODE_SHIFT)
+    }
+
+    /// A blank filled in, with a root that [`Self::new`] would accept.
+    #[inline]
+    pub(super) const fn fill(self, asid: u16, root: u64) -> Self {
+        Self(self.0 | (asid as u64) << ASID_SHIFT | root >> PAGE_SHIFT)
+    }
+
+    /// Whether both ASIDs are spaces' own, and different: then writing `next` over this needs no
+    /// care.
+    #[inline]
+    pub(super) const fn yields_to(self, next: Self) -> bool {
+        self.0 & ASID_MASK != 0 && next.0 & ASID_MASK != 0 && (self.0 ^ next.0) & ASID_MASK != 0
+    }
+
     /// What the register holds.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {

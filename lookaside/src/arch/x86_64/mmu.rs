@@ -26,6 +26,8 @@ pub struct X86<I> {
     pub(super) invlpgb: Option<PageLimit>,
     has_pcids: bool,
     tables: Tables,
+    /// How many bits a tag has.
+    tag_bits: u32,
     physical_bits: u32,
     reserved_root: u64,
 }
@@ -47,6 +49,7 @@ impl<I: Instructions> X86<I> {
             return Err(Error::Unsupported("INVPCID or CR4.PGE"));
         }
         cr3::check_root(config.reserved_root, boot.physical_bits)?;
+        let has_pcids = boot.pcid && config.pcids == Use::WherePresent;
         Ok(Self {
             insn,
             has_invpcid: boot.invpcid,
@@ -55,8 +58,13 @@ impl<I: Instructions> X86<I> {
                 Use::WherePresent => boot.invlpgb,
                 Use::Never => None,
             },
-            has_pcids: boot.pcid && config.pcids == Use::WherePresent,
+            has_pcids,
             tables: config.tables,
+            tag_bits: match (has_pcids, config.tables) {
+                (false, _) => 0,
+                (true, Tables::One) => 12,
+                (true, Tables::Separate(_)) => 11,
+            },
             physical_bits: boot.physical_bits,
             reserved_root: config.reserved_root,
         })
@@ -139,9 +147,10 @@ impl<I: Instructions> X86<I> {
     }
 
     /// The PCID of `tag` in the kernel; PCID 0 where PCIDs are not in use.
+    #[inline]
     pub(super) const fn kernel_pcid(&self, tag: Tag) -> Pcid {
         // A tag that is too wide would be another space's PCID. That must not pass, in any build.
-        assert!(tag.0 >> self.bits() == 0, "the tag does not fit");
+        assert!(tag.0 >> self.tag_bits == 0, "the tag does not fit");
         match Pcid::new(tag.0) {
             Ok(pcid) => pcid,
             Err(_) => panic!("a tag that fits is a PCID"),
@@ -169,14 +178,7 @@ impl<I: Instructions> X86<I> {
         Cr3::decode(self.insn.read_cr3()).pcid == pcid
     }
 
-    const fn bits(&self) -> u32 {
-        match (self.has_pcids, self.tables) {
-            (false, _) => 0,
-            (true, Tables::One) => 12,
-            (true, Tables::Separate(_)) => 11,
-        }
-    }
-
+    #[inline]
     const fn cr3(&self, root: u64, pcid: Pcid, held: Held) -> u64 {
         debug_assert!(
             cr3::check_root(root, self.physical_bits).is_ok(),
@@ -196,10 +198,12 @@ impl<I: Instructions> X86<I> {
 impl<I: Instructions> Mmu for X86<I> {
     type Features = Features;
 
+    #[inline]
     fn tag_bits(&self) -> u32 {
-        self.bits()
+        self.tag_bits
     }
 
+    #[inline]
     fn sharing(&self) -> Sharing {
         Sharing::Private
     }
@@ -213,7 +217,7 @@ impl<I: Instructions> Mmu for X86<I> {
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
         if self.has_pcids && !cpu.pcid {
-            return Err(Error::FewerTagBits { machine: self.bits(), cpu: 0 });
+            return Err(Error::FewerTagBits { machine: self.tag_bits, cpu: 0 });
         }
         if self.has_invpcid && !cpu.invpcid {
             return Err(Error::MissingFeature("INVPCID"));
@@ -241,6 +245,7 @@ impl<I: Instructions> Mmu for X86<I> {
 
     /// All invalidations of this CPU but `INVLPGB` are complete when the next instruction executes,
     /// so that there is nothing to wait for where `INVLPGB` is not in use.
+    #[inline]
     fn settle(&self) {
         if self.invlpgb.is_some() {
             // FENCE F-X86-SETTLE (pairs with each INVLPGB of a pre-empted thread): the outgoing
@@ -251,6 +256,7 @@ impl<I: Instructions> Mmu for X86<I> {
     }
 
     /// With [`UserFlush::AtExit`] this does less than the contract says: see there.
+    #[inline]
     fn load(&self, _errata: Errata, root: Root, tag: Tag, held: Held, _sharing: Sharing) {
         // State here: this CPU is recorded as running the space, interrupts are off, so no request
         // to flush comes between the record of what is up to date and this write.

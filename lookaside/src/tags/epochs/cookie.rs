@@ -78,10 +78,12 @@ impl Cookie {
         self.0 & JOINED != 0
     }
 
-    /// Whether both are joined to one and the same epoch.
+    /// Whether a space's cookie is of the epoch that a CPU, with this `active` word, has joined.
+    ///
+    /// A cookie has the J bit unless it is [`Self::NONE`], and no CPU is ever in epoch 0.
     #[inline]
-    pub(crate) const fn same_epoch(self, other: Self) -> bool {
-        (self.0 ^ other.0) >> (TAG_BITS + JOINED_BITS) == 0 && self.0 & other.0 & JOINED != 0
+    pub(crate) const fn is_of(self, active: Self) -> bool {
+        (self.0 ^ active.0) >> TAG_BITS == 0
     }
 }
 
@@ -106,10 +108,11 @@ mod tests {
 
     #[test]
     fn a_cpu_outside_shares_no_epoch() {
-        let inside = Cookie::new(7, Tag(3));
-        assert!(inside.same_epoch(Cookie::new(7, Tag(9))));
-        assert!(!inside.same_epoch(Cookie::outside(7)));
-        assert!(!inside.same_epoch(Cookie::new(8, Tag(3))));
-        assert!(!Cookie::NONE.same_epoch(Cookie::outside(0)));
+        let cookie = Cookie::new(7, Tag(3));
+        assert!(cookie.is_of(Cookie::new(7, Tag(9))));
+        assert!(!cookie.is_of(Cookie::outside(7)));
+        assert!(!cookie.is_of(Cookie::new(8, Tag(3))));
+        assert!(!Cookie::NONE.is_of(Cookie::outside(1)));
+        assert!(!Cookie::NONE.is_of(Cookie::new(1, Tag::RESERVED)));
     }
 }

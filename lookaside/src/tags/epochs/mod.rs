@@ -227,7 +227,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
             here.park_register();
         }
         let tags = here.tlb().tags();
-        if cookie.same_epoch(active) && tags.join(here, active, cookie) {
+        if cookie.is_of(active) && tags.join(here, active, cookie) {
             here.load(next.root(), cookie.tag(), held, sharing);
             return Switched::Kept;
         }

@@ -86,10 +86,6 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         const { assert!(SLOTS > 0 && SLOTS <= 64, "1 to 64 slots") }
         Self { replacement: PhantomData }
     }
-
-    fn slots_on(mmu: &impl Mmu) -> usize {
-        if mmu.tag_bits() == 0 { 1 } else { SLOTS }
-    }
 }
 
 impl<const SLOTS: usize, R: Replacement> Default for Recent<SLOTS, R> {
@@ -99,23 +95,37 @@ impl<const SLOTS: usize, R: Replacement> Default for Recent<SLOTS, R> {
 }
 
 /// The tag of a slot. Tags 0 and 1 are those of parked CPUs and of borrowed roots.
-fn tag_of(mmu: &impl Mmu, slot: usize) -> Tag {
-    if mmu.tag_bits() == 0 { Tag::RESERVED } else { Tag(BORROWED.0 + 1 + slot as u16) }
+const fn tag_of(slot: usize) -> Tag {
+    Tag(BORROWED.0 + 1 + slot as u16)
 }
 
 impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
-    /// The slot of a space, or else an empty one, or else the one to be reused for it.
-    fn find<R: Replacement>(&self, id: u64, slots: usize) -> (usize, bool) {
-        let holds = |id| self.id[..slots].iter().position(|slot| slot.get() == id);
-        let (word, known) = (self.replacement.get(), holds(id));
-        let (slot, after) = match known.or_else(|| holds(NOBODY)) {
-            Some(slot) => (slot, R::hit(word, slot)),
-            None => R::victim(word, slots, self.current.get() as usize),
-        };
+    /// The slot that holds a space.
+    #[inline]
+    fn holding(&self, id: u64) -> Option<usize> {
+        self.id.iter().position(|slot| slot.get() == id)
+    }
+
+    /// Tells the replacement policy that a space was found.
+    #[inline]
+    fn hit<R: Replacement>(&self, slot: usize) {
+        let word = self.replacement.get();
+        let after = R::hit(word, slot);
         if after != word {
             self.replacement.set(after);
         }
-        (slot, known.is_some())
+    }
+
+    /// The slot to be given to a space that no slot holds: an empty one if there is one.
+    fn victim<R: Replacement>(&self) -> usize {
+        if let Some(slot) = self.holding(NOBODY) {
+            self.hit::<R>(slot);
+            return slot;
+        }
+        let current = self.current.get() as usize;
+        let (slot, after) = R::victim(self.replacement.get(), SLOTS, current);
+        self.replacement.set(after);
+        slot
     }
 
     /// Records that this CPU holds, under the tag of `slot`, nothing of `id` that was revoked
@@ -162,8 +172,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         debug_assert!(here.register_is_ours(), "the root register was written by others");
         let mmu = here.mmu();
         mmu.settle();
-        let cpu = here.cpu();
-        let slots = &*cpu.slots;
+        let (cpu, slots) = (here.cpu(), &*here.cpu().slots);
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         if active == running(next.id()) {
@@ -179,34 +188,20 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         // one of the space's residents, before it reads the generation. A revoker either interrupts
         // it, or has raised the generation that is read here.
         cpu.active.swap(running(next.id()) | SWITCHING, Ordering::SeqCst);
-        let generation = next.generation.load(Ordering::SeqCst); // F-JOIN
-        let (slot, known) = slots.find::<R>(next.id(), Self::slots_on(mmu));
-        let tag = tag_of(mmu, slot);
-        let tagless = tag == Tag::RESERVED;
-        let owed = if known { next.owed(slots.paid[slot].get(), generation) } else { None };
-        let held = match owed {
-            _ if tagless || !known => Held::Drop,
-            None => Held::Keep,
-            Some(Debt::Pages(range)) => {
-                mmu.flush_range(here.errata(), tag, range);
-                Held::Keep
+        let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
+        let switched = match slots.holding(next.id()) {
+            Some(slot) if mmu.tag_bits() != 0 && slots.paid[slot].get() == generation => {
+                slots.hit::<R>(slot);
+                here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
+                slots.current.set(slot as u64);
+                Switched::Kept
             }
-            Some(Debt::Everything) => Held::Drop,
+            known => Self::enter_owing(here, next, known, generation),
         };
-        if held == Held::Drop || owed.is_some() {
-            slots.user_owes(slot);
-        }
-        here.load(next.root(), tag, held, Sharing::Private);
-        slots.record(slot, next.id(), generation);
-        slots.current.set(slot as u64);
-        // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU for the
-        // space it left knows that the register no longer names it.
+        // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU
+        // for the space it left knows that the register no longer names it.
         cpu.active.store(running(next.id()), Ordering::Release);
-        match (known, owed) {
-            (false, _) => Switched::Fresh,
-            (true, None) if !tagless => Switched::Kept,
-            (true, _) => Switched::Flushed,
-        }
+        switched
     }
 
     fn lazy(here: &Here<'_, P, Self>) {
@@ -276,16 +271,52 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
 }
 
 impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
+    /// Loads a space on which this CPU owes something, or which it does not know.
+    #[cold]
+    fn enter_owing<P: Platform>(
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        known: Option<usize>,
+        generation: u64,
+    ) -> Switched {
+        let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
+        // Without tags there is one slot, and the space in it is the one that ran last.
+        let tagless = mmu.tag_bits() == 0;
+        let slot = match known {
+            Some(slot) => slot,
+            None if tagless => 0,
+            None => slots.victim::<R>(),
+        };
+        let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
+        let owed = known.and_then(|slot| next.owed(slots.paid[slot].get(), generation));
+        let held = match owed {
+            Some(Debt::Pages(range)) if !tagless => {
+                mmu.flush_range(here.errata(), tag, range);
+                Held::Keep
+            }
+            _ => Held::Drop,
+        };
+        if known.is_some() {
+            slots.hit::<R>(slot);
+        }
+        slots.user_owes(slot);
+        here.load(next.root(), tag, held, Sharing::Private);
+        slots.record(slot, next.id(), generation);
+        slots.current.set(slot as u64);
+        if known.is_some() { Switched::Flushed } else { Switched::Fresh }
+    }
+
     /// Pays what this CPU owes on the space that its register names.
     fn catch_up<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
         let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
         let slot = slots.current.get() as usize;
-        // Read before the flush and recorded after it: what is recorded was flushed.
-        let generation = space.generation.load(Ordering::SeqCst); // F-RESUME
+        let tag = here.tag();
+        // Read before the flush and recorded after it: what is recorded was flushed. As F-RESUME.
+        let generation = space.generation.load(Ordering::SeqCst);
         match space.owed(slots.paid[slot].get(), generation) {
             None => return Switched::Unchanged,
-            Some(Debt::Pages(range)) => mmu.flush_range(here.errata(), tag_of(mmu, slot), range),
-            Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag_of(mmu, slot)),
+            Some(Debt::Pages(range)) => mmu.flush_range(here.errata(), tag, range),
+            Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }
         slots.user_owes(slot);
         slots.record(slot, space.id(), generation);
