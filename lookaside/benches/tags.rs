@@ -8,10 +8,8 @@ mod host;
 #[path = "support/locked.rs"]
 mod locked;
 
-use std::{
-    sync::{Barrier, atomic::AtomicU64},
-    time::{Duration, Instant},
-};
+use core::{sync::atomic::AtomicU64, time::Duration};
+use std::{sync::Barrier, time::Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use host::{Host, become_cpu};
@@ -44,13 +42,9 @@ fn switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &Space<'_, P>) {
 }
 
 /// `CPUS` threads switch among 10 000 spaces at random, `steps` times each.
-fn storm<T: Tags<Host>>(
-    tlb: &Tlb<'static, Host, T>,
-    spaces: &[Space<'_, Host>],
-    steps: u64,
-) -> Duration
+fn storm<T>(tlb: &Tlb<'static, Host, T>, spaces: &[Space<'_, Host>], steps: u64) -> Duration
 where
-    T: Sync,
+    T: Tags<Host> + Sync,
     T::Cpu: Sync,
 {
     let start = Barrier::new(CPUS);

@@ -1,4 +1,141 @@
-//! TLB coherence for kernels.
+//! TLB coherence for kernels: who may still hold an old translation, and how to make them let go.
+//!
+//! A kernel gives each address space a *tag* (Arm and RISC-V call it ASID, x86 PCID), so that
+//! translations of many spaces can stay in a TLB together and a context switch flushes nothing. Tags
+//! are few; spaces are many; CPUs switch, idle and come and go while tags are handed on. This crate
+//! keeps the books: which space has which tag, which CPU runs what, and which flush each CPU still
+//! owes.
+//!
+//! It allocates nothing, depends on nothing and has no global state. All of it is generic over a
+//! [`Platform`], so that the very same source runs in a kernel and on a machine in software that does
+//! whatever hardware may do.
+//!
+//! # The one idea: a flush is a debt
+//!
+//! Seen from one space, a CPU is *absent* (it can hold nothing under the space's tag), *resident* (it
+//! may hold translations, but its root register names another space) or *running* (its root register
+//! names the space; a lazy CPU counts, for its hardware may walk at any time). When a translation is
+//! revoked, an absent CPU owes nothing, a resident one owes a flush and pays before it loads this root
+//! again, and a running one must pay before the revoker goes on.
+//!
+//! # The tour
+//!
+//! An Arm64 kernel. Other architectures differ in the type of the hardware and in the strategy:
+//! [`Epochs`] for Arm64 and RISC-V, [`Recent`] for x86-64.
+//!
+//! ```
+//! use core::sync::atomic::AtomicU64;
+//! use lookaside::{
+//!     Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Platform, Released, Switched, Tlb,
+//!     arch::{Root, Sharing, aarch64::*},
+//! };
+//! # // On bare metal `lookaside::arch::aarch64::Native` executes the instructions.
+//! # struct Native;
+//! # impl Native { const unsafe fn new() -> Self { Self } }
+//! # impl Instructions for Native {
+//! #     fn tlbi(&self, _: Tlbi) {}
+//! #     fn dsb(&self, _: Dsb) {}
+//! #     fn isb(&self) {}
+//! #     fn write_ttbr0(&self, _: u64) {}
+//! #     fn read_ttbr1(&self) -> u64 { 0 }
+//! #     fn write_ttbr1(&self, _: u64) {}
+//! #     fn read_tcr(&self) -> u64 { 0 }
+//! #     fn write_tcr(&self, _: u64) {}
+//! #     fn ic_iallu(&self) {}
+//! # }
+//! # fn cpu_number() -> u32 { 0 }
+//! # fn send_sgi(_: CpuId) {}
+//! # fn id_registers() -> IdRegisters {
+//! #     IdRegisters { mmfr0: 5 | 2 << 4, ..IdRegisters::default() }
+//! # }
+//! # fn main() -> Result<(), lookaside::Error> {
+//!
+//! // What a kernel provides: its CPU-local and interrupt code.
+//! struct Hw {
+//!     mmu: Aarch64<Native>,
+//! }
+//!
+//! // SAFETY: CPU numbers are unique and stable with interrupts off; `send_sgi` begins with a
+//! // `DSB ISHST`.
+//! unsafe impl Platform for Hw {
+//!     type Word = AtomicU64;
+//!     type Mmu = Aarch64<Native>;
+//!     fn mmu(&self) -> &Self::Mmu {
+//!         &self.mmu
+//!     }
+//!     fn cpu(&self) -> CpuId {
+//!         CpuId(cpu_number())
+//!     }
+//!     fn interrupt(&self, targets: &CpuSet<'_, AtomicU64>) {
+//!         targets.iter(lookaside::Ordering::Relaxed).for_each(send_sgi);
+//!     }
+//!     fn relax(&self) {
+//!         core::hint::spin_loop();
+//!     }
+//! }
+//!
+//! // Once: the hardware, as the boot CPU found it and set it up. Storage is the kernel's.
+//! let features = Features::decode(id_registers());
+//! let config = Config {
+//!     features,
+//!     tcr: registers::tcr(16, &features), // T0SZ 16, 4 KiB pages; AS and IPS are filled in
+//!     park: Park::ReservedRoot(0x4000_1000),
+//!     sharing: Sharing::Private,
+//!     pairing: Pairing::Single,
+//!     asid_in: AsidIn::Ttbr0,
+//! };
+//! // SAFETY: this is a kernel, and nobody else writes the root register.
+//! let hw = Hw { mmu: Aarch64::new(unsafe { Native::new() }, config)? };
+//! let words = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
+//! let tags = Epochs::new(&hw, EpochsConfig::default(), &words)?;
+//! let cpus = [const { Cpu::new() }; 4];
+//! let tlb = Tlb::new(hw, tags, &cpus)?;
+//!
+//! // On each CPU that comes up, with interrupts off. One that does not fit is refused.
+//! // SAFETY: interrupts are off here and below.
+//! unsafe { tlb.here() }?.online(&features)?;
+//!
+//! // For each process: its root table, and one bit for each CPU.
+//! let residents = [const { AtomicU64::new(0) }; 1];
+//! // SAFETY: the table is one, stays one, and its user entries are not global.
+//! let mut init = unsafe { tlb.space(Root::new(0x4010_0000), &residents) }?;
+//!
+//! // The context switch: no flush, one write to the root register.
+//! // SAFETY: as above.
+//! let here = unsafe { tlb.here() }?;
+//! let switched = here.switch(&init);
+//! assert_eq!(switched, Switched::Fresh);
+//! if switched.root_changed() {
+//!     // The kernel's hardening of the branch predictor goes here.
+//! }
+//! assert_eq!(here.switch(&init), Switched::Unchanged);
+//!
+//! // Idle. The root stays loaded, and coming back is free.
+//! here.lazy();
+//! assert_eq!(here.switch(&init), Switched::Unchanged);
+//!
+//! // Exit: leave the space, and give its tag to the next one.
+//! let _ = here.park();
+//! assert_eq!(here.release(&mut init)?, Released::AtOnce);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `cargo lab explore tour` runs this kernel's switches, on two CPUs, through every interleaving that
+//! a hostile machine can produce.
+//!
+//! # Where to read on
+//!
+//! * [`Here`]: what a CPU can do. [`Space`]: what is kept for an address space. [`Tlb`]: the books.
+//! * [`Epochs`] and [`Recent`]: the two strategies, with their invariants in their source.
+//! * [`arch`]: what is asked of the hardware ([`arch::Mmu`]) and how three architectures answer.
+//! * [`Platform`]: what a kernel must promise.
+//!
+//! # What is not here yet
+//!
+//! Gathering changes, planning and sending flushes, acknowledgement and proof. [`Space::owe`],
+//! [`Tlb::debtors`] and [`Here::pay`] are the books under them, complete for [`Recent`]; under
+//! [`Epochs`] a kernel flushes by tag, by [`arch::Mmu::flush_tag_everywhere`].
 #![no_std]
 
 pub mod arch;

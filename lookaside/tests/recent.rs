@@ -281,7 +281,7 @@ fn hits<R: Replacement + 'static>(steps: usize, mut next: impl FnMut(usize) -> u
 #[test]
 fn pcid_11_going_away_and_coming_back_finds_the_space_under_every_policy_but_blind_ones() {
     // A, stranger, A, stranger, ...: half of the switches are to A.
-    let there_and_back = |step: usize| if step % 2 == 0 { 0 } else { 1 + step / 2 % 63 };
+    let there_and_back = |step: usize| if step.is_multiple_of(2) { 0 } else { 1 + step / 2 % 63 };
     let steps = 2_000;
     assert_eq!(hits::<RoundRobin>(steps, there_and_back), steps / 2 - 1);
     assert_eq!(hits::<Lru>(steps, there_and_back), steps / 2 - 1);

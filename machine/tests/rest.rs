@@ -24,9 +24,11 @@ fn build() -> World {
     World { root, table, pte: tables::pte(root, 0x1000), rests: Word::ZERO }
 }
 
+type Take = fn(&World, usize);
+
 /// CPU 1 rests; CPU 0 takes something from it when it has seen that.
-fn with(take: fn(&World, usize), wake: fn()) -> Option<Rule> {
-    static TAKE: std::sync::Mutex<Option<fn(&World, usize)>> = std::sync::Mutex::new(None);
+fn with(take: Take, wake: fn()) -> Option<Rule> {
+    static TAKE: std::sync::Mutex<Option<Take>> = std::sync::Mutex::new(None);
     static WAKE: std::sync::Mutex<Option<fn()>> = std::sync::Mutex::new(None);
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! The scenarios.
 
-use lookaside::{Cookie, Epochs, Recent};
+use lookaside::{Cookie, Epochs, Error, Recent};
 use lookaside_machine::explore::Explorer;
 
 use super::{
@@ -37,6 +37,13 @@ const ROLLOVER: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(D)], &[Run(E), Run(B
 /// its page away.
 const STAYS: &[&[Act]] =
     &[&[Run(A), Run(B), Run(C), Run(D), Run(A), Run(D), Run(E), Run(A), Unmap(A)], &[Run(A)]];
+
+/// A CPU that an epoch has passed meets a space that got its tag in the new epoch, and the tag is
+/// one that this CPU used before.
+const MEET: &[&[Act]] = &[&[Run(D), Run(A), Run(B), Run(D)], &[Run(C), Run(D)]];
+
+/// A CPU is passed while it moves to a space, whose page goes afterwards.
+const LATE: &[&[Act]] = &[&[Run(B), Run(A), Run(B)], &[Run(C), Run(D), Run(B), Unmap(B)]];
 
 /// A page goes while the tags run out.
 const UNMAP: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
@@ -149,6 +156,12 @@ static CATALOGUE: &[Entry] = &[
         "a CPU stays in a space over two turnovers, and its page goes"),
     by_epoch!("stays-arm-cnp", ArmShared, THREE_TAGS, STAYS, Exhaust,
         "as stays-arm, with shared TLBs"),
+    by_epoch!("meet-arm", Arm, THREE_TAGS, MEET, Exhaust,
+        "a CPU that was passed meets a space of the new epoch"),
+    by_epoch!("meet-riscv", Rv, THREE_TAGS, MEET, Exhaust,
+        "a CPU that was passed meets a space of the new epoch"),
+    by_epoch!("late-arm", Arm, THREE_TAGS, LATE, Exhaust,
+        "a CPU is passed while it moves to a space, whose page goes afterwards"),
     by_epoch!("unmap-arm", Arm, THREE_TAGS, UNMAP, Exhaust,
         "a page goes while the tags run out"),
     by_epoch!("unmap-riscv", Rv, THREE_TAGS, UNMAP, Exhaust,
@@ -211,10 +224,12 @@ static CATALOGUE: &[Entry] = &[
 fn on_epochs<H: Hardware>(
     name: &'static str,
     cpus: &'static [&'static [Act]],
-    tags: fn(&PlatformOf<H>) -> Result<Epochs<'static, PlatformOf<H>>, lookaside::Error>,
+    tags: MakeEpochs<PlatformOf<H>>,
 ) -> Box<dyn Explored> {
     Box::new(Explorer::new(Script::<H, _> { name, cpus, tags }))
 }
+
+type MakeEpochs<P> = fn(&P) -> Result<Epochs<'static, P>, Error>;
 
 fn on_recent<H: Hardware>(
     name: &'static str,

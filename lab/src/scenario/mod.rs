@@ -10,7 +10,6 @@ mod script;
 mod world;
 
 pub use catalogue::{all, find};
-
 use lookaside_machine::explore::{Budget, Failure, Report, Schedule, ScheduleError};
 
 /// How a scenario is explored when nothing else is said.

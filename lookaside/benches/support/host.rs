@@ -1,6 +1,6 @@
 //! The host as a machine whose translation instructions cost nothing.
 
-use std::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
+use core::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
 
 use lookaside::{
     CpuId, CpuSet, Error, Platform,

@@ -3,7 +3,7 @@
 //! Kept here and nowhere else. The way in without allocation is the library's; what differs is that
 //! each new tag is searched in one bitmap under one lock.
 
-use std::cell::UnsafeCell;
+use core::cell::UnsafeCell;
 
 use lookaside::{
     Cpu, CpuId, Debt, Error, Here, Ordering, Platform, Released, Space, Switched, Tags, Tlb, Word,

@@ -5,11 +5,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::{
-    cell::Cell,
-    collections::BTreeSet,
-    sync::{Mutex, atomic::AtomicU64},
-};
+use core::{cell::Cell, sync::atomic::AtomicU64};
+use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
     CpuId, CpuSet, Error, Platform, VaRange, Word,
@@ -87,7 +84,7 @@ impl Fake {
 
     /// What was done on `cpu` since the last call.
     pub(crate) fn log(&self, cpu: u32) -> Vec<Op> {
-        std::mem::take(&mut self.mmu.cpus[cpu as usize].lock().unwrap().log)
+        core::mem::take(&mut self.mmu.cpus[cpu as usize].lock().unwrap().log)
     }
 
     pub(crate) fn forget_logs(&self) {
@@ -193,7 +190,7 @@ impl Mmu for FakeMmu {
     }
 
     fn check_root(&self, root: Root) -> Result<(), Error> {
-        if root.table == 0 || root.table % 4096 != 0 {
+        if root.table == 0 || !root.table.is_multiple_of(4096) {
             return Err(Error::BadRoot { address: root.table });
         }
         Ok(())

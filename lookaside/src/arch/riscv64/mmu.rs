@@ -88,11 +88,6 @@ impl<I: Instructions> Riscv<I> {
         Ok(riscv)
     }
 
-    /// The instructions that this type uses.
-    pub const fn instructions(&self) -> &I {
-        &self.instructions
-    }
-
     /// A planner for harts of this machine with `errata`; see [`Planner::new`] for `most_leaves`.
     #[must_use]
     pub const fn planner(&self, errata: Errata, most_leaves: u64) -> Planner {

@@ -22,6 +22,7 @@
 //! On hardware without tags, or with tags switched off, there is one slot, its tag is 0, and every
 //! load drops what the CPU holds. The books are kept all the same: lazy CPUs need them.
 
+mod exit;
 mod replacement;
 
 use core::marker::PhantomData;
@@ -135,7 +136,8 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         self.paid[slot].set(generation);
     }
 
-    /// Notes that the user's table has a tag of its own, and that it owes what was just paid.
+    /// Notes that what is loaded now drops the entries of the kernel's tag only, where the user's
+    /// table has a tag of its own: see `exit.rs`.
     fn user_owes(&self, slot: usize) {
         self.user_owes.set(self.user_owes.get() | 1 << slot);
     }
@@ -299,7 +301,9 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         if known.is_some() {
             slots.hit::<R>(slot);
         }
-        slots.user_owes(slot);
+        if held == Held::Drop {
+            slots.user_owes(slot);
+        }
         here.load(next.root(), tag, held, Sharing::Private);
         slots.record(slot, next.id(), generation);
         slots.current.set(slot as u64);
@@ -318,7 +322,6 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             Some(Debt::Pages(range)) => mmu.flush_range(here.errata(), tag, range),
             Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }
-        slots.user_owes(slot);
         slots.record(slot, space.id(), generation);
         Switched::CaughtUp
     }

@@ -37,7 +37,7 @@ fn satp(root: u64, asid: u16) -> u64 {
 fn machine(asid_bits: u32, config: Config, outgoing: u64) -> Riscv<Recorder> {
     let hart = Recorder::with_asid_bits(asid_bits, outgoing);
     let riscv = Riscv::new(hart, &Features { asid_bits, ..FEATURES }, config).unwrap();
-    riscv.instructions().take();
+    riscv.instructions.take();
     riscv
 }
 
@@ -50,7 +50,7 @@ fn switch(
 ) -> Vec<Event> {
     let riscv = machine(asid_bits, CONFIG, satp(outgoing.0, outgoing.1));
     act(&riscv, errata);
-    let events = riscv.instructions().take();
+    let events = riscv.instructions.take();
     assert_eq!(events[0], Event::ReadSatp);
     events[1..].to_vec()
 }
@@ -131,35 +131,35 @@ fn where_operands_fail_switches_fence_everything() {
     assert_eq!(switch(0, (A, 0), FENCE_OPERANDS, park), [write(RESERVED, 0), all]);
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
     riscv.flush_tag(FENCE_OPERANDS, Tag(3));
-    assert_eq!(riscv.instructions().take(), [all, Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [all, Event::Fence]);
     riscv.flush_tag_everywhere(FENCE_OPERANDS, Tag(3));
-    assert_eq!(riscv.instructions().take(), [Event::Fence, all, everyone(None), Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::Fence, all, everyone(None), Event::Fence]);
 }
 
 #[test]
 fn settling_completes_what_this_hart_began() {
     let riscv = machine(16, CONFIG, 0);
     riscv.settle();
-    assert_eq!(riscv.instructions().take(), [Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::Fence]);
     let riscv = machine(16, Config { relies_on: Extensions::SVINVAL, ..CONFIG }, 0);
     riscv.settle();
-    assert_eq!(riscv.instructions().take(), [Event::SfenceInvalIr, Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::SfenceInvalIr, Event::Fence]);
 }
 
 #[test]
 fn flushes_of_this_hart() {
     let riscv = machine(16, CONFIG, satp(A, 1));
     riscv.flush_all(NO_ERRATA);
-    assert_eq!(riscv.instructions().take(), [Event::SfenceVma(None, None), Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::SfenceVma(None, None), Event::Fence]);
     for tag in [0, 1, 0xffff] {
         riscv.flush_tag(NO_ERRATA, Tag(tag));
-        assert_eq!(riscv.instructions().take(), [sfence(tag), Event::Fence]);
+        assert_eq!(riscv.instructions.take(), [sfence(tag), Event::Fence]);
     }
     let pages = Changed::Leaves(VaRange::new(0x4000, 0x2000, 12).unwrap());
     let plan = riscv.planner(NO_ERRATA, 8).plan(pages, Reach::Tag(Tag(1))).unwrap();
     riscv.flush(plan);
     let leaf = |address| Event::SfenceVma(Some(address), Some(1));
-    assert_eq!(riscv.instructions().take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
 }
 
 fn everyone(asid: Option<u16>) -> Event {
@@ -172,36 +172,36 @@ fn flushes_everywhere() {
     assert!(riscv.broadcasts());
     riscv.flush_all_everywhere(NO_ERRATA);
     let all = Event::SfenceVma(None, None);
-    assert_eq!(riscv.instructions().take(), [Event::Fence, all, everyone(None), Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::Fence, all, everyone(None), Event::Fence]);
     riscv.flush_tag_everywhere(NO_ERRATA, Tag(7));
     let expected = [Event::Fence, sfence(7), everyone(Some(7)), Event::Fence];
-    assert_eq!(riscv.instructions().take(), expected);
+    assert_eq!(riscv.instructions.take(), expected);
 
     let request = Request { start: 0x1000, size: 0x1000, asid: Some(7) };
     riscv.flush_on([3, 70], request);
     let part = |base| Event::Sbi { harts: 1, base, start: 0x1000, size: 0x1000, asid: Some(7) };
-    assert_eq!(riscv.instructions().take(), [Event::Fence, part(3), part(70), Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::Fence, part(3), part(70), Event::Fence]);
     riscv.flush_on([], request);
-    assert_eq!(riscv.instructions().take(), [Event::Fence, Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::Fence, Event::Fence]);
 }
 
 #[test]
 fn a_refused_remote_fence_is_asked_for_more_widely() {
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
-    riscv.instructions().refuses.set(Refuses::Asids);
+    riscv.instructions.refuses.set(Refuses::Asids);
     riscv.flush_tag_everywhere(NO_ERRATA, Tag(7));
     let expected = [Event::Fence, sfence(7), everyone(Some(7)), everyone(None), Event::Fence];
-    assert_eq!(riscv.instructions().take(), expected);
-    riscv.instructions().refuses.set(Refuses::Masks);
+    assert_eq!(riscv.instructions.take(), expected);
+    riscv.instructions.refuses.set(Refuses::Masks);
     let request = Request { start: 0x1000, size: 0x1000, asid: None };
     riscv.flush_on([3], request);
     let part = Event::Sbi { harts: 1, base: 3, start: 0x1000, size: 0x1000, asid: None };
-    assert_eq!(riscv.instructions().take(), [Event::Fence, part, everyone(None), Event::Fence]);
+    assert_eq!(riscv.instructions.take(), [Event::Fence, part, everyone(None), Event::Fence]);
 }
 
 fn panics(act: impl FnOnce(&Riscv<Recorder>), remote: Remote) -> bool {
     let riscv = machine(8, Config { remote, ..CONFIG }, satp(A, 1));
-    riscv.instructions().refuses.set(Refuses::Everything);
+    riscv.instructions.refuses.set(Refuses::Everything);
     panic::catch_unwind(panic::AssertUnwindSafe(|| act(&riscv))).is_err()
 }
 
@@ -235,7 +235,7 @@ fn construction_tries_the_firmware_out() {
         assert_eq!(riscv.is_ok(), refuses == Refuses::Nothing);
         if let Ok(riscv) = riscv {
             let expected = [everyone(None), everyone(Some(0))];
-            assert_eq!(riscv.instructions().take(), expected);
+            assert_eq!(riscv.instructions.take(), expected);
         }
     }
     let riscv = machine(16, CONFIG, 0);
@@ -361,7 +361,7 @@ fn holds(asid_bits: u32, acts: &[Act]) -> bool {
     };
     let riscv = Riscv::new(hart, &Features { asid_bits, ..FEATURES }, CONFIG).unwrap();
     for &act in acts {
-        let hart = riscv.instructions();
+        let hart = &riscv.instructions;
         hart.outgoing.set(Satp::from_bits(hart.satp.get()).root());
         let (root, tag) = match act {
             Act::Load(root, tag, held) => {

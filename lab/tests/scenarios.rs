@@ -1,0 +1,103 @@
+//! Scenarios as tests: those that are explored in full within seconds, and the ids they answer to.
+//! The long ones are explored by `cargo xtask mutants`, before any bug is put back, and by hand.
+
+use core::time::Duration;
+
+use lookaside_lab::scenario::{self, Depth};
+use lookaside_machine::explore::{Budget, Report, Schedule};
+
+fn report(name: &str, depth: Option<Depth>) -> Report {
+    let entry = scenario::find(name).expect("a scenario of this name");
+    entry.open().explore(depth.unwrap_or(entry.depth), Budget::UNLIMITED)
+}
+
+/// Everything that can happen in these scenarios, and nothing is wrong.
+#[track_caller]
+fn proved(names: &[&str]) {
+    for name in names {
+        report(name, None).assert_proved();
+    }
+}
+
+/// Everything that can happen with few pre-emptions, and nothing is wrong.
+#[track_caller]
+fn bounded(names: &[&str]) {
+    for name in names {
+        report(name, Some(Depth::Bounded(3))).assert_proved();
+    }
+}
+
+#[test]
+fn tour() {
+    proved(&["tour"]);
+}
+
+#[test]
+fn asid_07_entering_against_turning_the_epoch_is_proved() {
+    // Two CPUs enter the same space; a page goes while an epoch turns; the last epoch begins.
+    proved(&["together-arm", "unmap-arm", "unmap-riscv", "last-arm"]);
+}
+
+#[test]
+fn asid_09_three_epochs_with_three_tags() {
+    bounded(&["rollover-arm", "rollover-arm-cnp", "rollover-riscv", "stays-arm", "stays-arm-cnp"]);
+    // The scenario is not vacuous: the third epoch is reached in every order.
+    let reached = report("rollover-arm", Some(Depth::Bounded(2))).outcomes;
+    assert!(reached.iter().all(|&epoch| epoch >= 3), "{reached:?}");
+}
+
+#[test]
+fn asid_10_releasing_pinning_parking_and_lending_while_epochs_turn() {
+    bounded(&[
+        "release-arm",
+        "release-arm-cnp",
+        "pin-arm",
+        "park-arm",
+        "park-arm-cnp",
+        "firmware-arm",
+        "restart-arm",
+        "last-arm-cnp",
+    ]);
+}
+
+#[test]
+fn pcid_02_no_slot_holds_what_it_does_not_say() {
+    proved(&["recent-slots", "recent-unmap-no-invpcid", "recent-unmap-no-pcid"]);
+}
+
+#[test]
+fn pcid_04_entering_against_revoking_is_proved_with_store_buffers() {
+    proved(&["recent-unmap", "recent-unmap-riscv", "recent-leave", "recent-leave-riscv"]);
+    proved(&["recent-park", "recent-firmware"]);
+}
+
+#[test]
+fn pcid_06_lazy_cpus_catch_up_and_hear_of_tables() {
+    proved(&["recent-lazy", "recent-lazy-riscv", "recent-lazy-table"]);
+}
+
+#[test]
+fn pcid_08_spaces_in_other_slots_are_never_used_stale() {
+    bounded(&["recent-away", "recent-twice", "recent-crossfire"]);
+}
+
+#[test]
+fn three_cpus_at_random() {
+    proved(&["rollover-three-cpus", "rollover-three-cpus-cnp", "recent-crowd"]);
+}
+
+#[test]
+fn every_scenario_is_found_by_its_name_and_replays_its_default_schedule() {
+    for entry in scenario::all() {
+        assert!(scenario::find(entry.name).is_some());
+        let replayed = entry.open().replay(&Schedule::default_of(entry.name)).expect("a schedule");
+        assert!(replayed.is_none(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_budget_is_kept_and_said() {
+    let entry = scenario::find("rollover-arm").expect("a scenario of this name");
+    let report = entry.open().explore(Depth::Exhaust, Budget::time(Duration::ZERO));
+    assert!(!report.complete);
+}

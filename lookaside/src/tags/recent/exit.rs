@@ -1,0 +1,41 @@
+//! The way out to user mode, for x86 kernels that keep separate user tables.
+
+use super::Recent;
+use crate::{
+    arch::{
+        Held,
+        x86_64::{Instructions, X86},
+    },
+    here::Here,
+    platform::{Platform, Word},
+    space::Space,
+    tags::Replacement,
+};
+
+impl<P, I, const SLOTS: usize, R> Here<'_, P, Recent<SLOTS, R>>
+where
+    P: Platform<Mmu = X86<I>>,
+    I: Instructions,
+    R: Replacement,
+{
+    /// The value of `CR3` with which this CPU leaves the kernel for user mode in `space`, which it
+    /// runs. It keeps what is cached under the user's tag, unless that is owed a flush
+    /// ([`crate::arch::x86_64::UserFlush::AtExit`]): the load of this value is then the payment.
+    ///
+    /// Load it before interrupts come on again, and do not drop it: the debt counts as paid.
+    #[must_use = "the flush that it stands for counts as paid"]
+    pub fn user_cr3(&self, space: &Space<'_, P>) -> u64 {
+        let slots = &*self.cpu().slots;
+        let (owes, slot) = (slots.user_owes.get(), 1 << slots.current.get());
+        let held = if owes & slot == 0 { Held::Keep } else { Held::Drop };
+        slots.user_owes.set(owes & !slot);
+        self.mmu().user_cr3(space.root(), self.tag(), held)
+    }
+
+    /// The value of `CR3` with which this CPU comes back from user mode to the kernel's table of
+    /// `space`, which it runs. It keeps what is cached.
+    #[must_use]
+    pub fn kernel_cr3(&self, space: &Space<'_, P>) -> u64 {
+        self.mmu().kernel_cr3(space.root(), self.tag())
+    }
+}

@@ -1,0 +1,159 @@
+//! The way out to user mode with separate user tables: what is owed is paid there, once.
+
+use core::{cell::Cell, sync::atomic::AtomicU64};
+
+use lookaside::{
+    Cpu, CpuId, CpuSet, Debt, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
+    arch::{
+        Root,
+        x86_64::{
+            Config, Features, Instructions, Invpcid, Levels, Tables, Use, UserFlush, Vendor, X86,
+            cr3::KEEP,
+        },
+    },
+};
+
+/// A CPU that remembers its root register and which PCIDs were emptied.
+#[derive(Default)]
+struct Insn {
+    cr3: Cell<u64>,
+    cr4: Cell<u64>,
+    emptied: Cell<[u64; 2]>,
+}
+
+impl Instructions for &'static Insn {
+    fn write_cr3(&self, value: u64) {
+        self.cr3.set(value);
+    }
+    fn read_cr3(&self) -> u64 {
+        self.cr3.get() & !KEEP
+    }
+    fn write_cr4(&self, value: u64) {
+        self.cr4.set(value);
+    }
+    fn read_cr4(&self) -> u64 {
+        self.cr4.get()
+    }
+    fn invlpg(&self, _: u64) {}
+    fn invpcid(&self, _: Invpcid, descriptor: [u64; 2]) {
+        let [_, last] = self.emptied.get();
+        self.emptied.set([last, descriptor[0]]);
+    }
+    fn invlpgb(&self, _: u64, _: u32, _: u32) {}
+    fn tlbsync(&self) {}
+    fn mfence(&self) {}
+}
+
+struct Hw {
+    mmu: X86<&'static Insn>,
+    insn: &'static Insn,
+}
+
+// SAFETY: there is one CPU, and one thread.
+unsafe impl Platform for Hw {
+    type Word = AtomicU64;
+    type Mmu = X86<&'static Insn>;
+
+    fn mmu(&self) -> &Self::Mmu {
+        &self.mmu
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(0)
+    }
+
+    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+
+    fn relax(&self) {}
+}
+
+const FEATURES: Features = Features {
+    vendor: Vendor::Other,
+    family: 6,
+    model: 1,
+    stepping: 0,
+    hypervisor: false,
+    pcid: true,
+    invpcid: true,
+    pge: true,
+    la57: false,
+    invlpgb: None,
+    tce: false,
+    physical_bits: 46,
+    linear_bits: 48,
+};
+
+fn machine() -> Tlb<'static, Hw, Recent> {
+    let config = Config {
+        pcids: Use::WherePresent,
+        invlpgb: Use::Never,
+        tables: Tables::Separate(UserFlush::AtExit),
+        levels: Levels::Four,
+        reserved_root: 0x1000,
+    };
+    let insn: &'static Insn = Box::leak(Box::default());
+    let hw = Hw { mmu: X86::new(insn, &FEATURES, config).unwrap(), insn };
+    hw.mmu.set_up_cpu();
+    let cpus = Vec::leak(vec![Cpu::new()]);
+    let tlb = Tlb::new(hw, Recent::new(), cpus).unwrap();
+    here(&tlb).online(&FEATURES).unwrap();
+    tlb
+}
+
+fn here<'t>(tlb: &'t Tlb<'static, Hw, Recent>) -> lookaside::Here<'t, Hw, Recent> {
+    // SAFETY: a test has no interrupts.
+    unsafe { tlb.here() }.unwrap()
+}
+
+fn space(tlb: &Tlb<'static, Hw, Recent>, table: u64) -> Space<'static, Hw> {
+    let residents = Vec::leak(vec![AtomicU64::ZERO]);
+    let root = Root { table, user_table: table + 0x1000 };
+    // SAFETY: no hardware walks this root.
+    unsafe { tlb.space(root, residents) }.unwrap()
+}
+
+#[test]
+fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
+    let tlb = machine();
+    let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
+    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+    // Slot 0 is tag 2, and its user half PCID 2 + 0x800.
+    assert_eq!(here(&tlb).user_cr3(&a), 0x5802);
+    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    assert_eq!(here(&tlb).kernel_cr3(&a), 0x4002 | KEEP);
+    assert_eq!(here(&tlb).switch(&b), Switched::Fresh);
+    assert_eq!(here(&tlb).switch(&a), Switched::Kept);
+    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    // B was entered and left without an exit: its half still owes.
+    assert_eq!(here(&tlb).switch(&b), Switched::Kept);
+    assert_eq!(here(&tlb).user_cr3(&b), 0x9803);
+}
+
+#[test]
+fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
+    let tlb = machine();
+    let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
+    for space in [&a, &b] {
+        let _ = here(&tlb).switch(space);
+        let _ = here(&tlb).user_cr3(space);
+    }
+    a.owe(Debt::Everything);
+    assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
+    assert_eq!(here(&tlb).user_cr3(&a), 0x5802);
+    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+}
+
+#[test]
+fn a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
+    let tlb = machine();
+    let a = space(&tlb, 0x4000);
+    let _ = here(&tlb).switch(&a);
+    let _ = here(&tlb).user_cr3(&a);
+    let insn = || tlb.platform().insn.emptied.get();
+    for debt in [Debt::Everything, Debt::Pages(VaRange::new(0x7000, 0x1000, 12).unwrap())] {
+        a.owe(debt);
+        here(&tlb).pay(&a);
+        assert_eq!(insn(), [2, 0x802]);
+        assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    }
+}
