@@ -19,6 +19,10 @@ pub(super) enum Act {
     Pin(usize),
     /// Unpin it.
     Unpin(usize),
+    /// Tell the other CPUs that this one has come so far.
+    Tell,
+    /// Wait until another CPU has told.
+    Await,
     /// Unmap the page of a space, make everybody let go of it, and free the frame.
     Unmap(usize),
     /// As [`Self::Unmap`], with the space's other page.
@@ -38,7 +42,9 @@ impl Act {
             | Self::Unmap(space)
             | Self::UnmapOther(space)
             | Self::FreeTable(space) => Some(space),
-            Self::Lazy | Self::Park | Self::Firmware | Self::Restart => None,
+            Self::Lazy | Self::Park | Self::Firmware | Self::Restart | Self::Tell | Self::Await => {
+                None
+            }
         }
     }
 }

@@ -45,6 +45,15 @@ const MEET: &[&[Act]] = &[&[Run(D), Run(A), Run(B), Run(D)], &[Run(C), Run(D)]];
 /// A CPU is passed while it moves to a space, whose page goes afterwards.
 const LATE: &[&[Act]] = &[&[Run(B), Run(A), Run(B)], &[Run(C), Run(D), Run(B), Unmap(B)]];
 
+/// One CPU, two tags, three spaces, again and again.
+const ALONE: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A), Run(B), Run(C), Run(A)]];
+
+/// A space that was kept in the second epoch and not in the third is entered while the third begins.
+const WINDOW: &[&[Act]] = &[&[Run(C), Run(D), Run(A)], &[Run(A), Run(E), Run(F)]];
+
+/// A space is released while another CPU may still name it lazily.
+const RELEASE_LAZY: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Lazy, Tell, Run(B)]];
+
 /// A page goes while the tags run out.
 const UNMAP: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
@@ -135,7 +144,7 @@ macro_rules! by_recency {
     };
 }
 
-use Depth::{Exhaust, Random};
+use Depth::{Bounded, Exhaust, Random};
 
 #[rustfmt::skip]
 static CATALOGUE: &[Entry] = &[
@@ -156,9 +165,15 @@ static CATALOGUE: &[Entry] = &[
         "a CPU stays in a space over two turnovers, and its page goes"),
     by_epoch!("stays-arm-cnp", ArmShared, THREE_TAGS, STAYS, Exhaust,
         "as stays-arm, with shared TLBs"),
-    by_epoch!("meet-arm", Arm, THREE_TAGS, MEET, Exhaust,
+    by_epoch!("alone-arm", Arm, few(2), ALONE, Exhaust,
+        "one CPU, 2 tags, 3 spaces"),
+    by_epoch!("alone-riscv", Rv, few(2), ALONE, Exhaust,
+        "one CPU, 2 tags, 3 spaces"),
+    by_epoch!("window-arm", Arm, THREE_TAGS, WINDOW, Bounded(4),
+        "a space is entered while an epoch begins that no longer keeps its tag"),
+    by_epoch!("meet-arm", Arm, THREE_TAGS, MEET, Bounded(4),
         "a CPU that was passed meets a space of the new epoch"),
-    by_epoch!("meet-riscv", Rv, THREE_TAGS, MEET, Exhaust,
+    by_epoch!("meet-riscv", Rv, THREE_TAGS, MEET, Bounded(4),
         "a CPU that was passed meets a space of the new epoch"),
     by_epoch!("late-arm", Arm, THREE_TAGS, LATE, Exhaust,
         "a CPU is passed while it moves to a space, whose page goes afterwards"),
@@ -172,6 +187,8 @@ static CATALOGUE: &[Entry] = &[
         "a tag is released while the other CPU turns the epoch"),
     by_epoch!("release-arm-cnp", ArmShared, THREE_TAGS, RELEASE, Exhaust,
         "as release-arm, with shared TLBs"),
+    by_epoch!("release-lazy-arm", Arm, THREE_TAGS, RELEASE_LAZY, Exhaust,
+        "a space is released while a lazy CPU may still name it"),
     by_epoch!("pin-arm", Arm, ONE_PIN, PIN, Exhaust,
         "a tag is pinned and unpinned while the tags run out"),
     by_epoch!("park-arm", Arm, THREE_TAGS, PARK, Exhaust,
@@ -213,6 +230,8 @@ static CATALOGUE: &[Entry] = &[
         "a page and a table go while another CPU calls firmware"),
     by_recency!("recent-twice", Pcid, TWICE, Exhaust,
         "two pages go while another CPU comes and goes"),
+    by_recency!("recent-twice-riscv", RvInterrupts, TWICE, Bounded(4),
+        "as recent-twice, on RISC-V"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs shoot at each other over one space"),
     by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,

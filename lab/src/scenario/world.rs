@@ -7,7 +7,8 @@ use lookaside::{
     Word as _, arch::Root,
 };
 use lookaside_machine::adversary::{
-    Access, Frame, Platform, Word, as_cpu, interrupt, irq_off, irq_on, leak, name, oracle, tables,
+    Access, Frame, Platform, Word, access, as_cpu, interrupt, irq_off, irq_on, leak, name, oracle,
+    relax, tables,
 };
 
 use super::{act::Act, hardware::Hardware};
@@ -52,6 +53,10 @@ pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     /// How many shootdowns each CPU was asked to take part in, and took part in.
     asked: Vec<Word>,
     served: Vec<Word>,
+    /// Which space each CPU runs, plus one. Private to the CPU.
+    runs: Vec<Word>,
+    /// Whether a CPU has told.
+    told: Word,
 }
 
 /// A space, its pages and its tables.
@@ -85,7 +90,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         tables::map(firmware, PAGES[0], Frame(0x500), Access::WRITE);
         let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number)).collect();
         let counters = || (0..cpus).map(|_| Word::ZERO).collect::<Vec<_>>();
-        let world = Self { tlb, spaces, firmware, asked: counters(), served: counters() };
+        let (asked, served, runs) = (counters(), counters(), counters());
+        let world = Self { tlb, spaces, firmware, asked, served, runs, told: Word::ZERO };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
                 H::set_up(world.tlb.platform().mmu());
@@ -123,6 +129,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Run(number) => {
                 let space = self.space(number);
                 let _ = here.switch(space);
+                self.runs[here.id().index()].set(number as u64 + 1);
                 oracle::wakes();
                 T::witness(&here, space);
             }
@@ -130,16 +137,27 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 oracle::rests();
                 here.lazy();
             }
-            Act::Park => _ = here.park(),
+            Act::Park => {
+                let _ = here.park();
+                self.runs[here.id().index()].set(0);
+            }
             Act::Firmware => self.call_firmware(here),
             Act::Restart => {
                 here.offline();
                 H::set_up(here.mmu());
+                self.runs[here.id().index()].set(0);
                 told(here.online(&H::features()));
             }
             Act::Release(number) => self.release(&here, number),
             Act::Pin(number) => told(T::pin(&here, self.space(number))),
             Act::Unpin(number) => told(T::unpin(&here, self.space(number))),
+            // Release and Acquire: what was done before is seen by those who waited.
+            Act::Tell => self.told.store(1, Ordering::Release),
+            Act::Await => {
+                while self.told.load(Ordering::Acquire) == 0 {
+                    relax();
+                }
+            }
             Act::Unmap(number) => self.unmap(&here, number, 0),
             Act::UnmapOther(number) => self.unmap(&here, number, 1),
             Act::FreeTable(number) => self.free_table(&here, number),
@@ -179,6 +197,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Ok(borrowed) => drop(borrowed),
             Err(error) => oracle::fail(error.to_string()),
         }
+        // Nothing of the firmware's is left, and the CPU runs what it ran.
+        let own = match self.runs[here.id().index()].get() {
+            0 => None,
+            number => Some(self.spaces[number as usize - 1].frames[0]),
+        };
+        let found = access(PAGES[0]);
+        oracle::check(found.is_none() || found == own, "firmware left its root behind");
     }
 
     fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
@@ -240,7 +265,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             while self.served[cpu].load(Ordering::Acquire) < tickets[cpu] {
                 // Serves while it waits: the target may be waiting for this CPU.
                 self.serve(here, me);
-                lookaside_machine::adversary::relax();
+                relax();
             }
         }
     }

@@ -21,7 +21,7 @@ impl<P: Platform> Epochs<'_, P> {
         next: &Space<'_, P>,
         held: Held,
     ) -> Switched {
-        let mut paid = Cookie::NONE;
+        let mut paid = false;
         if let Ok(switched) = self.try_enter(here, next, held, &mut paid, None) {
             return switched;
         }
@@ -46,7 +46,7 @@ impl<P: Platform> Epochs<'_, P> {
         let _lock = self.turn.lock.lock(here.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
         let active = Cookie::from_bits(here.cpu().active.load(Ordering::Relaxed));
-        let mut paid = Cookie::NONE;
+        let mut paid = false;
         self.empty(here, active, &mut paid);
         self.join(here, active, Cookie::new(active.epoch(), Tag::RESERVED));
     }
@@ -57,7 +57,7 @@ impl<P: Platform> Epochs<'_, P> {
         here: &Here<'_, P, Self>,
         next: &Space<'_, P>,
         held: Held,
-        paid: &mut Cookie,
+        paid: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
         let cpu = here.cpu();
@@ -82,15 +82,16 @@ impl<P: Platform> Epochs<'_, P> {
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
-    /// Empties the TLB if this CPU has not joined its epoch, once for each epoch.
+    /// Empties the TLB if this CPU has not joined its epoch and has not `paid` for it.
     ///
     /// The register names what it named before, under a tag that was kept: what the walker brings
-    /// back meanwhile is valid in the new epoch.
-    fn empty(&self, here: &Here<'_, P, Self>, active: Cookie, paid: &mut Cookie) {
+    /// back meanwhile is valid in the new epoch, and in any that follows before this CPU joins one.
+    /// So paying once is enough, however many epochs pass it on the way in.
+    fn empty(&self, here: &Here<'_, P, Self>, active: Cookie, paid: &mut bool) {
         let shared = here.mmu().sharing() == Sharing::Shared;
-        if !active.joined() && *paid != active && !shared {
+        if !active.joined() && !*paid && !shared {
             here.mmu().flush_all(here.errata());
-            *paid = active;
+            *paid = true;
         }
     }
 
@@ -123,8 +124,9 @@ impl<P: Platform> Epochs<'_, P> {
                 }
                 return Ok((old, false));
             }
-            // Another CPU is an epoch ahead; this one has been passed and may not have seen it yet.
-            // To write an older cookie over a younger one would give the space a second tag.
+            // Another CPU is an epoch ahead; this one has been passed and may not have seen it yet,
+            // where loads are reordered. To write an older cookie over a younger one would give the
+            // space a second tag.
             if old.epoch() > epoch {
                 return Err(Locked);
             }
@@ -165,7 +167,7 @@ impl<P: Platform> Epochs<'_, P> {
         if old == Cookie::NONE {
             return Ok(false);
         }
-        // Relaxed: `unpin` renews the cookie before the pin is gone, so that the CAS fails.
+        // Relaxed: a pin that is gone was there in the epoch that O-EPOCH made visible.
         if space.pins.load(Ordering::Relaxed) != 0 {
             return Ok(true);
         }

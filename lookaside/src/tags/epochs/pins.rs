@@ -1,6 +1,6 @@
 //! Pinned tags: a device walks the tables of a space under the CPU's tag, so the tag must not change.
 
-use super::{Cookie, Epochs, claim::Locked};
+use super::{Epochs, claim::Locked};
 use crate::{
     arch::Tag,
     error::Error,
@@ -63,7 +63,8 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
             return Err(Error::NotPinned);
         }
         if pins == 1 {
-            self.renew(space);
+            // The map of this epoch still has the tag. A CPU that believes in the pin renews the
+            // cookie for this epoch, which is true; the next epoch it sees with the pin gone.
             let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_and(!(1 << (tag.0 % 64)), Ordering::Relaxed);
             let pinned = tags.turn.pins.load(Ordering::Relaxed);
@@ -71,26 +72,5 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
         }
         space.pins.store(pins - 1, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Makes the cookie of a pinned space one of the present epoch, which a CPU that still believes
-    /// in the pin then does not overwrite. The lock is held.
-    fn renew(&self, space: &Space<'_, P>) {
-        let epoch = self.tlb().tags().epoch.load(Ordering::Relaxed); // Relaxed: under the lock.
-        let mut old = space.cookie();
-        while old.epoch() != epoch {
-            let new = Cookie::new(epoch, old.tag());
-            // Relaxed: the word arbitrates, as in `claim`; whoever wins writes the same cookie.
-            let won = space.cookie.compare_exchange(
-                old.bits(),
-                new.bits(),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            old = match won {
-                Ok(_) => new,
-                Err(bits) => Cookie::from_bits(bits),
-            };
-        }
     }
 }
