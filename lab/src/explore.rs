@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io::{self, Write};
 
-use lookaside_machine::explore::{Budget, Failure, Report};
+use lookaside_machine::explore::{Budget, Failure, Report, Schedule};
 
 use crate::scenario::{Depth, Entry, Explored};
 
@@ -37,6 +37,29 @@ pub fn explore(
         }
         Some(failure) => {
             broken(&mut *explored, failure, out)?;
+            Ok(Verdict::Broken)
+        }
+    }
+}
+
+/// Runs one schedule and writes what it leads to.
+///
+/// # Errors
+///
+/// If the schedule does not fit the scenario, or `out` cannot be written.
+pub fn replay(
+    entry: &Entry,
+    schedule: &Schedule,
+    out: &mut impl Write,
+) -> Result<Verdict, Box<dyn core::error::Error>> {
+    let mut explored = entry.open();
+    match explored.replay(schedule)? {
+        None => {
+            writeln!(out, "clean: this schedule breaks no rule")?;
+            Ok(Verdict::Clean)
+        }
+        Some(failure) => {
+            broken(&mut *explored, &failure, out)?;
             Ok(Verdict::Broken)
         }
     }

@@ -6,8 +6,9 @@ use std::{io, process::ExitCode};
 use clap::{Parser, Subcommand};
 use lookaside_lab::{
     explore::{self, Verdict},
-    scenario::{self, Depth},
+    scenario::{self, Depth, Entry},
 };
+use lookaside_machine::explore::Schedule;
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
@@ -22,7 +23,11 @@ enum Command {
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore {
         /// The scenario; without one, all of them are listed.
+        #[arg(conflicts_with = "schedule")]
         scenario: Option<String>,
+        /// Run this one schedule again, as a failure prints it.
+        #[arg(long, value_name = "v1:...", conflicts_with_all = ["budget", "preemptions", "random"])]
+        schedule: Option<String>,
         /// Give up after so many seconds.
         #[arg(long, value_name = "SECONDS")]
         budget: Option<f64>,
@@ -46,20 +51,32 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn core::error::Error>> {
-    let Command::Explore { scenario, budget, preemptions, random } = command;
+    let Command::Explore { scenario, schedule, budget, preemptions, random } = command;
+    if let Some(text) = schedule {
+        let schedule: Schedule = text.parse()?;
+        let entry = named(schedule.scenario())?;
+        return Ok(code(explore::replay(entry, &schedule, &mut io::stdout())?));
+    }
     let Some(name) = scenario else {
         for entry in scenario::all() {
             println!("{:24} {}", entry.name, entry.about);
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let Some(entry) = scenario::find(&name) else {
-        return Err(format!("there is no scenario `{name}`; `lab explore` lists them").into());
-    };
+    let entry = named(&name)?;
     let depth = preemptions.map(Depth::Bounded).or(random.map(Depth::Random));
     let budget = budget.map(Duration::try_from_secs_f64).transpose()?;
-    match explore::explore(entry, depth, budget, &mut io::stdout())? {
-        Verdict::Clean => Ok(ExitCode::SUCCESS),
-        Verdict::Broken => Ok(ExitCode::from(1)),
+    Ok(code(explore::explore(entry, depth, budget, &mut io::stdout())?))
+}
+
+fn named(name: &str) -> Result<&'static Entry, String> {
+    scenario::find(name)
+        .ok_or_else(|| format!("there is no scenario `{name}`; `lab explore` lists them"))
+}
+
+fn code(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Clean => ExitCode::SUCCESS,
+        Verdict::Broken => ExitCode::from(1),
     }
 }
