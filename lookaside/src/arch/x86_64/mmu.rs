@@ -28,6 +28,11 @@ pub struct X86<I> {
     tables: Tables,
     /// How many bits a tag has.
     tag_bits: u32,
+    /// The bits that no tag has.
+    surplus: u16,
+    /// What a value of `CR3` needs so that entries are kept: nothing does it without PCIDs, where
+    /// every load flushes and bit 63 would fault.
+    keep: u64,
     physical_bits: u32,
     reserved_root: u64,
 }
@@ -50,6 +55,11 @@ impl<I: Instructions> X86<I> {
         }
         cr3::check_root(config.reserved_root, boot.physical_bits)?;
         let has_pcids = boot.pcid && config.pcids == Use::WherePresent;
+        let tag_bits = match (has_pcids, config.tables) {
+            (false, _) => 0,
+            (true, Tables::One) => 12,
+            (true, Tables::Separate(_)) => 11,
+        };
         Ok(Self {
             insn,
             has_invpcid: boot.invpcid,
@@ -60,11 +70,9 @@ impl<I: Instructions> X86<I> {
             },
             has_pcids,
             tables: config.tables,
-            tag_bits: match (has_pcids, config.tables) {
-                (false, _) => 0,
-                (true, Tables::One) => 12,
-                (true, Tables::Separate(_)) => 11,
-            },
+            tag_bits,
+            surplus: u16::MAX << tag_bits,
+            keep: if has_pcids { cr3::KEEP } else { 0 },
             physical_bits: boot.physical_bits,
             reserved_root: config.reserved_root,
         })
@@ -150,7 +158,7 @@ impl<I: Instructions> X86<I> {
     #[inline]
     pub(super) const fn kernel_pcid(&self, tag: Tag) -> Pcid {
         // A tag that is too wide would be another space's PCID. That must not pass, in any build.
-        assert!(tag.0 >> self.tag_bits == 0, "the tag does not fit");
+        assert!(tag.0 & self.surplus == 0, "the tag does not fit");
         match Pcid::new(tag.0) {
             Ok(pcid) => pcid,
             Err(_) => panic!("a tag that fits is a PCID"),
@@ -184,9 +192,11 @@ impl<I: Instructions> X86<I> {
             cr3::check_root(root, self.physical_bits).is_ok(),
             "the root was not checked"
         );
-        // Without PCIDs every load flushes, and bit 63 would fault.
-        let held = if self.has_pcids { held } else { Held::Drop };
-        Cr3 { root, pcid, lam: Lam::Off, held }.encode()
+        let drops = Cr3 { root, pcid, lam: Lam::Off, held: Held::Drop }.encode();
+        match held {
+            Held::Keep => drops | self.keep,
+            Held::Drop => drops,
+        }
     }
 }
 

@@ -19,8 +19,9 @@
 //!
 //! # Without tags
 //!
-//! On hardware without tags, or with tags switched off, there is one slot, its tag is 0, and every
-//! load drops what the CPU holds. The books are kept all the same: lazy CPUs need them.
+//! On hardware without tags, or with tags switched off, every load is under tag 0 and drops what the
+//! CPU holds. No slot then holds a space, so none is ever found; but what was paid is noted, because
+//! a lazy CPU that comes back needs it.
 
 mod exit;
 mod replacement;
@@ -177,14 +178,8 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         let (cpu, slots) = (here.cpu(), &*here.cpu().slots);
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
-        if active == running(next.id()) {
-            return Switched::Unchanged;
-        }
-        if active == running(next.id()) | LAZY {
-            // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads
-            // the generation.
-            cpu.active.swap(running(next.id()), Ordering::SeqCst);
-            return Self::catch_up(here, next);
+        if active & !LAZY == running(next.id()) {
+            return Self::enter_again(here, next, active);
         }
         // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching, and by O-RESIDE to be
         // one of the space's residents, before it reads the generation. A revoker either interrupts
@@ -192,7 +187,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         cpu.active.swap(running(next.id()) | SWITCHING, Ordering::SeqCst);
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
         let switched = match slots.holding(next.id()) {
-            Some(slot) if mmu.tag_bits() != 0 && slots.paid[slot].get() == generation => {
+            Some(slot) if slots.paid[slot].get() == generation => {
                 slots.hit::<R>(slot);
                 here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
                 slots.current.set(slot as u64);
@@ -282,7 +277,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         generation: u64,
     ) -> Switched {
         let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
-        // Without tags there is one slot, and the space in it is the one that ran last.
+        // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
         let tagless = mmu.tag_bits() == 0;
         let slot = match known {
             Some(slot) => slot,
@@ -292,7 +287,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
         let owed = known.and_then(|slot| next.owed(slots.paid[slot].get(), generation));
         let held = match owed {
-            Some(Debt::Pages(range)) if !tagless => {
+            Some(Debt::Pages(range)) => {
                 mmu.flush_range(here.errata(), tag, range);
                 Held::Keep
             }
@@ -305,9 +300,25 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             slots.user_owes(slot);
         }
         here.load(next.root(), tag, held, Sharing::Private);
-        slots.record(slot, next.id(), generation);
+        slots.record(slot, if tagless { NOBODY } else { next.id() }, generation);
         slots.current.set(slot as u64);
         if known.is_some() { Switched::Flushed } else { Switched::Fresh }
+    }
+
+    /// Enters the space that the register names already.
+    #[inline]
+    fn enter_again<P: Platform>(
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        active: u64,
+    ) -> Switched {
+        if active & LAZY == 0 {
+            return Switched::Unchanged;
+        }
+        // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads the
+        // generation.
+        here.cpu().active.swap(running(next.id()), Ordering::SeqCst);
+        Self::catch_up(here, next)
     }
 
     /// Pays what this CPU owes on the space that its register names.
@@ -322,7 +333,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             Some(Debt::Pages(range)) => mmu.flush_range(here.errata(), tag, range),
             Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }
-        slots.record(slot, space.id(), generation);
+        slots.paid[slot].set(generation);
         Switched::CaughtUp
     }
 }
