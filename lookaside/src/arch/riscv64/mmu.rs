@@ -2,12 +2,13 @@
 
 use super::{
     Extensions, FENCE_OPERANDS, Features, Instructions, Mode, Satp,
-    fence::{Plan, Planner, Reach},
+    fence::{Changed, Plan, Planner, Reach},
     sbi::{self, HartMask, Request},
 };
 use crate::{
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
     error::Error,
+    range::VaRange,
 };
 
 /// How translations are removed from other harts.
@@ -340,6 +341,15 @@ impl<I: Instructions> Mmu for Riscv<I> {
         };
         self.ask(HartMask::ALL, request);
         self.complete();
+    }
+
+    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
+        let planner = self.planner(errata, range.pages());
+        match planner.plan(Changed::Leaves(range), Reach::Tag(tag)) {
+            Ok(plan) => self.flush(plan),
+            // What cannot be named page by page goes with the tag.
+            Err(_) => self.flush_tag(errata, tag),
+        }
     }
 
     /// A hart orders the stores that built a table before its own walks only by an invalidation.

@@ -160,6 +160,13 @@ fn flushes_of_this_hart() {
     riscv.flush(plan);
     let leaf = |address| Event::SfenceVma(Some(address), Some(1));
     assert_eq!(riscv.instructions.take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
+    let range = VaRange::new(0x4000, 0x2000, 12).unwrap();
+    riscv.flush_range(NO_ERRATA, Tag(1), range);
+    assert_eq!(riscv.instructions.take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
+    // What no address can name goes with the whole tag.
+    let hole = VaRange::new(1 << 60, 0x1000, 12).unwrap();
+    riscv.flush_range(NO_ERRATA, Tag(1), hole);
+    assert_eq!(riscv.instructions.take(), [sfence(1), Event::Fence]);
 }
 
 fn everyone(asid: Option<u16>) -> Event {
