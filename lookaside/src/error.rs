@@ -27,6 +27,11 @@ pub enum Error {
         /// How many were given.
         given: usize,
     },
+    /// The storage of a CPU was used by other books, and holds what they wrote.
+    UsedStorage {
+        /// The CPU.
+        cpu: CpuId,
+    },
     /// Tags that are neither reserved nor promised to pins must outnumber the CPUs.
     TooFewTags {
         /// How many tags spaces can have.
@@ -115,6 +120,7 @@ impl fmt::Display for Error {
             Self::Storage { needed, given } => {
                 write!(f, "storage for {needed} elements is needed, {given} given")
             }
+            Self::UsedStorage { cpu } => write!(f, "the storage of {cpu} has been used before"),
             Self::TooFewTags { usable, needed } => {
                 write!(f, "{usable} usable tags: at least {needed} are needed")
             }

@@ -109,6 +109,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     pub fn online(&self, features: &<P::Mmu as Mmu>::Features) -> Result<(), Error> {
         let errata = self.tlb.admit(features)?;
         self.cpu.set_errata(errata);
+        // Whatever the register named until now, and whatever the books say of it.
+        self.park_register();
         let _ = self.park();
         // What the strategy remembers stays true: nothing is held under any tag.
         self.mmu().flush_all(errata);

@@ -30,12 +30,13 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
 const LAST_ID: u64 = (1 << 62) - 1;
 
 impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
-    /// Books for the CPUs `0..cpus.len()`, none of which is up yet.
+    /// Books for the CPUs `0..cpus.len()`, none of which is up yet, and whose storage is new.
     ///
     /// # Errors
     ///
     /// * [`Error::CpuCount`] if there is no CPU, or more than [`MAX_CPUS`].
-    /// * What the strategy finds wrong: too few tags, too little storage.
+    /// * What the strategy finds wrong: too few tags, too little storage, storage that other books
+    ///   have used.
     pub fn new(platform: P, tags: T, cpus: &'a [Cpu<P, T>]) -> Result<Self, Error> {
         if cpus.is_empty() || cpus.len() > MAX_CPUS {
             return Err(Error::CpuCount { cpus: cpus.len() });

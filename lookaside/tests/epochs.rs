@@ -382,6 +382,16 @@ fn bad_configurations_are_refused_with_the_reason() {
 }
 
 #[test]
+fn storage_that_other_books_have_used_is_refused() {
+    let tlb = machine(2, Fake::new(2, 8), 16);
+    let config = EpochsConfig { tags: 16, ..Default::default() };
+    let fake = Fake::new(2, 8);
+    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(16))).unwrap();
+    let again = Tlb::new(fake, tags, tlb.cpus()).map(drop);
+    assert_eq!(again, Err(Error::UsedStorage { cpu: lookaside::CpuId(0) }));
+}
+
+#[test]
 fn a_cpu_without_storage_and_a_root_that_fits_no_register_are_refused() {
     let tlb = machine(1, Fake::new(1, 8), 16);
     // SAFETY: a test thread is a CPU without interrupts.

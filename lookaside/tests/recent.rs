@@ -362,6 +362,25 @@ fn release_is_refused_while_a_cpu_runs_the_space() {
 }
 
 #[test]
+fn a_cpu_that_comes_up_names_the_reserved_root_whatever_it_named_before() {
+    let storage = Vec::leak(vec![Cpu::new()]);
+    let tlb: Machine = Tlb::new(Fake::new(1, 12), Recent::new(), storage).unwrap();
+    here(&tlb).online(&12).unwrap();
+    let log = tlb.platform().log(0);
+    assert_eq!(log.first(), Some(&Op::Park));
+    assert_eq!(log.last(), Some(&Op::FlushAll));
+}
+
+#[test]
+fn storage_that_other_books_have_used_is_refused() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let _ = here(&tlb).switch(&space(&tlb, 1));
+    let _ = here(&tlb).park();
+    let again = Tlb::new(Fake::new(1, 12), Recent::<6>::new(), tlb.cpus()).map(drop);
+    assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(0) }));
+}
+
+#[test]
 fn bad_configurations_are_refused_with_the_reason() {
     let refusal = |fake| Tlb::new(fake, Recent::<6>::new(), Vec::leak(vec![Cpu::new()])).map(drop);
     assert_eq!(refusal(Fake::new(1, 2)), Err(Error::TooFewTags { usable: 4, needed: 8 }));

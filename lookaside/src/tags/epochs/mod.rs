@@ -191,6 +191,10 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
             return Err(Error::Unsupported("shared translations without broadcast invalidation"));
         }
         // Relaxed, all of them: no CPU knows these words yet.
+        let used = |cpu: &Cpu<P, Self>| cpu.tags.active.load(Ordering::Relaxed) != 0;
+        if let Some(cpu) = cpus.iter().position(used) {
+            return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
+        }
         for word in self.kept.iter().chain(self.pinned) {
             word.store(0, Ordering::Relaxed);
         }
@@ -202,7 +206,6 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         self.epoch.store(1, Ordering::Relaxed);
         for cpu in cpus {
             cpu.tags.active.store(Cookie::outside(1).bits(), Ordering::Relaxed);
-            cpu.tags.kept.store(Cookie::NONE.bits(), Ordering::Relaxed);
         }
         Ok(())
     }

@@ -158,7 +158,15 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }),
     };
 
-    fn begin(&self, platform: &P, _: &[Cpu<P, Self>]) -> Result<(), Error> {
+    fn begin(&self, platform: &P, cpus: &[Cpu<P, Self>]) -> Result<(), Error> {
+        // Relaxed: no CPU knows these words yet.
+        let used = |cpu: &Cpu<P, Self>| {
+            let slots = &cpu.tags.slots;
+            slots.holding(NOBODY) != Some(0) || cpu.tags.active.load(Ordering::Relaxed) != 0
+        };
+        if let Some(cpu) = cpus.iter().position(used) {
+            return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
+        }
         let bits = platform.mmu().tag_bits();
         let needed = SLOTS as u32 + u32::from(BORROWED.0) + 1;
         if bits != 0 && 1 << bits < needed {
