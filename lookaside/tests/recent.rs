@@ -224,6 +224,8 @@ fn pcid_10_tag_zero_is_for_parked_cpus_and_one_for_borrowed_roots() {
 enum Lru {}
 
 impl Replacement for Lru {
+    const NOTES_HITS: bool = true;
+
     fn hit(word: u64, slot: usize) -> u64 {
         let (mut rest, mut shift) = (0, 4);
         for place in 0..16 {
@@ -247,6 +249,8 @@ impl Replacement for Lru {
 enum Clock {}
 
 impl Replacement for Clock {
+    const NOTES_HITS: bool = true;
+
     fn hit(word: u64, slot: usize) -> u64 {
         word | 1 << slot
     }
@@ -268,6 +272,8 @@ impl Replacement for Clock {
 enum Blind {}
 
 impl Replacement for Blind {
+    const NOTES_HITS: bool = false;
+
     fn victim(word: u64, slots: usize, _: usize) -> (usize, u64) {
         RoundRobin::victim(word, slots, usize::MAX)
     }

@@ -45,7 +45,7 @@ const SWITCHING: u64 = 1;
 /// The register names the space, but no user code runs.
 const LAZY: u64 = 2;
 
-/// The identifier in an empty slot. Those of spaces begin with 1.
+/// What an empty slot holds. Identifiers begin with 1.
 const NOBODY: u64 = 0;
 
 /// `active` of a CPU that runs the space with this identifier.
@@ -72,6 +72,7 @@ pub struct RecentCpu<W, const SLOTS: usize> {
 }
 
 struct Slots<W, const SLOTS: usize> {
+    /// Which space each slot holds, in the form of `active`.
     id: [W; SLOTS],
     paid: [W; SLOTS],
     /// The slot of the space that the register names.
@@ -104,13 +105,16 @@ const fn tag_of(slot: usize) -> Tag {
 impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     /// The slot that holds a space.
     #[inline]
-    fn holding(&self, id: u64) -> Option<usize> {
-        self.id.iter().position(|slot| slot.get() == id)
+    fn holding(&self, who: u64) -> Option<usize> {
+        self.id.iter().position(|slot| slot.get() == who)
     }
 
     /// Tells the replacement policy that a space was found.
     #[inline]
     fn hit<R: Replacement>(&self, slot: usize) {
+        if !R::NOTES_HITS {
+            return;
+        }
         let word = self.replacement.get();
         let after = R::hit(word, slot);
         if after != word {
@@ -130,10 +134,10 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         slot
     }
 
-    /// Records that this CPU holds, under the tag of `slot`, nothing of `id` that was revoked
+    /// Records that this CPU holds, under the tag of `slot`, nothing of `who` that was revoked
     /// before `generation`, and nothing of any other space.
-    fn record(&self, slot: usize, id: u64, generation: u64) {
-        self.id[slot].set(id);
+    fn record(&self, slot: usize, who: u64, generation: u64) {
+        self.id[slot].set(who);
         self.paid[slot].set(generation);
     }
 
@@ -186,15 +190,16 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         let (cpu, slots) = (here.cpu(), &*here.cpu().slots);
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
-        if active & !LAZY == running(next.id()) {
+        let who = running(next.id());
+        if active & !LAZY == who {
             return Self::enter_again(here, next, active);
         }
         // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching, and by O-RESIDE to be
         // one of the space's residents, before it reads the generation. A revoker either interrupts
         // it, or has raised the generation that is read here.
-        cpu.active.swap(running(next.id()) | SWITCHING, Ordering::SeqCst);
+        cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
-        let switched = match slots.holding(next.id()) {
+        let switched = match slots.holding(who) {
             Some(slot) if slots.paid[slot].get() == generation => {
                 slots.hit::<R>(slot);
                 here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
@@ -205,7 +210,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         };
         // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU
         // for the space it left knows that the register no longer names it.
-        cpu.active.store(running(next.id()), Ordering::Release);
+        cpu.active.store(who, Ordering::Release);
         switched
     }
 
@@ -308,7 +313,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             slots.user_owes(slot);
         }
         here.load(next.root(), tag, held, Sharing::Private);
-        slots.record(slot, if tagless { NOBODY } else { next.id() }, generation);
+        slots.record(slot, if tagless { NOBODY } else { running(next.id()) }, generation);
         slots.current.set(slot as u64);
         if known.is_some() { Switched::Flushed } else { Switched::Fresh }
     }
@@ -323,6 +328,12 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         if active & LAZY == 0 {
             return Switched::Unchanged;
         }
+        Self::resume(here, next)
+    }
+
+    /// Ends being lazy.
+    #[cold]
+    fn resume<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads the
         // generation.
         here.cpu().active.swap(running(next.id()), Ordering::SeqCst);

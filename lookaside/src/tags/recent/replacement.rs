@@ -4,6 +4,9 @@
 ///
 /// Pure, so that policies can be compared by simulation before one is put into a kernel.
 pub trait Replacement {
+    /// Whether [`Self::hit`] does anything.
+    const NOTES_HITS: bool;
+
     /// The word after a space was found in `slot`.
     #[inline]
     fn hit(word: u64, slot: usize) -> u64 {
@@ -23,6 +26,8 @@ pub trait Replacement {
 pub enum RoundRobin {}
 
 impl Replacement for RoundRobin {
+    const NOTES_HITS: bool = false;
+
     #[inline]
     fn victim(word: u64, slots: usize, current: usize) -> (usize, u64) {
         let mut slot = word as usize % slots;
