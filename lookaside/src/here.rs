@@ -40,14 +40,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// the kernel's hardening of the branch predictor comes first.
     #[inline]
     pub fn switch(&self, next: &Space<'_, P>) -> Switched {
-        if next.has_resident(self.id) { T::enter(self, next, Held::Keep) } else { self.visit(next) }
-    }
-
-    /// Makes this CPU run a space that it never ran.
-    #[cold]
-    fn visit(&self, next: &Space<'_, P>) -> Switched {
-        next.reside(self.id);
-        T::enter(self, next, self.mmu().first_load())
+        T::enter(self, next)
     }
 
     /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user
@@ -168,6 +161,18 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     #[must_use]
     pub fn errata(&self) -> Errata {
         self.cpu.errata().union(self.tlb.machine_errata())
+    }
+
+    /// Makes this CPU one of those that may hold translations of `space`, and returns what the load
+    /// of its root must be told for that reason. For strategies: before they look at what is owed,
+    /// unless they know that this CPU is one of them.
+    #[inline]
+    pub fn reside(&self, space: &Space<'_, P>) -> Held {
+        if space.has_resident(self.id) {
+            return Held::Keep;
+        }
+        space.reside(self.id);
+        self.mmu().first_load()
     }
 
     /// The tag that the root register names.

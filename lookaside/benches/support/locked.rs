@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 
 use lookaside::{
     Cpu, CpuId, Debt, Error, Here, Ordering, Platform, Released, Space, Switched, Tags, Tlb, Word,
-    arch::{Held, Mmu, Sharing, Tag},
+    arch::{Mmu, Sharing, Tag},
 };
 
 const FIRST: usize = 2;
@@ -148,7 +148,8 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
         Ok(())
     }
 
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched {
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        let held = here.reside(next);
         here.mmu().settle();
         let (this, cpu) = (here.tlb().tags(), here.cpu());
         let word = next.tag_word();

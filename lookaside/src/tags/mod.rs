@@ -17,7 +17,6 @@ pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
 pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
 
 use crate::{
-    arch::Held,
     error::Error,
     here::Here,
     platform::{CpuId, Platform},
@@ -77,9 +76,8 @@ pub trait Tags<P: Platform>: Sized {
     /// What is wrong with the configuration.
     fn begin(&self, platform: &P, cpus: &[crate::Cpu<P, Self>]) -> Result<(), Error>;
 
-    /// Makes this CPU run `next`. `held` is what the load must be told if the tag is good:
-    /// [`Held::Drop`] for a CPU that never ran the space, where hardware wants that.
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched;
+    /// Makes this CPU run `next`, and one of its residents ([`Here::reside`]).
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched;
 
     /// Notes that this CPU needs the user's translations no longer, although its root register goes
     /// on naming them.

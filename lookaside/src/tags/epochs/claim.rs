@@ -1,4 +1,4 @@
-//! Finding the tag of a space in the present epoch, and joining the epoch: ways 2 and 3.
+//! The ways into a space: finding its tag in the present epoch, and joining the epoch.
 
 use super::{Cookie, Epochs, LAST_TAG, stock::Stock, ticket};
 use crate::{
@@ -13,14 +13,49 @@ use crate::{
 pub(super) struct Locked;
 
 impl<P: Platform> Epochs<'_, P> {
-    /// Ways 2 and 3.
-    #[cold]
-    pub(super) fn enter_slowly(
+    /// Way 1, and the others where it is closed. `held` is what a load must be told if the tag is
+    /// good.
+    #[inline]
+    pub(super) fn enter_quickly(
         &self,
         here: &Here<'_, P, Self>,
         next: &Space<'_, P>,
         held: Held,
     ) -> Switched {
+        let mmu = here.mmu();
+        mmu.settle();
+        let cpu = here.cpu();
+        // Relaxed, both: the compare-exchange in `join` decides, and E1 and E2 make the cookie true
+        // for a CPU that has joined its epoch.
+        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
+        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+        if active == cookie {
+            return Switched::Unchanged;
+        }
+        let sharing = mmu.sharing();
+        if sharing == Sharing::Shared {
+            // FENCE F-PARK (pairs with the walks of a new owner): from `join` on nothing keeps the outgoing tag,
+            // and another CPU may give it away. The walker must not use it any more by then, for
+            // its entries could be hit by that other CPU.
+            here.park_register();
+        }
+        if cookie.is_of(active) && self.join(here, active, cookie) {
+            here.load(next.root(), cookie.tag(), held, sharing);
+            return Switched::Kept;
+        }
+        self.enter_slowly(here, next, held)
+    }
+
+    /// The first time on this CPU.
+    #[cold]
+    pub(super) fn enter_first(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        let held = here.reside(next);
+        self.enter_quickly(here, next, held)
+    }
+
+    /// Ways 2 and 3.
+    #[cold]
+    fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched {
         let mut paid = false;
         if let Ok(switched) = self.try_enter(here, next, held, &mut paid, None) {
             return switched;

@@ -211,30 +211,13 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     #[inline]
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched {
-        let mmu = here.mmu();
-        mmu.settle();
-        let cpu = here.cpu();
-        // Relaxed, both: the compare-exchange in `join` decides, and E1 and E2 make the cookie true
-        // for a CPU that has joined its epoch.
-        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
-        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
-        if active == cookie {
-            return Switched::Unchanged;
-        }
-        let sharing = mmu.sharing();
-        if sharing == Sharing::Shared {
-            // FENCE F-PARK (pairs with the walks of a new owner): from `join` on nothing keeps the outgoing tag,
-            // and another CPU may give it away. The walker must not use it any more by then, for
-            // its entries could be hit by that other CPU.
-            here.park_register();
-        }
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let tags = here.tlb().tags();
-        if cookie.is_of(active) && tags.join(here, active, cookie) {
-            here.load(next.root(), cookie.tag(), held, sharing);
-            return Switched::Kept;
+        if next.has_resident(here.id()) {
+            tags.enter_quickly(here, next, Held::Keep)
+        } else {
+            tags.enter_first(here, next)
         }
-        tags.enter_slowly(here, next, held)
     }
 
     fn lazy(_: &Here<'_, P, Self>) {

@@ -183,7 +183,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     #[inline]
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>, _: Held) -> Switched {
+    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         debug_assert!(here.register_is_ours(), "the root register was written by others");
         let mmu = here.mmu();
         mmu.settle();
@@ -198,8 +198,13 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         // one of the space's residents, before it reads the generation. A revoker either interrupts
         // it, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
+        let known = slots.holding(who);
+        if known.is_none() {
+            // A CPU with a slot for the space is one of its residents already.
+            let _ = here.reside(next);
+        }
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
-        let switched = match slots.holding(who) {
+        let switched = match known {
             Some(slot) if slots.paid[slot].get() == generation => {
                 slots.hit::<R>(slot);
                 here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
