@@ -13,7 +13,10 @@
 //! * **E2** A CPU that has joined epoch `e` holds entries only under tags that epoch `e` gave to
 //!   their space, or kept for it.
 //! * **E3** A tag that a root register names is not given away: it is in the CPU's `active` word,
-//!   or in its `kept` word and therefore in the map.
+//!   or in its `kept` word and therefore in the map. One moment is excepted, between joining and
+//!   the load that follows: `active` speaks of the new tag already. What the register still brings
+//!   in under the old one is no other CPU's business, and by E2 is gone before this CPU meets the
+//!   tag's next owner; and where it *is* another's business, the register is parked (F-PARK).
 //!
 //! # The ways in
 //!
