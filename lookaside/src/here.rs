@@ -164,8 +164,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     }
 
     /// Makes this CPU one of those that may hold translations of `space`, and returns what the load
-    /// of its root must be told for that reason. For strategies: before they look at what is owed,
-    /// unless they know that this CPU is one of them.
+    /// of its root must be told for that reason. For strategies: before they load the root, unless
+    /// they know that this CPU is one of them.
     #[inline]
     pub fn reside(&self, space: &Space<'_, P>) -> Held {
         if space.has_resident(self.id) {

@@ -144,8 +144,8 @@ impl<'a, P: Platform> Space<'a, P> {
 
     /// Adds `cpu` to those that may hold translations of the space.
     pub(crate) fn reside(&self, cpu: CpuId) {
-        // ORDER O-RESIDE (pairs with O-DEBTORS): before the CPU reads the generation, and before it
-        // loads the root.
+        // ORDER O-RESIDE (pairs with O-DEBTORS): before the CPU loads the root. A revoker that does
+        // not see the mark has written the tables before the first walk of them here.
         self.residents.insert(cpu, Ordering::SeqCst);
     }
 

@@ -194,9 +194,8 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         if active & !LAZY == who {
             return Self::enter_again(here, next, active);
         }
-        // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching, and by O-RESIDE to be
-        // one of the space's residents, before it reads the generation. A revoker either interrupts
-        // it, or has raised the generation that is read here.
+        // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching before it reads the
+        // generation. A revoker either interrupts it, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
         let known = slots.holding(who);
         if known.is_none() {
