@@ -26,7 +26,7 @@
 //! ```
 //! use core::sync::atomic::AtomicU64;
 //! use lookaside::{
-//!     Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Platform, Released, Switched, Tlb,
+//!     Cpu, CpuId, Epochs, EpochsConfig, Platform, Released, Switched, Targets, Tlb,
 //!     arch::{Root, Sharing, aarch64::*},
 //! };
 //! # // On bare metal `lookaside::arch::aarch64::Native` executes the instructions.
@@ -66,8 +66,8 @@
 //!     fn cpu(&self) -> CpuId {
 //!         CpuId(cpu_number())
 //!     }
-//!     fn interrupt(&self, targets: &CpuSet<'_, AtomicU64>) {
-//!         targets.iter(lookaside::Ordering::Relaxed).for_each(send_sgi);
+//!     fn interrupt(&self, targets: Targets) {
+//!         targets.iter().for_each(send_sgi);
 //!     }
 //!     fn relax(&self) {
 //!         core::hint::spin_loop();
@@ -139,6 +139,8 @@
 #![no_std]
 
 pub mod arch;
+mod costs;
+mod counts;
 mod cpu;
 mod cpuset;
 mod error;
@@ -149,12 +151,14 @@ mod space;
 mod tags;
 mod tlb;
 
+pub use costs::{Costs, OperationCosts};
+pub use counts::{Counts, Event, Outcome};
 pub use cpu::Cpu;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use error::Error;
 pub use here::{Borrowed, Here};
-pub use platform::{CpuId, Ordering, Platform, Word};
-pub use range::VaRange;
+pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
+pub use range::{Stretch, VaRange};
 pub use space::{Debt, Space};
 pub use tags::{
     Cookie, Epochs, EpochsConfig, EpochsCpu, Recent, RecentCpu, Released, Replacement, RoundRobin,

@@ -9,7 +9,7 @@
 pub use core::sync::atomic::Ordering;
 use core::sync::atomic::{self, AtomicU64};
 
-use crate::{arch::Mmu, cpuset::CpuSet};
+use crate::{arch::Mmu, costs::Costs, counts::Event};
 
 /// The number of a CPU: `0..n` for a machine of `n` CPUs, whatever the hardware calls them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,11 +56,70 @@ pub unsafe trait Platform {
     /// The CPU that executes the call. Called with interrupts off.
     fn cpu(&self) -> CpuId;
 
-    /// Interrupts every CPU in `targets`, except the caller, without waiting for them.
-    fn interrupt(&self, targets: &CpuSet<'_, Self::Word>);
+    /// Interrupts every CPU in `targets`, which the caller is not one of, without waiting for them.
+    /// Their handler calls [`crate::Here::serve`].
+    fn interrupt(&self, targets: Targets);
 
     /// Lets time pass in a loop that waits for another CPU, as [`core::hint::spin_loop`] does.
     fn relax(&self);
+
+    /// What flushes cost on this machine.
+    fn costs(&self) -> Costs {
+        self.mmu().typical_costs()
+    }
+
+    /// Called again and again, ever more rarely, by a CPU that waits for another one's
+    /// acknowledgement. The place to complain, to dump the state of the CPU that does not answer, or
+    /// to panic. If it returns, the wait goes on: nothing makes a flush complete but its completion.
+    fn stuck(&self, wait: &Stuck) {
+        let _ = wait;
+    }
+
+    /// Called with what has just happened. Nothing by default; [`crate::Counts`] counts.
+    #[inline]
+    fn observe(&self, event: Event) {
+        let _ = event;
+    }
+}
+
+/// Up to 64 CPUs with consecutive numbers: what SBI calls and interrupt controllers take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// The number of the CPU that bit 0 of `mask` stands for.
+    pub first: CpuId,
+    /// One bit for each CPU.
+    pub mask: u64,
+}
+
+impl Targets {
+    /// The CPUs, in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = CpuId> {
+        (0..64)
+            .filter(move |bit| self.mask & 1 << bit != 0)
+            .map(move |bit| CpuId(self.first.0 + bit))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.mask.count_ones()
+    }
+}
+
+/// A CPU that waits for another one to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Who waits.
+    pub waiting: CpuId,
+    /// For whom.
+    pub target: CpuId,
+    /// The request that was posted to the target, and the last one that it has acknowledged, in the
+    /// target's own count.
+    pub posted: u64,
+    /// See `posted`.
+    pub acknowledged: u64,
+    /// How often [`Platform::relax`] was called in this wait.
+    pub rounds: u64,
 }
 
 /// A 64-bit atomic word.

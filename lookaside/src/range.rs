@@ -64,3 +64,21 @@ impl VaRange {
         self.page_shift
     }
 }
+
+/// Addresses whose translations must be forgotten, and what is known of their sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stretch {
+    /// The addresses, in pages of the smallest size that changed among them.
+    pub range: VaRange,
+    /// Whether every entry that changed has exactly the page size of `range`, so that hardware may
+    /// be told the level.
+    pub uniform: bool,
+}
+
+impl Stretch {
+    /// Entries of exactly the page size of `range`.
+    #[must_use]
+    pub const fn uniform(range: VaRange) -> Self {
+        Self { range, uniform: true }
+    }
+}

@@ -110,7 +110,7 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: &CpuSet<'_, Counted>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {}
 }

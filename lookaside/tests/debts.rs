@@ -100,7 +100,7 @@ unsafe impl Platform for Host {
         CpuId(self.machine.cpu.get())
     }
 
-    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {}
 }

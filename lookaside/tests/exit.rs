@@ -62,7 +62,7 @@ unsafe impl Platform for Hw {
         CpuId(0)
     }
 
-    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {}
 }

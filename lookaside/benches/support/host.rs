@@ -44,7 +44,7 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {
         core::hint::spin_loop();

@@ -202,7 +202,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {
         core::hint::spin_loop();

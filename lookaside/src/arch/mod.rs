@@ -15,7 +15,7 @@ pub mod aarch64;
 pub mod riscv64;
 pub mod x86_64;
 
-use crate::{error::Error, range::VaRange};
+use crate::{costs::Costs, error::Error, range::Stretch};
 
 /// A tag: what hardware calls an ASID (Arm, RISC-V), a VMID (Arm stage 2) or a PCID (x86).
 ///
@@ -63,6 +63,33 @@ pub enum Sharing {
     Private,
     /// Any CPU that has loaded its root as shared (Arm's CnP bit).
     Shared,
+}
+
+/// Which cached parts of walks must go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// Pages and blocks: enough as long as no table was unlinked.
+    Leaves,
+    /// Tables too: the walk caches hold the address of a table that was unlinked.
+    Tables,
+}
+
+/// Whether a flush waits until the entries are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It does.
+    Now,
+    /// [`Mmu::complete_everywhere`] does.
+    Later,
+}
+
+/// Where an invalidation acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the CPU that executes it.
+    Here,
+    /// On every CPU.
+    Everywhere,
 }
 
 /// Deviations of a CPU from its architecture, as bits that the architecture module defines.
@@ -150,6 +177,13 @@ pub trait Mmu {
     /// invalidations of the CPU that executes it).
     fn settle(&self);
 
+    /// Makes the stores of this CPU to page tables visible to the walks of every CPU, and orders
+    /// them before its later loads: what stands between a change of the tables and the question who
+    /// may have seen them before it.
+    fn publish(&self) {
+        self.settle();
+    }
+
     /// Names `root` and `tag`, which [`Self::check_root`] and [`Self::tag_bits`] allow, in the root
     /// register. Returns when no walk from the previous root can start any more. With
     /// [`Held::Drop`], entries under `tag` are removed, after the previous root can no longer
@@ -174,11 +208,71 @@ pub trait Mmu {
     /// As [`Self::flush_tag`], on every CPU. Called only if [`Self::broadcasts`].
     fn flush_tag_everywhere(&self, errata: Errata, tag: Tag);
 
-    /// Removes every last-level entry of one tag for the addresses in `range`, and waits for
-    /// completion. May remove more, and does unless the architecture has something better.
-    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
-        let _ = range;
+    /// Removes the entries of one tag for the addresses in `stretches`, which are user addresses,
+    /// and waits for completion once, after the last. May remove more.
+    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        let _ = (stretches, depth);
         self.flush_tag(errata, tag);
+    }
+
+    /// As [`Self::flush_stretches`], on every CPU. Called only if [`Self::broadcasts`].
+    ///
+    /// With [`Wait::Later`] it returns before the entries are gone: they are once the same CPU has
+    /// called [`Self::complete_everywhere`] or [`Self::settle`] and the latter suffices without
+    /// errata.
+    fn flush_stretches_everywhere(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+        wait: Wait,
+    ) {
+        let _ = (stretches, depth, wait);
+        self.flush_tag_everywhere(errata, tag);
+    }
+
+    /// Waits until every invalidation is complete that this CPU began with [`Wait::Later`].
+    fn complete_everywhere(&self, errata: Errata) {
+        let _ = errata;
+        self.settle();
+    }
+
+    /// Removes the entries for kernel addresses in `stretches`, global or not and of every tag, and
+    /// waits for completion. May remove more. An empty slice means every entry there is.
+    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth);
+
+    /// As [`Self::flush_kernel`], on every CPU. Called only if [`Self::broadcasts`].
+    fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth);
+
+    /// How many invalidations [`Self::flush_stretches`] executes for one stretch, or `None` if it
+    /// removes the whole tag instead. `place` says whether the question is about
+    /// [`Self::flush_stretches_everywhere`].
+    fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
+        let _ = (stretch, depth, place);
+        None
+    }
+
+    /// What the operations of this architecture cost on a typical machine, with sources. A kernel
+    /// that knows better says so in [`crate::Platform::costs`].
+    fn typical_costs(&self) -> Costs;
+
+    /// Whether freeing a page table obliges CPUs to act that hold entries of the space but whose
+    /// root register does not name it.
+    ///
+    /// On x86 and RISC-V hardware walks for the current root only, and what a walk cached under
+    /// another tag is dropped before that tag is used again. For Arm the maintainers of Linux hold
+    /// that the walk caches of a CPU may be consulted for tags that it does not run, so that a
+    /// table which is reused while they point to it breaks the rules of break-before-make (review
+    /// of the local-only invalidation of 2020).
+    fn walks_outlive_tags(&self) -> bool {
+        false
+    }
+
+    /// Whether a page fault itself removes what the CPU held for the address, so that a spurious
+    /// fault does not come again (SDM vol. 3, 4.10.4.1).
+    fn faults_forget(&self) -> bool {
+        false
     }
 
     /// What [`Self::load`] must be told when the CPU runs a space for the first time, and the tag

@@ -18,7 +18,7 @@ unsafe impl lookaside::Platform for Machine {
     fn cpu(&self) -> lookaside::CpuId {
         lookaside::CpuId(0)
     }
-    fn interrupt(&self, _: &lookaside::CpuSet<'_, Self::Word>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
     fn relax(&self) {}
 }
 

@@ -159,7 +159,7 @@ unsafe impl Platform for Fake {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: &CpuSet<'_, AtomicU64>) {}
+    fn interrupt(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {
         std::thread::yield_now();

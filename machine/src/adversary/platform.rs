@@ -1,6 +1,6 @@
 //! The machine as the library's platform.
 
-use lookaside::{CpuId, CpuSet, Ordering, arch::Mmu};
+use lookaside::{CpuId, Targets, arch::Mmu};
 
 use super::{
     current::{self, step},
@@ -39,12 +39,8 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     }
 
     #[track_caller]
-    fn interrupt(&self, targets: &CpuSet<'_, Word>) {
-        // The set may be one that other CPUs change: reading it is a step for each word.
-        let mask = targets
-            .iter(Ordering::Relaxed)
-            .fold(0u64, |mask, cpu| mask | 1u64.checked_shl(cpu.0).unwrap_or(0));
-        interrupt(mask);
+    fn interrupt(&self, targets: Targets) {
+        interrupt(targets.mask.checked_shl(targets.first.0).unwrap_or(0));
     }
 
     #[track_caller]

@@ -15,9 +15,10 @@ use super::{
     tlbi::{Level, by_asid},
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    costs::Costs,
     error::Error,
-    range::VaRange,
+    range::{Stretch, VaRange},
 };
 
 /// The translation of EL1 and EL0, operated through the instructions `I`.
@@ -379,8 +380,19 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         self.complete(errata, Scope::InnerShareable);
     }
 
-    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
-        let what = RangeFlush { range, reach: Reach::LastLevel, level: None, scope: Scope::Local };
-        self.invalidate(errata, &what, || Some(tag));
+    fn flush_kernel(&self, errata: Errata, _: &[Stretch], _: Depth) {
+        self.flush_all(errata);
+    }
+
+    fn flush_kernel_everywhere(&self, errata: Errata, _: &[Stretch], _: Depth) {
+        self.flush_all_everywhere(errata);
+    }
+
+    fn typical_costs(&self) -> Costs {
+        todo!()
+    }
+
+    fn walks_outlive_tags(&self) -> bool {
+        true
     }
 }

@@ -15,8 +15,10 @@ use super::{
     tlbi::AddressSize,
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    costs::Costs,
     error::Error,
+    range::Stretch,
 };
 
 /// How a hypervisor operates stage 2.
@@ -191,5 +193,21 @@ impl<I: Instructions> Mmu for Stage2<I> {
     /// Removes the entries of all VMIDs; see the type.
     fn flush_tag_everywhere(&self, errata: Errata, _: Tag) {
         self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable);
+    }
+
+    fn flush_kernel(&self, errata: Errata, _: &[Stretch], _: Depth) {
+        self.flush_all(errata);
+    }
+
+    fn flush_kernel_everywhere(&self, errata: Errata, _: &[Stretch], _: Depth) {
+        self.flush_all_everywhere(errata);
+    }
+
+    fn typical_costs(&self) -> Costs {
+        todo!()
+    }
+
+    fn walks_outlive_tags(&self) -> bool {
+        true
     }
 }

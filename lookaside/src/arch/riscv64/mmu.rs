@@ -6,9 +6,10 @@ use super::{
     sbi::{self, HartMask, Request},
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    costs::Costs,
     error::Error,
-    range::VaRange,
+    range::{Stretch, VaRange},
 };
 
 /// How translations are removed from other harts.
@@ -343,13 +344,16 @@ impl<I: Instructions> Mmu for Riscv<I> {
         self.complete();
     }
 
-    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
-        let planner = self.planner(errata, range.pages());
-        match planner.plan(Changed::Leaves(range), Reach::Tag(tag)) {
-            Ok(plan) => self.flush(plan),
-            // What cannot be named page by page goes with the tag.
-            Err(_) => self.flush_tag(errata, tag),
-        }
+    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {
+        todo!()
+    }
+
+    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {
+        todo!()
+    }
+
+    fn typical_costs(&self) -> Costs {
+        todo!()
     }
 
     /// A hart orders the stores that built a table before its own walks only by an invalidation.

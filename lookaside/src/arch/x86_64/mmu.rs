@@ -9,9 +9,10 @@ use super::{
     invpcid::Command,
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    costs::Costs,
     error::Error,
-    range::VaRange,
+    range::{Stretch, VaRange},
 };
 
 const CR4_PCIDE: u64 = 1 << 17;
@@ -337,15 +338,35 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
-    fn flush_range(&self, errata: Errata, tag: Tag, range: VaRange) {
+    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], _: Depth) {
+        for Stretch { range, .. } in stretches {
+            self.flush_pages(errata, tag, range);
+        }
+    }
+
+    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {
+        self.flush_all_and_global();
+    }
+
+    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {
+        self.broadcast([Operands::ALL]);
+    }
+
+    fn typical_costs(&self) -> Costs {
+        todo!()
+    }
+
+    fn names(&self, root: Root, tag: Tag) -> bool {
+        self.hardware_matches(root, tag)
+    }
+}
+
+impl<I: Instructions> X86<I> {
+    fn flush_pages(&self, errata: Errata, tag: Tag, range: &VaRange) {
         for page in 0..range.pages() {
             let address = range.start() + (page << range.page_shift());
             // An address that is not canonical has no entry.
             let _ = self.flush_page(errata, tag, address);
         }
-    }
-
-    fn names(&self, root: Root, tag: Tag) -> bool {
-        self.hardware_matches(root, tag)
     }
 }

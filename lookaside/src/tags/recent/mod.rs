@@ -30,11 +30,12 @@ use core::marker::PhantomData;
 
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
-    arch::{Held, Mmu, Sharing, Tag},
+    arch::{Depth, Held, Mmu, Sharing, Tag},
     cpu::{Aligned, Cpu},
     error::Error,
     here::{BORROWED, Here},
     platform::{CpuId, Ordering, Platform, Word},
+    range::Stretch,
     space::{Debt, Space},
     tags::{Released, Switched, Tags},
     tlb::Tlb,
@@ -305,7 +306,8 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         let owed = known.and_then(|slot| next.owed(slots.paid[slot].get(), generation));
         let held = match owed {
             Some(Debt::Pages(range)) => {
-                mmu.flush_range(here.errata(), tag, range);
+                let note = [Stretch::uniform(range)];
+                mmu.flush_stretches(here.errata(), tag, &note, Depth::Leaves);
                 Held::Keep
             }
             _ => Held::Drop,
@@ -353,7 +355,10 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         let generation = space.generation.load(Ordering::SeqCst);
         match space.owed(slots.paid[slot].get(), generation) {
             None => return Switched::Unchanged,
-            Some(Debt::Pages(range)) => mmu.flush_range(here.errata(), tag, range),
+            Some(Debt::Pages(range)) => {
+                let note = [Stretch::uniform(range)];
+                mmu.flush_stretches(here.errata(), tag, &note, Depth::Leaves);
+            }
             Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }
         slots.paid[slot].set(generation);

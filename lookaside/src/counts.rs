@@ -1,0 +1,136 @@
+//! What happened: events for the kernel's tracing, and counters over them.
+
+use crate::platform::Word;
+
+/// Who had to act for a flush, in the order of what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Nobody: no CPU runs the space. Whoever holds something of it pays before running it again.
+    Nobody,
+    /// The CPU that flushed, alone.
+    Here,
+    /// Nobody: the space got a tag under which no CPU holds anything.
+    FreshTag,
+    /// Every CPU, through an invalidation that hardware broadcasts.
+    Everywhere,
+    /// Some CPUs, through an interrupt.
+    Interrupts,
+}
+
+/// Something that happened on the CPU that reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A flush is complete.
+    Flushed {
+        /// Who had to act.
+        outcome: Outcome,
+        /// How many CPUs were interrupted.
+        targets: u32,
+        /// How often this CPU called [`crate::Platform::relax`] while it waited.
+        rounds: u64,
+    },
+    /// This CPU answered requests of others.
+    Served {
+        /// How many.
+        requests: u64,
+        /// How many of them still found something to flush here.
+        useful: u64,
+    },
+    /// This CPU paid, on its way into a space, for flushes that were owed on it.
+    CaughtUp,
+}
+
+/// Counters of events, for one CPU or for a machine.
+///
+/// A kernel that wants them keeps one for each CPU and calls [`Self::count`] from
+/// [`crate::Platform::observe`]. Only the CPU that owns them may call it.
+pub struct Counts<W> {
+    flushes: [W; 5],
+    interrupted: W,
+    served: W,
+    useful: W,
+    caught_up: W,
+    /// Flushes by the binary logarithm of the rounds that they waited.
+    waits: [W; BUCKETS],
+}
+
+/// The last bucket holds all longer waits.
+const BUCKETS: usize = 24;
+
+impl<W: Word> Counts<W> {
+    /// Nothing has happened.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            flushes: [const { W::ZERO }; 5],
+            interrupted: W::ZERO,
+            served: W::ZERO,
+            useful: W::ZERO,
+            caught_up: W::ZERO,
+            waits: [const { W::ZERO }; BUCKETS],
+        }
+    }
+
+    /// Counts an event of the calling CPU.
+    pub fn count(&self, event: Event) {
+        match event {
+            Event::Flushed { outcome, targets, rounds } => {
+                add(&self.flushes[outcome as usize], 1);
+                add(&self.interrupted, u64::from(targets));
+                let bucket = 64 - rounds.leading_zeros() as usize;
+                add(&self.waits[bucket.min(BUCKETS - 1)], 1);
+            }
+            Event::Served { requests, useful } => {
+                add(&self.served, requests);
+                add(&self.useful, useful);
+            }
+            Event::CaughtUp => add(&self.caught_up, 1),
+        }
+    }
+
+    /// How many flushes ended with `outcome`.
+    #[must_use]
+    pub fn flushes(&self, outcome: Outcome) -> u64 {
+        read(&self.flushes[outcome as usize])
+    }
+
+    /// How many interrupts were sent.
+    #[must_use]
+    pub fn interrupted(&self) -> u64 {
+        read(&self.interrupted)
+    }
+
+    /// How many requests of other CPUs were answered, and how many of these were useful.
+    #[must_use]
+    pub fn served(&self) -> (u64, u64) {
+        (read(&self.served), read(&self.useful))
+    }
+
+    /// How many flushes were paid on the way into a space.
+    #[must_use]
+    pub fn caught_up(&self) -> u64 {
+        read(&self.caught_up)
+    }
+
+    /// How many flushes waited `0`, `1`, `2..4`, `4..8` … rounds; the last number counts all longer
+    /// waits.
+    pub fn waits(&self) -> impl Iterator<Item = u64> {
+        self.waits.iter().map(read)
+    }
+}
+
+impl<W: Word> Default for Counts<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn add<W: Word>(word: &W, more: u64) {
+    word.set(word.get() + more);
+}
+
+fn read<W: Word>(word: &W) -> u64 {
+    // Relaxed: a snapshot for people, perhaps on another CPU.
+    word.load(crate::platform::Ordering::Relaxed)
+}
