@@ -2,7 +2,8 @@
 
 use crate::{
     arch::{Errata, Root, Tag},
-    platform::{Platform, Word},
+    flush::inbox::Inbox,
+    platform::{Ordering, Platform, Word},
     tags::Tags,
 };
 
@@ -26,9 +27,10 @@ impl<T> core::ops::Deref for Aligned<T> {
 #[repr(C, align(128))]
 pub struct Cpu<P: Platform, T: Tags<P>> {
     pub(crate) tags: T::Cpu,
+    pub(crate) inbox: Inbox<P::Word>,
     /// The table that the register names, for those who borrow the register. Private to the CPU.
     table: P::Word,
-    /// The tag that the register names, likewise.
+    /// The tag that the register names; revokers read it.
     tag: P::Word,
     errata: P::Word,
 }
@@ -37,7 +39,13 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     /// A CPU that was never up.
     #[must_use]
     pub const fn new() -> Self {
-        Self { tags: T::CPU, table: P::Word::ZERO, tag: P::Word::ZERO, errata: P::Word::ZERO }
+        Self {
+            tags: T::CPU,
+            inbox: Inbox::NEW,
+            table: P::Word::ZERO,
+            tag: P::Word::ZERO,
+            errata: P::Word::ZERO,
+        }
     }
 
     /// What the strategy remembers for this CPU. For strategies, which look at other CPUs too.
@@ -60,10 +68,19 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         (Root::new(self.table.get()), Tag(self.tag.get() as u16))
     }
 
+    /// Notes what the register names from now on.
     #[inline]
     pub(crate) fn name(&self, root: Root, tag: Tag) {
         self.table.set(root.table);
-        self.tag.set(u64::from(tag.0));
+        // ORDER O-NAMED (pairs with O-NAMES): after the register was written. Whoever reads it knows
+        // that the register does not name what it named before.
+        self.tag.store(u64::from(tag.0), Ordering::Release);
+    }
+
+    /// The tag that the register of this CPU, perhaps another one, names or has just ceased to name.
+    pub(crate) fn names_tag(&self) -> Tag {
+        // ORDER O-NAMES (pairs with O-NAMED): as there.
+        Tag(self.tag.load(Ordering::Acquire) as u16)
     }
 }
 

@@ -99,6 +99,13 @@ pub enum Error {
         /// The address.
         address: u64,
     },
+    /// The proof is of another gather than the one that holds the page or table back.
+    OtherProof {
+        /// The identifier of the space whose gather holds it; 0 for the kernel's addresses.
+        held: u64,
+        /// The identifier of the space that the proof is about.
+        proved: u64,
+    },
     /// The tag does not fit the hardware.
     TagOutOfRange {
         /// The tag.
@@ -149,6 +156,12 @@ impl fmt::Display for Error {
                 write!(f, "{bytes:#x} bytes at {start:#x} run past the top of the address space")
             }
             Self::NonCanonical { address } => write!(f, "{address:#x} is not canonical"),
+            Self::OtherProof { held, proved } => {
+                write!(
+                    f,
+                    "held by a gather of space {held}, proof of another one, of space {proved}"
+                )
+            }
             Self::TagOutOfRange { tag, tags } => write!(f, "tag {tag}: the hardware has {tags}"),
         }
     }

@@ -4,10 +4,12 @@
 use core::marker::PhantomData;
 
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
     cpu::Cpu,
     error::Error,
+    flush::inbox::Inbox,
     platform::{CpuId, Platform},
+    residency::Residency,
     space::Space,
     tags::{Released, Switched, Tags},
     tlb::Tlb,
@@ -62,14 +64,6 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         T::park(self)
     }
 
-    /// Pays what this CPU owes on `space` if it runs it. Called by the handler of the interrupt
-    /// that a revoker sends; when it returns, this CPU holds nothing of `space` that was revoked
-    /// before the interrupt, or will drop it before it loads the space's root again.
-    #[inline]
-    pub fn pay(&self, space: &Space<'_, P>) {
-        T::pay(self, space);
-    }
-
     /// Puts a foreign root into the register until the returned value is dropped: the runtime
     /// services of firmware, for example. Nothing under that root is kept afterwards.
     ///
@@ -105,15 +99,20 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         // Whatever the register named until now, and whatever the books say of it.
         self.park_register();
         let _ = self.park();
+        // Whoever changes the kernel's tables asks this CPU from here on, or has changed them before.
+        self.inbox().come_up();
         // What the strategy remembers stays true: nothing is held under any tag.
-        self.mmu().flush_all(errata);
+        self.mmu().flush_kernel(errata, &[], Depth::Tables);
         Ok(())
     }
 
     /// Takes this CPU down: afterwards it names no space and nobody waits for it. What it owes it
-    /// pays in [`Self::online`].
+    /// pays in [`Self::online`]. From here until then it must not touch kernel addresses that may be
+    /// unmapped meanwhile.
     pub fn offline(&self) {
         let _ = self.park();
+        self.serve();
+        self.inbox().go_down();
     }
 
     /// Gives the tag of a space back that will never run again under it. The space is then as one
@@ -163,16 +162,32 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         self.cpu.errata().union(self.tlb.machine_errata())
     }
 
-    /// Makes this CPU one of those that may hold translations of `space`, and returns what the load
-    /// of its root must be told for that reason. For strategies: before they load the root, unless
-    /// they know that this CPU is one of them.
+    /// Whether this CPU is present in `space` and has missed nothing. For strategies: after they
+    /// have said that the CPU is on its way in, and before they load the root. If not,
+    /// [`Self::reside`] comes next.
     #[inline]
+    #[must_use]
+    pub fn is_present(&self, space: &Space<'_, P>) -> bool {
+        space.residents.on_the_way_in(self.id) == Residency::Present
+    }
+
+    /// Makes this CPU present in `space`, and returns what the load of its root must be told for
+    /// that reason.
     pub fn reside(&self, space: &Space<'_, P>) -> Held {
-        if space.has_resident(self.id) {
-            return Held::Keep;
-        }
-        space.reside(self.id);
-        self.mmu().first_load()
+        let was = space.residents.enter(self.id);
+        let held = if was != Residency::Absent || space.absent_may_hold() {
+            Held::Drop
+        } else {
+            self.mmu().first_load()
+        };
+        // A revoker that has passed this CPU over has changed the tables before: walks from here on
+        // see that.
+        self.mmu().publish();
+        held
+    }
+
+    pub(crate) fn inbox(&self) -> &'t Inbox<P::Word> {
+        &self.cpu.inbox
     }
 
     /// The tag that the root register names.
@@ -193,8 +208,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// the register names.
     #[inline]
     pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        self.cpu.name(root, tag);
         self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
+        self.cpu.name(root, tag);
     }
 
     /// Puts the root and tag into the register that [`Self::load`] put there last. A separate user
@@ -206,8 +221,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
 
     /// Puts the reserved root into the register. For strategies, as [`Self::load`].
     pub fn park_register(&self) {
-        self.cpu.name(Root::new(0), Tag::RESERVED);
         self.mmu().park(self.cpu.errata());
+        self.cpu.name(Root::new(0), Tag::RESERVED);
     }
 }
 

@@ -144,9 +144,11 @@ mod counts;
 mod cpu;
 mod cpuset;
 mod error;
+mod flush;
 mod here;
 mod platform;
 mod range;
+mod residency;
 mod space;
 mod tags;
 mod tlb;
@@ -156,13 +158,18 @@ pub use counts::{Counts, Event, Outcome};
 pub use cpu::Cpu;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use error::Error;
+pub use flush::{
+    AccessBits, Acknowledged, Batch, Demand, Flushed, Gather, HeldPage, HeldTable, KernelGather,
+    Permissions, Proof, Sweep, Whose,
+};
 pub use here::{Borrowed, Here};
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
 pub use range::{Stretch, VaRange};
-pub use space::{Debt, Space};
+pub use residency::{Residency, Residents};
+pub use space::Space;
 pub use tags::{
-    Cookie, Epochs, EpochsConfig, EpochsCpu, Recent, RecentCpu, Released, Replacement, RoundRobin,
-    Switched, Tags,
+    Cookie, Epochs, EpochsConfig, EpochsCpu, Names, Recent, RecentCpu, Released, Replacement,
+    RoundRobin, Switched, Tags,
 };
 pub use tlb::Tlb;
 

@@ -2,9 +2,9 @@
 
 use crate::{
     arch::Root,
-    cpuset::CpuSet,
-    platform::{CpuId, Ordering, Platform, Word},
+    platform::{Ordering, Platform, Word},
     range::VaRange,
+    residency::Residents,
     tags::Cookie,
 };
 
@@ -34,12 +34,23 @@ pub struct Space<'a, P: Platform> {
     pub(crate) pins: P::Word,
     pub(crate) generation: P::Word,
     latest: Latest<P::Word>,
-    pub(crate) residents: CpuSet<'a, P::Word>,
+    pub(crate) residents: Residents<'a, P::Word>,
+    /// How many gathers were begun, and how many of them are over.
+    pub(crate) begun: P::Word,
+    pub(crate) over: P::Word,
+    /// The latest generation that was owed and whose flush nobody has promised to complete.
+    unfinished: P::Word,
+    /// The generation up to which everything was flushed, completely.
+    finished: P::Word,
+    books: P::Word,
+    /// What broadcasts have cost that would not have been, had all others been absent, in
+    /// picoseconds. Written by whoever holds the books.
+    pub(crate) spent: P::Word,
 }
 
 /// What a change to page tables obliges every CPU to forget that holds the old translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Debt {
+pub(crate) enum Debt {
     /// Last-level entries for these addresses, at the page size of the range.
     Pages(VaRange),
     /// Everything: larger changes, other page sizes, and whenever a page table was freed.
@@ -47,7 +58,7 @@ pub enum Debt {
 }
 
 impl<'a, P: Platform> Space<'a, P> {
-    pub(crate) fn new(root: Root, id: u64, residents: CpuSet<'a, P::Word>) -> Self {
+    pub(crate) fn new(root: Root, id: u64, residents: Residents<'a, P::Word>) -> Self {
         Self {
             root,
             id,
@@ -56,6 +67,12 @@ impl<'a, P: Platform> Space<'a, P> {
             generation: P::Word::ZERO,
             latest: Latest { generation: P::Word::ZERO, range: P::Word::ZERO },
             residents,
+            begun: P::Word::ZERO,
+            over: P::Word::ZERO,
+            unfinished: P::Word::ZERO,
+            finished: P::Word::ZERO,
+            books: P::Word::ZERO,
+            spent: P::Word::ZERO,
         }
     }
 
@@ -89,7 +106,7 @@ impl<'a, P: Platform> Space<'a, P> {
 
     /// The CPUs that may hold translations of this space.
     #[must_use]
-    pub const fn residents(&self) -> &CpuSet<'a, P::Word> {
+    pub const fn residents(&self) -> &Residents<'a, P::Word> {
         &self.residents
     }
 
@@ -102,13 +119,12 @@ impl<'a, P: Platform> Space<'a, P> {
     /// Records that every CPU that holds translations of this space owes a flush, and returns the
     /// generation that a CPU has reached when it has paid.
     ///
-    /// Call it *after* the page-table entries are written. It waits for nobody: CPUs that do not
-    /// run the space pay before they load its root again, and those that run it must be told
-    /// ([`crate::Tlb::debtors`] names them).
-    pub fn owe(&self, debt: Debt) -> u64 {
-        // FENCE F-OWE (pairs with F-JOIN, F-RESUME): the stores to the page table, and then the generation,
-        // are visible before the caller reads who runs the space. A CPU whose joining this reader
-        // misses reads the new generation and pays by itself.
+    /// Comes *after* the page-table entries are written. It waits for nobody: CPUs that do not run
+    /// the space pay before they load its root again, and those that run it must be told.
+    pub(crate) fn owe(&self, debt: Debt) -> u64 {
+        // FENCE F-OWE (pairs with F-JOIN, F-RESUME, O-PRESENT): the stores to the page table, and then
+        // the generation, are visible before the caller reads who runs the space. A CPU whose joining
+        // this reader misses reads the new generation and pays by itself.
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         self.record(generation, debt);
         generation
@@ -135,20 +151,6 @@ impl<'a, P: Platform> Space<'a, P> {
         Some(unpack(range))
     }
 
-    /// Whether `cpu` may hold translations of the space.
-    #[inline]
-    pub(crate) fn has_resident(&self, cpu: CpuId) -> bool {
-        // Relaxed: once set the bit stays, and reading an old value only sets it again.
-        self.residents.contains(cpu, Ordering::Relaxed)
-    }
-
-    /// Adds `cpu` to those that may hold translations of the space.
-    pub(crate) fn reside(&self, cpu: CpuId) {
-        // ORDER O-RESIDE (pairs with O-DEBTORS): before the CPU loads the root. A revoker that does
-        // not see the mark has written the tables before the first walk of them here.
-        self.residents.insert(cpu, Ordering::SeqCst);
-    }
-
     /// Leaves a note of the latest flush, unless another flusher is just writing one.
     fn record(&self, generation: u64, debt: Debt) {
         let note = &self.latest;
@@ -168,6 +170,96 @@ impl<'a, P: Platform> Space<'a, P> {
             // and the range before its generation.
             note.range.store(pack(debt), Ordering::Release);
             note.generation.store(generation, Ordering::Release); // O-LATEST-WRITE
+        }
+    }
+
+    /// Notes that the flush of `generation` was owed and that nobody will complete it.
+    pub(crate) fn leave_unfinished(&self, generation: u64) {
+        // ORDER O-UNFINISHED (pairs with O-FINISH): what was written to the tables is visible to
+        // whoever completes the flush instead.
+        raise(&self.unfinished, generation);
+    }
+
+    /// Whether a flush was owed that nobody has completed.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        // ORDER O-FINISH (pairs with O-UNFINISHED): as there.
+        self.unfinished.load(Ordering::Acquire) > self.finished.load(Ordering::Acquire)
+    }
+
+    /// Notes that everything was flushed, completely, that was owed up to `generation`.
+    pub(crate) fn finish(&self, generation: u64) {
+        // ORDER O-FINISHED (pairs with O-FINISH): the flush is complete.
+        raise(&self.finished, generation);
+    }
+
+    /// The books of the space: its tag, and who is absent.
+    pub(crate) fn open(&self, platform: &P) -> Books<'_, P::Word> {
+        loop {
+            if let Some(books) = self.try_open() {
+                return books;
+            }
+            platform.relax();
+        }
+    }
+
+    pub(crate) fn try_open(&self) -> Option<Books<'_, P::Word>> {
+        let now = self.books.load(Ordering::Relaxed); // Relaxed: a guess.
+        if now & OPEN != 0 {
+            return None;
+        }
+        // ORDER O-OPEN (pairs with O-CLOSE): what earlier holders wrote is visible.
+        self.books
+            .compare_exchange(now, now | OPEN, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|was| Books { word: &self.books, stale: was & STALE != 0 })
+    }
+
+    /// Whether absent CPUs may hold something under the space's tag.
+    pub(crate) fn absent_may_hold(&self) -> bool {
+        // ORDER O-STALE-READ (pairs with O-STALE): the note came before the CPU became absent.
+        self.books.load(Ordering::SeqCst) & STALE != 0
+    }
+}
+
+/// Somebody holds the books.
+const OPEN: u64 = 1;
+/// Absent CPUs may hold something under the space's tag.
+const STALE: u64 = 2;
+
+/// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a
+/// bounded number of steps, by a CPU that waits for no other meanwhile.
+pub(crate) struct Books<'s, W: Word> {
+    word: &'s W,
+    stale: bool,
+}
+
+impl<W: Word> Books<'_, W> {
+    /// Notes whether absent CPUs may hold something under the space's tag.
+    pub(crate) fn set_stale(&mut self, stale: bool) {
+        if self.stale != stale {
+            self.stale = stale;
+            let bits = if stale { OPEN | STALE } else { OPEN };
+            // ORDER O-STALE (pairs with O-STALE-READ): before a CPU becomes absent, and after
+            // nothing is held any more.
+            self.word.store(bits, Ordering::SeqCst);
+        }
+    }
+}
+
+impl<W: Word> Drop for Books<'_, W> {
+    fn drop(&mut self) {
+        // ORDER O-CLOSE (pairs with O-OPEN): what this holder wrote is visible to the next.
+        self.word.store(if self.stale { STALE } else { 0 }, Ordering::Release);
+    }
+}
+
+/// Raises a word to at least `value`.
+fn raise<W: Word>(word: &W, value: u64) {
+    let mut now = word.load(Ordering::Relaxed); // Relaxed: a guess.
+    while now < value {
+        match word.compare_exchange(now, value, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(found) => now = found,
         }
     }
 }

@@ -3,11 +3,13 @@
 use crate::{
     arch::{Errata, Mmu, Root},
     cpu::Cpu,
-    cpuset::{CpuSet, MAX_CPUS},
+    cpuset::MAX_CPUS,
     error::Error,
+    flush::inbox::Inbox,
     here::Here,
     platform::{CpuId, Ordering, Platform, Word},
-    space::{Debt, Space},
+    residency::Residents,
+    space::Space,
     tags::Tags,
 };
 
@@ -24,6 +26,7 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     errata: P::Word,
     /// The identifier of the latest space. Identifiers begin with 1.
     latest_id: P::Word,
+    kernel_gathers: P::Word,
 }
 
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
@@ -43,12 +46,15 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
         tags.begin(&platform, cpus)?;
         let errata = P::Word::ZERO;
-        let latest_id = P::Word::ZERO;
-        Ok(Self { platform, tags, cpus, errata, latest_id })
+        for cpu in cpus {
+            cpu.inbox.go_down();
+        }
+        let (latest_id, kernel_gathers) = (P::Word::ZERO, P::Word::ZERO);
+        Ok(Self { platform, tags, cpus, errata, latest_id, kernel_gathers })
     }
 
-    /// A new space with these top tables. `residents` is storage for one bit a CPU
-    /// ([`CpuSet::words_for`]) and is cleared.
+    /// A new space with these top tables. `residents` is storage for two bits a CPU
+    /// ([`Residents::words_for`]) and is cleared.
     ///
     /// # Errors
     ///
@@ -69,10 +75,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         residents: &'s [P::Word],
     ) -> Result<Space<'s, P>, Error> {
         self.platform.mmu().check_root(root)?;
-        let residents = CpuSet::new(residents, self.cpus.len())?;
-        for (_, word) in residents.words() {
-            word.store(0, Ordering::Relaxed); // Relaxed: nobody else knows the space yet.
-        }
+        let residents = Residents::new(residents, self.cpus.len())?;
         // Relaxed: a counter that only has to count. It stops for good at the last identifier.
         if self.latest_id.load(Ordering::Relaxed) >= LAST_ID - MAX_CPUS as u64 {
             return Err(Error::IdsExhausted);
@@ -100,16 +103,34 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
     }
 
-    /// The CPUs that must pay `debt` before the flush is complete: they run the space, or are just
-    /// beginning to. Every other CPU pays before it loads the root again.
+    /// Tells that a CPU will never execute again unless it comes up anew, after a panic for example:
+    /// nobody waits for it any more.
     ///
-    /// Call it after [`Space::owe`], and have each of them call [`Here::pay`].
-    pub fn debtors(&self, space: &Space<'_, P>, debt: Debt) -> impl Iterator<Item = CpuId> {
-        // F-OWE, in `Space::owe`, comes before these loads.
-        space
-            .residents
-            .iter(Ordering::SeqCst) // ORDER O-DEBTORS (pairs with O-RESIDE): as F-OWE says.
-            .filter(move |&cpu| T::must_pay_now(self, cpu, space, debt))
+    /// # Errors
+    ///
+    /// [`Error::CpuOutOfRange`] if there is no such CPU.
+    ///
+    /// # Safety
+    ///
+    /// `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
+    /// [`Here::online`].
+    pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
+        match self.inbox(cpu) {
+            Some(inbox) => {
+                inbox.go_down();
+                Ok(())
+            }
+            None => Err(Error::CpuOutOfRange { cpu, cpus: self.cpus.len() }),
+        }
+    }
+
+    pub(crate) fn inbox(&self, cpu: CpuId) -> Option<&'a Inbox<P::Word>> {
+        self.cpus.get(cpu.index()).map(|cpu| &cpu.inbox)
+    }
+
+    /// Counts what belongs to no space: gathers of kernel addresses, and batches.
+    pub(crate) const fn kernel_gathers(&self) -> &P::Word {
+        &self.kernel_gathers
     }
 
     /// The platform.

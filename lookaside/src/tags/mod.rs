@@ -17,10 +17,12 @@ pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
 pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
 
 use crate::{
+    arch::Wait,
     error::Error,
+    flush::{Demand, Sweep},
     here::Here,
     platform::{CpuId, Platform},
-    space::{Debt, Space},
+    space::Space,
     tlb::Tlb,
 };
 
@@ -60,6 +62,17 @@ pub enum Released {
     Later,
 }
 
+/// Whether a root register names a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// It does not.
+    No,
+    /// It does, but no user code runs until the CPU has said otherwise and paid.
+    Lazily,
+    /// It does, or may.
+    Yes,
+}
+
 /// A way to give tags to spaces.
 ///
 /// Every method that takes a [`Here`] runs on that CPU, with interrupts off.
@@ -86,15 +99,36 @@ pub trait Tags<P: Platform>: Sized {
     /// Makes this CPU run no space.
     fn park(here: &Here<'_, P, Self>) -> Switched;
 
-    /// Pays what this CPU owes on `space`, unless it will do so before it loads the root again.
-    fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>);
+    /// Whether a space has the same tag on every CPU, so that what is broadcast by tag means the
+    /// same space everywhere.
+    const ONE_TAG: bool;
+
+    /// What CPUs that run `space` know it by; `None` if no CPU can hold anything of it. Asked after
+    /// the tables were changed and published: a CPU that gets to know the space by another label
+    /// after that walks the new tables.
+    fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64>;
+
+    /// Whether the root register of `cpu` names the space with this label, or may be about to, or may
+    /// still do so. A CPU for which this says [`Names::No`] finds out by its residency
+    /// ([`Here::reside`]), or by the generation of the space, that it has missed a flush.
+    fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names;
+
+    /// Removes on this CPU what is demanded of one space, unless the CPU will do so before it loads
+    /// the root again; and says whether anything had to be removed.
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool;
+
+    /// Removes what `sweep` says on every CPU, by broadcast. Called only with [`Self::ONE_TAG`].
+    fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);
+
+    /// Whether a device may use the tag of `space`.
+    fn is_pinned(space: &Space<'_, P>) -> bool {
+        let _ = space;
+        false
+    }
 
     /// Puts back what the register named before it was lent to a foreign root. In the books it
     /// never stopped to name it.
     fn give_back(here: &Here<'_, P, Self>);
-
-    /// Whether `cpu` must be interrupted for a flush of `space` to be complete.
-    fn must_pay_now(tlb: &Tlb<'_, P, Self>, cpu: CpuId, space: &Space<'_, P>, debt: Debt) -> bool;
 
     /// Takes back the tag of a space that no CPU runs and none will run under this tag again.
     ///

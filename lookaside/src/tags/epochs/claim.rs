@@ -3,6 +3,7 @@
 use super::{Cookie, Epochs, LAST_TAG, stock::Stock, ticket};
 use crate::{
     arch::{Held, Mmu, Sharing, Tag},
+    counts::Event,
     here::Here,
     platform::{Ordering, Platform, Word},
     space::Space,
@@ -13,24 +14,22 @@ use crate::{
 pub(super) struct Locked;
 
 impl<P: Platform> Epochs<'_, P> {
-    /// Way 1, and the others where it is closed. `held` is what a load must be told if the tag is
-    /// good.
+    /// Way 1, and the others where it is closed.
     #[inline]
-    pub(super) fn enter_quickly(
-        &self,
-        here: &Here<'_, P, Self>,
-        next: &Space<'_, P>,
-        held: Held,
-    ) -> Switched {
+    pub(super) fn enter_quickly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let mmu = here.mmu();
-        mmu.settle();
         let cpu = here.cpu();
-        // Relaxed, both: the compare-exchange in `join` decides, and E1 and E2 make the cookie true
-        // for a CPU that has joined its epoch.
-        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
-        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+        // Relaxed: the compare-exchange in `join` decides, and E1 and E2 make the cookie true for a
+        // CPU that has joined its epoch.
+        let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
+        // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes who was present under it.
+        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
+        let lazy = cpu.active.lazy.get() != 0;
         if active == cookie {
-            return Switched::Unchanged;
+            return if lazy { self.resume(here, next) } else { unchanged(here) };
+        }
+        if lazy {
+            wake(here);
         }
         let sharing = mmu.sharing();
         if sharing == Sharing::Shared {
@@ -40,30 +39,38 @@ impl<P: Platform> Epochs<'_, P> {
             here.park_register();
         }
         if cookie.is_of(active) && self.join(here, active, cookie) {
+            let held = arrive(here, next);
             here.load(next.root(), cookie.tag(), held, sharing);
             return Switched::Kept;
         }
-        self.enter_slowly(here, next, held)
+        self.enter_slowly(here, next)
     }
 
-    /// The first time on this CPU.
+    /// Ends being lazy in the space that the register names.
     #[cold]
-    pub(super) fn enter_first(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        let held = here.reside(next);
-        self.enter_quickly(here, next, held)
+    fn resume(&self, here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
+        wake(here);
+        if arrive(here, space) == Held::Keep {
+            return Switched::Unchanged;
+        }
+        // What is held was revoked while nobody looked. This CPU has said that it is back and pays
+        // for everything before that.
+        here.mmu().flush_tag(here.errata(), here.tag());
+        here.tlb().platform().observe(Event::CaughtUp);
+        Switched::CaughtUp
     }
 
     /// Ways 2 and 3.
     #[cold]
-    fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>, held: Held) -> Switched {
+    fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let mut paid = false;
-        if let Ok(switched) = self.try_enter(here, next, held, &mut paid, None) {
+        if let Ok(switched) = self.try_enter(here, next, &mut paid, None) {
             return switched;
         }
         let lock = self.turn.lock.lock(here.tlb().platform());
         let mut turned = false;
         loop {
-            match self.try_enter(here, next, held, &mut paid, Some(&lock)) {
+            match self.try_enter(here, next, &mut paid, Some(&lock)) {
                 Ok(_) if turned => return Switched::Turned,
                 Ok(switched) => return switched,
                 // Nothing is left to fill the stock with; afterwards there is.
@@ -80,7 +87,7 @@ impl<P: Platform> Epochs<'_, P> {
     pub(super) fn rest(&self, here: &Here<'_, P, Self>) {
         let _lock = self.turn.lock.lock(here.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
-        let active = Cookie::from_bits(here.cpu().active.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(here.cpu().active.cookie.load(Ordering::Relaxed));
         let mut paid = false;
         self.empty(here, active, &mut paid);
         self.join(here, active, Cookie::new(active.epoch(), Tag::RESERVED));
@@ -91,13 +98,12 @@ impl<P: Platform> Epochs<'_, P> {
         &self,
         here: &Here<'_, P, Self>,
         next: &Space<'_, P>,
-        held: Held,
         paid: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
         let cpu = here.cpu();
         // Relaxed: this CPU's own word; a turnover that changes it is noticed by `join`.
-        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         let epoch = active.epoch();
         // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the kept words are those of `epoch`. An
         // epoch that passed this CPU and is not published yet has no map; its lock is held.
@@ -113,6 +119,7 @@ impl<P: Platform> Epochs<'_, P> {
         if !self.join(here, active, cookie) {
             return Err(Locked);
         }
+        let held = arrive(here, next);
         here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
@@ -132,11 +139,15 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Declares which cookie the register is about to name, unless an epoch has passed this CPU.
     pub(super) fn join(&self, here: &Here<'_, P, Self>, active: Cookie, cookie: Cookie) -> bool {
-        // Relaxed: the word decides by itself who came first, this CPU or the turnover. If it was
-        // this CPU, the turnover reads `cookie` and keeps its tag; if not, this fails.
+        // The word decides by itself who came first, this CPU or the turnover. If it was this CPU,
+        // the turnover reads `cookie` and keeps its tag; if not, this fails.
+        //
+        // ORDER O-JOINED (pairs with O-WHO): before this CPU reads its residency, and after what its
+        // user code did in the space that it leaves.
         here.cpu()
             .active
-            .compare_exchange(active.bits(), cookie.bits(), Ordering::Relaxed, Ordering::Relaxed)
+            .cookie
+            .compare_exchange(active.bits(), cookie.bits(), Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
     }
 
@@ -152,7 +163,7 @@ impl<P: Platform> Epochs<'_, P> {
         loop {
             // Relaxed: E1 makes a cookie true whenever it is read; and this CPU has emptied its
             // TLB since `epoch` began.
-            let old = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+            let old = Cookie::from_bits(next.cookie.load(Ordering::Acquire)); // And as O-FRESH.
             if old.epoch() == epoch {
                 if let Some(tag) = taken {
                     here.cpu().stock.put(epoch, tag);
@@ -176,13 +187,29 @@ impl<P: Platform> Epochs<'_, P> {
                 (tag, true)
             };
             let new = Cookie::new(epoch, tag);
+            // Nobody has met a fresh tag, so nobody holds anything under it. The books keep others
+            // from giving the space another one meanwhile.
+            let books = if fresh { Some(next.open(here.tlb().platform())) } else { None };
+            if let Some(mut books) = books {
+                // Relaxed: as above, and by O-OPEN.
+                if next.cookie.load(Ordering::Relaxed) != old.bits() {
+                    continue;
+                }
+                next.residents.clear();
+                books.set_stale(false);
+                next.spent.store(0, Ordering::Relaxed);
+                // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
+                // forgotten before anybody enters under this one.
+                next.cookie.store(new.bits(), Ordering::Release);
+                return Ok((new, true));
+            }
             // Relaxed: as above. The word arbitrates between CPUs that enter the space together.
             if next
                 .cookie
                 .compare_exchange(old.bits(), new.bits(), Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
             {
-                return Ok((new, fresh));
+                return Ok((new, false));
             }
         }
     }
@@ -210,7 +237,7 @@ impl<P: Platform> Epochs<'_, P> {
         // ORDER O-KEEPS (pairs with O-REBUILD): if the bit is of a later map, `active` says so.
         let map = self.kept[usize::from(tag.0) / 64].load(Ordering::Acquire);
         // Relaxed: ordered by the Acquire load of the map.
-        let active = Cookie::from_bits(here.cpu().active.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(here.cpu().active.cookie.load(Ordering::Relaxed));
         if active.epoch() != epoch {
             return Err(Locked);
         }
@@ -277,7 +304,33 @@ impl<P: Platform> Epochs<'_, P> {
         if !self.join(here, active, cookie) {
             return Err(Locked);
         }
+        let _ = arrive(here, next);
         here.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
         Ok(Switched::Fresh)
     }
+}
+
+/// The register names the space already, and nothing was missed.
+#[inline]
+fn unchanged<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>) -> Switched {
+    here.mmu().settle();
+    Switched::Unchanged
+}
+
+/// Ends being lazy.
+fn wake<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>) {
+    // FENCE F-WAKE (pairs with O-WHO): a revoker does not skip this CPU any more before it reads its
+    // residency, or names another space.
+    here.cpu().active.lazy.swap(0, Ordering::SeqCst);
+}
+
+/// After a CPU has said which space it is on its way into: makes it present there, and says what
+/// the load must be told.
+#[inline]
+fn arrive<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>, next: &Space<'_, P>) -> Held {
+    // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): what this CPU has said
+    // is visible before the root is loaded; a walk is no load, and no ordering of a load holds it
+    // back. It also completes what the outgoing thread has begun to invalidate.
+    here.mmu().settle();
+    if here.is_present(next) { Held::Keep } else { here.reside(next) }
 }

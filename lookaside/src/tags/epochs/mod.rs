@@ -47,13 +47,14 @@ use core::marker::PhantomData;
 pub use self::cookie::Cookie;
 use self::{stock::Stock, ticket::Ticket};
 use crate::{
-    arch::{Held, Mmu, Sharing, Tag},
+    arch::{Held, Mmu, Sharing, Tag, Wait},
     cpu::{Aligned, Cpu},
     error::Error,
+    flush::{Demand, Sweep, Whose},
     here::{BORROWED, Here},
     platform::{CpuId, Ordering, Platform, Word},
-    space::{Debt, Space},
-    tags::{Released, Switched, Tags},
+    space::Space,
+    tags::{Names, Released, Switched, Tags},
     tlb::Tlb,
 };
 
@@ -108,11 +109,17 @@ struct Turn<W> {
     window: W,
 }
 
-/// What [`Epochs`] remembers for a CPU.
-pub struct EpochsCpu<W> {
+struct Active<W> {
     /// What the register names, by this CPU's own account. Written by this CPU, and by the one
     /// that turns the epoch.
-    active: Aligned<W>,
+    cookie: W,
+    /// Whether no user code runs until the CPU says otherwise.
+    lazy: W,
+}
+
+/// What [`Epochs`] remembers for a CPU.
+pub struct EpochsCpu<W> {
+    active: Aligned<Active<W>>,
     stock: Stock<W>,
     /// What the register named when the latest epoch passed this CPU. Written by the one that
     /// turns the epoch, read by all: so it has a line of its own.
@@ -180,7 +187,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     type Cpu = EpochsCpu<P::Word>;
 
     const CPU: Self::Cpu = EpochsCpu {
-        active: Aligned(P::Word::ZERO),
+        active: Aligned(Active { cookie: P::Word::ZERO, lazy: P::Word::ZERO }),
         stock: Stock::NEW,
         kept: Aligned(P::Word::ZERO),
     };
@@ -194,7 +201,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
             return Err(Error::Unsupported("shared translations without broadcast invalidation"));
         }
         // Relaxed, all of them: no CPU knows these words yet.
-        let used = |cpu: &Cpu<P, Self>| cpu.tags.active.load(Ordering::Relaxed) != 0;
+        let used = |cpu: &Cpu<P, Self>| cpu.tags.active.cookie.load(Ordering::Relaxed) != 0;
         if let Some(cpu) = cpus.iter().position(used) {
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
         }
@@ -208,35 +215,35 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         self.turn.window.store(window, Ordering::Relaxed);
         self.epoch.store(1, Ordering::Relaxed);
         for cpu in cpus {
-            cpu.tags.active.store(Cookie::outside(1).bits(), Ordering::Relaxed);
+            cpu.tags.active.cookie.store(Cookie::outside(1).bits(), Ordering::Relaxed);
         }
         Ok(())
     }
 
     #[inline]
     fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        let tags = here.tlb().tags();
-        if next.has_resident(here.id()) {
-            tags.enter_quickly(here, next, Held::Keep)
-        } else {
-            tags.enter_first(here, next)
-        }
+        here.tlb().tags().enter_quickly(here, next)
     }
 
-    fn lazy(_: &Here<'_, P, Self>) {
+    fn lazy(here: &Here<'_, P, Self>) {
         // The register goes on naming the space, and so does `active`: the tag stays taken.
+        //
+        // ORDER O-LAZY (pairs with O-WHO): whoever skips this CPU because it is lazy knows that what
+        // its user code did before has been done.
+        here.cpu().active.lazy.store(1, Ordering::Release);
     }
 
     fn park(here: &Here<'_, P, Self>) -> Switched {
         here.mmu().settle();
         let cpu = here.cpu();
         // Relaxed: this CPU's own word; a turnover in between leaves it outside, which is right too.
-        let active = Cookie::from_bits(cpu.active.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         if active.joined() && active.tag() == Tag::RESERVED {
             return Switched::Unchanged;
         }
         // The tag may go once the register no longer names it, not before.
         here.park_register();
+        cpu.active.lazy.set(0);
         let tags = here.tlb().tags();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
         if !active.joined() || !tags.join(here, active, parked) {
@@ -245,13 +252,49 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         Switched::Kept
     }
 
-    fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>) {
-        // Relaxed: a cookie that changes under our eyes belongs to an epoch that this CPU has not
-        // joined; it empties its TLB first.
-        let cookie = Cookie::from_bits(space.cookie.load(Ordering::Relaxed));
-        if cookie != Cookie::NONE {
-            here.mmu().flush_tag(here.errata(), cookie.tag());
+    const ONE_TAG: bool = true;
+
+    fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
+        let last = tlb.tags().last_epoch();
+        // Relaxed, both: the caller's barrier comes before them. A CPU that enters the space by what
+        // is not yet visible here walks the tables as they are now.
+        if tlb.tags().epoch.load(Ordering::Relaxed) == last && !Self::is_pinned(space) {
+            return Some(Cookie::new(last, LAST_TAG).bits());
         }
+        let cookie = Cookie::from_bits(space.cookie.load(Ordering::Relaxed));
+        (cookie != Cookie::NONE).then_some(cookie.bits())
+    }
+
+    fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names {
+        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return Names::No };
+        tlb.tags().named(tlb, cpu, Cookie::from_bits(label))
+    }
+
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool {
+        if let Whose::Space { label, .. } = demand.whose {
+            let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
+            if tag == LAST_TAG {
+                mmu.flush_all(here.errata());
+            } else {
+                let costs = here.tlb().platform().costs();
+                demand.sweep.flush(mmu, &costs, here.errata(), tag);
+            }
+        }
+        true
+    }
+
+    fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait) {
+        let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
+        if tag == LAST_TAG {
+            return mmu.flush_all_everywhere(here.errata());
+        }
+        let costs = here.tlb().platform().costs();
+        sweep.flush_everywhere(mmu, &costs, here.errata(), tag, wait);
+    }
+
+    fn is_pinned(space: &Space<'_, P>) -> bool {
+        // Relaxed: a device walks for a space only after the pin was made known to who flushes.
+        space.pins.load(Ordering::Relaxed) != 0
     }
 
     fn give_back(here: &Here<'_, P, Self>) {
@@ -261,11 +304,6 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
             // No turnover takes away the tag of a register: the number is still right.
             _ => here.reload(Held::Keep, here.mmu().sharing()),
         }
-    }
-
-    fn must_pay_now(_: &Tlb<'_, P, Self>, _: CpuId, _: &Space<'_, P>, _: Debt) -> bool {
-        // Entries outlive a switch, and the way in looks at no generation: every resident CPU pays.
-        true
     }
 
     fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {

@@ -1,13 +1,15 @@
 //! Giving a tag back before the epoch turns.
 
-use super::{Cookie, Epochs};
+use super::{Cookie, Epochs, LAST_TAG};
 use crate::{
     arch::Mmu,
+    cpu::Cpu,
     error::Error,
     here::Here,
     platform::{CpuId, Ordering, Platform, Word},
     space::Space,
-    tags::Released,
+    tags::{Names, Released},
+    tlb::Tlb,
 };
 
 impl<P: Platform> Epochs<'_, P> {
@@ -48,25 +50,42 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// A CPU whose register names the space with this cookie.
     fn running(&self, here: &Here<'_, P, Self>, cookie: Cookie) -> Option<CpuId> {
-        for (index, cpu) in here.tlb().cpus().iter().enumerate() {
-            // ORDER O-RUNS (pairs with O-PUBLISH): a CPU that an epoch has passed is described by
-            // its kept word, once that epoch is published.
-            let mut active = Cookie::from_bits(cpu.tags.active.load(Ordering::Relaxed));
-            while !active.joined() && self.epoch.load(Ordering::Acquire) < active.epoch() {
-                here.tlb().platform().relax();
-                active = Cookie::from_bits(cpu.tags.active.load(Ordering::Relaxed));
-            }
-            // Relaxed, above and below: a CPU can leave the space meanwhile, but none can enter it.
-            let names = if active.joined() {
-                active == cookie
-            } else {
-                let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
-                kept.joined() && kept.tag() == cookie.tag() && kept.epoch() <= cookie.epoch()
-            };
-            if names {
-                return Some(CpuId(index as u32));
-            }
+        let names = |cpu| self.named(here.tlb(), cpu, cookie) != Names::No;
+        here.tlb().cpus().iter().position(names).map(|index| CpuId(index as u32))
+    }
+
+    /// Whether the register of `cpu` names the space with this cookie, is about to, or may still.
+    pub(super) fn named(
+        &self,
+        tlb: &Tlb<'_, P, Self>,
+        cpu: &Cpu<P, Self>,
+        cookie: Cookie,
+    ) -> Names {
+        // ORDER O-WHO (pairs with O-JOINED, O-LAZY, F-WAKE): a CPU that is on its way in is seen here, or
+        // sees what was done to its residency before. If it is seen to have left, or to be lazy, what
+        // its user code did has been done.
+        let load = || Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
+        let mut active = load();
+        // ORDER O-RUNS (pairs with O-PUBLISH): a CPU that an epoch has passed is described by its
+        // kept word, once that epoch is published.
+        while !active.joined() && self.epoch.load(Ordering::Acquire) < active.epoch() {
+            tlb.platform().relax();
+            active = load();
         }
-        None
+        let tag = cookie.tag();
+        let says = if active.joined() {
+            active.tag() == tag
+        } else {
+            // Relaxed: by O-RUNS.
+            let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
+            // In the last epoch nobody keeps books of who shares the one tag.
+            tag == LAST_TAG || kept.joined() && kept.tag() == tag
+        };
+        if !says && cpu.names_tag() != tag {
+            return Names::No;
+        }
+        // As O-WHO; and it is lazy in this space and no other: it says so after it has entered.
+        let lazy = cpu.tags.active.lazy.load(Ordering::SeqCst) != 0;
+        if lazy { Names::Lazily } else { Names::Yes }
     }
 }

@@ -43,8 +43,9 @@ impl<P: Platform> Epochs<'_, P> {
             let cpu = &cpu.tags;
             // Relaxed: whether a CPU is passed before or after it moved is settled by the order of
             // the writes to this one word; nothing else is learned from it.
-            let left =
-                Cookie::from_bits(cpu.active.swap(Cookie::outside(next).bits(), Ordering::Relaxed));
+            let left = Cookie::from_bits(
+                cpu.active.cookie.swap(Cookie::outside(next).bits(), Ordering::Relaxed),
+            );
             // A CPU that had not joined the old epoch still names what it named before.
             if left.joined() {
                 cpu.kept.store(left.bits(), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.

@@ -30,14 +30,16 @@ use core::marker::PhantomData;
 
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
-    arch::{Depth, Held, Mmu, Sharing, Tag},
+    arch::{Depth, Held, Mmu, Sharing, Tag, Wait},
+    counts::Event,
     cpu::{Aligned, Cpu},
     error::Error,
+    flush::{Demand, Sweep, Whose},
     here::{BORROWED, Here},
     platform::{CpuId, Ordering, Platform, Word},
     range::Stretch,
     space::{Debt, Space},
-    tags::{Released, Switched, Tags},
+    tags::{Names, Released, Switched, Tags},
     tlb::Tlb,
 };
 
@@ -198,11 +200,11 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching before it reads the
         // generation. A revoker either interrupts it, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
-        let known = slots.holding(who);
-        if known.is_none() {
-            // A CPU with a slot for the space is one of its residents already.
+        if !here.is_present(next) {
+            // What was missed is known by the generation.
             let _ = here.reside(next);
         }
+        let known = slots.holding(who);
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
         let switched = match known {
             Some(slot) if slots.paid[slot].get() == generation => {
@@ -242,11 +244,60 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         Switched::Kept
     }
 
-    fn pay(here: &Here<'_, P, Self>, space: &Space<'_, P>) {
-        // Relaxed: this CPU's own word.
-        if id_of(here.cpu().active.load(Ordering::Relaxed)) == space.id() {
-            let _ = Self::catch_up(here, space);
+    const ONE_TAG: bool = false;
+
+    fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
+        Some(space.id())
+    }
+
+    fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names {
+        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return Names::No };
+        // ORDER O-WHO (pairs with O-ENTERED, O-LAZY, O-PARKED): and after F-OWE.
+        let active = cpu.tags.active.load(Ordering::SeqCst);
+        if active & SWITCHING != 0 {
+            Names::Yes
+        } else if id_of(active) != label {
+            Names::No
+        } else if active & LAZY != 0 {
+            Names::Lazily
+        } else {
+            Names::Yes
         }
+    }
+
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool {
+        let Whose::Space { label, first, last } = demand.whose else { return false };
+        let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
+        let tables = demand.sweep.depth() == Depth::Tables;
+        // Relaxed: this CPU's own word.
+        let (slot, tag) = if id_of(here.cpu().active.load(Ordering::Relaxed)) == label {
+            (slots.current.get() as usize, here.tag())
+        } else if tables && mmu.walks_outlive_tags() {
+            match slots.holding(running(label)) {
+                Some(slot) => (slot, tag_of(slot)),
+                None => return false,
+            }
+        } else {
+            return false;
+        };
+        let paid = slots.paid[slot].get();
+        if paid >= last {
+            return false;
+        }
+        if paid + 1 >= first {
+            let costs = here.tlb().platform().costs();
+            demand.sweep.flush(mmu, &costs, here.errata(), tag);
+        } else {
+            // Flushes were missed in between, of ranges that are not known here.
+            mmu.flush_tag(here.errata(), tag);
+        }
+        // Recorded after the flush: what is recorded was flushed.
+        slots.paid[slot].set(last);
+        true
+    }
+
+    fn flush_everywhere(_: &Here<'_, P, Self>, _: u64, _: &Sweep, _: Wait) {
+        unreachable!("a tag is one CPU's own");
     }
 
     fn give_back(here: &Here<'_, P, Self>) {
@@ -257,19 +308,6 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         } else {
             here.reload(Held::Keep, Sharing::Private);
         }
-    }
-
-    fn must_pay_now(tlb: &Tlb<'_, P, Self>, cpu: CpuId, space: &Space<'_, P>, debt: Debt) -> bool {
-        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return false };
-        // ORDER O-WHO (pairs with O-ENTERED, O-LAZY, O-PARKED): and after F-OWE.
-        let active = cpu.tags.active.load(Ordering::SeqCst);
-        if active & SWITCHING != 0 {
-            return true;
-        }
-        // A lazy CPU runs no user code, but its walker may read tables; so it need not be told
-        // about pages, and must be if a table goes.
-        let walks_only = active & LAZY != 0;
-        id_of(active) == space.id() && !(walks_only && matches!(debt, Debt::Pages(_)))
     }
 
     fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {
@@ -321,7 +359,11 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         here.load(next.root(), tag, held, Sharing::Private);
         slots.record(slot, if tagless { NOBODY } else { running(next.id()) }, generation);
         slots.current.set(slot as u64);
-        if known.is_some() { Switched::Flushed } else { Switched::Fresh }
+        if known.is_none() {
+            return Switched::Fresh;
+        }
+        here.tlb().platform().observe(Event::CaughtUp);
+        Switched::Flushed
     }
 
     /// Enters the space that the register names already.
@@ -362,6 +404,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }
         slots.paid[slot].set(generation);
+        here.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 }

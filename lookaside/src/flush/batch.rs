@@ -1,0 +1,137 @@
+//! Many spaces, one flush: what reclaim wants, which unmaps pages here and there and can wait.
+
+use super::{
+    gather::Gather,
+    inbox::{Demand, Whose},
+    proof::{Flushed, HeldPage, HeldTable, Ticket},
+    reach::Reach,
+    shootdown::Shootdown,
+    sweep::Sweep,
+};
+use crate::{
+    arch::{Mmu, Wait},
+    counts::{Event, Outcome},
+    cpuset::CpuSet,
+    error::Error,
+    flush::AccessBits,
+    here::Here,
+    platform::{CpuId, Ordering, Platform, Targets, Word},
+    tags::Tags,
+    tlb::Tlb,
+};
+
+/// Flushes that were begun and are to be completed together.
+///
+/// Until then, whoever flushes one of the spaces flushes everything in it: pages that the batch has
+/// unmapped look absent to him and are not gone. A batch that is dropped unflushed leaves it at that:
+/// nothing is lost, and nothing that it holds can be released.
+#[must_use = "no page can be released until this is handed to `Here::flush_batch`"]
+pub struct Batch<'w, P: Platform> {
+    ticket: Ticket,
+    targets: CpuSet<'w, P::Word>,
+    /// Whether hardware broadcasts are under way.
+    broadcast: bool,
+}
+
+/// Identifiers of spaces are smaller.
+const OF_BATCHES: u64 = u64::MAX;
+
+impl<'w, P: Platform> Batch<'w, P> {
+    /// An empty batch. `words` is storage for one bit a CPU ([`CpuSet::words_for`]), and is cleared.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] if `words` is too small.
+    pub fn new<T: Tags<P>>(tlb: &Tlb<'_, P, T>, words: &'w [P::Word]) -> Result<Self, Error> {
+        let targets = CpuSet::new(words, tlb.cpus().len())?;
+        for (_, word) in targets.words() {
+            word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
+        }
+        // Relaxed: a number that only has to differ from others.
+        let serial = tlb.kernel_gathers().fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Self { ticket: Ticket { space: OF_BATCHES, serial }, targets, broadcast: false })
+    }
+
+    /// Holds a page back until the batch is flushed.
+    pub fn hold_page<T>(&self, page: T) -> HeldPage<T> {
+        HeldPage::new(page, self.ticket)
+    }
+
+    /// Holds a page table back until the batch is flushed.
+    pub fn hold_table<T>(&self, table: T) -> HeldTable<T> {
+        HeldTable::new(table, self.ticket)
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+    /// Begins to flush what was gathered, as part of `batch`, and waits for nobody.
+    pub fn defer(&self, gather: Gather<'_, P>, batch: &mut Batch<'_, P>) {
+        let (space, sweep) = (gather.space(), gather.sweep());
+        if !sweep.is_empty() {
+            self.mmu().publish();
+            let generation = space.owe(sweep.debt());
+            if let Some(label) = T::label(self.tlb(), space) {
+                let whose = Whose::Space { label, first: generation, last: generation };
+                let demand = Demand { whose, sweep, early: false };
+                let costs = self.tlb().platform().costs();
+                let reach = Reach { here: self, space, demand: &demand, label, costs };
+                if reach.begin(batch) {
+                    space.leave_unfinished(generation);
+                }
+            }
+        }
+        gather.end();
+    }
+
+    /// Completes what `batch` has begun: one interrupt for each CPU that ran one of its spaces, or
+    /// one barrier.
+    pub fn flush_batch(&self, batch: Batch<'_, P>) -> Flushed {
+        let mut outcome = Outcome::Nobody;
+        if batch.broadcast {
+            self.mmu().complete_everywhere(self.errata());
+            outcome = Outcome::Everywhere;
+        }
+        let demand = Demand { whose: Whose::EverySpace, sweep: Sweep::everything(), early: false };
+        let mut shootdown = None;
+        for (first, word) in batch.targets.words() {
+            let mut group = Targets { first: CpuId(first), mask: word.load(Ordering::Relaxed) };
+            // The thread may have moved since it began.
+            let me = self.id().0.wrapping_sub(first);
+            if me < 64 && group.mask & 1 << me != 0 {
+                group.mask &= !(1 << me);
+                self.mmu().flush_all(self.errata());
+                outcome = Outcome::Here;
+            }
+            if group.mask != 0 {
+                shootdown.get_or_insert_with(|| Shootdown::new(self, &demand)).ask(group);
+                outcome = Outcome::Interrupts;
+            }
+        }
+        let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
+        self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+        Flushed { ticket: batch.ticket, bits: AccessBits::default() }
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
+    /// Acts on this CPU, adds the others to `batch`, and says whether any of them is yet to act.
+    fn begin(&self, batch: &mut Batch<'_, P>) -> bool {
+        let runs_here = self.runs_here();
+        if self.should_broadcast(runs_here) {
+            self.everywhere(runs_here, Wait::Later);
+            batch.broadcast = true;
+            return true;
+        }
+        if runs_here {
+            self.pay();
+        }
+        let mut later = false;
+        for running in self.running(runs_here) {
+            for cpu in running.iter() {
+                batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
+                later = true;
+            }
+        }
+        later
+    }
+}

@@ -1,0 +1,57 @@
+//! Faults that only mean that a CPU has not noticed yet.
+
+use crate::{
+    arch::{Depth, Mmu},
+    here::Here,
+    platform::Platform,
+    range::{Stretch, VaRange},
+    space::Space,
+    tags::{Names, Tags},
+};
+
+/// What an access wanted, or what an entry allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// To read. An entry whose accessed flag must be set by software first does not allow it.
+    pub read: bool,
+    /// To write.
+    pub write: bool,
+    /// To execute.
+    pub execute: bool,
+}
+
+impl Permissions {
+    /// Whether all that `wanted` asks for is allowed.
+    #[must_use]
+    pub const fn allow(self, wanted: Self) -> bool {
+        (self.read || !wanted.read)
+            && (self.write || !wanted.write)
+            && (self.execute || !wanted.execute)
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+    /// Whether the fault that this CPU has just taken was spurious: the entry, as the kernel reads it
+    /// now, allows what the access wanted, and only this CPU had not noticed. If so, it has now, and
+    /// the access can be made again; if not, the kernel handles the fault.
+    ///
+    /// Changes that only allow more are not flushed ([`crate::Gather::relax`]), so such faults are
+    /// normal. `page` is the page that was touched, at the size of its entry.
+    pub fn spurious_fault(
+        &self,
+        space: &Space<'_, P>,
+        page: VaRange,
+        wanted: Permissions,
+        allowed: Permissions,
+    ) -> bool {
+        if !allowed.allow(wanted) {
+            return false;
+        }
+        let runs = |label: &u64| T::names(self.tlb(), self.id(), *label) != Names::No;
+        if !self.mmu().faults_forget() && T::label(self.tlb(), space).filter(runs).is_some() {
+            let page = [Stretch { range: page, uniform: false }];
+            self.mmu().flush_stretches(self.errata(), self.tag(), &page, Depth::Leaves);
+        }
+        true
+    }
+}

@@ -1,0 +1,180 @@
+//! What has changed in a space since it was last flushed.
+
+use super::sweep::Sweep;
+use crate::{
+    arch::Depth,
+    platform::{Ordering, Platform, Word},
+    range::{Stretch, VaRange},
+    space::{Debt, Space},
+};
+
+/// Collects what changes in the page tables of one space, until [`crate::Here::flush`] takes it
+/// back from every CPU.
+///
+/// Begin it *before* the first entry is changed. Tell it of each change, before or after, with the
+/// addresses and page size of the entries as they were. Then flush it: the [`super::Flushed`] that
+/// comes back is what frames and tables are released against.
+///
+/// # Several at one time
+///
+/// Gathers of one space may overlap in time, on one CPU or on several. Who finds an entry absent
+/// that somebody else has cleared and not flushed must not believe that it is gone from every TLB:
+/// so whoever walks a range and acts on what is absent there names it with [`Self::relies_on`], and
+/// the flush takes care of it. For this to work the entries must be changed and read under a lock of
+/// the page table, or else changed with at least `Release` and read with at least `Acquire`.
+///
+/// # Dropping
+///
+/// A gather that is dropped unflushed loses nothing: what it gathered is owed, frames cannot be
+/// released for want of a proof, and the next flush of the space flushes everything.
+#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `Here::flush`"]
+pub struct Gather<'g, P: Platform> {
+    space: &'g Space<'g, P>,
+    serial: u64,
+    sweep: Sweep,
+    relied: Option<Sweep>,
+    bits: AccessBits,
+}
+
+/// What hardware has noted in entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessBits {
+    /// A page was accessed.
+    pub accessed: bool,
+    /// A page was written to.
+    pub dirty: bool,
+}
+
+impl AccessBits {
+    /// What either says.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self { accessed: self.accessed | other.accessed, dirty: self.dirty | other.dirty }
+    }
+}
+
+impl<'g, P: Platform> Gather<'g, P> {
+    /// Begins to gather changes of `space`.
+    pub fn new(space: &'g Space<'g, P>) -> Self {
+        // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. Whoever sees the
+        // change sees that it is not flushed yet.
+        let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        Self { space, serial, sweep: Sweep::new(), relied: None, bits: AccessBits::default() }
+    }
+
+    /// Entries of the page size of `range` were removed, or changed so that what they said before
+    /// must not be used any more: another frame, less permission, another memory type.
+    pub fn revoke(&mut self, range: VaRange) {
+        self.sweep.add(Stretch::uniform(range));
+    }
+
+    /// As [`Self::revoke`], where the entries had several sizes. `range` is in the smallest of them.
+    pub fn revoke_mixed(&mut self, range: VaRange) {
+        self.sweep.add(Stretch { range, uniform: false });
+    }
+
+    /// A page table was unlinked that mapped `range`, which is in the page size of its smallest
+    /// entries; the entries in it are revoked with it.
+    pub fn unlink_table(&mut self, range: VaRange) {
+        self.revoke_mixed(range);
+        self.sweep.deepen(Depth::Tables);
+    }
+
+    /// Everything in the space was revoked, and tables may have been unlinked.
+    pub fn revoke_everything(&mut self) {
+        self.sweep.merge(&Sweep::everything());
+    }
+
+    /// Entries in `range` came to allow more than before, and nothing less; or they were absent and
+    /// are not any more. This costs nothing: a CPU that has not noticed takes a fault that is
+    /// spurious ([`crate::Here::spurious_fault`]).
+    pub fn relax(&mut self, range: VaRange) {
+        let _ = range;
+    }
+
+    /// The entries of `range` moved to other addresses, as `mremap` has it; `guard` is whatever
+    /// keeps others from the page tables at both ends.
+    ///
+    /// The gather must be flushed before `guard` is let go, and does not compile otherwise: as soon
+    /// as another CPU can find the pages at their new addresses and unmap them there, it would free
+    /// them while the old addresses still reach them (CVE-2018-18281).
+    pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
+        let _ = guard;
+        self.revoke_mixed(range);
+    }
+
+    /// A page table that other spaces may share was detached from `range`; `guard` is whatever keeps
+    /// its owners from freeing what it maps.
+    ///
+    /// As with [`Self::move_away`], the flush comes before `guard` is let go (CVE-2021-4002).
+    pub fn unshare_table<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
+        let _ = guard;
+        self.unlink_table(range);
+    }
+
+    /// The caller has walked `range`, and acts on what it found absent there as well. If others have
+    /// not finished flushing meanwhile, this range is flushed for them.
+    pub fn relies_on(&mut self, range: VaRange) {
+        self.relied.get_or_insert_default().add(Stretch { range, uniform: false });
+    }
+
+    /// Adds what was found noted in entries that were cleared. It is handed out again when the
+    /// flush is complete: until then a page may still be written to through a stale translation, and
+    /// must not be taken for clean.
+    pub fn found(&mut self, bits: AccessBits) {
+        self.bits = self.bits.union(bits);
+    }
+
+    /// The space.
+    #[must_use]
+    pub const fn space(&self) -> &'g Space<'g, P> {
+        self.space
+    }
+
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    pub(crate) const fn bits(&self) -> AccessBits {
+        self.bits
+    }
+
+    /// What has to go for this gather to be flushed.
+    pub(crate) fn sweep(&self) -> Sweep {
+        let mut sweep = self.sweep;
+        if let (Some(relied), true) = (self.relied, self.has_company()) {
+            sweep.merge(&relied);
+            sweep.deepen(Depth::Tables); // The others may have unlinked tables there.
+        }
+        if self.space.is_unfinished() && (!sweep.is_empty() || self.relied.is_some()) {
+            sweep.merge(&Sweep::everything());
+        }
+        sweep
+    }
+
+    /// Whether another gather of the space was begun and is not over.
+    fn has_company(&self) -> bool {
+        // ORDER O-OTHERS (pairs with O-BEGUN, O-OVER): a gather whose change the caller has seen is
+        // seen here to be under way; one that is seen to be over is flushed.
+        let over = self.space.over.load(Ordering::Acquire);
+        self.space.begun.load(Ordering::Acquire) > over + 1
+    }
+
+    /// Ends the gather: it is flushed, or there was nothing to flush.
+    pub(crate) fn end(self) {
+        // ORDER O-OVER (pairs with O-OTHERS): the flush is complete.
+        self.space.over.fetch_add(1, Ordering::Release);
+        core::mem::forget(self);
+    }
+}
+
+impl<P: Platform> Drop for Gather<'_, P> {
+    fn drop(&mut self) {
+        if !self.sweep.is_empty() {
+            // What runs now is told by the next flush; what does not pays on its way in.
+            let generation = self.space.owe(Debt::Everything);
+            self.space.leave_unfinished(generation);
+        }
+        self.space.over.fetch_add(1, Ordering::Release); // As O-OVER: or it is seen to be unfinished.
+    }
+}

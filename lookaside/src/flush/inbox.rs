@@ -1,0 +1,344 @@
+//! Requests to other CPUs, and how one learns that they were answered.
+//!
+//! # Two numbers for each CPU
+//!
+//! Whoever wants something of a CPU takes the next number of its *inbox*. The CPU answers by writing
+//! the last number that it has dealt with to its *answered* word, which nobody else writes; and
+//! everybody who waits for it waits until that word has reached his number. So there is one flag for
+//! each pair of initiator and target without a table of pairs: the work and the lines touched are
+//! those of the targets, the memory is that of the CPUs, and initiators share no lock.
+//!
+//! # What is asked for
+//!
+//! The initiator describes it once, in its own *request*, which it does not change until every
+//! target has answered. Beside the number, a ring of a few slots tells the target whose request it
+//! is. The ring is a courtesy: a target that finds a slot not written yet, or overwritten because
+//! too many ask at one time, flushes everything it holds. To lose a slot costs time, never a flush.
+//!
+//! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
+//! ([`crate::Platform::Word`] is 64 bits wide on every host).
+
+use super::sweep::{MAX_STRETCHES, Sweep};
+use crate::{
+    arch::Depth,
+    cpu::Aligned,
+    platform::{CpuId, Ordering, Word},
+    range::{Stretch, VaRange},
+};
+
+/// How many requests a target can tell apart at one time.
+const RING: usize = 15;
+
+/// `answered` of a CPU that is not up: it has answered whatever anybody may ask.
+const DOWN: u64 = u64::MAX;
+
+/// Bits of a slot that tell whose request it is.
+const CPU_BITS: u32 = 13;
+const _: () = assert!(crate::cpuset::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
+
+/// The letter box of one CPU.
+pub(crate) struct Inbox<W> {
+    /// Written by whoever asks.
+    asked: Aligned<Asked<W>>,
+    /// Written by this CPU as a target, read by those who wait for it.
+    answered: Aligned<W>,
+    /// Written by this CPU as an initiator, read by its targets.
+    request: Aligned<Request<W>>,
+}
+
+struct Asked<W> {
+    /// The latest number.
+    latest: W,
+    ring: [W; RING],
+}
+
+struct Request<W> {
+    /// The label of the space, in the words of the strategy; or [`KERNEL`].
+    label: W,
+    generation: W,
+    /// How many stretches, and the flags below.
+    shape: W,
+    stretches: [[W; 2]; MAX_STRETCHES],
+}
+
+// Each part has its lines for itself, and the request does not need a third.
+const _: () = {
+    use core::sync::atomic::AtomicU64;
+    assert!(size_of::<Inbox<AtomicU64>>() == 3 * 128 && align_of::<Inbox<AtomicU64>>() == 128);
+};
+
+const EVERYTHING: u64 = 1 << 8;
+const TABLES: u64 = 1 << 9;
+const KERNEL: u64 = 1 << 10;
+const EARLY: u64 = 1 << 11;
+const EVERY_SPACE: u64 = 1 << 12;
+
+/// Whose translations are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of one space.
+    Space {
+        /// What the strategy knows the space by ([`crate::Tags::label`]).
+        label: u64,
+        /// The sweep is what was owed at these generations, all of them together.
+        first: u64,
+        /// See `first`. A CPU that had paid all before `first` has afterwards paid up to here.
+        last: u64,
+    },
+    /// The kernel's, under every tag.
+    Kernel,
+    /// Those of every space, but not the kernel's.
+    EverySpace,
+}
+
+/// What one CPU asks of others.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// Whose translations.
+    pub whose: Whose,
+    /// Which of them.
+    pub sweep: Sweep,
+    /// Whether it is enough that the target has stopped, and flushes before it goes on.
+    pub early: bool,
+}
+
+impl Demand {
+    /// What is asked of a CPU that does not know what it is asked.
+    pub(crate) const EVERYTHING: Self =
+        Self { whose: Whose::Kernel, sweep: Sweep::everything(), early: false };
+
+    /// One demand for two, if they are of one space.
+    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+        let (
+            Whose::Space { label, first, last },
+            Whose::Space { label: same, first: from, last: to },
+        ) = (self.whose, other.whose)
+        else {
+            return None;
+        };
+        if label != same {
+            return None;
+        }
+        let mut sum = *self;
+        sum.sweep.merge(&other.sweep);
+        sum.early &= other.early;
+        // Generations between the two that nobody told this CPU of: their sweeps are not known.
+        if from > last + 1 || first > to + 1 {
+            sum.sweep.widen();
+        }
+        sum.whose = Whose::Space { label, first: first.min(from), last: last.max(to) };
+        Some(sum)
+    }
+}
+
+impl<W: Word> Inbox<W> {
+    pub(crate) const NEW: Self = Self {
+        asked: Aligned(Asked { latest: W::ZERO, ring: [const { W::ZERO }; RING] }),
+        answered: Aligned(W::ZERO),
+        request: Aligned(Request {
+            label: W::ZERO,
+            generation: W::ZERO,
+            shape: W::ZERO,
+            stretches: [const { [W::ZERO, W::ZERO] }; MAX_STRETCHES],
+        }),
+    };
+
+    /// As an initiator: writes down what all targets are asked for.
+    pub(crate) fn describe(&self, demand: &Demand) {
+        let request = &*self.request;
+        let sweep = &demand.sweep;
+        let mut shape = sweep.stretches().len() as u64;
+        for (flag, set) in [
+            (EVERYTHING, sweep.is_everything()),
+            (TABLES, sweep.depth() == Depth::Tables),
+            (EARLY, demand.early),
+            (KERNEL, demand.whose == Whose::Kernel),
+            (EVERY_SPACE, demand.whose == Whose::EverySpace),
+        ] {
+            shape |= if set { flag } else { 0 };
+        }
+        // Relaxed, all of them: O-POST publishes them.
+        if let Whose::Space { label, last, .. } = demand.whose {
+            request.label.store(label, Ordering::Relaxed);
+            request.generation.store(last, Ordering::Relaxed);
+        }
+        request.shape.store(shape, Ordering::Relaxed);
+        for (words, stretch) in request.stretches.iter().zip(sweep.stretches()) {
+            let [first, second] = pack(stretch);
+            words[0].store(first, Ordering::Relaxed);
+            words[1].store(second, Ordering::Relaxed);
+        }
+    }
+
+    /// As a target: what the owner of this box asks for.
+    fn read(&self) -> Demand {
+        // Relaxed, all of them: O-TOLD made them visible, and they do not change until we answer.
+        let request = &*self.request;
+        let shape = request.shape.load(Ordering::Relaxed);
+        let mut sweep = Sweep::new();
+        for words in &request.stretches[..(shape & 0xff) as usize] {
+            match unpack(words.each_ref().map(|word| word.load(Ordering::Relaxed))) {
+                Some(stretch) => sweep.add(stretch),
+                None => sweep.widen(),
+            }
+        }
+        if shape & TABLES != 0 {
+            sweep.deepen(Depth::Tables);
+        }
+        if shape & EVERYTHING != 0 {
+            sweep.widen();
+        }
+        let whose = if shape & KERNEL != 0 {
+            Whose::Kernel
+        } else if shape & EVERY_SPACE != 0 {
+            Whose::EverySpace
+        } else {
+            let generation = request.generation.load(Ordering::Relaxed);
+            let label = request.label.load(Ordering::Relaxed);
+            Whose::Space { label, first: generation, last: generation }
+        };
+        Demand { whose, sweep, early: shape & EARLY != 0 }
+    }
+
+    /// As initiator `from`: asks the owner of this box for what `from` has described.
+    pub(crate) fn post(&self, from: CpuId) {
+        // ORDER O-POST (pairs with O-ASKED, O-TOLD): the target that sees the number sees the tables as
+        // they are now, and the target that sees the slot sees the request.
+        let number = self.asked.latest.fetch_add(1, Ordering::SeqCst) + 1;
+        self.slot(number).store(slot(number, from), Ordering::Release); // O-POST
+    }
+
+    /// The latest number that anybody has taken.
+    pub(crate) fn latest(&self) -> u64 {
+        // ORDER O-ASKED (pairs with O-POST): as there.
+        self.asked.latest.load(Ordering::Acquire)
+    }
+
+    /// As the target: whom `number` is of, if that can be told.
+    fn asker(&self, number: u64) -> Option<CpuId> {
+        // ORDER O-TOLD (pairs with O-POST): as there.
+        let found = self.slot(number).load(Ordering::Acquire);
+        let from = CpuId((found & ((1 << CPU_BITS) - 1)) as u32);
+        (found == slot(number, from)).then_some(from)
+    }
+
+    /// As the target: what `number` asks for, where `of` finds the box of a CPU.
+    pub(crate) fn demand<'c>(&self, number: u64, of: impl Fn(CpuId) -> Option<&'c Self>) -> Demand
+    where
+        W: 'c,
+    {
+        match self.asker(number).and_then(of) {
+            Some(asker) => asker.read(),
+            None => Demand::EVERYTHING,
+        }
+    }
+
+    /// The last number that the owner has dealt with. Its own business, so no order is needed.
+    pub(crate) fn dealt_with(&self) -> u64 {
+        self.answered.get()
+    }
+
+    /// As the target: everything up to `number` is dealt with.
+    pub(crate) fn answer(&self, number: u64) {
+        // ORDER O-ANSWER (pairs with O-AWAIT): the flush is complete, and what this CPU did through
+        // the old translations has been done.
+        self.answered.store(number, Ordering::Release);
+    }
+
+    /// As an initiator: the last number that the owner has dealt with.
+    pub(crate) fn answered(&self) -> u64 {
+        // ORDER O-AWAIT (pairs with O-ANSWER): as there.
+        self.answered.load(Ordering::Acquire)
+    }
+
+    /// Whether the owner is up.
+    pub(crate) fn is_up(&self) -> bool {
+        // ORDER O-UP-READ (pairs with O-UP): a CPU that comes up is seen here, or empties its TLB
+        // after the tables were changed.
+        self.answered.load(Ordering::SeqCst) != DOWN
+    }
+
+    /// The owner comes up, and will answer from here on.
+    pub(crate) fn come_up(&self) {
+        // ORDER O-UP (pairs with O-UP-READ): before it empties its TLB.
+        self.answered.swap(self.latest(), Ordering::SeqCst);
+    }
+
+    /// The owner goes down: it holds nothing that it will use again, and nobody waits for it.
+    pub(crate) fn go_down(&self) {
+        self.answer(DOWN);
+    }
+
+    fn slot(&self, number: u64) -> &W {
+        &self.asked.ring[(number % RING as u64) as usize]
+    }
+}
+
+/// A slot that says that `number` is of `from`. The bits of the number that do not fit could only
+/// be missed by a slot that was not written for 2^51 requests.
+const fn slot(number: u64, from: CpuId) -> u64 {
+    number << CPU_BITS | from.0 as u64
+}
+
+/// How many requests a target can serve before slots that it has not read may be overwritten.
+pub(crate) const TOLD_APART: u64 = RING as u64;
+
+/// The first address, with page size and uniformity in the bits below a page, and the pages.
+const fn pack(stretch: &Stretch) -> [u64; 2] {
+    let range = &stretch.range;
+    let low = (range.page_shift() as u64) << 1 | stretch.uniform as u64;
+    [range.start() | low, range.pages()]
+}
+
+fn unpack([first, pages]: [u64; 2]) -> Option<Stretch> {
+    let shift = (first >> 1 & 0x3f) as u32;
+    let bytes = pages.checked_shl(shift)?;
+    let range = VaRange::new(first & !0xfff, bytes, shift).ok()?;
+    Some(Stretch { range, uniform: first & 1 != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn requests_survive_the_packing() {
+        let pages = |start, pages: u64, shift| VaRange::new(start, pages << shift, shift).unwrap();
+        for range in [pages(0, 1, 12), pages(1 << 47, 512, 21), pages(!0 << 30, 1, 30)] {
+            for uniform in [true, false] {
+                let stretch = Stretch { range, uniform };
+                assert_eq!(unpack(pack(&stretch)), Some(stretch));
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_reads_what_was_asked() {
+        let boxes = [Inbox::<AtomicU64>::NEW, Inbox::NEW];
+        let mut sweep = Sweep::new();
+        for page in 0..MAX_STRETCHES as u64 {
+            sweep.add(Stretch::uniform(VaRange::new(page << 20, 4096, 12).unwrap()));
+        }
+        let whose = Whose::Space { label: 7, first: 9, last: 9 };
+        boxes[0].describe(&Demand { whose, sweep, early: true });
+        boxes[1].post(CpuId(0));
+        assert_eq!(boxes[1].latest(), 1);
+        let read = boxes[1].demand(1, |cpu| boxes.get(cpu.index()));
+        assert_eq!((read.whose, read.early), (whose, true));
+        assert_eq!(read.sweep.stretches(), sweep.stretches());
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_everything() {
+        let boxes = [Inbox::<AtomicU64>::NEW, Inbox::NEW];
+        let ask = |number| boxes[1].demand(number, |cpu| boxes.get(cpu.index()));
+        assert!(ask(1).sweep.is_everything(), "not written yet");
+        for _ in 0..=RING {
+            boxes[1].post(CpuId(0));
+        }
+        assert!(ask(1).sweep.is_everything(), "overwritten");
+        assert!(!ask(2).sweep.is_everything());
+    }
+}

@@ -1,0 +1,113 @@
+//! Addresses that every CPU uses under every tag: the kernel's own.
+
+use super::{
+    inbox::{Demand, Whose},
+    proof::{Flushed, HeldPage, HeldTable, Ticket},
+    reach::Done,
+    shootdown::Shootdown,
+    sweep::Sweep,
+};
+use crate::{
+    arch::{Depth, Mmu},
+    counts::{Event, Outcome},
+    flush::AccessBits,
+    here::Here,
+    platform::{CpuId, Ordering, Platform, Targets, Word},
+    range::{Stretch, VaRange},
+    tags::Tags,
+    tlb::Tlb,
+};
+
+/// Collects what changes in the kernel's half of the page tables, which all spaces share.
+///
+/// As [`super::Gather`], with every CPU that is up as its audience. Who acts on what it finds absent
+/// must know by its own means, a lock for example, that whoever cleared it has flushed it.
+#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `Here::flush_kernel`"]
+pub struct KernelGather {
+    ticket: Ticket,
+    sweep: Sweep,
+}
+
+impl KernelGather {
+    /// Begins to gather changes.
+    pub fn new<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>) -> Self {
+        // Relaxed: a number that only has to differ from others.
+        let serial = tlb.kernel_gathers().fetch_add(1, Ordering::Relaxed) + 1;
+        Self { ticket: Ticket { space: 0, serial }, sweep: Sweep::new() }
+    }
+
+    /// As [`super::Gather::revoke`].
+    pub fn revoke(&mut self, range: VaRange) {
+        self.sweep.add(Stretch::uniform(range));
+    }
+
+    /// As [`super::Gather::revoke_mixed`].
+    pub fn revoke_mixed(&mut self, range: VaRange) {
+        self.sweep.add(Stretch { range, uniform: false });
+    }
+
+    /// As [`super::Gather::unlink_table`].
+    pub fn unlink_table(&mut self, range: VaRange) {
+        self.revoke_mixed(range);
+        self.sweep.deepen(Depth::Tables);
+    }
+
+    /// As [`super::Gather::revoke_everything`], of the users' addresses too.
+    pub fn revoke_everything(&mut self) {
+        self.sweep.merge(&Sweep::everything());
+    }
+
+    /// As [`super::Gather::hold_page`].
+    pub fn hold_page<T>(&self, page: T) -> HeldPage<T> {
+        HeldPage::new(page, self.ticket)
+    }
+
+    /// As [`super::Gather::hold_table`].
+    pub fn hold_table<T>(&self, table: T) -> HeldTable<T> {
+        HeldTable::new(table, self.ticket)
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+    /// Takes what was gathered back from every CPU that is up. A CPU that comes up later holds
+    /// nothing.
+    pub fn flush_kernel(&self, gather: KernelGather) -> Flushed {
+        let KernelGather { ticket, sweep } = gather;
+        let mut done = Done::by(Outcome::Nobody);
+        if !sweep.is_empty() {
+            done = self.reach_everyone(&Demand { whose: Whose::Kernel, sweep, early: false });
+        }
+        let Done { outcome, targets, rounds } = done;
+        self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+        Flushed { ticket, bits: AccessBits::default() }
+    }
+
+    fn reach_everyone(&self, demand: &Demand) -> Done {
+        let mmu = self.mmu();
+        mmu.publish();
+        if mmu.broadcasts() {
+            let stretches =
+                if demand.sweep.is_everything() { &[] } else { demand.sweep.stretches() };
+            mmu.flush_kernel_everywhere(self.errata(), stretches, demand.sweep.depth());
+            return Done::by(Outcome::Everywhere);
+        }
+        // FENCE F-KERNEL (pairs with O-UP): the tables were changed before it is read who is up.
+        P::Word::fence(Ordering::SeqCst);
+        let mut shootdown = Shootdown::new(self, demand);
+        let cpus = self.tlb().cpus().len() as u32;
+        for first in (0..cpus).step_by(64) {
+            let mut up = Targets { first: CpuId(first), mask: 0 };
+            for cpu in first..cpus.min(first + 64) {
+                let is_up = || self.tlb().inbox(CpuId(cpu)).is_some_and(|inbox| inbox.is_up());
+                if cpu != self.id().0 && is_up() {
+                    up.mask |= 1 << (cpu - first);
+                }
+            }
+            shootdown.ask(up);
+        }
+        demand.sweep.flush_kernel(mmu, self.errata());
+        let (targets, rounds) = shootdown.wait();
+        let outcome = if targets == 0 { Outcome::Here } else { Outcome::Interrupts };
+        Done { outcome, targets, rounds }
+    }
+}

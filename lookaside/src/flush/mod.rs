@@ -1,0 +1,100 @@
+//! Taking translations back: gather what changed, decide who must act, act, wait, and prove it.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `gather.rs` | what has changed in a space since it was last flushed |
+//! | `sweep.rs` | a set of addresses, and the cheapest instructions that remove them |
+//! | `reach.rs` | who must act: nobody, this CPU, these CPUs, everyone |
+//! | `shootdown.rs`, `inbox.rs` | asking other CPUs, and how one learns that they have answered |
+//! | `proof.rs` | what a completed flush is worth |
+//! | `batch.rs` | many spaces, one flush |
+//! | `kernel.rs` | addresses that every CPU uses |
+//! | `fault.rs` | faults that only mean that a CPU has not noticed yet |
+
+mod batch;
+mod fault;
+mod gather;
+pub(crate) mod inbox;
+mod kernel;
+mod proof;
+mod reach;
+mod shootdown;
+mod sweep;
+
+pub use self::{
+    batch::Batch,
+    fault::Permissions,
+    gather::{AccessBits, Gather},
+    inbox::{Demand, Whose},
+    kernel::KernelGather,
+    proof::{Acknowledged, Flushed, HeldPage, HeldTable, Proof},
+    sweep::Sweep,
+};
+use self::{
+    proof::Ticket,
+    reach::{Done, Reach},
+};
+use crate::{
+    arch::{Depth, Mmu},
+    counts::{Event, Outcome},
+    here::Here,
+    platform::Platform,
+    tags::Tags,
+};
+
+impl<P: Platform> Gather<'_, P> {
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket { space: self.space().id(), serial: self.serial() }
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+    /// Takes what was gathered back from every CPU, and returns when none holds it any more.
+    ///
+    /// The entries in the page tables have been changed before. This CPU need not run the space. It
+    /// waits for other CPUs if they must act, and answers their requests meanwhile; so it may be
+    /// called with interrupts off (they are, see [`crate::Tlb::here`]) but not with a lock held that
+    /// another CPU may spin for without calling [`Self::serve`].
+    pub fn flush(&self, gather: Gather<'_, P>) -> Flushed {
+        let (ticket, bits) = (gather.ticket(), gather.bits());
+        self.complete(gather, false);
+        Flushed { ticket, bits }
+    }
+
+    /// As [`Self::flush`], but other CPUs answer as soon as they have stopped, and drop what was
+    /// revoked before they go on. This saves the initiator the time of their invalidations.
+    ///
+    /// If a table was unlinked they answer when they are done, as ever.
+    ///
+    /// Handlers of interrupts that cannot be masked must not touch user addresses: one of them could
+    /// come between a target's answer and its flush.
+    pub fn flush_early(&self, gather: Gather<'_, P>) -> Acknowledged {
+        let (ticket, bits) = (gather.ticket(), gather.bits());
+        self.complete(gather, true);
+        Acknowledged { ticket, bits }
+    }
+
+    fn complete(&self, gather: Gather<'_, P>, early: bool) {
+        let sweep = gather.sweep();
+        let mut done = Done::by(Outcome::Nobody);
+        if !sweep.is_empty() {
+            let space = gather.space();
+            let early = early && sweep.depth() == Depth::Leaves;
+            // Walks before anything else: everybody who starts one from now on sees the new tables.
+            self.mmu().publish();
+            let generation = space.owe(sweep.debt());
+            if let Some(label) = T::label(self.tlb(), space) {
+                let whose = Whose::Space { label, first: generation, last: generation };
+                let demand = Demand { whose, sweep, early };
+                let costs = self.tlb().platform().costs();
+                done = Reach { here: self, space, demand: &demand, label, costs }.act();
+            }
+            if sweep.is_everything() && sweep.depth() == Depth::Tables && !early {
+                space.finish(generation);
+            }
+        }
+        gather.end();
+        let Done { outcome, targets, rounds } = done;
+        self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+    }
+}

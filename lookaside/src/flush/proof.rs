@@ -1,0 +1,163 @@
+//! What a completed flush is worth: the right to use frames and tables again.
+
+use super::gather::{AccessBits, Gather};
+use crate::{error::Error, platform::Platform};
+
+/// Which gather something belongs to. No two gathers of one [`crate::Tlb`] have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// The space's identifier, or 0 for the kernel's addresses.
+    pub(crate) space: u64,
+    pub(crate) serial: u64,
+}
+
+/// Proof that everything a gather had is flushed: no CPU holds it in a TLB or a walk cache, none
+/// walks it any more, and none has an access under way that was translated by it.
+///
+/// Only [`crate::Here::flush`] makes one. A kernel's allocator that wants one for every page and
+/// every page table that it takes back cannot be given any too early.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "frames and tables are released against this"]
+pub struct Flushed {
+    pub(crate) ticket: Ticket,
+    pub(crate) bits: AccessBits,
+}
+
+/// Proof that no program can use any more what a gather had, although TLBs may hold it for a moment:
+/// every CPU that runs the space has been stopped and drops it before it goes on.
+///
+/// It is enough to give *pages* to others that are ordinary memory. It is not enough for page
+/// tables, which hardware may still walk, nor for frames that become device memory, which it may
+/// still read speculatively: those take a [`Flushed`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "pages are released against this"]
+pub struct Acknowledged {
+    pub(crate) ticket: Ticket,
+    pub(crate) bits: AccessBits,
+}
+
+impl Flushed {
+    /// What hardware had noted in the entries, all together ([`Gather::found`]). From now on it is
+    /// final.
+    #[must_use]
+    pub const fn bits(&self) -> AccessBits {
+        self.bits
+    }
+}
+
+impl From<Flushed> for Acknowledged {
+    fn from(flushed: Flushed) -> Self {
+        Self { ticket: flushed.ticket, bits: flushed.bits }
+    }
+}
+
+impl Acknowledged {
+    /// As [`Flushed::bits`].
+    #[must_use]
+    pub const fn bits(&self) -> AccessBits {
+        self.bits
+    }
+}
+
+/// A page, or a list of pages, that CPUs may still reach until the gather is flushed.
+///
+/// Wrap what [`Gather::hold_page`] is given, and the only way back to it leads over the proof.
+#[derive(Debug)]
+#[must_use = "the page stays out of use for ever unless it is released"]
+pub struct HeldPage<T> {
+    page: T,
+    ticket: Ticket,
+}
+
+/// A page table, or a list of them, that CPUs may still walk until the gather is flushed.
+#[derive(Debug)]
+#[must_use = "the table stays out of use for ever unless it is released"]
+pub struct HeldTable<T> {
+    table: T,
+    ticket: Ticket,
+}
+
+impl<P: Platform> Gather<'_, P> {
+    /// Holds a page back until this gather is flushed.
+    pub fn hold_page<T>(&self, page: T) -> HeldPage<T> {
+        HeldPage { page, ticket: self.ticket() }
+    }
+
+    /// Holds a page table back until this gather is flushed.
+    pub fn hold_table<T>(&self, table: T) -> HeldTable<T> {
+        HeldTable { table, ticket: self.ticket() }
+    }
+}
+
+impl<T> HeldPage<T> {
+    pub(crate) const fn new(page: T, ticket: Ticket) -> Self {
+        Self { page, ticket }
+    }
+
+    /// The page, if `proof` is that of the gather which holds it back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherProof`], with the page still held, if the proof is of another gather or another
+    /// space.
+    pub fn release(self, proof: &impl Proof) -> Result<T, (Self, Error)> {
+        match sealed::Proof::check(proof, self.ticket) {
+            Ok(()) => Ok(self.page),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
+
+impl<T> HeldTable<T> {
+    pub(crate) const fn new(table: T, ticket: Ticket) -> Self {
+        Self { table, ticket }
+    }
+
+    /// The table, if `proof` is that of the gather which holds it back.
+    ///
+    /// # Errors
+    ///
+    /// As [`HeldPage::release`].
+    pub fn release(self, proof: &Flushed) -> Result<T, (Self, Error)> {
+        match sealed::Proof::check(proof, self.ticket) {
+            Ok(()) => Ok(self.table),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
+
+/// [`Flushed`] or [`Acknowledged`].
+pub trait Proof: sealed::Proof {}
+
+impl<T: sealed::Proof> Proof for T {}
+
+mod sealed {
+    use super::{Acknowledged, Error, Flushed, Ticket};
+
+    pub trait Proof {
+        #[doc(hidden)]
+        fn ticket(&self) -> Ticket;
+
+        #[doc(hidden)]
+        fn check(&self, held: Ticket) -> Result<(), Error> {
+            let ticket = self.ticket();
+            if ticket == held {
+                Ok(())
+            } else {
+                Err(Error::OtherProof { held: held.space, proved: ticket.space })
+            }
+        }
+    }
+
+    impl Proof for Flushed {
+        fn ticket(&self) -> Ticket {
+            self.ticket
+        }
+    }
+
+    impl Proof for Acknowledged {
+        fn ticket(&self) -> Ticket {
+            self.ticket
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Who must act for a flush: nobody, this CPU, these CPUs, or everyone.
+//!
+//! # Why it is enough
+//!
+//! The revoker has written the tables, made that visible to walks ([`Mmu::publish`]) and raised the
+//! generation (F-OWE) before it looks at any CPU. Every other CPU is then in one of these states:
+//!
+//! * *Absent* when its residency is read. On its way in it becomes present first and pays or walks
+//!   afterwards (O-ENTER): it sees the new tables.
+//! * *Running*, or on its way in or out, when the strategy is asked ([`Tags::names`]). It must act now.
+//! * *Resting*: not absent, and not running. The revoker makes it owing or absent and asks the strategy
+//!   again (O-MARK, O-TAKE). If it is on its way in now, it must act now; if it comes later, it finds
+//!   that it is not present any more, and pays (O-PRESENT).
+//!
+//! A *lazy* CPU counts as resting as long as no table goes: it pays when it stops being lazy.
+//!
+//! # Why it may not be enough
+//!
+//! Where walks outlive tags ([`Mmu::walks_outlive_tags`]) and a table goes, or where CPUs use each
+//! other's entries ([`Sharing::Shared`]), what a CPU holds can do harm although it does not run the
+//! space. There, everyone who may hold anything must act, and that is everyone, by broadcast, as long
+//! as the books cannot say that all others are absent and hold nothing.
+
+use super::{inbox::Demand, shootdown::Shootdown};
+use crate::{
+    arch::{Depth, Mmu, Place, Sharing, Wait},
+    costs::Costs,
+    counts::Outcome,
+    here::Here,
+    platform::{CpuId, Ordering, Platform, Targets, Word},
+    residency::{Residency, Word32},
+    space::Space,
+    tags::{Names, Tags},
+};
+
+/// One flush of one space, while it is decided who must act.
+pub(super) struct Reach<'f, 't, P: Platform, T: Tags<P>> {
+    pub(super) here: &'f Here<'t, P, T>,
+    pub(super) space: &'f Space<'f, P>,
+    pub(super) demand: &'f Demand,
+    /// What the strategy knows the space by.
+    pub(super) label: u64,
+    pub(super) costs: Costs,
+}
+
+/// What was done.
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    pub(super) targets: u32,
+    pub(super) rounds: u64,
+}
+
+impl Done {
+    pub(super) const fn by(outcome: Outcome) -> Self {
+        Self { outcome, targets: 0, rounds: 0 }
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
+    /// Decides, acts and waits.
+    pub(super) fn act(&self) -> Done {
+        let runs_here = self.runs_here();
+        if self.should_broadcast(runs_here) {
+            self.everywhere(runs_here, Wait::Now);
+            return Done::by(Outcome::Everywhere);
+        }
+        let mut shootdown = None;
+        for running in self.running(runs_here) {
+            shootdown.get_or_insert_with(|| Shootdown::new(self.here, self.demand)).ask(running);
+        }
+        // The others are at it; meanwhile this CPU does its part.
+        if runs_here {
+            self.pay();
+        }
+        match (shootdown, runs_here) {
+            (Some(shootdown), _) => {
+                let (targets, rounds) = shootdown.wait();
+                Done { outcome: Outcome::Interrupts, targets, rounds }
+            }
+            (None, true) => Done::by(Outcome::Here),
+            (None, false) => Done::by(Outcome::Nobody),
+        }
+    }
+
+    pub(super) fn runs_here(&self) -> bool {
+        self.names(self.here.id()) != Names::No
+    }
+
+    /// Does this CPU's part.
+    pub(super) fn pay(&self) {
+        T::pay(self.here, self.demand);
+    }
+
+    /// The CPUs that must act now, this one apart if it runs the space. All others will pay on their
+    /// way in when this has been read to its end.
+    pub(super) fn running(&self, runs_here: bool) -> impl Iterator<Item = Targets> {
+        let words = self.space.residents.scan();
+        words.map(move |word| self.sort(word, runs_here)).filter(|running| running.mask != 0)
+    }
+
+    /// Whether a broadcast is possible, and necessary or cheaper than interrupts.
+    pub(super) fn should_broadcast(&self, runs_here: bool) -> bool {
+        if !self.mmu().broadcasts() || !T::ONE_TAG {
+            return false;
+        }
+        // A device walks for pinned spaces, and hears of broadcasts only.
+        if T::is_pinned(self.space) {
+            return true;
+        }
+        if self.reaches_resting() {
+            // In this order: the note comes before the CPU is absent.
+            return self.words(runs_here).any(|(_, others)| others.mask != 0)
+                || self.space.absent_may_hold();
+        }
+        let most = self.interrupts_worth();
+        let running = |others: Targets| others.iter().filter(|&cpu| self.must_act(self.names(cpu)));
+        self.words(runs_here).flat_map(|(_, others)| running(others)).nth(most as usize).is_some()
+    }
+
+    /// How many CPUs it is cheaper to interrupt than to broadcast.
+    fn interrupts_worth(&self) -> u64 {
+        let costs = &self.costs;
+        let operations = self.demand.sweep.operations(self.mmu(), costs, Place::Everywhere);
+        let broadcast = costs.everywhere.wait.saturating_add(match operations {
+            Some(operations) => operations.saturating_mul(costs.everywhere.address),
+            None => costs.everywhere.tag,
+        });
+        match broadcast.checked_sub(costs.interrupt) {
+            None => 0,
+            Some(left) => (left / costs.interrupt_more.max(1)).saturating_add(1),
+        }
+    }
+
+    /// Whether CPUs matter that hold something but do not run the space.
+    fn reaches_resting(&self) -> bool {
+        let tables = self.demand.sweep.depth() == Depth::Tables;
+        tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
+    }
+
+    /// Has every CPU forget, by broadcast.
+    pub(super) fn everywhere(&self, runs_here: bool, wait: Wait) {
+        if self.reaches_resting() && self.everyone_leaves(runs_here) {
+            return;
+        }
+        T::flush_everywhere(self.here, self.label, &self.demand.sweep, wait);
+    }
+
+    /// Tries to make every other CPU absent and free of all it held, at the price of what this CPU
+    /// holds; and says whether it did.
+    ///
+    /// It is worth that price once the broadcasts that it could have spared have cost as much: then
+    /// at most twice is paid of what a prophet would have.
+    fn everyone_leaves(&self, runs_here: bool) -> bool {
+        let residents = &self.space.residents;
+        let all_rest = || {
+            let mut others = self.words(runs_here).flat_map(|(_, others)| others.iter());
+            others.all(|cpu| self.names(cpu) == Names::No)
+        };
+        if T::is_pinned(self.space) || !all_rest() {
+            return false;
+        }
+        let Some(mut books) = self.space.try_open() else { return false };
+        // Relaxed, here and below: written by whoever holds the books.
+        let spent = self.space.spent.load(Ordering::Relaxed);
+        let spent = spent.saturating_add(self.costs.everywhere.wait);
+        if spent < self.costs.loss() {
+            self.space.spent.store(spent, Ordering::Relaxed);
+            return false;
+        }
+        for (_, others) in self.words(runs_here) {
+            if others.mask != 0 {
+                residents.take(others);
+            }
+        }
+        if !all_rest() {
+            for (word, _) in self.words(runs_here) {
+                residents.give_back(word.leaving());
+            }
+            return false;
+        }
+        // They do not run the space, so what is removed now does not come back.
+        T::flush_everywhere(self.here, self.label, &super::Sweep::everything(), Wait::Now);
+        for (word, _) in self.words(runs_here) {
+            residents.forget(word.leaving());
+        }
+        books.set_stale(false);
+        self.space.spent.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// Which of the CPUs of `word` must act now. The others of them pay on their way in.
+    fn sort(&self, word: Word32, runs_here: bool) -> Targets {
+        let others = self.others(word, runs_here);
+        let mut running = Targets { mask: 0, ..others };
+        if self.reaches_resting() {
+            return others; // No broadcast reaches them, so they were never made absent.
+        }
+        let mut resting = running;
+        for cpu in others.iter() {
+            let bit = 1 << (cpu.0 - others.first.0);
+            match self.names(cpu) {
+                names if self.must_act(names) => running.mask |= bit,
+                // It owes already, and that was so before it was found not to run the space.
+                _ if word.get(cpu) != Residency::Present => {}
+                Names::No => resting.mask |= bit,
+                _ => running.mask |= self.mark(cpu, bit),
+            }
+        }
+        if resting.mask != 0 {
+            running.mask |= self.send_away(resting);
+        }
+        running
+    }
+
+    /// Makes CPUs absent that rest, and returns those that must act because they turn out not to.
+    fn send_away(&self, resting: Targets) -> u64 {
+        let residents = &self.space.residents;
+        // An absent CPU can only be reached by broadcast.
+        let may_be_absent = T::ONE_TAG || !self.mmu().walks_outlive_tags();
+        let books = if may_be_absent { self.space.try_open() } else { None };
+        let Some(mut books) = books else {
+            let bit = |cpu: CpuId| 1 << (cpu.0 - resting.first.0);
+            return resting.iter().fold(0, |found, cpu| found | self.mark(cpu, bit(cpu)));
+        };
+        residents.take(resting);
+        let (mut stay, mut act) = (Targets { mask: 0, ..resting }, 0);
+        for cpu in resting.iter() {
+            let bit = 1 << (cpu.0 - resting.first.0);
+            let names = self.names(cpu);
+            stay.mask |= if names == Names::No { 0 } else { bit };
+            act |= if self.must_act(names) { bit } else { 0 };
+        }
+        if stay.mask != 0 {
+            residents.give_back(stay);
+        }
+        let gone = Targets { mask: resting.mask & !stay.mask, ..resting };
+        if gone.mask != 0 {
+            // What they hold stays where it is, until they come back or the tag is used up.
+            books.set_stale(true);
+            residents.forget(gone);
+        }
+        act
+    }
+
+    /// Makes a CPU owe, and returns `bit` if it must act nevertheless.
+    fn mark(&self, cpu: CpuId, bit: u64) -> u64 {
+        self.space.residents.mark(cpu);
+        if self.must_act(self.names(cpu)) { bit } else { 0 }
+    }
+
+    fn must_act(&self, names: Names) -> bool {
+        match names {
+            Names::No => false,
+            // Its walker may read tables, but no program uses what it holds.
+            Names::Lazily => self.demand.sweep.depth() == Depth::Tables,
+            Names::Yes => true,
+        }
+    }
+
+    fn names(&self, cpu: CpuId) -> Names {
+        T::names(self.here.tlb(), cpu, self.label)
+    }
+
+    /// The residency, and in each word those that are not absent, without this CPU if it runs the
+    /// space.
+    fn words(&self, runs_here: bool) -> impl Iterator<Item = (Word32, Targets)> {
+        let words = self.space.residents.scan();
+        words.map(move |word| (word, self.others(word, runs_here)))
+    }
+
+    fn others(&self, word: Word32, runs_here: bool) -> Targets {
+        let mut others = word.not_absent();
+        let me = self.here.id().0.wrapping_sub(others.first.0);
+        if runs_here && me < 64 {
+            others.mask &= !(1 << me);
+        }
+        others
+    }
+
+    fn mmu(&self) -> &P::Mmu {
+        self.here.mmu()
+    }
+}

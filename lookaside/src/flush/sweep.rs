@@ -1,0 +1,217 @@
+//! What hardware has to forget: a few stretches of addresses, or everything.
+
+use crate::{
+    arch::{Depth, Errata, Mmu, Place, Tag, Wait},
+    costs::{Costs, OperationCosts},
+    range::{Stretch, VaRange},
+    space::Debt,
+};
+
+/// How many stretches a sweep keeps apart. With three words beside them they fill two cache lines,
+/// which is what one request to other CPUs may take.
+pub(crate) const MAX_STRETCHES: usize = 6;
+
+/// A set of addresses whose translations must go. It may only grow: what does not fit widens it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep {
+    stretches: [Stretch; MAX_STRETCHES],
+    count: usize,
+    depth: Depth,
+    everything: bool,
+}
+
+impl Sweep {
+    /// Nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        let unused = match VaRange::new(0, 1 << 12, 12) {
+            Ok(range) => Stretch::uniform(range),
+            Err(_) => panic!("a page is a range"),
+        };
+        Self {
+            stretches: [unused; MAX_STRETCHES],
+            count: 0,
+            depth: Depth::Leaves,
+            everything: false,
+        }
+    }
+
+    /// Everything, walk caches too.
+    #[must_use]
+    pub const fn everything() -> Self {
+        let mut sweep = Self::new();
+        sweep.everything = true;
+        sweep.depth = Depth::Tables;
+        sweep
+    }
+
+    /// Whether nothing has to go.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0 && !self.everything
+    }
+
+    /// Whether everything has to go.
+    #[must_use]
+    pub const fn is_everything(&self) -> bool {
+        self.everything
+    }
+
+    /// Whether walk caches must forget, too.
+    #[must_use]
+    pub const fn depth(&self) -> Depth {
+        self.depth
+    }
+
+    /// The stretches; meaningless if everything has to go.
+    #[must_use]
+    pub fn stretches(&self) -> &[Stretch] {
+        &self.stretches[..self.count]
+    }
+
+    /// Adds addresses.
+    pub fn add(&mut self, more: Stretch) {
+        let mut more = more;
+        loop {
+            let touching = self.stretches().iter().position(|old| joins(old, &more));
+            let index = match touching {
+                Some(index) => index,
+                None if self.count < MAX_STRETCHES => break,
+                // Too much is always right: the newcomer becomes one with its nearest neighbour.
+                None => self.nearest(&more),
+            };
+            let Some(sum) = hull(&self.stretches[index], &more) else {
+                return self.widen();
+            };
+            // The sum may touch another one.
+            more = sum;
+            self.remove(index);
+        }
+        self.stretches[self.count] = more;
+        self.count += 1;
+    }
+
+    /// Adds what another sweep has.
+    pub fn merge(&mut self, other: &Self) {
+        self.deepen(other.depth);
+        self.everything |= other.everything;
+        for &stretch in other.stretches() {
+            self.add(stretch);
+        }
+    }
+
+    /// Has walk caches forget, too, if `depth` says so.
+    pub fn deepen(&mut self, depth: Depth) {
+        self.depth = self.depth.max(depth);
+    }
+
+    /// Makes it everything.
+    pub fn widen(&mut self) {
+        self.everything = true;
+    }
+
+    /// What a CPU that pays for this later has to be told of it.
+    pub(crate) fn debt(&self) -> Debt {
+        match self.stretches() {
+            [only] if !self.everything && self.depth == Depth::Leaves => Debt::Pages(only.range),
+            _ => Debt::Everything,
+        }
+    }
+
+    /// How many invalidations by address this takes, or `None` if those by tag are cheaper.
+    pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, place: Place) -> Option<u64> {
+        if self.everything {
+            return None;
+        }
+        let each: OperationCosts = match place {
+            Place::Here => costs.here,
+            Place::Everywhere => costs.everywhere,
+        };
+        let mut sum = 0_u64;
+        for stretch in self.stretches() {
+            sum = sum.saturating_add(mmu.operations(stretch, self.depth, place)?);
+        }
+        costs.by_address(each, sum).then_some(sum)
+    }
+
+    /// Removes it on this CPU, under `tag`.
+    pub(crate) fn flush<M: Mmu>(&self, mmu: &M, costs: &Costs, errata: Errata, tag: Tag) {
+        match self.operations(mmu, costs, Place::Here) {
+            Some(_) => mmu.flush_stretches(errata, tag, self.stretches(), self.depth),
+            None => mmu.flush_tag(errata, tag),
+        }
+    }
+
+    /// Removes it on every CPU, under `tag`.
+    pub(crate) fn flush_everywhere<M: Mmu>(
+        &self,
+        mmu: &M,
+        costs: &Costs,
+        errata: Errata,
+        tag: Tag,
+        wait: Wait,
+    ) {
+        match self.operations(mmu, costs, Place::Everywhere) {
+            Some(_) => {
+                mmu.flush_stretches_everywhere(errata, tag, self.stretches(), self.depth, wait);
+            }
+            None => mmu.flush_tag_everywhere(errata, tag),
+        }
+    }
+
+    /// Removes it on this CPU, as kernel addresses.
+    pub(crate) fn flush_kernel<M: Mmu>(&self, mmu: &M, errata: Errata) {
+        let stretches = if self.everything { &[] } else { self.stretches() };
+        mmu.flush_kernel(errata, stretches, self.depth);
+    }
+
+    fn nearest(&self, to: &Stretch) -> usize {
+        let distance = |index: &usize| gap(&self.stretches[*index], to);
+        (0..self.count).min_by_key(distance).unwrap_or(0)
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.count -= 1;
+        self.stretches[index] = self.stretches[self.count];
+    }
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether two stretches overlap, or are neighbours of one page size.
+fn joins(a: &Stretch, b: &Stretch) -> bool {
+    let (low, high) = if a.range.start() <= b.range.start() { (a, b) } else { (b, a) };
+    let same = a.range.page_shift() == b.range.page_shift() && a.uniform == b.uniform;
+    match low.range.last().checked_add(1) {
+        None => true,
+        Some(end) => high.range.start() < end || (high.range.start() == end && same),
+    }
+}
+
+/// How many bytes lie between two stretches that do not join.
+const fn gap(a: &Stretch, b: &Stretch) -> u64 {
+    if a.range.start() <= b.range.start() {
+        b.range.start() - a.range.last()
+    } else {
+        a.range.start() - b.range.last()
+    }
+}
+
+/// The addresses from the first to the last of two stretches, unless that is every address.
+fn hull(a: &Stretch, b: &Stretch) -> Option<Stretch> {
+    let start = a.range.start().min(b.range.start());
+    let last = a.range.last().max(b.range.last());
+    let shift = a.range.page_shift().min(b.range.page_shift());
+    let same = a.range.page_shift() == b.range.page_shift() && a.uniform && b.uniform;
+    // Hints are for what is known: between two stretches that only lie near each other, other sizes
+    // may have changed.
+    let uniform = same && joins(a, b);
+    // Both ends are those of pages at least as large as the smaller ones, so that only the number
+    // of bytes can be too large.
+    let range = VaRange::new(start, (last - start).checked_add(1)?, shift).ok()?;
+    Some(Stretch { range, uniform })
+}
