@@ -65,7 +65,8 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     }
 
     pub(crate) fn named(&self) -> (Root, Tag) {
-        (Root::new(self.table.get()), Tag(self.tag.get() as u16))
+        // Relaxed: this CPU's own word.
+        (Root::new(self.table.get()), Tag(self.tag.load(Ordering::Relaxed) as u16))
     }
 
     /// Notes what the register names from now on.

@@ -1,8 +1,7 @@
 //! A scenario out of scripts: what each CPU does, one act after the other.
 
 use lookaside::{
-    Cookie, CpuId, Epochs, EpochsConfig, Error, Here, Platform, Recent, Replacement, Space,
-    Word as _, arch::Mmu,
+    CpuId, Epochs, EpochsConfig, Error, Here, Platform, Recent, Replacement, Space, Word as _,
 };
 use lookaside_machine::{
     adversary::{Config, Scenario, Word, milestone, oracle, outcome},
@@ -55,8 +54,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
         }
     }
 
-    fn interrupt(&self, world: &'static Self::World, cpu: CpuId) {
-        world.interrupt(cpu);
+    fn interrupt(&self, world: &'static Self::World, _: CpuId) {
+        world.interrupt();
     }
 
     fn finish(&self, world: &'static Self::World) {
@@ -124,17 +123,6 @@ impl<P: Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
         oracle::identity("cookie", space.tag_word().peek(), space.id());
     }
 
-    fn broadcast(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool {
-        // The descriptors are written before the tag is read: a CPU that gives the space another
-        // tag afterwards walks the new descriptors under it.
-        here.mmu().settle();
-        let cookie = space.cookie();
-        if cookie != Cookie::NONE {
-            here.mmu().flush_tag_everywhere(here.errata(), cookie.tag());
-        }
-        true
-    }
-
     fn progress(&self) -> u64 {
         self.epoch()
     }
@@ -155,10 +143,6 @@ where
 {
     fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
         oracle::identity("identifier", space.id(), space.root().table);
-    }
-
-    fn broadcast(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> bool {
-        false
     }
 
     fn progress(&self) -> u64 {

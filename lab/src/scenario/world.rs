@@ -3,12 +3,12 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Debt, Error, Here, Ordering, Platform as _, Released, Space, Tags, Tlb, VaRange,
+    Cpu, CpuId, Error, Gather, Here, Ordering, Platform as _, Released, Space, Tags, Tlb, VaRange,
     Word as _, arch::Root,
 };
 use lookaside_machine::adversary::{
-    Access, Frame, Platform, Word, access, as_cpu, interrupt, irq_off, irq_on, leak, name, oracle,
-    relax, tables,
+    Access, Frame, Platform, Word, access, as_cpu, irq_off, irq_on, leak, name, oracle, relax,
+    tables,
 };
 
 use super::{act::Act, hardware::Hardware};
@@ -20,9 +20,6 @@ const PAGES: [u64; 2] = [0x1000, 0x2000];
 pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     /// Gives the numbers that prove freshness to the oracle, after `here` switched to `space`.
     fn witness(here: &Here<'_, P, Self>, space: &Space<'_, P>);
-
-    /// Makes every CPU let go of `space` by broadcast, if that is how it is done; says whether.
-    fn broadcast(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool;
 
     /// How far an execution came, for [`lookaside_machine::adversary::outcome`].
     fn progress(&self) -> u64;
@@ -50,9 +47,6 @@ pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     tlb: Tlb<'static, PlatformOf<H>, T>,
     spaces: Vec<SpaceCell<PlatformOf<H>>>,
     firmware: Frame,
-    /// How many shootdowns each CPU was asked to take part in, and took part in.
-    asked: Vec<Word>,
-    served: Vec<Word>,
     /// Which space each CPU runs, plus one. Private to the CPU.
     runs: Vec<Word>,
     /// Whether a CPU has told.
@@ -89,9 +83,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         let firmware = tables::allocate();
         tables::map(firmware, PAGES[0], Frame(0x500), Access::WRITE);
         let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number)).collect();
-        let counters = || (0..cpus).map(|_| Word::ZERO).collect::<Vec<_>>();
-        let (asked, served, runs) = (counters(), counters(), counters());
-        let world = Self { tlb, spaces, firmware, asked, served, runs, told: Word::ZERO };
+        let runs = (0..cpus).map(|_| Word::ZERO).collect();
+        let world = Self { tlb, spaces, firmware, runs, told: Word::ZERO };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
                 H::set_up(world.tlb.platform().mmu());
@@ -109,10 +102,6 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             for (page, entry) in cell.entries.into_iter().enumerate() {
                 name(entry, format!("{letter}.pte{page}"));
             }
-        }
-        for cpu in 0..self.asked.len() {
-            name(&self.asked[cpu], format!("asked[{cpu}]"));
-            name(&self.served[cpu], format!("served[{cpu}]"));
         }
     }
 
@@ -166,18 +155,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     }
 
     /// The handler of the interrupt that a revoker sends.
-    pub(super) fn interrupt(&'static self, cpu: CpuId) {
-        self.serve(&self.here(), cpu);
-    }
-
-    fn serve(&self, here: &Here<'_, PlatformOf<H>, T>, cpu: CpuId) {
-        // Acquire: what the revokers asked for is visible with their asking.
-        let asked = self.asked[cpu.index()].load(Ordering::Acquire);
-        for number in 0..self.spaces.len() {
-            here.pay(self.space(number));
-        }
-        // Release: whoever sees this knows that the payment is made.
-        self.served[cpu.index()].store(asked, Ordering::Release);
+    pub(super) fn interrupt(&'static self) {
+        self.here().serve();
     }
 
     fn here(&self) -> Here<'_, PlatformOf<H>, T> {
@@ -219,56 +198,31 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
 
     fn unmap(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, page: usize) {
         let cell = &self.spaces[number];
-        // Relaxed: `owe` orders it.
-        cell.entries[page].store(0, Ordering::Relaxed);
-        let range = VaRange::new(PAGES[page], 4096, 12).expect("one page");
-        self.shoot_down(here, number, Debt::Pages(range));
-        oracle::frame_freed(cell.frames[page]);
+        let mut gather = Gather::new(self.space(number));
+        // Release: who finds the entry empty knows of the gather.
+        cell.entries[page].store(0, Ordering::Release);
+        gather.revoke(VaRange::new(PAGES[page], 4096, 12).expect("one page"));
+        let held = gather.hold_page(cell.frames[page]);
+        oracle::frame_freed(released(held.release(&here.flush(gather))));
     }
 
     fn free_table(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
         let cell = &self.spaces[number];
-        // Relaxed: `owe` orders it.
-        tables::entry(cell.root, PAGES[0], 1).store(0, Ordering::Relaxed);
-        self.shoot_down(here, number, Debt::Everything);
-        for frame in cell.frames {
+        let mut gather = Gather::new(self.space(number));
+        // Release: as above.
+        tables::entry(cell.root, PAGES[0], 1).store(0, Ordering::Release);
+        gather.unlink_table(VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"));
+        let (pages, table) = (gather.hold_page(cell.frames), gather.hold_table(cell.last_table));
+        let flushed = here.flush(gather);
+        for frame in released(pages.release(&flushed)) {
             oracle::frame_freed(frame);
         }
-        oracle::table_freed(cell.last_table);
+        oracle::table_freed(released(table.release(&flushed)));
     }
+}
 
-    fn shoot_down(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, debt: Debt) {
-        let space = self.space(number);
-        if T::broadcast(here, space) {
-            return;
-        }
-        space.owe(debt);
-        let mut targets = 0_u64;
-        for cpu in self.tlb.debtors(space, debt) {
-            targets |= 1 << cpu.0;
-        }
-        let me = here.id();
-        if targets & 1 << me.0 != 0 {
-            here.pay(space);
-        }
-        targets &= !(1 << me.0);
-        let mut tickets = [0; 8];
-        for cpu in (0..8).filter(|cpu| targets & 1 << cpu != 0) {
-            // AcqRel: the target that sees the request sees the change.
-            tickets[cpu] = self.asked[cpu].fetch_add(1, Ordering::AcqRel) + 1;
-        }
-        if targets != 0 {
-            interrupt(targets);
-        }
-        for cpu in (0..8).filter(|cpu| targets & 1 << cpu != 0) {
-            // Acquire: the target has paid.
-            while self.served[cpu].load(Ordering::Acquire) < tickets[cpu] {
-                // Serves while it waits: the target may be waiting for this CPU.
-                self.serve(here, me);
-                relax();
-            }
-        }
-    }
+fn released<T, H>(result: Result<T, (H, Error)>) -> T {
+    result.map_err(|(_, error)| error).expect("the proof is that of the gather")
 }
 
 impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {

@@ -117,20 +117,23 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     /// Acts on this CPU, adds the others to `batch`, and says whether any of them is yet to act.
     fn begin(&self, batch: &mut Batch<'_, P>) -> bool {
         let runs_here = self.runs_here();
-        if self.should_broadcast(runs_here) {
+        let mut later = false;
+        let told = !self.should_broadcast(runs_here)
+            && self
+                .each_running(runs_here, |running| {
+                    for cpu in running.iter() {
+                        batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
+                    }
+                    later = true;
+                })
+                .is_ok();
+        if !told {
             self.everywhere(runs_here, Wait::Later);
             batch.broadcast = true;
             return true;
         }
         if runs_here {
             self.pay();
-        }
-        let mut later = false;
-        for running in self.running(runs_here) {
-            for cpu in running.iter() {
-                batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
-                later = true;
-            }
         }
         later
     }

@@ -233,9 +233,9 @@ impl<W: Word> Inbox<W> {
         }
     }
 
-    /// The last number that the owner has dealt with. Its own business, so no order is needed.
+    /// The last number that the owner, which is this CPU, has dealt with.
     pub(crate) fn dealt_with(&self) -> u64 {
-        self.answered.get()
+        self.answered.load(Ordering::Relaxed) // Relaxed: this CPU's own word.
     }
 
     /// As the target: everything up to `number` is dealt with.

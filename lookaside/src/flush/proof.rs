@@ -1,15 +1,8 @@
 //! What a completed flush is worth: the right to use frames and tables again.
 
+pub(crate) use self::sealed::Ticket;
 use super::gather::{AccessBits, Gather};
 use crate::{error::Error, platform::Platform};
-
-/// Which gather something belongs to. No two gathers of one [`crate::Tlb`] have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    /// The space's identifier, or 0 for the kernel's addresses.
-    pub(crate) space: u64,
-    pub(crate) serial: u64,
-}
 
 /// Proof that everything a gather had is flushed: no CPU holds it in a TLB or a walk cache, none
 /// walks it any more, and none has an access under way that was translated by it.
@@ -132,7 +125,15 @@ pub trait Proof: sealed::Proof {}
 impl<T: sealed::Proof> Proof for T {}
 
 mod sealed {
-    use super::{Acknowledged, Error, Flushed, Ticket};
+    use super::{Acknowledged, Error, Flushed};
+
+    /// Which gather something belongs to. No two gathers of one [`crate::Tlb`] have the same.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Ticket {
+        /// The space's identifier, or 0 for the kernel's addresses.
+        pub space: u64,
+        pub serial: u64,
+    }
 
     pub trait Proof {
         #[doc(hidden)]

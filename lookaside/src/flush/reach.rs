@@ -43,6 +43,9 @@ pub(super) struct Reach<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) costs: Costs,
 }
 
+/// Too many CPUs must act for interrupts.
+pub(super) struct Broadcast;
+
 /// What was done.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
@@ -65,8 +68,14 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             return Done::by(Outcome::Everywhere);
         }
         let mut shootdown = None;
-        for running in self.running(runs_here) {
+        let told = self.each_running(runs_here, |running| {
             shootdown.get_or_insert_with(|| Shootdown::new(self.here, self.demand)).ask(running);
+        });
+        if told.is_err() {
+            self.everywhere(runs_here, Wait::Now);
+            // Their answers are not needed any more; but they may still read what was asked.
+            let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
+            return Done { outcome: Outcome::Everywhere, targets, rounds };
         }
         // The others are at it; meanwhile this CPU does its part.
         if runs_here {
@@ -91,16 +100,36 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         T::pay(self.here, self.demand);
     }
 
-    /// The CPUs that must act now, this one apart if it runs the space. All others will pay on their
-    /// way in when this has been read to its end.
-    pub(super) fn running(&self, runs_here: bool) -> impl Iterator<Item = Targets> {
-        let words = self.space.residents.scan();
-        words.map(move |word| self.sort(word, runs_here)).filter(|running| running.mask != 0)
+    /// Calls `ask` with the CPUs that must act now, this one apart if it runs the space. All others
+    /// pay on their way in.
+    ///
+    /// # Errors
+    ///
+    /// [`Broadcast`] if there are so many that a broadcast is better, when some may have been asked.
+    pub(super) fn each_running(
+        &self,
+        runs_here: bool,
+        mut ask: impl FnMut(Targets),
+    ) -> Result<(), Broadcast> {
+        let mut left = if self.can_broadcast() { self.interrupts_worth() } else { u64::MAX };
+        for word in self.space.residents.scan() {
+            let running = self.sort(word, runs_here);
+            if running.mask != 0 {
+                // Some of them were not here when it was decided not to broadcast.
+                left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
+                ask(running);
+            }
+        }
+        Ok(())
+    }
+
+    fn can_broadcast(&self) -> bool {
+        self.mmu().broadcasts() && T::ONE_TAG
     }
 
     /// Whether a broadcast is possible, and necessary or cheaper than interrupts.
     pub(super) fn should_broadcast(&self, runs_here: bool) -> bool {
-        if !self.mmu().broadcasts() || !T::ONE_TAG {
+        if !self.can_broadcast() {
             return false;
         }
         // A device walks for pinned spaces, and hears of broadcasts only.

@@ -107,7 +107,7 @@ pub mod x86;
 pub use access::{access, access_store};
 pub use config::{Arch, Buffers, Config};
 pub use format::{Access, Frame};
-pub use platform::{Platform, interrupt, relax};
+pub use platform::{COSTS, Platform, interrupt, relax};
 pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome};
 pub use trace::{Line, name};
 pub use violation::{Rule, Violation};

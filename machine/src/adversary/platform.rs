@@ -1,6 +1,6 @@
 //! The machine as the library's platform.
 
-use lookaside::{CpuId, Targets, arch::Mmu};
+use lookaside::{Costs, CpuId, OperationCosts, Targets, arch::Mmu};
 
 use super::{
     current::{self, step},
@@ -10,15 +10,35 @@ use super::{
 
 /// The platform of a simulated kernel, over any of the library's architectures: for Arm, `M` is
 /// the library's own `Aarch64` over [`crate::adversary::arm::Insn`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Platform<M> {
     mmu: M,
+    costs: Costs,
 }
+
+/// Costs that make every way of flushing the best one somewhere: two pages by address, more by tag;
+/// a broadcast rather than an interrupt; and what a CPU holds is worth as much as one broadcast.
+pub const COSTS: Costs = Costs {
+    here: OperationCosts { address: 1, tag: 1, wait: 1 },
+    everywhere: OperationCosts { address: 1, tag: 1, wait: 1 },
+    refill: 1,
+    useful_entries: 1,
+    interrupt: 100,
+    interrupt_more: 10,
+    fresh_tag: 2,
+};
 
 impl<M> Platform<M> {
     /// A platform with the given translation hardware.
     pub const fn new(mmu: M) -> Self {
-        Self { mmu }
+        Self { mmu, costs: COSTS }
+    }
+
+    /// The same with other costs.
+    #[must_use]
+    pub const fn with_costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
     }
 }
 
@@ -36,6 +56,10 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
 
     fn cpu(&self) -> CpuId {
         current::with(|machine| CpuId(machine.running as u32))
+    }
+
+    fn costs(&self) -> Costs {
+        self.costs
     }
 
     #[track_caller]

@@ -24,7 +24,7 @@ impl<P: Platform> Epochs<'_, P> {
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes who was present under it.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
-        let lazy = cpu.active.lazy.get() != 0;
+        let lazy = cpu.active.lazy.load(Ordering::Relaxed) != 0; // Relaxed: this CPU's own word.
         if active == cookie {
             return if lazy { self.resume(here, next) } else { unchanged(here) };
         }

@@ -243,7 +243,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         }
         // The tag may go once the register no longer names it, not before.
         here.park_register();
-        cpu.active.lazy.set(0);
+        cpu.active.lazy.store(0, Ordering::Relaxed); // Relaxed: it names no space.
         let tags = here.tlb().tags();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
         if !active.joined() || !tags.join(here, active, parked) {
