@@ -4,6 +4,10 @@
 //! everybody. On the common paths nothing of the last kind may be written, because each such write
 //! takes a cache line away from every other CPU.
 
+#[macro_use]
+#[path = "support/idle.rs"]
+mod idle;
+
 use core::{
     cell::{Cell, RefCell},
     ops::Range,
@@ -11,8 +15,8 @@ use core::{
 };
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Error, Here, Ordering, Platform, Recent, Released,
-    Space, Switched, Tags, Tlb, Word,
+    Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Here, Ordering, Platform, Recent, Released, Space,
+    Switched, Tags, Tlb, Word,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 
@@ -120,29 +124,16 @@ fn flushed() {
 }
 
 impl Mmu for HostMmu {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         12
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         true
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn settle(&self) {}
 
     fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
         if held == Held::Drop {

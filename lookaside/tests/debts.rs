@@ -1,6 +1,10 @@
 //! The recent strategy against hardware that keeps all it may: whatever is flushed, by page or by
 //! tag, sooner or later, no CPU runs a space with an entry that was revoked before.
 
+#[macro_use]
+#[path = "support/idle.rs"]
+mod idle;
+
 use core::{
     cell::{Cell, RefCell},
     sync::atomic::AtomicU64,
@@ -8,8 +12,8 @@ use core::{
 use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Debt, Error, Here, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    Cpu, CpuId, CpuSet, Debt, Here, Platform, Recent, Space, Stretch, Switched, Tlb, VaRange, Word,
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
 };
 use proptest::prelude::*;
 
@@ -106,29 +110,16 @@ unsafe impl Platform for Host {
 }
 
 impl Mmu for Machine {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         12
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         false
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn settle(&self) {}
 
     fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         self.act(|core| {
@@ -164,13 +155,15 @@ impl Mmu for Machine {
         core.named == Some((root.table, tag.0))
     }
 
-    fn flush_range(&self, _: Errata, tag: Tag, range: VaRange) {
-        let first = range.start() >> 12;
-        let pages = first..first + range.pages();
-        self.act(|core| {
-            core.entries.retain(|entry| entry.tag != tag.0 || !pages.contains(&entry.page));
-            core.flushes += 1;
-        });
+    fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], _: Depth) {
+        for Stretch { range, .. } in stretches {
+            let first = range.start() >> 12;
+            let pages = first..first + range.pages();
+            self.act(|core| {
+                core.entries.retain(|entry| entry.tag != tag.0 || !pages.contains(&entry.page));
+                core.flushes += 1;
+            });
+        }
     }
 }
 

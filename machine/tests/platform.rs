@@ -1,6 +1,9 @@
 //! The machine as the library's platform.
 
 mod common;
+#[macro_use]
+#[path = "../../lookaside/tests/support/idle.rs"]
+mod idle;
 
 use common::programs;
 use lookaside::{
@@ -15,29 +18,16 @@ use lookaside_machine::adversary::{Config, Platform, Word, as_cpu, oracle, outco
 struct Plain;
 
 impl Mmu for Plain {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         0
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         false
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn settle(&self) {}
 
     fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
         x86::Insn.write_cr3(root.table);

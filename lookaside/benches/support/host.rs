@@ -1,5 +1,9 @@
 //! The host as a machine whose translation instructions cost nothing.
 
+#[macro_use]
+#[path = "../../tests/support/idle.rs"]
+mod idle;
+
 use core::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
 
 use lookaside::{
@@ -52,30 +56,16 @@ unsafe impl Platform for Host {
 }
 
 impl Mmu for HostMmu {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         self.tag_bits
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         true
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    #[inline]
-    fn settle(&self) {}
 
     #[inline]
     fn load(&self, _: Errata, root: Root, tag: Tag, _: Held, _: Sharing) {

@@ -1,6 +1,10 @@
 //! The instructions of three architectures on the host: each is a volatile store of its operand,
 //! which is one or two instructions of the host, as it would be of the real CPU.
 
+#[macro_use]
+#[path = "../../tests/support/idle.rs"]
+mod idle;
+
 use core::{
     cell::{Cell, UnsafeCell},
     ptr,
@@ -279,29 +283,16 @@ pub(crate) fn x86(invlpgb: bool, pcids: Use, separate: bool) -> Result<X86<Insn>
 pub(crate) struct Bookkeeping;
 
 impl Mmu for Bookkeeping {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         12
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         true
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn settle(&self) {}
 
     fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
         ROOT.write(root.table);

@@ -5,12 +5,15 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[macro_use]
+mod idle;
+
 use core::{cell::Cell, sync::atomic::AtomicU64};
 use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
-    CpuId, CpuSet, Error, Platform, VaRange, Word,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    CpuId, CpuSet, Error, Platform, Stretch, Word,
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
 };
 
 thread_local! {
@@ -170,6 +173,8 @@ impl Mmu for FakeMmu {
     /// Tag bits.
     type Features = u32;
 
+    idle_kernel!();
+
     fn tag_bits(&self) -> u32 {
         self.tag_bits
     }
@@ -233,8 +238,10 @@ impl Mmu for FakeMmu {
         self.everywhere(Op::FlushTagEverywhere(tag.0), |entry| entry.tag != tag.0);
     }
 
-    fn flush_range(&self, _: Errata, tag: Tag, range: VaRange) {
-        self.act(Op::FlushRange(tag.0, range.start(), range.pages()), |_| ());
+    fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], _: Depth) {
+        for Stretch { range, .. } in stretches {
+            self.act(Op::FlushRange(tag.0, range.start(), range.pages()), |_| ());
+        }
     }
 }
 

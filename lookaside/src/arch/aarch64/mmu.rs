@@ -1,24 +1,26 @@
 //! Stage 1: which instructions a switch and a flush are made of.
 
 mod config;
+mod flush;
 
 pub(super) use config::check_address;
 pub use config::{AsidIn, Config, Pairing, Park};
+pub use flush::RangeFlush;
 
 use super::{
-    barriers::{complete, publish, settle},
-    errata,
+    barriers::{complete, revoke, settle},
+    costs, errata,
     features::Features,
     instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
-    range::{Asid, Planner, Reach},
+    range::{Asid, Planner},
     registers::{TCR_EPD0, TTBR_CNP, ttbr},
-    tlbi::{Level, by_asid},
+    tlbi::by_asid,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
     costs::Costs,
     error::Error,
-    range::{Stretch, VaRange},
+    range::Stretch,
 };
 
 /// The translation of EL1 and EL0, operated through the instructions `I`.
@@ -34,19 +36,6 @@ pub struct Aarch64<I> {
     /// One register names table and tag, a tag is one ASID that nobody shares, and walks need not be
     /// allowed again: a load that keeps what is held is one write of table and tag.
     plain: bool,
-}
-
-/// What to invalidate, apart from whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeFlush {
-    /// The addresses.
-    pub range: VaRange,
-    /// Whether tables were unlinked.
-    pub reach: Reach,
-    /// The one level at which descriptors have changed, if that is known.
-    pub level: Option<Level>,
-    /// On which CPUs.
-    pub scope: Scope,
 }
 
 impl<I: Instructions> Aarch64<I> {
@@ -88,31 +77,6 @@ impl<I: Instructions> Aarch64<I> {
         self.config.pairing.asids(tag)[0]
     }
 
-    /// Invalidates `what` for the tag that `tag` returns, and waits for completion.
-    ///
-    /// `tag` is called *after* the barrier that makes the caller's page-table stores visible to all
-    /// walks, because the space may get another tag at any moment before it; it must read the tag
-    /// with one atomic load. `None` means that the space has no tag: no CPU holds anything of it,
-    /// and nothing more is executed.
-    ///
-    /// With [`Scope::Local`] only this CPU's entries go.
-    pub fn invalidate(&self, errata: Errata, what: &RangeFlush, tag: impl FnOnce() -> Option<Tag>) {
-        self.publish(what.scope);
-        let Some(tag) = tag() else { return };
-        for asid in self.asids(tag) {
-            self.plan(what, Asid::One(asid));
-        }
-        self.complete(errata, what.scope);
-    }
-
-    /// Invalidates `what` for every tag, and waits for completion: what kernel mappings need, global
-    /// or not.
-    pub fn invalidate_all_tags(&self, errata: Errata, what: &RangeFlush) {
-        self.publish(what.scope);
-        self.plan(what, Asid::Every);
-        self.complete(errata, what.scope);
-    }
-
     /// All ASIDs of `tag`.
     fn asids(&self, tag: Tag) -> impl Iterator<Item = u16> {
         self.check_width(tag);
@@ -122,28 +86,6 @@ impl<I: Instructions> Aarch64<I> {
     /// A tag that is too wide would be cut off, and name another space.
     const fn check_width(&self, tag: Tag) {
         debug_assert!(tag.0 as u32 >> self.config.tag_bits() == 0, "the tag is too wide");
-    }
-
-    fn plan(&self, what: &RangeFlush, asid: Asid) {
-        let planner = self.planner(what.range.start());
-        for tlbi in planner.plan(what.range, asid, what.reach, what.level, what.scope) {
-            self.insn.tlbi(tlbi);
-        }
-    }
-
-    fn publish(&self, scope: Scope) {
-        publish(&self.insn, scope);
-    }
-
-    fn complete(&self, errata: Errata, scope: Scope) {
-        complete(&self.insn, errata, scope);
-    }
-
-    /// Invalidates all ASIDs of a tag, without waiting.
-    fn invalidate_tag(&self, tag: Tag, scope: Scope) {
-        for asid in self.asids(tag) {
-            self.insn.tlbi(Tlbi { op: TlbiOp::Aside, scope, operand: by_asid(asid) });
-        }
     }
 
     #[inline]
@@ -355,41 +297,76 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         }
     }
 
+    fn publish(&self) {
+        revoke(&self.insn);
+    }
+
     /// Global entries go too: Arm64 has no invalidation that spares them.
     fn flush_all(&self, errata: Errata) {
-        self.publish(Scope::Local);
-        self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope: Scope::Local, operand: 0 });
-        self.complete(errata, Scope::Local);
+        self.flush(errata, Scope::Local, || self.invalidate_everything(Scope::Local));
     }
 
     fn flush_tag(&self, errata: Errata, tag: Tag) {
-        self.publish(Scope::Local);
-        self.invalidate_tag(tag, Scope::Local);
-        self.complete(errata, Scope::Local);
+        self.flush(errata, Scope::Local, || self.invalidate_tag(tag, Scope::Local));
     }
 
     fn flush_all_everywhere(&self, errata: Errata) {
-        self.publish(Scope::InnerShareable);
-        self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope: Scope::InnerShareable, operand: 0 });
-        self.complete(errata, Scope::InnerShareable);
+        let scope = Scope::InnerShareable;
+        self.flush(errata, scope, || self.invalidate_everything(scope));
     }
 
     fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
-        self.publish(Scope::InnerShareable);
-        self.invalidate_tag(tag, Scope::InnerShareable);
-        self.complete(errata, Scope::InnerShareable);
+        let scope = Scope::InnerShareable;
+        self.flush(errata, scope, || self.invalidate_tag(tag, scope));
     }
 
-    fn flush_kernel(&self, errata: Errata, _: &[Stretch], _: Depth) {
-        self.flush_all(errata);
+    /// A stretch that no operand can name takes the whole tag with it: one that is not canonical
+    /// (tagged pointers must lose their tags first) or reaches into both halves.
+    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        let scope = Scope::Local;
+        self.flush(errata, scope, || self.invalidate_stretches(tag, stretches, depth, scope));
     }
 
-    fn flush_kernel_everywhere(&self, errata: Errata, _: &[Stretch], _: Depth) {
-        self.flush_all_everywhere(errata);
+    /// As [`Mmu::flush_stretches`] on this type.
+    fn flush_stretches_everywhere(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+        wait: Wait,
+    ) {
+        let scope = Scope::InnerShareable;
+        let invalidate = || self.invalidate_stretches(tag, stretches, depth, scope);
+        match wait {
+            Wait::Now => self.flush(errata, scope, invalidate),
+            Wait::Later => self.begin(scope, invalidate),
+        }
+    }
+
+    fn complete_everywhere(&self, errata: Errata) {
+        complete(&self.insn, errata, Scope::InnerShareable);
+    }
+
+    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+        let scope = Scope::Local;
+        self.flush(errata, scope, || self.invalidate_kernel(stretches, depth, scope));
+    }
+
+    fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+        let scope = Scope::InnerShareable;
+        self.flush(errata, scope, || self.invalidate_kernel(stretches, depth, scope));
+    }
+
+    /// The same on this CPU and on all.
+    fn operations(&self, stretch: &Stretch, depth: Depth, _: Place) -> Option<u64> {
+        let planner = self.planner_of(stretch)?;
+        let plan = planner.plan_stretch(stretch, Asid::Every, depth, Scope::Local);
+        Some(plan.operations() * self.config.pairing.width() as u64)
     }
 
     fn typical_costs(&self) -> Costs {
-        todo!()
+        costs::TYPICAL
     }
 
     fn walks_outlive_tags(&self) -> bool {

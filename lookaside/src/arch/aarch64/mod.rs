@@ -14,7 +14,7 @@
 //! | `TLBI RV{,A}{,L}E1[IS]` | a range (FEAT_TLBIRANGE) |
 //! | `TLBI VMALLS12E1[IS]`, `ALLE1[IS]` | one VMID, all VMIDs ([`Stage2`]) |
 //! | `DSB NSHST`, `ISHST` | page-table stores before the `TLBI` |
-//! | `DSB NSH`, `ISH` | completion of the `TLBI` |
+//! | `DSB NSH`, `ISH` | completion of the `TLBI`; `ISH` also before the question who must be told |
 //! | `ISB` | writes of `TTBRn` and `TCR` take effect; later walks come after the `DSB` |
 //! | `MSR TTBR0_EL1`, `TTBR1_EL1`, `TCR_EL1`, `VTTBR_EL2` | a switch |
 //! | `IC IALLU` | only on CPUs with Cavium erratum 27456 |
@@ -58,7 +58,8 @@
 //! * **FEAT_ETS2**: one CPU of a machine may lack it, and the `ISB` it would save is cheap.
 //! * **FEAT_D128, FEAT_LVA3** (128-bit descriptors, 56-bit addresses): operands differ.
 //! * **Level hints together with walk caches**: a hint is given only for last-level invalidation,
-//!   where a caller can know that exactly one level was changed.
+//!   where a caller can know that exactly one level was changed. A wrong hint is legally no
+//!   invalidation at all, so one that is not certain is not given.
 //! * **`DSB` by a thread that has migrated**: it completes nothing, so every switch settles.
 //! * The interrupt that the streaming mode of C1-Pro needs after an invalidation (erratum 4193714):
 //!   it takes the list of CPUs that run such threads, which no layer of this crate has.
@@ -73,6 +74,7 @@
 //! and the notices themselves. Section numbers are there to help a reader find the place.
 
 mod barriers;
+mod costs;
 pub mod descriptor;
 pub mod errata;
 mod features;

@@ -4,7 +4,10 @@ use super::{
     instructions::{Scope, Tlbi, TlbiOp},
     tlbi::{self, Geometry, Level, Span},
 };
-use crate::range::VaRange;
+use crate::{
+    arch::Depth,
+    range::{Stretch, VaRange},
+};
 
 /// Whose translations are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +68,58 @@ impl Planner {
             },
             _ => (None, page),
         };
+        self.stepping(range, asid, reach, (level, leaf), scope)
+    }
+
+    /// The instructions that invalidate a stretch for `asid`.
+    ///
+    /// They step by the largest page or block that is not larger than the pages of the stretch: each
+    /// descriptor that has changed is then named at least once, and an instruction that names any
+    /// address of a block, or of a table, removes what was cached of its descriptor. Blocks that the
+    /// contiguous bit makes may be cached one by one, and are named one by one.
+    ///
+    /// The level is hinted at only where it is certain: the stretch is uniform, its page size is
+    /// that of exactly one level, and no table was unlinked.
+    pub const fn plan_stretch(
+        &self,
+        stretch: &Stretch,
+        asid: Asid,
+        depth: Depth,
+        scope: Scope,
+    ) -> Plan {
+        let Stretch { range, uniform } = *stretch;
+        let (level, leaf) = self.leaf_within(range.page_shift());
+        let exact = leaf == range.page_shift();
+        let (reach, level) = match depth {
+            Depth::Leaves if uniform && exact => (Reach::LastLevel, Some(level)),
+            Depth::Leaves => (Reach::LastLevel, None),
+            Depth::Tables => (Reach::AllLevels, None),
+        };
+        self.stepping(range, asid, reach, (level, leaf), scope)
+    }
+
+    /// The largest page or block that is not larger than `1 << page_shift` bytes, or a page.
+    const fn leaf_within(&self, page_shift: u32) -> (Level, u32) {
+        let mut levels: &[Level] = &[Level::L0, Level::L1, Level::L2];
+        while let [level, smaller @ ..] = levels {
+            match self.geometry.leaf_shift(*level) {
+                Some(leaf) if leaf <= page_shift => return (*level, leaf),
+                _ => levels = smaller,
+            }
+        }
+        (Level::L3, self.geometry.granule.shift())
+    }
+
+    /// A plan that steps by leaves of `1 << leaf` bytes and hints at `level`.
+    const fn stepping(
+        &self,
+        range: VaRange,
+        asid: Asid,
+        reach: Reach,
+        (level, leaf): (Option<Level>, u32),
+        scope: Scope,
+    ) -> Plan {
+        let page = self.geometry.granule.shift();
         let within = (1 << leaf) - 1;
         let start = range.start() & !within;
         let last = range.last() | within;
@@ -105,22 +160,44 @@ impl Plan {
         self.clone().nth(ceiling).is_none()
     }
 
+    /// How many instructions the plan has. Takes a bounded number of steps, however many they are.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        let mut rest = self.clone();
+        let mut counted = 0;
+        while rest.left > 0 {
+            // What follows is all alike: single pages or blocks, or the widest spans.
+            let (alike, each) = match rest.span() {
+                None if !rest.takes_spans() => (rest.left / rest.stride, rest.stride),
+                None => (1, rest.stride),
+                Some(span) => (rest.left / span.pages(), span.pages()),
+            };
+            counted += alike;
+            rest.advance(alike * each);
+        }
+        counted
+    }
+
+    /// Whether range instructions may gain anything: they exist, and no block exceeds all spans.
+    const fn takes_spans(&self) -> bool {
+        self.planner.range_ops && self.stride < Span::WIDEST.pages()
+    }
+
     /// The widest span that may come next, if a range instruction may.
-    fn span(&self) -> Option<Span> {
+    const fn span(&self) -> Option<Span> {
         let unit = self.planner.geometry.range_base_shift();
-        // One page or block takes one by-address instruction, and a block that no span exceeds
-        // gains nothing from spans. BaseADDR drops the bits below its unit, so up to the first
-        // multiple of it (with 52-bit addresses and small pages) only single pages are exact.
-        let worthwhile = self.left > self.stride && self.stride < Span::WIDEST.pages();
+        // One page or block takes one by-address instruction. BaseADDR drops the bits below its
+        // unit, so up to the first multiple of it (with 52-bit addresses and small pages) only
+        // single pages are exact.
         let expressible = self.next & ((1 << unit) - 1) == 0;
-        if self.planner.range_ops && worthwhile && expressible {
+        if self.takes_spans() && self.left > self.stride && expressible {
             Span::widest_within(self.left)
         } else {
             None
         }
     }
 
-    fn advance(&mut self, pages: u64) {
+    const fn advance(&mut self, pages: u64) {
         self.left -= pages;
         // Wraps to 0 exactly when the range ends at the top of the address space.
         self.next = self.next.wrapping_add(pages << self.planner.geometry.granule.shift());

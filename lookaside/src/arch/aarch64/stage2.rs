@@ -4,8 +4,8 @@
 //! mean the guests' regime and not the hypervisor's.
 
 use super::{
-    barriers::{complete, publish, settle},
-    errata,
+    barriers::{complete, publish, revoke, settle},
+    costs, errata,
     features::Features,
     instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
     mmu::check_address,
@@ -15,7 +15,7 @@ use super::{
     tlbi::AddressSize,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, Wait},
     costs::Costs,
     error::Error,
     range::Stretch,
@@ -78,9 +78,13 @@ impl<I: Instructions> Stage2<I> {
     }
 
     fn flush(&self, errata: Errata, op: TlbiOp, scope: Scope) {
+        self.begin(op, scope);
+        complete(&self.insn, errata, scope);
+    }
+
+    fn begin(&self, op: TlbiOp, scope: Scope) {
         publish(&self.insn, scope);
         self.insn.tlbi(Tlbi { op, scope, operand: 0 });
-        complete(&self.insn, errata, scope);
     }
 
     fn write(&self, errata: Errata, value: u64) {
@@ -154,6 +158,10 @@ impl<I: Instructions> Mmu for Stage2<I> {
         settle(&self.insn);
     }
 
+    fn publish(&self) {
+        revoke(&self.insn);
+    }
+
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         debug_assert!(u32::from(tag.0) >> self.tag_bits() == 0, "VMID {} is too wide", tag.0);
         if held == Held::Drop {
@@ -195,16 +203,44 @@ impl<I: Instructions> Mmu for Stage2<I> {
         self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable);
     }
 
+    /// Removes the entries of all VMIDs: what is cached by guest-physical address can be named only
+    /// for the VMID in the register, and what is cached by the guest's own addresses not at all.
+    fn flush_stretches(&self, errata: Errata, _: Tag, _: &[Stretch], _: Depth) {
+        self.flush(errata, TlbiOp::Alle1, Scope::Local);
+    }
+
+    /// As [`Mmu::flush_stretches`] on this type.
+    fn flush_stretches_everywhere(
+        &self,
+        errata: Errata,
+        _: Tag,
+        _: &[Stretch],
+        _: Depth,
+        wait: Wait,
+    ) {
+        match wait {
+            Wait::Now => self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable),
+            Wait::Later => self.begin(TlbiOp::Alle1, Scope::InnerShareable),
+        }
+    }
+
+    fn complete_everywhere(&self, errata: Errata) {
+        complete(&self.insn, errata, Scope::InnerShareable);
+    }
+
+    /// Removes everything of stages 1 and 2. The kernel's own translations are those of another
+    /// regime: its [`super::Aarch64`] flushes them.
     fn flush_kernel(&self, errata: Errata, _: &[Stretch], _: Depth) {
         self.flush_all(errata);
     }
 
+    /// As [`Mmu::flush_kernel`] on this type.
     fn flush_kernel_everywhere(&self, errata: Errata, _: &[Stretch], _: Depth) {
         self.flush_all_everywhere(errata);
     }
 
     fn typical_costs(&self) -> Costs {
-        todo!()
+        costs::STAGE_2
     }
 
     fn walks_outlive_tags(&self) -> bool {

@@ -190,6 +190,16 @@ impl Planner {
         }
     }
 
+    /// How many leaves a plan for the change fences one by one; `None` if it fences the whole space,
+    /// or if there is no plan.
+    #[must_use]
+    pub const fn count(&self, changed: Changed) -> Option<u64> {
+        match self.leaves(changed) {
+            Ok(Some(leaves)) => Some(leaves.count),
+            Ok(None) | Err(_) => None,
+        }
+    }
+
     /// The operand `rs2`, where it can be relied upon; `None` is `x0`.
     pub(super) const fn asid(&self, reach: Reach) -> Option<u16> {
         if self.operands { reach.asid() } else { None }
@@ -265,6 +275,14 @@ enum Stage {
 }
 
 impl Plan {
+    /// The operands alone, for a caller who brackets several plans at once.
+    pub(super) fn fences(self) -> impl Iterator<Item = Fence> {
+        self.filter_map(|step| match step {
+            Step::SfenceVma(fence) | Step::SinvalVma(fence) => Some(fence),
+            Step::SfenceWInval | Step::SfenceInvalIr => None,
+        })
+    }
+
     fn leaf(&mut self) -> Fence {
         let fence = Fence { address: Some(self.next), asid: self.asid };
         self.left -= 1;

@@ -1,15 +1,17 @@
 //! One regime of translation on RISC-V: which instructions, in which order.
 
+mod flush;
+
 use super::{
-    Extensions, FENCE_OPERANDS, Features, Instructions, Mode, Satp,
-    fence::{Changed, Plan, Planner, Reach},
+    Extensions, Features, Instructions, Mode, Satp, costs,
+    fence::{Plan, Planner, Reach},
     sbi::{self, HartMask, Request},
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
     costs::Costs,
     error::Error,
-    range::{Stretch, VaRange},
+    range::Stretch,
 };
 
 /// How translations are removed from other harts.
@@ -121,15 +123,6 @@ impl<I: Instructions> Riscv<I> {
         self.complete();
     }
 
-    /// Before other harts are made to fence.
-    #[track_caller]
-    fn publish(&self) {
-        // FENCE F-RV-PUBLISH (pairs with the SFENCE.VMA that the firmware executes elsewhere): an
-        // SFENCE.VMA orders only stores that are visible to the hart that executes it. Stores to
-        // the tables that sit in this hart's store buffer are not.
-        self.instructions.fence();
-    }
-
     /// After the last fence of a flush.
     #[track_caller]
     fn complete(&self) {
@@ -143,8 +136,7 @@ impl<I: Instructions> Riscv<I> {
     /// Removes one ASID's entries.
     #[track_caller]
     fn fence_asid(&self, errata: Errata, asid: u16) {
-        let asid = if errata.contains(FENCE_OPERANDS) { None } else { Some(asid) };
-        self.instructions.sfence_vma(None, asid);
+        self.fence_all(errata, Reach::Tag(Tag(asid)));
     }
 
     #[track_caller]
@@ -274,11 +266,19 @@ impl<I: Instructions> Mmu for Riscv<I> {
             // when the next instruction begins.
             self.instructions.sfence_inval_ir();
         }
-        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, the revoker's barrier between its
-        // stores and its look at who runs): orders "this hart runs the space" before the reading of
+        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-PUBLISH of the revoker): orders "this hart runs the space" before the reading of
         // its generation, and makes the stores to the tables that the generation stands for visible
         // to this hart, which is what the SFENCE.VMA orders that follows if the generation is
         // behind.
+        self.instructions.fence();
+    }
+
+    fn publish(&self) {
+        // FENCE F-RV-PUBLISH (pairs with F-RV-SETTLE, the SFENCE.VMA that the firmware executes elsewhere): an
+        // SFENCE.VMA orders only stores that are visible to the hart that executes it. Stores to
+        // the tables that sit in this hart's store buffer are not. Nor may this hart's look at who
+        // runs the space come before them: a hart that it misses settles after it, reads the
+        // raised generation, and fences by itself.
         self.instructions.fence();
     }
 
@@ -335,25 +335,74 @@ impl<I: Instructions> Mmu for Riscv<I> {
         // As F-RV-FLUSH. The specification does not say whether "all harts" of a remote fence
         // includes this one.
         self.fence_asid(errata, tag.0);
-        let request = if errata.contains(FENCE_OPERANDS) {
-            Request::EVERYTHING
-        } else {
-            Request::all(Reach::Tag(tag))
-        };
-        self.ask(HartMask::ALL, request);
+        self.ask(HartMask::ALL, self.request_for_all(errata, Reach::Tag(tag)));
         self.complete();
     }
 
-    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {
-        todo!()
+    /// A stretch that is not canonical, or reaches into both halves, takes the whole tag with it.
+    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        self.fence_stretches(errata, Reach::Tag(tag), stretches, depth);
+        self.complete();
     }
 
-    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {
-        todo!()
+    /// As [`Mmu::flush_stretches`] on this type, and a request to the firmware for each stretch. The
+    /// harts have fenced when it returns, also with [`Wait::Later`]; what is left for later is the
+    /// ordering of this hart's own accesses.
+    ///
+    /// # Panics
+    ///
+    /// As [`Mmu::flush_tag_everywhere`] on this type.
+    fn flush_stretches_everywhere(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+        wait: Wait,
+    ) {
+        self.publish();
+        self.fence_stretches(errata, Reach::Tag(tag), stretches, depth);
+        self.ask_for_stretches(errata, Reach::Tag(tag), stretches, depth);
+        match wait {
+            Wait::Now => self.complete(),
+            Wait::Later => {}
+        }
+    }
+
+    fn complete_everywhere(&self, _: Errata) {
+        self.complete();
+    }
+
+    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+        let depth = Self::kernel_depth(stretches, depth);
+        self.fence_stretches(errata, Reach::Global, stretches, depth);
+        self.complete();
+    }
+
+    /// # Panics
+    ///
+    /// As [`Mmu::flush_tag_everywhere`] on this type.
+    fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+        let depth = Self::kernel_depth(stretches, depth);
+        self.publish();
+        self.fence_stretches(errata, Reach::Global, stretches, depth);
+        self.ask_for_stretches(errata, Reach::Global, stretches, depth);
+        self.complete();
+    }
+
+    /// The fences of this hart, on a machine without errata; a request to the firmware counts as one
+    /// more.
+    fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
+        let planner = self.planner(Errata::NONE, u64::MAX);
+        let fences = self.leaves(&planner, &[*stretch], depth)?;
+        Some(match place {
+            Place::Here => fences,
+            Place::Everywhere => fences + 1,
+        })
     }
 
     fn typical_costs(&self) -> Costs {
-        todo!()
+        costs::TYPICAL
     }
 
     /// A hart orders the stores that built a table before its own walks only by an invalidation.

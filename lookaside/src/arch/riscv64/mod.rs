@@ -77,6 +77,7 @@
 //! * RISC-V Supervisor Binary Interface Specification: "Binary Encoding", "RFENCE Extension".
 //! * Device tree bindings `riscv/cpus.yaml` and `riscv/extensions.yaml`.
 
+mod costs;
 mod features;
 pub mod fence;
 #[cfg(all(target_arch = "riscv64", target_os = "none"))]

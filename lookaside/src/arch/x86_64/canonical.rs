@@ -1,6 +1,6 @@
 //! Which linear addresses exist: canonical addresses of four and of five levels of tables.
 
-use crate::error::Error;
+use crate::{error::Error, range::VaRange};
 
 /// How many levels of tables the kernel runs with: the value of `CR4.LA57`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,23 @@ impl Levels {
     /// [`Error::NonCanonical`].
     pub const fn check(self, address: u64) -> Result<(), Error> {
         if self.is_canonical(address) { Ok(()) } else { Err(Error::NonCanonical { address }) }
+    }
+
+    /// Refuses a range with an address that is not canonical.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NonCanonical`] with the first such address.
+    pub const fn check_range(self, range: &VaRange) -> Result<(), Error> {
+        if let Err(error) = self.check(range.start()) {
+            return Err(error);
+        }
+        // A range that begins in the lower half must end there too: the hole lies above.
+        let hole = 1 << (self.linear_bits() - 1);
+        if range.start() < hole && range.last() >= hole {
+            return Err(Error::NonCanonical { address: hole });
+        }
+        Ok(())
     }
 }
 

@@ -22,20 +22,25 @@
 //! * **ASID valid is always set, with ASID 0.** The host is ASID 0; in a guest, hardware puts the
 //!   guest's own ASID in its place. Without the bit the instruction would hit every guest.
 //! * **PCID valid may only be set with `CR4.PCIDE` set**; otherwise the instruction faults.
-//! * **Final only is never set.** It leaves cached upper levels of the walk, so it is wrong
-//!   whenever a table was freed, and what is gained is small.
+//! * **Final only is set where no table was unlinked** ([`Depth::Leaves`]), and nowhere else: it
+//!   leaves cached upper levels of the walk.
 //! * **Nested is never set**: it concerns hypervisors' translations for guests.
 //! * The instruction is *weakly ordered*: it may overtake earlier stores, and it completes some
 //!   time later on the other CPUs. `TLBSYNC` waits until they have completed those that **this**
 //!   CPU issued, and no others.
 
-use super::{Levels, Pcid};
-use crate::{error::Error, range::VaRange};
+use super::{Levels, Pcid, stretches};
+use crate::{
+    arch::Depth,
+    error::Error,
+    range::{Stretch, VaRange},
+};
 
 const VA_VALID: u64 = 1 << 0;
 const PCID_VALID: u64 = 1 << 1;
 const ASID_VALID: u64 = 1 << 2;
 const INCLUDE_GLOBAL: u64 = 1 << 3;
+const FINAL_ONLY: u64 = 1 << 4;
 const STRIDE_2M: u32 = 1 << 31;
 
 /// The three register operands of one `INVLPGB`.
@@ -120,7 +125,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the invalidation of `range`.
+    /// Plans the invalidation of `range`, all levels of the walks included.
     ///
     /// Ranges of pages of 2 MiB and more are covered in steps of 2 MiB. An instruction with that
     /// stride names one address in each 2 MiB, so **the page size of `range` must not be larger
@@ -136,23 +141,47 @@ impl Plan {
         limit: PageLimit,
         levels: Levels,
     ) -> Result<Self, Error> {
-        if let Err(error) = levels.check(range.start()) {
+        Self::stepping(range, range.page_shift(), VA_VALID | ASID_VALID, scope, limit, levels)
+    }
+
+    /// Plans the invalidation of `stretch`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`].
+    pub const fn of(
+        stretch: &Stretch,
+        scope: Scope,
+        depth: Depth,
+        limit: PageLimit,
+        levels: Levels,
+    ) -> Result<Self, Error> {
+        let flags = match depth {
+            Depth::Leaves => VA_VALID | ASID_VALID | FINAL_ONLY,
+            Depth::Tables => VA_VALID | ASID_VALID,
+        };
+        Self::stepping(&stretch.range, stretches::step(stretch), flags, scope, limit, levels)
+    }
+
+    const fn stepping(
+        range: &VaRange,
+        step: u32,
+        flags: u64,
+        scope: Scope,
+        limit: PageLimit,
+        levels: Levels,
+    ) -> Result<Self, Error> {
+        if let Err(error) = levels.check_range(range) {
             return Err(error);
         }
-        // A range that begins in the lower half must end there too: the hole lies above.
-        let hole = 1 << (levels.linear_bits() - 1);
-        if range.start() < hole && range.last() >= hole {
-            return Err(Error::NonCanonical { address: hole });
-        }
-        let (stride, stride_shift) =
-            if range.page_shift() >= 21 { (STRIDE_2M, 21) } else { (0, 12) };
-        let (flags, edx) = match scope {
+        let (stride, stride_shift) = if step >= 21 { (STRIDE_2M, 21) } else { (0, 12) };
+        let (more_flags, edx) = match scope {
             Scope::Pcid(pcid) => (PCID_VALID, (pcid.get() as u32) << 16),
             Scope::EveryPcid => (0, 0),
             Scope::WithGlobal => (INCLUDE_GLOBAL, 0),
         };
         Ok(Self {
-            rax: VA_VALID | ASID_VALID | flags,
+            rax: flags | more_flags,
             stride,
             edx,
             limit: limit.pages() as u64,
@@ -160,6 +189,12 @@ impl Plan {
             left: range.pages() << (range.page_shift() - stride_shift),
             stride_shift,
         })
+    }
+
+    /// How many instructions are left.
+    #[must_use]
+    pub const fn operations(&self) -> u64 {
+        self.left.div_ceil(self.limit)
     }
 }
 
@@ -182,7 +217,7 @@ impl Iterator for Plan {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        match usize::try_from(self.left.div_ceil(self.limit)) {
+        match usize::try_from(self.operations()) {
             Ok(exact) => (exact, Some(exact)),
             Err(_) => (usize::MAX, None),
         }

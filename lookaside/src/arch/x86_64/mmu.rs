@@ -1,7 +1,7 @@
 //! [`X86`]: which instructions, in which order, on the machine at hand.
 
 use super::{
-    Config, Instructions, Levels, Pcid, Tables, Use, UserFlush,
+    Config, Instructions, Levels, Pcid, Tables, Use, UserFlush, costs,
     cr3::{self, Cr3, Lam},
     errata,
     features::Features,
@@ -9,10 +9,10 @@ use super::{
     invpcid::Command,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
     costs::Costs,
     error::Error,
-    range::{Stretch, VaRange},
+    range::Stretch,
 };
 
 const CR4_PCIDE: u64 = 1 << 17;
@@ -25,6 +25,8 @@ pub struct X86<I> {
     pub(super) levels: Levels,
     /// `Some` if `INVLPGB` is in use.
     pub(super) invlpgb: Option<PageLimit>,
+    /// Whether one entry of a kernel address serves all PCIDs.
+    pub(super) kernel_is_global: bool,
     has_pcids: bool,
     tables: Tables,
     /// How many bits a tag has.
@@ -69,6 +71,7 @@ impl<I: Instructions> X86<I> {
                 Use::WherePresent => boot.invlpgb,
                 Use::Never => None,
             },
+            kernel_is_global: false,
             has_pcids,
             tables: config.tables,
             tag_bits,
@@ -77,6 +80,18 @@ impl<I: Instructions> X86<I> {
             physical_bits: boot.physical_bits,
             reserved_root: config.reserved_root,
         })
+    }
+
+    /// The same hardware, of a kernel that maps all of its own addresses globally: with the `G` bit in
+    /// every leaf entry, and `CR4.PGE` set on every CPU. [`Mmu::flush_kernel`] may then go by address
+    /// with PCIDs in use. Without this promise it removes everything; if the promise is wrong, it
+    /// leaves entries behind.
+    ///
+    /// Changes nothing with separate user tables, which exist to keep kernel entries out of user
+    /// mode.
+    #[must_use]
+    pub fn with_global_kernel(self) -> Self {
+        Self { kernel_is_global: matches!(self.tables, Tables::One), ..self }
     }
 
     /// Brings the calling CPU into the state that all other methods rely on: `CR4.PCIDE` is set if
@@ -266,6 +281,11 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
+    /// Executes nothing: whoever asks who runs a space raises its generation first, by a locked
+    /// operation. That drains the store buffer, and later loads come after it (SDM vol. 3, "Memory
+    /// Ordering": loads and stores are not reordered with locked instructions).
+    fn publish(&self) {}
+
     /// With [`UserFlush::AtExit`] this does less than the contract says: see there.
     #[inline]
     fn load(&self, _errata: Errata, root: Root, tag: Tag, held: Held, _sharing: Sharing) {
@@ -310,10 +330,7 @@ impl<I: Instructions> Mmu for X86<I> {
         if !self.has_pcids {
             self.flush_all(errata);
         } else if self.has_invpcid {
-            self.invpcid(Command::context(kernel));
-            if let Some(user) = user {
-                self.invpcid(Command::context(user));
-            }
+            self.invpcids([kernel].into_iter().chain(user).map(Command::context));
         } else if user.is_none() && self.is_current(kernel) {
             self.reload();
         } else {
@@ -326,47 +343,64 @@ impl<I: Instructions> Mmu for X86<I> {
         self.broadcast([Operands::ALL_BUT_GLOBAL]);
     }
 
-    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
-        let kernel = self.kernel_pcid(tag);
-        let user = self.user_pcid(tag);
-        if self.has_pcids {
-            let user = user.map(Operands::context);
-            self.broadcast([Operands::context(kernel)].into_iter().chain(user));
-        } else {
-            // Matching by PCID would fault.
-            self.flush_all_everywhere(errata);
+    fn flush_tag_everywhere(&self, _errata: Errata, tag: Tag) {
+        self.begin_tag_everywhere(tag);
+        self.complete();
+    }
+
+    /// A stretch with an address that is not canonical takes the whole tag with it, and so does a
+    /// tag whose PCIDs no instruction can reach: see the table in [this module](super).
+    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        self.flush_here(errata, tag, stretches, depth);
+    }
+
+    /// A stretch with an address that is not canonical takes the whole tag with it.
+    fn flush_stretches_everywhere(
+        &self,
+        _errata: Errata,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+        wait: Wait,
+    ) {
+        self.begin_everywhere(tag, stretches, depth);
+        match wait {
+            Wait::Now => self.complete(),
+            Wait::Later => {}
         }
     }
 
-    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], _: Depth) {
-        for Stretch { range, .. } in stretches {
-            self.flush_pages(errata, tag, range);
+    /// Waits for the `INVLPGB`s of the CPU that executes it, and for no others.
+    fn complete_everywhere(&self, _errata: Errata) {
+        if self.invlpgb.is_some() {
+            self.complete();
         }
     }
 
-    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {
-        self.flush_all_and_global();
+    /// By address where there are no PCIDs, or where the kernel [says](X86::with_global_kernel) that
+    /// its entries are global and no table was unlinked; otherwise everything.
+    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+        self.flush_kernel_here(errata, stretches, depth);
     }
 
-    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {
-        self.broadcast([Operands::ALL]);
+    fn flush_kernel_everywhere(&self, _errata: Errata, stretches: &[Stretch], depth: Depth) {
+        self.flush_kernel_on_all(stretches, depth);
+    }
+
+    /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole.
+    fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
+        self.count(stretch, depth, place)
     }
 
     fn typical_costs(&self) -> Costs {
-        todo!()
+        costs::TYPICAL
+    }
+
+    fn faults_forget(&self) -> bool {
+        true
     }
 
     fn names(&self, root: Root, tag: Tag) -> bool {
         self.hardware_matches(root, tag)
-    }
-}
-
-impl<I: Instructions> X86<I> {
-    fn flush_pages(&self, errata: Errata, tag: Tag, range: &VaRange) {
-        for page in 0..range.pages() {
-            let address = range.start() + (page << range.page_shift());
-            // An address that is not canonical has no entry.
-            let _ = self.flush_page(errata, tag, address);
-        }
     }
 }

@@ -94,6 +94,7 @@
 
 mod canonical;
 mod config;
+mod costs;
 pub mod cr3;
 pub mod errata;
 mod features;
@@ -102,8 +103,8 @@ mod insn;
 pub mod invlpgb;
 pub mod invpcid;
 mod mmu;
-mod page;
 mod sequence;
+mod stretches;
 #[cfg(test)]
 mod tests;
 

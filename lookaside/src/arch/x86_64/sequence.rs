@@ -15,23 +15,26 @@
 //! reads memory and not the store buffer: where an invalidation overtakes the store that it follows
 //! in program order, the next walk finds the old entry and caches it again.
 
-use super::{
-    Instructions, Pcid, X86,
-    invlpgb::{Operands, Plan},
-    invpcid::Command,
-};
+use super::{Instructions, Pcid, X86, invlpgb::Operands, invpcid::Command};
 
 const CR4_PGE: u64 = 1 << 7;
 
 impl<I: Instructions> X86<I> {
     /// `INVPCID`, after the stores of this CPU.
     pub(super) fn invpcid(&self, command: Command) {
+        self.invpcids([command]);
+    }
+
+    /// `INVPCID` for all of `commands`, after the stores of this CPU.
+    pub(super) fn invpcids(&self, commands: impl IntoIterator<Item = Command>) {
         // FENCE F-X86-INVPCID (pairs with walks): Intel does not list INVPCID as serialising, so it
         // might act while a store to a table is still in the store buffer, and a walk of this CPU
         // after it would cache the old entry again. MFENCE drains the buffer before the next load,
         // and INVPCID loads its descriptor.
         self.insn.mfence();
-        self.insn.invpcid(command.kind(), command.descriptor());
+        for command in commands {
+            self.insn.invpcid(command.kind(), command.descriptor());
+        }
     }
 
     /// `INVLPG` of a canonical address: that address under the current PCID, and global entries of
@@ -77,6 +80,12 @@ impl<I: Instructions> X86<I> {
 
     /// `INVLPGB` for all of `operands`, and waits until every CPU has done them.
     pub(super) fn broadcast(&self, operands: impl IntoIterator<Item = Operands>) {
+        self.begin(operands);
+        self.complete();
+    }
+
+    /// `INVLPGB` for all of `operands`, after the stores of this CPU.
+    pub(super) fn begin(&self, operands: impl IntoIterator<Item = Operands>) {
         // FENCE F-X86-PUBLISH (pairs with F-X86-DONE, walks): INVLPGB is weakly ordered, so it might
         // arrive at another CPU while a store to a table is still in the store buffer here, and a
         // walk of that CPU after it would cache the old entry again.
@@ -84,13 +93,12 @@ impl<I: Instructions> X86<I> {
         for Operands { rax, ecx, edx } in operands {
             self.insn.invlpgb(rax, ecx, edx);
         }
-        // FENCE F-X86-DONE (pairs with F-X86-PUBLISH, each INVLPGB above): it waits for those that
-        // this CPU issued and for no others, so it is executed here, with interrupts still off.
-        self.insn.tlbsync();
     }
 
-    /// [`Self::broadcast`] of one or two plans.
-    pub(super) fn broadcast_plans(&self, first: Plan, second: Option<Plan>) {
-        self.broadcast(first.chain(second.into_iter().flatten()));
+    /// Waits until every CPU has done the `INVLPGB`s that this one issued.
+    pub(super) fn complete(&self) {
+        // FENCE F-X86-DONE (pairs with F-X86-PUBLISH, each INVLPGB before it): it waits for those
+        // that this CPU issued and for no others, so it is executed here, with interrupts still off.
+        self.insn.tlbsync();
     }
 }

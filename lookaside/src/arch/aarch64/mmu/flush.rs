@@ -1,0 +1,141 @@
+//! Flushes: one barrier before the first invalidation, and one completion after the last.
+
+use super::{
+    super::{
+        barriers::{complete, publish},
+        instructions::{Instructions, Scope, Tlbi, TlbiOp},
+        range::{Asid, Planner, Reach},
+        registers::upper_geometry_of,
+        tlbi::{Level, by_asid},
+    },
+    Aarch64,
+};
+use crate::{
+    arch::{Depth, Errata, Tag},
+    range::{Stretch, VaRange},
+};
+
+/// What to invalidate, apart from whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeFlush {
+    /// The addresses.
+    pub range: VaRange,
+    /// Whether tables were unlinked.
+    pub reach: Reach,
+    /// The one level at which descriptors have changed, if that is known.
+    pub level: Option<Level>,
+    /// On which CPUs.
+    pub scope: Scope,
+}
+
+impl<I: Instructions> Aarch64<I> {
+    /// Invalidates `what` for the tag that `tag` returns, and waits for completion.
+    ///
+    /// `tag` is called *after* the barrier that makes the caller's page-table stores visible to all
+    /// walks, because the space may get another tag at any moment before it; it must read the tag
+    /// with one atomic load. `None` means that the space has no tag: no CPU holds anything of it,
+    /// and nothing more is executed.
+    ///
+    /// With [`Scope::Local`] only this CPU's entries go.
+    pub fn invalidate(&self, errata: Errata, what: &RangeFlush, tag: impl FnOnce() -> Option<Tag>) {
+        publish(&self.insn, what.scope);
+        let Some(tag) = tag() else { return };
+        for asid in self.asids(tag) {
+            self.execute(what, Asid::One(asid));
+        }
+        complete(&self.insn, errata, what.scope);
+    }
+
+    /// Invalidates `what` for every tag, and waits for completion: what kernel mappings need, global
+    /// or not.
+    pub fn invalidate_all_tags(&self, errata: Errata, what: &RangeFlush) {
+        self.flush(errata, what.scope, || self.execute(what, Asid::Every));
+    }
+
+    fn execute(&self, what: &RangeFlush, asid: Asid) {
+        let planner = self.planner(what.range.start());
+        self.tlbi(planner.plan(what.range, asid, what.reach, what.level, what.scope));
+    }
+
+    fn tlbi(&self, plan: impl IntoIterator<Item = Tlbi>) {
+        for tlbi in plan {
+            self.insn.tlbi(tlbi);
+        }
+    }
+
+    /// Executes the invalidations after the stores of this CPU, and waits for completion.
+    pub(super) fn flush(&self, errata: Errata, scope: Scope, invalidate: impl FnOnce()) {
+        self.begin(scope, invalidate);
+        complete(&self.insn, errata, scope);
+    }
+
+    /// Executes the invalidations after the stores of this CPU. They are complete some time later.
+    pub(super) fn begin(&self, scope: Scope, invalidate: impl FnOnce()) {
+        publish(&self.insn, scope);
+        invalidate();
+    }
+
+    /// Invalidates all ASIDs of a tag.
+    pub(super) fn invalidate_tag(&self, tag: Tag, scope: Scope) {
+        self.tlbi(self.asids(tag).map(|asid| Tlbi {
+            op: TlbiOp::Aside,
+            scope,
+            operand: by_asid(asid),
+        }));
+    }
+
+    /// Invalidates everything of stage 1, global entries too.
+    pub(super) fn invalidate_everything(&self, scope: Scope) {
+        self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope, operand: 0 });
+    }
+
+    /// Invalidates the stretches for all ASIDs of a tag, or the tag if there is a stretch among them
+    /// that operands cannot name.
+    pub(super) fn invalidate_stretches(
+        &self,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+        scope: Scope,
+    ) {
+        if !self.can_name(stretches) {
+            return self.invalidate_tag(tag, scope);
+        }
+        for asid in self.asids(tag) {
+            self.invalidate_each(stretches, Asid::One(asid), depth, scope);
+        }
+    }
+
+    /// Invalidates the stretches for every ASID, or everything if there are none.
+    pub(super) fn invalidate_kernel(&self, stretches: &[Stretch], depth: Depth, scope: Scope) {
+        if stretches.is_empty() || !self.can_name(stretches) {
+            self.invalidate_everything(scope);
+        } else {
+            self.invalidate_each(stretches, Asid::Every, depth, scope);
+        }
+    }
+
+    fn can_name(&self, stretches: &[Stretch]) -> bool {
+        stretches.iter().all(|stretch| self.planner_of(stretch).is_some())
+    }
+
+    fn invalidate_each(&self, stretches: &[Stretch], asid: Asid, depth: Depth, scope: Scope) {
+        for stretch in stretches {
+            if let Some(planner) = self.planner_of(stretch) {
+                self.tlbi(planner.plan_stretch(stretch, asid, depth, scope));
+            }
+        }
+    }
+
+    /// How the stretch is turned into instructions; `None` if it is not canonical, reaches into both
+    /// halves, or lies in a half of which the granule is not known.
+    pub(super) fn planner_of(&self, stretch: &Stretch) -> Option<&Planner> {
+        let (first, last) = (stretch.range.start(), stretch.range.last());
+        // Bit 55 selects the half. All bits above it are alike in an address that carries no tag.
+        match (first >> 55, last >> 55) {
+            (0, 0) => Some(&self.lower),
+            (0x1ff, 0x1ff) if upper_geometry_of(self.config.tcr).is_some() => Some(&self.upper),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Flushes by address: fences of this hart, and requests to the firmware for the others.
+
+use super::{
+    super::{
+        Extensions, FENCE_OPERANDS, Instructions,
+        fence::{Changed, Fence, Planner, Reach},
+        sbi::{HartMask, Request},
+    },
+    Riscv,
+};
+use crate::{
+    arch::{Depth, Errata},
+    range::Stretch,
+};
+
+impl<I: Instructions> Riscv<I> {
+    /// Fences the stretches on this hart; all addresses of `reach` if tables were unlinked, or if one
+    /// stretch cannot be named.
+    #[track_caller]
+    pub(super) fn fence_stretches(
+        &self,
+        errata: Errata,
+        reach: Reach,
+        stretches: &[Stretch],
+        depth: Depth,
+    ) {
+        let planner = self.planner(errata, u64::MAX);
+        match self.leaves(&planner, stretches, depth) {
+            None => self.fence_all(errata, reach),
+            Some(leaves) if leaves > 1 && self.relies_on.contains(Extensions::SVINVAL) => {
+                // As F-RV-W-INVAL.
+                self.instructions.sfence_w_inval();
+                for fence in self.fences(&planner, reach, stretches) {
+                    self.instructions.sinval_vma(fence.address(), fence.asid());
+                }
+                // As F-RV-INVAL-IR.
+                self.instructions.sfence_inval_ir();
+            }
+            Some(_) => {
+                for fence in self.fences(&planner, reach, stretches) {
+                    // As F-RV-FLUSH.
+                    self.instructions.sfence_vma(fence.address(), fence.asid());
+                }
+            }
+        }
+    }
+
+    /// Has the firmware fence the stretches on every hart: a request for each, or one for all
+    /// addresses of `reach`, as in [`Self::fence_stretches`].
+    #[track_caller]
+    pub(super) fn ask_for_stretches(
+        &self,
+        errata: Errata,
+        reach: Reach,
+        stretches: &[Stretch],
+        depth: Depth,
+    ) {
+        let planner = self.planner(errata, u64::MAX);
+        if self.leaves(&planner, stretches, depth).is_none() {
+            self.ask(HartMask::ALL, self.request_for_all(errata, reach));
+            return;
+        }
+        for stretch in stretches {
+            // Each can be named: they were looked at above.
+            let request = Request::new(&planner, self.changed(stretch), reach);
+            self.ask(HartMask::ALL, request.unwrap_or(self.request_for_all(errata, reach)));
+        }
+    }
+
+    /// How deep to fence for the kernel: no stretches at all mean everything.
+    pub(super) const fn kernel_depth(stretches: &[Stretch], depth: Depth) -> Depth {
+        if stretches.is_empty() { Depth::Tables } else { depth }
+    }
+
+    /// Fences all addresses of `reach` on this hart.
+    #[track_caller]
+    pub(super) fn fence_all(&self, errata: Errata, reach: Reach) {
+        let asid = if errata.contains(FENCE_OPERANDS) { None } else { reach.asid() };
+        // As F-RV-FLUSH.
+        self.instructions.sfence_vma(None, asid);
+    }
+
+    pub(super) fn request_for_all(&self, errata: Errata, reach: Reach) -> Request {
+        if errata.contains(FENCE_OPERANDS) { Request::EVERYTHING } else { Request::all(reach) }
+    }
+
+    /// How many leaves the stretches have; `None` if they are not to be fenced one by one.
+    pub(super) fn leaves(
+        &self,
+        planner: &Planner,
+        stretches: &[Stretch],
+        depth: Depth,
+    ) -> Option<u64> {
+        // The forms of SFENCE.VMA with an address leave walk-cache entries alone.
+        if depth == Depth::Tables {
+            return None;
+        }
+        stretches.iter().try_fold(0_u64, |sum, stretch| {
+            Some(sum.saturating_add(planner.count(self.changed(stretch))?))
+        })
+    }
+
+    /// What a stretch says, in the planner's terms. Where the machine has blocks of 64 KiB, any page
+    /// that is smaller than the next level's may be part of one, unless the stretch says otherwise.
+    fn changed(&self, stretch: &Stretch) -> Changed {
+        let Stretch { range, uniform } = *stretch;
+        let plain = range.page_shift() >= 21 || uniform && range.page_shift() == 12;
+        if plain || !self.relies_on.contains(Extensions::SVNAPOT) {
+            Changed::Leaves(range)
+        } else {
+            Changed::NapotLeaves(range)
+        }
+    }
+
+    /// One fence for each leaf.
+    fn fences(
+        &self,
+        planner: &Planner,
+        reach: Reach,
+        stretches: &[Stretch],
+    ) -> impl Iterator<Item = Fence> {
+        stretches
+            .iter()
+            .flat_map(move |stretch| planner.plan(self.changed(stretch), reach))
+            .flat_map(|plan| plan.fences())
+    }
+}

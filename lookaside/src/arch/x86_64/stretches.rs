@@ -1,0 +1,158 @@
+//! Flushing a few addresses instead of a whole tag.
+
+use super::{
+    Instructions, X86,
+    errata::INVLPG_KEEPS_GLOBALS,
+    invlpgb::{Operands, Plan, Scope},
+    invpcid::Command,
+};
+use crate::{
+    arch::{Depth, Errata, Mmu, Place, Tag},
+    range::Stretch,
+};
+
+impl<I: Instructions> X86<I> {
+    /// Removes what this CPU holds for the stretches under `tag`, in both halves of a pair.
+    ///
+    /// `INVLPG` does it for the current PCID, cached upper levels of its walks included, and type 0
+    /// of `INVPCID` for others. Whether that also removes the upper levels of the walk depends on
+    /// how one reads the manual (SDM vol. 3, 4.10.4.1: "mappings … that would be used to translate
+    /// the linear address"), so where tables were unlinked another PCID is flushed as a whole.
+    pub(super) fn flush_here(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        let kernel = self.kernel_pcid(tag);
+        let user = self.user_pcid(tag);
+        let current = !self.has_pcids() || self.is_current(kernel);
+        let others = !current || user.is_some();
+        let by_address = !others || self.has_invpcid && depth == Depth::Leaves;
+        if !by_address || !self.can_name(stretches) {
+            return self.flush_tag(errata, tag);
+        }
+        if current {
+            // Also where INVLPG_KEEPS_GLOBALS: what it keeps is no entry of a tag.
+            self.invlpgs(stretches);
+        }
+        if others {
+            let others = [(!current).then_some(kernel), user].into_iter().flatten();
+            // Each address is canonical: the stretches were looked at above.
+            self.invpcids(others.flat_map(|pcid| {
+                addresses(stretches).flat_map(move |at| Command::address(pcid, at, self.levels))
+            }));
+        }
+    }
+
+    /// Begins to remove what any CPU holds for the stretches under `tag`, in both halves of a pair.
+    pub(super) fn begin_everywhere(&self, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        let kernel = self.kernel_pcid(tag);
+        let user = self.user_pcid(tag);
+        if !self.can_name(stretches) {
+            return self.begin_tag_everywhere(tag);
+        }
+        // Matching by PCID faults where PCIDs are not in use.
+        let own = if self.has_pcids() { Scope::Pcid(kernel) } else { Scope::EveryPcid };
+        let scopes = [Some(own), user.map(Scope::Pcid)].into_iter().flatten();
+        self.begin(scopes.flat_map(|scope| self.plans(stretches, scope, depth)));
+    }
+
+    /// Begins to remove everything but global entries of `tag` on every CPU.
+    pub(super) fn begin_tag_everywhere(&self, tag: Tag) {
+        let kernel = self.kernel_pcid(tag);
+        if self.has_pcids() {
+            let user = self.user_pcid(tag).map(Operands::context);
+            self.begin([Operands::context(kernel)].into_iter().chain(user));
+        } else {
+            // Matching by PCID would fault.
+            self.begin([Operands::ALL_BUT_GLOBAL]);
+        }
+    }
+
+    /// Removes what this CPU holds for kernel addresses, global or not and of every PCID.
+    ///
+    /// `INVLPG` removes global entries and those of the current PCID. What is not global stays under
+    /// the PCIDs of spaces that ran before, and so do their cached upper levels, also those that
+    /// lead to global entries. With PCIDs it is therefore used only for leaves, and only if the
+    /// kernel says that its entries are global.
+    pub(super) fn flush_kernel_here(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+        let only_pcid = !self.has_pcids();
+        let global = self.kernel_is_global
+            && depth == Depth::Leaves
+            && !errata.contains(INVLPG_KEEPS_GLOBALS);
+        if (only_pcid || global) && !stretches.is_empty() && self.can_name(stretches) {
+            self.invlpgs(stretches);
+        } else {
+            self.drop_everything();
+        }
+    }
+
+    /// Removes what any CPU holds for kernel addresses, global or not and of every PCID.
+    pub(super) fn flush_kernel_on_all(&self, stretches: &[Stretch], depth: Depth) {
+        if stretches.is_empty() || !self.can_name(stretches) {
+            self.begin([Operands::ALL]);
+        } else {
+            self.begin(self.plans(stretches, Scope::WithGlobal, depth));
+        }
+        self.complete();
+    }
+
+    /// How many invalidations one stretch takes; on this CPU, if the tag is the current one.
+    pub(super) fn count(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
+        self.levels.check_range(&stretch.range).ok()?;
+        let paired = self.user_pcid(Tag::RESERVED).is_some();
+        let halves = if paired { 2 } else { 1 };
+        let each = match place {
+            Place::Here if paired && (!self.has_invpcid || depth == Depth::Tables) => None,
+            Place::Here => {
+                Some(stretch.range.pages() << (stretch.range.page_shift() - step(stretch)))
+            }
+            Place::Everywhere => {
+                let plan = Plan::of(stretch, Scope::EveryPcid, depth, self.invlpgb?, self.levels);
+                Some(plan.ok()?.operations())
+            }
+        };
+        Some(each? * halves)
+    }
+
+    /// Whether instructions can name the stretches. `INVLPG` does nothing for an address that is not
+    /// canonical, and `INVPCID` and `INVLPGB` fault; nothing of that kind may depend on an address
+    /// which somebody else may have chosen (XSA-279).
+    fn can_name(&self, stretches: &[Stretch]) -> bool {
+        stretches.iter().all(|stretch| self.levels.check_range(&stretch.range).is_ok())
+    }
+
+    fn invlpgs(&self, stretches: &[Stretch]) {
+        for address in addresses(stretches) {
+            self.invlpg(address);
+        }
+    }
+
+    /// The `INVLPGB`s for stretches that are canonical. None if the instruction is not in use.
+    fn plans(
+        &self,
+        stretches: &[Stretch],
+        scope: Scope,
+        depth: Depth,
+    ) -> impl Iterator<Item = Operands> {
+        let plan = move |limit, stretch| Plan::of(stretch, scope, depth, limit, self.levels);
+        let limit = self.invlpgb.into_iter();
+        limit.flat_map(move |limit| stretches.iter().flat_map(move |s| plan(limit, s)).flatten())
+    }
+}
+
+/// The binary logarithm of the step from one address to the next: that of a page only if all pages
+/// that have changed are of that size, and 4 KiB otherwise. A size that hardware has no pages of
+/// counts as the next smaller one.
+pub(super) const fn step(stretch: &Stretch) -> u32 {
+    match stretch.range.page_shift() {
+        30.. if stretch.uniform => 30,
+        21.. if stretch.uniform => 21,
+        _ => 12,
+    }
+}
+
+/// One address in each page of the stretches.
+fn addresses(stretches: &[Stretch]) -> impl Iterator<Item = u64> {
+    stretches.iter().flat_map(|stretch| {
+        let step = step(stretch);
+        let pages = stretch.range.pages() << (stretch.range.page_shift() - step);
+        (0..pages).map(move |page| stretch.range.start() + (page << step))
+    })
+}
