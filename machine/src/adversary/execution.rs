@@ -322,7 +322,9 @@ impl<S: Scenario> Executor<S> {
         for cpu in bits(machine.buffered) {
             machine.drainable(cpu, |index| choices.push(Choice::Drain(cpu, index)));
         }
-        machine.settable(|word| choices.push(Choice::Update(word)));
+        if !machine.tables.writes.is_empty() {
+            machine.settable(|word| choices.push(Choice::Update(word)));
+        }
         self.choices = choices;
         goes_on
     }

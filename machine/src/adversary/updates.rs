@@ -68,7 +68,7 @@ impl Machine {
 
     /// Calls `each` with every descriptor whose accessed bit hardware may set now, unasked.
     pub(crate) fn settable(&self, mut each: impl FnMut(usize)) {
-        if self.tables.writes.is_empty() || self.config.updates < Updates::Accessed {
+        if self.config.updates < Updates::Accessed {
             return;
         }
         for word in 0..self.tables.writes.len() {
