@@ -49,8 +49,12 @@ fn tlbi(op: TlbiOp, scope: Scope) {
 
 /// `a` maps a page, `b` another one at the same address; every CPU runs `a`.
 fn running(cnp: u64) -> Spaces {
+    running_with(cnp, Access::WRITE)
+}
+
+fn running_with(cnp: u64, access: Access) -> Spaces {
     let (a, b) = (tables::allocate(), tables::allocate());
-    tables::map(a, VA, PAGE, Access::WRITE);
+    tables::map(a, VA, PAGE, access);
     tables::map(b, VA, Frame(8), Access::WRITE);
     for cpu in 0..2 {
         as_cpu(CpuId(cpu), || {
@@ -75,6 +79,19 @@ fn on_cpu_0(run: impl Fn(&Spaces) + 'static) -> Programs<Spaces> {
     programs(
         Config::arm(2),
         || running(0),
+        move |spaces, cpu| {
+            if cpu == 0 {
+                run(spaces);
+            }
+        },
+    )
+}
+
+/// The same with pages that permit no stores: those may lead elsewhere without a break between.
+fn reading_on_cpu_0(run: impl Fn(&Spaces) + 'static) -> Programs<Spaces> {
+    programs(
+        Config::arm(2),
+        || running_with(0, Access::READ),
         move |spaces, cpu| {
             if cpu == 0 {
                 run(spaces);
@@ -254,8 +271,8 @@ fn a2_an_old_root_lives_until_the_isb() {
 
 fn leave_world() -> Spaces {
     let (a, b) = (tables::allocate(), tables::allocate());
-    tables::map(a, VA, PAGE, Access::WRITE);
-    tables::map(b, VA, Frame(8), Access::WRITE);
+    tables::map(a, VA, PAGE, Access::READ);
+    tables::map(b, VA, Frame(8), Access::READ);
     Insn.write_ttbr0(ttbr(a, ASID));
     Insn.isb();
     let parent = tables::entry(a, VA, 1);
@@ -336,7 +353,7 @@ fn walks_stop_with_epd0() {
             tlbi(TlbiOp::Aside, Scope::Local);
             Insn.dsb(Dsb::Nsh);
             // Nothing walks now, so the page may change without an invalidation.
-            spaces.pte.store(tables::page(Frame(9), Access::WRITE), Relaxed);
+            spaces.pte.store(tables::page(Frame(9), Access::READ), Relaxed);
             Insn.dsb(Dsb::Ishst);
             oracle::revoked(spaces.a, VA);
         })
@@ -424,8 +441,8 @@ fn a_doomed_entry_that_is_mapped_again_is_kept() {
 #[test]
 fn a1_an_access_may_use_any_translation_until_it_is_gone() {
     let remap = |revoke: bool| {
-        on_cpu_0(move |spaces| {
-            spaces.pte.store(tables::page(Frame(9), Access::WRITE), Relaxed);
+        reading_on_cpu_0(move |spaces| {
+            spaces.pte.store(tables::page(Frame(9), Access::READ), Relaxed);
             Insn.dsb(Dsb::Ishst);
             if revoke {
                 tlbi(TlbiOp::Va, IS);
@@ -525,12 +542,12 @@ fn a7_completion_waits_for_accesses_in_flight() {
 fn what_is_walked_from_a_doomed_partial_walk_is_doomed_if_it_is_named() {
     // The table is unhooked; between the TLBI and the DSB one of its words is written.
     let late = |offset: u64| {
-        on_cpu_0(move |spaces| {
+        reading_on_cpu_0(move |spaces| {
             let slot = tables::word(spaces.last, ((VA + offset) >> 12) as usize);
             spaces.parent.store(0, Relaxed);
             Insn.dsb(Dsb::Ishst);
             tlbi(TlbiOp::Va, IS);
-            slot.store(tables::page(Frame(9), Access::WRITE), Relaxed);
+            slot.store(tables::page(Frame(9), Access::READ), Relaxed);
             Insn.dsb(Dsb::Ishst);
             Insn.dsb(Dsb::Ish);
             oracle::frame_freed(Frame(9));

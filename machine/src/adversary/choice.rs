@@ -11,6 +11,8 @@ pub(crate) enum Choice {
     Interrupt(usize),
     /// A buffered store reaches memory: the CPU and the index in its buffer.
     Drain(usize, usize),
+    /// Hardware sets the accessed bit of a descriptor, unasked.
+    Update(usize),
     /// One of the values that an access may have.
     Value(usize),
 }

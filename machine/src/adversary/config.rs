@@ -23,6 +23,32 @@ pub enum Buffers {
     Pso,
 }
 
+/// What hardware writes into descriptors by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Updates {
+    /// Nothing; a descriptor that is not accessed, or not dirty when it is stored through, faults:
+    /// Arm without FEAT_HAFDBS, RISC-V's Svade.
+    Nothing,
+    /// The accessed bit: Arm's TCR.HA.
+    Accessed,
+    /// The accessed and the dirty bit: Arm's TCR.HA and TCR.HD, x86, RISC-V's Svadu.
+    Dirty,
+}
+
+/// What Arm hardware makes of two leaves of different sizes for one address (FEAT_BBM), the
+/// contiguous bit counting as a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bbm {
+    /// Level 0: unpredictable. That both can be cached at one time is a violation.
+    L0,
+    /// Level 1, for descriptors with nT set: as [`Self::L2Abort`].
+    L1,
+    /// Level 2: an access may use either, and may fail with a conflict abort, which is a fault here.
+    L2Abort,
+    /// Level 2 on a CPU that is known to raise no conflict aborts: an access may use either.
+    L2NoAbort,
+}
+
 /// A machine.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,6 +64,24 @@ pub struct Config {
     /// Arm's FEAT_ETS2. Without it, a CPU's own accesses may use what its own invalidation removed
     /// until it synchronises its context, and a `DSB` alone does not end that.
     pub ets2: bool,
+    /// Whether a table may be given back only when no CPU holds a partial walk to it under *any* tag,
+    /// also one that no root register names. On by default on Arm, whose walk caches may be consulted
+    /// for any tag; x86 and RISC-V walk for the current root only.
+    pub walks_outlive_tags: bool,
+    /// What hardware writes into the descriptors that the scenario names with
+    /// [`tables::hardware_writes`](super::tables::hardware_writes). Others count as accessed and
+    /// dirty, and are never written. By default [`Updates::Dirty`] on x86, which cannot be told
+    /// otherwise, and [`Updates::Nothing`] elsewhere.
+    pub updates: Updates,
+    /// Whether x86 hardware may set the dirty bit of a descriptor whose W bit has just been cleared,
+    /// as CPUs without shadow stacks may.
+    pub late_dirty: bool,
+    /// Arm's FEAT_BBM; level 0 by default.
+    pub bbm: Bbm,
+    /// How many pages a contiguous entry of the last level stands for, as a power of two; 0 to
+    /// `index_bits`. By default 2: blocks of four pages. With 0, Arm's contiguous bit is ignored and
+    /// a NAPOT descriptor is reserved.
+    pub block_bits: u32,
     /// How many bits of a tag the hardware keeps; the bits above are ignored.
     pub tag_bits: u32,
     /// Whether the scenario uses interrupts between CPUs. Where it does not, many steps need not
@@ -67,6 +111,11 @@ impl Config {
             buffers,
             cnp: false,
             ets2: false,
+            walks_outlive_tags: matches!(arch, Arch::Arm),
+            updates: if matches!(arch, Arch::X86) { Updates::Dirty } else { Updates::Nothing },
+            late_dirty: false,
+            bbm: Bbm::L0,
+            block_bits: 2,
             tag_bits,
             interrupts: false,
             levels: 3,
@@ -124,6 +173,20 @@ impl Config {
         self
     }
 
+    /// The same machine with other hardware updates of descriptors.
+    #[must_use]
+    pub fn with_updates(mut self, updates: Updates) -> Self {
+        self.updates = updates;
+        self
+    }
+
+    /// The same machine with another level of FEAT_BBM.
+    #[must_use]
+    pub fn with_bbm(mut self, bbm: Bbm) -> Self {
+        self.bbm = bbm;
+        self
+    }
+
     /// The same machine with narrower tags.
     #[must_use]
     pub fn with_tag_bits(mut self, bits: u32) -> Self {
@@ -143,6 +206,9 @@ impl Config {
         assert!((1..=4).contains(&self.levels), "a machine has 1 to 4 levels of table");
         assert!((1..=9).contains(&self.index_bits), "a level resolves 1 to 9 bits");
         assert!((1..=16).contains(&self.tag_bits), "a tag has 1 to 16 bits");
+        assert!(self.block_bits <= self.index_bits, "a block lies in one table");
+        let told = self.arch != Arch::X86 || self.updates == Updates::Dirty;
+        assert!(told, "x86 always sets accessed and dirty bits");
         assert!((1..=0x1000).contains(&self.tables), "a machine has 1 to 4096 tables");
     }
 }

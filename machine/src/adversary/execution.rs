@@ -81,6 +81,11 @@ impl<S: Scenario> Executor<S> {
         &self.scenario
     }
 
+    /// Whether hardware writes descriptors by itself.
+    pub(crate) fn has_updates(&mut self) -> bool {
+        !self.machine().tables.writes.is_empty()
+    }
+
     fn machine(&mut self) -> &mut Machine {
         // SAFETY: the executor owns the machine. Programs reach it only while `resume` runs, and
         // no reference from here lives across that.
@@ -236,6 +241,11 @@ impl<S: Scenario> Executor<S> {
                 machine.steps += 1;
                 machine.drain_one(cpu, index);
             }
+            Choice::Update(word) => {
+                let machine = self.machine();
+                machine.steps += 1;
+                machine.set_unasked(word);
+            }
             Choice::Value(_) => {}
         }
         None
@@ -243,7 +253,8 @@ impl<S: Scenario> Executor<S> {
 
     /// Executes an access, whose value is a choice of its own.
     fn access(&mut self, cpu: usize, va: u64, chooser: &mut impl Chooser) -> bool {
-        let values = self.machine().access_choices(cpu, va);
+        let store = matches!(self.machine().cpus[cpu].op, Op::AccessStore(..));
+        let values = self.machine().access_choices(cpu, va, store);
         let choices: Vec<_> = (0..values.len()).map(Choice::Value).collect();
         // SAFETY: as in `machine`; the chooser only reads.
         let machine = unsafe { &*self.machine };
@@ -258,10 +269,10 @@ impl<S: Scenario> Executor<S> {
         let op = machine.cpus[cpu].op;
         if machine.trace.is_some() {
             machine.trace_op(cpu, op);
-            machine.trace_result(op, values[index]);
+            machine.trace_result(op, values[index].result);
         }
         machine.finish_access(cpu, op, values[index]);
-        machine.tell(cpu, values[index]);
+        machine.tell(cpu, values[index].result);
         true
     }
 
@@ -310,6 +321,9 @@ impl<S: Scenario> Executor<S> {
         }
         for cpu in bits(machine.buffered) {
             machine.drainable(cpu, |index| choices.push(Choice::Drain(cpu, index)));
+        }
+        if !machine.tables.writes.is_empty() {
+            machine.settable(|word| choices.push(Choice::Update(word)));
         }
         self.choices = choices;
         goes_on

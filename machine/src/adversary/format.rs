@@ -52,6 +52,13 @@ pub(crate) enum Decoded {
     Leaf { frame: Frame, global: bool },
 }
 
+impl Decoded {
+    /// Whether it is a leaf that maps the frame.
+    pub(crate) fn leads_to(self, target: Frame) -> bool {
+        matches!(self, Self::Leaf { frame, .. } if frame == target)
+    }
+}
+
 const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 
 /// Reads a descriptor of `level`.

@@ -61,6 +61,8 @@ pub(crate) struct Machine {
     pub(crate) open: u64,
     /// Those that access no user memory: see [`super::oracle::rests`].
     pub(crate) resting: u64,
+    /// The descriptors whose accessed bit hardware has set unasked: see [`super::updates`].
+    pub(crate) spent: u64,
 
     // Hashes of sets: see `hash`.
     pub(crate) tlb_hash: u64,
@@ -107,6 +109,7 @@ impl Machine {
             interrupted: 0,
             open: 0,
             resting: 0,
+            spent: 0,
             tlb_hash: 0,
             ghost_hash: 0,
             snapshot_tlb_hash: 0,
@@ -142,6 +145,7 @@ impl Machine {
         self.interrupted = 0;
         self.open = all;
         self.resting = 0;
+        self.spent = 0;
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
         self.steps = 0;
@@ -283,9 +287,11 @@ impl Machine {
             }
             // Executions choose: see `execution`. Elsewhere the first will do.
             Op::Access(va) | Op::AccessStore(va, _) => {
-                let choice = self.access_choices(cpu, va).first().copied().unwrap_or(0);
+                let store = matches!(op, Op::AccessStore(..));
+                let choice = self.access_choices(cpu, va, store).first().copied();
+                let choice = choice.unwrap_or_default();
                 self.finish_access(cpu, op, choice);
-                choice
+                choice.result
             }
             Op::Arm(instruction) => self.execute_arm(cpu, instruction),
             Op::X86(instruction) => self.execute_x86(cpu, instruction),

@@ -78,12 +78,15 @@
 
 mod access;
 pub mod arm;
+mod block;
 mod callback;
 mod choice;
+mod clash;
 mod config;
 mod cpu;
 mod current;
 pub(crate) mod execution;
+mod flags;
 mod format;
 pub(crate) mod hash;
 mod invalidate;
@@ -99,13 +102,15 @@ mod scenario;
 pub mod tables;
 mod tlb;
 mod trace;
+mod updates;
 mod violation;
 mod walker;
 mod word;
 pub mod x86;
 
 pub use access::{access, access_store};
-pub use config::{Arch, Buffers, Config};
+pub use config::{Arch, Bbm, Buffers, Config, Updates};
+pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};
 pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome};

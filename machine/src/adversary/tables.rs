@@ -6,8 +6,10 @@
 //! contents.
 
 use super::{
+    block,
     config::Config,
     current,
+    flags::{self, Flags},
     format::{self, Access, Decoded, Frame},
     machine::Machine,
     word::Word,
@@ -28,6 +30,8 @@ pub(crate) struct Tables {
     /// For each table, how often it has been given back.
     lives: Vec<u16>,
     reserved: Vec<bool>,
+    /// The descriptors that hardware writes: tables and indices.
+    pub(crate) writes: Vec<(usize, usize)>,
     used: usize,
     capacity: usize,
 }
@@ -47,6 +51,7 @@ impl Tables {
             present: vec![0; config.tables * size.div_ceil(64)],
             lives: vec![0; config.tables],
             reserved: vec![false; config.tables],
+            writes: Vec::new(),
             used: 0,
             capacity: config.tables,
         }
@@ -88,6 +93,16 @@ impl Tables {
 
     pub(crate) fn read(&self, table: usize, index: usize) -> u64 {
         self.word(table, index).peek()
+    }
+
+    /// Which of the descriptors that hardware writes this is.
+    #[inline]
+    pub(crate) fn written(&self, table: usize, index: usize) -> Option<usize> {
+        self.writes.iter().position(|&word| word == (table, index))
+    }
+
+    pub(crate) fn address(&self, table: usize, index: usize) -> *mut u64 {
+        self.word(table, index).address()
     }
 
     /// How many words the map of a table has.
@@ -272,6 +287,44 @@ pub fn word(table: Frame, index: usize) -> &'static Word {
 #[must_use]
 pub fn page(frame: Frame, access: Access) -> u64 {
     current::with(|machine| format::leaf(machine.config.arch, 0, frame, access))
+}
+
+/// A leaf of the last level with just the given accessed and dirty bits, as hardware means them:
+/// an Arm leaf that permits stores has DBM set, and AP\[2\] is its dirty bit.
+#[must_use]
+pub fn with_flags(leaf: u64, flags: Flags) -> u64 {
+    current::with(|machine| flags::with(machine.config.arch, leaf, flags))
+}
+
+/// The accessed and dirty bits of a leaf of the last level.
+#[must_use]
+pub fn flags(leaf: u64) -> Flags {
+    current::with(|machine| flags::read(machine.config.arch, leaf))
+}
+
+/// A leaf of the last level as one of a block of
+/// `1 << `[`Config::block_bits`](super::Config::block_bits) pages: with Arm's contiguous bit, or as
+/// a NAPOT descriptor, which is the same for each page of the block. x86 has no such leaves.
+#[must_use]
+pub fn contiguous(leaf: u64) -> u64 {
+    current::with(|machine| block::contiguous(&machine.config, leaf))
+}
+
+/// Lets hardware write a descriptor of the last level, while the world is being built: set its
+/// accessed bit, at any moment if a CPU can walk there, and its dirty bit when a program stores
+/// through it. Which of the two it does is [`Config::updates`](super::Config::updates).
+///
+/// # Panics
+///
+/// If the word is no descriptor, or there are 64 already.
+pub fn hardware_writes(word: &Word) {
+    current::building(|machine| {
+        let place = machine.tables.locate(word.address()).expect("the word is a descriptor");
+        if !machine.tables.writes.contains(&place) {
+            assert!(machine.tables.writes.len() < 64, "hardware writes 64 descriptors at most");
+            machine.tables.writes.push(place);
+        }
+    });
 }
 
 /// A descriptor that names a table.

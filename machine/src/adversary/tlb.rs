@@ -38,8 +38,14 @@ impl Entry {
     pub(crate) const REVOKED: u8 = 8;
     /// Its own CPU has issued, and not completed, an invalidation on itself that names it.
     pub(crate) const DOOMED_HERE: u8 = 16;
+    /// Ghost: no program may use it, though it may linger.
+    pub(crate) const QUIET: u8 = 32;
+    /// Ghost: it is a kernel's, so that a CPU that rests may use it, too.
+    pub(crate) const KERNEL: u8 = 64;
 
     const WHAT: u8 = Self::GLOBAL | Self::TABLE | Self::SHARED;
+    /// What is known against it, which a new walk refutes.
+    const AGAINST: u8 = Self::REVOKED | Self::DOOMED_HERE | Self::QUIET | Self::KERNEL;
 
     pub(crate) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -93,9 +99,7 @@ impl Machine {
             if old.same(&entry) {
                 let merged = Entry {
                     doomed: old.doomed & entry.doomed,
-                    flags: old.flags & !(Entry::DOOMED_HERE | Entry::REVOKED)
-                        | old.flags & entry.flags & Entry::DOOMED_HERE
-                        | old.flags & entry.flags & Entry::REVOKED,
+                    flags: old.flags & !(Entry::AGAINST & !entry.flags),
                     ..*old
                 };
                 if merged == *old {

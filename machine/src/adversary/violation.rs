@@ -11,6 +11,10 @@ pub enum Rule {
     TagNamesTwoSpaces,
     /// A frame or a table was usable after it had been given back.
     FreedFrame,
+    /// An accessed or dirty bit that hardware had set was lost, or could not be set any more.
+    LostFlag,
+    /// Two translations of one address could be cached together that Arm forbids together.
+    BreakBeforeMake,
     /// An identity that proves freshness was given out twice.
     Identity,
     /// A word that belongs to one CPU was touched by another.
@@ -33,6 +37,8 @@ impl fmt::Display for Rule {
             Self::StaleTranslation => "no stale use",
             Self::TagNamesTwoSpaces => "no tag names two spaces",
             Self::FreedFrame => "frames need proof",
+            Self::LostFlag => "accessed and dirty bits survive",
+            Self::BreakBeforeMake => "break before make",
             Self::Identity => "identities are never reused",
             Self::PrivateWord => "a private word is one CPU's",
             Self::Assertion => "the scenario's assertion",

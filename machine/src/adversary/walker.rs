@@ -6,6 +6,7 @@
 //! only, and the load of a root from that root and from the partial walks it makes usable.
 
 use super::{
+    block,
     cpu::{Cpu, Live},
     format::{Decoded, Frame, decode},
     machine::Machine,
@@ -209,6 +210,14 @@ impl Machine {
             Decoded::Table { frame, global } => (frame, Entry::TABLE, global),
             Decoded::Leaf { frame, global } => (frame, 0, global && self.globals_on(cpu)),
         };
+        let mut open = 0;
+        if kind == 0 && walk.level == 0 {
+            if !self.cacheable(walk.table, index, descriptor) {
+                return;
+            }
+            let Some(bits) = block::bits(&self.config, descriptor) else { return };
+            open = bits;
+        }
         let inherited = walk.flags & Entry::GLOBAL != 0;
         let flags = walk.flags | kind | if global || inherited { Entry::GLOBAL } else { 0 };
         let mut entry = Entry {
@@ -220,6 +229,9 @@ impl Machine {
             flags,
             doomed: 0,
         };
+        if open > 0 {
+            return self.read_block(cpu, walk, entry, open);
+        }
         if let Some(parent) = &walk.parent {
             self.inherit_doom(cpu, parent, &mut entry);
         }
@@ -238,6 +250,25 @@ impl Machine {
             };
             self.read_table(cpu, below);
         }
+    }
+
+    /// A walk that ends at a contiguous entry may cache a translation for every page of the block,
+    /// made from that entry alone.
+    fn read_block(&mut self, cpu: usize, walk: &Walk, entry: Entry, open: u32) {
+        let first = entry.vpn & !((1 << open) - 1);
+        for vpn in first..first + (1 << open) {
+            let descriptor = block::for_page(self.config.arch, open, entry.descriptor, vpn);
+            let mut entry = Entry { vpn, descriptor, ..entry };
+            if let Some(parent) = &walk.parent {
+                self.inherit_doom(cpu, parent, &mut entry);
+            }
+            self.add(cpu, entry);
+        }
+    }
+
+    /// The table that `cpu` may walk on to from `entry` of `holder`, if any.
+    pub(crate) fn walk_leads(&self, cpu: usize, holder: usize, entry: &Entry) -> Option<usize> {
+        self.continued(cpu, holder, entry).map(|walk| walk.table)
     }
 
     fn globals_on(&self, cpu: usize) -> bool {

@@ -46,11 +46,12 @@ impl Strategy for Walk {
 /// Probabilistic concurrency testing (Burckhardt and others, ASPLOS 2010): each actor has a random
 /// priority, the highest that can act does, and at `depth - 1` random moments the one that would
 /// act falls below all others. A CPU is three actors: its program, its interrupts and its store
-/// buffer.
+/// buffer. Where hardware writes descriptors by itself, that is one more.
 struct Pct {
     random: Random,
     left: u64,
     depth: u32,
+    cpus: usize,
     actors: usize,
     priorities: Vec<u64>,
     changes: Vec<u64>,
@@ -61,18 +62,20 @@ struct Pct {
 }
 
 impl Pct {
-    fn actor(choice: Choice) -> Option<usize> {
+    fn actor(cpus: usize, choice: Choice) -> Option<usize> {
         match choice {
             Choice::Step(cpu) => Some(cpu * 3),
             Choice::Interrupt(cpu) => Some(cpu * 3 + 1),
             Choice::Drain(cpu, _) => Some(cpu * 3 + 2),
+            // The walkers of all CPUs together.
+            Choice::Update(_) => Some(cpus * 3),
             Choice::Value(_) => None,
         }
     }
 
     /// The actor of the highest priority that can act.
     fn highest(&self, point: &Point<'_>) -> Option<usize> {
-        let actors = point.choices.iter().filter_map(|&choice| Self::actor(choice));
+        let actors = point.choices.iter().filter_map(|&choice| Self::actor(self.cpus, choice));
         actors.max_by_key(|&actor| self.priorities[actor])
     }
 }
@@ -89,7 +92,7 @@ impl Chooser for Pct {
         }
         let actor = self.highest(point);
         // A store buffer may have several entries to choose from, an access several values.
-        let fits = |&index: &usize| Self::actor(point.choices[index]) == actor;
+        let fits = |&index: &usize| Self::actor(self.cpus, point.choices[index]) == actor;
         let count = (0..point.choices.len()).filter(fits).count() as u64;
         let nth = if count > 1 { self.random.below(count) as usize } else { 0 };
         (0..point.choices.len()).filter(fits).nth(nth)
@@ -127,8 +130,10 @@ impl<S: Scenario> Explorer<S> {
     /// Executes `n` schedules that find each failure of the given depth (the number of orderings
     /// it takes) with a probability that the depth and the length bound from below.
     pub fn pct(&mut self, seed: u64, depth: u32, n: u64) -> Report {
-        let actors = self.executor.scenario().config().cpus * 3;
+        let cpus = self.executor.scenario().config().cpus;
+        let actors = cpus * 3 + usize::from(self.executor.has_updates());
         let mut strategy = Pct {
+            cpus,
             random: Random::new(seed),
             left: n,
             depth,

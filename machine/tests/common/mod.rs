@@ -89,6 +89,13 @@ impl<W: 'static> Programs<W> {
         self
     }
 
+    /// The scenario on another machine.
+    pub(crate) fn with(mut self, config: Config) -> Self {
+        let interrupts = self.config.interrupts;
+        self.config = Config { interrupts, ..config };
+        self
+    }
+
     pub(crate) fn explorer(&self) -> Explorer<Self> {
         Explorer::new(self.clone())
     }

@@ -1,0 +1,99 @@
+//! Break-before-make: pairs of translations that Arm hardware must never be able to hold together.
+//!
+//! The set of a CPU is what its hardware could be holding, so the rule is an invariant of the set:
+//! when a walk is added, no other may be there for the same address and tag that differs from it
+//! in a way that asks for a break (Arm ARM D8.16; the table in [`super`], A10). Permissions may
+//! differ, and read-only pages may lead to different frames, for whose contents the machine takes
+//! the kernel's word.
+
+use super::{
+    block,
+    config::{Arch, Bbm},
+    flags,
+    machine::{Machine, Phase},
+    tlb::Entry,
+    violation::Rule,
+};
+
+/// AttrIndx and SH.
+const MEMORY_TYPE: u64 = 0b111 << 2 | 0b11 << 8;
+const NOT_GLOBAL: u64 = 1 << 11;
+const NT: u64 = 1 << 16;
+
+impl Machine {
+    /// A translation has been added to what `cpu` may hold.
+    pub(crate) fn check_break(&mut self, cpu: usize, added: &Entry) {
+        if self.config.arch != Arch::Arm || added.is(Entry::TABLE) || self.phase == Phase::Building
+        {
+            return;
+        }
+        for holder in 0..self.cpus.len() {
+            if holder != cpu && !(self.config.cnp && added.is(Entry::SHARED)) {
+                continue;
+            }
+            for index in 0..self.cpus[holder].tlb.len() {
+                let other = self.cpus[holder].tlb[index];
+                let reachable = holder == cpu || other.is(Entry::SHARED);
+                if reachable
+                    && self.meets(&other, added)
+                    && let Some(why) = self.clash(&other, added)
+                {
+                    let text = format!(
+                        "CPU {cpu} can hold {} and {}, which differ in {why}",
+                        self.describe_entry(&other),
+                        self.describe_entry(added)
+                    );
+                    return self.fail(Rule::BreakBeforeMake, text);
+                }
+            }
+        }
+    }
+
+    /// Whether two translations serve one address under one tag.
+    fn meets(&self, one: &Entry, other: &Entry) -> bool {
+        let global = one.is(Entry::GLOBAL) || other.is(Entry::GLOBAL);
+        let level = u32::from(one.level.max(other.level));
+        let prefix = |entry: &Entry| {
+            entry.vpn >> ((level - u32::from(entry.level)) * self.config.index_bits)
+        };
+        !one.is(Entry::TABLE)
+            && prefix(one) == prefix(other)
+            && (global || (one.tag == other.tag && one.owner == other.owner))
+    }
+
+    /// What two translations of one address differ in, if it asks for a break.
+    fn clash(&self, one: &Entry, other: &Entry) -> Option<&'static str> {
+        let arch = self.config.arch;
+        let contiguous =
+            |entry: &Entry| entry.level == 0 && block::is_contiguous(arch, entry.descriptor);
+        let sizes = [one, other].map(|entry| (entry.level, contiguous(entry)));
+        if sizes[0] != sizes[1] {
+            let larger = if sizes[0] > sizes[1] { one } else { other };
+            let excused = match self.config.bbm {
+                Bbm::L0 => false,
+                Bbm::L1 => larger.descriptor & NT != 0,
+                Bbm::L2Abort | Bbm::L2NoAbort => true,
+            };
+            if !excused {
+                return Some("size");
+            }
+        }
+        let differ = |mask: u64| (one.descriptor ^ other.descriptor) & mask != 0;
+        if differ(MEMORY_TYPE) {
+            return Some("memory type");
+        }
+        if differ(NOT_GLOBAL) {
+            return Some("whether they are global");
+        }
+        let writable = |entry: &Entry| flags::writable(arch, entry.descriptor);
+        // The common page is the smaller one's.
+        let level = one.level.min(other.level);
+        let page = if one.level == level { one.vpn } else { other.vpn };
+        let frame = |entry: &Entry| {
+            let span = (u32::from(entry.level) - u32::from(level)) * self.config.index_bits;
+            let low = u32::from(level) * self.config.index_bits;
+            (self.target(entry).0 >> low) + (page & ((1 << span) - 1))
+        };
+        (frame(one) != frame(other) && (writable(one) || writable(other))).then_some("output")
+    }
+}

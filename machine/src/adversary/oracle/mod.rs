@@ -1,0 +1,230 @@
+//! The oracle: what must hold, checked at the moment it can break.
+//!
+//! A scenario tells it what the library has promised (*this translation is revoked*, *this frame
+//! may be reused*), at the moment of the promise. The oracle then looks at everything that any CPU
+//! may have cached, and keeps looking for the rest of the execution. It never samples: if a CPU
+//! *could* use a translation that it must not have, the execution fails, whether or not a program
+//! touches the page.
+//!
+//! A claim belongs to the operation before it: no other CPU comes between the two. Where that
+//! operation was executed before its turn, because it commutes with all that others do, the claim
+//! does not commute with it, and waits for its own turn.
+
+mod check;
+mod harvest;
+
+use super::{
+    current,
+    flags::{Flag, Flags},
+    format::Frame,
+    hash::{mix, mix3},
+    machine::Phase,
+    op::Op,
+    violation::Rule,
+};
+
+/// What the oracle remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Ghost {
+    /// Frames that were given back and not handed out again.
+    pub(crate) freed: Vec<Frame>,
+    /// Frames that no program reaches any more, though TLBs may still lead there.
+    pub(crate) quiet: Vec<Frame>,
+    /// What hardware has noted about frames since software last took note.
+    pub(crate) noted: Vec<(Frame, Flag)>,
+    /// Identities and their owners.
+    identities: Vec<(&'static str, u64, u64)>,
+}
+
+/// Tells the hashes of what was given back from those of what is quiet.
+const FREED: u64 = 0xf7ee;
+const QUIET: u64 = 0x901e7;
+
+impl Ghost {
+    pub(crate) fn reset(&mut self) {
+        self.freed.clear();
+        self.quiet.clear();
+        self.noted.clear();
+        self.identities.clear();
+    }
+}
+
+/// The library has reported that the translation of `va` in the space of `root` is revoked: what
+/// it was before memory came to hold what it holds now is usable on no CPU any more.
+///
+/// Memory is what the CPU that runs sees: if its own store to a descriptor of the translation is
+/// still on its way, that is a violation already, for any CPU may yet walk the old descriptor.
+#[track_caller]
+pub fn revoked(root: Frame, va: u64) {
+    claim();
+    current::with(|machine| machine.revoke(root, va));
+}
+
+/// The translations of `va`, which is a kernel's address, are revoked in every space: what they were
+/// before memory came to hold what it holds now is usable on no CPU any more, whichever root and tag
+/// it was cached under.
+///
+/// A CPU that rests runs kernel code, and is not excused. An entry that holds under every tag must
+/// be gone; one of a tag that no root register names may stay, and is found when a root is loaded
+/// that brings it back.
+#[track_caller]
+pub fn kernel_revoked(va: u64) {
+    claim();
+    current::with(|machine| machine.revoke_everywhere(va));
+}
+
+/// The library has given a frame back: no CPU can use a translation to it any more, until
+/// [`frame_allocated`].
+///
+/// An entry under a tag that no root register names is no offence now. It is one when a root is
+/// loaded that makes it usable.
+#[track_caller]
+pub fn frame_freed(frame: Frame) {
+    claim();
+    current::with(|machine| machine.free(frame, false));
+}
+
+/// No program reaches a frame any more, until [`frame_allocated`]: the claim for a target that
+/// acknowledges before it invalidates. Translations to the frame may linger. What may not is an access
+/// through them: neither one that is still on its way, nor a later one, and nor may a CPU that
+/// rested wake while it holds one.
+///
+/// This is weaker than [`frame_freed`]. A translation that lingers stays forbidden to programs after
+/// the frame is allocated again.
+#[track_caller]
+pub fn frame_quiet(frame: Frame) {
+    claim();
+    current::with(|machine| machine.quieten(frame));
+}
+
+/// The library has given a table back: no CPU can walk it any more, nor name it as its root.
+///
+/// With [`Config::walks_outlive_tags`](super::Config::walks_outlive_tags), which is Arm, no CPU may
+/// hold a partial walk that leads to the table under any tag. Without, a walk under a tag that no
+/// root register names is an offence only when a root is loaded that makes it usable.
+#[track_caller]
+pub fn table_freed(frame: Frame) {
+    claim();
+    current::with(|machine| machine.free(frame, true));
+}
+
+/// A frame is in use again.
+#[track_caller]
+pub fn frame_allocated(frame: Frame) {
+    claim();
+    current::with(|machine| {
+        let Ghost { freed, quiet, .. } = &mut machine.ghost;
+        for (list, seed) in [(freed, FREED), (quiet, QUIET)] {
+            if let Some(at) = list.iter().position(|&other| other == frame) {
+                list.swap_remove(at);
+                machine.ghost_hash ^= mix3(frame.0, 1, seed);
+            }
+        }
+        machine.forget_flags(|noted, _| noted == frame);
+    });
+}
+
+/// The library has taken note of what hardware says of `count` frames from `first` on, and found
+/// `found`. Everything that hardware has set for one of them since the last such claim must be in
+/// `found`, or still be in a descriptor where it will be found: one that hardware writes and that maps
+/// the frame, or a block with the frame in it. [`Flags::NONE`] asks whether everything is still
+/// there.
+///
+/// A bit that hardware sets unasked is set for every frame of its block; one that an access sets,
+/// for the frame of the access. That a bit is found which nobody set is no offence.
+#[track_caller]
+pub fn harvested(first: Frame, count: u64, found: Flags) {
+    claim();
+    current::with(|machine| machine.harvest(first.0..first.0 + count, found));
+}
+
+/// The library has made `count` frames from `first` on clean: a store to one of them leaves a
+/// trace from here on. No CPU may use an entry that knows the page as dirty, through which it would
+/// store without telling memory, unless memory says that the page is dirty.
+#[track_caller]
+pub fn cleaned(first: Frame, count: u64) {
+    claim();
+    current::with(|machine| machine.clean(first.0..first.0 + count));
+}
+
+/// An identity that proves freshness (`kind` says which sort) has been given to `owner`. Giving it
+/// to two owners is a violation.
+#[track_caller]
+pub fn identity(kind: &'static str, value: u64, owner: u64) {
+    claim();
+    current::with(|machine| {
+        let known = machine.ghost.identities.iter().find(|i| i.0 == kind && i.1 == value);
+        match known {
+            Some(&(_, _, other)) if other != owner => {
+                let text = format!("{kind} {value:#x} belongs to {other:#x} and to {owner:#x}");
+                machine.fail(Rule::Identity, text);
+            }
+            Some(_) => {}
+            None => {
+                machine.ghost.identities.push((kind, value, owner));
+                machine.ghost_hash ^= identity_hash(kind, value, owner);
+            }
+        }
+    });
+}
+
+/// An identity may be given to another owner from now on.
+#[track_caller]
+pub fn identity_ended(kind: &'static str, value: u64) {
+    claim();
+    current::with(|machine| {
+        let ghost = &mut machine.ghost;
+        if let Some(at) = ghost.identities.iter().position(|i| i.0 == kind && i.1 == value) {
+            let (kind, value, owner) = ghost.identities.swap_remove(at);
+            machine.ghost_hash ^= identity_hash(kind, value, owner);
+        }
+    });
+}
+
+/// The CPU that runs will access no user memory until [`wakes`]: it idles, or runs kernel code
+/// only, on a root that it has left loaded. Pages may then be taken from it without its knowledge;
+/// tables may not, because its walker goes on.
+#[track_caller]
+pub fn rests() {
+    claim();
+    current::with(|machine| machine.resting |= 1 << machine.running);
+}
+
+/// The CPU that runs may access user memory again.
+#[track_caller]
+pub fn wakes() {
+    claim();
+    current::with(|machine| {
+        let cpu = machine.running;
+        machine.resting &= !(1 << cpu);
+        machine.check_loaded(cpu);
+        machine.check_quiet(cpu);
+    });
+}
+
+/// Waits for the turn of a claim, if the operation before it did not.
+#[track_caller]
+fn claim() {
+    let early = current::with(|machine| {
+        machine.phase == Phase::Running && machine.cpus[machine.running].early
+    });
+    if early {
+        current::step(Op::Claim);
+    }
+}
+
+/// Says that something is wrong. The execution ends at the next step.
+pub fn fail(message: impl Into<String>) {
+    current::with(|machine| machine.fail(Rule::Assertion, message.into()));
+}
+
+/// Fails unless `condition` holds.
+pub fn check(condition: bool, message: &str) {
+    if !condition {
+        fail(message);
+    }
+}
+
+fn identity_hash(kind: &'static str, value: u64, owner: u64) -> u64 {
+    mix(mix3(kind.as_ptr() as u64, value, owner), 0x1de)
+}
