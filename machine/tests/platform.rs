@@ -7,9 +7,9 @@ mod idle;
 
 use common::programs;
 use lookaside::{
-    CpuId, CpuSet, Error,
+    CpuId,
     Ordering::Relaxed,
-    Platform as _, Word as _,
+    Platform as _, Targets, Word as _,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag, x86_64::Instructions as _},
 };
 use lookaside_machine::adversary::{Config, Platform, Word, as_cpu, oracle, outcome, x86};
@@ -53,7 +53,6 @@ impl Mmu for Plain {
 
 struct Machine {
     platform: Platform<Plain>,
-    targets: [Word; 1],
     answers: Word,
     early: Word,
 }
@@ -61,18 +60,10 @@ struct Machine {
 #[test]
 fn interrupts_reach_the_set_and_not_the_caller() {
     let build = || {
-        let machine = Machine {
-            platform: Platform::new(Plain),
-            targets: [Word::ZERO],
-            answers: Word::ZERO,
-            early: Word::ZERO,
-        };
+        let machine =
+            Machine { platform: Platform::new(Plain), answers: Word::ZERO, early: Word::ZERO };
         assert_eq!(machine.platform.cpu(), CpuId(0));
         as_cpu(CpuId(2), || assert_eq!(machine.platform.cpu(), CpuId(2)));
-        let set = CpuSet::new(&machine.targets, 4).expect("there is room");
-        for cpu in [0, 2, 3] {
-            set.insert(CpuId(cpu), Relaxed);
-        }
         machine
     };
     let scenario = programs(Config::x86(4), build, |machine: &Machine, cpu| {
@@ -80,8 +71,7 @@ fn interrupts_reach_the_set_and_not_the_caller() {
         if cpu == 0 {
             // In the store buffer when the interrupt is sent: the platform makes it visible.
             machine.early.store(1, Relaxed);
-            let set = CpuSet::new(&machine.targets, 4).expect("there is room");
-            machine.platform.interrupt(&set);
+            machine.platform.interrupt(Targets { first: CpuId(0), mask: 0b1101 });
             while machine.answers.load(Relaxed) != 0b1100 {
                 machine.platform.relax();
             }
