@@ -324,7 +324,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// If the firmware refuses, it is asked once more, for everything on every hart.
     ///
-    /// On a machine where any hart has [`FENCE_OPERANDS`], pass it in `errata` on every hart.
+    /// On a machine where any hart has [`super::FENCE_OPERANDS`], pass it in `errata` on every hart.
     ///
     /// # Panics
     ///
