@@ -1,5 +1,10 @@
 //! What translation upkeep costs on a machine: the numbers that decisions are made by.
 
+use crate::{
+    arch::{Depth, Errata, Mmu, Place, Tag},
+    range::{Stretch, VaRange},
+};
+
 /// Costs in picoseconds. Every decision between several sound ways to flush is a comparison of sums
 /// of these; none is a constant in the code.
 ///
@@ -31,11 +36,75 @@ pub struct OperationCosts {
     pub address: u64,
     /// One invalidation of everything under a tag.
     pub tag: u64,
-    /// The barrier that waits for all of them.
+    /// The barriers, paid once however many invalidations there are: the one that waits for all of
+    /// them, and what must stand before the first.
     pub wait: u64,
 }
 
+/// What is invalidated at once to find out what one page costs: each a stretch of its own, so that no
+/// range instruction takes them together.
+const PAGES: [Stretch; 16] = {
+    let page = match VaRange::new(0, 1 << 12, 12) {
+        Ok(page) => Stretch::uniform(page),
+        Err(_) => panic!("a page is a range"),
+    };
+    let mut pages = [page; 16];
+    let mut i = 0;
+    while i < pages.len() {
+        if let Ok(range) = VaRange::new((2 * i as u64 + 1) << 12, 1 << 12, 12) {
+            pages[i] = Stretch::uniform(range);
+        }
+        i += 1;
+    }
+    pages
+};
+
 impl Costs {
+    /// The [typical](Mmu::typical_costs) costs, with those of [`Self::here`] as this CPU takes them.
+    ///
+    /// `clock` returns a time in picoseconds, of whatever origin; the clock's own time is taken off.
+    /// Everything is done `rounds` times and the quickest counts, since whatever else happens on a
+    /// machine makes things slower and never faster.
+    ///
+    /// Call it with interrupts off on a CPU that is parked. What it removes are entries of
+    /// [`Tag::RESERVED`], which has none for user addresses, so that it costs nobody anything but
+    /// time. On x86-64 a parked CPU names the PCID that is flushed: what is measured is `INVLPG`.
+    ///
+    /// Costs of other CPUs cannot be found out by one: interrupts, broadcasts, and what a miss costs
+    /// when all miss, stay what they were.
+    #[must_use]
+    pub fn measure<M: Mmu>(
+        mmu: &M,
+        errata: Errata,
+        rounds: u32,
+        mut clock: impl FnMut() -> u64,
+    ) -> Self {
+        let typical = mmu.typical_costs();
+        let overhead = least(rounds, &mut clock, || ());
+        let mut time = |act: &dyn Fn()| least(rounds, &mut clock, act).saturating_sub(overhead);
+        let flush = |pages: &[Stretch]| {
+            mmu.flush_stretches(errata, Tag::RESERVED, pages, Depth::Leaves);
+        };
+        let one = time(&|| flush(&PAGES[..1]));
+        let many = time(&|| flush(&PAGES));
+        let tag = time(&|| mmu.flush_tag(errata, Tag::RESERVED));
+
+        let operations = |pages: &[Stretch]| {
+            let each = |page| mmu.operations(page, Depth::Leaves, Place::Here);
+            pages.iter().map(each).sum::<Option<u64>>()
+        };
+        let here = match (operations(&PAGES[..1]), operations(&PAGES)) {
+            (Some(first), Some(all)) if all > first => {
+                let address = many.saturating_sub(one) / (all - first);
+                let wait = one.saturating_sub(first.saturating_mul(address));
+                OperationCosts { address, tag: tag.saturating_sub(wait), wait }
+            }
+            // Whatever is asked for, the whole tag goes.
+            _ => OperationCosts { address: tag, tag, wait: 0 },
+        };
+        Self { here, ..typical }
+    }
+
     /// What it costs to lose everything that is held under a tag.
     #[must_use]
     pub const fn loss(&self) -> u64 {
@@ -48,4 +117,14 @@ impl Costs {
     pub const fn by_address(&self, costs: OperationCosts, operations: u64) -> bool {
         operations.saturating_mul(costs.address) <= costs.tag.saturating_add(self.loss())
     }
+}
+
+/// The shortest of `rounds` times, one at least, that `act` takes between two looks at the clock.
+fn least(rounds: u32, clock: &mut impl FnMut() -> u64, act: impl Fn()) -> u64 {
+    let mut time = || {
+        let before = clock();
+        act();
+        clock().saturating_sub(before)
+    };
+    (1..rounds).fold(time(), |least, _| least.min(time()))
 }

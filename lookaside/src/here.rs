@@ -168,7 +168,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     #[inline]
     #[must_use]
     pub fn is_present(&self, space: &Space<'_, P>) -> bool {
-        space.residents.on_the_way_in(self.id) == Residency::Present
+        space.residents.is_present(self.id)
     }
 
     /// Makes this CPU present in `space`, and returns what the load of its root must be told for

@@ -4,9 +4,12 @@
 //! The decoder shares no code with the encoder. It reads bits.
 
 use lookaside::{
-    VaRange,
-    arch::aarch64::{
-        AddressSize, Asid, Geometry, Granule, Level, Planner, Reach, Scope, Tlbi, TlbiOp,
+    Stretch, VaRange,
+    arch::{
+        Depth,
+        aarch64::{
+            AddressSize, Asid, Geometry, Granule, Level, Planner, Reach, Scope, Tlbi, TlbiOp,
+        },
     },
 };
 use proptest::prelude::*;
@@ -132,10 +135,12 @@ fn check_pages(geometry: Geometry, start: u64, pages: u64, scratch: &mut Vec<Dec
         Scope::InnerShareable,
     );
     scratch.clear();
+    let operations = plan.operations();
     scratch.extend(plan.map(|tlbi| decode(tlbi, geometry, 1 << page)));
     for d in &*scratch {
         assert_eq!((d.asid, d.level), (0x8001, Some(3)));
     }
+    assert_eq!(operations, scratch.len() as u64, "{pages} pages");
     assert!(scratch.len() < 16 + 4 + 2, "{} instructions for {pages} pages", scratch.len());
     assert_covers(scratch, start, range.last());
 }
@@ -380,7 +385,9 @@ proptest! {
         let range = VaRange::new(start, pages << page, page).unwrap();
         let plan = Planner { geometry, range_ops, level_hints: true }
             .plan(range, Asid::One(asid), reach, level, Scope::InnerShareable);
+        let operations = plan.operations();
         let mut decoded: Vec<_> = plan.map(|tlbi| decode(tlbi, geometry, 1 << leaf)).collect();
+        prop_assert_eq!(operations, decoded.len() as u64);
         for d in &decoded {
             prop_assert_eq!(d.asid, asid);
             let expected = hinted.map(|level| u64::from(level.number()));
@@ -390,5 +397,57 @@ proptest! {
         }
         let within = (1 << leaf) - 1;
         assert_covers(&mut decoded, range.start() & !within, range.last() | within);
+    }
+
+    /// Any stretch. The tables hold leaves of the largest size that is not above that of its pages.
+    #[test]
+    fn any_stretch_is_covered_exactly_and_hinted_at_only_where_the_level_is_certain(
+        which in 0_usize..6,
+        upper in any::<bool>(),
+        start in any::<u64>(),
+        shift in prop_oneof![Just(12), Just(14), Just(16), Just(21), Just(30), 12_u32..=47],
+        pages in 1_u64..100,
+        uniform in any::<bool>(),
+        tables in any::<bool>(),
+        range_ops in any::<bool>(),
+    ) {
+        let geometry = GEOMETRIES[which];
+        let levels = [Level::L0, Level::L1, Level::L2, Level::L3];
+        let exists = |level: &&Level| geometry.leaf_shift(**level).is_some();
+        let sizes = levels.iter().filter(exists).map(|l| (l.number(), leaf_bytes(geometry.granule, l.number().into())));
+        let page = 1 << page_shift(geometry.granule);
+        let (level, leaf) = sizes.clone().find(|&(_, b)| b <= 1 << shift).unwrap_or((3, page));
+        let pages = pages.min((1 << 47 >> shift).max(1));
+        // Page by page, a million instructions: too slow and no different from a hundred.
+        prop_assume!(range_ops || (pages << shift) / leaf <= 4096);
+        let mut start = start & ((1 << 47) - 1) & !((1 << shift) - 1);
+        if upper {
+            start = (start | 0xffff_8000_0000_0000).min(((pages << shift) - 1) ^ u64::MAX);
+        }
+        let range = VaRange::new(start, pages << shift, shift).unwrap();
+        let depth = if tables { Depth::Tables } else { Depth::Leaves };
+        let plan = Planner { geometry, range_ops, level_hints: true }
+            .plan_stretch(&Stretch { range, uniform }, Asid::One(5), depth, Scope::Local);
+        prop_assert_eq!(plan.operations(), plan.clone().count() as u64);
+        let hinted = (uniform && !tables && leaf == 1 << shift).then_some(u64::from(level));
+        let mut decoded = Vec::new();
+        for tlbi in plan {
+            let all_levels = matches!(tlbi.op, TlbiOp::Va | TlbiOp::Rva);
+            prop_assert_eq!(all_levels, tables, "eco-M5");
+            let d = decode(tlbi, geometry, leaf);
+            prop_assert_eq!(d.level, hinted.filter(|&level| !(d.range && level == 0)));
+            decoded.push(d);
+        }
+        assert_covers(&mut decoded, start & !(page - 1), range.last() | (page - 1));
+    }
+}
+
+#[test]
+fn operations_of_any_length_are_counted_at_once() {
+    let half = VaRange::new(0, 1 << 55, 12).unwrap();
+    for (range_ops, expected) in [(false, 1 << 43), (true, 1 << 22)] {
+        let planner = Planner { geometry: K4, range_ops, level_hints: true };
+        let plan = planner.plan(half, Asid::One(1), Reach::AllLevels, None, Scope::Local);
+        assert_eq!(plan.operations(), expected);
     }
 }

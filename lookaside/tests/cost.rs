@@ -15,8 +15,8 @@ use core::{
 };
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Here, Ordering, Platform, Recent, Released, Space,
-    Switched, Tags, Tlb, Word,
+    Cpu, CpuId, Epochs, EpochsConfig, Here, Ordering, Platform, Recent, Released, Space, Switched,
+    Tags, Tlb, Word,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 

@@ -12,7 +12,7 @@ use core::{
 use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Debt, Here, Platform, Recent, Space, Stretch, Switched, Tlb, VaRange, Word,
+    Cpu, CpuId, Debt, Here, Platform, Recent, Space, Stretch, Switched, Tlb, VaRange, Word,
     arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
 };
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Debt, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
+    Cpu, CpuId, Debt, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
     arch::{
         Root,
         x86_64::{
@@ -13,12 +13,19 @@ use lookaside::{
     },
 };
 
-/// A CPU that remembers its root register and which PCIDs were emptied.
+/// A CPU that remembers its root register and which PCIDs it last removed something of.
 #[derive(Default)]
 struct Insn {
     cr3: Cell<u64>,
     cr4: Cell<u64>,
     emptied: Cell<[u64; 2]>,
+}
+
+impl Insn {
+    fn empty(&self, pcid: u64) {
+        let [_, last] = self.emptied.get();
+        self.emptied.set([last, pcid]);
+    }
 }
 
 impl Instructions for &'static Insn {
@@ -34,10 +41,11 @@ impl Instructions for &'static Insn {
     fn read_cr4(&self) -> u64 {
         self.cr4.get()
     }
-    fn invlpg(&self, _: u64) {}
+    fn invlpg(&self, _: u64) {
+        self.empty(self.cr3.get() & 0xfff);
+    }
     fn invpcid(&self, _: Invpcid, descriptor: [u64; 2]) {
-        let [_, last] = self.emptied.get();
-        self.emptied.set([last, descriptor[0]]);
+        self.empty(descriptor[0]);
     }
     fn invlpgb(&self, _: u64, _: u32, _: u32) {}
     fn tlbsync(&self) {}

@@ -7,7 +7,7 @@ use core::{
 };
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Here, Platform, Released, Space, Switched, Tlb, Word,
+    Cpu, CpuId, Epochs, EpochsConfig, Here, Platform, Released, Space, Switched, Tlb, Word,
     arch::{
         Mmu, Root, Sharing,
         aarch64::{

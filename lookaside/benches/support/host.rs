@@ -7,7 +7,7 @@ mod idle;
 use core::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
 
 use lookaside::{
-    CpuId, CpuSet, Error, Platform,
+    CpuId, Platform,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 

@@ -12,7 +12,7 @@ use core::{
 };
 
 use lookaside::{
-    CpuId, CpuSet, Error, Platform,
+    CpuId, Error, Platform,
     arch::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{self, Aarch64, AsidIn, Dsb, IdRegisters, Pairing, Park, Tlbi},

@@ -8,9 +8,10 @@
 //! * *Absent* when its residency is read. On its way in it becomes present first and pays or walks
 //!   afterwards (O-ENTER): it sees the new tables.
 //! * *Running*, or on its way in or out, when the strategy is asked ([`Tags::names`]). It must act now.
-//! * *Resting*: not absent, and not running. The revoker makes it owing or absent and asks the strategy
-//!   again (O-MARK, O-TAKE). If it is on its way in now, it must act now; if it comes later, it finds
-//!   that it is not present any more, and pays (O-PRESENT).
+//! * *Resting*: not absent, and not running. The revoker has it owe and asks the strategy again
+//!   (O-TAKE). If it is on its way in now, it must act now; if it comes later, it finds that it is not
+//!   present any more, and pays (O-PRESENT). If it neither runs the space nor is on its way in, it
+//!   becomes absent.
 //!
 //! A *lazy* CPU counts as resting as long as no table goes: it pays when it stops being lazy.
 //!
@@ -28,7 +29,7 @@ use crate::{
     counts::Outcome,
     here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
-    residency::{Residency, Word32},
+    residency::Word32,
     space::Space,
     tags::{Names, Tags},
 };
@@ -142,8 +143,11 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
                 || self.space.absent_may_hold();
         }
         let most = self.interrupts_worth();
-        let running = |others: Targets| others.iter().filter(|&cpu| self.must_act(self.names(cpu)));
-        self.words(runs_here).flat_map(|(_, others)| running(others)).nth(most as usize).is_some()
+        let mut running = 0;
+        self.words(runs_here).any(|(_, others)| {
+            running += u64::from(self.running(others).count());
+            running > most
+        })
     }
 
     /// How many CPUs it is cheaper to interrupt than to broadcast.
@@ -202,15 +206,14 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             }
         }
         if !all_rest() {
-            for (word, _) in self.words(runs_here) {
-                residents.give_back(word.leaving());
-            }
             return false;
         }
         // They do not run the space, so what is removed now does not come back.
         T::flush_everywhere(self.here, self.label, &super::Sweep::everything(), Wait::Now);
-        for (word, _) in self.words(runs_here) {
-            residents.forget(word.leaving());
+        for (_, others) in self.words(runs_here) {
+            if others.mask != 0 {
+                residents.forget(others);
+            }
         }
         books.set_stale(false);
         self.space.spent.store(0, Ordering::Relaxed);
@@ -220,61 +223,49 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     /// Which of the CPUs of `word` must act now. The others of them pay on their way in.
     fn sort(&self, word: Word32, runs_here: bool) -> Targets {
         let others = self.others(word, runs_here);
-        let mut running = Targets { mask: 0, ..others };
         if self.reaches_resting() {
             return others; // No broadcast reaches them, so they were never made absent.
         }
-        let mut resting = running;
-        for cpu in others.iter() {
-            let bit = 1 << (cpu.0 - others.first.0);
-            match self.names(cpu) {
-                names if self.must_act(names) => running.mask |= bit,
-                // It owes already, and that was so before it was found not to run the space.
-                _ if word.get(cpu) != Residency::Present => {}
-                Names::No => resting.mask |= bit,
-                _ => running.mask |= self.mark(cpu, bit),
-            }
+        let running = self.running(others);
+        let resting = Targets { mask: others.mask & !running.mask, ..others };
+        // Who owed already before it was found not to run the space needs not be told again.
+        if resting.mask & word.present().mask == 0 {
+            return running;
         }
-        if resting.mask != 0 {
-            running.mask |= self.send_away(resting);
-        }
-        running
+        Targets { mask: running.mask | self.send_away(resting).mask, ..running }
     }
 
-    /// Makes CPUs absent that rest, and returns those that must act because they turn out not to.
-    fn send_away(&self, resting: Targets) -> u64 {
+    /// Has CPUs pay later that rest, and returns those that must act now because they turn out not
+    /// to rest.
+    fn send_away(&self, resting: Targets) -> Targets {
         let residents = &self.space.residents;
-        // An absent CPU can only be reached by broadcast.
-        let may_be_absent = T::ONE_TAG || !self.mmu().walks_outlive_tags();
-        let books = if may_be_absent { self.space.try_open() } else { None };
-        let Some(mut books) = books else {
-            let bit = |cpu: CpuId| 1 << (cpu.0 - resting.first.0);
-            return resting.iter().fold(0, |found, cpu| found | self.mark(cpu, bit(cpu)));
-        };
+        let mut books = self.space.open(self.here.tlb().platform());
         residents.take(resting);
-        let (mut stay, mut act) = (Targets { mask: 0, ..resting }, 0);
+        let mut gone = resting;
         for cpu in resting.iter() {
-            let bit = 1 << (cpu.0 - resting.first.0);
-            let names = self.names(cpu);
-            stay.mask |= if names == Names::No { 0 } else { bit };
-            act |= if self.must_act(names) { bit } else { 0 };
+            if self.names(cpu) != Names::No {
+                gone.mask &= !(1 << (cpu.0 - resting.first.0));
+            }
         }
-        if stay.mask != 0 {
-            residents.give_back(stay);
-        }
-        let gone = Targets { mask: resting.mask & !stay.mask, ..resting };
-        if gone.mask != 0 {
+        // Where only a broadcast could reach absent CPUs and there is none, none becomes absent.
+        let may_go = T::ONE_TAG || !self.mmu().walks_outlive_tags();
+        if may_go && gone.mask != 0 {
             // What they hold stays where it is, until they come back or the tag is used up.
             books.set_stale(true);
             residents.forget(gone);
         }
-        act
+        self.running(Targets { mask: resting.mask & !gone.mask, ..resting })
     }
 
-    /// Makes a CPU owe, and returns `bit` if it must act nevertheless.
-    fn mark(&self, cpu: CpuId, bit: u64) -> u64 {
-        self.space.residents.mark(cpu);
-        if self.must_act(self.names(cpu)) { bit } else { 0 }
+    /// Those of `cpus` that must act now.
+    fn running(&self, cpus: Targets) -> Targets {
+        let mut running = Targets { mask: 0, ..cpus };
+        for cpu in cpus.iter() {
+            if self.must_act(self.names(cpu)) {
+                running.mask |= 1 << (cpu.0 - cpus.first.0);
+            }
+        }
+        running
     }
 
     fn must_act(&self, names: Names) -> bool {

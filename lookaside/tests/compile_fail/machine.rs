@@ -1,5 +1,7 @@
 // A machine for the programs in `misuse.md`, which include this file.
 
+include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/idle.rs"));
+
 struct Machine {
     mmu: Hardware,
 }
@@ -23,23 +25,14 @@ unsafe impl lookaside::Platform for Machine {
 }
 
 impl lookaside::arch::Mmu for Hardware {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
     fn tag_bits(&self) -> u32 {
         12
-    }
-    fn sharing(&self) -> lookaside::arch::Sharing {
-        lookaside::arch::Sharing::Private
     }
     fn broadcasts(&self) -> bool {
         false
     }
-    fn admit(&self, _: &()) -> Result<lookaside::arch::Errata, lookaside::Error> {
-        Ok(lookaside::arch::Errata::NONE)
-    }
-    fn check_root(&self, _: lookaside::arch::Root) -> Result<(), lookaside::Error> {
-        Ok(())
-    }
-    fn settle(&self) {}
     fn load(
         &self,
         _: lookaside::arch::Errata,

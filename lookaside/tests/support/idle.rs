@@ -1,7 +1,7 @@
-//! What an [`Mmu`](lookaside::arch::Mmu) of a test answers where nothing depends on the answer.
-//!
-//! Macros, because the methods of a trait cannot be inherited: each test's hardware acts in some of
-//! them and is idle in the others.
+// What an `Mmu` of a test answers where nothing depends on the answer.
+//
+// Macros, because the methods of a trait cannot be inherited: each test's hardware acts in some of
+// them and is idle in the others. No inner documentation, so that the file can be included.
 
 /// Hardware with tags of its own that takes any CPU and any root, and has nothing to settle.
 #[allow(unused_macros, reason = "not every test wants both")]

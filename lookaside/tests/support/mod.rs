@@ -12,7 +12,7 @@ use core::{cell::Cell, sync::atomic::AtomicU64};
 use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
-    CpuId, CpuSet, Error, Platform, Stretch, Word,
+    CpuId, Error, Platform, Stretch, Word,
     arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
 };
 

@@ -21,10 +21,10 @@ pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
 /// Makes the caller's page-table stores visible to walks, before it asks who may have used what they
 /// replaced.
 pub(super) fn revoke<I: Instructions>(insn: &I) {
-    // FENCE F-ARM-REVOKE (pairs with F-ARM-SETTLE of a switch, walks): the caller's page-table stores
-    // are visible to every walk before the caller loads who runs the space and under which tag. With
-    // a store-only DSB that load may come first: it misses a CPU which publishes that it runs the
-    // space, settles, and walks the old descriptor before the store arrives.
+    // FENCE F-ARM-REVOKE (pairs with F-ARM-SETTLE, walks): the caller's page-table stores are visible
+    // to every walk before the caller loads who runs the space and under which tag. With a store-only
+    // DSB that load may come first: it misses a CPU which publishes that it runs the space, settles,
+    // and walks the old descriptor before the store arrives.
     insn.dsb(Dsb::Ish);
 }
 
@@ -55,11 +55,12 @@ pub(super) fn complete<I: Instructions>(insn: &I, errata: Errata, scope: Scope) 
 
 /// Waits for this CPU's invalidations, and orders accesses and walks.
 pub(super) fn settle<I: Instructions>(insn: &I) {
-    // FENCE F-ARM-SETTLE (pairs with F-ARM-PUBLISH and F-ARM-REVOKE of whoever changes tables and then reads what
-    // this switch has published, F-ARM-SETTLE-SYNC, F-ARM-DROP, F-ARM-GUEST-DROP): completes
-    // invalidations of a thread that was pre-empted before its own F-ARM-DONE, which on another CPU
-    // would complete nothing, and orders what this CPU has published before the walks that follow.
-    // All accesses and not only stores: a store-only DSB completes no TLBI.
+    // FENCE F-ARM-SETTLE (pairs with F-ARM-PUBLISH of whoever changes tables, F-ARM-REVOKE,
+    // F-ARM-SETTLE-SYNC, F-ARM-DROP, F-ARM-GUEST-DROP): completes invalidations of a thread that was
+    // pre-empted before its own F-ARM-DONE, which on another CPU would complete nothing, and orders
+    // what this CPU has published before the walks that follow: whoever changes tables and then
+    // misses it in what it reads has changed them before those walks. All accesses and not only
+    // stores: a store-only DSB completes no TLBI.
     insn.dsb(Dsb::Ish);
     // FENCE F-ARM-SETTLE-SYNC (pairs with F-ARM-SETTLE): without FEAT_ETS2 the DSB orders later
     // walks only together with a context synchronisation, and one CPU of the machine may lack it.

@@ -13,7 +13,7 @@ use super::{
     features::Features,
     instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
     range::{Asid, Planner},
-    registers::{TCR_EPD0, TTBR_CNP, ttbr},
+    registers::{TCR_EPD0, TTBR_CNP, TTBR_TAG_SHIFT, ttbr},
     tlbi::by_asid,
 };
 use crate::{
@@ -54,7 +54,9 @@ impl<I: Instructions> Aarch64<I> {
         let plain = config.asid_in == AsidIn::Ttbr0
             && config.park != Park::Epd0
             && config.pairing == Pairing::Single
-            && config.sharing == Sharing::Private;
+            && config.sharing == Sharing::Private
+            // Then a table's address is what the register wants.
+            && config.root_bits() <= 48;
         Ok(Self { insn, config, lower, upper, plain })
     }
 
@@ -271,7 +273,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         if self.plain && held == Held::Keep && errata == Errata::NONE {
             self.check_width(tag);
-            self.insn.write_ttbr0(ttbr(root.table, tag.0));
+            self.insn.write_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
             self.synchronise();
         } else {
             self.load_with_care(errata, root, tag, held, sharing);

@@ -266,19 +266,19 @@ impl<I: Instructions> Mmu for Riscv<I> {
             // when the next instruction begins.
             self.instructions.sfence_inval_ir();
         }
-        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-PUBLISH of the revoker): orders "this hart runs the space" before the reading of
-        // its generation, and makes the stores to the tables that the generation stands for visible
-        // to this hart, which is what the SFENCE.VMA orders that follows if the generation is
-        // behind.
+        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-PUBLISH of the revoker):
+        // orders "this hart runs the space" before the reading of its generation, and makes the
+        // stores to the tables that the generation stands for visible to this hart, which is what
+        // the SFENCE.VMA orders that follows if the generation is behind.
         self.instructions.fence();
     }
 
     fn publish(&self) {
-        // FENCE F-RV-PUBLISH (pairs with F-RV-SETTLE, the SFENCE.VMA that the firmware executes elsewhere): an
-        // SFENCE.VMA orders only stores that are visible to the hart that executes it. Stores to
-        // the tables that sit in this hart's store buffer are not. Nor may this hart's look at who
-        // runs the space come before them: a hart that it misses settles after it, reads the
-        // raised generation, and fences by itself.
+        // FENCE F-RV-PUBLISH (pairs with F-RV-SETTLE, the SFENCE.VMA that the firmware executes
+        // elsewhere): an SFENCE.VMA orders only stores that are visible to the hart that executes
+        // it. Stores to the tables that sit in this hart's store buffer are not. Nor may this hart's
+        // look at who runs the space come before them: a hart that it misses settles after it, reads
+        // the raised generation, and fences by itself.
         self.instructions.fence();
     }
 
@@ -324,7 +324,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// If the firmware refuses, it is asked once more, for everything on every hart.
     ///
-    /// On a machine where any hart has [`FENCE_OPERANDS`], pass it in `errata` on every hart.
+    /// On a machine where any hart has [`super::FENCE_OPERANDS`], pass it in `errata` on every hart.
     ///
     /// # Panics
     ///

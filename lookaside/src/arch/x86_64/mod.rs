@@ -24,9 +24,11 @@
 //! | `INVLPGB` | on **every** CPU: addresses, a PCID, or all; global entries only if asked |
 //! | `TLBSYNC` | nothing: waits for the `INVLPGB`s that this CPU issued |
 //!
-//! All that name an address or a PCID also remove the cached upper levels of those walks, so that a
-//! table may be freed after them. (AMD's `EFER.TCE` narrows this to the upper levels *of the
-//! address*, which is what a freed table needs.) All may remove more than they say.
+//! All that name an address or a PCID also remove cached upper levels of walks, so that a table may
+//! be freed after them: `INVLPG` all of the current PCID, whatever their address (with AMD's
+//! `EFER.TCE` those *of the address*, which is what a freed table needs), `INVPCID` 1 all of its PCID.
+//! Of `INVPCID` 0 the manual can be read in two ways, so nothing is built on it. `INVLPGB` leaves them
+//! where it is told to remove the *final* level only. All may remove more than they say.
 //!
 //! # Which one is chosen
 //!
@@ -37,13 +39,15 @@
 //! | one tag | type 1 | reload `CR3` if current, else toggle `PGE` | as for all tags |
 //! | all tags | type 3 | toggle `PGE` | type 3, or reload `CR3` |
 //! | address of the current tag | `INVLPG` | `INVLPG` | `INVLPG` |
-//! | address of another tag | type 0 | toggle `PGE` | `INVLPG` |
-//! | address mapped globally | `INVLPG` | `INVLPG` | `INVLPG` |
+//! | address of another tag | type 0; type 1 if a table was unlinked | toggle `PGE` | `INVLPG` |
+//! | address of the kernel | type 2 | toggle `PGE` | `INVLPG` |
+//! | the same, [mapped globally](X86::with_global_kernel) | `INVLPG`; type 2 if a table was unlinked | `INVLPG`; else toggle `PGE` | `INVLPG` |
 //! | the same, with [`errata::INVLPG_KEEPS_GLOBALS`] | type 2 | toggle `PGE` | `INVLPG` |
 //!
 //! With separate user tables a tag is a pair of PCIDs, and whatever is done to a tag is done to
 //! both; without `INVPCID` that is always a toggle of `PGE`, because the half that is not current
-//! can only be flushed by loading it.
+//! can only be flushed by loading it. By address, the kernel's half of the current tag takes `INVLPG`
+//! and the user's type 0.
 //!
 //! # PCIDs
 //!
@@ -74,7 +78,6 @@
 //!
 //! # What is deliberately not used
 //!
-//! * *Final only* of `INVLPGB`, which leaves cached upper levels behind.
 //! * *Nested* of `INVLPGB`, and `INVLPGA`, `INVEPT`, `INVVPID`: they concern guests.
 //! * Linear-address masking. `X86` loads `CR3` with both bits clear.
 //! * Flushing first and loading after: between the two the old root makes new entries (XSA-292).

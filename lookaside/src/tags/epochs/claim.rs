@@ -24,33 +24,73 @@ impl<P: Platform> Epochs<'_, P> {
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes who was present under it.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
-        let lazy = cpu.active.lazy.load(Ordering::Relaxed) != 0; // Relaxed: this CPU's own word.
+        // Relaxed: this CPU's own word.
+        if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
+            return self.wake(here, next);
+        }
         if active == cookie {
-            return if lazy { self.resume(here, next) } else { unchanged(here) };
+            mmu.settle();
+            return Switched::Unchanged;
         }
-        if lazy {
-            wake(here);
-        }
-        let sharing = mmu.sharing();
-        if sharing == Sharing::Shared {
-            // FENCE F-PARK (pairs with the walks of a new owner): from `join` on nothing keeps the outgoing tag,
-            // and another CPU may give it away. The walker must not use it any more by then, for
-            // its entries could be hit by that other CPU.
-            here.park_register();
+        if mmu.sharing() == Sharing::Shared {
+            return self.enter_shared(here, next, active, cookie);
         }
         if cookie.is_of(active) && self.join(here, active, cookie) {
-            let held = arrive(here, next);
-            here.load(next.root(), cookie.tag(), held, sharing);
-            return Switched::Kept;
+            // As F-ARRIVE.
+            mmu.settle();
+            if here.is_present(next) {
+                here.load(next.root(), cookie.tag(), Held::Keep, Sharing::Private);
+                return Switched::Kept;
+            }
+            return self.enter_joined(here, next, cookie);
         }
         self.enter_slowly(here, next)
     }
 
-    /// Ends being lazy in the space that the register names.
+    /// Way 1 where CPUs use each other's entries.
+    #[inline(never)]
+    fn enter_shared(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        active: Cookie,
+        cookie: Cookie,
+    ) -> Switched {
+        // FENCE F-PARK (pairs with the walks of a new owner): from `join` on nothing keeps the outgoing tag,
+        // and another CPU may give it away. The walker must not use it any more by then, for
+        // its entries could be hit by that other CPU.
+        here.park_register();
+        if cookie.is_of(active) && self.join(here, active, cookie) {
+            return self.enter_joined(here, next, cookie);
+        }
+        self.enter_slowly(here, next)
+    }
+
+    /// Way 1 for a CPU that has joined, present or not.
+    #[inline(never)]
+    fn enter_joined(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        cookie: Cookie,
+    ) -> Switched {
+        let held = arrive(here, next);
+        here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
+        Switched::Kept
+    }
+
+    /// Ends being lazy, in the space that the register names or on the way to another one.
     #[cold]
-    fn resume(&self, here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
-        wake(here);
-        if arrive(here, space) == Held::Keep {
+    fn wake(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        let active = &here.cpu().active;
+        // FENCE F-WAKE (pairs with O-WHO): a revoker does not skip this CPU any more before it reads
+        // its residency, or names another space.
+        active.lazy.swap(0, Ordering::SeqCst);
+        // Relaxed, both: as on the quick way.
+        if active.cookie.load(Ordering::Relaxed) != next.cookie.load(Ordering::Relaxed) {
+            return self.enter_quickly(here, next);
+        }
+        if arrive(here, next) == Held::Keep {
             return Switched::Unchanged;
         }
         // What is held was revoked while nobody looked. This CPU has said that it is back and pays
@@ -310,23 +350,8 @@ impl<P: Platform> Epochs<'_, P> {
     }
 }
 
-/// The register names the space already, and nothing was missed.
-#[inline]
-fn unchanged<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>) -> Switched {
-    here.mmu().settle();
-    Switched::Unchanged
-}
-
-/// Ends being lazy.
-fn wake<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>) {
-    // FENCE F-WAKE (pairs with O-WHO): a revoker does not skip this CPU any more before it reads its
-    // residency, or names another space.
-    here.cpu().active.lazy.swap(0, Ordering::SeqCst);
-}
-
 /// After a CPU has said which space it is on its way into: makes it present there, and says what
 /// the load must be told.
-#[inline]
 fn arrive<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>, next: &Space<'_, P>) -> Held {
     // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): what this CPU has said
     // is visible before the root is loaded; a walk is no load, and no ordering of a load holds it

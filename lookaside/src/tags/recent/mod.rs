@@ -190,7 +190,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         debug_assert!(here.register_is_ours(), "the root register was written by others");
         let mmu = here.mmu();
         mmu.settle();
-        let (cpu, slots) = (here.cpu(), &*here.cpu().slots);
+        let cpu = here.cpu();
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let who = running(next.id());
@@ -200,25 +200,11 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching before it reads the
         // generation. A revoker either interrupts it, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
-        if !here.is_present(next) {
-            // What was missed is known by the generation.
-            let _ = here.reside(next);
+        if here.is_present(next) {
+            Self::enter_present(here, next)
+        } else {
+            Self::enter_absent(here, next)
         }
-        let known = slots.holding(who);
-        let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
-        let switched = match known {
-            Some(slot) if slots.paid[slot].get() == generation => {
-                slots.hit::<R>(slot);
-                here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
-                slots.current.set(slot as u64);
-                Switched::Kept
-            }
-            known => Self::enter_owing(here, next, known, generation),
-        };
-        // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU
-        // for the space it left knows that the register no longer names it.
-        cpu.active.store(who, Ordering::Release);
-        switched
     }
 
     fn lazy(here: &Here<'_, P, Self>) {
@@ -324,6 +310,35 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
 }
 
 impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
+    /// Enters a space in which this CPU was not present.
+    #[cold]
+    fn enter_absent<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        // What was missed is known by the generation.
+        let _ = here.reside(next);
+        Self::enter_present(here, next)
+    }
+
+    /// Enters a space that this CPU has said it is on its way into.
+    #[inline]
+    fn enter_present<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        let (cpu, slots, who) = (here.cpu(), &*here.cpu().slots, running(next.id()));
+        let known = slots.holding(who);
+        let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
+        let switched = match known {
+            Some(slot) if slots.paid[slot].get() == generation => {
+                slots.hit::<R>(slot);
+                here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
+                slots.current.set(slot as u64);
+                Switched::Kept
+            }
+            known => Self::enter_owing(here, next, known, generation),
+        };
+        // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU
+        // for the space it left knows that the register no longer names it.
+        cpu.active.store(who, Ordering::Release);
+        switched
+    }
+
     /// Loads a space on which this CPU owes something, or which it does not know.
     #[cold]
     fn enter_owing<P: Platform>(

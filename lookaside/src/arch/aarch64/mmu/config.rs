@@ -169,7 +169,7 @@ impl Config {
     }
 
     /// How many bits of a table's address the register can hold.
-    fn root_bits(&self) -> u32 {
+    pub(super) fn root_bits(&self) -> u32 {
         match geometry_of(self.tcr) {
             Some(geometry) if geometry.addresses == AddressSize::Bits52 => pa_bits_of(self.tcr),
             _ => pa_bits_of(self.tcr).min(48),

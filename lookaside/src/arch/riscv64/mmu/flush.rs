@@ -125,3 +125,6 @@ impl<I: Instructions> Riscv<I> {
             .flat_map(|plan| plan.fences())
     }
 }
+
+#[cfg(test)]
+mod tests;

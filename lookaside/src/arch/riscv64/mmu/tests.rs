@@ -6,15 +6,15 @@ use core::cell::{Cell, RefCell};
 use std::{collections::BTreeSet, panic, vec, vec::Vec};
 
 use super::{
-    super::{fence::Changed, testing::*},
+    super::{FENCE_OPERANDS, fence::Changed, testing::*},
     *,
 };
 use crate::VaRange;
 
 const RESERVED: u64 = 0x8000_0000;
-const A: u64 = 0x8000_1000;
+pub(super) const A: u64 = 0x8000_1000;
 const B: u64 = 0x8000_2000;
-const NO_ERRATA: Errata = Errata::NONE;
+pub(super) const NO_ERRATA: Errata = Errata::NONE;
 
 const FEATURES: Features = Features {
     mode: Mode::Sv48,
@@ -23,20 +23,22 @@ const FEATURES: Features = Features {
     errata: Errata::NONE,
 };
 
-const CONFIG: Config = Config {
+pub(super) const CONFIG: Config = Config {
     mode: Mode::Sv39,
     relies_on: Extensions::NONE,
     reserved: Root::new(RESERVED),
     remote: Remote::Interrupts,
 };
 
-fn satp(root: u64, asid: u16) -> u64 {
+pub(super) fn satp(root: u64, asid: u16) -> u64 {
     8 << 60 | u64::from(asid) << 44 | root >> 12
 }
 
-fn machine(asid_bits: u32, config: Config, outgoing: u64) -> Riscv<Recorder> {
+pub(super) fn machine(asid_bits: u32, config: Config, outgoing: u64) -> Riscv<Recorder> {
     let hart = Recorder::with_asid_bits(asid_bits, outgoing);
-    let riscv = Riscv::new(hart, &Features { asid_bits, ..FEATURES }, config).unwrap();
+    let extensions = FEATURES.extensions.union(config.relies_on);
+    let cpu = Features { asid_bits, extensions, ..FEATURES };
+    let riscv = Riscv::new(hart, &cpu, config).unwrap();
     riscv.instructions.take();
     riscv
 }
@@ -67,7 +69,7 @@ fn write(root: u64, asid: u16) -> Event {
     Event::WriteSatp(satp(root, asid))
 }
 
-fn sfence(asid: u16) -> Event {
+pub(super) fn sfence(asid: u16) -> Event {
     Event::SfenceVma(None, Some(asid))
 }
 
@@ -160,16 +162,9 @@ fn flushes_of_this_hart() {
     riscv.flush(plan);
     let leaf = |address| Event::SfenceVma(Some(address), Some(1));
     assert_eq!(riscv.instructions.take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
-    let range = VaRange::new(0x4000, 0x2000, 12).unwrap();
-    riscv.flush_range(NO_ERRATA, Tag(1), range);
-    assert_eq!(riscv.instructions.take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
-    // What no address can name goes with the whole tag.
-    let hole = VaRange::new(1 << 60, 0x1000, 12).unwrap();
-    riscv.flush_range(NO_ERRATA, Tag(1), hole);
-    assert_eq!(riscv.instructions.take(), [sfence(1), Event::Fence]);
 }
 
-fn everyone(asid: Option<u16>) -> Event {
+pub(super) fn everyone(asid: Option<u16>) -> Event {
     Event::Sbi { harts: 0, base: u64::MAX, start: 0, size: u64::MAX, asid }
 }
 

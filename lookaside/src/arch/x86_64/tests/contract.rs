@@ -8,11 +8,11 @@ use std::{collections::BTreeSet, vec::Vec};
 use super::{
     super::{Config, Features, Tables, Use, UserFlush, X86, errata::INVLPG_KEEPS_GLOBALS},
     BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
-    cpu::{Cpu, Entry},
+    cpu::{Cpu, Did, Entry},
 };
 use crate::{
-    VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    Stretch, VaRange,
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
 };
 
 const PAGES: [u64; 3] = [0x4000, 0x7000, 0xffff_ffff_8000_0000];
@@ -78,9 +78,10 @@ impl Case {
         let pcids = self.tags().into_iter().flat_map(|tag| self.pcids(tag)).chain([0]);
         for pcid in pcids.collect::<Vec<_>>() {
             for page in PAGES {
-                held.insert(Entry { pcid, page, global: false });
-                held.insert(Entry { pcid, page: GLOBAL_PAGE, global: true });
+                held.insert(Entry { pcid, page, global: false, upper: false });
+                held.insert(Entry { pcid, page: page & !0x1f_ffff, global: false, upper: true });
             }
+            held.insert(Entry { pcid, page: GLOBAL_PAGE, global: true, upper: false });
         }
         cpu.here.replace(held.clone());
         cpu.there.replace(held);
@@ -146,39 +147,161 @@ fn pcid_03_what_a_load_drops_is_gone_before_user_mode_runs() {
     }
 }
 
+fn page(address: u64) -> Stretch {
+    Stretch::uniform(VaRange::new(address, 0x1000, 12).unwrap())
+}
+
+/// What a flush must remove of a page: what was translated, and how, if tables were unlinked.
+fn owed(depth: Depth, page: u64) -> impl Fn(&Entry) -> bool {
+    move |entry| entry.serves(page) && (depth == Depth::Tables || !entry.upper)
+}
+
 #[test]
-fn a_page_is_gone_after_its_flush() {
+fn eco_m5_a_page_and_its_tables_are_gone_after_their_flush() {
     for case in cases() {
         for tag in case.tags() {
-            for page in PAGES {
-                let cpu = case.run(|x86| x86.flush_page(case.errata, tag, page).unwrap());
-                let of_tag = case.of_tag(tag);
-                assert!(none(&cpu.here, |entry| of_tag(entry) && entry.page == page));
+            let of_tag = case.of_tag(tag);
+            for depth in [Depth::Leaves, Depth::Tables] {
+                for at in PAGES {
+                    let owed = owed(depth, at);
+                    let cpu =
+                        case.run(|x86| x86.flush_stretches(case.errata, tag, &[page(at)], depth));
+                    let gone = |entry: &Entry| of_tag(entry) && owed(entry);
+                    assert!(none(&cpu.here, gone), "{tag:?} {depth:?} {at:#x} {:?}", cpu.did());
+                }
+                let all = PAGES.map(page);
+                let cpu = case.run(|x86| x86.flush_stretches(case.errata, tag, &all, depth));
+                let gone = |e: &Entry| of_tag(e) && (depth == Depth::Tables || !e.upper);
+                assert!(none(&cpu.here, gone), "{tag:?} {depth:?} {:?}", cpu.did());
             }
         }
-        let cpu = case.run(|x86| x86.flush_global_page(case.errata, GLOBAL_PAGE).unwrap());
-        assert!(none(&cpu.here, |entry| entry.global), "{:?}", cpu.did());
+    }
+}
+
+#[test]
+fn kernel_pages_are_gone_under_every_pcid() {
+    for case in cases() {
+        for depth in [Depth::Leaves, Depth::Tables] {
+            let owed = owed(depth, GLOBAL_PAGE);
+            let kernel = [page(GLOBAL_PAGE)];
+            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &kernel, depth));
+            assert!(none(&cpu.here, &owed), "{depth:?} {:?}", cpu.did());
+            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &[], depth));
+            assert!(cpu.here.borrow().is_empty(), "{:?}", cpu.did());
+            if case.features.invlpgb.is_some() {
+                let cpu = case.run(|x86| x86.flush_kernel_everywhere(case.errata, &kernel, depth));
+                assert!(none(&cpu.here, &owed) && none(&cpu.there, &owed), "{:?}", cpu.did());
+                let cpu = case.run(|x86| x86.flush_kernel_everywhere(case.errata, &[], depth));
+                assert!(cpu.here.borrow().is_empty() && cpu.there.borrow().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_is_global_loses_its_global_pages_and_all_tables() {
+    for case in cases() {
+        for depth in [Depth::Leaves, Depth::Tables] {
+            let owed = owed(depth, GLOBAL_PAGE);
+            let cpu = case.run(|x86| {
+                // The promise: no entry of a kernel address belongs to one PCID.
+                x86.insn.here.borrow_mut().retain(|e| e.global || e.upper || e.page != GLOBAL_PAGE);
+                let x86 = X86::new(x86.insn, &case.features, case.config).unwrap();
+                let x86 = x86.with_global_kernel();
+                x86.flush_kernel(case.errata, &[page(GLOBAL_PAGE)], depth);
+            });
+            assert!(none(&cpu.here, owed), "{depth:?} {:?}", cpu.did());
+        }
     }
 }
 
 #[test]
 fn broadcasts_reach_the_other_cpu() {
-    let range = VaRange::new(0x4000, 0x4000, 12).unwrap();
-    let kernel = VaRange::new(GLOBAL_PAGE, 0x20_0000, 21).unwrap();
+    let range = Stretch::uniform(VaRange::new(0x4000, 0x4000, 12).unwrap());
     for case in cases().into_iter().filter(|case| case.features.invlpgb.is_some()) {
         let cpu = case.run(|x86| x86.flush_all_everywhere(case.errata));
         assert!(none(&cpu.here, |entry| !entry.global) && none(&cpu.there, |entry| !entry.global));
-        let cpu = case.run(|x86| x86.flush_global_range_everywhere(&kernel).unwrap());
-        assert!(none(&cpu.here, |entry| entry.global) && none(&cpu.there, |entry| entry.global));
         for tag in case.tags() {
-            let cpu = case.run(|x86| x86.flush_tag_everywhere(case.errata, tag));
-            assert!(none(&cpu.here, case.of_tag(tag)) && none(&cpu.there, case.of_tag(tag)));
-            let cpu = case.run(|x86| x86.flush_range_everywhere(tag, &range).unwrap());
             let of_tag = case.of_tag(tag);
-            let gone = |entry: &Entry| of_tag(entry) && entry.page < 0x8000;
-            assert!(none(&cpu.here, gone) && none(&cpu.there, gone));
+            let cpu = case.run(|x86| x86.flush_tag_everywhere(case.errata, tag));
+            assert!(none(&cpu.here, &of_tag) && none(&cpu.there, &of_tag));
+            for depth in [Depth::Leaves, Depth::Tables] {
+                let gone = |e: &Entry| {
+                    of_tag(e) && e.page < 0x8000 && (depth == Depth::Tables || !e.upper)
+                };
+                for wait in [Wait::Now, Wait::Later] {
+                    let cpu = case.run(|x86| {
+                        x86.flush_stretches_everywhere(case.errata, tag, &[range], depth, wait);
+                        if wait == Wait::Later {
+                            x86.complete_everywhere(case.errata);
+                        }
+                    });
+                    assert!(none(&cpu.here, gone) && none(&cpu.there, gone), "{:?}", cpu.did());
+                }
+            }
         }
     }
+}
+
+#[test]
+fn later_is_not_now() {
+    let cases = cases();
+    let case = cases.iter().find(|case| case.features.invlpgb.is_some()).unwrap();
+    let pending = case.run(|x86| {
+        let (tag, page) = (case.tags()[0], [page(0x4000)]);
+        x86.flush_stretches_everywhere(case.errata, tag, &page, Depth::Leaves, Wait::Later);
+        assert!(x86.insn.broadcast_pending());
+        x86.settle();
+    });
+    assert!(!pending.broadcast_pending());
+}
+
+#[test]
+fn operations_are_counted_as_they_are_executed() {
+    let stretches = [
+        page(0x4000),
+        Stretch::uniform(VaRange::new(0x40_0000, 37 << 12, 12).unwrap()),
+        Stretch::uniform(VaRange::new(0x40_0000, 0x60_0000, 21).unwrap()),
+        Stretch { range: VaRange::new(0x40_0000, 0x20_0000, 21).unwrap(), uniform: false },
+        Stretch::uniform(VaRange::new(0x4000_0000, 0x8000_0000, 30).unwrap()),
+        Stretch::uniform(VaRange::new(1 << 47, 0x1000, 12).unwrap()),
+    ];
+    for case in cases() {
+        let tag = case.tags()[0];
+        for stretch in stretches {
+            for depth in [Depth::Leaves, Depth::Tables] {
+                let whole = case.run(|x86| x86.flush_tag(case.errata, tag)).did();
+                let here = case.run(|x86| x86.flush_stretches(case.errata, tag, &[stretch], depth));
+                let here = here.did();
+                let cpu = case.run(|x86| x86.flush_all(case.errata));
+                let x86 = X86::new(&cpu, &case.features, case.config).unwrap();
+                match x86.operations(&stretch, depth, Place::Here) {
+                    Some(count) => assert_eq!(count, invalidations(&here)),
+                    None => assert_eq!(here, whole),
+                }
+                if case.features.invlpgb.is_none() {
+                    assert_eq!(x86.operations(&stretch, depth, Place::Everywhere), None);
+                    continue;
+                }
+                let whole = case.run(|x86| x86.flush_tag_everywhere(case.errata, tag)).did();
+                let all = case.run(|x86| {
+                    let now = Wait::Now;
+                    x86.flush_stretches_everywhere(case.errata, tag, &[stretch], depth, now);
+                });
+                let all = all.did();
+                match x86.operations(&stretch, depth, Place::Everywhere) {
+                    Some(count) => assert_eq!(count, invalidations(&all)),
+                    None => assert_eq!(all, whole),
+                }
+            }
+        }
+    }
+}
+
+/// How many of the instructions remove something by address, after the load with which a run begins.
+fn invalidations(did: &[Did]) -> u64 {
+    let counts = |did: &&Did| matches!(did, Did::Invlpg(_) | Did::Invpcid(0, _) | Did::Invlpgb(..));
+    did.iter().filter(counts).count() as u64
 }
 
 #[test]

@@ -22,12 +22,22 @@ pub(super) enum Did {
     Mfence,
 }
 
-/// A cached translation of one page.
+/// A cached translation of one page, or a cached upper level of its walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     pub(super) pcid: u16,
     pub(super) page: u64,
     pub(super) global: bool,
+    /// The address of a last-level table, which maps 2 MiB. Never global.
+    pub(super) upper: bool,
+}
+
+impl Entry {
+    /// Whether the walk of `page` may use it.
+    pub(super) fn serves(&self, page: u64) -> bool {
+        let shift = if self.upper { 21 } else { 12 };
+        self.page >> shift == page >> shift
+    }
 }
 
 pub(super) const PGE: u64 = 1 << 7;
@@ -106,9 +116,11 @@ impl Cpu {
         let step = if ecx >> 31 == 1 { 0x20_0000 } else { 0x1000 };
         let first = rax & !0xfff;
         set.retain(|entry| {
+            let final_only = rax & 0x10 != 0;
             let by_address = rax & 1 == 0
-                || (0..=u64::from(ecx & 0xffff))
-                    .any(|n| entry.page == first.wrapping_add(n * step));
+                || !(final_only && entry.upper)
+                    && (0..=u64::from(ecx & 0xffff))
+                        .any(|n| entry.serves(first.wrapping_add(n * step)));
             let by_pcid = rax & 2 == 0 || u32::from(entry.pcid) == edx >> 16;
             let by_global = !entry.global || rax & 8 != 0;
             !(by_address && by_pcid && by_global)
@@ -158,7 +170,9 @@ impl Instructions for &Cpu {
         let keeps = self.invlpg_keeps_globals && self.pcide();
         let pcid = self.pcid();
         self.forget(|entry| {
-            entry.page == address & !0xfff && if entry.global { !keeps } else { entry.pcid == pcid }
+            let own = entry.pcid == pcid;
+            entry.upper && own
+                || !entry.upper && entry.serves(address) && if entry.global { !keeps } else { own }
         });
     }
 
@@ -173,8 +187,9 @@ impl Instructions for &Cpu {
         match kind {
             Invpcid::Address => {
                 self.assert_canonical(descriptor[1]);
-                let page = descriptor[1] & !0xfff;
-                self.forget(|e| !e.global && e.pcid == pcid && e.page == page);
+                // Upper levels stay: the manual can be read so.
+                let page = descriptor[1];
+                self.forget(|e| !e.global && !e.upper && e.pcid == pcid && e.serves(page));
             }
             Invpcid::Context => self.forget(|e| !e.global && e.pcid == pcid),
             Invpcid::All => self.forget(|_| true),
@@ -190,7 +205,8 @@ impl Instructions for &Cpu {
         assert!(rax & 2 == 0 || self.pcide(), "#GP: a PCID without PCIDE");
         assert_eq!(rax & 4, 4, "without an ASID, guests are hit too");
         assert_eq!(edx & 0xffff, 0, "the host is ASID 0");
-        assert_eq!(rax & 0xff0, 0, "final-only, nested or reserved");
+        assert_eq!(rax & 0xfe0, 0, "nested or reserved");
+        assert!(rax & 0x11 != 0x10, "final-only without an address");
         if rax & 1 == 1 {
             self.assert_canonical(rax);
         }

@@ -13,7 +13,10 @@ use super::{
     FULL, PLAIN,
     cpu::{Cpu, Did},
 };
-use crate::arch::{Errata, Mmu};
+use crate::{
+    Stretch, VaRange,
+    arch::{Depth, Errata, Mmu},
+};
 
 const INTEL: [u32; 3] = [0x756e_6547, 0x4965_6e69, 0x6c65_746e]; // EBX, EDX, ECX
 const AMD: [u32; 3] = [0x6874_7541, 0x6974_6e65, 0x444d_4163];
@@ -171,9 +174,10 @@ fn every_affected_cpu_gets_the_longer_sequence_and_its_neighbours_do_not() {
         assert!(errata.contains(row.errata), "{}", row.name);
         let did = |features: &Features| -> Vec<Did> {
             let cpu = Cpu::new(*features);
-            let x86 = super::super::X86::new(&cpu, features, PLAIN).unwrap();
+            let x86 = super::super::X86::new(&cpu, features, PLAIN).unwrap().with_global_kernel();
             let errata = x86.admit(features).unwrap();
-            x86.flush_global_page(errata, 0x7000).unwrap();
+            let page = Stretch::uniform(VaRange::new(0x7000, 0x1000, 12).unwrap());
+            x86.flush_kernel(errata, &[page], Depth::Leaves);
             cpu.did()
         };
         assert_eq!(did(&affected), [Did::Mfence, Did::Invpcid(2, [0, 0])], "{}", row.name);

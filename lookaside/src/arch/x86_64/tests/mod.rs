@@ -3,6 +3,7 @@
 //! * `cpu`: that CPU. It records what it executes, faults where hardware would, and forgets exactly
 //!   what the manuals say that each instruction removes and nothing more.
 //! * `sequences`: the instructions of every operation in every configuration, written out.
+//! * `stretches`: those of flushes by address.
 //! * `contract`: what must be gone afterwards, whatever the instructions were.
 //! * `admission`: what is refused.
 //! * `ranges`: plans of `INVLPGB` against intervals.
@@ -14,6 +15,7 @@ mod cpu;
 mod identity;
 mod ranges;
 mod sequences;
+mod stretches;
 
 use super::{Config, Features, Levels, Tables, Use, Vendor, invlpgb::PageLimit};
 

@@ -2,35 +2,33 @@
 
 extern crate std;
 
-use std::{vec, vec::Vec};
+use std::vec::Vec;
 
 use super::{
-    super::{
-        Config, Features, Levels, Tables, Use, UserFlush, X86, cr3, errata::INVLPG_KEEPS_GLOBALS,
-    },
+    super::{Config, Features, Tables, Use, UserFlush, X86, cr3},
     BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
     cpu::{Cpu, Did, PCIDE, PGE},
 };
-use crate::{
-    Error, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
-};
+use crate::arch::{Errata, Held, Mmu, Root, Sharing, Tag};
 
 pub(super) const ROOT: Root = Root::new(0x5_0000);
 pub(super) const PAIR: Root = Root { table: 0x5_0000, user_table: 0x5_1000 };
-const TAG: Tag = Tag(5);
-const ADDRESS: u64 = 0x7000;
+pub(super) const TAG: Tag = Tag(5);
 
 pub(super) const OFF: Config = Config { pcids: Use::Never, ..PLAIN };
 pub(super) const AT_EXIT: Config = Config { tables: Tables::Separate(UserFlush::AtExit), ..PLAIN };
-const ON_LOAD: Config = Config { tables: Tables::Separate(UserFlush::OnLoad), ..PLAIN };
+pub(super) const ON_LOAD: Config = Config { tables: Tables::Separate(UserFlush::OnLoad), ..PLAIN };
 
 pub(super) fn x86<'c>(cpu: &'c Cpu, features: &Features, config: Config) -> X86<&'c Cpu> {
     X86::new(cpu, features, config).unwrap()
 }
 
 /// The sequence of one operation on a CPU that runs `TAG`, or tag 0 where there is no other.
-fn emitted(features: Features, config: Config, operation: impl Fn(&X86<&Cpu>)) -> Vec<Did> {
+pub(super) fn emitted(
+    features: Features,
+    config: Config,
+    operation: impl Fn(&X86<&Cpu>),
+) -> Vec<Did> {
     let mut cpu = Cpu::new(features);
     let mut tag = TAG;
     if !features.pcid || config.pcids == Use::Never {
@@ -49,7 +47,7 @@ fn load(held: Held, tag: Tag) -> impl Fn(&X86<&Cpu>) {
 }
 
 const CR4: u64 = PGE | PCIDE;
-const TOGGLE: [Did; 2] = [Did::Cr4(PCIDE), Did::Cr4(CR4)];
+pub(super) const TOGGLE: [Did; 2] = [Did::Cr4(PCIDE), Did::Cr4(CR4)];
 
 #[test]
 fn pcid_10_how_many_tags_there_are() {
@@ -157,7 +155,7 @@ fn pcid_10_flush_tag() {
     assert_eq!(emitted(FULL, PLAIN, other), [fence, Did::Invpcid(1, [6, 0])]);
     assert_eq!(
         emitted(FULL, AT_EXIT, other),
-        [fence, Did::Invpcid(1, [6, 0]), fence, Did::Invpcid(1, [0x806, 0])]
+        [fence, Did::Invpcid(1, [6, 0]), Did::Invpcid(1, [0x806, 0])]
     );
     assert_eq!(emitted(NO_INVPCID, PLAIN, current), [Did::Cr3(0x5_0005)]);
     assert_eq!(emitted(NO_INVPCID, PLAIN, other), TOGGLE);
@@ -172,55 +170,6 @@ fn the_toggle_puts_back_what_it_found() {
     cpu.cr4.set(PCIDE);
     x86(&cpu, &NO_INVPCID, PLAIN).flush_all(Errata::NONE);
     assert_eq!(cpu.did(), [Did::Cr4(CR4), Did::Cr4(PCIDE)]);
-}
-
-#[test]
-fn flush_page() {
-    let current = |x86: &X86<&Cpu>| x86.flush_page(Errata::NONE, TAG, ADDRESS).unwrap();
-    let other = |x86: &X86<&Cpu>| x86.flush_page(Errata::NONE, Tag(6), ADDRESS).unwrap();
-    let only = |x86: &X86<&Cpu>| x86.flush_page(Errata::NONE, Tag::RESERVED, ADDRESS).unwrap();
-    let (fence, invlpg) = (Did::Mfence, Did::Invlpg(0x7000));
-    assert_eq!(emitted(FULL, PLAIN, current), [invlpg]);
-    assert_eq!(emitted(FULL, PLAIN, other), [fence, Did::Invpcid(0, [6, 0x7000])]);
-    let both = [fence, Did::Invpcid(0, [5, 0x7000]), fence, Did::Invpcid(0, [0x805, 0x7000])];
-    assert_eq!(emitted(FULL, ON_LOAD, current), both);
-    assert_eq!(emitted(NO_INVPCID, PLAIN, current), [invlpg]);
-    assert_eq!(emitted(NO_INVPCID, PLAIN, other), TOGGLE);
-    assert_eq!(emitted(NO_INVPCID, AT_EXIT, current), TOGGLE);
-    assert_eq!(emitted(NO_PCID, PLAIN, only), [invlpg]);
-    assert_eq!(emitted(FULL, OFF, only), [invlpg]);
-}
-
-#[test]
-fn flush_global_page_heeds_the_erratum() {
-    let sound = |x86: &X86<&Cpu>| x86.flush_global_page(Errata::NONE, ADDRESS).unwrap();
-    let keeps = |x86: &X86<&Cpu>| x86.flush_global_page(INVLPG_KEEPS_GLOBALS, ADDRESS).unwrap();
-    for (features, config) in [(FULL, PLAIN), (NO_INVPCID, PLAIN), (FULL, OFF), (FULL, AT_EXIT)] {
-        assert_eq!(emitted(features, config, sound), [Did::Invlpg(0x7000)]);
-    }
-    assert_eq!(emitted(FULL, PLAIN, keeps), [Did::Mfence, Did::Invpcid(2, [0, 0])]);
-    assert_eq!(emitted(NO_INVPCID, PLAIN, keeps), TOGGLE);
-    // The erratum needs PCIDs.
-    assert_eq!(emitted(FULL, OFF, keeps), [Did::Invlpg(0x7000)]);
-}
-
-#[test]
-fn an_address_that_is_not_canonical_reaches_no_instruction() {
-    for (levels, features, bad) in [
-        (Levels::Four, FULL, 0x0000_8000_0000_0000),
-        (Levels::Five, Features { la57: true, ..FULL }, 0x0100_0000_0000_0000),
-    ] {
-        let refusal = Err(Error::NonCanonical { address: bad });
-        assert_eq!(
-            emitted(features, Config { levels, ..PLAIN }, |x86| {
-                for tag in [TAG, Tag(6)] {
-                    assert_eq!(x86.flush_page(Errata::NONE, tag, bad), refusal);
-                }
-                assert_eq!(x86.flush_global_page(Errata::NONE, bad), refusal);
-            }),
-            []
-        );
-    }
 }
 
 #[test]
@@ -249,40 +198,6 @@ fn broadcasts() {
         emitted(BROADCASTING, AT_EXIT, tag),
         [fence, Did::Invlpgb(6, 0, 0x5_0000), Did::Invlpgb(6, 0, 0x805_0000), sync]
     );
-}
-
-#[test]
-fn broadcasts_of_ranges() {
-    let (fence, sync) = (Did::Mfence, Did::Tlbsync);
-    let range = VaRange::new(0x7000, 10 << 12, 12).unwrap();
-    let of_tag = |x86: &X86<&Cpu>| x86.flush_range_everywhere(TAG, &range).unwrap();
-    let first = |edx| Did::Invlpgb(0x7007, 7, edx);
-    let second = |edx| Did::Invlpgb(0xf007, 1, edx);
-    assert_eq!(
-        emitted(BROADCASTING, PLAIN, of_tag),
-        [fence, first(0x5_0000), second(0x5_0000), sync]
-    );
-    let halves = [first(0x5_0000), second(0x5_0000), first(0x805_0000), second(0x805_0000)];
-    let mut expected = vec![fence];
-    expected.extend(halves);
-    expected.push(sync);
-    assert_eq!(emitted(BROADCASTING, ON_LOAD, of_tag), expected);
-    let only = |x86: &X86<&Cpu>| x86.flush_range_everywhere(Tag::RESERVED, &range).unwrap();
-    assert_eq!(
-        emitted(BROADCASTING, OFF, only),
-        [fence, Did::Invlpgb(0x7005, 7, 0), Did::Invlpgb(0xf005, 1, 0), sync]
-    );
-    let global = |x86: &X86<&Cpu>| x86.flush_global_range_everywhere(&range).unwrap();
-    assert_eq!(
-        emitted(BROADCASTING, PLAIN, global),
-        [fence, Did::Invlpgb(0x700d, 7, 0), Did::Invlpgb(0xf00d, 1, 0), sync]
-    );
-    let refused = |x86: &X86<&Cpu>| {
-        let refusal = Err(Error::Unsupported("INVLPGB"));
-        assert_eq!(x86.flush_range_everywhere(TAG, &range), refusal);
-        assert_eq!(x86.flush_global_range_everywhere(&range), refusal);
-    };
-    assert_eq!(emitted(FULL, PLAIN, refused), []);
 }
 
 #[test]

@@ -1,0 +1,315 @@
+//! The instructions of flushes by address, written out.
+
+extern crate std;
+
+use std::vec::Vec;
+
+use super::{
+    super::{Config, Features, Levels, Pcid, X86, errata::INVLPG_KEEPS_GLOBALS},
+    BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
+    cpu::{Cpu, Did},
+    sequences::{AT_EXIT, OFF, ON_LOAD, TAG, TOGGLE, emitted},
+};
+use crate::{
+    Stretch, VaRange,
+    arch::{
+        Depth::{self, Leaves, Tables},
+        Errata, Mmu, Place, Tag, Wait,
+    },
+};
+
+const FENCE: Did = Did::Mfence;
+const SYNC: Did = Did::Tlbsync;
+const OTHER: Tag = Tag(6);
+const TOP: u64 = 0xffff_ffff_ffff_f000;
+const HOLE: u64 = 0x0000_8000_0000_0000;
+
+fn uniform(start: u64, pages: u64, shift: u32) -> Stretch {
+    Stretch::uniform(VaRange::new(start, pages << shift, shift).unwrap())
+}
+
+fn mixed(start: u64, pages: u64, shift: u32) -> Stretch {
+    Stretch { uniform: false, ..uniform(start, pages, shift) }
+}
+
+fn flush(tag: Tag, stretches: &[Stretch], depth: Depth) -> impl Fn(&X86<&Cpu>) {
+    move |x86| x86.flush_stretches(Errata::NONE, tag, stretches, depth)
+}
+
+fn everywhere(stretches: &[Stretch], depth: Depth, wait: Wait) -> impl Fn(&X86<&Cpu>) {
+    move |x86| {
+        let tag = if x86.tag_bits() == 0 { Tag::RESERVED } else { TAG };
+        x86.flush_stretches_everywhere(Errata::NONE, tag, stretches, depth, wait);
+    }
+}
+
+fn kernel(errata: Errata, stretches: &[Stretch], depth: Depth) -> impl Fn(&X86<&Cpu>) {
+    move |x86| x86.flush_kernel(errata, stretches, depth)
+}
+
+fn invlpgs(addresses: &[u64]) -> Vec<Did> {
+    addresses.iter().map(|&address| Did::Invlpg(address)).collect()
+}
+
+#[test]
+fn the_current_pcid_takes_one_invlpg_for_each_page_of_every_stretch() {
+    let two = [uniform(0x7000, 2, 12), uniform(0x20_0000, 1, 12)];
+    for depth in [Leaves, Tables] {
+        let expected = invlpgs(&[0x7000, 0x8000, 0x20_0000]);
+        assert_eq!(emitted(FULL, PLAIN, flush(TAG, &two, depth)), expected);
+        assert_eq!(emitted(NO_INVPCID, PLAIN, flush(TAG, &two, depth)), expected);
+        for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF), (NO_PCID, AT_EXIT)] {
+            assert_eq!(emitted(features, config, flush(Tag::RESERVED, &two, depth)), expected);
+        }
+        assert_eq!(emitted(FULL, PLAIN, flush(TAG, &[], depth)), []);
+    }
+}
+
+#[test]
+fn large_pages_are_steps_only_where_all_are_of_that_size() {
+    let steps = |stretch| emitted(FULL, PLAIN, flush(TAG, &[stretch], Leaves));
+    assert_eq!(steps(uniform(0x40_0000, 2, 21)), invlpgs(&[0x40_0000, 0x60_0000]));
+    assert_eq!(steps(uniform(0x4000_0000, 2, 30)), invlpgs(&[0x4000_0000, 0x8000_0000]));
+    // A size that no level has: the next smaller one.
+    assert_eq!(steps(uniform(0x40_0000, 1, 22)), invlpgs(&[0x40_0000, 0x60_0000]));
+    assert_eq!(steps(uniform(0x1_0000, 1, 13)), invlpgs(&[0x1_0000, 0x1_1000]));
+    let pages: Vec<u64> = (0..512).map(|page| 0x40_0000 + page * 0x1000).collect();
+    assert_eq!(steps(mixed(0x40_0000, 1, 21)), invlpgs(&pages));
+}
+
+#[test]
+fn other_pcids_take_invpcid_after_one_barrier() {
+    let two = [uniform(0x7000, 1, 12), uniform(0x9000, 1, 12)];
+    let single = |pcid, address| Did::Invpcid(0, [pcid, address]);
+    assert_eq!(
+        emitted(FULL, PLAIN, flush(OTHER, &two, Leaves)),
+        [FENCE, single(6, 0x7000), single(6, 0x9000)]
+    );
+    let halves =
+        [FENCE, single(6, 0x7000), single(6, 0x9000), single(0x806, 0x7000), single(0x806, 0x9000)];
+    assert_eq!(emitted(FULL, AT_EXIT, flush(OTHER, &two, Leaves)), halves);
+    // The kernel's half of the pair is the current PCID.
+    let current = [
+        Did::Invlpg(0x7000),
+        Did::Invlpg(0x9000),
+        FENCE,
+        single(0x805, 0x7000),
+        single(0x805, 0x9000),
+    ];
+    assert_eq!(emitted(FULL, ON_LOAD, flush(TAG, &two, Leaves)), current);
+}
+
+#[test]
+fn eco_m5_where_tables_were_unlinked_another_pcid_goes_as_a_whole() {
+    let page = [uniform(0x7000, 1, 12)];
+    let whole = |pcid| Did::Invpcid(1, [pcid, 0]);
+    assert_eq!(emitted(FULL, PLAIN, flush(OTHER, &page, Tables)), [FENCE, whole(6)]);
+    let halves = [FENCE, whole(5), whole(0x805)];
+    assert_eq!(emitted(FULL, ON_LOAD, flush(TAG, &page, Tables)), halves);
+}
+
+#[test]
+fn what_no_instruction_can_name_goes_with_the_tag() {
+    let page = [uniform(0x7000, 1, 12)];
+    for depth in [Leaves, Tables] {
+        assert_eq!(emitted(NO_INVPCID, PLAIN, flush(OTHER, &page, depth)), TOGGLE);
+        assert_eq!(emitted(NO_INVPCID, AT_EXIT, flush(TAG, &page, depth)), TOGGLE);
+    }
+}
+
+#[test]
+fn xsa_279_a_stretch_that_is_not_canonical_widens_and_never_faults() {
+    let page = uniform(0x7000, 1, 12);
+    let five = Features { la57: true, ..FULL };
+    let five_levels = Config { levels: Levels::Five, ..PLAIN };
+    for bad in [
+        uniform(HOLE, 1, 12),
+        uniform(0xffff_7fff_ffff_f000, 2, 12),
+        uniform(HOLE - 0x1000, 2, 12),
+        uniform(0, 0x000f_ffff_ffff_ffff, 12),
+        uniform(1 << 63, 1, 12),
+    ] {
+        for stretches in [[bad, page], [page, bad]] {
+            for depth in [Leaves, Tables] {
+                let whole = [FENCE, Did::Invpcid(1, [5, 0])];
+                assert_eq!(emitted(FULL, PLAIN, flush(TAG, &stretches, depth)), whole);
+                let whole = [FENCE, Did::Invpcid(1, [6, 0])];
+                assert_eq!(emitted(FULL, PLAIN, flush(OTHER, &stretches, depth)), whole);
+                let all = [FENCE, Did::Invlpgb(6, 0, 0x5_0000), SYNC];
+                let broadcast = everywhere(&stretches, depth, Wait::Now);
+                assert_eq!(emitted(BROADCASTING, PLAIN, broadcast), all);
+                let everything = [FENCE, Did::Invpcid(2, [0, 0])];
+                assert_eq!(
+                    emitted(FULL, PLAIN, kernel(Errata::NONE, &stretches, depth)),
+                    everything
+                );
+                let everything = [FENCE, Did::Invlpgb(12, 0, 0), SYNC];
+                let broadcast =
+                    |x86: &X86<&Cpu>| x86.flush_kernel_everywhere(Errata::NONE, &stretches, depth);
+                assert_eq!(emitted(BROADCASTING, PLAIN, broadcast), everything);
+            }
+        }
+    }
+    // With five levels the hole is elsewhere.
+    let low = [uniform(HOLE, 1, 12)];
+    assert_eq!(emitted(five, five_levels, flush(TAG, &low, Leaves)), invlpgs(&[HOLE]));
+    let bad = [uniform(1 << 56, 1, 12)];
+    let whole = [FENCE, Did::Invpcid(1, [5, 0])];
+    assert_eq!(emitted(five, five_levels, flush(TAG, &bad, Leaves)), whole);
+}
+
+#[test]
+fn the_last_pages_of_the_address_space() {
+    let top = [uniform(TOP, 1, 12), uniform(0xffff_ffff_ffe0_0000, 1, 21)];
+    let expected = invlpgs(&[TOP, 0xffff_ffff_ffe0_0000]);
+    assert_eq!(emitted(FULL, PLAIN, flush(TAG, &top, Leaves)), expected);
+    let global = |x86: &X86<&Cpu>| x86.flush_kernel_everywhere(Errata::NONE, &top, Leaves);
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, global),
+        [
+            FENCE,
+            Did::Invlpgb(0xffff_ffff_ffff_f01d, 0, 0),
+            Did::Invlpgb(0xffff_ffff_ffe0_001d, 1 << 31, 0),
+            SYNC
+        ]
+    );
+}
+
+#[test]
+fn broadcasts_of_stretches_are_waited_for_once() {
+    let two = [uniform(0x7000, 10, 12), uniform(0x40_0000, 3, 21)];
+    // Bits: 0 the address, 1 the PCID, 2 the ASID, 4 final only.
+    let expected = [
+        FENCE,
+        Did::Invlpgb(0x7017, 7, 0x5_0000),
+        Did::Invlpgb(0xf017, 1, 0x5_0000),
+        Did::Invlpgb(0x40_0017, 1 << 31 | 2, 0x5_0000),
+        SYNC,
+    ];
+    assert_eq!(emitted(BROADCASTING, PLAIN, everywhere(&two, Leaves, Wait::Now)), expected);
+    let later = everywhere(&two, Leaves, Wait::Later);
+    assert_eq!(emitted(BROADCASTING, PLAIN, later), expected[..4]);
+    let complete = |x86: &X86<&Cpu>| x86.complete_everywhere(Errata::NONE);
+    assert_eq!(emitted(BROADCASTING, PLAIN, complete), [SYNC]);
+    assert_eq!(emitted(FULL, PLAIN, complete), []);
+    // Tables: never final only.
+    let page = [uniform(0x7000, 1, 12)];
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, everywhere(&page, Tables, Wait::Now)),
+        [FENCE, Did::Invlpgb(0x7007, 0, 0x5_0000), SYNC]
+    );
+    // Both halves of a pair; no PCIDs.
+    assert_eq!(
+        emitted(BROADCASTING, ON_LOAD, everywhere(&page, Leaves, Wait::Now)),
+        [FENCE, Did::Invlpgb(0x7017, 0, 0x5_0000), Did::Invlpgb(0x7017, 0, 0x805_0000), SYNC]
+    );
+    assert_eq!(
+        emitted(BROADCASTING, OFF, everywhere(&page, Tables, Wait::Now)),
+        [FENCE, Did::Invlpgb(0x7005, 0, 0), SYNC]
+    );
+    // A mixed stretch goes page by page.
+    let mixed = [mixed(0x40_0000, 1, 21)];
+    let did = emitted(BROADCASTING, PLAIN, everywhere(&mixed, Leaves, Wait::Now));
+    assert_eq!(did.len(), 2 + 512 / 8);
+    assert_eq!(did[1], Did::Invlpgb(0x40_0017, 7, 0x5_0000));
+}
+
+#[test]
+fn eco_m1_a_stretch_that_widens_is_still_broadcast() {
+    let bad = [uniform(HOLE, 1, 12)];
+    let halves = [Did::Invlpgb(6, 0, 0x5_0000), Did::Invlpgb(6, 0, 0x805_0000)];
+    for (wait, sync) in [(Wait::Now, Some(SYNC)), (Wait::Later, None)] {
+        let expected: Vec<_> = [FENCE].into_iter().chain(halves).chain(sync).collect();
+        assert_eq!(emitted(BROADCASTING, AT_EXIT, everywhere(&bad, Leaves, wait)), expected);
+    }
+    let expected = [FENCE, Did::Invlpgb(4, 0, 0), SYNC];
+    assert_eq!(emitted(BROADCASTING, OFF, everywhere(&bad, Leaves, Wait::Now)), expected);
+}
+
+#[test]
+fn kernel_addresses_go_by_address_only_where_that_reaches_all_of_them() {
+    let page = [uniform(TOP, 1, 12)];
+    let everything = [FENCE, Did::Invpcid(2, [0, 0])];
+    // Entries that are not global, and upper levels, may be cached under PCIDs that are not named.
+    for depth in [Leaves, Tables] {
+        for config in [PLAIN, AT_EXIT] {
+            assert_eq!(emitted(FULL, config, kernel(Errata::NONE, &page, depth)), everything);
+        }
+        assert_eq!(emitted(NO_INVPCID, PLAIN, kernel(Errata::NONE, &page, depth)), TOGGLE);
+        for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF), (NO_PCID, AT_EXIT)] {
+            for errata in [Errata::NONE, INVLPG_KEEPS_GLOBALS] {
+                let did = emitted(features, config, kernel(errata, &page, depth));
+                assert_eq!(did, invlpgs(&[TOP]));
+            }
+        }
+    }
+    let global = |features: Features, config, errata, depth| {
+        emitted(features, config, move |x86| {
+            let x86 = X86::new(x86.insn, &features, config).unwrap().with_global_kernel();
+            x86.flush_kernel(errata, &[uniform(TOP, 1, 12)], depth);
+        })
+    };
+    assert_eq!(global(FULL, PLAIN, Errata::NONE, Leaves), invlpgs(&[TOP]));
+    assert_eq!(global(NO_INVPCID, PLAIN, Errata::NONE, Leaves), invlpgs(&[TOP]));
+    assert_eq!(global(FULL, PLAIN, Errata::NONE, Tables), everything);
+    assert_eq!(global(FULL, PLAIN, INVLPG_KEEPS_GLOBALS, Leaves), everything);
+    assert_eq!(global(NO_INVPCID, PLAIN, INVLPG_KEEPS_GLOBALS, Leaves), TOGGLE);
+    // Separate tables exist to keep the kernel's entries out of user mode.
+    assert_eq!(global(FULL, AT_EXIT, Errata::NONE, Leaves), everything);
+}
+
+#[test]
+fn no_kernel_addresses_mean_everything() {
+    let everything = [FENCE, Did::Invpcid(2, [0, 0])];
+    for config in [PLAIN, OFF, ON_LOAD] {
+        assert_eq!(emitted(FULL, config, kernel(Errata::NONE, &[], Leaves)), everything);
+    }
+    assert_eq!(emitted(NO_PCID, PLAIN, kernel(Errata::NONE, &[], Leaves)).len(), 2);
+    let all = |x86: &X86<&Cpu>| x86.flush_kernel_everywhere(Errata::NONE, &[], Leaves);
+    assert_eq!(emitted(BROADCASTING, PLAIN, all), [FENCE, Did::Invlpgb(12, 0, 0), SYNC]);
+}
+
+#[test]
+fn a_broadcast_for_the_kernel_names_global_entries_of_every_pcid() {
+    let two = [uniform(0xffff_8000_0000_0000, 9, 12), uniform(0xffff_ffff_8000_0000, 1, 21)];
+    let of = |depth| move |x86: &X86<&Cpu>| x86.flush_kernel_everywhere(Errata::NONE, &two, depth);
+    assert_eq!(
+        emitted(BROADCASTING, AT_EXIT, of(Leaves)),
+        [
+            FENCE,
+            Did::Invlpgb(0xffff_8000_0000_001d, 7, 0),
+            Did::Invlpgb(0xffff_8000_0000_801d, 0, 0),
+            Did::Invlpgb(0xffff_ffff_8000_001d, 1 << 31, 0),
+            SYNC
+        ]
+    );
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, of(Tables)),
+        [
+            FENCE,
+            Did::Invlpgb(0xffff_8000_0000_000d, 7, 0),
+            Did::Invlpgb(0xffff_8000_0000_800d, 0, 0),
+            Did::Invlpgb(0xffff_ffff_8000_000d, 1 << 31, 0),
+            SYNC
+        ]
+    );
+}
+
+#[test]
+fn publishing_executes_nothing() {
+    for features in [FULL, NO_PCID, BROADCASTING] {
+        assert_eq!(emitted(features, PLAIN, |x86| x86.publish()), []);
+    }
+}
+
+#[test]
+fn operations_of_the_whole_address_space_are_counted_at_once() {
+    let cpu = Cpu::new(BROADCASTING);
+    let x86 = X86::new(&cpu, &BROADCASTING, PLAIN).unwrap();
+    let half = uniform(0, 1 << 35, 12);
+    assert_eq!(x86.operations(&half, Leaves, Place::Here), Some(1 << 35));
+    assert_eq!(x86.operations(&half, Leaves, Place::Everywhere), Some(1 << 32));
+    assert_eq!(x86.operations(&uniform(0, 1, 47), Leaves, Place::Here), Some(1 << 17));
+    assert_eq!(x86.operations(&uniform(0, 1 << 36, 12), Leaves, Place::Here), None);
+    assert!(Pcid::new(0).is_ok() && x86.faults_forget() && !x86.walks_outlive_tags());
+}

@@ -1,0 +1,266 @@
+//! What a switch executes, instruction by instruction: every configuration against a sequence that
+//! is written out.
+
+mod aarch64;
+
+use aarch64::*;
+use lookaside::{
+    Error,
+    arch::{
+        Errata, Held, Mmu, Sharing, Tag,
+        aarch64::{Aarch64, Config, Features, Pairing, Park, Stage2, Stage2Config, errata},
+    },
+};
+
+// ---- Switching, tag in TTBR0
+
+#[test]
+fn settle_completes_invalidations_and_orders_walks() {
+    runs(config(), |m| m.settle(), "dsb ish; isb");
+}
+
+#[test]
+fn a_load_is_one_write() {
+    runs(config(), |m| keep(m, Errata::NONE), "ttbr0 7:0x5000; isb");
+}
+
+#[test]
+fn a_park_is_one_write() {
+    runs(config(), |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb");
+}
+
+#[test]
+fn dropping_parks_first_and_loads_last() {
+    runs(
+        config(),
+        |m| drop_held(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; tlbi aside 7; dsb nsh; isb; ttbr0 7:0x5000; isb",
+    );
+}
+
+#[test]
+fn paired_tags_load_the_even_asid_and_drop_both() {
+    runs(paired(), |m| keep(m, Errata::NONE), "ttbr0 14:0x5000; isb");
+    runs(
+        paired(),
+        |m| drop_held(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; tlbi aside 14; tlbi aside 15; dsb nsh; isb; ttbr0 14:0x5000; isb",
+    );
+}
+
+#[test]
+fn cnp_is_set_only_if_machine_and_caller_agree() {
+    let shared = Config { sharing: Sharing::Shared, ..config() };
+    runs(shared, |m| keep(m, Errata::NONE), "ttbr0 7:0x5000 +cnp; isb");
+    let private = |m: &Aarch64<&Recorder>| {
+        m.load(Errata::NONE, ROOT, Tag(7), Held::Keep, Sharing::Private);
+    };
+    runs(shared, private, "ttbr0 7:0x5000; isb");
+    runs(shared, |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb");
+    let shared = Config { sharing: Sharing::Shared, ..a1(Park::ReservedRoot(RESERVED)) };
+    runs(
+        shared,
+        |m| keep(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; ttbr1 7:0x9000 +cnp; isb; ttbr0 0:0x5000 +cnp; isb",
+    );
+}
+
+// ---- EPD0
+
+#[test]
+fn epd0_is_set_before_the_tag_leaves_and_cleared_after_the_root_arrived() {
+    runs(epd0(), |m| m.park(Errata::NONE), "epd0 on; isb; ttbr0 0:0x0; isb");
+    runs(
+        epd0(),
+        |m| {
+            m.park(Errata::NONE);
+            keep(m, Errata::NONE);
+        },
+        "epd0 on; isb; ttbr0 0:0x0; isb;
+         ttbr0 7:0x5000; isb; epd0 off; isb",
+    );
+    // From space to space one write changes both, and walks may go on.
+    runs(epd0(), |m| keep(m, Errata::NONE), "ttbr0 7:0x5000; isb");
+    runs(
+        epd0(),
+        |m| drop_held(m, Errata::NONE),
+        "epd0 on; isb; ttbr0 0:0x0; isb; tlbi aside 7; dsb nsh; isb;
+         ttbr0 7:0x5000; isb; epd0 off; isb",
+    );
+}
+
+// ---- Tag in TTBR1
+
+#[test]
+fn two_registers_are_written_while_nothing_can_be_walked() {
+    let reserved = a1(Park::ReservedRoot(RESERVED));
+    runs(
+        reserved,
+        |m| keep(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb",
+    );
+    runs(
+        reserved,
+        |m| drop_held(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb; tlbi aside 7; dsb nsh; isb;
+         ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb",
+    );
+    runs(reserved, |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb");
+    runs(
+        a1(Park::Epd0),
+        |m| keep(m, Errata::NONE),
+        "epd0 on; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb; epd0 off; isb",
+    );
+    runs(
+        a1(Park::Epd0),
+        |m| drop_held(m, Errata::NONE),
+        "epd0 on; isb; ttbr1 0:0x9000; isb; tlbi aside 7; dsb nsh; isb;
+         ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb; epd0 off; isb",
+    );
+    runs(a1(Park::Epd0), |m| m.park(Errata::NONE), "epd0 on; isb; ttbr1 0:0x9000; isb");
+}
+
+#[test]
+fn two_registers_and_pairs_combine() {
+    let both = Config { pairing: Pairing::Paired, ..a1(Park::ReservedRoot(RESERVED)) };
+    runs(
+        both,
+        |m| drop_held(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb;
+         tlbi aside 14; tlbi aside 15; dsb nsh; isb;
+         ttbr1 14:0x9000; isb; ttbr0 0:0x5000; isb",
+    );
+}
+
+// ---- Errata in switches
+
+#[test]
+fn asid_13_icache_fix_follows_every_tag_change() {
+    let e = errata::ICACHE_AFTER_LOAD;
+    let fix = "ic iallu; dsb nsh; isb";
+    runs(config(), |m| keep(m, e), &format!("ttbr0 7:0x5000; isb; {fix}"));
+    runs(config(), |m| m.park(e), &format!("ttbr0 0:0x1000; isb; {fix}"));
+    runs(
+        config(),
+        |m| drop_held(m, e),
+        &format!(
+            "ttbr0 0:0x1000; isb; {fix}; tlbi aside 7; dsb nsh; isb; ttbr0 7:0x5000; isb; {fix}"
+        ),
+    );
+    runs(epd0(), |m| m.park(e), &format!("epd0 on; isb; ttbr0 0:0x0; isb; {fix}"));
+    // With the tag in TTBR1, writes of TTBR0 change no tag.
+    runs(
+        a1(Park::ReservedRoot(RESERVED)),
+        |m| keep(m, e),
+        &format!("ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; {fix}; ttbr0 0:0x5000; isb"),
+    );
+    runs(
+        a1(Park::ReservedRoot(RESERVED)),
+        |m| m.park(e),
+        &format!("ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb; {fix}"),
+    );
+    // A switch that changes nothing, and flushes, need none.
+    runs(config(), |m| m.settle(), "dsb ish; isb");
+    runs(config(), |m| m.flush_tag(e, Tag(7)), "dsb nshst; tlbi aside 7; dsb nsh; isb");
+}
+
+#[test]
+fn falkor_changes_tag_and_table_one_after_the_other() {
+    let e = errata::TAG_AND_ROOT_APART;
+    // Parking changes both; what the old table left under the reserved tag is removed.
+    let park = "ttbr0 0:0x1000; isb; tlbi aside 0; dsb nsh; isb";
+    runs(config(), |m| m.park(e), park);
+    runs(config(), |m| keep(m, e), &format!("{park}; ttbr0 7:0x1000; isb; ttbr0 7:0x5000; isb"));
+    runs(
+        config(),
+        |m| drop_held(m, e),
+        &format!("{park}; tlbi aside 7; dsb nsh; isb; ttbr0 7:0x1000; isb; ttbr0 7:0x5000; isb"),
+    );
+    runs(
+        epd0(),
+        |m| keep(m, e),
+        "epd0 on; isb; ttbr0 0:0x0; isb; ttbr0 7:0x5000; isb; epd0 off; isb",
+    );
+    // With two registers they are apart anyway.
+    runs(
+        a1(Park::ReservedRoot(RESERVED)),
+        |m| keep(m, e),
+        "ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb",
+    );
+}
+
+#[test]
+fn every_row_of_the_errata_table_changes_what_is_executed() {
+    for row in errata::TABLE {
+        let plain = |e: Errata| {
+            let recorder = Recorder::default();
+            let machine = Aarch64::new(&recorder, config()).unwrap();
+            machine.load(e, ROOT, Tag(7), Held::Keep, Sharing::Private);
+            machine.flush_all_everywhere(e);
+            recorder.take()
+        };
+        let midr = u64::from(row.implementer) << 24
+            | u64::from(row.revisions.1 >> 4) << 20
+            | u64::from(row.parts.1) << 4
+            | u64::from(row.revisions.1 & 0xf);
+        let shared = Config { sharing: Sharing::Shared, ..config() };
+        let cpu = Features { midr, ..features() };
+        let recorder = Recorder::default();
+        let machine = Aarch64::new(&recorder, config()).unwrap();
+        let e = machine.admit(&cpu).unwrap();
+        assert!(e.contains(row.errata), "{}", row.name);
+        if row.errata == errata::NO_CNP {
+            let machine = Aarch64::new(&recorder, shared).unwrap();
+            assert!(matches!(machine.admit(&cpu), Err(Error::MissingFeature(_))), "{}", row.name);
+            continue;
+        }
+        let text = plain(e).join("; ");
+        assert_ne!(text, plain(Errata::NONE).join("; "), "{}", row.name);
+        let extra = match row.errata {
+            errata::ICACHE_AFTER_LOAD => "ttbr0 7:0x5000; isb; ic iallu; dsb nsh; isb",
+            errata::TAG_AND_ROOT_APART => "ttbr0 7:0x1000; isb; ttbr0 7:0x5000; isb",
+            errata::REPEAT_BROADCAST => "tlbi vmallis; dsb ish; tlbi valis 0x0; dsb ish; isb",
+            other => panic!("{}: {other:?} has no expectation here", row.name),
+        };
+        assert!(text.contains(extra), "{}: {text}", row.name);
+    }
+}
+
+#[test]
+fn asid_15_vmids_have_their_own_register_width_and_flush() {
+    let none = Errata::NONE;
+    let c = stage2_config();
+    guests(c, |s| assert_eq!((s.tag_bits(), s.broadcasts()), (16, true)), "");
+    guests(c, |s| s.settle(), "dsb ish; isb");
+    guests(c, |s| s.park(none), "ttbr0 0:0x2000; isb");
+    let load =
+        |held| move |s: &Stage2<&Recorder>| s.load(none, GUEST, Tag(300), held, Sharing::Shared);
+    guests(c, load(Held::Keep), "ttbr0 300:0x8000; isb");
+    // The VMID is named over the reserved root, so that the flush by VMID means it.
+    guests(
+        c,
+        load(Held::Drop),
+        "ttbr0 300:0x2000; isb; tlbi vmalls12; dsb nsh; isb; ttbr0 300:0x8000; isb",
+    );
+    guests(c, |s| s.flush_all(none), "dsb nshst; tlbi alle1; dsb nsh; isb");
+    guests(c, |s| s.flush_all_everywhere(none), "dsb ishst; tlbi alle1is; dsb ish; isb");
+    guests(c, |s| s.flush_tag(none, Tag(3)), "dsb nshst; tlbi alle1; dsb nsh; isb");
+    guests(c, |s| s.flush_tag_everywhere(none, Tag(3)), "dsb ishst; tlbi alle1is; dsb ish; isb");
+    guests(c, |s| s.flush_current_everywhere(none), "dsb ishst; tlbi vmalls12is; dsb ish; isb");
+    let shared = Stage2Config { sharing: Sharing::Shared, ..c };
+    guests(shared, load(Held::Keep), "ttbr0 300:0x8000 +cnp; isb");
+}
+
+#[test]
+fn asid_15_errata_hold_for_guests_too() {
+    guests(
+        stage2_config(),
+        |s| s.flush_current_everywhere(errata::REPEAT_BROADCAST),
+        "dsb ishst; tlbi vmalls12is; dsb ish; tlbi valis 0x0; dsb ish; isb",
+    );
+    guests(
+        stage2_config(),
+        |s| s.park(errata::ICACHE_AFTER_LOAD),
+        "ttbr0 0:0x2000; isb; ic iallu; dsb nsh; isb",
+    );
+}
