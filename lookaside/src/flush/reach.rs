@@ -64,7 +64,14 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     /// Decides, acts and waits.
     pub(super) fn act(&self) -> Done {
         let runs_here = self.runs_here();
-        if self.should_broadcast(runs_here) {
+        let broadcast = self.should_broadcast(runs_here);
+        if (broadcast || runs_here)
+            && self.fresh_tag_is_cheaper(broadcast)
+            && T::renew(self.here, self.space, self.label)
+        {
+            return Done::by(Outcome::FreshTag);
+        }
+        if broadcast {
             self.everywhere(runs_here, Wait::Now);
             return Done::by(Outcome::Everywhere);
         }
@@ -122,6 +129,25 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a tag that nobody has met costs less than to flush the one there is, here or
+    /// everywhere.
+    fn fresh_tag_is_cheaper(&self, broadcast: bool) -> bool {
+        let sweep = &self.demand.sweep;
+        if sweep.depth() == Depth::Tables && self.mmu().walks_outlive_tags() {
+            return false;
+        }
+        let (place, costs) = if broadcast {
+            (Place::Everywhere, self.costs.everywhere)
+        } else {
+            (Place::Here, self.costs.here)
+        };
+        let flush = match sweep.operations(self.mmu(), &self.costs, place) {
+            Some(operations) => operations.saturating_mul(costs.address),
+            None => costs.tag.saturating_add(self.costs.loss()),
+        };
+        self.costs.fresh_tag.saturating_add(self.costs.loss()) < flush.saturating_add(costs.wait)
     }
 
     fn can_broadcast(&self) -> bool {

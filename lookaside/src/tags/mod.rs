@@ -120,6 +120,13 @@ pub trait Tags<P: Platform>: Sized {
     /// Removes what `sweep` says on every CPU, by broadcast. Called only with [`Self::ONE_TAG`].
     fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);
 
+    /// Gives `space` a tag under which no CPU holds anything, and says whether it could: not, if
+    /// another CPU runs the space, or a tag is not at hand.
+    fn renew(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+        let _ = (here, space, label);
+        false
+    }
+
     /// Whether a device may use the tag of `space`.
     fn is_pinned(space: &Space<'_, P>) -> bool {
         let _ = space;

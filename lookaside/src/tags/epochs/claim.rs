@@ -74,9 +74,13 @@ impl<P: Platform> Epochs<'_, P> {
         next: &Space<'_, P>,
         cookie: Cookie,
     ) -> Switched {
-        let held = arrive(here, next);
-        here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
-        Switched::Kept
+        match self.arrive(here, next, cookie) {
+            Ok(held) => {
+                here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
+                Switched::Kept
+            }
+            Err(Locked) => self.enter_slowly(here, next),
+        }
     }
 
     /// Ends being lazy, in the space that the register names or on the way to another one.
@@ -87,11 +91,14 @@ impl<P: Platform> Epochs<'_, P> {
         // its residency, or names another space.
         active.lazy.swap(0, Ordering::SeqCst);
         // Relaxed, both: as on the quick way.
-        if active.cookie.load(Ordering::Relaxed) != next.cookie.load(Ordering::Relaxed) {
+        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+        if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
             return self.enter_quickly(here, next);
         }
-        if arrive(here, next) == Held::Keep {
-            return Switched::Unchanged;
+        match self.arrive(here, next, cookie) {
+            Ok(Held::Keep) => return Switched::Unchanged,
+            Ok(Held::Drop) => {}
+            Err(Locked) => return self.enter_slowly(here, next),
         }
         // What is held was revoked while nobody looked. This CPU has said that it is back and pays
         // for everything before that.
@@ -102,7 +109,7 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Ways 2 and 3.
     #[cold]
-    fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    pub(super) fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let mut paid = false;
         if let Ok(switched) = self.try_enter(here, next, &mut paid, None) {
             return switched;
@@ -159,7 +166,10 @@ impl<P: Platform> Epochs<'_, P> {
         if !self.join(here, active, cookie) {
             return Err(Locked);
         }
-        let held = arrive(here, next);
+        let Ok(held) = self.arrive(here, next, cookie) else {
+            // The space was given another tag since we claimed this one, which is now ours alone.
+            return self.try_enter(here, next, paid, lock);
+        };
         here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
@@ -344,18 +354,26 @@ impl<P: Platform> Epochs<'_, P> {
         if !self.join(here, active, cookie) {
             return Err(Locked);
         }
-        let _ = arrive(here, next);
+        here.mmu().settle(); // As F-ARRIVE.
+        if !here.is_present(next) {
+            let _ = here.reside(next); // Everything is dropped anyway.
+        }
         here.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
         Ok(Switched::Fresh)
     }
-}
 
-/// After a CPU has said which space it is on its way into: makes it present there, and says what
-/// the load must be told.
-fn arrive<P: Platform>(here: &Here<'_, P, Epochs<'_, P>>, next: &Space<'_, P>) -> Held {
-    // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): what this CPU has said
-    // is visible before the root is loaded; a walk is no load, and no ordering of a load holds it
-    // back. It also completes what the outgoing thread has begun to invalidate.
-    here.mmu().settle();
-    if here.is_present(next) { Held::Keep } else { here.reside(next) }
+    /// After this CPU has said that it is on its way into `next` under `cookie`: makes it present
+    /// there, and says what the load must be told. Fails if the space has another tag by now.
+    fn arrive(
+        &self,
+        here: &Here<'_, P, Self>,
+        next: &Space<'_, P>,
+        cookie: Cookie,
+    ) -> Result<Held, Locked> {
+        // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): what this CPU has
+        // said is visible before the root is loaded; a walk is no load, and no ordering of a load
+        // holds it back. It also completes what the outgoing thread has begun to invalidate.
+        here.mmu().settle();
+        if here.is_present(next) { Ok(Held::Keep) } else { self.reside_under(here, next, cookie) }
+    }
 }

@@ -38,6 +38,7 @@ mod claim;
 mod cookie;
 mod pins;
 mod release;
+mod renew;
 mod stock;
 mod ticket;
 mod turnover;
@@ -290,6 +291,10 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         }
         let costs = here.tlb().platform().costs();
         sweep.flush_everywhere(mmu, &costs, here.errata(), tag, wait);
+    }
+
+    fn renew(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+        Cookie::from_bits(label).tag() != LAST_TAG && here.tlb().tags().renew(here, space, label)
     }
 
     fn is_pinned(space: &Space<'_, P>) -> bool {
