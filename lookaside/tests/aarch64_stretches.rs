@@ -315,6 +315,10 @@ fn operations_are_counted_as_they_are_executed() {
         let tags = if config == paired() { 2 } else { 1 };
         assert_eq!(m.operations(&half, Leaves, Place::Here), Some(pages * tags));
         assert!(m.walks_outlive_tags() && !m.faults_forget());
+        let costs = m.typical_costs();
+        for place in [costs.here, costs.everywhere] {
+            assert!(costs.by_address(place, 512) && !costs.by_address(place, 1 << 13));
+        }
     }
 }
 

@@ -209,7 +209,11 @@ pub trait Mmu {
     fn flush_tag_everywhere(&self, errata: Errata, tag: Tag);
 
     /// Removes the entries of one tag for the addresses in `stretches`, which are user addresses,
-    /// and waits for completion once, after the last. May remove more.
+    /// and waits for completion once, after the last. May remove more: a stretch with addresses that
+    /// hardware cannot name takes the whole tag with it.
+    ///
+    /// It does as it is told, for a thousand pages with a thousand instructions. Whether that is
+    /// cheaper than the tag is for the caller to find out, from [`Self::operations`] and costs.
     fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
         let _ = (stretches, depth);
         self.flush_tag(errata, tag);
@@ -217,9 +221,8 @@ pub trait Mmu {
 
     /// As [`Self::flush_stretches`], on every CPU. Called only if [`Self::broadcasts`].
     ///
-    /// With [`Wait::Later`] it returns before the entries are gone: they are once the same CPU has
-    /// called [`Self::complete_everywhere`] or [`Self::settle`] and the latter suffices without
-    /// errata.
+    /// With [`Wait::Later`] it may return before the entries are gone: they are once the same CPU has
+    /// called [`Self::complete_everywhere`]. Where `errata` is empty, [`Self::settle`] will do.
     fn flush_stretches_everywhere(
         &self,
         errata: Errata,
@@ -245,9 +248,10 @@ pub trait Mmu {
     /// As [`Self::flush_kernel`], on every CPU. Called only if [`Self::broadcasts`].
     fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth);
 
-    /// How many invalidations [`Self::flush_stretches`] executes for one stretch, or `None` if it
-    /// removes the whole tag instead. `place` says whether the question is about
-    /// [`Self::flush_stretches_everywhere`].
+    /// How many invalidations [`Self::flush_stretches`] executes for one stretch of the space that
+    /// the CPU runs, or `None` if it removes the whole tag instead. `place` says whether the question
+    /// is about [`Self::flush_stretches_everywhere`]. The answer takes a few steps, however long the
+    /// stretch is.
     fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
         let _ = (stretch, depth, place);
         None

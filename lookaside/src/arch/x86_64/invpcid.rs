@@ -32,9 +32,8 @@ impl Command {
 
     /// One address of one PCID; global entries stay.
     ///
-    /// All cached upper levels of the walks of that PCID go too, whatever their address (SDM vol.
-    /// 3, 4.10.4.1); with AMD's `EFER.TCE` set perhaps only those of the address (APM vol. 2,
-    /// 3.1.7).
+    /// Of cached upper levels the manual says less than of `INVLPG`: "mappings" of the address go
+    /// (SDM vol. 3, 4.10.4.1). Where a table was unlinked, [`Self::context`] is certain.
     ///
     /// # Errors
     ///

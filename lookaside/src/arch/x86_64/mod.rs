@@ -24,11 +24,11 @@
 //! | `INVLPGB` | on **every** CPU: addresses, a PCID, or all; global entries only if asked |
 //! | `TLBSYNC` | nothing: waits for the `INVLPGB`s that this CPU issued |
 //!
-//! All that name an address or a PCID also remove cached upper levels of walks, so that a table may
-//! be freed after them: `INVLPG` all of the current PCID, whatever their address (with AMD's
-//! `EFER.TCE` those *of the address*, which is what a freed table needs), `INVPCID` 1 all of its PCID.
-//! Of `INVPCID` 0 the manual can be read in two ways, so nothing is built on it. `INVLPGB` leaves them
-//! where it is told to remove the *final* level only. All may remove more than they say.
+//! A table may be freed once the cached upper levels of walks through it are gone, too. `INVLPG`
+//! removes all of the current PCID, whatever their address (with AMD's `EFER.TCE` those *of the
+//! address*, which is what a freed table needs), `INVPCID` 1 all of its PCID, and `INVLPGB` those of
+//! what it names, unless it is told to remove the *final* level only. Of `INVPCID` 0 the manual says
+//! less, so nothing is built on it. All may remove more than they say.
 //!
 //! # Which one is chosen
 //!

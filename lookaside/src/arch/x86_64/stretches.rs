@@ -15,9 +15,9 @@ impl<I: Instructions> X86<I> {
     /// Removes what this CPU holds for the stretches under `tag`, in both halves of a pair.
     ///
     /// `INVLPG` does it for the current PCID, cached upper levels of its walks included, and type 0
-    /// of `INVPCID` for others. Whether that also removes the upper levels of the walk depends on
-    /// how one reads the manual (SDM vol. 3, 4.10.4.1: "mappings … that would be used to translate
-    /// the linear address"), so where tables were unlinked another PCID is flushed as a whole.
+    /// of `INVPCID` for others. The manual says of the one that all upper levels of the PCID go, and
+    /// of the other only that "mappings" of the address do (SDM vol. 3, 4.10.4.1; vol. 2, INVPCID).
+    /// Where tables were unlinked, another PCID is therefore flushed as a whole.
     pub(super) fn flush_here(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);

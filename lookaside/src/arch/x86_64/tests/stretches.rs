@@ -5,7 +5,7 @@ extern crate std;
 use std::vec::Vec;
 
 use super::{
-    super::{Config, Features, Levels, Pcid, X86, errata::INVLPG_KEEPS_GLOBALS},
+    super::{Config, Features, Levels, X86, errata::INVLPG_KEEPS_GLOBALS},
     BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
     cpu::{Cpu, Did},
     sequences::{AT_EXIT, OFF, ON_LOAD, TAG, TOGGLE, emitted},
@@ -311,5 +311,7 @@ fn operations_of_the_whole_address_space_are_counted_at_once() {
     assert_eq!(x86.operations(&half, Leaves, Place::Everywhere), Some(1 << 32));
     assert_eq!(x86.operations(&uniform(0, 1, 47), Leaves, Place::Here), Some(1 << 17));
     assert_eq!(x86.operations(&uniform(0, 1 << 36, 12), Leaves, Place::Here), None);
-    assert!(Pcid::new(0).is_ok() && x86.faults_forget() && !x86.walks_outlive_tags());
+    assert!(x86.faults_forget() && !x86.walks_outlive_tags());
+    let costs = x86.typical_costs();
+    assert!(costs.by_address(costs.here, 33) && !costs.by_address(costs.here, 512));
 }
