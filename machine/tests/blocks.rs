@@ -141,9 +141,9 @@ fn a10_unfolding_without_a_break() {
         run(bbm, true).holds();
     }
     run(Bbm::L0, false).breaks(Rule::BreakBeforeMake);
-    run(Bbm::L1, false).breaks(Rule::BreakBeforeMake); // nT is not set
-    run(Bbm::L2Abort, false).holds();
-    run(Bbm::L2NoAbort, false).holds();
+    for bbm in [Bbm::L1, Bbm::L2Abort, Bbm::L2NoAbort] {
+        run(bbm, false).holds();
+    }
 }
 
 /// Takes the whole block away and claims what its pages were, as the gatherer saw it.

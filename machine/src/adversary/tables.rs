@@ -289,6 +289,12 @@ pub fn page(frame: Frame, access: Access) -> u64 {
     current::with(|machine| format::leaf(machine.config.arch, 0, frame, access))
 }
 
+/// A descriptor of `level` that maps a block.
+#[must_use]
+pub fn block(level: u32, frame: Frame, access: Access) -> u64 {
+    current::with(|machine| format::leaf(machine.config.arch, level, frame, access))
+}
+
 /// A leaf of the last level with just the given accessed and dirty bits, as hardware means them:
 /// an Arm leaf that permits stores has DBM set, and AP\[2\] is its dirty bit.
 #[must_use]
