@@ -91,7 +91,11 @@ fn translation(arch: Arch, world: &World, cpu: usize, what: u64, does: Does) {
         0 => return see(&world.seen[cpu], access(VA).map_or(0, |frame| frame.0)),
         1 => return world.pte.store(0, Relaxed),
         2 => return world.pte.store(page(), Release),
-        3 if does == Does::Update => return oracle::harvested(frame, 1, Flags::NONE),
+        3 if does == Does::Update => {
+            // A claim behind a store may be made before or after that reaches memory.
+            Word::fence(SeqCst);
+            return oracle::harvested(frame, 1, Flags::NONE);
+        }
         3 => return oracle::revoked(world.roots[0], VA),
         4 => {
             access_store(VA, 1);
@@ -197,6 +201,9 @@ fn compare(seeds: core::ops::Range<u64>, config: &Config, length: u64, does: Doe
             continue;
         }
         let reduced = explorer.exhaust(Budget::UNLIMITED);
+        if let (Some(failure), None) = (&reduced.failure, &plain.failure) {
+            panic!("seed {seed}: {}", explorer.explain(failure).expect("the schedule is fresh"));
+        }
         assert_eq!(reduced.failure.is_some(), plain.failure.is_some(), "seed {seed}");
         counts[0] += 1;
         if plain.failure.is_some() {
@@ -249,8 +256,8 @@ fn translations_and_interrupts() {
 fn updates() {
     for config in [Config::arm(2), Config::x86(2), Config::riscv(2)] {
         let config = config.with_updates(Updates::Dirty);
-        let [compared, broken] = compare(0..100, &config, 4, Does::Update);
-        assert!(compared >= 60, "{config:?}: {compared}");
-        assert!((10..compared).contains(&broken), "{config:?}: {broken} of {compared}");
+        let [compared, broken] = compare(0..60, &config, 4, Does::Update);
+        assert!(compared >= 25, "{config:?}: {compared}");
+        assert!((5..compared).contains(&broken), "{config:?}: {broken} of {compared}");
     }
 }
