@@ -105,15 +105,17 @@ impl Machine {
         let mut size = None;
         let mut conflict = false;
         for holder in 0..self.cpus.len() {
+            // Sizes conflict in the TLB, where what lingers is not any more.
+            let held = self.cpus[holder].tlb.len();
             let lingering = if holder == cpu { &self.cpus[cpu].lingering[..] } else { &[] };
-            for entry in self.cpus[holder].tlb.iter().chain(lingering) {
+            for (index, entry) in self.cpus[holder].tlb.iter().chain(lingering).enumerate() {
                 if entry.is(Entry::TABLE) || !entry.covers(page, bits) {
                     continue;
                 }
                 let usable = |live: &&Live| Self::usable(live, cpu, holder, entry);
                 if let Some(live) = self.cpus[cpu].live.iter().find(usable) {
                     let own = (entry.level, self.is_contiguous(entry));
-                    conflict |= *size.get_or_insert(own) != own;
+                    conflict |= index < held && *size.get_or_insert(own) != own;
                     self.through_entry(live, entry, page, store, &mut choices);
                 }
             }

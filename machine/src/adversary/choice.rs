@@ -13,6 +13,8 @@ pub(crate) enum Choice {
     Drain(usize, usize),
     /// Hardware sets the accessed bit of a descriptor, unasked.
     Update(usize),
+    /// Hardware does nothing more, though it could, and nobody else can go on.
+    Rest,
     /// One of the values that an access may have.
     Value(usize),
 }

@@ -18,7 +18,6 @@ use super::{
 /// AttrIndx and SH.
 const MEMORY_TYPE: u64 = 0b111 << 2 | 0b11 << 8;
 const NOT_GLOBAL: u64 = 1 << 11;
-const NT: u64 = 1 << 16;
 
 impl Machine {
     /// A translation has been added to what `cpu` may hold.
@@ -67,16 +66,8 @@ impl Machine {
         let contiguous =
             |entry: &Entry| entry.level == 0 && block::is_contiguous(arch, entry.descriptor);
         let sizes = [one, other].map(|entry| (entry.level, contiguous(entry)));
-        if sizes[0] != sizes[1] {
-            let larger = if sizes[0] > sizes[1] { one } else { other };
-            let excused = match self.config.bbm {
-                Bbm::L0 => false,
-                Bbm::L1 => larger.descriptor & NT != 0,
-                Bbm::L2Abort | Bbm::L2NoAbort => true,
-            };
-            if !excused {
-                return Some("size");
-            }
+        if sizes[0] != sizes[1] && self.config.bbm == Bbm::L0 {
+            return Some("size");
         }
         let differ = |mask: u64| (one.descriptor ^ other.descriptor) & mask != 0;
         if differ(MEMORY_TYPE) {

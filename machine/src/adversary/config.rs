@@ -41,7 +41,7 @@ pub enum Updates {
 pub enum Bbm {
     /// Level 0: unpredictable. That both can be cached at one time is a violation.
     L0,
-    /// Level 1, for descriptors with nT set: as [`Self::L2Abort`].
+    /// Level 1: as [`Self::L2Abort`]. That it asks for nT in the descriptor is not checked.
     L1,
     /// Level 2: an access may use either, and may fail with a conflict abort, which is a fault here.
     L2Abort,

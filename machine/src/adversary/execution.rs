@@ -246,6 +246,7 @@ impl<S: Scenario> Executor<S> {
                 machine.steps += 1;
                 machine.set_unasked(word);
             }
+            Choice::Rest => return Some(self.stuck()),
             Choice::Value(_) => {}
         }
         None
@@ -323,7 +324,12 @@ impl<S: Scenario> Executor<S> {
             machine.drainable(cpu, |index| choices.push(Choice::Drain(cpu, index)));
         }
         if !machine.tables.writes.is_empty() {
+            let before = choices.len();
             machine.settable(|word| choices.push(Choice::Update(word)));
+            // What hardware may do it need not do: nobody can rely on it to go on.
+            if before == 0 && !choices.is_empty() {
+                choices.insert(0, Choice::Rest);
+            }
         }
         self.choices = choices;
         goes_on

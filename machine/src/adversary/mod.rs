@@ -22,15 +22,35 @@
 //! | A6 | What a `TLBI` names stays usable until a full `DSB` *of the same CPU*; `NSH` completes local ones only. |
 //! | A7 | That `DSB` waits for other CPUs' stores through the translation. |
 //! | A8 | The issuer's own accesses need an `ISB` or an exception, too, unless [`Config::ets2`]. |
+//! | A10 | Two leaves that one CPU may hold together for one address and tag may not differ in size (with [`Bbm::L0`]), memory type, nG, or output where either permits stores: [`Rule::BreakBeforeMake`]. |
+//! | A11 | They may differ in permissions; a store may meet either. |
+//! | A12 | Above [`Bbm::L0`] sizes may differ; an access uses either, or takes a conflict abort unless [`Bbm::L2NoAbort`]. |
+//! | A13 | A walk through one entry of a contiguous block may cache a translation for any page of it, made from that entry alone. |
+//! | A14, A15 | With [`Updates`], hardware sets AF at any moment and AP\[2\] on a store, atomically and after another look at memory; in a block, in any entry. |
 //! | A17 | With [`Config::cnp`], entries made while `TTBR0.CnP` is set serve every CPU whose `TTBR0.CnP` is set. A local invalidation removes the issuer's copies only. |
 //! | X1 to X3 | Only present descriptors are cached; partial walks are, and combine with fresh descriptors. |
+//! | X4 | Pages and blocks for one address may both be used. |
 //! | X5 to X8 | `INVLPG`, `INVPCID`, `CR3` and `CR4` remove exactly what they must: of other PCIDs and of globals nothing, where it may stay. |
+//! | X1, X10, X11 | Of a descriptor that [`tables::hardware_writes`] names, hardware sets A before it caches and D when a store uses an entry without it; an entry that has a bit does not set it again, whatever memory says. With [`Config::late_dirty`], D may be set after W is cleared. |
 //! | X12, X13 | Stores reach walks when they leave the store buffer. Invalidations and writes of control registers are local, immediate and empty the buffer first. |
 //! | X14 | `INVLPGB` does not wait for the store buffer, and is completed by `TLBSYNC` of the same CPU. |
 //! | R3, R4 | `SFENCE.VMA` is local, orders stores to page tables before walks, and removes exactly what its operands name. |
 //! | R6, R7 | A write of `satp` takes effect at once, orders nothing and removes nothing. |
 //! | R8 | `SINVAL.VMA` takes effect at `SFENCE.INVAL.IR`; `SFENCE.W.INVAL` orders stores before it. |
+//! | R9 | With [`Updates::Nothing`] what is not accessed, or not dirty when it is stored through, faults (Svade); with [`Updates::Dirty`] hardware sets both (Svadu). |
+//! | R10 | Any entry of a NAPOT block may serve any page of it. Entries that disagree are one of them; a reserved size maps nothing. |
+//! | R11 | As X4. |
 //! | R12 | The firmware's remote fence acts on all the harts it names at the end of the call. |
+//!
+//! # What a claim asks about tags that nobody names
+//!
+//! A CPU may hold entries under tags that its root register does not name. They are no offence when
+//! a page is claimed to be revoked ([`oracle::revoked`], [`oracle::frame_freed`]): nobody can use
+//! them. They are remembered, and are an offence at the moment when a root is loaded that lets them
+//! be used, unless they were invalidated before or have become derivable again. A partial walk to
+//! a table that is given back ([`oracle::table_freed`]) is an offence at once under
+//! [`Config::walks_outlive_tags`], under whatever tag; elsewhere it is treated as a page is. An entry
+//! that holds under every tag is always one that can be used.
 //!
 //! # Memory
 //!
@@ -45,6 +65,8 @@
 //!
 //! What may alarm falsely:
 //!
+//! * A claim that follows a plain store may be made when that store has reached memory, and others
+//!   have gone on. A claim about what is in memory now follows a fence, or an atomic.
 //! * [`relax`] waits until a word has changed. A loop that gives up after a number of rounds, or
 //!   that waits for something that is not in a word, is reported as stuck.
 //! * The firmware's remote fence on RISC-V does not order the caller's earlier stores.
@@ -55,20 +77,28 @@
 //!
 //! * Loads execute in program order: a missing `Acquire` is never seen, nor is load buffering.
 //!   Stores of one CPU become visible to all others at once.
-//! * Accessed and dirty bits: the machine never writes a descriptor. On x86 and with RISC-V's
-//!   Svadu, what depends on them is not tested.
-//! * Contiguous entries (Arm's contiguous bit, RISC-V's NAPOT): each descriptor stands for itself.
-//! * Break-before-make: two entries of different sizes or outputs for one address are both usable,
-//!   as on x86 and RISC-V. Arm's conflict aborts and amalgamated entries do not happen, and a
-//!   sequence that skips the break is not reported.
+//! * Accessed and dirty bits of descriptors that the scenario does not name, of blocks above the last
+//!   level, and of descriptors that name tables. The accessed bit is set unasked once for each
+//!   descriptor and execution; the dirty bit never is. A store sets it in the step in which it is
+//!   translated. What a CPU does when the table itself has been unhooked meanwhile is not followed.
+//!   That x86 may set D where P was cleared is not done, even with [`Config::late_dirty`].
+//! * How A14 and FEAT_ETS2 order hardware updates with other accesses of their CPU.
+//! * Contiguous entries above the last level. Blocks have
+//!   `1 << `[`Config::block_bits`](Config) pages, not 16.
+//! * Break-before-make: read-only pages that lead to frames of different contents, a table in place
+//!   of a block and the other way round while nothing is cached below the table, and the nT bit that
+//!   level 1 asks for. Amalgamated entries do not happen: what could make them is reported.
 //! * Errata of any kind, among them those that need a `TLBI` twice: hardware does here what its
 //!   architecture says.
 //! * FEAT_ETS2 as far as it orders walks that *fault* after earlier accesses.
 //! * RISC-V may cache invalid descriptors, and Arm and x86 may fault spuriously: an access faults
 //!   only if memory holds no translation at that moment.
 //! * AMD's `EFER.TCE`, and `INVLPGB` by ASID of virtual machines; stage 2 is a regime like any
-//!   other, with VMIDs for tags. `TTBR1` names no tables: global kernel mappings are put into the
-//!   space's own tables.
+//!   other, with VMIDs for tags. `TTBR1` names no tables: kernel mappings are put into a table that
+//!   the spaces share, and are walked to from `TTBR0`.
+//! * Arm's walk caches under a tag that nobody names are held against a table that is given back, but
+//!   nothing is walked from them.
+//! * Permissions, other than that a store needs one: privilege, execution and protection keys.
 //! * Accesses in flight are stores in the store buffer ([`access_store`]); a load has happened when
 //!   it is translated.
 //! * Interrupts come between two steps. They do not come between two `get`s or `set`s with no step
@@ -85,6 +115,7 @@ mod clash;
 mod config;
 mod cpu;
 mod current;
+mod descriptors;
 pub(crate) mod execution;
 mod flags;
 mod format;

@@ -6,14 +6,14 @@
 //! contents.
 
 use super::{
-    block,
     config::Config,
     current,
-    flags::{self, Flags},
     format::{self, Access, Decoded, Frame},
     machine::Machine,
     word::Word,
 };
+
+pub use super::descriptors::{block, contiguous, flags, page, table, with_flags};
 
 /// The number of the first frame that holds a table. Frames below it hold data.
 pub const FIRST_TABLE: u64 = 0x1000;
@@ -283,33 +283,6 @@ pub fn word(table: Frame, index: usize) -> &'static Word {
     })
 }
 
-/// A descriptor that maps a page.
-#[must_use]
-pub fn page(frame: Frame, access: Access) -> u64 {
-    current::with(|machine| format::leaf(machine.config.arch, 0, frame, access))
-}
-
-/// A leaf of the last level with just the given accessed and dirty bits, as hardware means them:
-/// an Arm leaf that permits stores has DBM set, and AP\[2\] is its dirty bit.
-#[must_use]
-pub fn with_flags(leaf: u64, flags: Flags) -> u64 {
-    current::with(|machine| flags::with(machine.config.arch, leaf, flags))
-}
-
-/// The accessed and dirty bits of a leaf of the last level.
-#[must_use]
-pub fn flags(leaf: u64) -> Flags {
-    current::with(|machine| flags::read(machine.config.arch, leaf))
-}
-
-/// A leaf of the last level as one of a block of
-/// `1 << `[`Config::block_bits`](super::Config::block_bits) pages: with Arm's contiguous bit, or as
-/// a NAPOT descriptor, which is the same for each page of the block. x86 has no such leaves.
-#[must_use]
-pub fn contiguous(leaf: u64) -> u64 {
-    current::with(|machine| block::contiguous(&machine.config, leaf))
-}
-
 /// Lets hardware write a descriptor of the last level, while the world is being built: set its
 /// accessed bit, at any moment if a CPU can walk there, and its dirty bit when a program stores
 /// through it. Which of the two it does is [`Config::updates`](super::Config::updates).
@@ -325,10 +298,4 @@ pub fn hardware_writes(word: &Word) {
             machine.tables.writes.push(place);
         }
     });
-}
-
-/// A descriptor that names a table.
-#[must_use]
-pub fn table(frame: Frame) -> u64 {
-    current::with(|machine| format::table(machine.config.arch, frame))
 }

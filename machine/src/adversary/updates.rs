@@ -166,7 +166,7 @@ impl Machine {
             let found = flags::read(arch, leaf);
             let set = match flag {
                 Flag::Accessed => found.accessed,
-                Flag::Dirty => found.dirty && flags::writable(arch, leaf),
+                Flag::Dirty => found.dirty,
             };
             let own = block::for_page(arch, bits, leaf, frame.0);
             set && decode(arch, 0, flags::set(arch, own, Flag::Accessed)).leads_to(frame)

@@ -68,7 +68,7 @@ impl Pct {
             Choice::Interrupt(cpu) => Some(cpu * 3 + 1),
             Choice::Drain(cpu, _) => Some(cpu * 3 + 2),
             // The walkers of all CPUs together.
-            Choice::Update(_) => Some(cpus * 3),
+            Choice::Update(_) | Choice::Rest => Some(cpus * 3),
             Choice::Value(_) => None,
         }
     }

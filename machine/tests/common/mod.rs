@@ -89,6 +89,22 @@ impl<W: 'static> Programs<W> {
         self
     }
 
+    /// The scenario in another world.
+    pub(crate) fn building(mut self, build: impl Fn() -> W + 'static) -> Self {
+        self.build = Rc::new(build);
+        self
+    }
+
+    /// The scenario with more for each CPU to do in the end.
+    pub(crate) fn also(mut self, then: impl Fn(&W, usize) + 'static) -> Self {
+        let first = self.run;
+        self.run = Rc::new(move |world, cpu| {
+            first(world, cpu);
+            then(world, cpu);
+        });
+        self
+    }
+
     /// The scenario on another machine.
     pub(crate) fn with(mut self, config: Config) -> Self {
         let interrupts = self.config.interrupts;

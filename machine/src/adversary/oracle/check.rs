@@ -2,40 +2,19 @@
 
 use super::{
     super::{
-        block,
-        config::Arch,
         cpu::Live,
-        flags,
         format::Frame,
         hash::mix3,
         machine::{Machine, Phase},
-        op::Address,
         tlb::Entry,
         violation::Rule,
     },
-    FREED, QUIET,
+    FREED,
 };
-
-/// A descriptor that memory holds.
-struct Present {
-    level: u8,
-    descriptor: u64,
-    /// Hardware writes its accessed and dirty bits, so that they are not what makes it stale.
-    managed: bool,
-}
-
-impl Present {
-    /// Whether what is cached is what memory holds.
-    fn allows(&self, arch: Arch, entry: &Entry) -> bool {
-        self.level == entry.level
-            && (self.descriptor == entry.descriptor
-                || (self.managed && flags::alike(arch, self.descriptor, entry.descriptor)))
-    }
-}
 
 impl Machine {
     /// Whether what `holder` has cached can be used on `cpu`, for the space that the entry is of.
-    fn exposed(&self, cpu: usize, holder: usize, entry: &Entry) -> bool {
+    pub(super) fn exposed(&self, cpu: usize, holder: usize, entry: &Entry) -> bool {
         if self.resting & 1 << cpu != 0 && !entry.is(Entry::TABLE | Entry::KERNEL) {
             return false;
         }
@@ -51,162 +30,6 @@ impl Machine {
             (0..self.cpus.len()).find(|&cpu| self.exposed(cpu, holder, entry))
         } else {
             self.exposed(holder, holder, entry).then_some(holder)
-        }
-    }
-
-    pub(super) fn revoke(&mut self, root: Frame, va: u64) {
-        let Some(table) = self.tables.index(root) else {
-            return self.fail(Rule::Misuse, format!("{:#x} is no table", root.0));
-        };
-        let owner = self.tables.owner(table);
-        let present = self.present(table, va);
-        self.revoke_owned(owner, va, &present, Entry::REVOKED);
-    }
-
-    pub(super) fn revoke_everywhere(&mut self, va: u64) {
-        let mut owners = Vec::new();
-        for entry in self.cpus.iter().flat_map(|cpu| &cpu.tlb) {
-            if entry.covers(va >> 12, self.config.index_bits) && !owners.contains(&entry.owner) {
-                owners.push(entry.owner);
-            }
-        }
-        for owner in owners {
-            // A root that was given back maps nothing.
-            let table = (owner & 0xffff) as usize;
-            let alive = self.tables.owner(table) == owner;
-            let present = if alive { self.present(table, va) } else { Vec::new() };
-            self.revoke_owned(owner, va, &present, Entry::REVOKED | Entry::KERNEL);
-        }
-    }
-
-    /// What memory holds for `va` in the space of a root, as the CPU that runs sees it.
-    fn present(&mut self, table: usize, va: u64) -> Vec<Present> {
-        let mut present = Vec::with_capacity(4);
-        for level in 0..self.config.levels {
-            if let Some(word) = self.descriptor(table, va >> 12, level) {
-                let view = self.view(self.running, word.address());
-                if view != word.peek() {
-                    let name = self.name_of(word.address());
-                    let root = self.tables.frame(table as u32).0;
-                    let text = format!(
-                        "va {va:#x} of root {root:#x} is reported as revoked by CPU {} while its \
-                         store to {name} is still in its store buffer",
-                        self.running
-                    );
-                    self.fail(Rule::StaleTranslation, text);
-                }
-                let managed = self.is_managed(word.address());
-                let held = Present { level: level as u8, descriptor: view, managed };
-                match block::bits(&self.config, view) {
-                    Some(bits) if level == 0 && bits > 0 => {
-                        self.present_in_block(word.address(), bits, va >> 12, &mut present);
-                    }
-                    _ => present.push(held),
-                }
-            }
-        }
-        present
-    }
-
-    /// What the entries of a block say of one of its pages: any of them may have been walked to.
-    fn present_in_block(&self, word: Address, bits: u32, page: u64, present: &mut Vec<Present>) {
-        let Some((table, own)) = self.tables.locate(word) else { return };
-        let first = own & !((1 << bits) - 1);
-        for index in first..first + (1 << bits) {
-            let word = self.tables.address(table, index);
-            let view = self.view(self.running, word);
-            if block::bits(&self.config, view) == Some(bits) {
-                let descriptor = block::for_page(self.config.arch, bits, view, page);
-                present.push(Present { level: 0, descriptor, managed: self.is_managed(word) });
-            }
-        }
-    }
-
-    /// Whether hardware writes a descriptor.
-    fn is_managed(&self, word: Address) -> bool {
-        let place = self.tables.locate(word);
-        place.is_some_and(|(table, index)| self.tables.written(table, index).is_some())
-    }
-
-    /// Marks what is cached of a space for `va` and is not what memory holds.
-    fn revoke_owned(&mut self, owner: u32, va: u64, present: &[Present], flags: u8) {
-        let (page, bits) = (va >> 12, self.config.index_bits);
-        for cpu in 0..self.cpus.len() {
-            for index in 0..self.cpus[cpu].tlb.len() {
-                let entry = self.cpus[cpu].tlb[index];
-                if entry.owner == owner
-                    && entry.covers(page, bits)
-                    && !present.iter().any(|held| held.allows(self.config.arch, &entry))
-                {
-                    self.mark(cpu, index, flags, Rule::StaleTranslation);
-                    // The kernel's half is in use whatever the root of the user's half.
-                    if flags & Entry::KERNEL != 0 && entry.is(Entry::GLOBAL) {
-                        let why = "holds under every tag, and the kernel runs";
-                        self.fail_entry(Rule::StaleTranslation, cpu, cpu, &entry, why);
-                    }
-                }
-            }
-        }
-    }
-
-    pub(super) fn quieten(&mut self, frame: Frame) {
-        if !self.ghost.quiet.contains(&frame) {
-            self.ghost.quiet.push(frame);
-            self.ghost_hash ^= mix3(frame.0, 1, QUIET);
-        }
-        for cpu in 0..self.cpus.len() {
-            for index in 0..self.cpus[cpu].tlb.len() {
-                let mut entry = self.cpus[cpu].tlb[index];
-                if !entry.is(Entry::TABLE) && self.reaches(&entry, frame) {
-                    entry.flags |= Entry::QUIET;
-                    self.amend(cpu, index, entry);
-                }
-            }
-            for index in 0..self.cpus[cpu].lingering.len() {
-                if self.reaches(&self.cpus[cpu].lingering[index], frame) {
-                    self.cpus[cpu].lingering[index].flags |= Entry::QUIET;
-                }
-            }
-        }
-        self.check_in_flight(frame);
-    }
-
-    /// A CPU may access user memory again: none of what it can use may lead to a quiet frame.
-    pub(super) fn check_quiet(&mut self, cpu: usize) {
-        for holder in 0..self.cpus.len() {
-            if holder != cpu && !self.config.cnp {
-                continue;
-            }
-            for index in 0..self.cpus[holder].tlb.len() {
-                let entry = self.cpus[holder].tlb[index];
-                if self.is_quiet(&entry) && self.exposed(cpu, holder, &entry) {
-                    let why = "leads to a frame that no program reaches any more";
-                    self.fail_entry(Rule::StaleTranslation, cpu, holder, &entry, why);
-                }
-            }
-        }
-    }
-
-    /// Whether no program may use the entry, though it may be cached.
-    pub(crate) fn is_quiet(&self, entry: &Entry) -> bool {
-        entry.is(Entry::QUIET)
-            || (!entry.is(Entry::TABLE)
-                && self.ghost.quiet.iter().any(|&frame| self.reaches(entry, frame)))
-    }
-
-    /// No store of user code to the frame may still be on its way.
-    fn check_in_flight(&mut self, frame: Frame) {
-        for cpu in 0..self.cpus.len() {
-            let reaches = self.cpus[cpu].buffer.iter().any(|entry| {
-                entry.via.is_some() && self.tables.data_frame(entry.word) == Some(frame)
-            });
-            if reaches {
-                let text = format!(
-                    "a store of CPU {cpu}, translated before, is on its way to frame {:#x}",
-                    frame.0
-                );
-                self.fail(Rule::FreedFrame, text);
-            }
         }
     }
 
@@ -248,7 +71,7 @@ impl Machine {
     }
 
     /// Whether the entry leads into the frame.
-    fn reaches(&self, entry: &Entry, frame: Frame) -> bool {
+    pub(super) fn reaches(&self, entry: &Entry, frame: Frame) -> bool {
         let Frame(first) = self.target(entry);
         let bits = if entry.is(Entry::TABLE) {
             0
@@ -268,7 +91,14 @@ impl Machine {
         }
     }
 
-    fn fail_entry(&mut self, rule: Rule, user: usize, holder: usize, entry: &Entry, why: &str) {
+    pub(super) fn fail_entry(
+        &mut self,
+        rule: Rule,
+        user: usize,
+        holder: usize,
+        entry: &Entry,
+        why: &str,
+    ) {
         let whose =
             if user == holder { String::new() } else { format!(" (cached by CPU {holder})") };
         let text = format!("CPU {user}: {}{whose} {why}", self.describe_entry(entry));

@@ -12,6 +12,8 @@
 
 mod check;
 mod harvest;
+mod quiet;
+mod revoke;
 
 use super::{
     current,
