@@ -69,10 +69,15 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         (Root::new(self.table.get()), Tag(self.tag.load(Ordering::Relaxed) as u16))
     }
 
-    /// Notes what the register names from now on.
+    /// Notes the table that the register is about to name, for those who borrow the register.
     #[inline]
-    pub(crate) fn name(&self, root: Root, tag: Tag) {
+    pub(crate) fn lends(&self, root: Root) {
         self.table.set(root.table);
+    }
+
+    /// Notes under which tag the register names what it names from now on.
+    #[inline]
+    pub(crate) fn name(&self, tag: Tag) {
         // ORDER O-NAMED (pairs with O-NAMES): after the register was written. Whoever reads it knows
         // that the register does not name what it named before.
         self.tag.store(u64::from(tag.0), Ordering::Release);

@@ -36,6 +36,13 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         Self { tlb, cpu, id, stays: PhantomData }
     }
 
+    /// The same again. What is lent to code that is not inlined must be in memory; the quick ways
+    /// lend a copy, and have nothing to write for themselves.
+    #[inline]
+    pub(crate) const fn again(&self) -> Self {
+        Self { ..*self }
+    }
+
     /// Makes this CPU run `next`.
     ///
     /// The caller may return to user mode as soon as this returns. If [`Switched::root_changed`],
@@ -208,8 +215,9 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// the register names.
     #[inline]
     pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+        self.cpu.lends(root);
         self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
-        self.cpu.name(root, tag);
+        self.cpu.name(tag);
     }
 
     /// Puts the root and tag into the register that [`Self::load`] put there last. A separate user
@@ -222,7 +230,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// Puts the reserved root into the register. For strategies, as [`Self::load`].
     pub fn park_register(&self) {
         self.mmu().park(self.cpu.errata());
-        self.cpu.name(Root::new(0), Tag::RESERVED);
+        self.cpu.name(Tag::RESERVED);
     }
 }
 

@@ -39,6 +39,9 @@ const RELEASES: Counts = (2, 8);
 
 /// The goal for a switch to a space that has its tag.
 const SWITCH: u64 = 60;
+/// RISC-V composes `satp` of four parts and reads it before it writes it, and a switch looks whether
+/// this hart was taken out of the space meanwhile, which is nine instructions everywhere.
+const SWITCH_RISCV: u64 = 68;
 
 const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Option<u64>) -> Row {
     Row { path, what, counts, goal }
@@ -48,7 +51,7 @@ const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Optio
 const ROWS: [Row; 20] = [
     row("epochs-books/switch", "switch, tag of this epoch; hardware left out", MANY, None),
     row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
-    row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
+    row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
     row("x86-epochs/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
     row("recent-books/switch", "switch, recent and nothing owed; hardware left out", MANY, None),
     row("x86-recent/switch", "switch, recent and nothing owed", MANY, Some(SWITCH)),

@@ -26,14 +26,14 @@ impl<P: Platform> Epochs<'_, P> {
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
-            return self.wake(here, next);
+            return self.wake(&here.again(), next);
         }
         if active == cookie {
             mmu.settle();
             return Switched::Unchanged;
         }
         if mmu.sharing() == Sharing::Shared {
-            return self.enter_shared(here, next, active, cookie);
+            return self.enter_shared(&here.again(), next, active, cookie);
         }
         if cookie.is_of(active) && self.join(here, active, cookie) {
             // As F-ARRIVE.
@@ -42,9 +42,9 @@ impl<P: Platform> Epochs<'_, P> {
                 here.load(next.root(), cookie.tag(), Held::Keep, Sharing::Private);
                 return Switched::Kept;
             }
-            return self.enter_joined(here, next, cookie);
+            return self.enter_joined(&here.again(), next, cookie);
         }
-        self.enter_slowly(here, next)
+        self.enter_slowly(&here.again(), next)
     }
 
     /// Way 1 where CPUs use each other's entries.

@@ -203,7 +203,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         if here.is_present(next) {
             Self::enter_present(here, next)
         } else {
-            Self::enter_absent(here, next)
+            Self::enter_absent(&here.again(), next)
         }
     }
 
@@ -321,22 +321,27 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     /// Enters a space that this CPU has said it is on its way into.
     #[inline]
     fn enter_present<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        let (cpu, slots, who) = (here.cpu(), &*here.cpu().slots, running(next.id()));
-        let known = slots.holding(who);
+        let slots = &*here.cpu().slots;
+        let known = slots.holding(running(next.id()));
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
-        let switched = match known {
+        match known {
             Some(slot) if slots.paid[slot].get() == generation => {
                 slots.hit::<R>(slot);
                 here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
-                slots.current.set(slot as u64);
+                Self::entered(here, next, slot);
                 Switched::Kept
             }
-            known => Self::enter_owing(here, next, known, generation),
-        };
+            known => Self::enter_owing(&here.again(), next, known, generation),
+        }
+    }
+
+    /// After the load of the root.
+    #[inline]
+    fn entered<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>, slot: usize) {
+        here.cpu().slots.current.set(slot as u64);
         // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU
         // for the space it left knows that the register no longer names it.
-        cpu.active.store(who, Ordering::Release);
-        switched
+        here.cpu().active.store(running(space.id()), Ordering::Release);
     }
 
     /// Loads a space on which this CPU owes something, or which it does not know.
@@ -373,7 +378,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         }
         here.load(next.root(), tag, held, Sharing::Private);
         slots.record(slot, if tagless { NOBODY } else { running(next.id()) }, generation);
-        slots.current.set(slot as u64);
+        Self::entered(here, next, slot);
         if known.is_none() {
             return Switched::Fresh;
         }
@@ -391,7 +396,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         if active & LAZY == 0 {
             return Switched::Unchanged;
         }
-        Self::resume(here, next)
+        Self::resume(&here.again(), next)
     }
 
     /// Ends being lazy.
