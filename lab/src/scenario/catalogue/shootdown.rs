@@ -6,7 +6,8 @@ use super::*;
 const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)]];
 
 /// Three do.
-const THREE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(A), Protect(A)]];
+const THREE: &[&[Act]] =
+    &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(A), FreeTable(A)]];
 
 /// Two CPUs ask one for the same space.
 const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]];
