@@ -104,7 +104,7 @@ impl<'a, W: Word> Residents<'a, W> {
     /// Makes a CPU present that is on its way in, and returns what it was.
     pub(crate) fn enter(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);
-        // ORDER O-ENTER (pairs with O-SCAN): before this CPU pays and loads the root. A revoker that
+        // ORDER O-ENTER (pairs with O-SCAN, O-FORGET): before this CPU pays and loads the root. A revoker that
         // passes it over because it was not present has written the tables before either.
         let was = self.words[index].fetch_or((1 | 1 << CPUS_PER_WORD) << place, Ordering::SeqCst);
         Residency::of(was, place)
@@ -134,9 +134,10 @@ impl<'a, W: Word> Residents<'a, W> {
         loop {
             // Who is present has entered meanwhile, and nobody else can take it again.
             let next = now & !((cpus.mask & !now) << CPUS_PER_WORD);
-            // Relaxed: the holder has looked before, and CPUs that enter later find that they are
-            // not present, whether they are absent or owe.
-            match word.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed) {
+            // ORDER O-FORGET (pairs with O-ENTER): a CPU that finds itself absent on its way in also
+            // finds the note that absent CPUs may hold something (O-STALE). For the rest Relaxed would
+            // do: who enters later is not present, absent or owing.
+            match word.compare_exchange(now, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => now = found,
             }

@@ -3,6 +3,8 @@
 /// One act of a CPU's script. Spaces are named by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
+    /// Come up, later than the others. Only as the first act.
+    Up,
     /// Switch to a space.
     Run(usize),
     /// Run kernel code only, and leave the root register as it is.
@@ -23,28 +25,94 @@ pub(super) enum Act {
     Tell,
     /// Wait until another CPU has told.
     Await,
+    /// In user mode, read the page of the space that this CPU runs.
+    Read,
+    /// In user mode, write to it.
+    Write,
+    /// As [`Self::Write`], and once more after a fault that was spurious: then it must not fault.
+    Retry(usize),
     /// Unmap the page of a space, make everybody let go of it, and free the frame.
     Unmap(usize),
     /// As [`Self::Unmap`], with the space's other page.
     UnmapOther(usize),
+    /// As [`Self::Unmap`], but other CPUs answer before they invalidate.
+    UnmapEarly(usize),
     /// Unlink the last-level table of a space, make everybody let go of it, and free it.
     FreeTable(usize),
+    /// Clear the top table of a space, make everybody let go of everything, and free it.
+    FreeAll(usize),
+    /// Make the page of a space read-only.
+    Protect(usize),
+    /// Make it writable again, and tell nobody.
+    Allow(usize),
+    /// Unmap the page and give up before it is flushed.
+    Abandon(usize),
+    /// Unmap whatever both pages map, and rely on what is absent.
+    Zap(usize),
+    /// Move the page to another address, under a lock.
+    Move(usize),
+    /// Unmap and free the page at that address, under the same lock, if it is there.
+    UnmapMoved(usize),
+    /// Unmap the pages of two spaces in one batch.
+    Batch(usize, usize),
+    /// Begin such a batch, and tell.
+    Defer(usize, usize),
+    /// Wait for that, and complete it.
+    Complete,
+    /// Unmap the kernel's page and make everybody let go of it.
+    UnmapKernel,
+    /// The same, without a claim: some CPUs are down and may hold it.
+    FlushKernel,
 }
 
 impl Act {
-    /// The space it is about.
-    pub(super) const fn space(self) -> Option<usize> {
+    /// The space it is about with the highest number.
+    pub(super) fn space(self) -> Option<usize> {
         match self {
             Self::Run(space)
             | Self::Release(space)
             | Self::Pin(space)
             | Self::Unpin(space)
+            | Self::Retry(space)
             | Self::Unmap(space)
             | Self::UnmapOther(space)
-            | Self::FreeTable(space) => Some(space),
-            Self::Lazy | Self::Park | Self::Firmware | Self::Restart | Self::Tell | Self::Await => {
-                None
-            }
+            | Self::UnmapEarly(space)
+            | Self::FreeTable(space)
+            | Self::FreeAll(space)
+            | Self::Protect(space)
+            | Self::Allow(space)
+            | Self::Abandon(space)
+            | Self::Zap(space)
+            | Self::Move(space)
+            | Self::UnmapMoved(space) => Some(space),
+            Self::Batch(one, other) | Self::Defer(one, other) => Some(one.max(other)),
+            Self::Up
+            | Self::Lazy
+            | Self::Park
+            | Self::Firmware
+            | Self::Restart
+            | Self::Tell
+            | Self::Await
+            | Self::Read
+            | Self::Write
+            | Self::Complete
+            | Self::UnmapKernel
+            | Self::FlushKernel => None,
         }
+    }
+
+    /// Whether it needs a page of the kernel's.
+    pub(super) const fn needs_kernel(self) -> bool {
+        matches!(self, Self::UnmapKernel | Self::FlushKernel)
+    }
+
+    /// Whether it runs with interrupts on.
+    pub(super) const fn is_open(self) -> bool {
+        matches!(self, Self::Await | Self::Read | Self::Write | Self::Retry(_))
+    }
+
+    /// Whether the CPU's program remembers something behind it.
+    pub(super) const fn leaves_memories(self) -> bool {
+        matches!(self, Self::Defer(..))
     }
 }

@@ -1,7 +1,7 @@
 //! The translation hardware of each architecture, on the adversarial machine.
 
 use lookaside::{
-    Error,
+    Costs, Error,
     arch::{
         Errata, Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
@@ -9,7 +9,7 @@ use lookaside::{
         x86_64::{self, Levels, Tables, Use, X86},
     },
 };
-use lookaside_machine::adversary::{Config, Frame, arm, riscv, x86};
+use lookaside_machine::adversary::{COSTS, Config, Frame, arm, riscv, x86};
 
 /// A kind of machine: what the adversary must be, and how the library operates it.
 pub(super) trait Hardware: 'static {
@@ -29,6 +29,11 @@ pub(super) trait Hardware: 'static {
     /// What each CPU says of itself.
     fn features() -> <Self::Mmu as Mmu>::Features;
 
+    /// What operations cost.
+    fn costs() -> Costs {
+        COSTS
+    }
+
     /// What a CPU does when it comes up, before the library.
     fn set_up(_: &Self::Mmu) {}
 }
@@ -39,6 +44,9 @@ pub(super) enum Arm {}
 /// Arm64 with CnP.
 pub(super) enum ArmShared {}
 
+/// Arm64 with private TLBs, where one interrupt is cheaper than a broadcast.
+pub(super) enum ArmInterrupts {}
+
 /// x86-64 with PCIDs and INVPCID.
 pub(super) enum Pcid {}
 
@@ -48,11 +56,20 @@ pub(super) enum PcidOnly {}
 /// x86-64 without PCIDs.
 pub(super) enum Plain {}
 
+/// x86-64 with PCIDs, INVPCID and INVLPGB.
+pub(super) enum Broadcast {}
+
 /// RISC-V with SBI remote fences.
 pub(super) enum Rv {}
 
 /// RISC-V whose harts are interrupted for remote fences.
 pub(super) enum RvInterrupts {}
+
+/// RISC-V with SBI remote fences, where one interrupt is cheaper than a broadcast.
+pub(super) enum RvBoth {}
+
+/// Interrupts for nothing: one is cheaper than a broadcast, and two are not.
+const INTERRUPTS: Costs = Costs { interrupt: 0, ..COSTS };
 
 const fn pa(frame: Frame) -> u64 {
     frame.0 << 12
@@ -109,10 +126,30 @@ impl Hardware for ArmShared {
     }
 }
 
+impl Hardware for ArmInterrupts {
+    type Mmu = Aarch64<arm::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        Config::arm(cpus).with_interrupts()
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        Arm::mmu(reserved)
+    }
+
+    fn features() -> aarch64::Features {
+        Arm::features()
+    }
+
+    fn costs() -> Costs {
+        INTERRUPTS
+    }
+}
+
 fn x86_mmu(reserved: Frame, features: &x86_64::Features) -> Result<X86<x86::Insn>, Error> {
     let config = x86_64::Config {
         pcids: Use::WherePresent,
-        invlpgb: Use::Never,
+        invlpgb: Use::WherePresent,
         tables: Tables::One,
         levels: Levels::Four,
         reserved_root: pa(reserved),
@@ -120,13 +157,13 @@ fn x86_mmu(reserved: Frame, features: &x86_64::Features) -> Result<X86<x86::Insn
     X86::new(x86::Insn, features, config)
 }
 
-fn x86_features(pcid: bool, invpcid: bool) -> x86_64::Features {
+fn x86_features([pcid, invpcid, invlpgb]: [bool; 3]) -> x86_64::Features {
     let mut features = x86_64::Features::decode(|leaf, _| match leaf {
         0 => [7, 0, 0, 0],
         1 => [0, 0, 1 << 17, 1 << 13],
         7 => [0, 1 << 10, 0, 0],
         0x8000_0000 => [0x8000_0008, 0, 0, 0],
-        0x8000_0008 => [48 | 48 << 8, 0, 0, 0],
+        0x8000_0008 => [48 | 48 << 8, u32::from(invlpgb) << 3, 0, 0],
         _ => [0; 4],
     });
     features.pcid = pcid;
@@ -135,7 +172,7 @@ fn x86_features(pcid: bool, invpcid: bool) -> x86_64::Features {
 }
 
 macro_rules! x86_hardware {
-    ($($name:ident: $pcid:literal, $invpcid:literal;)*) => {$(
+    ($($name:ident: $features:expr;)*) => {$(
         impl Hardware for $name {
             type Mmu = X86<x86::Insn>;
 
@@ -148,7 +185,7 @@ macro_rules! x86_hardware {
             }
 
             fn features() -> x86_64::Features {
-                x86_features($pcid, $invpcid)
+                x86_features($features)
             }
 
             fn set_up(mmu: &Self::Mmu) {
@@ -159,13 +196,14 @@ macro_rules! x86_hardware {
 }
 
 x86_hardware! {
-    Pcid: true, true;
-    PcidOnly: true, false;
-    Plain: false, false;
+    Pcid: [true, true, false];
+    PcidOnly: [true, false, false];
+    Plain: [false, false, false];
+    Broadcast: [true, true, true];
 }
 
 macro_rules! riscv_hardware {
-    ($($name:ident: $remote:expr, $config:expr;)*) => {$(
+    ($($name:ident: $remote:expr, $config:expr, $costs:expr;)*) => {$(
         impl Hardware for $name {
             type Mmu = Riscv<riscv::Insn>;
 
@@ -191,11 +229,16 @@ macro_rules! riscv_hardware {
                     errata: Errata::NONE,
                 }
             }
+
+            fn costs() -> Costs {
+                $costs
+            }
         }
     )*};
 }
 
 riscv_hardware! {
-    Rv: Remote::Sbi, core::convert::identity;
-    RvInterrupts: Remote::Interrupts, Config::with_interrupts;
+    Rv: Remote::Sbi, core::convert::identity, COSTS;
+    RvInterrupts: Remote::Interrupts, Config::with_interrupts, COSTS;
+    RvBoth: Remote::Sbi, Config::with_interrupts, INTERRUPTS;
 }

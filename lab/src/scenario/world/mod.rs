@@ -1,20 +1,25 @@
 //! A kernel in miniature: spaces, a shootdown by interrupt, and the oracle told of every promise.
 
+mod batches;
+mod cell;
+mod flushes;
+
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Error, Gather, Here, Ordering, Platform as _, Released, Space, Tags, Tlb, VaRange,
-    Word as _, arch::Root,
+    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _,
+    arch::Root,
 };
 use lookaside_machine::adversary::{
-    Access, Frame, Platform, Word, access, as_cpu, irq_off, irq_on, leak, name, oracle, relax,
-    tables,
+    Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
+    relax, tables,
 };
 
+use self::{
+    batches::Pending,
+    cell::{PAGES, SpaceCell, share_kernel},
+};
 use super::{act::Act, hardware::Hardware};
-
-/// The pages that every space maps.
-const PAGES: [u64; 2] = [0x1000, 0x2000];
 
 /// What a strategy can do beyond [`Tags`].
 pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
@@ -47,49 +52,62 @@ pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     tlb: Tlb<'static, PlatformOf<H>, T>,
     spaces: Vec<SpaceCell<PlatformOf<H>>>,
     firmware: Frame,
+    /// The entry of the kernel's page, if there is one.
+    kernel: Option<&'static Word>,
     /// Which space each CPU runs, plus one. Private to the CPU.
     runs: Vec<Word>,
     /// Whether a CPU has told.
     told: Word,
-}
-
-/// A space, its pages and its tables.
-struct SpaceCell<P: lookaside::Platform<Word = Word>> {
-    space: UnsafeCell<Space<'static, P>>,
-    root: Frame,
-    frames: [Frame; 2],
-    /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps
-    /// others from unlinking the table under its hands.
-    entries: [&'static Word; 2],
-    /// The table whose entries map the pages.
-    last_table: Frame,
+    /// Whether a CPU holds the lock of the page tables.
+    lock: Word,
+    batch_words: Vec<Word>,
+    /// A batch whose thread is between two CPUs.
+    pending: UnsafeCell<Option<Pending<PlatformOf<H>>>>,
 }
 
 impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
-    /// A world with `cpus` CPUs that are up and parked, and `spaces` spaces that never ran.
+    /// A world in which each of `cpus` is up and parked, unless its script begins with
+    /// [`Act::Up`], and `spaces` spaces never ran.
     ///
     /// # Panics
     ///
     /// If the library refuses what the scenario asks for.
     pub(super) fn new(
-        cpus: usize,
+        cpus: &[&[Act]],
         spaces: usize,
         tags: impl FnOnce(&PlatformOf<H>) -> Result<T, Error>,
     ) -> Self {
-        let platform = Platform::new(H::mmu(tables::allocate_reserved()).expect("hardware"));
+        let reserved = tables::allocate_reserved();
+        let mmu = H::mmu(reserved).expect("hardware");
+        let platform = Platform::new(mmu).with_costs(H::costs());
         let tags = tags(&platform).expect("tags");
-        let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
+        let storage = Vec::leak(cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("books");
+        let kernel = cpus.iter().copied().flatten().any(|act| act.needs_kernel());
+        let kernel = kernel.then(cell::kernel);
+        let shared = kernel.map(|(descriptor, _)| descriptor);
         let firmware = tables::allocate();
         tables::map(firmware, PAGES[0], Frame(0x500), Access::WRITE);
-        let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number)).collect();
-        let runs = (0..cpus).map(|_| Word::ZERO).collect();
-        let world = Self { tlb, spaces, firmware, runs, told: Word::ZERO };
-        for cpu in 0..cpus {
-            as_cpu(CpuId(cpu as u32), || {
-                H::set_up(world.tlb.platform().mmu());
-                world.here().online(&H::features()).expect("a CPU like the others");
-            });
+        for root in [reserved, firmware] {
+            share_kernel(root, shared);
+        }
+        let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number, shared)).collect();
+        let words = || cpus.iter().map(|_| Word::ZERO).collect();
+        let world = Self {
+            tlb,
+            spaces,
+            firmware,
+            kernel: kernel.map(|(_, entry)| entry),
+            runs: words(),
+            told: Word::ZERO,
+            lock: Word::ZERO,
+            batch_words: words(),
+            pending: UnsafeCell::new(None),
+        };
+        for (cpu, script) in cpus.iter().enumerate() {
+            if script.first() != Some(&Act::Up) {
+                as_cpu(CpuId(cpu as u32), || world.come_up(&world.here()));
+            }
         }
         world
     }
@@ -97,11 +115,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     /// Names the words of the world for reports. The world stays where it is from here on.
     pub(super) fn name_words(&'static self) {
         for (number, cell) in self.spaces.iter().enumerate() {
-            let letter = char::from(b'A' + number as u8);
-            name(self.space(number).tag_word(), format!("{letter}.cookie"));
-            for (page, entry) in cell.entries.into_iter().enumerate() {
-                name(entry, format!("{letter}.pte{page}"));
-            }
+            cell.name_words(number);
         }
     }
 
@@ -112,9 +126,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
 
     /// Does one act on the CPU that runs.
     pub(super) fn act(&'static self, act: Act) {
+        if act.is_open() {
+            return self.act_openly(act);
+        }
         irq_off();
         let here = self.here();
         match act {
+            Act::Up => self.come_up(&here),
             Act::Run(number) => {
                 let space = self.space(number);
                 let _ = here.switch(space);
@@ -133,25 +151,61 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Firmware => self.call_firmware(here),
             Act::Restart => {
                 here.offline();
-                H::set_up(here.mmu());
                 self.runs[here.id().index()].set(0);
-                told(here.online(&H::features()));
+                self.come_up(&here);
             }
             Act::Release(number) => self.release(&here, number),
             Act::Pin(number) => told(T::pin(&here, self.space(number))),
             Act::Unpin(number) => told(T::unpin(&here, self.space(number))),
-            // Release and Acquire: what was done before is seen by those who waited.
+            // Release: what was done before is seen by those who wait.
             Act::Tell => self.told.store(1, Ordering::Release),
+            Act::Unmap(number) => self.unmap(&here, number, 0),
+            Act::UnmapOther(number) => self.unmap(&here, number, 1),
+            Act::UnmapEarly(number) => self.unmap_early(&here, number),
+            Act::FreeTable(number) => self.free_table(&here, number, false),
+            Act::FreeAll(number) => self.free_table(&here, number, true),
+            Act::Protect(number) => self.protect(&here, number),
+            Act::Allow(number) => self.allow(&here, number),
+            Act::Abandon(number) => self.abandon(number),
+            Act::Zap(number) => self.zap(&here, number),
+            Act::Move(number) => self.move_page(&here, number),
+            Act::UnmapMoved(number) => self.unmap_moved(&here, number),
+            Act::Batch(one, other) => {
+                let pending = self.begin_batch(&here, [one, other]);
+                self.complete_batch(&here, pending);
+            }
+            Act::Defer(one, other) => self.hand_over(&here, [one, other]),
+            Act::Complete => self.take_over(&here),
+            Act::UnmapKernel => self.flush_kernel(&here, true),
+            Act::FlushKernel => self.flush_kernel(&here, false),
+            Act::Await | Act::Read | Act::Write | Act::Retry(_) => {}
+        }
+        irq_on();
+    }
+
+    /// Does what is done with interrupts on.
+    fn act_openly(&'static self, act: Act) {
+        match act {
             Act::Await => {
+                // Acquire: what was done before it was told.
                 while self.told.load(Ordering::Acquire) == 0 {
                     relax();
                 }
             }
-            Act::Unmap(number) => self.unmap(&here, number, 0),
-            Act::UnmapOther(number) => self.unmap(&here, number, 1),
-            Act::FreeTable(number) => self.free_table(&here, number),
+            Act::Read => {
+                let _ = access(PAGES[0]);
+            }
+            Act::Write => {
+                let _ = access_store(PAGES[0], 1);
+            }
+            Act::Retry(number) => self.retry(number),
+            _ => {}
         }
-        irq_on();
+    }
+
+    fn come_up(&self, here: &Here<'_, PlatformOf<H>, T>) {
+        H::set_up(here.mmu());
+        told(here.online(&H::features()));
     }
 
     /// The handler of the interrupt that a revoker sends.
@@ -195,51 +249,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             oracle::identity_ended("cookie", cookie);
         }
     }
-
-    fn unmap(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize, page: usize) {
-        let cell = &self.spaces[number];
-        let mut gather = Gather::new(self.space(number));
-        // Release: who finds the entry empty knows of the gather.
-        cell.entries[page].store(0, Ordering::Release);
-        gather.revoke(VaRange::new(PAGES[page], 4096, 12).expect("one page"));
-        let held = gather.hold_page(cell.frames[page]);
-        oracle::frame_freed(released(held.release(&here.flush(gather))));
-    }
-
-    fn free_table(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
-        let cell = &self.spaces[number];
-        let mut gather = Gather::new(self.space(number));
-        // Release: as above.
-        tables::entry(cell.root, PAGES[0], 1).store(0, Ordering::Release);
-        gather.unlink_table(VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"));
-        let (pages, table) = (gather.hold_page(cell.frames), gather.hold_table(cell.last_table));
-        let flushed = here.flush(gather);
-        for frame in released(pages.release(&flushed)) {
-            oracle::frame_freed(frame);
-        }
-        oracle::table_freed(released(table.release(&flushed)));
-    }
 }
 
 fn released<T, H>(result: Result<T, (H, Error)>) -> T {
     result.map_err(|(_, error)| error).expect("the proof is that of the gather")
-}
-
-impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
-    fn new<T: Tags<P>>(tlb: &Tlb<'static, P, T>, number: usize) -> Self {
-        let (root, last_table) = (tables::allocate(), tables::allocate());
-        // Relaxed: the world is being built.
-        tables::word(root, 0).store(tables::table(last_table), Ordering::Relaxed);
-        let frames = [0, 1].map(|page| Frame(0x100 + 2 * number as u64 + page));
-        for (va, frame) in PAGES.into_iter().zip(frames) {
-            tables::map(root, va, frame, Access::WRITE);
-        }
-        let entries = PAGES.map(|va| tables::pte(root, va));
-        let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
-        // SAFETY: the adversary walks these tables, and they are tables of its format.
-        let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
-        Self { space: UnsafeCell::new(space), root, frames, entries, last_table }
-    }
 }
 
 /// A refusal that no script provokes is a failure.

@@ -1,34 +1,6 @@
-//! The scenarios.
+//! Tags that are given by epoch.
 
-use lookaside::{Cookie, Epochs, Error, Recent};
-use lookaside_machine::explore::Explorer;
-
-use super::{
-    Depth, Entry, Explored,
-    act::Act::{self, *},
-    hardware::{Arm, ArmShared, Hardware, Pcid, PcidOnly, Plain, Rv, RvInterrupts},
-    script::{Few, Script, epochs},
-    world::PlatformOf,
-};
-
-/// All scenarios, in the order in which they are best read.
-#[must_use]
-pub fn all() -> &'static [Entry] {
-    CATALOGUE
-}
-
-/// The scenario of this name.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
-    CATALOGUE.iter().find(|entry| entry.name == name)
-}
-
-const A: usize = 0;
-const B: usize = 1;
-const C: usize = 2;
-const D: usize = 3;
-const E: usize = 4;
-const F: usize = 5;
+use super::*;
 
 /// Three tags and six spaces, one of which runs on both CPUs: three epochs.
 const ROLLOVER: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(D)], &[Run(E), Run(B), Run(F)]];
@@ -77,80 +49,11 @@ const THREE: &[&[Act]] = &[
     &[Run(F), Park, Run(A), Run(E), Unmap(A)],
 ];
 
-/// Another CPU comes and goes.
-const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
-
-const LAZY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(A)]];
-
-const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
-
-/// A table goes from under a CPU that is leaving it.
-const LEAVE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Run(B), Park]];
-
-/// Two CPUs shoot at each other over one space.
-const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), FreeTable(A)]];
-
-const SLOTS: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A), Firmware, Run(B), Restart, Run(A)]];
-
-/// Two flushes are missed, the second of a page.
-const TWICE: &[&[Act]] =
-    &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
-
-/// Two flushes of pages, one after the other, each of which may be paid by page.
-const NOTE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
-
-const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
-
-const LENT: &[&[Act]] = &[&[Run(B), Unmap(A), FreeTable(A)], &[Run(A), Firmware, Run(B)]];
-
 /// Both CPUs enter a space that has no tag yet.
 const TOGETHER: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B)]];
 
-const FLUSHED_AWAY: &[&[Act]] =
-    &[&[Run(B), Unmap(A), Unmap(C)], &[Run(A), Run(B), Run(C), Run(A), Run(C)]];
-
-const CROWD: &[&[Act]] = &[
-    &[Run(A), Unmap(B), Run(C), FreeTable(A)],
-    &[Run(B), Run(A), Lazy, Run(A), Run(C)],
-    &[Run(C), Run(B), Unmap(C), Run(A)],
-];
-
-const fn few(usable: u32) -> Few {
-    Few { usable, pins: 0, last_epoch: Cookie::LAST_EPOCH }
-}
-
-const THREE_TAGS: Few = few(3);
-const ONE_PIN: Few = Few { pins: 1, ..few(4) };
-const SHORT: Few = Few { last_epoch: 2, ..few(3) };
-
-/// A scenario in which tags are given by epoch.
-macro_rules! by_epoch {
-    ($name:literal, $hardware:ty, $few:expr, $cpus:expr, $depth:expr, $about:literal) => {
-        Entry {
-            name: $name,
-            about: $about,
-            depth: $depth,
-            open: || on_epochs::<$hardware>($name, $cpus, |platform| epochs(platform, $few)),
-        }
-    };
-}
-
-/// A scenario in which each CPU has two slots.
-macro_rules! by_recency {
-    ($name:literal, $hardware:ty, $cpus:expr, $depth:expr, $about:literal) => {
-        Entry {
-            name: $name,
-            about: $about,
-            depth: $depth,
-            open: || on_recent::<$hardware>($name, $cpus),
-        }
-    };
-}
-
-use Depth::{Bounded, Exhaust, Random};
-
 #[rustfmt::skip]
-static CATALOGUE: &[Entry] = &[
+pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("tour", Arm, THREE_TAGS, &[&[Run(A), Run(B)], &[Run(A), Park]], Exhaust,
         "two CPUs share a space and part: the example of the library's tour"),
 
@@ -206,56 +109,4 @@ static CATALOGUE: &[Entry] = &[
         "the last epoch, which never ends"),
     by_epoch!("last-arm-cnp", ArmShared, SHORT, LAST, Exhaust,
         "the last epoch, with shared TLBs"),
-
-    by_recency!("recent-slots", Pcid, SLOTS, Exhaust,
-        "one CPU, three spaces, two slots, firmware and a restart"),
-    by_recency!("recent-unmap", Pcid, VISIT, Exhaust,
-        "a page goes while another CPU comes and goes"),
-    by_recency!("recent-unmap-no-invpcid", PcidOnly, VISIT, Exhaust,
-        "as recent-unmap, without INVPCID"),
-    by_recency!("recent-unmap-no-pcid", Plain, VISIT, Exhaust,
-        "as recent-unmap, without PCIDs"),
-    by_recency!("recent-unmap-riscv", RvInterrupts, VISIT, Exhaust,
-        "as recent-unmap, on RISC-V, where each hart may number spaces by itself"),
-    by_recency!("recent-lazy", Pcid, LAZY, Exhaust,
-        "a page goes while another CPU is lazy, and comes back"),
-    by_recency!("recent-lazy-riscv", RvInterrupts, LAZY, Exhaust,
-        "as recent-lazy, on RISC-V"),
-    by_recency!("recent-lazy-table", Pcid, LAZY_TABLE, Exhaust,
-        "a table goes while another CPU is lazy"),
-    by_recency!("recent-leave", Pcid, LEAVE, Exhaust,
-        "a table goes while another CPU leaves the space"),
-    by_recency!("recent-leave-riscv", RvInterrupts, LEAVE, Exhaust,
-        "as recent-leave, on RISC-V"),
-    by_recency!("recent-park", Pcid, PARKED, Exhaust,
-        "a table goes while another CPU parks"),
-    by_recency!("recent-firmware", Pcid, LENT, Exhaust,
-        "a page and a table go while another CPU calls firmware"),
-    by_recency!("recent-twice", Pcid, TWICE, Exhaust,
-        "two pages go while another CPU comes and goes"),
-    by_recency!("recent-note-riscv", RvInterrupts, NOTE, Bounded(6),
-        "the notes of two flushes, each missed and paid by page, on RISC-V"),
-    by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
-        "two CPUs shoot at each other over one space"),
-    by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,
-        "pages go in spaces that a CPU remembers and does not run"),
-    by_recency!("recent-crowd", Pcid, CROWD, Random(20_000),
-        "three CPUs, three spaces, everything at once"),
 ];
-
-fn on_epochs<H: Hardware>(
-    name: &'static str,
-    cpus: &'static [&'static [Act]],
-    tags: MakeEpochs<PlatformOf<H>>,
-) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<H, _> { name, cpus, tags }))
-}
-
-type MakeEpochs<P> = fn(&P) -> Result<Epochs<'static, P>, Error>;
-
-fn on_recent<H: Hardware>(
-    name: &'static str,
-    cpus: &'static [&'static [Act]],
-) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<H, Recent<2>> { name, cpus, tags: |_| Ok(Recent::new()) }))
-}

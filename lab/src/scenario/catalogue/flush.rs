@@ -1,0 +1,208 @@
+//! Who must act for a flush.
+
+use super::*;
+
+/// A CPU goes away and comes back while another one, which runs the space, takes its page.
+const BACK: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+
+/// The same by a CPU that does not run the space.
+const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+
+/// The same with a table.
+const TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+
+/// Everything goes.
+const ALL: &[&[Act]] = &[&[Run(A), FreeAll(A)], &[Run(A), Run(B), Run(A)]];
+
+/// A thread moves from CPU 1 to CPU 0, which then takes two pages: nobody else need act.
+const MIGRATED: &[&[Act]] =
+    &[&[Await, Run(A), Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Tell, Run(A)]];
+
+/// As above, with a table in the end: what is left on CPU 1 must go, too.
+const DECAY: &[&[Act]] = &[&[Run(A), Unmap(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+
+/// Two CPUs make a third one absent, or owing.
+const THIRD: &[&[Act]] = &[&[Run(A), Unmap(A)], &[UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
+
+/// What user code has under way when its CPU leaves the space.
+const LEFT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Write, Run(B)]];
+
+const LAZY: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Lazy, Run(A)]];
+
+/// What user code has under way when its CPU becomes lazy.
+const LAZY_WRITE: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Write, Lazy]];
+
+/// A lazy CPU goes elsewhere, and comes back.
+const LAZY_AWAY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(B), Run(A)]];
+
+const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
+
+/// A space loses a page under the tag that it had before the epoch turned.
+const TURN: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
+
+const TURN_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(C), Run(D), Run(A)]];
+
+const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B), Run(C)]];
+
+const PINNED: &[&[Act]] = &[&[Pin(A), Unmap(A), Unpin(A), UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
+
+const LAST: &[&[Act]] = &[&[Run(A), Unmap(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+
+const LENT: &[&[Act]] = &[&[Run(B), Unmap(A), FreeTable(A)], &[Run(A), Firmware, Run(B)]];
+
+const RESTART: &[&[Act]] = &[&[Unmap(A), FreeTable(A)], &[Run(A), Restart, Run(A)]];
+
+const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
+
+const PROTECT: &[&[Act]] = &[&[Run(A), Protect(A)], &[Run(A), Write, Run(B), Run(A)]];
+
+/// A page may be written to again, and nobody is told.
+const RELAX: &[&[Act]] = &[&[Run(A), Protect(A), Allow(A)], &[Run(A), Retry(A)]];
+
+const THREE: &[&[Act]] = &[
+    &[Run(A), Unmap(B), Run(C), FreeTable(A)],
+    &[Run(B), Run(A), Lazy, Run(A), Run(C)],
+    &[Run(C), Run(B), Protect(C), Run(A)],
+];
+
+#[rustfmt::skip]
+pub(super) static SCENARIOS: &[Entry] = &[
+    by_epoch!("flush-back-arm", Arm, THREE_TAGS, BACK, Exhaust,
+        "a page goes while another CPU goes away and comes back"),
+    by_epoch!("flush-back-arm-cnp", ArmShared, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, with shared TLBs"),
+    by_epoch!("flush-back-arm-interrupts", ArmInterrupts, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, where an interrupt is cheap"),
+    by_epoch!("flush-back-riscv", Rv, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, on RISC-V"),
+    by_epoch!("flush-back-riscv-interrupts", RvInterrupts, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-back-riscv-both", RvBoth, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, on RISC-V where an interrupt is cheap"),
+    by_epoch!("flush-back-x86", Broadcast, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, on x86 with INVLPGB"),
+    by_epoch!("flush-back-x86-interrupts", Pcid, THREE_TAGS, BACK, Exhaust,
+        "as flush-back-arm, on x86 with one tag a space, and interrupts"),
+    by_recency!("flush-back-recent", Pcid, BACK, Exhaust,
+        "as flush-back-arm, on x86 with tags of each CPU's own"),
+
+    by_epoch!("flush-stranger-arm", Arm, THREE_TAGS, STRANGER, Exhaust,
+        "as flush-back-arm, by a CPU that does not run the space"),
+    by_epoch!("flush-stranger-riscv", Rv, THREE_TAGS, STRANGER, Exhaust,
+        "as flush-stranger-arm, on RISC-V"),
+    by_epoch!("flush-stranger-riscv-interrupts", RvInterrupts, THREE_TAGS, STRANGER, Exhaust,
+        "as flush-stranger-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-stranger-x86", Broadcast, THREE_TAGS, STRANGER, Exhaust,
+        "as flush-stranger-arm, on x86 with INVLPGB"),
+
+    by_epoch!("flush-table-arm", Arm, THREE_TAGS, TABLE, Exhaust,
+        "a table goes while another CPU goes away and comes back"),
+    by_epoch!("flush-table-arm-cnp", ArmShared, THREE_TAGS, TABLE, Exhaust,
+        "as flush-table-arm, with shared TLBs"),
+    by_epoch!("flush-table-riscv", Rv, THREE_TAGS, TABLE, Exhaust,
+        "as flush-table-arm, on RISC-V"),
+    by_epoch!("flush-table-x86", Broadcast, THREE_TAGS, TABLE, Exhaust,
+        "as flush-table-arm, on x86 with INVLPGB"),
+    by_epoch!("flush-all-arm", Arm, THREE_TAGS, ALL, Exhaust,
+        "everything goes while another CPU goes away and comes back"),
+    by_recency!("flush-all-recent", Pcid, ALL, Exhaust,
+        "as flush-all-arm, on x86 with tags of each CPU's own"),
+
+    by_epoch!("flush-migrated-arm", Arm, THREE_TAGS, MIGRATED, Exhaust,
+        "a thread has moved here, and takes two pages"),
+    by_epoch!("flush-migrated-arm-cnp", ArmShared, THREE_TAGS, MIGRATED, Exhaust,
+        "as flush-migrated-arm, with shared TLBs"),
+    by_epoch!("flush-migrated-riscv", Rv, THREE_TAGS, MIGRATED, Exhaust,
+        "as flush-migrated-arm, on RISC-V"),
+    by_epoch!("flush-decay-arm", Arm, THREE_TAGS, DECAY, Exhaust,
+        "a page goes, and then a table, while another CPU comes and goes"),
+    by_epoch!("flush-decay-arm-cnp", ArmShared, THREE_TAGS, DECAY, Exhaust,
+        "as flush-decay-arm, with shared TLBs"),
+    by_epoch!("flush-third-arm", Arm, few(4), THIRD, Bounded(3),
+        "two CPUs take a page each while a third comes and goes"),
+    by_epoch!("flush-third-arm-cnp", ArmShared, few(4), THIRD, Bounded(3),
+        "as flush-third-arm, with shared TLBs"),
+    by_epoch!("flush-third-riscv", Rv, few(4), THIRD, Bounded(3),
+        "as flush-third-arm, on RISC-V"),
+
+    by_epoch!("flush-left-arm", Arm, THREE_TAGS, LEFT, Exhaust,
+        "a page goes while user code's stores to it are under way on a CPU that leaves"),
+    by_epoch!("flush-left-riscv-interrupts", RvInterrupts, THREE_TAGS, LEFT, Exhaust,
+        "as flush-left-arm, on RISC-V with interrupts"),
+    by_recency!("flush-left-recent", RvInterrupts, LEFT, Exhaust,
+        "as flush-left-arm, on RISC-V with tags of each CPU's own"),
+
+    by_epoch!("flush-lazy-arm", Arm, THREE_TAGS, LAZY, Exhaust,
+        "a page goes while another CPU is lazy, and comes back"),
+    by_epoch!("flush-lazy-arm-cnp", ArmShared, THREE_TAGS, LAZY, Exhaust,
+        "as flush-lazy-arm, with shared TLBs"),
+    by_epoch!("flush-lazy-riscv", Rv, THREE_TAGS, LAZY, Exhaust,
+        "as flush-lazy-arm, on RISC-V"),
+    by_epoch!("flush-lazy-x86", Broadcast, THREE_TAGS, LAZY, Exhaust,
+        "as flush-lazy-arm, on x86 with INVLPGB"),
+    by_epoch!("flush-lazy-write-arm", Arm, THREE_TAGS, LAZY_WRITE, Exhaust,
+        "a page goes while user code's stores to it are under way on a CPU that becomes lazy"),
+    by_recency!("flush-lazy-write-recent", RvInterrupts, LAZY_WRITE, Exhaust,
+        "as flush-lazy-write-arm, on RISC-V with tags of each CPU's own"),
+    by_epoch!("flush-lazy-away-arm", Arm, THREE_TAGS, LAZY_AWAY, Exhaust,
+        "a page goes while a lazy CPU goes elsewhere, and comes back"),
+    by_epoch!("flush-lazy-away-riscv", Rv, THREE_TAGS, LAZY_AWAY, Exhaust,
+        "as flush-lazy-away-arm, on RISC-V"),
+    by_epoch!("flush-lazy-table-arm", Arm, THREE_TAGS, LAZY_TABLE, Exhaust,
+        "a table goes while another CPU is lazy"),
+    by_epoch!("flush-lazy-table-riscv-interrupts", RvInterrupts, THREE_TAGS, LAZY_TABLE, Exhaust,
+        "as flush-lazy-table-arm, on RISC-V with interrupts"),
+
+    by_epoch!("flush-turn-arm", Arm, THREE_TAGS, TURN, Bounded(4),
+        "a page goes while the tags run out"),
+    by_epoch!("flush-turn-arm-cnp", ArmShared, THREE_TAGS, TURN, Bounded(3),
+        "as flush-turn-arm, with shared TLBs"),
+    by_epoch!("flush-turn-riscv-interrupts", RvInterrupts, THREE_TAGS, TURN, Bounded(3),
+        "as flush-turn-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-turn-table-arm", Arm, THREE_TAGS, TURN_TABLE, Bounded(4),
+        "a table goes while the tags run out"),
+    by_epoch!("flush-released-arm", Arm, THREE_TAGS, RELEASED, Exhaust,
+        "a page goes while the tag of another space is released"),
+    by_epoch!("flush-pinned-arm", Arm, ONE_PIN, PINNED, Exhaust,
+        "two pages go, one of them while the tag is pinned"),
+    by_epoch!("flush-last-arm", Arm, FOR_EVER, LAST, Exhaust,
+        "a page and a table go in the last epoch"),
+    by_epoch!("flush-last-arm-cnp", ArmShared, FOR_EVER, LAST, Exhaust,
+        "as flush-last-arm, with shared TLBs"),
+    by_epoch!("flush-last-riscv-interrupts", RvInterrupts, FOR_EVER, LAST, Bounded(4),
+        "as flush-last-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-firmware-arm", Arm, THREE_TAGS, LENT, Exhaust,
+        "a page and a table go while another CPU calls firmware"),
+    by_epoch!("flush-firmware-riscv-interrupts", RvInterrupts, THREE_TAGS, LENT, Bounded(4),
+        "as flush-firmware-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-restart-arm", Arm, THREE_TAGS, RESTART, Exhaust,
+        "a page and a table go while another CPU goes down and comes up"),
+    by_epoch!("flush-restart-riscv-interrupts", RvInterrupts, THREE_TAGS, RESTART, Bounded(4),
+        "as flush-restart-arm, on RISC-V with interrupts"),
+    by_recency!("flush-restart-recent", Pcid, RESTART, Bounded(4),
+        "as flush-restart-arm, on x86 with tags of each CPU's own"),
+    by_epoch!("flush-parked-arm", Arm, THREE_TAGS, PARKED, Exhaust,
+        "a table goes while another CPU parks"),
+    by_epoch!("flush-parked-riscv-interrupts", RvInterrupts, THREE_TAGS, PARKED, Exhaust,
+        "as flush-parked-arm, on RISC-V with interrupts"),
+
+    by_epoch!("protect-arm", Arm, THREE_TAGS, PROTECT, Exhaust,
+        "a page becomes read-only while another CPU comes and goes"),
+    by_epoch!("protect-riscv-interrupts", RvInterrupts, THREE_TAGS, PROTECT, Bounded(4),
+        "as protect-arm, on RISC-V with interrupts"),
+    by_recency!("protect-recent", Pcid, PROTECT, Exhaust,
+        "as protect-arm, on x86 with tags of each CPU's own"),
+    by_epoch!("relax-arm", Arm, THREE_TAGS, RELAX, Exhaust,
+        "a page is made writable again while another CPU writes to it"),
+    by_epoch!("relax-riscv-interrupts", RvInterrupts, THREE_TAGS, RELAX, Bounded(4),
+        "as relax-arm, on RISC-V with interrupts"),
+
+    by_epoch!("flush-crowd-arm", Arm, few(4), THREE, Random(20_000),
+        "three CPUs, three spaces, everything at once"),
+    by_epoch!("flush-crowd-arm-cnp", ArmShared, few(4), THREE, Random(20_000),
+        "as flush-crowd-arm, with shared TLBs"),
+    by_epoch!("flush-crowd-riscv-both", RvBoth, few(4), THREE, Random(20_000),
+        "as flush-crowd-arm, on RISC-V where an interrupt is cheap"),
+    by_epoch!("flush-crowd-x86", Broadcast, few(4), THREE, Random(20_000),
+        "as flush-crowd-arm, on x86 with INVLPGB"),
+];

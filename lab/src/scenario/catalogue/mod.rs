@@ -1,0 +1,93 @@
+//! The scenarios.
+
+mod flush;
+mod gather;
+mod recent;
+mod shootdown;
+mod tags;
+
+use lookaside::{Cookie, Epochs, Error, Recent};
+use lookaside_machine::explore::Explorer;
+
+use super::{
+    Depth::{Bounded, Exhaust, Random},
+    Entry, Explored,
+    act::Act::{self, *},
+    hardware::*,
+    script::{Few, Script, epochs},
+    world::PlatformOf,
+};
+
+/// All scenarios, in the order in which they are best read.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    let topics =
+        [tags::SCENARIOS, recent::SCENARIOS, flush::SCENARIOS, shootdown::SCENARIOS, gather::SCENARIOS];
+    topics.into_iter().flatten()
+}
+
+/// The scenario of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    all().find(|entry| entry.name == name)
+}
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const D: usize = 3;
+const E: usize = 4;
+const F: usize = 5;
+
+const fn few(usable: u32) -> Few {
+    Few { usable, pins: 0, last_epoch: Cookie::LAST_EPOCH }
+}
+
+const THREE_TAGS: Few = few(3);
+const ONE_PIN: Few = Few { pins: 1, ..few(4) };
+const SHORT: Few = Few { last_epoch: 2, ..few(3) };
+/// The first epoch is the last.
+const FOR_EVER: Few = Few { last_epoch: 1, ..few(3) };
+
+/// A scenario in which tags are given by epoch.
+macro_rules! by_epoch {
+    ($name:literal, $hardware:ty, $few:expr, $cpus:expr, $depth:expr, $about:literal) => {
+        Entry {
+            name: $name,
+            about: $about,
+            depth: $depth,
+            open: || on_epochs::<$hardware>($name, $cpus, |platform| epochs(platform, $few)),
+        }
+    };
+}
+
+/// A scenario in which each CPU has two slots.
+macro_rules! by_recency {
+    ($name:literal, $hardware:ty, $cpus:expr, $depth:expr, $about:literal) => {
+        Entry {
+            name: $name,
+            about: $about,
+            depth: $depth,
+            open: || on_recent::<$hardware>($name, $cpus),
+        }
+    };
+}
+
+use by_epoch;
+use by_recency;
+
+fn on_epochs<H: Hardware>(
+    name: &'static str,
+    cpus: &'static [&'static [Act]],
+    tags: MakeEpochs<PlatformOf<H>>,
+) -> Box<dyn Explored> {
+    Box::new(Explorer::new(Script::<H, _> { name, cpus, tags }))
+}
+
+type MakeEpochs<P> = fn(&P) -> Result<Epochs<'static, P>, Error>;
+
+fn on_recent<H: Hardware>(
+    name: &'static str,
+    cpus: &'static [&'static [Act]],
+) -> Box<dyn Explored> {
+    Box::new(Explorer::new(Script::<H, Recent<2>> { name, cpus, tags: |_| Ok(Recent::new()) }))
+}

@@ -1,0 +1,76 @@
+//! Tags of a CPU's own, by which spaces it ran recently.
+
+use super::*;
+
+/// Another CPU comes and goes.
+const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+
+const LAZY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(A)]];
+
+const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
+
+/// A table goes from under a CPU that is leaving it.
+const LEAVE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Run(B), Park]];
+
+/// Two CPUs shoot at each other over one space.
+const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), FreeTable(A)]];
+
+const SLOTS: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A), Firmware, Run(B), Restart, Run(A)]];
+
+/// Two flushes are missed, the second of a page.
+const TWICE: &[&[Act]] =
+    &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
+
+/// Two flushes of pages, one after the other, each of which may be paid by page.
+const NOTE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
+
+const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
+
+const LENT: &[&[Act]] = &[&[Run(B), Unmap(A), FreeTable(A)], &[Run(A), Firmware, Run(B)]];
+
+const FLUSHED_AWAY: &[&[Act]] =
+    &[&[Run(B), Unmap(A), Unmap(C)], &[Run(A), Run(B), Run(C), Run(A), Run(C)]];
+
+const CROWD: &[&[Act]] = &[
+    &[Run(A), Unmap(B), Run(C), FreeTable(A)],
+    &[Run(B), Run(A), Lazy, Run(A), Run(C)],
+    &[Run(C), Run(B), Unmap(C), Run(A)],
+];
+
+#[rustfmt::skip]
+pub(super) static SCENARIOS: &[Entry] = &[
+    by_recency!("recent-slots", Pcid, SLOTS, Exhaust,
+        "one CPU, three spaces, two slots, firmware and a restart"),
+    by_recency!("recent-unmap", Pcid, VISIT, Exhaust,
+        "a page goes while another CPU comes and goes"),
+    by_recency!("recent-unmap-no-invpcid", PcidOnly, VISIT, Exhaust,
+        "as recent-unmap, without INVPCID"),
+    by_recency!("recent-unmap-no-pcid", Plain, VISIT, Exhaust,
+        "as recent-unmap, without PCIDs"),
+    by_recency!("recent-unmap-riscv", RvInterrupts, VISIT, Exhaust,
+        "as recent-unmap, on RISC-V, where each hart may number spaces by itself"),
+    by_recency!("recent-lazy", Pcid, LAZY, Exhaust,
+        "a page goes while another CPU is lazy, and comes back"),
+    by_recency!("recent-lazy-riscv", RvInterrupts, LAZY, Exhaust,
+        "as recent-lazy, on RISC-V"),
+    by_recency!("recent-lazy-table", Pcid, LAZY_TABLE, Exhaust,
+        "a table goes while another CPU is lazy"),
+    by_recency!("recent-leave", Pcid, LEAVE, Exhaust,
+        "a table goes while another CPU leaves the space"),
+    by_recency!("recent-leave-riscv", RvInterrupts, LEAVE, Exhaust,
+        "as recent-leave, on RISC-V"),
+    by_recency!("recent-park", Pcid, PARKED, Exhaust,
+        "a table goes while another CPU parks"),
+    by_recency!("recent-firmware", Pcid, LENT, Exhaust,
+        "a page and a table go while another CPU calls firmware"),
+    by_recency!("recent-twice", Pcid, TWICE, Exhaust,
+        "two pages go while another CPU comes and goes"),
+    by_recency!("recent-note-riscv", RvInterrupts, NOTE, Bounded(6),
+        "the notes of two flushes, each missed and paid by page, on RISC-V"),
+    by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
+        "two CPUs shoot at each other over one space"),
+    by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,
+        "pages go in spaces that a CPU remembers and does not run"),
+    by_recency!("recent-crowd", Pcid, CROWD, Random(20_000),
+        "three CPUs, three spaces, everything at once"),
+];

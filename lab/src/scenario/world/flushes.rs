@@ -1,0 +1,185 @@
+//! What a kernel does to page tables, and what the oracle is told of it.
+
+use lookaside::{
+    AccessBits, Flushed, Gather, Here, KernelGather, Ordering, Permissions, Word as _,
+};
+use lookaside_machine::adversary::{
+    Access, Frame, access_store, irq_off, irq_on, oracle, relax, tables,
+};
+
+use super::{
+    super::hardware::Hardware,
+    PlatformOf, Strategy, World,
+    cell::{ELSEWHERE, KERNEL, PAGES, page_at},
+    released,
+};
+
+type At<'h, H, T> = &'h Here<'h, PlatformOf<H>, T>;
+
+impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
+    pub(super) fn unmap(&self, here: At<'_, H, T>, number: usize, page: usize) {
+        let (gather, held) = self.clear(number, page);
+        oracle::frame_freed(released(held.release(&here.flush(gather))));
+    }
+
+    pub(super) fn unmap_early(&self, here: At<'_, H, T>, number: usize) {
+        let (gather, held) = self.clear(number, 0);
+        oracle::frame_quiet(released(held.release(&here.flush_early(gather))));
+    }
+
+    pub(super) fn abandon(&self, number: usize) {
+        let (gather, _held) = self.clear(number, 0);
+        drop(gather);
+    }
+
+    /// Clears the entry of a page.
+    pub(super) fn clear(
+        &self,
+        number: usize,
+        page: usize,
+    ) -> (Gather<'_, PlatformOf<H>>, lookaside::HeldPage<Frame>) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        // Release: who finds the entry empty knows of the gather.
+        cell.entries[page].store(0, Ordering::Release);
+        gather.revoke(page_at(PAGES[page]));
+        let held = gather.hold_page(cell.frames[page]);
+        (gather, held)
+    }
+
+    pub(super) fn free_table(&self, here: At<'_, H, T>, number: usize, all: bool) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        // Release: as above.
+        tables::entry(cell.root, PAGES[0], 1).store(0, Ordering::Release);
+        if all {
+            gather.revoke_everything();
+        } else {
+            gather.unlink_table(
+                lookaside::VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"),
+            );
+        }
+        let (pages, table) = (gather.hold_page(cell.frames), gather.hold_table(cell.last_table));
+        let flushed = here.flush(gather);
+        for frame in released(pages.release(&flushed)) {
+            oracle::frame_freed(frame);
+        }
+        oracle::table_freed(released(table.release(&flushed)));
+    }
+
+    pub(super) fn protect(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        let entry = tables::page(cell.frames[0], Access::READ);
+        cell.entries[0].store(entry, Ordering::Release); // Release: as above.
+        gather.revoke(page_at(PAGES[0]));
+        let _: Flushed = here.flush(gather);
+        oracle::revoked(cell.root, PAGES[0]);
+    }
+
+    pub(super) fn allow(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        let entry = tables::page(cell.frames[0], Access::WRITE);
+        cell.entries[0].store(entry, Ordering::Release); // Release: as above.
+        gather.relax(page_at(PAGES[0]));
+        let flushed = here.flush(gather);
+        oracle::check(flushed.bits() == AccessBits::default(), "nothing was found");
+    }
+
+    /// A store of user code, with the kernel's handler of faults.
+    pub(super) fn retry(&self, number: usize) {
+        if access_store(PAGES[0], 1).is_some() {
+            return;
+        }
+        irq_off();
+        let cell = &self.spaces[number];
+        // Acquire: with what allows it comes what was there before.
+        let entry = cell.entries[0].load(Ordering::Acquire);
+        let writable = entry == tables::page(cell.frames[0], Access::WRITE);
+        let wanted = Permissions { write: true, ..Permissions::default() };
+        let allowed = Permissions { read: entry != 0, write: writable, execute: false };
+        let space = self.space(number);
+        let spurious = self.here().spurious_fault(space, page_at(PAGES[0]), wanted, allowed);
+        irq_on();
+        if spurious {
+            oracle::check(access_store(PAGES[0], 1).is_some(), "the fault came again");
+        }
+    }
+
+    /// What `munmap` does to pages that others may be unmapping as well.
+    pub(super) fn zap(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        let mut held = [None, None];
+        for (page, entry) in cell.entries.iter().enumerate() {
+            // Acquire: with the empty entry comes the gather of whoever emptied it.
+            if entry.load(Ordering::Acquire) == 0 {
+                gather.relies_on(page_at(PAGES[page]));
+            } else if entry.swap(0, Ordering::AcqRel) == 0 {
+                gather.relies_on(page_at(PAGES[page]));
+            } else {
+                gather.revoke(page_at(PAGES[page]));
+                held[page] = Some(gather.hold_page(cell.frames[page]));
+            }
+        }
+        let flushed = here.flush(gather);
+        for held in held.into_iter().flatten() {
+            oracle::frame_freed(released(held.release(&flushed)));
+        }
+        for va in PAGES {
+            oracle::revoked(cell.root, va);
+        }
+    }
+
+    pub(super) fn move_page(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        self.lock(here);
+        let mut gather = Gather::new(self.space(number));
+        cell.entries[0].store(0, Ordering::Release); // Release: as above.
+        let moved = tables::page(cell.frames[0], Access::WRITE);
+        cell.elsewhere.store(moved, Ordering::Release); // Release: as above.
+        gather.move_away(page_at(PAGES[0]), &self.lock);
+        let _: Flushed = here.flush(gather);
+        self.unlock();
+    }
+
+    pub(super) fn unmap_moved(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        self.lock(here);
+        // Relaxed: the lock was taken.
+        if cell.elsewhere.load(Ordering::Relaxed) != 0 {
+            let mut gather = Gather::new(self.space(number));
+            cell.elsewhere.store(0, Ordering::Release); // Release: as above.
+            gather.revoke(page_at(ELSEWHERE));
+            let held = gather.hold_page(cell.frames[0]);
+            oracle::frame_freed(released(held.release(&here.flush(gather))));
+        }
+        self.unlock();
+    }
+
+    pub(super) fn flush_kernel(&self, here: At<'_, H, T>, claim: bool) {
+        let entry = self.kernel.expect("a kernel");
+        let mut gather = KernelGather::new(&self.tlb);
+        entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
+        gather.revoke(page_at(KERNEL));
+        let held = gather.hold_page(Frame(0x600));
+        let _frame = released(held.release(&here.flush_kernel(gather)));
+        if claim {
+            oracle::kernel_revoked(KERNEL);
+        }
+    }
+
+    /// A lock that is taken with interrupts off and held over flushes.
+    fn lock(&self, here: At<'_, H, T>) {
+        // Acquire and Release: a lock.
+        while self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            here.serve();
+            relax();
+        }
+    }
+
+    fn unlock(&self) {
+        self.lock.store(0, Ordering::Release);
+    }
+}
