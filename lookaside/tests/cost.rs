@@ -15,8 +15,8 @@ use core::{
 };
 
 use lookaside::{
-    Cpu, CpuId, Epochs, EpochsConfig, Here, Ordering, Platform, Recent, Released, Space, Switched,
-    Tags, Tlb, Word,
+    Cpu, CpuId, Epochs, EpochsConfig, Here, Ordering, Platform, Recent, Released, Residents, Space,
+    Switched, Tags, Tlb, Word,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 
@@ -183,9 +183,25 @@ fn epochs() -> Machine<Epochs<'static, Host>> {
     machine(Epochs::new(&host, config, storage).unwrap())
 }
 
-fn space<T: Tags<Host>>(tlb: &Machine<T>, number: u64) -> Space<'static, Host> {
+/// A space and the storage of its residents.
+struct Spaced {
+    space: Space<'static, Host>,
+    storage: &'static [Counted],
+}
+
+impl core::ops::Deref for Spaced {
+    type Target = Space<'static, Host>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.space
+    }
+}
+
+fn space<T: Tags<Host>>(tlb: &Machine<T>, number: u64) -> Spaced {
+    let storage = words(Residents::<Counted>::words_for(tlb.cpus().len()));
     // SAFETY: no hardware walks this root.
-    unsafe { tlb.space(Root::new(number << 12), words(1)) }.unwrap()
+    let space = unsafe { tlb.space(Root::new(number << 12), storage) }.unwrap();
+    Spaced { space, storage }
 }
 
 fn on<T: Tags<Host>, R>(cpu: u32, tlb: &Machine<T>, f: impl FnOnce(Here<'_, Host, T>) -> R) -> R {
@@ -220,12 +236,11 @@ fn bytes<T: ?Sized>(value: &T) -> Range<usize> {
 fn account<T: Tags<Host>, R>(
     cpu: u32,
     tlb: &Machine<T>,
-    space: &Space<'_, Host>,
+    space: &Spaced,
     f: impl FnOnce(Here<'_, Host, T>) -> R,
 ) -> (R, Account) {
-    let residents: Vec<_> = space.residents().words().map(|(_, word)| bytes(word)).collect();
     let own = bytes(&tlb.cpus()[cpu as usize]);
-    let of_space = [bytes(space)].into_iter().chain(residents).collect::<Vec<_>>();
+    let of_space = [bytes(&**space), bytes(space.storage)];
     ACCESSES.take();
     FLUSHES.set(0);
     let result = on(cpu, tlb, f);
@@ -280,7 +295,7 @@ fn the_first_visit_of_a_cpu_to_a_space_writes_one_bit_more() {
 }
 
 /// Any space that is not looked at further.
-fn another<T: Tags<Host>>(tlb: &Machine<T>) -> Space<'static, Host> {
+fn another<T: Tags<Host>>(tlb: &Machine<T>) -> Spaced {
     space(tlb, 99)
 }
 
@@ -308,9 +323,9 @@ fn a_released_tag_comes_back_without_a_write_to_shared_words() {
     let mut gone = space(&tlb, 1);
     let _ = on(0, &tlb, |here| here.switch(&gone));
     let _ = on(0, &tlb, |here| here.switch(&another(&tlb)));
-    let range = bytes(&gone);
+    let range = bytes(&gone.space);
     let (own, _) = (bytes(&tlb.cpus()[0]), ACCESSES.take());
-    assert_eq!(on(0, &tlb, |here| here.release(&mut gone)), Ok(Released::AtOnce));
+    assert_eq!(on(0, &tlb, |here| here.release(&mut gone.space)), Ok(Released::AtOnce));
     for (address, kind) in ACCESSES.take() {
         let private = own.contains(&address) || range.contains(&address);
         assert!(kind == Kind::Load || private, "{kind:?} of a shared word");

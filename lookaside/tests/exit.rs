@@ -3,7 +3,7 @@
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
 use lookaside::{
-    Cpu, CpuId, Debt, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
+    Cpu, CpuId, Gather, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
     arch::{
         Root,
         x86_64::{
@@ -13,11 +13,12 @@ use lookaside::{
     },
 };
 
-/// A CPU that remembers its root register and which PCIDs it last removed something of.
+/// A CPU that remembers its root register and what it was told to forget.
 #[derive(Default)]
 struct Insn {
     cr3: Cell<u64>,
     cr4: Cell<u64>,
+    /// The last two of which something was removed.
     emptied: Cell<[u64; 2]>,
 }
 
@@ -120,6 +121,16 @@ fn space(tlb: &Tlb<'static, Hw, Recent>, table: u64) -> Space<'static, Hw> {
     unsafe { tlb.space(root, residents) }.unwrap()
 }
 
+/// Everything in `space` is revoked, or one page.
+fn flush(tlb: &Tlb<'static, Hw, Recent>, space: &Space<'_, Hw>, everything: bool) {
+    let mut gather = Gather::new(space);
+    match everything {
+        true => gather.revoke_everything(),
+        false => gather.revoke(VaRange::new(0x7000, 0x1000, 12).unwrap()),
+    }
+    let _ = here(tlb).flush(gather);
+}
+
 #[test]
 fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
     let tlb = machine();
@@ -145,7 +156,7 @@ fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
         let _ = here(&tlb).switch(space);
         let _ = here(&tlb).user_cr3(space);
     }
-    a.owe(Debt::Everything);
+    flush(&tlb, &a, true);
     assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
     assert_eq!(here(&tlb).user_cr3(&a), 0x5802);
     assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
@@ -158,9 +169,8 @@ fn a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
     let _ = here(&tlb).switch(&a);
     let _ = here(&tlb).user_cr3(&a);
     let insn = || tlb.platform().insn.emptied.get();
-    for debt in [Debt::Everything, Debt::Pages(VaRange::new(0x7000, 0x1000, 12).unwrap())] {
-        a.owe(debt);
-        here(&tlb).pay(&a);
+    for everything in [true, false] {
+        flush(&tlb, &a, everything);
         assert_eq!(insn(), [2, 0x802]);
         assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
     }

@@ -5,15 +5,18 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-#[macro_use]
-mod idle;
+pub(crate) mod machine;
 
 use core::{cell::Cell, sync::atomic::AtomicU64};
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, OnceLock},
+};
 
 use lookaside::{
-    CpuId, Error, Platform, Stretch, Word,
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    Costs, Counts, CpuId, Error, Event, OperationCosts, Outcome, Platform, Stretch, Stuck, Targets,
+    Word,
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
 };
 
 thread_local! {
@@ -32,13 +35,48 @@ pub(crate) fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Settle,
-    Load { table: u64, tag: u16, held: Held, sharing: Sharing },
+    Load {
+        table: u64,
+        tag: u16,
+        held: Held,
+        sharing: Sharing,
+    },
     Park,
     FlushAll,
     FlushTag(u16),
+    /// The tag, the first address and the pages; entries of tables stay.
     FlushRange(u16, u64, u64),
+    /// The same, and entries of tables go too.
+    FlushTables(u16, u64, u64),
     FlushAllEverywhere,
     FlushTagEverywhere(u16),
+    FlushRangeEverywhere(u16, u64, u64, Wait),
+    FlushTablesEverywhere(u16, u64, u64, Wait),
+    CompleteEverywhere,
+    /// First addresses and pages; none means everything.
+    FlushKernel(Vec<(u64, u64)>),
+    FlushKernelEverywhere(Vec<(u64, u64)>),
+    Publish,
+    /// Other CPUs were interrupted.
+    Interrupt(Vec<u32>),
+}
+
+impl Op {
+    /// Whether it removes something from a TLB, or asks for it.
+    pub(crate) const fn acts(&self) -> bool {
+        !matches!(self, Self::Settle | Self::Publish)
+    }
+}
+
+/// When an interrupted CPU serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// As soon as it is interrupted.
+    AtOnce,
+    /// When somebody waits.
+    WhenWaitedFor,
+    /// When the test says so.
+    Never,
 }
 
 /// Entries under `tag`, from `table`, which other CPUs may use if they are `shared`.
@@ -54,25 +92,68 @@ struct Hardware {
     named: Option<Entry>,
     /// Everything that entries may exist for.
     entries: BTreeSet<Entry>,
-    log: Vec<Op>,
 }
 
 /// The machine.
 pub(crate) struct Fake {
     pub(crate) mmu: FakeMmu,
+    /// What each CPU counted.
+    pub(crate) counts: Vec<Counts<AtomicU64>>,
+    /// What has happened, in order.
+    events: Mutex<Vec<(u32, Event)>>,
+    /// Who waited for whom for too long.
+    stuck: Mutex<Vec<Stuck>>,
+    costs: Mutex<Costs>,
+    answer: Mutex<Answer>,
+    pending: Mutex<BTreeSet<u32>>,
+    handler: OnceLock<Box<dyn Fn(u32) + Send + Sync>>,
+    /// Called with each [`Stuck`].
+    diagnosis: OnceLock<Box<dyn Fn(&Stuck) + Send + Sync>>,
 }
 
 pub(crate) struct FakeMmu {
     pub(crate) tag_bits: u32,
     pub(crate) sharing: Sharing,
     pub(crate) broadcasts: bool,
+    pub(crate) walks_outlive_tags: bool,
     cpus: Vec<Mutex<Hardware>>,
+    /// What each CPU did, in order.
+    trace: Mutex<Vec<(u32, Op)>>,
 }
+
+/// Numbers like those of a large machine, in nanoseconds: what is broadcast waits long, and what is
+/// lost with a tag is worth many invalidations by address.
+pub(crate) const COSTS: Costs = Costs {
+    here: OperationCosts { address: 20, tag: 20, wait: 20 },
+    everywhere: OperationCosts { address: 50, tag: 50, wait: 1000 },
+    refill: 30,
+    useful_entries: 100,
+    interrupt: 2000,
+    interrupt_more: 200,
+    fresh_tag: 300,
+};
 
 impl Fake {
     pub(crate) fn new(cpus: usize, tag_bits: u32) -> Self {
-        let cpus = (0..cpus).map(|_| Mutex::default()).collect();
-        Self { mmu: FakeMmu { tag_bits, sharing: Sharing::Private, broadcasts: true, cpus } }
+        let hardware = (0..cpus).map(|_| Mutex::default()).collect();
+        Self {
+            mmu: FakeMmu {
+                tag_bits,
+                sharing: Sharing::Private,
+                broadcasts: true,
+                walks_outlive_tags: false,
+                cpus: hardware,
+                trace: Mutex::default(),
+            },
+            counts: (0..cpus).map(|_| Counts::new()).collect(),
+            events: Mutex::default(),
+            stuck: Mutex::default(),
+            costs: Mutex::new(COSTS),
+            answer: Mutex::new(Answer::AtOnce),
+            pending: Mutex::default(),
+            handler: OnceLock::new(),
+            diagnosis: OnceLock::new(),
+        }
     }
 
     pub(crate) fn shared(mut self) -> Self {
@@ -85,22 +166,86 @@ impl Fake {
         self
     }
 
-    /// What was done on `cpu` since the last call.
+    /// As Arm is held to be.
+    pub(crate) fn with_walks_that_outlive_tags(mut self) -> Self {
+        self.mmu.walks_outlive_tags = true;
+        self
+    }
+
+    /// What was done on `cpu` since the last call; one [`Op::Settle`] for several in a row.
     pub(crate) fn log(&self, cpu: u32) -> Vec<Op> {
-        core::mem::take(&mut self.mmu.cpus[cpu as usize].lock().unwrap().log)
+        let mut trace = self.mmu.trace.lock().unwrap();
+        let mut log: Vec<_> =
+            trace.extract_if(.., |(at, _)| *at == cpu).map(|(_, op)| op).collect();
+        log.dedup_by(|a, b| (&*a, &*b) == (&Op::Settle, &Op::Settle));
+        log
+    }
+
+    /// What was done on all CPUs since the last call and is more than a barrier.
+    pub(crate) fn acts(&self) -> Vec<(u32, Op)> {
+        let trace = core::mem::take(&mut *self.mmu.trace.lock().unwrap());
+        trace.into_iter().filter(|(_, op)| op.acts()).collect()
     }
 
     pub(crate) fn forget_logs(&self) {
-        for cpu in 0..self.mmu.cpus.len() {
-            self.log(cpu as u32);
+        self.mmu.trace.lock().unwrap().clear();
+        self.events.lock().unwrap().clear();
+    }
+
+    /// What has happened since the last call.
+    pub(crate) fn events(&self) -> Vec<(u32, Event)> {
+        core::mem::take(&mut *self.events.lock().unwrap())
+    }
+
+    /// How the latest flush ended, and how many CPUs were interrupted for it.
+    pub(crate) fn outcome(&self) -> (Outcome, u32) {
+        let events = self.events();
+        let flushed = |&(_, event): &(u32, Event)| match event {
+            Event::Flushed { outcome, targets, .. } => Some((outcome, targets)),
+            _ => None,
+        };
+        events.iter().rev().find_map(flushed).expect("something was flushed")
+    }
+
+    /// Who waited for too long since the last call.
+    pub(crate) fn stuck_waits(&self) -> Vec<Stuck> {
+        core::mem::take(&mut *self.stuck.lock().unwrap())
+    }
+
+    pub(crate) fn set_costs(&self, change: impl FnOnce(&mut Costs)) {
+        change(&mut self.costs.lock().unwrap());
+    }
+
+    pub(crate) fn set_answer(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    /// The CPUs that were interrupted and have not served.
+    pub(crate) fn pending(&self) -> Vec<u32> {
+        self.pending.lock().unwrap().iter().copied().collect()
+    }
+
+    /// The interrupts arrive that are pending.
+    pub(crate) fn deliver(&self) {
+        let pending = core::mem::take(&mut *self.pending.lock().unwrap());
+        if let Some(handler) = self.handler.get() {
+            pending.into_iter().for_each(handler);
         }
+    }
+
+    fn set_handler(&self, handler: impl Fn(u32) + Send + Sync + 'static) {
+        assert!(self.handler.set(Box::new(handler)).is_ok());
+    }
+
+    pub(crate) fn set_diagnosis(&self, diagnosis: impl Fn(&Stuck) + Send + Sync + 'static) {
+        assert!(self.diagnosis.set(Box::new(diagnosis)).is_ok());
     }
 }
 
 impl FakeMmu {
     fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
+        self.trace.lock().unwrap().push((CPU.get(), op));
         let mut cpu = self.cpus[CPU.get() as usize].lock().unwrap();
-        cpu.log.push(op);
         let result = f(&mut cpu);
         // The walker never rests.
         if let Some(named) = cpu.named {
@@ -162,18 +307,44 @@ unsafe impl Platform for Fake {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn interrupt(&self, targets: Targets) {
+        let cpus: Vec<_> = targets.iter().map(|cpu| cpu.0).collect();
+        assert!(!cpus.is_empty(), "interrupted nobody");
+        assert!(!cpus.contains(&CPU.get()), "CPU {} interrupted itself", CPU.get());
+        self.pending.lock().unwrap().extend(&cpus);
+        self.mmu.trace.lock().unwrap().push((CPU.get(), Op::Interrupt(cpus)));
+        if *self.answer.lock().unwrap() == Answer::AtOnce {
+            self.deliver();
+        }
+    }
 
     fn relax(&self) {
+        if *self.answer.lock().unwrap() == Answer::WhenWaitedFor {
+            self.deliver();
+        }
         std::thread::yield_now();
+    }
+
+    fn costs(&self) -> Costs {
+        *self.costs.lock().unwrap()
+    }
+
+    fn stuck(&self, wait: &Stuck) {
+        self.stuck.lock().unwrap().push(*wait);
+        if let Some(diagnosis) = self.diagnosis.get() {
+            diagnosis(wait);
+        }
+    }
+
+    fn observe(&self, event: Event) {
+        self.counts[CPU.get() as usize].count(event);
+        self.events.lock().unwrap().push((CPU.get(), event));
     }
 }
 
 impl Mmu for FakeMmu {
     /// Tag bits.
     type Features = u32;
-
-    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         self.tag_bits
@@ -238,11 +409,71 @@ impl Mmu for FakeMmu {
         self.everywhere(Op::FlushTagEverywhere(tag.0), |entry| entry.tag != tag.0);
     }
 
-    fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], _: Depth) {
+    fn publish(&self) {
+        self.act(Op::Publish, |_| ());
+    }
+
+    fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
         for Stretch { range, .. } in stretches {
-            self.act(Op::FlushRange(tag.0, range.start(), range.pages()), |_| ());
+            let (start, pages) = (range.start(), range.pages());
+            let op = match depth {
+                Depth::Leaves => Op::FlushRange(tag.0, start, pages),
+                Depth::Tables => Op::FlushTables(tag.0, start, pages),
+            };
+            self.act(op, |_| ());
         }
     }
+
+    fn flush_stretches_everywhere(
+        &self,
+        _: Errata,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+        wait: Wait,
+    ) {
+        assert!(self.broadcasts);
+        for Stretch { range, .. } in stretches {
+            let (start, pages) = (range.start(), range.pages());
+            let op = match depth {
+                Depth::Leaves => Op::FlushRangeEverywhere(tag.0, start, pages, wait),
+                Depth::Tables => Op::FlushTablesEverywhere(tag.0, start, pages, wait),
+            };
+            self.act(op, |_| ());
+        }
+    }
+
+    fn complete_everywhere(&self, _: Errata) {
+        assert!(self.broadcasts);
+        self.act(Op::CompleteEverywhere, |_| ());
+    }
+
+    fn flush_kernel(&self, _: Errata, stretches: &[Stretch], _: Depth) {
+        let every = stretches.is_empty();
+        self.act(Op::FlushKernel(addresses(stretches)), |cpu| cpu.entries.retain(|_| !every));
+    }
+
+    fn flush_kernel_everywhere(&self, _: Errata, stretches: &[Stretch], _: Depth) {
+        assert!(self.broadcasts);
+        let every = stretches.is_empty();
+        self.everywhere(Op::FlushKernelEverywhere(addresses(stretches)), |_| !every);
+    }
+
+    fn operations(&self, stretch: &Stretch, _: Depth, _: Place) -> Option<u64> {
+        Some(stretch.range.pages())
+    }
+
+    fn typical_costs(&self) -> Costs {
+        COSTS
+    }
+
+    fn walks_outlive_tags(&self) -> bool {
+        self.walks_outlive_tags
+    }
+}
+
+fn addresses(stretches: &[Stretch]) -> Vec<(u64, u64)> {
+    stretches.iter().map(|stretch| (stretch.range.start(), stretch.range.pages())).collect()
 }
 
 /// Words that live as long as the test.

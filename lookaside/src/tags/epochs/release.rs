@@ -50,8 +50,23 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// A CPU whose register names the space with this cookie.
     fn running(&self, here: &Here<'_, P, Self>, cookie: Cookie) -> Option<CpuId> {
-        let names = |cpu| self.named(here.tlb(), cpu, cookie) != Names::No;
+        let names = |cpu: &Cpu<P, Self>| {
+            self.named(here.tlb(), cpu, cookie) != Names::No && !self.is_anothers(cpu, cookie)
+        };
         here.tlb().cpus().iter().position(names).map(|index| CpuId(index as u32))
+    }
+
+    /// Whether `cpu`, whose register names the tag of `cookie`, got it for another space, in a later
+    /// epoch. Only who knows that the cookie is the space's latest can ask so: a revoker may have
+    /// read it before another CPU renewed it.
+    fn is_anothers(&self, cpu: &Cpu<P, Self>, cookie: Cookie) -> bool {
+        // As O-WHO. The cookie of a space is renewed before its tag is named in a later epoch.
+        let mut named = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
+        if !named.joined() {
+            // Relaxed: an older word is of an epoch that this CPU has left for good.
+            named = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
+        }
+        named.joined() && named.tag() == cookie.tag() && named.epoch() > cookie.epoch()
     }
 
     /// Whether the register of `cpu` names the space with this cookie, is about to, or may still.

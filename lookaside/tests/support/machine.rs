@@ -1,0 +1,119 @@
+//! Books of pretended machines, for either strategy, whose CPUs answer interrupts.
+
+use lookaside::{
+    Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, Here, Recent, Residents, Space, Switched,
+    Tags, Tlb, VaRange, arch::Root,
+};
+
+use super::{Fake, on, words};
+
+/// The books, for as long as the test lasts.
+pub(crate) type Machine<T> = &'static Tlb<'static, Fake, T>;
+
+/// Tags of Arm and RISC-V.
+pub(crate) type ByEpochs = Machine<Epochs<'static, Fake>>;
+/// Tags of x86.
+pub(crate) type ByRecent = Machine<Recent>;
+
+/// A machine whose CPUs are all up and serve when they are interrupted.
+pub(crate) fn start<T>(cpus: usize, fake: Fake, tags: T) -> Machine<T>
+where
+    T: Tags<Fake> + Sync + 'static,
+    T::Cpu: Sync,
+{
+    let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
+    let tlb: Machine<T> = Box::leak(Box::new(Tlb::new(fake, tags, storage).unwrap()));
+    let bits = tlb.platform().mmu.tag_bits;
+    for cpu in 0..cpus as u32 {
+        on(cpu, || here(tlb).online(&bits).unwrap());
+    }
+    tlb.platform().set_handler(move |cpu| on(cpu, || here(tlb).serve()));
+    tlb.platform().forget_logs();
+    tlb
+}
+
+pub(crate) fn recent(cpus: usize, fake: Fake) -> ByRecent {
+    start(cpus, fake.without_broadcast(), Recent::new())
+}
+
+pub(crate) fn epochs(cpus: usize, fake: Fake) -> ByEpochs {
+    epochs_with(cpus, fake, EpochsConfig { pins: 2, ..Default::default() })
+}
+
+pub(crate) fn epochs_with(cpus: usize, fake: Fake, config: EpochsConfig) -> ByEpochs {
+    let storage = words(Epochs::<Fake>::words_for(config.tags));
+    let tags = Epochs::new(&fake, config, storage).unwrap();
+    start(cpus, fake, tags)
+}
+
+/// The CPU that the test is.
+pub(crate) fn here<T: Tags<Fake>>(tlb: Machine<T>) -> Here<'static, Fake, T> {
+    // SAFETY: a test thread is a CPU without interrupts.
+    unsafe { tlb.here() }.unwrap()
+}
+
+pub(crate) fn space<T: Tags<Fake>>(tlb: Machine<T>, number: u64) -> Space<'static, Fake> {
+    let residents = words(Residents::<core::sync::atomic::AtomicU64>::words_for(tlb.cpus().len()));
+    // SAFETY: no real hardware walks this root.
+    unsafe { tlb.space(Root::new(number * 4096), residents) }.unwrap()
+}
+
+/// `cpu` switches to `space`.
+pub(crate) fn switch<T: Tags<Fake>>(
+    tlb: Machine<T>,
+    cpu: u32,
+    space: &Space<'_, Fake>,
+) -> Switched {
+    on(cpu, || here(tlb).switch(space))
+}
+
+/// `cpu` leaves whatever it runs.
+pub(crate) fn park<T: Tags<Fake>>(tlb: Machine<T>, cpu: u32) {
+    let _ = on(cpu, || here(tlb).park());
+}
+
+/// `cpu` flushes what `gather` is told.
+pub(crate) fn flush<T: Tags<Fake>>(
+    tlb: Machine<T>,
+    cpu: u32,
+    space: &Space<'_, Fake>,
+    tell: impl FnOnce(&mut Gather<'_, Fake>),
+) -> Flushed {
+    let mut gather = Gather::new(space);
+    tell(&mut gather);
+    on(cpu, || here(tlb).flush(gather))
+}
+
+/// So many base pages.
+pub(crate) fn pages(start: u64, pages: u64) -> VaRange {
+    VaRange::new(start, pages << 12, 12).unwrap()
+}
+
+/// What is asked of a flush in most tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Page,
+    Range,
+    Space,
+    /// A table that mapped 2 MiB was unlinked.
+    Table,
+}
+
+impl What {
+    pub(crate) const LEAVES: [Self; 2] = [Self::Page, Self::Range];
+    pub(crate) const ALL: [Self; 4] = [Self::Page, Self::Range, Self::Space, Self::Table];
+
+    pub(crate) fn tell(self, gather: &mut Gather<'_, Fake>) {
+        match self {
+            Self::Page => gather.revoke(pages(0x5000, 1)),
+            Self::Range => gather.revoke(pages(0x10_0000, 9)),
+            Self::Space => gather.revoke_everything(),
+            Self::Table => gather.unlink_table(pages(0x20_0000, 512)),
+        }
+    }
+}
+
+/// The reason why something was refused.
+pub(crate) fn why<T, H>(result: Result<T, (H, Error)>) -> Option<Error> {
+    result.err().map(|(_, error)| error)
+}
