@@ -139,6 +139,7 @@
 #![no_std]
 
 pub mod arch;
+pub mod conformance;
 mod costs;
 mod counts;
 mod cpu;

@@ -3,8 +3,8 @@
 use lookaside::{Batch, HeldPage, Here, Ordering, Word as _};
 use lookaside_machine::adversary::{Frame, Word, oracle, relax};
 
-use super::{super::hardware::Hardware, PlatformOf, Strategy, World, cell::PAGES, cell::page_at};
 use super::released;
+use super::{super::hardware::Hardware, PlatformOf, Strategy, World, cell::PAGES, cell::page_at};
 
 /// A batch, and the pages that it holds back.
 pub(super) struct Pending<P: lookaside::Platform<Word = Word>> {

@@ -7,8 +7,7 @@ mod flushes;
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _,
-    arch::Root,
+    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _, arch::Root,
 };
 use lookaside_machine::adversary::{
     Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
