@@ -70,8 +70,8 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
                     Full::No => self.size_change(),
                     Full::Yes => SizeChange::Free,
                 };
-                let broken = self.break_block(block.clone(), flags, size_change, flush)?;
-                flags = broken.flags;
+                let broken = self.break_block(block.clone(), size_change, flush)?;
+                flags |= broken.flags;
                 present += broken.present_in(part.start - block.start..part.end - block.start);
                 self.make_block(block.clone(), block.start..part.start, &broken, |page| page);
                 self.make_block(block.clone(), part.end..block.end, &broken, |page| page);

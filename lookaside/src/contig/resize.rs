@@ -111,7 +111,7 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
         if base % entries.shape().block_bytes() != 0 {
             return Err(Error::UnalignedOutput { output: base });
         }
-        let broken = self.break_block(block.clone(), Flags::NONE, self.size_change(), flush)?;
+        let broken = self.break_block(block.clone(), self.size_change(), flush)?;
         self.make_block(block.clone(), block, &broken, |page| format.fold(page));
         Ok(true)
     }
@@ -132,7 +132,7 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
             return Ok(false);
         }
         let block = entries.block(index);
-        let broken = self.break_block(block.clone(), Flags::NONE, self.size_change(), flush)?;
+        let broken = self.break_block(block.clone(), self.size_change(), flush)?;
         self.make_block(block.clone(), block, &broken, |page| page);
         Ok(true)
     }
@@ -161,15 +161,13 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     pub(super) fn break_block(
         &mut self,
         block: Range<usize>,
-        mut flags: Flags,
         size_change: SizeChange,
         flush: &mut impl Flush,
     ) -> Result<Broken, Error> {
         let (entries, format) = (self.entries(), self.entries().format());
         let addresses = entries.addresses(block.clone())?;
-        let mut first = Raw(0);
-        let mut present = 0;
-        let mut held = false;
+        let (mut first, mut flags) = (Raw(0), Flags::NONE);
+        let (mut present, mut held) = (0, false);
         for (slot, word) in entries.words()[block].iter().enumerate() {
             if !format.is_present(word::peek(word)) {
                 continue;

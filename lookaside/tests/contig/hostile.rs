@@ -63,7 +63,13 @@ impl Kind {
     pub(crate) fn page(self, frame: u64) -> u64 {
         if self.is_arm() {
             // User, inner shareable, not global.
-            frame << self.page_shift() | ARM_VALID | 1 << 6 | 3 << 8 | 1 << 11 | ARM_READ_ONLY | ARM_DBM
+            frame << self.page_shift()
+                | ARM_VALID
+                | 1 << 6
+                | 3 << 8
+                | 1 << 11
+                | ARM_READ_ONLY
+                | ARM_DBM
         } else {
             frame << 10 | RV_VALID | RV_READ | RV_WRITE | 1 << 4
         }
@@ -293,10 +299,7 @@ impl Machine {
         if !self.kind.is_folded(raw) {
             return self.kind.flags(raw);
         }
-        self.block_of(slot)
-            .map(|slot| self.memory[slot])
-            .filter(|raw| self.kind.is_folded(*raw))
-            .fold(Flags::NONE, |all, raw| all | self.kind.flags(raw))
+        self.block_flags(slot)
     }
 
     pub(crate) fn block_of(&self, slot: usize) -> Range<usize> {
@@ -335,16 +338,22 @@ impl Machine {
 
     fn step(&mut self) {
         let now = self.steps;
-        for (_, slot, value) in self.stores.clone().into_iter().filter(|store| store.0 == now) {
-            self.memory[slot] = value;
+        for i in 0..self.stores.len() {
+            let (step, slot, value) = self.stores[i];
+            if step == now {
+                self.memory[slot] = value;
+            }
         }
-        for used in self.uses.clone().into_iter().filter(|used| used.step == now) {
+        for i in 0..self.uses.len() {
+            let used = self.uses[i];
+            if used.step != now {
+                continue;
+            }
             let raw = self.memory[used.slot];
             let Some(then) = self.kind.used(raw, used.flags) else { continue };
             self.memory[used.slot] = then;
             let folded = self.kind.is_folded(then);
-            let reach =
-                if folded { self.block_of(used.slot) } else { used.slot..used.slot + 1 };
+            let reach = if folded { self.block_of(used.slot) } else { used.slot..used.slot + 1 };
             for page in reach {
                 self.had[page] |= self.kind.flags(then);
             }
@@ -358,17 +367,46 @@ impl Machine {
         self.written[slot] += 1;
         self.walk(slot);
         if self.keeps != Flags::NONE {
-            self.check_kept();
+            self.check_kept(self.block_of(slot));
         }
     }
 
+    /// The flags of the folded entries of the block that begins at `first`.
+    fn block_flags(&self, first: usize) -> Flags {
+        self.memory[self.block_of(first)]
+            .iter()
+            .filter(|raw| self.kind.is_folded(**raw))
+            .fold(Flags::NONE, |all, raw| all | self.kind.flags(*raw))
+    }
+
+    /// What [`Self::visible`] says of every slot.
+    pub(crate) fn all_visible(&self) -> Vec<Flags> {
+        let mut of_block = Flags::NONE;
+        (0..self.memory.len())
+            .map(|slot| {
+                if slot % self.kind.block() == 0 {
+                    of_block = self.block_flags(slot);
+                }
+                let raw = self.memory[slot];
+                match (self.kind.is_valid(raw), self.kind.is_folded(raw)) {
+                    (false, _) => Flags::NONE,
+                    (true, false) => self.kind.flags(raw),
+                    (true, true) => of_block,
+                }
+            })
+            .collect()
+    }
+
     /// No page that stays has lost a flag that it had.
-    fn check_kept(&mut self) {
-        for slot in 0..self.memory.len() {
-            let lost = !self.visible(slot).contains(self.had[slot].only(self.keeps));
-            let block = self.block_of(slot);
-            let whole = block.clone().all(|i| self.present[i] == self.kind.is_valid(self.memory[i]));
-            if whole && self.present[slot] && lost {
+    fn check_kept(&mut self, block: Range<usize>) {
+        let of_block = self.block_flags(block.start);
+        if block.clone().any(|i| self.present[i] != self.kind.is_valid(self.memory[i])) {
+            return;
+        }
+        for slot in block {
+            let raw = self.memory[slot];
+            let flags = if self.kind.is_folded(raw) { of_block } else { self.kind.flags(raw) };
+            if self.present[slot] && !flags.contains(self.had[slot].only(self.keeps)) {
                 self.wrong.push(format!("step {}: page {slot} lost a flag", self.steps));
             }
         }
@@ -464,11 +502,7 @@ impl Word for Slot {
 }
 
 /// Runs `f` on the table of a machine, and returns what it returned and the machine afterwards.
-pub(crate) fn on<R>(
-    machine: Machine,
-    size_change: SizeChange,
-    f: impl Act<R>,
-) -> (R, Machine) {
+pub(crate) fn on<R>(machine: Machine, size_change: SizeChange, f: impl Act<R>) -> (R, Machine) {
     struct Run<A>(SizeChange, usize, A);
     impl<R, A: Act<R>> WithFormat<R> for Run<A> {
         fn run<F: Format>(self, format: F) -> R {
