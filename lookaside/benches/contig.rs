@@ -50,7 +50,7 @@ fn clearing<F: Format>(criterion: &mut Criterion, name: &str, format: F, blocks:
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(PAGES as u64));
     let mut under_test = table(format);
-    assert!(format.output(blocks) % format.shape().block_bytes() == 0);
+    assert!(format.output(blocks).is_multiple_of(format.shape().block_bytes()));
     group.bench_function("blocks, gathered", |b| {
         b.iter_custom(|n| rounds(n, &mut under_test, blocks, gather));
     });

@@ -17,7 +17,9 @@ fn layouts(kind: Kind) -> Vec<Machine> {
     for folded in if kind.block() == 16 { &all[..] } else { &all[..1] } {
         let plain = Machine::blocks(kind, folded);
         // Flags that are there from the beginning, in one entry only.
-        machines.push(plain.with_memory(3, |raw| kind.used(raw, Flags::ALL).unwrap()));
+        for flags in if folded == &[true; 2] { &USES[..] } else { &USES[1..] } {
+            machines.push(plain.with_memory(3, |raw| kind.used(raw, *flags).unwrap()));
+        }
         machines.push(plain);
     }
     machines

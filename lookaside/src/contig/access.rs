@@ -31,8 +31,10 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     /// cuts through become plain pages first, and `flush` is called for those only. Returns whether
     /// anything changed.
     ///
-    /// Until the flush that the caller makes afterwards, stores may still go through. Those that
-    /// hardware has to note as dirty first will find the entry protected, and fault.
+    /// Until the flush that the caller makes afterwards, stores may still go through, also by way of
+    /// an entry of the block that is not protected yet: permissions change without a break, and
+    /// hardware may use either. A store that hardware has to note as dirty first finds the entry
+    /// protected, and faults.
     ///
     /// # Errors
     ///

@@ -108,7 +108,7 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
                 return Err(Error::EntriesDisagree { index });
             }
         }
-        if base % entries.shape().block_bytes() != 0 {
+        if !base.is_multiple_of(entries.shape().block_bytes()) {
             return Err(Error::UnalignedOutput { output: base });
         }
         let broken = self.break_block(block.clone(), self.size_change(), flush)?;

@@ -50,7 +50,7 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
             let part = next..block.end.min(slots.end);
             next = part.end;
             let output = output + (((part.start - slots.start) as u64) << shape.page_shift);
-            let whole = part == block && output % shape.block_bytes() == 0;
+            let whole = part == block && output.is_multiple_of(shape.block_bytes());
             for (place, word) in (0..).zip(&entries.words()[part]) {
                 let page = format.at(first, output + (place << shape.page_shift));
                 word::make(word, if whole { format.fold(page) } else { page });

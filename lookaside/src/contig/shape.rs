@@ -62,7 +62,7 @@ const _: () = {
         let shape = shapes[i];
         assert!(shape.block_pages.is_power_of_two() && shape.block_pages <= MOST_PAGES);
         // A block does not leave its table, and a table is one page of eight-byte entries.
-        assert!(shape.table_entries % shape.block_pages == 0);
+        assert!(shape.table_entries.is_multiple_of(shape.block_pages));
         assert!(shape.table_entries as u64 * 8 == shape.page_bytes());
         i += 1;
     }
