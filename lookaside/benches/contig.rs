@@ -4,8 +4,8 @@
 //!
 //! Compare ratios within one run; the machines that run this are not quiet.
 
-use core::{hint::black_box, sync::atomic::AtomicU64};
-use std::time::{Duration, Instant};
+use core::{hint::black_box, sync::atomic::AtomicU64, time::Duration};
+use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use lookaside::{
@@ -43,7 +43,7 @@ fn rounds<F: Format>(
 
 fn gather<F: Format>(table: &mut Table<F>) {
     let mut flush = |_: VaRange| unreachable!("no block is cut through");
-    black_box(table.get_and_clear(black_box(0..PAGES), Full::No, &mut flush).unwrap());
+    let _ = black_box(table.get_and_clear(black_box(0..PAGES), Full::No, &mut flush).unwrap());
 }
 
 fn clearing<F: Format>(criterion: &mut Criterion, name: &str, format: F, blocks: Raw, pages: Raw) {

@@ -144,7 +144,7 @@ impl Kind {
             (raw & ((1 << 48) - 1)) >> self.page_shift()
         } else {
             let frame = raw >> 10 & ((1 << 44) - 1);
-            if raw & RV_N != 0 { frame & !0xf | slot as u64 % 16 } else { frame }
+            if raw & RV_N != 0 { frame & !0xf | (slot as u64 % 16) } else { frame }
         }
     }
 
