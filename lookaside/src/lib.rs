@@ -129,6 +129,7 @@
 //! * [`Here`]: what a CPU can do. [`Space`]: what is kept for an address space. [`Tlb`]: the books.
 //! * [`Epochs`] and [`Recent`]: the two strategies, with their invariants in their source.
 //! * [`arch`]: what is asked of the hardware ([`arch::Mmu`]) and how three architectures answer.
+//! * [`contig`]: entries that hardware may hold as one block.
 //! * [`Platform`]: what a kernel must promise.
 //!
 //! # What is not here yet
@@ -140,6 +141,7 @@
 
 pub mod arch;
 pub mod conformance;
+pub mod contig;
 mod costs;
 mod counts;
 mod cpu;
