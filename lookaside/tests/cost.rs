@@ -283,15 +283,16 @@ fn asid_17_a_switch_within_the_epoch_is_one_rmw_and_writes_only_the_cpus_own_wor
 }
 
 #[test]
-fn the_first_visit_of_a_cpu_to_a_space_writes_one_bit_more() {
+fn the_first_visit_of_a_cpu_to_a_space_writes_its_residency_under_the_books() {
     let tlb = epochs();
     let space = space(&tlb, 1);
     let _ = on(0, &tlb, |here| here.switch(&space));
-    // CPU 1 must join the epoch first; afterwards only the bit of the residents is new.
+    // CPU 1 must join the epoch first; afterwards only its residency is new, and the books are
+    // opened and closed for it.
     let _ = on(1, &tlb, |here| here.switch(&another(&tlb)));
     let (switched, cost) = account(1, &tlb, &space, |here| here.switch(&space));
     assert_eq!(switched, Switched::Kept);
-    assert_eq!((cost.rmws, cost.space, cost.shared), (2, 1, 0), "{cost:?}");
+    assert_eq!((cost.rmws, cost.space, cost.shared), (3, 3, 0), "{cost:?}");
 }
 
 /// Any space that is not looked at further.
@@ -309,7 +310,7 @@ fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() 
         let (switched, cost) = account(0, &tlb, &space, |here| here.switch(&space));
         assert_eq!(switched, Switched::Fresh);
         assert_eq!(cost.shared, 0, "space {number}: {cost:?}");
-        assert_eq!((cost.rmws, cost.flushes), (3, 0), "residents, cookie, active: {cost:?}");
+        assert_eq!((cost.rmws, cost.flushes), (3, 0), "books, residency, active: {cost:?}");
     }
     // The 63rd space takes the lock and fills the stock: that is what the others are spared.
     let space = space(&tlb, 62);
