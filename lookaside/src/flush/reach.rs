@@ -86,8 +86,9 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             return Done { outcome: Outcome::Everywhere, targets, rounds };
         }
         // The others are at it; meanwhile this CPU does its part.
-        if runs_here {
-            self.pay();
+        if runs_here && !self.pay() {
+            self.everywhere(runs_here, Wait::Now);
+            return Done::by(Outcome::Everywhere);
         }
         match (shootdown, runs_here) {
             (Some(shootdown), _) => {
@@ -103,9 +104,15 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         self.names(self.here.id()) != Names::No
     }
 
-    /// Does this CPU's part.
-    pub(super) fn pay(&self) {
+    /// Does this CPU's part, and says whether a broadcast is spared that would have reached others.
+    ///
+    /// Where CPUs use each other's entries, there were no others when that was decided. One that has
+    /// entered since then may have taken over what this CPU had not dropped yet; one that enters
+    /// later finds nothing to take over.
+    pub(super) fn pay(&self) -> bool {
         T::pay(self.here, self.demand);
+        self.mmu().sharing() == Sharing::Private
+            || self.words(true).all(|(_, others)| others.mask == 0)
     }
 
     /// Calls `ask` with the CPUs that must act now, this one apart if it runs the space. All others

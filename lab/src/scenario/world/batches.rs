@@ -47,6 +47,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         let pending = self.begin_batch(here, spaces);
         // SAFETY: the CPU that takes it waits until it is told.
         unsafe { *self.pending.get() = Some(pending) };
+        oracle::rests();
+        here.lazy();
         self.told.store(1, Ordering::Release); // Release: with the batch.
     }
 

@@ -177,6 +177,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Complete => self.take_over(&here),
             Act::UnmapKernel => self.flush_kernel(&here, true),
             Act::FlushKernel => self.flush_kernel(&here, false),
+            Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
             Act::Await | Act::Read | Act::Write | Act::Retry(_) => {}
         }
         irq_on();
