@@ -40,6 +40,10 @@ const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]
 /// A space loses a page under the tag that it had before the epoch turned.
 const TURN: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
+/// A table goes from a space that has another tag than when the other CPU ran it.
+const OLDER_TABLE: &[&[Act]] =
+    &[&[Run(C), Run(D), Run(E), Run(A), FreeTable(A)], &[Run(A), Run(B)]];
+
 const TURN_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
 const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B), Run(C)]];
@@ -160,6 +164,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as flush-turn-arm, with shared TLBs"),
     by_epoch!("flush-turn-riscv-interrupts", RvInterrupts, THREE_TAGS, TURN, Bounded(3),
         "as flush-turn-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-older-table-arm", Arm, THREE_TAGS, OLDER_TABLE, Bounded(3),
+        "a table goes from a space that has another tag than when the other CPU ran it"),
     by_epoch!("flush-turn-table-arm", Arm, THREE_TAGS, TURN_TABLE, Bounded(4),
         "a table goes while the tags run out"),
     by_epoch!("flush-released-arm", Arm, THREE_TAGS, RELEASED, Exhaust,

@@ -250,7 +250,9 @@ impl<P: Platform> Epochs<'_, P> {
                 next.residents.clear();
                 // This CPU is about to enter. To say so here spares it the books on arrival.
                 let _ = next.residents.enter(here.id());
-                books.set_stale(false);
+                if old != Cookie::NONE {
+                    books.leave_tag(here.mmu().walks_outlive_tags());
+                }
                 next.spent.store(0, Ordering::Relaxed);
                 // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
                 // forgotten before anybody enters under this one.
