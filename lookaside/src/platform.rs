@@ -94,9 +94,12 @@ pub struct Targets {
 impl Targets {
     /// The CPUs, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = CpuId> {
-        (0..64)
-            .filter(move |bit| self.mask & 1 << bit != 0)
-            .map(move |bit| CpuId(self.first.0 + bit))
+        let mut left = self.mask;
+        core::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (bit < 64).then_some(CpuId(self.first.0 + bit))
+        })
     }
 
     /// How many there are.

@@ -13,10 +13,11 @@ use core::{
     ops::Range,
     sync::atomic::AtomicU64,
 };
+use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
-    Cpu, CpuId, Epochs, EpochsConfig, Here, Ordering, Platform, Recent, Released, Residents, Space,
-    Switched, Tags, Tlb, Word,
+    Costs, Cpu, CpuId, Epochs, EpochsConfig, Gather, Here, Ordering, Platform, Recent, Released,
+    Residents, Space, Switched, Tags, Targets, Tlb, VaRange, Word,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 
@@ -36,6 +37,12 @@ thread_local! {
     /// How often a TLB was told to forget something.
     static FLUSHES: Cell<usize> = const { Cell::new(0) };
     static CPU: Cell<u32> = const { Cell::new(0) };
+    /// Who was interrupted and has not served.
+    static PENDING: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// How many accesses there had been at each invalidation.
+    static FLUSHED_AT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// Serves as a CPU.
+    static SERVE: RefCell<Option<Rc<dyn Fn(u32)>>> = const { RefCell::new(None) };
 }
 
 struct Counted(AtomicU64);
@@ -99,7 +106,9 @@ struct Host {
     mmu: HostMmu,
 }
 
-struct HostMmu;
+struct HostMmu {
+    broadcasts: bool,
+}
 
 // SAFETY: there is one thread, which is one CPU at a time.
 unsafe impl Platform for Host {
@@ -114,13 +123,29 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn interrupt(&self, targets: Targets) {
+        PENDING.with_borrow_mut(|pending| pending.extend(targets.iter().map(|cpu| cpu.0)));
+    }
 
-    fn relax(&self) {}
+    fn costs(&self) -> Costs {
+        // A fresh tag never pays.
+        Costs { fresh_tag: 1000, ..self.mmu.typical_costs() }
+    }
+
+    fn relax(&self) {
+        let before = CPU.get();
+        let serve = SERVE.with_borrow(Clone::clone).expect("somebody serves");
+        for cpu in PENDING.take() {
+            serve(cpu);
+        }
+        CPU.set(before);
+    }
 }
 
 fn flushed() {
     FLUSHES.set(FLUSHES.get() + 1);
+    let accesses = ACCESSES.with_borrow(Vec::len);
+    FLUSHED_AT.with_borrow_mut(|all| all.push(accesses));
 }
 
 impl Mmu for HostMmu {
@@ -128,11 +153,11 @@ impl Mmu for HostMmu {
     idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
-        12
+        16
     }
 
     fn broadcasts(&self) -> bool {
-        true
+        self.broadcasts
     }
 
     fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
@@ -166,21 +191,33 @@ fn words(count: usize) -> &'static [Counted] {
 
 type Machine<T> = Tlb<'static, Host, T>;
 
-const CPUS: u32 = 2;
+const CPUS: usize = 2;
+/// As many as the largest machines have that one kernel runs on.
+const MANY: usize = 4096;
 
-fn machine<T: Tags<Host>>(tags: T) -> Machine<T> {
-    let cpus = Vec::leak((0..CPUS).map(|_| Cpu::new()).collect());
-    let tlb = Tlb::new(Host { mmu: HostMmu }, tags, cpus).unwrap();
-    for cpu in 0..CPUS {
-        on(cpu, &tlb, |here| here.online(&()).unwrap());
+fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, broadcasts: bool) -> &'static Machine<T> {
+    let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
+    let tlb = Tlb::new(Host { mmu: HostMmu { broadcasts } }, tags, storage).unwrap();
+    let tlb: &'static _ = Box::leak(Box::new(tlb));
+    for cpu in 0..cpus as u32 {
+        on(cpu, tlb, |here| here.online(&()).unwrap());
     }
+    SERVE.set(Some(Rc::new(move |cpu| on(cpu, tlb, |here| here.serve()))));
     tlb
 }
 
-fn epochs() -> Machine<Epochs<'static, Host>> {
-    let (host, config) = (Host { mmu: HostMmu }, EpochsConfig::default());
+fn recent(cpus: usize) -> &'static Machine<Recent<6>> {
+    machine(Recent::new(), cpus, false)
+}
+
+fn epochs_of(cpus: usize, broadcasts: bool) -> &'static Machine<Epochs<'static, Host>> {
+    let (host, config) = (Host { mmu: HostMmu { broadcasts } }, EpochsConfig::default());
     let storage = words(Epochs::<Host>::words_for(config.tags));
-    machine(Epochs::new(&host, config, storage).unwrap())
+    machine(Epochs::new(&host, config, storage).unwrap(), cpus, broadcasts)
+}
+
+fn epochs() -> &'static Machine<Epochs<'static, Host>> {
+    epochs_of(CPUS, true)
 }
 
 /// A space and the storage of its residents.
@@ -232,6 +269,14 @@ fn bytes<T: ?Sized>(value: &T) -> Range<usize> {
     start..start + size_of_val(value)
 }
 
+/// Runs `f`, and says how often something was invalidated and what was done to words.
+fn noted<R>(f: impl FnOnce() -> R) -> (R, usize, Vec<(usize, Kind)>) {
+    ACCESSES.take();
+    FLUSHES.set(0);
+    let result = f();
+    (result, FLUSHES.get(), ACCESSES.take())
+}
+
 /// Runs `f` on a CPU that has just been told of nothing, and says what it did.
 fn account<T: Tags<Host>, R>(
     cpu: u32,
@@ -241,11 +286,9 @@ fn account<T: Tags<Host>, R>(
 ) -> (R, Account) {
     let own = bytes(&tlb.cpus()[cpu as usize]);
     let of_space = [bytes(&**space), bytes(space.storage)];
-    ACCESSES.take();
-    FLUSHES.set(0);
-    let result = on(cpu, tlb, f);
-    let mut account = Account { flushes: FLUSHES.get(), ..Account::default() };
-    for (address, kind) in ACCESSES.take() {
+    let (result, flushes, accesses) = noted(|| on(cpu, tlb, f));
+    let mut account = Account { flushes, ..Account::default() };
+    for (address, kind) in accesses {
         account.rmws += usize::from(kind == Kind::Rmw);
         if kind == Kind::Load {
         } else if own.contains(&address) {
@@ -264,16 +307,16 @@ fn account<T: Tags<Host>, R>(
 #[test]
 fn asid_17_a_switch_within_the_epoch_is_one_rmw_and_writes_only_the_cpus_own_words() {
     let tlb = epochs();
-    let spaces = [space(&tlb, 1), space(&tlb, 2)];
+    let spaces = [space(tlb, 1), space(tlb, 2)];
     // Each CPU has run each space, and runs the one that is not entered next.
     for cpu in [0, 1] {
         for space in &spaces {
-            let _ = on(cpu, &tlb, |here| here.switch(space));
+            let _ = on(cpu, tlb, |here| here.switch(space));
         }
     }
     for cpu in [0, 1] {
         for space in &spaces {
-            let (switched, cost) = account(cpu, &tlb, space, |here| here.switch(space));
+            let (switched, cost) = account(cpu, tlb, space, |here| here.switch(space));
             assert_eq!(switched, Switched::Kept);
             assert_eq!((cost.rmws, cost.space, cost.shared), (1, 0, 0), "{cost:?}");
             assert_eq!(cost.flushes, 0, "a switch invalidates nothing");
@@ -283,14 +326,13 @@ fn asid_17_a_switch_within_the_epoch_is_one_rmw_and_writes_only_the_cpus_own_wor
 }
 
 #[test]
-fn the_first_visit_of_a_cpu_to_a_space_writes_its_residency_under_the_books() {
+fn the_first_visit_of_a_cpu_to_a_space_writes_only_to_that_space() {
     let tlb = epochs();
-    let space = space(&tlb, 1);
-    let _ = on(0, &tlb, |here| here.switch(&space));
-    // CPU 1 must join the epoch first; afterwards only its residency is new, and the books are
-    // opened and closed for it.
-    let _ = on(1, &tlb, |here| here.switch(&another(&tlb)));
-    let (switched, cost) = account(1, &tlb, &space, |here| here.switch(&space));
+    let space = space(tlb, 1);
+    let _ = on(0, tlb, |here| here.switch(&space));
+    // CPU 1 must join the epoch first; afterwards only its residency is new, under the books.
+    let _ = on(1, tlb, |here| here.switch(&another(tlb)));
+    let (switched, cost) = account(1, tlb, &space, |here| here.switch(&space));
     assert_eq!(switched, Switched::Kept);
     assert_eq!((cost.rmws, cost.space, cost.shared), (3, 3, 0), "{cost:?}");
 }
@@ -303,30 +345,30 @@ fn another<T: Tags<Host>>(tlb: &Machine<T>) -> Spaced {
 #[test]
 fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() {
     let tlb = epochs();
-    let _ = on(0, &tlb, |here| here.switch(&another(&tlb)));
+    let _ = on(0, tlb, |here| here.switch(&another(tlb)));
     // The first switch has filled the stock with 62 tags, of which it took one.
     for number in 1..=61 {
-        let space = space(&tlb, number);
-        let (switched, cost) = account(0, &tlb, &space, |here| here.switch(&space));
+        let space = space(tlb, number);
+        let (switched, cost) = account(0, tlb, &space, |here| here.switch(&space));
         assert_eq!(switched, Switched::Fresh);
         assert_eq!(cost.shared, 0, "space {number}: {cost:?}");
-        assert_eq!((cost.rmws, cost.flushes), (3, 0), "books, residency, active: {cost:?}");
+        assert_eq!((cost.rmws, cost.flushes), (3, 0), "books, residency, active");
     }
     // The 63rd space takes the lock and fills the stock: that is what the others are spared.
-    let space = space(&tlb, 62);
-    let (_, cost) = account(0, &tlb, &space, |here| here.switch(&space));
+    let space = space(tlb, 62);
+    let (_, cost) = account(0, tlb, &space, |here| here.switch(&space));
     assert!(cost.shared > 0, "{cost:?}");
 }
 
 #[test]
 fn a_released_tag_comes_back_without_a_write_to_shared_words() {
     let tlb = epochs();
-    let mut gone = space(&tlb, 1);
-    let _ = on(0, &tlb, |here| here.switch(&gone));
-    let _ = on(0, &tlb, |here| here.switch(&another(&tlb)));
+    let mut gone = space(tlb, 1);
+    let _ = on(0, tlb, |here| here.switch(&gone));
+    let _ = on(0, tlb, |here| here.switch(&another(tlb)));
     let range = bytes(&gone.space);
     let (own, _) = (bytes(&tlb.cpus()[0]), ACCESSES.take());
-    assert_eq!(on(0, &tlb, |here| here.release(&mut gone.space)), Ok(Released::AtOnce));
+    assert_eq!(on(0, tlb, |here| here.release(&mut gone.space)), Ok(Released::AtOnce));
     for (address, kind) in ACCESSES.take() {
         let private = own.contains(&address) || range.contains(&address);
         assert!(kind == Kind::Load || private, "{kind:?} of a shared word");
@@ -335,13 +377,13 @@ fn a_released_tag_comes_back_without_a_write_to_shared_words() {
 
 #[test]
 fn a_switch_between_recent_spaces_is_one_rmw_and_writes_only_the_cpus_own_words() {
-    let tlb = machine(Recent::<6>::new());
-    let spaces = [space(&tlb, 1), space(&tlb, 2)];
+    let tlb = recent(CPUS);
+    let spaces = [space(tlb, 1), space(tlb, 2)];
     for space in &spaces {
-        let _ = on(0, &tlb, |here| here.switch(space));
+        let _ = on(0, tlb, |here| here.switch(space));
     }
     for space in &spaces {
-        let (switched, cost) = account(0, &tlb, space, |here| here.switch(space));
+        let (switched, cost) = account(0, tlb, space, |here| here.switch(space));
         assert_eq!(switched, Switched::Kept);
         assert_eq!((cost.rmws, cost.space, cost.shared, cost.flushes), (1, 0, 0, 0), "{cost:?}");
     }
@@ -355,6 +397,202 @@ fn a_switch_to_the_present_space_writes_nothing() {
         let (switched, cost) = account(0, tlb, &space, |here| here.switch(&space));
         assert_eq!((switched, cost), (Switched::Unchanged, Account::default()));
     }
-    check(&epochs());
-    check(&machine(Recent::<6>::new()));
+    check(epochs());
+    check(recent(CPUS));
+}
+
+// ---- Flushes
+
+/// This CPU takes a page from `space`.
+fn flush<T: Tags<Host>>(here: &Here<'_, Host, T>, space: &Spaced) {
+    let mut gather = Gather::new(space);
+    gather.revoke(VaRange::new(0x5000, 0x1000, 12).unwrap());
+    let _ = here.flush(gather);
+}
+
+#[test]
+fn local_10_a_switch_writes_no_shared_word_whatever_is_flushed_elsewhere() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let (a, b, c) = (space(tlb, 1), space(tlb, 2), space(tlb, 3));
+        let _ = on(1, tlb, |here| here.switch(&c));
+        for _ in 0..2 {
+            for space in [&a, &b] {
+                let _ = on(0, tlb, |here| here.switch(space));
+            }
+        }
+        for _ in 0..10 {
+            on(1, tlb, |here| flush(&here, &c));
+            for space in [&a, &b] {
+                let (switched, cost) = account(0, tlb, space, |here| here.switch(space));
+                assert_eq!(switched, Switched::Kept);
+                assert_eq!((cost.rmws, cost.space, cost.shared, cost.flushes), (1, 0, 0, 0));
+            }
+        }
+    }
+    check(epochs());
+    check(epochs_of(CPUS, false));
+    check(recent(CPUS));
+}
+
+#[test]
+fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [100, 200, 4000] {
+            let _ = on(cpu, tlb, |here| here.switch(&a));
+            let _ = on(cpu, tlb, |here| here.park());
+        }
+        let _ = on(70, tlb, |here| here.switch(&a));
+        let residents = bytes(a.storage);
+        let written = || {
+            let ((), _, accesses) = noted(|| on(70, tlb, |here| flush(&here, &a)));
+            let writes = accesses.iter().filter(|(_, kind)| *kind != Kind::Load);
+            writes.filter(|(address, _)| residents.contains(address)).count()
+        };
+        assert!(written() > 0, "three CPUs are left alone, and owe");
+        for _ in 0..10 {
+            assert_eq!(written(), 0, "they owe already");
+        }
+        // One of them comes back and leaves: it is the only one to be written of.
+        let _ = on(200, tlb, |here| here.switch(&a));
+        let _ = on(200, tlb, |here| here.park());
+        assert!((1..=3).contains(&written()), "one CPU owes again");
+        assert_eq!(written(), 0);
+    }
+    check(epochs_of(MANY, true));
+    check(epochs_of(MANY, false));
+    check(recent(MANY));
+}
+
+#[test]
+fn a_flush_that_needs_nobody_else_writes_only_to_its_space_and_its_cpu() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = on(0, tlb, |here| here.switch(&a));
+        on(0, tlb, |here| flush(&here, &a));
+        let (accesses, cost) = account(0, tlb, &a, |here| {
+            flush(&here, &a);
+            ACCESSES.with_borrow(Clone::clone)
+        });
+        assert_eq!((cost.shared, cost.flushes), (0, 1), "{cost:?}");
+        // Begun, the generation and the note of it, over.
+        assert!(cost.rmws <= 4 && cost.space <= 6, "{cost:?}");
+        let written = accesses.iter().filter(|(_, kind)| *kind != Kind::Load);
+        let lines: BTreeSet<_> = written.map(|(address, _)| address / 64).collect();
+        println!("{cost:?}, {} lines of 64 bytes", lines.len());
+        assert!(lines.len() <= 4, "{lines:?}");
+    }
+    check(epochs());
+    check(recent(CPUS));
+}
+
+/// How many accesses to words, and to how many lines of 64 bytes, it takes to flush a page of a space
+/// that `targets` other CPUs run, all of them together.
+fn shootdown<T: Tags<Host>>(tlb: &Machine<T>, targets: u32) -> (usize, usize) {
+    let a = space(tlb, 1);
+    let _ = on(0, tlb, |here| here.switch(&a));
+    // Not side by side, nor all in one group.
+    let run: Vec<_> = (0..targets).map(|index| 1 + index * 4).collect();
+    for &cpu in &run {
+        let _ = on(cpu, tlb, |here| here.switch(&a));
+    }
+    on(0, tlb, |here| flush(&here, &a));
+    let ((), flushes, accesses) = noted(|| on(0, tlb, |here| flush(&here, &a)));
+    assert_eq!(flushes, 1 + targets as usize);
+    let lines: BTreeSet<_> = accesses.iter().map(|(address, _)| address / 64).collect();
+    for cpu in run {
+        let _ = on(cpu, tlb, |here| here.park());
+    }
+    let _ = on(0, tlb, |here| here.park());
+    (accesses.len(), lines.len())
+}
+
+#[test]
+fn flag_09_a_shootdown_costs_in_proportion_to_its_targets() {
+    fn check<T: Tags<Host>>(name: &str, tlb: &Machine<T>) {
+        // What is independent of the targets: two bits of residency for each CPU are looked through.
+        let (none, lines) = shootdown(tlb, 0);
+        println!("{name}, {MANY} CPUs: no target: {none} accesses, {lines} lines");
+        assert!(none < 300, "{none}");
+        for targets in [1, 2, 64, 1000] {
+            let (accesses, lines) = shootdown(tlb, targets);
+            let each = (accesses - none) / targets as usize;
+            println!("{name}, {targets} targets: {accesses} accesses, {lines} lines");
+            assert!(each < 40, "{each} accesses for each of {targets}");
+            assert!(lines < 40 + 10 * targets as usize, "{lines} lines for {targets}");
+        }
+    }
+    check("recent", recent(MANY));
+    check("epochs", epochs_of(MANY, false));
+}
+
+#[test]
+fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_it() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, 1, 2] {
+            let _ = on(cpu, tlb, |here| here.switch(&a));
+        }
+        // Everything that is written while CPU 1 serves.
+        let serve = SERVE.take().unwrap();
+        let written = Rc::new(RefCell::new(Vec::new()));
+        let note = Rc::clone(&written);
+        SERVE.set(Some(Rc::new(move |cpu| {
+            let before = ACCESSES.with_borrow(Vec::len);
+            serve(cpu);
+            let after = ACCESSES.with_borrow(|all| all[before..].to_vec());
+            note.borrow_mut().push((cpu, after));
+        })));
+        on(0, tlb, |here| flush(&here, &a));
+        for (cpu, accesses) in written.take() {
+            let own = bytes(&tlb.cpus()[cpu as usize]);
+            let stores: Vec<_> = accesses.iter().filter(|(_, kind)| *kind != Kind::Load).collect();
+            assert!(
+                stores
+                    .iter()
+                    .all(|(address, kind)| { own.contains(address) && *kind == Kind::Store })
+            );
+            // The answer comes last, once, and its line is not that of anything else it touched.
+            let (answer, _) = stores.last().unwrap();
+            let same = accesses.iter().filter(|(address, _)| address / 128 == answer / 128);
+            let own_answers = same.filter(|(_, kind)| *kind == Kind::Store).count();
+            assert_eq!((own_answers, accesses.last().unwrap()), (1, &(*answer, Kind::Store)));
+            let others = accesses.iter().filter(|(address, _)| address / 128 == answer / 128);
+            assert!(others.into_iter().all(|(address, _)| address == answer), "a line of its own");
+        }
+        // And the initiator writes no answer.
+        let ((), _, accesses) = noted(|| on(0, tlb, |here| flush(&here, &a)));
+        assert!(!accesses.is_empty());
+    }
+    check(recent(4));
+    check(epochs_of(4, false));
+}
+
+#[test]
+fn flag_04_a_target_reads_all_before_it_invalidates_and_answers_once_after() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, 1] {
+            let _ = on(cpu, tlb, |here| here.switch(&a));
+        }
+        let serve = SERVE.take().unwrap();
+        let times = Rc::new(RefCell::new(Vec::new()));
+        let note = Rc::clone(&times);
+        SERVE.set(Some(Rc::new(move |cpu| {
+            FLUSHED_AT.take();
+            let before = ACCESSES.with_borrow(Vec::len);
+            serve(cpu);
+            let kinds: Vec<_> =
+                ACCESSES.with_borrow(|all| all[before..].iter().map(|(_, kind)| *kind).collect());
+            let at: Vec<_> = FLUSHED_AT.take().into_iter().map(|at| at - before).collect();
+            note.borrow_mut().push((kinds, at));
+        })));
+        on(0, tlb, |here| flush(&here, &a));
+        let [(kinds, at)] = &times.take()[..] else { panic!("served once") };
+        let [at] = at[..] else { panic!("flushed once: {at:?}") };
+        assert!(kinds[at..].iter().all(|kind| *kind == Kind::Store), "no read: {kinds:?} {at}");
+        assert!(kinds[..at].iter().all(|kind| *kind == Kind::Load), "no write: {kinds:?} {at}");
+    }
+    check(recent(4));
+    check(epochs_of(4, false));
 }

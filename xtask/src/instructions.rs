@@ -43,12 +43,15 @@ const SWITCH: u64 = 60;
 /// this hart was taken out of the space meanwhile, which is nine instructions everywhere.
 const SWITCH_RISCV: u64 = 68;
 
+/// The goal for a flush that needs nobody else, beside the operations of the hardware.
+const FLUSH: u64 = 120;
+
 const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Option<u64>) -> Row {
     Row { path, what, counts, goal }
 }
 
 /// The paths, which the example knows by these names.
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 25] = [
     row("epochs-books/switch", "switch, tag of this epoch; hardware left out", MANY, None),
     row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
     row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
@@ -65,6 +68,11 @@ const ROWS: [Row; 20] = [
     row("arm64/fresh", "switch with a tag from the stock", SPACES, None),
     row("riscv/fresh", "switch with a tag from the stock", SPACES, None),
     row("x86-epochs/fresh", "switch with a tag from the stock", SPACES, None),
+    row("epochs-books/flush", "flush of a page, this CPU alone; hardware left out", MANY, None),
+    row("recent-books/flush", "flush of a page, this CPU alone; hardware left out", MANY, None),
+    row("arm64/flush", "flush of a page, this CPU alone", MANY, Some(FLUSH)),
+    row("riscv/flush", "flush of a page, this CPU alone", MANY, Some(FLUSH)),
+    row("x86-recent/flush", "flush of a page, this CPU alone", MANY, Some(FLUSH)),
     row("epochs-books/release", "release, 4 CPUs; hardware left out", RELEASES, None),
     row("arm64/release", "release, 4 CPUs", RELEASES, None),
     row("riscv/release", "release, 4 CPUs", RELEASES, None),

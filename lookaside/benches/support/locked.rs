@@ -6,8 +6,9 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Debt, Error, Here, Ordering, Platform, Released, Space, Switched, Tags, Tlb, Word,
-    arch::{Mmu, Sharing, Tag},
+    Cpu, CpuId, Demand, Error, Here, Names, Ordering, Platform, Released, Space, Sweep, Switched,
+    Tags, Tlb, Whose, Word,
+    arch::{Held, Mmu, Sharing, Tag, Wait},
 };
 
 const FIRST: usize = 2;
@@ -149,7 +150,7 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
     }
 
     fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        let held = here.reside(next);
+        let held = if here.is_present(next) { Held::Keep } else { here.reside(next) };
         here.mmu().settle();
         let (this, cpu) = (here.tlb().tags(), here.cpu());
         let word = next.tag_word();
@@ -176,13 +177,29 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
         Switched::Kept
     }
 
-    fn pay(_: &Here<'_, P, Self>, _: &Space<'_, P>) {}
+    const ONE_TAG: bool = true;
 
-    fn give_back(_: &Here<'_, P, Self>) {}
+    fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
+        let cookie = space.tag_word().load(Ordering::Relaxed);
+        (cookie != 0).then_some(cookie)
+    }
 
-    fn must_pay_now(_: &Tlb<'_, P, Self>, _: CpuId, _: &Space<'_, P>, _: Debt) -> bool {
+    fn names(_: &Tlb<'_, P, Self>, _: CpuId, _: u64) -> Names {
+        Names::Yes
+    }
+
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool {
+        if let Whose::Space { label, .. } = demand.whose {
+            here.mmu().flush_tag(here.errata(), Tag(label as u16));
+        }
         true
     }
+
+    fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, _: &Sweep, _: Wait) {
+        here.mmu().flush_tag_everywhere(here.errata(), Tag(label as u16));
+    }
+
+    fn give_back(_: &Here<'_, P, Self>) {}
 
     fn release(_: &Here<'_, P, Self>, _: &mut Space<'_, P>) -> Result<Released, Error> {
         Ok(Released::Later)

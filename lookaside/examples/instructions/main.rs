@@ -16,7 +16,8 @@ use std::{env, process::ExitCode};
 
 use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
 use lookaside::{
-    Cpu, Epochs, EpochsConfig, Error, Platform, Recent, Released, Space, Switched, Tags, Tlb, Word,
+    Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, Platform, Recent, Released, Space, Switched,
+    Tags, Tlb, VaRange, Word,
     arch::{Mmu, Root, x86_64::Use},
 };
 
@@ -75,6 +76,22 @@ fn counted_switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, next: &Space<'_,
     }
 }
 
+/// The way of a kernel that has cleared the entry of one page, from there to the proof.
+#[inline(never)]
+fn counted_flush<P: Platform, T: Tags<P>>(
+    tlb: &Tlb<'_, P, T>,
+    space: &Space<'_, P>,
+    page: VaRange,
+) -> Flushed {
+    let mut gather = Gather::new(space);
+    gather.revoke(page);
+    // SAFETY: this thread is a CPU without interrupts, and it is up.
+    match unsafe { tlb.here() } {
+        Ok(here) => here.flush(gather),
+        Err(error) => wrong(error),
+    }
+}
+
 #[inline(never)]
 fn counted_release<P: Platform, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
@@ -122,6 +139,16 @@ impl<M: Mmu, T: Tags<Host<M>>> Books<M, T> {
         }
     }
 
+    /// A page is taken from the space that runs, and runs nowhere else.
+    fn flush(self, count: usize) -> Result<(), Error> {
+        let space = &self.spaces[0];
+        let _ = counted_switch(&self.tlb, space);
+        for page in 0..count as u64 {
+            let _ = counted_flush(&self.tlb, space, VaRange::new(page << 12, 1 << 12, 12)?);
+        }
+        Ok(())
+    }
+
     /// Spaces that ran give their tags back.
     fn release(mut self, count: usize) {
         for space in &self.spaces {
@@ -156,6 +183,11 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "arm64/fresh" => arm()?.fresh(count),
         "riscv/fresh" => riscv()?.fresh(count),
         "x86-epochs/fresh" => x86_epochs()?.fresh(count),
+        "epochs-books/flush" => epochs(Bookkeeping, &())?.flush(count)?,
+        "recent-books/flush" => recent(Bookkeeping, &())?.flush(count)?,
+        "arm64/flush" => arm()?.flush(count)?,
+        "riscv/flush" => riscv()?.flush(count)?,
+        "x86-recent/flush" => x86_recent(Use::WherePresent, false)?.flush(count)?,
         "arm64/release" => arm()?.release(count),
         "riscv/release" => riscv()?.release(count),
         "epochs-books/fresh" => epochs(Bookkeeping, &())?.fresh(count),

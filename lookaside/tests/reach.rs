@@ -1,0 +1,480 @@
+//! Who must act for a flush: nobody, this CPU, some CPUs, everyone; and that it is no more of them
+//! than must.
+
+mod support;
+
+use lookaside::{CpuId, Gather, Outcome, Residency, Space, Switched, Tags, arch::Wait};
+use support::{
+    Fake, Op,
+    machine::{Machine, What, epochs, flush, here, park, recent, space, switch},
+    on,
+};
+
+/// CPUs are numbered beyond one word of residency, and one of targets.
+const CPUS: usize = 200;
+const OTHER: u32 = 70;
+const THIRD: u32 = 199;
+
+/// What was done on all CPUs, and how the flush ended.
+type Story = (Vec<(u32, Op)>, (Outcome, u32));
+
+fn story<T: Tags<Fake>>(tlb: Machine<T>, cpu: u32, space: &Space<'_, Fake>, what: What) -> Story {
+    tlb.platform().forget_logs();
+    let _ = flush(tlb, cpu, space, |gather| what.tell(gather));
+    let outcome = tlb.platform().outcome();
+    (tlb.platform().acts(), outcome)
+}
+
+/// What one CPU executes for its part.
+fn here_op(tag: u16, what: What) -> Op {
+    match what {
+        What::Page => Op::FlushRange(tag, 0x5000, 1),
+        What::Range => Op::FlushRange(tag, 0x10_0000, 9),
+        What::Space | What::Table => Op::FlushTag(tag),
+    }
+}
+
+/// What is broadcast.
+fn everywhere_op(tag: u16, what: What) -> Op {
+    match what {
+        What::Page => Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Now),
+        What::Range => Op::FlushRangeEverywhere(tag, 0x10_0000, 9, Wait::Now),
+        What::Space | What::Table => Op::FlushTagEverywhere(tag),
+    }
+}
+
+fn tag<T: Tags<Fake>>(tlb: Machine<T>, cpu: u32) -> u16 {
+    on(cpu, || here(tlb).tag().0)
+}
+
+// ---- Nobody
+
+fn nobody_acts_for_a_space_that_nobody_runs<T: Tags<Fake>>(tlb: Machine<T>) {
+    for what in What::ALL {
+        let a = space(tlb, 1);
+        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "never ran: {what:?}");
+        for cpu in [0, OTHER, THIRD] {
+            let _ = switch(tlb, cpu, &a);
+            park(tlb, cpu);
+        }
+        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "{what:?}");
+        // And nothing but the order of stores to tables before walks was asked of the hardware.
+        let _ = flush(tlb, 0, &a, |gather| what.tell(gather));
+        assert_eq!(tlb.platform().log(0), [Op::Publish], "{what:?}");
+    }
+}
+
+#[test]
+fn local_01_nobody_executes_anything_for_a_space_that_nobody_runs() {
+    nobody_acts_for_a_space_that_nobody_runs(epochs(CPUS, Fake::new(CPUS, 16)));
+    nobody_acts_for_a_space_that_nobody_runs(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+    nobody_acts_for_a_space_that_nobody_runs(recent(CPUS, Fake::new(CPUS, 12)));
+}
+
+// ---- Here
+
+fn a_space_that_runs_here_alone_is_flushed_here<T: Tags<Fake>>(tlb: Machine<T>) {
+    for what in What::ALL {
+        let (a, b) = (space(tlb, 1), space(tlb, 2));
+        // Two others ran it: one runs another space now, one none.
+        for cpu in [OTHER, THIRD, 0] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let _ = switch(tlb, OTHER, &b);
+        park(tlb, THIRD);
+        let only = vec![(0, here_op(tag(tlb, 0), what))];
+        assert_eq!(story(tlb, 0, &a, what), (only.clone(), (Outcome::Here, 0)), "{what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (only, (Outcome::Here, 0)), "again: {what:?}");
+        park(tlb, 0);
+        park(tlb, OTHER);
+    }
+}
+
+#[test]
+fn local_01_a_space_that_runs_on_one_cpu_is_flushed_by_that_cpu_alone() {
+    a_space_that_runs_here_alone_is_flushed_here(epochs(CPUS, Fake::new(CPUS, 16)));
+    a_space_that_runs_here_alone_is_flushed_here(recent(CPUS, Fake::new(CPUS, 12)));
+}
+
+// ---- These
+
+fn those_that_run_it_are_interrupted_and_no_others<T: Tags<Fake>>(tlb: Machine<T>) {
+    for what in What::ALL {
+        let (a, b) = (space(tlb, 1), space(tlb, 2));
+        for cpu in [0, 1, OTHER, THIRD] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let _ = switch(tlb, 1, &b);
+        let op = |cpu| (cpu, here_op(tag(tlb, cpu), what));
+        let interrupt = |cpu| (0, Op::Interrupt(vec![cpu]));
+        let expected = vec![interrupt(OTHER), op(OTHER), interrupt(THIRD), op(THIRD), op(0)];
+        assert_eq!(story(tlb, 0, &a, what), (expected, (Outcome::Interrupts, 2)), "{what:?}");
+        // A CPU that does not run the space itself executes nothing of it.
+        let expected = vec![interrupt2(5, 0), op(0), interrupt2(5, OTHER), op(OTHER)];
+        park(tlb, THIRD);
+        assert_eq!(story(tlb, 5, &a, what), (expected, (Outcome::Interrupts, 2)), "{what:?}");
+        for cpu in [0, 1, OTHER] {
+            park(tlb, cpu);
+        }
+    }
+}
+
+fn interrupt2(from: u32, to: u32) -> (u32, Op) {
+    (from, Op::Interrupt(vec![to]))
+}
+
+#[test]
+fn local_01_those_that_run_a_space_are_interrupted_and_no_others() {
+    those_that_run_it_are_interrupted_and_no_others(recent(CPUS, Fake::new(CPUS, 12)));
+    let fake = Fake::new(CPUS, 16).without_broadcast();
+    those_that_run_it_are_interrupted_and_no_others(epochs(CPUS, fake));
+    // Where broadcasts are dear, interrupts are chosen although there are broadcasts.
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    tlb.platform().set_costs(|costs| costs.everywhere.wait = 1 << 40);
+    those_that_run_it_are_interrupted_and_no_others(tlb);
+}
+
+// ---- Everyone
+
+#[test]
+fn local_01_where_several_run_a_space_hardware_broadcasts_if_that_is_cheaper() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    for what in What::ALL {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, OTHER, &a);
+        let tag = tag(tlb, OTHER);
+        let everywhere = (vec![(0, everywhere_op(tag, what))], (Outcome::Everywhere, 0));
+        // Who flushes need not run the space.
+        assert_eq!(story(tlb, 0, &a, what), everywhere, "{what:?}");
+        let _ = switch(tlb, 0, &a);
+        assert_eq!(story(tlb, 0, &a, what), everywhere, "{what:?}");
+        park(tlb, 0);
+        park(tlb, OTHER);
+    }
+}
+
+#[test]
+fn how_many_are_interrupted_before_a_broadcast_is_cheaper_follows_from_the_costs() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    // A broadcast of one page is 1050. One interrupt is 500, and each more 200.
+    tlb.platform().set_costs(|costs| costs.interrupt = 500);
+    let a = space(tlb, 1);
+    let mut outcomes = Vec::new();
+    for cpu in 1..6 {
+        let _ = switch(tlb, 30 * cpu, &a);
+        outcomes.push(story(tlb, 0, &a, What::Page).1);
+    }
+    assert_eq!(
+        outcomes,
+        [
+            (Outcome::Interrupts, 1),
+            (Outcome::Interrupts, 2),
+            (Outcome::Interrupts, 3),
+            (Outcome::Everywhere, 0),
+            (Outcome::Everywhere, 0)
+        ]
+    );
+}
+
+#[test]
+fn local_05_a_pinned_space_is_always_broadcast() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let a = space(tlb, 1);
+    let tag = here(tlb).pin(&a).unwrap().0;
+    for what in What::ALL {
+        let everywhere = (vec![(0, everywhere_op(tag, what))], (Outcome::Everywhere, 0));
+        assert_eq!(story(tlb, 0, &a, what), everywhere, "no CPU runs it, a device may");
+        let _ = switch(tlb, 0, &a);
+        assert_eq!(story(tlb, 0, &a, what), everywhere);
+        park(tlb, 0);
+    }
+    here(tlb).unpin(&a).unwrap();
+    assert_eq!(story(tlb, 0, &a, What::Page), (vec![], (Outcome::Nobody, 0)));
+}
+
+// ---- Who counts
+
+fn a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables<T: Tags<Fake>>(tlb: Machine<T>) {
+    let a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    let tag = tag(tlb, OTHER);
+    let lazy = || on(OTHER, || here(tlb).lazy());
+    for what in What::LEAVES {
+        lazy();
+        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "{what:?}");
+        assert_eq!(switch(tlb, OTHER, &a), Switched::CaughtUp);
+        assert!(tlb.platform().acts().iter().any(|(cpu, op)| {
+            *cpu == OTHER && [Op::FlushTag(tag), here_op(tag, what)].contains(op)
+        }));
+    }
+    for what in [What::Space, What::Table] {
+        lazy();
+        let (acts, (outcome, _)) = story(tlb, 0, &a, what);
+        assert_ne!(outcome, Outcome::Nobody, "{what:?}");
+        assert!(
+            acts.iter()
+                .any(|(_, op)| { [Op::FlushTag(tag), Op::FlushTagEverywhere(tag)].contains(op) })
+        );
+        let _ = switch(tlb, OTHER, &a);
+    }
+    // Nothing was revoked: coming back costs nothing.
+    lazy();
+    assert_eq!(switch(tlb, OTHER, &a), Switched::Unchanged);
+}
+
+#[test]
+fn local_05_a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables() {
+    a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables(recent(CPUS, Fake::new(CPUS, 12)));
+    a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables(epochs(CPUS, Fake::new(CPUS, 16)));
+    let fake = Fake::new(CPUS, 16).without_broadcast();
+    a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables(epochs(CPUS, fake));
+}
+
+fn a_cpu_in_firmware_counts<T: Tags<Fake>>(tlb: Machine<T>) {
+    let a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    let tag = tag(tlb, OTHER);
+    let mut cpu = on(OTHER, || here(tlb));
+    // SAFETY: no real hardware walks this root.
+    let borrowed =
+        on(OTHER, || unsafe { cpu.borrow(lookaside::arch::Root::new(0xffff_0000)) }).unwrap();
+    let (acts, (outcome, targets)) = story(tlb, 0, &a, What::Page);
+    assert_eq!((outcome, targets), (Outcome::Interrupts, 1));
+    assert_eq!(acts, [interrupt2(0, OTHER), (OTHER, here_op(tag, What::Page))]);
+    on(OTHER, || drop(borrowed));
+}
+
+#[test]
+fn local_05_a_cpu_that_lends_its_register_to_firmware_counts_as_running() {
+    a_cpu_in_firmware_counts(recent(CPUS, Fake::new(CPUS, 12)));
+    a_cpu_in_firmware_counts(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+}
+
+fn the_flusher_need_not_run_the_space<T: Tags<Fake>>(tlb: Machine<T>) {
+    let (a, b) = (space(tlb, 1), space(tlb, 2));
+    let _ = switch(tlb, 0, &a);
+    let _ = switch(tlb, 0, &b);
+    // It held something itself, and pays like any other CPU, when it comes back.
+    assert_eq!(story(tlb, 0, &a, What::Space), (vec![], (Outcome::Nobody, 0)));
+    tlb.platform().forget_logs();
+    let _ = switch(tlb, 0, &a);
+    let paid = |op: &Op| matches!(op, Op::Load { held: lookaside::arch::Held::Drop, .. });
+    assert!(tlb.platform().log(0).iter().any(paid));
+}
+
+#[test]
+fn local_05_a_cpu_that_flushes_and_does_not_run_the_space_pays_when_it_comes_back() {
+    the_flusher_need_not_run_the_space(recent(CPUS, Fake::new(CPUS, 12)));
+    the_flusher_need_not_run_the_space(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+// ---- What is remembered of those who were left alone
+
+#[test]
+fn local_02_a_cpu_that_was_left_alone_pays_on_its_next_way_in_and_only_then() {
+    for broadcast in [true, false] {
+        let fake = Fake::new(CPUS, 16);
+        let fake = if broadcast { fake } else { fake.without_broadcast() };
+        let tlb = epochs(CPUS, fake);
+        let a = space(tlb, 1);
+        for cpu in [OTHER, THIRD, 0] {
+            let _ = switch(tlb, cpu, &a);
+            if cpu != 0 {
+                park(tlb, cpu);
+            }
+        }
+        let residency = |cpu| a.residents().get(CpuId(cpu));
+        assert_eq!([OTHER, THIRD].map(residency), [Residency::Present; 2]);
+        assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Here, 0));
+        assert_ne!(residency(OTHER), Residency::Present);
+        assert_eq!(residency(0), Residency::Present, "who flushed has not missed anything");
+        let load = |cpu| {
+            tlb.platform().forget_logs();
+            let _ = switch(tlb, cpu, &a);
+            let ops = tlb.platform().log(cpu);
+            let held = ops.iter().find_map(|op| match op {
+                Op::Load { held, .. } => Some(*held),
+                _ => None,
+            });
+            park(tlb, cpu);
+            held.unwrap()
+        };
+        use lookaside::arch::Held::{Drop, Keep};
+        assert_eq!([load(OTHER), load(OTHER)], [Drop, Keep], "once");
+        assert_eq!(residency(OTHER), Residency::Present);
+        assert_eq!([load(THIRD), load(THIRD)], [Drop, Keep], "each for itself");
+    }
+}
+
+#[test]
+fn local_02_only_a_fresh_tag_forgets_who_owes() {
+    let config = lookaside::EpochsConfig { tags: 10, ..Default::default() };
+    let tlb = support::machine::epochs_with(3, Fake::new(3, 8), config);
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 1, &a);
+    park(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+    let tag = a.cookie().tag();
+    let residency = |cpu| a.residents().get(CpuId(cpu));
+    assert_ne!(residency(1), Residency::Present);
+    // The epoch turns, and CPU 0 takes its tag along: CPU 1 is what it was.
+    for number in 2..20 {
+        let _ = switch(tlb, 2, &space(tlb, number));
+    }
+    assert!(tlb.tags().epoch() > 1);
+    let _ = switch(tlb, 2, &a);
+    assert_eq!(a.cookie().tag(), tag);
+    assert_eq!(residency(0), Residency::Present);
+    // Nobody runs it any more, and its tag goes to others: whoever comes finds a fresh one.
+    for cpu in [0, 2] {
+        park(tlb, cpu);
+    }
+    let before = a.cookie().epoch();
+    for number in 20..60 {
+        let _ = switch(tlb, 2, &space(tlb, number));
+    }
+    assert_eq!(switch(tlb, 1, &a), Switched::Fresh);
+    assert!(a.cookie().epoch() > before);
+    assert_eq!([residency(0), residency(1)], [Residency::Absent, Residency::Present]);
+}
+
+#[test]
+fn local_01_after_a_migration_mprotect_asks_nobody() {
+    fn check<T: Tags<Fake>>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        for from in [0, 1, OTHER] {
+            let _ = switch(tlb, from, &a);
+            park(tlb, from);
+        }
+        let _ = switch(tlb, THIRD, &a);
+        for _ in 0..100 {
+            let (acts, outcome) = story(tlb, THIRD, &a, What::Page);
+            assert_eq!(outcome, (Outcome::Here, 0));
+            assert!(acts.iter().all(|&(cpu, _)| cpu == THIRD), "{acts:?}");
+        }
+        assert_eq!(a.residents().get(CpuId(THIRD)), Residency::Present);
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+    check(epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags()));
+}
+
+// ---- Tables, where walks outlive tags
+
+#[test]
+fn local_08_freeing_a_table_is_broadcast_to_those_who_left_and_becomes_local() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
+    let a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    let _ = switch(tlb, 0, &a);
+    let tag = tag(tlb, 0);
+    // What a broadcast costs is 1000, and what the tag holds is worth 3000.
+    let outcomes: Vec<_> = (0..5).map(|_| story(tlb, 0, &a, What::Table)).collect();
+    let everywhere = |op| (vec![(0, op)], (Outcome::Everywhere, 0));
+    let dear = everywhere(Op::FlushTagEverywhere(tag));
+    assert_eq!(outcomes[..3], [dear.clone(), dear.clone(), dear]);
+    let here = (vec![(0, Op::FlushTag(tag))], (Outcome::Here, 0));
+    assert_eq!(outcomes[3..], [here.clone(), here], "everyone has left");
+    assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
+    // Who comes back is asked again.
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+}
+
+#[test]
+fn local_08_a_page_after_which_others_are_absent_does_not_make_the_next_table_local() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
+    let a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    let _ = switch(tlb, 0, &a);
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Here, 0));
+    assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
+    // It is absent, and still holds what it held: it was only spared.
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+}
+
+#[test]
+fn local_08_a_table_is_never_flushed_by_interrupts_alone_if_somebody_rests() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
+    tlb.platform().set_costs(|costs| (costs.interrupt, costs.interrupt_more) = (1, 1));
+    let a = space(tlb, 1);
+    for cpu in [0, OTHER, THIRD] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Interrupts, 2));
+    park(tlb, THIRD);
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Interrupts, 1));
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+}
+
+// ---- Idle
+
+#[test]
+fn local_06_a_parked_cpu_drops_out_and_a_lent_root_does_not_bring_it_back() {
+    fn check<T: Tags<Fake>>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, OTHER, &a);
+        tlb.platform().forget_logs();
+        park(tlb, OTHER);
+        assert_eq!(tlb.platform().acts(), [(OTHER, Op::Park)], "idle: the reserved root");
+        for what in What::LEAVES {
+            assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)));
+        }
+        // Back from idle, it is told again.
+        let _ = switch(tlb, OTHER, &a);
+        assert_ne!(story(tlb, 0, &a, What::Page).1.0, Outcome::Nobody);
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+// ---- Shared TLBs
+
+#[test]
+fn where_entries_are_shared_nobody_is_spared_who_may_have_brought_some_in() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Here, 0));
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Everywhere, 0));
+}
+
+// ---- Counters
+
+#[test]
+fn local_12_each_cpu_counts_how_its_flushes_ended_and_what_it_caught_up() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    tlb.platform().set_costs(|costs| costs.interrupt = 1000);
+    let (a, b) = (space(tlb, 1), space(tlb, 2));
+    let _ = story(tlb, 0, &a, What::Page);
+    let _ = switch(tlb, 0, &a);
+    for _ in 0..3 {
+        let _ = story(tlb, 0, &a, What::Page);
+    }
+    let _ = switch(tlb, OTHER, &a);
+    let _ = story(tlb, 0, &a, What::Range);
+    for cpu in [1, 2, 3, THIRD] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    let _ = story(tlb, 0, &a, What::Range);
+    on(OTHER, || here(tlb).lazy());
+    for cpu in [1, 2, 3, THIRD] {
+        let _ = switch(tlb, cpu, &b);
+    }
+    let _ = story(tlb, 0, &a, What::Page);
+    let _ = switch(tlb, OTHER, &a);
+    let counts = &tlb.platform().counts[0];
+    let ended = [Outcome::Nobody, Outcome::Here, Outcome::Interrupts, Outcome::Everywhere];
+    assert_eq!(ended.map(|outcome| counts.flushes(outcome)), [1, 4, 1, 1]);
+    assert_eq!(counts.interrupted(), 1);
+    let other = &tlb.platform().counts[OTHER as usize];
+    assert_eq!((other.served(), other.caught_up()), ((1, 1), 1));
+    let _ = here(tlb).flush(Gather::new(&a));
+    assert_eq!(counts.flushes(Outcome::Nobody), 2, "an empty one asks nobody");
+}
