@@ -17,9 +17,14 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The bare-metal targets that the library is built for.
-pub(crate) const TARGETS: [&str; 3] =
-    ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
+/// The bare-metal targets that the library is built for. The last one has words of 32 bits: what is
+/// 64 bits wide must be so there, too, and atomic.
+pub(crate) const TARGETS: [&str; 4] = [
+    "x86_64-unknown-none",
+    "aarch64-unknown-none",
+    "riscv64gc-unknown-none-elf",
+    "armv7a-none-eabi",
+];
 
 /// The components of the toolchain that the checks run: its name for rustup, and for cargo.
 const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")];
