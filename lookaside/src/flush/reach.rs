@@ -79,25 +79,22 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         let told = self.each_running(runs_here, |running| {
             shootdown.get_or_insert_with(|| Shootdown::new(self.here, self.demand)).ask(running);
         });
-        if told.is_err() {
-            self.everywhere(runs_here, Wait::Now);
-            // Their answers are not needed any more; but they may still read what was asked.
-            let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
-            return Done { outcome: Outcome::Everywhere, targets, rounds };
-        }
         // The others are at it; meanwhile this CPU does its part.
-        if runs_here && !self.pay() {
+        let enough = told.is_ok() && (!runs_here || self.pay());
+        if !enough {
             self.everywhere(runs_here, Wait::Now);
-            return Done::by(Outcome::Everywhere);
         }
-        match (shootdown, runs_here) {
-            (Some(shootdown), _) => {
-                let (targets, rounds) = shootdown.wait();
-                Done { outcome: Outcome::Interrupts, targets, rounds }
-            }
-            (None, true) => Done::by(Outcome::Here),
-            (None, false) => Done::by(Outcome::Nobody),
-        }
+        // After a broadcast the answers are not needed any more; but those who were asked may still
+        // read what.
+        let asked = shootdown.map(Shootdown::wait);
+        let (targets, rounds) = asked.unwrap_or((0, 0));
+        let outcome = match (enough, asked) {
+            (false, _) => Outcome::Everywhere,
+            (true, Some(_)) => Outcome::Interrupts,
+            (true, None) if runs_here => Outcome::Here,
+            (true, None) => Outcome::Nobody,
+        };
+        Done { outcome, targets, rounds }
     }
 
     pub(super) fn runs_here(&self) -> bool {
