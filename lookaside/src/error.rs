@@ -113,6 +113,50 @@ pub enum Error {
         /// How many tags there are.
         tags: u32,
     },
+    /// The slots run past the end of the table.
+    BeyondTable {
+        /// The end that was asked for.
+        end: usize,
+        /// How many entries there are.
+        entries: usize,
+    },
+    /// A slot that must map nothing does map something.
+    EntryPresent {
+        /// The slot.
+        index: usize,
+    },
+    /// A slot that must map a page maps nothing.
+    EntryAbsent {
+        /// The slot.
+        index: usize,
+    },
+    /// The entries of a block do not belong together.
+    EntriesDisagree {
+        /// The first slot that does not fit.
+        index: usize,
+    },
+    /// The memory of a block does not begin on a multiple of its size.
+    UnalignedOutput {
+        /// Where it begins.
+        output: u64,
+    },
+    /// The memory runs past what an entry can name.
+    OutputOverflow {
+        /// First address.
+        start: u64,
+        /// Length in bytes.
+        bytes: u64,
+    },
+    /// The entry maps no plain page.
+    NotAPage {
+        /// The entry.
+        entry: u64,
+    },
+    /// A block changed each time that it was looked at without its lock.
+    Torn {
+        /// The slot that was asked for.
+        index: usize,
+    },
 }
 
 impl fmt::Display for Error {
@@ -163,6 +207,24 @@ impl fmt::Display for Error {
                 )
             }
             Self::TagOutOfRange { tag, tags } => write!(f, "tag {tag}: the hardware has {tags}"),
+            Self::BeyondTable { end, entries } => {
+                write!(f, "slots up to {end} of a table that has {entries}")
+            }
+            Self::EntryPresent { index } => write!(f, "slot {index} maps something"),
+            Self::EntryAbsent { index } => write!(f, "slot {index} maps nothing"),
+            Self::EntriesDisagree { index } => {
+                write!(f, "slot {index} does not fit into the block")
+            }
+            Self::UnalignedOutput { output } => {
+                write!(f, "a block of memory cannot begin at {output:#x}")
+            }
+            Self::OutputOverflow { start, bytes } => {
+                write!(f, "{bytes:#x} bytes of memory at {start:#x} are beyond what entries name")
+            }
+            Self::NotAPage { entry } => write!(f, "{entry:#x} is no entry of a plain page"),
+            Self::Torn { index } => {
+                write!(f, "the block of slot {index} changes: take the table's lock")
+            }
         }
     }
 }

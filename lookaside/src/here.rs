@@ -54,7 +54,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
 
     /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user
     /// translations. Nothing is written to the root register; returning to the same space is free
-    /// if nothing was flushed meanwhile.
+    /// if nothing was flushed meanwhile. As with every switch, invalidations that the outgoing
+    /// thread has begun are complete afterwards: it may go on elsewhere.
     ///
     /// The space must not be released before this CPU has left it by [`Self::switch`] or
     /// [`Self::park`].

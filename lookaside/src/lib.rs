@@ -2,9 +2,9 @@
 //!
 //! A kernel gives each address space a *tag* (Arm and RISC-V call it ASID, x86 PCID), so that
 //! translations of many spaces can stay in a TLB together and a context switch flushes nothing. Tags
-//! are few; spaces are many; CPUs switch, idle and come and go while tags are handed on. This crate
-//! keeps the books: which space has which tag, which CPU runs what, and which flush each CPU still
-//! owes.
+//! are few; spaces are many; CPUs switch, idle and come and go while tags are handed on. And whenever
+//! a page table changes, somebody has to make every CPU forget what it said before. This crate keeps
+//! the books: which space has which tag, which CPU runs what, and which flush each CPU still owes.
 //!
 //! It allocates nothing, depends on nothing and has no global state. All of it is generic over a
 //! [`Platform`], so that the very same source runs in a kernel and on a machine in software that does
@@ -26,7 +26,7 @@
 //! ```
 //! use core::sync::atomic::AtomicU64;
 //! use lookaside::{
-//!     Cpu, CpuId, Epochs, EpochsConfig, Platform, Released, Switched, Targets, Tlb,
+//!     Cpu, CpuId, Epochs, EpochsConfig, Gather, Platform, Released, Switched, Targets, Tlb, VaRange,
 //!     arch::{Root, Sharing, aarch64::*},
 //! };
 //! # // On bare metal `lookaside::arch::aarch64::Native` executes the instructions.
@@ -91,11 +91,13 @@
 //! let cpus = [const { Cpu::new() }; 4];
 //! let tlb = Tlb::new(hw, tags, &cpus)?;
 //!
+//! // The handler of the interrupt that `send_sgi` sends calls `tlb.here()?.serve()`.
+//!
 //! // On each CPU that comes up, with interrupts off. One that does not fit is refused.
 //! // SAFETY: interrupts are off here and below.
 //! unsafe { tlb.here() }?.online(&features)?;
 //!
-//! // For each process: its root table, and one bit for each CPU.
+//! // For each process: its root table, and two bits for each CPU.
 //! let residents = [const { AtomicU64::new(0) }; 1];
 //! // SAFETY: the table is one, stays one, and its user entries are not global.
 //! let mut init = unsafe { tlb.space(Root::new(0x4010_0000), &residents) }?;
@@ -114,6 +116,19 @@
 //! here.lazy();
 //! assert_eq!(here.switch(&init), Switched::Unchanged);
 //!
+//! // munmap. The kernel clears the entry, and keeps the frame from being used again ...
+//! # let entry = AtomicU64::new(0x8000_0703);
+//! # let mut allocator: Vec<u64> = Vec::new();
+//! let mut gather = Gather::new(&init);
+//! let old = entry.swap(0, lookaside::Ordering::AcqRel);
+//! gather.revoke(VaRange::new(0x40_0000, 4096, 12)?);
+//! let frame = gather.hold_page(old & 0xffff_ffff_f000);
+//! // ... until no CPU can reach it. Nobody else runs the space, so this costs no broadcast, no
+//! // interrupt and no wait for another CPU.
+//! let flushed = here.flush(gather);
+//! // There is no other way to the frame than the proof.
+//! allocator.push(frame.release(&flushed).map_err(|(_, error)| error)?);
+//!
 //! // Exit: leave the space, and give its tag to the next one.
 //! let _ = here.park();
 //! assert_eq!(here.release(&mut init)?, Released::AtOnce);
@@ -129,16 +144,13 @@
 //! * [`Here`]: what a CPU can do. [`Space`]: what is kept for an address space. [`Tlb`]: the books.
 //! * [`Epochs`] and [`Recent`]: the two strategies, with their invariants in their source.
 //! * [`arch`]: what is asked of the hardware ([`arch::Mmu`]) and how three architectures answer.
+//! * [`contig`]: entries that hardware may hold as one block.
 //! * [`Platform`]: what a kernel must promise.
-//!
-//! # What is not here yet
-//!
-//! Gathering changes, planning and sending flushes, acknowledgement and proof. [`Space::owe`],
-//! [`Tlb::debtors`] and [`Here::pay`] are the books under them, complete for [`Recent`]; under
-//! [`Epochs`] a kernel flushes by tag, by [`arch::Mmu::flush_tag_everywhere`].
 #![no_std]
 
 pub mod arch;
+pub mod conformance;
+pub mod contig;
 mod costs;
 mod counts;
 mod cpu;

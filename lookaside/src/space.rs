@@ -211,7 +211,7 @@ impl<'a, P: Platform> Space<'a, P> {
         self.books
             .compare_exchange(now, now | OPEN, Ordering::Acquire, Ordering::Relaxed)
             .ok()
-            .map(|was| Books { word: &self.books, stale: was & STALE != 0 })
+            .map(|was| Books { word: &self.books, notes: was & (STALE | OLDER) })
     }
 
     /// Whether absent CPUs may hold something under the space's tag.
@@ -219,29 +219,54 @@ impl<'a, P: Platform> Space<'a, P> {
         // ORDER O-STALE-READ (pairs with O-STALE): the note came before the CPU became absent.
         self.books.load(Ordering::SeqCst) & STALE != 0
     }
+
+    /// Whether CPUs may hold something under a tag that the space had before.
+    pub(crate) fn held_under_older_tags(&self) -> bool {
+        self.books.load(Ordering::SeqCst) & OLDER != 0 // As O-STALE-READ.
+    }
 }
 
 /// Somebody holds the books.
 const OPEN: u64 = 1;
 /// Absent CPUs may hold something under the space's tag.
 const STALE: u64 = 2;
+/// CPUs may hold something under a tag that the space had before.
+const OLDER: u64 = 4;
 
 /// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a
 /// bounded number of steps, by a CPU that waits for no other meanwhile.
 pub(crate) struct Books<'s, W: Word> {
     word: &'s W,
-    stale: bool,
+    notes: u64,
 }
 
 impl<W: Word> Books<'_, W> {
     /// Notes whether absent CPUs may hold something under the space's tag.
     pub(crate) fn set_stale(&mut self, stale: bool) {
-        if self.stale != stale {
-            self.stale = stale;
-            let bits = if stale { OPEN | STALE } else { OPEN };
+        self.note(STALE, stale);
+    }
+
+    /// The space gets another tag, and CPUs may go on holding something under the one it had.
+    pub(crate) fn leave_tag(&mut self, walks_outlive_tags: bool) {
+        if walks_outlive_tags {
+            self.note(OLDER, true);
+        }
+        self.note(STALE, false);
+    }
+
+    /// Nothing is held under any tag.
+    pub(crate) fn all_forgot(&mut self) {
+        self.note(OLDER, false);
+        self.note(STALE, false);
+    }
+
+    fn note(&mut self, note: u64, set: bool) {
+        let notes = if set { self.notes | note } else { self.notes & !note };
+        if notes != self.notes {
+            self.notes = notes;
             // ORDER O-STALE (pairs with O-STALE-READ): before a CPU becomes absent, and after
             // nothing is held any more.
-            self.word.store(bits, Ordering::SeqCst);
+            self.word.store(OPEN | notes, Ordering::SeqCst);
         }
     }
 }
@@ -249,7 +274,7 @@ impl<W: Word> Books<'_, W> {
 impl<W: Word> Drop for Books<'_, W> {
     fn drop(&mut self) {
         // ORDER O-CLOSE (pairs with O-OPEN): what this holder wrote is visible to the next.
-        self.word.store(if self.stale { STALE } else { 0 }, Ordering::Release);
+        self.word.store(self.notes, Ordering::Release);
     }
 }
 

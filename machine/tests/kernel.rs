@@ -226,6 +226,31 @@ fn a_tag_that_nobody_names_counts_when_it_comes_back() {
 }
 
 #[test]
+fn a_cpu_without_a_user_root_runs_the_kernel() {
+    // CPU 1 has left its space for no table at all, and keeps what holds under every tag.
+    let parked = |scope: Scope| {
+        let build = || {
+            let world = world(Arch::Arm, Access::GLOBAL);
+            as_cpu(CpuId(1), || {
+                arm::Insn.write_ttbr0(0);
+                arm::Insn.isb();
+            });
+            world
+        };
+        programs(Config::arm(2), build, move |world: &World, cpu| {
+            if cpu == 0 {
+                world.pte.store(0, Relaxed);
+                publish(Arch::Arm);
+                invalidate(Arch::Arm, Way::Address, scope);
+                oracle::kernel_revoked(KERNEL);
+            }
+        })
+    };
+    parked(Scope::InnerShareable).holds();
+    parked(Scope::Local).breaks(Rule::StaleTranslation);
+}
+
+#[test]
 fn a_cpu_that_rests_runs_the_kernel() {
     let rests = |flushes: bool| {
         programs(

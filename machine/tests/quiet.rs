@@ -149,19 +149,23 @@ fn waking_with_a_lingering_entry_is_use() {
 
 #[test]
 fn what_is_mapped_again_may_be_used() {
-    let again = |remaps: bool| {
+    let again = |allocates: bool, remaps: bool| {
         programs(Config::x86(1), world_of_one, move |world: &World, _| {
             world.pte.store(0, SeqCst);
             oracle::frame_quiet(PAGE);
-            oracle::frame_allocated(PAGE);
+            if allocates {
+                oracle::frame_allocated(PAGE);
+            }
             if remaps {
                 world.pte.store(tables::page(PAGE, Access::WRITE), SeqCst);
             }
             let _ = access(VA);
         })
     };
-    again(true).holds();
-    again(false).breaks(Rule::StaleTranslation);
+    again(true, true).holds();
+    again(true, false).breaks(Rule::StaleTranslation);
+    // What leads to a frame that nobody has allocated leads nowhere, however new it is.
+    again(false, true).breaks(Rule::StaleTranslation);
 }
 
 fn world_of_one() -> World {

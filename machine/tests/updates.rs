@@ -18,6 +18,7 @@ use lookaside_machine::adversary::{
     Access, Arch, Config, Flags, Frame, Rule, Updates, Word, access, access_store, arm, as_cpu,
     oracle, outcome, relax, riscv, tables, x86,
 };
+use lookaside_machine::explore::Budget;
 
 const VA: u64 = 0x5000;
 const PAGE: Frame = Frame(7);
@@ -401,6 +402,29 @@ fn a_frame_that_is_allocated_begins_anew() {
     };
     anew(true).holds();
     anew(false).breaks(Rule::LostFlag);
+}
+
+#[test]
+fn x1_what_an_access_sets_is_noted() {
+    // With no pre-emption nothing is set unasked while the program can go on.
+    let looks = programs(
+        Config::x86(1),
+        || {
+            let root = tables::allocate();
+            tables::map(root, VA, PAGE, Access::WRITE);
+            let pte = tables::pte(root, VA);
+            pte.store(tables::with_flags(pte.peek(), Flags::NONE), Relaxed);
+            tables::hardware_writes(pte);
+            load(Arch::X86, root);
+            World { root, pte, seen: Word::ZERO }
+        },
+        |world: &World, _| {
+            let _ = access(VA);
+            world.pte.store(0, SeqCst);
+            oracle::harvested(PAGE, 1, Flags::NONE);
+        },
+    );
+    assert_eq!(looks.explorer().bounded(0, Budget::UNLIMITED).broken(), Rule::LostFlag);
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) enum Act {
     UnmapMoved(usize),
     /// Unmap the pages of two spaces in one batch.
     Batch(usize, usize),
-    /// Begin such a batch, and tell.
+    /// Begin such a batch, turn to kernel code only, and tell.
     Defer(usize, usize),
     /// Wait for that, and complete it.
     Complete,
@@ -63,6 +63,8 @@ pub(super) enum Act {
     UnmapKernel,
     /// The same, without a claim: some CPUs are down and may hold it.
     FlushKernel,
+    /// The claim, when they are up again.
+    ClaimKernel,
 }
 
 impl Act {
@@ -97,13 +99,14 @@ impl Act {
             | Self::Write
             | Self::Complete
             | Self::UnmapKernel
-            | Self::FlushKernel => None,
+            | Self::FlushKernel
+            | Self::ClaimKernel => None,
         }
     }
 
     /// Whether it needs a page of the kernel's.
     pub(super) const fn needs_kernel(self) -> bool {
-        matches!(self, Self::UnmapKernel | Self::FlushKernel)
+        matches!(self, Self::UnmapKernel | Self::FlushKernel | Self::ClaimKernel)
     }
 
     /// Whether it runs with interrupts on.

@@ -127,13 +127,10 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
                     later = true;
                 })
                 .is_ok();
-        if !told {
+        if !told || runs_here && !self.pay() {
             self.everywhere(runs_here, Wait::Later);
             batch.broadcast = true;
             return true;
-        }
-        if runs_here {
-            self.pay();
         }
         later
     }

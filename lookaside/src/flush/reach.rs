@@ -86,8 +86,9 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             return Done { outcome: Outcome::Everywhere, targets, rounds };
         }
         // The others are at it; meanwhile this CPU does its part.
-        if runs_here {
-            self.pay();
+        if runs_here && !self.pay() {
+            self.everywhere(runs_here, Wait::Now);
+            return Done::by(Outcome::Everywhere);
         }
         match (shootdown, runs_here) {
             (Some(shootdown), _) => {
@@ -103,9 +104,15 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         self.names(self.here.id()) != Names::No
     }
 
-    /// Does this CPU's part.
-    pub(super) fn pay(&self) {
+    /// Does this CPU's part, and says whether a broadcast is spared that would have reached others.
+    ///
+    /// Where CPUs use each other's entries, there were no others when that was decided. One that has
+    /// entered since then may have taken over what this CPU had not dropped yet; one that enters
+    /// later finds nothing to take over.
+    pub(super) fn pay(&self) -> bool {
         T::pay(self.here, self.demand);
+        self.mmu().sharing() == Sharing::Private
+            || self.words(true).all(|(_, others)| others.mask == 0)
     }
 
     /// Calls `ask` with the CPUs that must act now, this one apart if it runs the space. All others
@@ -166,7 +173,8 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         if self.reaches_resting() {
             // In this order: the note comes before the CPU is absent.
             return self.words(runs_here).any(|(_, others)| others.mask != 0)
-                || self.space.absent_may_hold();
+                || self.space.absent_may_hold()
+                || self.walks_under_older_tags();
         }
         let most = self.interrupts_worth();
         let mut running = 0;
@@ -198,10 +206,28 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
 
     /// Has every CPU forget, by broadcast.
     pub(super) fn everywhere(&self, runs_here: bool, wait: Wait) {
+        if self.walks_under_older_tags() {
+            return self.every_tag();
+        }
         if self.reaches_resting() && self.everyone_leaves(runs_here) {
             return;
         }
         T::flush_everywhere(self.here, self.label, &self.demand.sweep, wait);
+    }
+
+    /// Whether walk caches have to forget what they may hold under tags that the space had before.
+    fn walks_under_older_tags(&self) -> bool {
+        let tables = self.demand.sweep.depth() == Depth::Tables;
+        tables && self.mmu().walks_outlive_tags() && self.space.held_under_older_tags()
+    }
+
+    /// Has every CPU forget everything, for nobody knows the older tags any more. Needed at most
+    /// once after each turnover, by spaces that live on and free tables.
+    fn every_tag(&self) {
+        let mut books = self.space.open(self.here.tlb().platform());
+        self.mmu().flush_all_everywhere(self.here.errata());
+        // Who is absent came to be so before, and so did the older tags.
+        books.all_forgot();
     }
 
     /// Tries to make every other CPU absent and free of all it held, at the price of what this CPU

@@ -158,6 +158,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Does what is asked, and says whether there was anything to do.
     fn meet(&self, demand: &Demand) -> bool {
         match demand.whose {
+            _ if demand.sweep.is_empty() => false,
             Whose::Space { .. } => T::pay(self, demand),
             Whose::Kernel => {
                 demand.sweep.flush_kernel(self.mmu(), self.errata());

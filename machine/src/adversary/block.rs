@@ -1,9 +1,9 @@
 //! Contiguous entries: leaves that hold for the whole block they lie in.
 //!
 //! On Arm it is bit 52 that says so, on RISC-V bit 63 (Svnapot), whose page number ends in a one
-//! and zeros that give the size of the block. A block of the machine has
-//! `1 << `[`Config::block_bits`](super::Config::block_bits) pages of the last level, as its tables are smaller
-//! than real ones: 16 pages are one block on hardware, and a whole table here.
+//! and zeros that give the size of the block. A block of the machine has as many pages of the last
+//! level as [`Config::block_bits`](super::Config::block_bits) says, as its tables are smaller than
+//! real ones: 16 pages are one block on hardware, and a whole table here.
 //!
 //! A walk that ends at *any* entry of a block may cache translations for every page of it, built
 //! from that one entry. The machine caches one for each page. That is the most: hardware that holds

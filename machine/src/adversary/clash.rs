@@ -8,7 +8,7 @@
 
 use super::{
     block,
-    config::{Arch, Bbm},
+    config::Bbm,
     flags,
     machine::{Machine, Phase},
     tlb::Entry,
@@ -20,10 +20,9 @@ const MEMORY_TYPE: u64 = 0b111 << 2 | 0b11 << 8;
 const NOT_GLOBAL: u64 = 1 << 11;
 
 impl Machine {
-    /// A translation has been added to what `cpu` may hold.
+    /// A translation has been added to what `cpu`, which is of Arm, may hold.
     pub(crate) fn check_break(&mut self, cpu: usize, added: &Entry) {
-        if self.config.arch != Arch::Arm || added.is(Entry::TABLE) || self.phase == Phase::Building
-        {
+        if added.is(Entry::TABLE) || self.phase == Phase::Building {
             return;
         }
         for holder in 0..self.cpus.len() {

@@ -33,9 +33,9 @@ pub fn flags(leaf: u64) -> Flags {
     current::with(|machine| bits::read(machine.config.arch, leaf))
 }
 
-/// A leaf of the last level as one of a block of
-/// `1 << `[`Config::block_bits`](super::Config::block_bits) pages: with Arm's contiguous bit, or as
-/// a NAPOT descriptor, which is the same for each page of the block. x86 has no such leaves.
+/// A leaf of the last level as one of a block, whose size is
+/// [`Config::block_bits`](super::Config::block_bits): with Arm's contiguous bit, or as a NAPOT
+/// descriptor, which is the same for each page of the block. x86 has no such leaves.
 #[must_use]
 pub fn contiguous(leaf: u64) -> u64 {
     current::with(|machine| of_block(&machine.config, leaf))

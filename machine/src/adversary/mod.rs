@@ -50,7 +50,8 @@
 //! be used, unless they were invalidated before or have become derivable again. A partial walk to
 //! a table that is given back ([`oracle::table_freed`]) is an offence at once under
 //! [`Config::walks_outlive_tags`], under whatever tag; elsewhere it is treated as a page is. An entry
-//! that holds under every tag is always one that can be used.
+//! that holds under every tag can be used as soon as any root is loaded, and by the kernel
+//! ([`oracle::kernel_revoked`]) even without one.
 //!
 //! # Memory
 //!
@@ -83,8 +84,8 @@
 //!   translated. What a CPU does when the table itself has been unhooked meanwhile is not followed.
 //!   That x86 may set D where P was cleared is not done, even with [`Config::late_dirty`].
 //! * How A14 and FEAT_ETS2 order hardware updates with other accesses of their CPU.
-//! * Contiguous entries above the last level. Blocks have
-//!   `1 << `[`Config::block_bits`](Config) pages, not 16.
+//! * Contiguous entries above the last level. A block has as many pages as [`Config::block_bits`]
+//!   says, not 16.
 //! * Break-before-make: read-only pages that lead to frames of different contents, a table in place
 //!   of a block and the other way round while nothing is cached below the table, and the nT bit that
 //!   level 1 asks for. Amalgamated entries do not happen: what could make them is reported.

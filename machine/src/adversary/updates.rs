@@ -26,7 +26,9 @@ impl Machine {
     /// that it does not write counts as accessed.
     #[inline]
     pub(crate) fn cacheable(&self, table: usize, index: usize, leaf: u64) -> bool {
-        self.tables.written(table, index).is_none() || flags::read(self.config.arch, leaf).accessed
+        self.tables.writes.is_empty()
+            || self.tables.written(table, index).is_none()
+            || flags::read(self.config.arch, leaf).accessed
     }
 
     /// What a descriptor that hardware writes holds, if it is a leaf but for its accessed bit; and

@@ -254,6 +254,7 @@ impl Machine {
 
     /// A walk that ends at a contiguous entry may cache a translation for every page of the block,
     /// made from that entry alone.
+    #[cold]
     fn read_block(&mut self, cpu: usize, walk: &Walk, entry: Entry, open: u32) {
         let first = entry.vpn & !((1 << open) - 1);
         for vpn in first..first + (1 << open) {

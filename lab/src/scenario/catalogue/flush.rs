@@ -40,11 +40,16 @@ const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]
 /// A space loses a page under the tag that it had before the epoch turned.
 const TURN: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
+/// A table goes from a space that has another tag than when the other CPU ran it.
+const OLDER_TABLE: &[&[Act]] =
+    &[&[Run(C), Run(D), Run(E), Run(A), FreeTable(A)], &[Run(A), Run(B)]];
+
 const TURN_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
 const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B), Run(C)]];
 
-const PINNED: &[&[Act]] = &[&[Pin(A), Unmap(A), Unpin(A), UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
+const PINNED: &[&[Act]] =
+    &[&[Pin(A), Unmap(A), Unpin(A), UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
 
 const LAST: &[&[Act]] = &[&[Run(A), Unmap(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
 
@@ -55,6 +60,12 @@ const RESTART: &[&[Act]] = &[&[Unmap(A), FreeTable(A)], &[Run(A), Restart, Run(A
 const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
 
 const PROTECT: &[&[Act]] = &[&[Run(A), Protect(A)], &[Run(A), Write, Run(B), Run(A)]];
+
+/// A table goes from under a CPU that is leaving it.
+const LEAVE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Run(B), Park]];
+
+/// The CPU that takes a page touches it afterwards.
+const OWN: &[&[Act]] = &[&[Run(A), Unmap(A), Write]];
 
 /// A page may be written to again, and nobody is told.
 const RELAX: &[&[Act]] = &[&[Run(A), Protect(A), Allow(A)], &[Run(A), Retry(A)]];
@@ -140,6 +151,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as flush-lazy-arm, on RISC-V"),
     by_epoch!("flush-lazy-x86", Broadcast, THREE_TAGS, LAZY, Exhaust,
         "as flush-lazy-arm, on x86 with INVLPGB"),
+    by_epoch!("flush-lazy-x86-interrupts", Pcid, THREE_TAGS, LAZY, Exhaust,
+        "as flush-lazy-arm, on x86 with one tag a space, and interrupts"),
     by_epoch!("flush-lazy-write-arm", Arm, THREE_TAGS, LAZY_WRITE, Exhaust,
         "a page goes while user code's stores to it are under way on a CPU that becomes lazy"),
     by_recency!("flush-lazy-write-recent", RvInterrupts, LAZY_WRITE, Exhaust,
@@ -159,6 +172,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as flush-turn-arm, with shared TLBs"),
     by_epoch!("flush-turn-riscv-interrupts", RvInterrupts, THREE_TAGS, TURN, Bounded(3),
         "as flush-turn-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-older-table-arm", Arm, THREE_TAGS, OLDER_TABLE, Bounded(3),
+        "a table goes from a space that has another tag than when the other CPU ran it"),
     by_epoch!("flush-turn-table-arm", Arm, THREE_TAGS, TURN_TABLE, Bounded(4),
         "a table goes while the tags run out"),
     by_epoch!("flush-released-arm", Arm, THREE_TAGS, RELEASED, Exhaust,
@@ -185,6 +200,11 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a table goes while another CPU parks"),
     by_epoch!("flush-parked-riscv-interrupts", RvInterrupts, THREE_TAGS, PARKED, Exhaust,
         "as flush-parked-arm, on RISC-V with interrupts"),
+
+    by_epoch!("flush-leave-riscv-interrupts", RvInterrupts, THREE_TAGS, LEAVE, Exhaust,
+        "a table goes while another CPU leaves the space"),
+    by_epoch!("flush-own-arm", Arm, THREE_TAGS, OWN, Exhaust,
+        "a CPU takes a page and touches it"),
 
     by_epoch!("protect-arm", Arm, THREE_TAGS, PROTECT, Exhaust,
         "a page becomes read-only while another CPU comes and goes"),

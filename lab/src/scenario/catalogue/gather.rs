@@ -11,6 +11,9 @@ const RELIES_LATE: &[&[Act]] = &[&[Run(A), Abandon(A), UnmapOther(A)], &[Zap(A)]
 /// A gather is given up; the next flush is told of it by the page that it finds absent.
 const GIVEN_UP: &[&[Act]] = &[&[Run(A), Abandon(A)], &[Run(A), Zap(A)]];
 
+/// A gather is given up while another one is flushed.
+const GIVEN_UP_LATE: &[&[Act]] = &[&[Run(A), Abandon(A)], &[UnmapOther(A), Zap(A)]];
+
 /// The same for a CPU that was away.
 const GIVEN_UP_AWAY: &[&[Act]] = &[&[Abandon(A), Zap(A)], &[Run(A), Run(B), Run(A)]];
 
@@ -39,6 +42,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a gather is given up, and the next one flushes what it left"),
     by_recency!("given-up-recent", Pcid, GIVEN_UP, Bounded(4),
         "as given-up-arm, on x86 with tags of each CPU's own"),
+    by_epoch!("given-up-late-arm", Arm, THREE_TAGS, GIVEN_UP_LATE, Exhaust,
+        "a gather is given up while another one is flushed, and a third one relies on it"),
     by_epoch!("given-up-away-arm", Arm, THREE_TAGS, GIVEN_UP_AWAY, Exhaust,
         "a gather is given up while another CPU comes and goes"),
     by_recency!("given-up-away-recent", Pcid, GIVEN_UP_AWAY, Bounded(4),

@@ -20,8 +20,13 @@ use super::{
 
 /// All scenarios, in the order in which they are best read.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    let topics =
-        [tags::SCENARIOS, recent::SCENARIOS, flush::SCENARIOS, shootdown::SCENARIOS, gather::SCENARIOS];
+    let topics = [
+        tags::SCENARIOS,
+        recent::SCENARIOS,
+        flush::SCENARIOS,
+        shootdown::SCENARIOS,
+        gather::SCENARIOS,
+    ];
     topics.into_iter().flatten()
 }
 

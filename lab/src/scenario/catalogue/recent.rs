@@ -7,6 +7,9 @@ const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
 const LAZY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(A)]];
 
+/// Two pages go, one after the other.
+const LAZY_TWICE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Lazy, Run(A)]];
+
 const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
 
 /// A table goes from under a CPU that is leaving it.
@@ -51,6 +54,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-unmap, on RISC-V, where each hart may number spaces by itself"),
     by_recency!("recent-lazy", Pcid, LAZY, Exhaust,
         "a page goes while another CPU is lazy, and comes back"),
+    by_recency!("recent-lazy-twice", Pcid, LAZY_TWICE, Exhaust,
+        "two pages go while another CPU is lazy, and comes back"),
     by_recency!("recent-lazy-riscv", RvInterrupts, LAZY, Exhaust,
         "as recent-lazy, on RISC-V"),
     by_recency!("recent-lazy-table", Pcid, LAZY_TABLE, Exhaust,

@@ -6,8 +6,7 @@ use super::*;
 const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)]];
 
 /// Three do.
-const THREE: &[&[Act]] =
-    &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(A), FreeTable(A)]];
+const THREE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(A), FreeTable(A)]];
 
 /// Two CPUs ask one for the same space.
 const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]];
@@ -29,11 +28,11 @@ const MOVED: &[&[Act]] = &[&[Run(A), Move(A)], &[Run(A), UnmapMoved(A)]];
 
 const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Run(B)]];
 
-const KERNEL_UP: &[&[Act]] = &[&[UnmapKernel], &[Up, Run(A)]];
+const KERNEL_UP: &[&[Act]] = &[&[FlushKernel, Await, ClaimKernel], &[Up, Tell]];
 
 const KERNEL_LAZY: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Lazy, Park]];
 
-const KERNEL_DOWN: &[&[Act]] = &[&[FlushKernel], &[Run(A), Restart, Run(A)]];
+const KERNEL_DOWN: &[&[Act]] = &[&[FlushKernel, Await, ClaimKernel], &[Run(A), Restart, Tell]];
 
 const KERNEL_CROSSFIRE: &[&[Act]] = &[&[Run(A), FlushKernel], &[Run(A), Unmap(A), FlushKernel]];
 

@@ -3,8 +3,8 @@
 use lookaside::{Batch, HeldPage, Here, Ordering, Word as _};
 use lookaside_machine::adversary::{Frame, Word, oracle, relax};
 
-use super::{super::hardware::Hardware, PlatformOf, Strategy, World, cell::PAGES, cell::page_at};
 use super::released;
+use super::{super::hardware::Hardware, PlatformOf, Strategy, World, cell::PAGES, cell::page_at};
 
 /// A batch, and the pages that it holds back.
 pub(super) struct Pending<P: lookaside::Platform<Word = Word>> {
@@ -47,6 +47,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         let pending = self.begin_batch(here, spaces);
         // SAFETY: the CPU that takes it waits until it is told.
         unsafe { *self.pending.get() = Some(pending) };
+        oracle::rests();
+        here.lazy();
         self.told.store(1, Ordering::Release); // Release: with the batch.
     }
 

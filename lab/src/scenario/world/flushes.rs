@@ -55,9 +55,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         if all {
             gather.revoke_everything();
         } else {
-            gather.unlink_table(
-                lookaside::VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"),
-            );
+            gather
+                .unlink_table(lookaside::VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"));
         }
         let (pages, table) = (gather.hold_page(cell.frames), gather.hold_table(cell.last_table));
         let flushed = here.flush(gather);

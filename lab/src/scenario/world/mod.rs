@@ -7,8 +7,7 @@ mod flushes;
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _,
-    arch::Root,
+    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _, arch::Root,
 };
 use lookaside_machine::adversary::{
     Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
@@ -178,6 +177,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Complete => self.take_over(&here),
             Act::UnmapKernel => self.flush_kernel(&here, true),
             Act::FlushKernel => self.flush_kernel(&here, false),
+            Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
             Act::Await | Act::Read | Act::Write | Act::Retry(_) => {}
         }
         irq_on();

@@ -190,7 +190,7 @@ pub const fn output_of(geometry: Geometry, descriptor: u64) -> u64 {
 }
 
 /// Where the address stands in a descriptor; `None` if it is too large.
-const fn address_bits(geometry: Geometry, address: u64) -> Option<u64> {
+pub(crate) const fn address_bits(geometry: Geometry, address: u64) -> Option<u64> {
     match (geometry.addresses, geometry.granule) {
         (AddressSize::Bits48, _) if address >> 48 == 0 => Some(address),
         (AddressSize::Bits52, Granule::K64) if address >> 52 == 0 => {

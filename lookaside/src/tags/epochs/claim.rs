@@ -170,6 +170,8 @@ impl<P: Platform> Epochs<'_, P> {
             // The space was given another tag since we claimed this one, which is now ours alone.
             return self.try_enter(here, next, paid, lock);
         };
+        let first = if fresh { here.mmu().first_load() } else { Held::Keep };
+        let held = if held == Held::Keep { first } else { held };
         here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
@@ -246,7 +248,11 @@ impl<P: Platform> Epochs<'_, P> {
                     continue;
                 }
                 next.residents.clear();
-                books.set_stale(false);
+                // This CPU is about to enter. To say so here spares it the books on arrival.
+                let _ = next.residents.enter(here.id());
+                if old != Cookie::NONE {
+                    books.leave_tag(here.mmu().walks_outlive_tags());
+                }
                 next.spent.store(0, Ordering::Relaxed);
                 // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
                 // forgotten before anybody enters under this one.

@@ -227,6 +227,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     fn lazy(here: &Here<'_, P, Self>) {
+        here.mmu().settle();
         // The register goes on naming the space, and so does `active`: the tag stays taken.
         //
         // ORDER O-LAZY (pairs with O-WHO): whoever skips this CPU because it is lazy knows that what

@@ -2,6 +2,7 @@
 
 use super::{Cookie, Epochs, claim::Locked};
 use crate::{
+    arch::Mmu,
     here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
     space::Space,
@@ -36,7 +37,7 @@ impl<P: Platform> Epochs<'_, P> {
         let Some(tag) = here.cpu().stock.take(old.epoch()) else { return false };
         let runs_here = Self::names(tlb, here.id(), label) != Names::No;
         space.residents.clear();
-        books.set_stale(false);
+        books.leave_tag(here.mmu().walks_outlive_tags());
         space.spent.store(0, Ordering::Relaxed); // Relaxed: the books are ours.
         // As O-CLEAR. An epoch that has passed meanwhile makes the cookie one of the past, which is
         // not kept for anybody: the space gets yet another tag on its next way in.

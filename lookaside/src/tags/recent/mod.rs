@@ -208,6 +208,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     fn lazy(here: &Here<'_, P, Self>) {
+        here.mmu().settle();
         let active = &here.cpu().active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {

@@ -2,6 +2,7 @@
 
 use super::{
     super::{
+        config::Arch,
         cpu::Live,
         format::Frame,
         hash::mix3,
@@ -128,7 +129,9 @@ impl Machine {
                 self.check_tags(user, cpu, entry);
             }
         }
-        self.check_break(cpu, entry);
+        if self.config.arch == Arch::Arm {
+            self.check_break(cpu, entry);
+        }
     }
 
     /// A root, a tag or a control register has changed.

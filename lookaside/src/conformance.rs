@@ -1,0 +1,217 @@
+//! Does a platform keep its promises? One call that tries it out.
+//!
+//! A kernel calls [`check`] once, when its CPUs are up, in a test build or at every boot: it takes a
+//! few thousand interrupts. It finds the mistakes that integrators make: numbers of CPUs that
+//! change or collide, interrupts that go to the wrong CPUs, get lost, come back to the sender or
+//! overtake the stores before them, handlers that do not call [`Here::serve`], words that are not
+//! atomic. What it cannot see is whether the hardware does what the instructions say; the adversarial
+//! machine and the kernel's own tests are for that.
+
+use core::fmt;
+
+use crate::{
+    arch::{Depth, Mmu, Place, Tag},
+    flush::{Demand, Sweep, Whose},
+    here::{BORROWED, Here},
+    platform::{CpuId, Ordering, Platform, Targets, Word},
+    range::{Stretch, VaRange},
+    tags::Tags,
+};
+
+/// What is wrong with a platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// [`Platform::cpu`] named another CPU than before, on the same one with interrupts off.
+    CpuChanges {
+        /// What it said first.
+        before: CpuId,
+        /// What it said then.
+        now: CpuId,
+    },
+    /// An operation of [`Platform::Word`] did not do what it must.
+    Word(&'static str),
+    /// A CPU that is up did not answer. The interrupt was lost or went elsewhere, it came before the
+    /// stores that preceded it, its handler does not call [`Here::serve`], or the CPU counts as up
+    /// before it takes interrupts.
+    NoAnswer {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// A CPU answered that nobody had asked: two CPUs have one number, or a handler writes what is
+    /// not its own.
+    Unasked {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// The costs make every decision the same: all of them are zero.
+    NoCosts,
+    /// [`Mmu::operations`] promises fewer invalidations for more pages.
+    Operations,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::CpuChanges { before, now } => {
+                write!(f, "the CPU that executes this was {before} and is {now}")
+            }
+            Self::Word(operation) => write!(f, "`{operation}` of a word is wrong"),
+            Self::NoAnswer { cpu } => write!(f, "{cpu} is up and does not answer"),
+            Self::Unasked { cpu } => write!(f, "{cpu} answered and was not asked"),
+            Self::NoCosts => f.write_str("every cost is zero"),
+            Self::Operations => f.write_str("more pages take fewer invalidations"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}
+
+/// What [`check`] has tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many other CPUs were up, and answered each time.
+    pub cpus: u32,
+    /// How many interrupts they took for it.
+    pub interrupts: u64,
+    /// The longest wait for an answer, in calls of [`Platform::relax`].
+    pub longest: u64,
+}
+
+/// How often each CPU is asked alone, and all of them together.
+const TIMES: u32 = 64;
+
+/// Tries the platform out from this CPU. Every other CPU that is up has interrupts on, or calls
+/// [`Here::serve`] in a loop; none of them runs this at the same time. A CPU that has not answered
+/// after `patience` calls of [`Platform::relax`] is given up: no flush depends on it.
+///
+/// # Errors
+///
+/// The first [`Fault`] that is found.
+pub fn check<P: Platform, T: Tags<P>>(
+    here: &Here<'_, P, T>,
+    patience: u64,
+) -> Result<Report, Fault> {
+    check_word::<P::Word>()?;
+    check_cpu(here)?;
+    check_mmu(here)?;
+    let mut report = Report::default();
+    let cpus = here.tlb().cpus().len() as u32;
+    // Alone, so that a wrong number is found out; then as many as one call can take.
+    for width in [1, 64] {
+        for first in (0..cpus).step_by(width as usize) {
+            let group = up(here, first, cpus.min(first + width));
+            if group.mask == 0 {
+                continue;
+            }
+            if width == 1 {
+                report.cpus += 1;
+            }
+            for _ in 0..TIMES {
+                ask(here, group, patience, &mut report)?;
+                check_cpu(here)?;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// The CPUs `first..end` that are up, without this one.
+fn up<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>, first: u32, end: u32) -> Targets {
+    let mut group = Targets { first: CpuId(first), mask: 0 };
+    for cpu in (first..end).map(CpuId) {
+        let is_up = here.tlb().inbox(cpu).is_some_and(|inbox| inbox.is_up());
+        if cpu != here.id() && is_up {
+            group.mask |= 1 << (cpu.0 - first);
+        }
+    }
+    group
+}
+
+/// Has a group of CPUs answer a request for nothing.
+fn ask<P: Platform, T: Tags<P>>(
+    here: &Here<'_, P, T>,
+    group: Targets,
+    patience: u64,
+    report: &mut Report,
+) -> Result<(), Fault> {
+    let inbox = |cpu| here.tlb().inbox(cpu).ok_or(Fault::NoAnswer { cpu });
+    let nothing = Demand { whose: Whose::Kernel, sweep: Sweep::new(), early: false };
+    here.inbox().describe(&nothing);
+    for cpu in group.iter() {
+        let target = inbox(cpu)?;
+        if target.answered() > target.latest() {
+            return Err(Fault::Unasked { cpu });
+        }
+        target.post(here.id());
+    }
+    here.tlb().platform().interrupt(group);
+    report.interrupts += u64::from(group.count());
+    for cpu in group.iter() {
+        let (target, mut rounds) = (inbox(cpu)?, 0);
+        while target.answered() < target.latest() {
+            if rounds == patience {
+                return Err(Fault::NoAnswer { cpu });
+            }
+            here.serve();
+            here.tlb().platform().relax();
+            rounds += 1;
+        }
+        report.longest = report.longest.max(rounds);
+    }
+    Ok(())
+}
+
+fn check_cpu<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>) -> Result<(), Fault> {
+    let (before, now) = (here.id(), here.tlb().platform().cpu());
+    if before == now { Ok(()) } else { Err(Fault::CpuChanges { before, now }) }
+}
+
+/// What can be seen on one CPU: that each operation does what its name says.
+fn check_word<W: Word>() -> Result<(), Fault> {
+    const RELAXED: Ordering = Ordering::Relaxed;
+    let word = W::ZERO;
+    let check = |right, operation| if right { Ok(()) } else { Err(Fault::Word(operation)) };
+    check(word.load(RELAXED) == 0, "ZERO")?;
+    word.store(u64::MAX, RELAXED);
+    check(word.load(RELAXED) == u64::MAX, "store")?;
+    check(word.swap(5, RELAXED) == u64::MAX && word.load(RELAXED) == 5, "swap")?;
+    let exchange = |from, to| word.compare_exchange(from, to, RELAXED, RELAXED);
+    check(exchange(4, 9) == Err(5) && exchange(5, 9) == Ok(5), "compare_exchange")?;
+    check(word.fetch_add(u64::MAX, RELAXED) == 9 && word.load(RELAXED) == 8, "fetch_add")?;
+    check(word.fetch_or(1 << 63, RELAXED) == 8, "fetch_or")?;
+    check(word.fetch_and(1 << 63, RELAXED) == 1 << 63 | 8, "fetch_and")?;
+    check(word.load(RELAXED) == 1 << 63, "fetch_and")?;
+    word.set(7);
+    check(word.get() == 7, "set")
+}
+
+/// That the instructions execute at all, and that decisions have something to go by.
+fn check_mmu<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>) -> Result<(), Fault> {
+    let (mmu, errata) = (here.mmu(), here.errata());
+    let costs = here.tlb().platform().costs();
+    if costs.loss() == 0 && costs.here.tag == 0 && costs.interrupt == 0 {
+        return Err(Fault::NoCosts);
+    }
+    let stretch = |pages: u64| VaRange::new(1 << 21, pages << 12, 12).map(Stretch::uniform);
+    let (Ok(few), Ok(many)) = (stretch(1), stretch(512)) else { return Ok(()) };
+    for place in [Place::Here, Place::Everywhere] {
+        let operations = |stretch| mmu.operations(stretch, Depth::Leaves, place);
+        if let (Some(few), Some(many)) = (operations(&few), operations(&many))
+            && few > many
+        {
+            return Err(Fault::Operations);
+        }
+    }
+    // Under tags that nobody runs, where removing costs nobody anything.
+    let tag = if mmu.tag_bits() == 0 { Tag::RESERVED } else { BORROWED };
+    mmu.settle();
+    mmu.publish();
+    mmu.flush_stretches(errata, tag, &[few], Depth::Leaves);
+    mmu.flush_stretches(errata, tag, &[few, many], Depth::Tables);
+    mmu.flush_tag(errata, tag);
+    if mmu.broadcasts() {
+        mmu.flush_tag_everywhere(errata, tag);
+    }
+    Ok(())
+}
