@@ -3,10 +3,10 @@
 
 mod support;
 
-use lookaside::{CpuId, Gather, Outcome, Residency, Space, Switched, Tags, arch::Wait};
+use lookaside::{CpuId, Gather, Outcome, Residency, Space, Switched, arch::Wait};
 use support::{
     Fake, Op,
-    machine::{Machine, What, epochs, flush, here, park, recent, space, switch},
+    machine::{Machine, Strategy, What, epochs, flush, here, park, recent, space, switch},
     on,
 };
 
@@ -18,7 +18,7 @@ const THIRD: u32 = 199;
 /// What was done on all CPUs, and how the flush ended.
 type Story = (Vec<(u32, Op)>, (Outcome, u32));
 
-fn story<T: Tags<Fake>>(tlb: Machine<T>, cpu: u32, space: &Space<'_, Fake>, what: What) -> Story {
+fn story<T: Strategy>(tlb: Machine<T>, cpu: u32, space: &Space<'_, Fake>, what: What) -> Story {
     tlb.platform().forget_logs();
     let _ = flush(tlb, cpu, space, |gather| what.tell(gather));
     let outcome = tlb.platform().outcome();
@@ -43,13 +43,13 @@ fn everywhere_op(tag: u16, what: What) -> Op {
     }
 }
 
-fn tag<T: Tags<Fake>>(tlb: Machine<T>, cpu: u32) -> u16 {
+fn tag<T: Strategy>(tlb: Machine<T>, cpu: u32) -> u16 {
     on(cpu, || here(tlb).tag().0)
 }
 
 // ---- Nobody
 
-fn nobody_acts_for_a_space_that_nobody_runs<T: Tags<Fake>>(tlb: Machine<T>) {
+fn nobody_acts_for_a_space_that_nobody_runs<T: Strategy>(tlb: Machine<T>) {
     for what in What::ALL {
         let a = space(tlb, 1);
         assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "never ran: {what:?}");
@@ -73,7 +73,7 @@ fn local_01_nobody_executes_anything_for_a_space_that_nobody_runs() {
 
 // ---- Here
 
-fn a_space_that_runs_here_alone_is_flushed_here<T: Tags<Fake>>(tlb: Machine<T>) {
+fn a_space_that_runs_here_alone_is_flushed_here<T: Strategy>(tlb: Machine<T>) {
     for what in What::ALL {
         let (a, b) = (space(tlb, 1), space(tlb, 2));
         // Two others ran it: one runs another space now, one none.
@@ -98,7 +98,7 @@ fn local_01_a_space_that_runs_on_one_cpu_is_flushed_by_that_cpu_alone() {
 
 // ---- These
 
-fn those_that_run_it_are_interrupted_and_no_others<T: Tags<Fake>>(tlb: Machine<T>) {
+fn those_that_run_it_are_interrupted_and_no_others<T: Strategy>(tlb: Machine<T>) {
     for what in What::ALL {
         let (a, b) = (space(tlb, 1), space(tlb, 2));
         for cpu in [0, 1, OTHER, THIRD] {
@@ -194,7 +194,7 @@ fn local_05_a_pinned_space_is_always_broadcast() {
 
 // ---- Who counts
 
-fn a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables<T: Tags<Fake>>(tlb: Machine<T>) {
+fn a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables<T: Strategy>(tlb: Machine<T>) {
     let a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
     let tag = tag(tlb, OTHER);
@@ -230,7 +230,7 @@ fn local_05_a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables() {
     a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables(epochs(CPUS, fake));
 }
 
-fn a_cpu_in_firmware_counts<T: Tags<Fake>>(tlb: Machine<T>) {
+fn a_cpu_in_firmware_counts<T: Strategy>(tlb: Machine<T>) {
     let a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
     let tag = tag(tlb, OTHER);
@@ -250,7 +250,7 @@ fn local_05_a_cpu_that_lends_its_register_to_firmware_counts_as_running() {
     a_cpu_in_firmware_counts(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
 }
 
-fn the_flusher_need_not_run_the_space<T: Tags<Fake>>(tlb: Machine<T>) {
+fn the_flusher_need_not_run_the_space<T: Strategy>(tlb: Machine<T>) {
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, 0, &a);
     let _ = switch(tlb, 0, &b);
@@ -341,7 +341,7 @@ fn local_02_only_a_fresh_tag_forgets_who_owes() {
 
 #[test]
 fn local_01_after_a_migration_mprotect_asks_nobody() {
-    fn check<T: Tags<Fake>>(tlb: Machine<T>) {
+    fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         for from in [0, 1, OTHER] {
             let _ = switch(tlb, from, &a);
@@ -415,7 +415,7 @@ fn local_08_a_table_is_never_flushed_by_interrupts_alone_if_somebody_rests() {
 
 #[test]
 fn local_06_a_parked_cpu_drops_out_and_a_lent_root_does_not_bring_it_back() {
-    fn check<T: Tags<Fake>>(tlb: Machine<T>) {
+    fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, OTHER, &a);
         tlb.platform().forget_logs();

@@ -15,12 +15,13 @@ pub(crate) type ByEpochs = Machine<Epochs<'static, Fake>>;
 /// Tags of x86.
 pub(crate) type ByRecent = Machine<Recent>;
 
+/// A strategy whose books threads can share.
+pub(crate) trait Strategy: Tags<Fake, Cpu: Sync> + Sync + 'static {}
+
+impl<T: Tags<Fake, Cpu: Sync> + Sync + 'static> Strategy for T {}
+
 /// A machine whose CPUs are all up and serve when they are interrupted.
-pub(crate) fn start<T>(cpus: usize, fake: Fake, tags: T) -> Machine<T>
-where
-    T: Tags<Fake> + Sync + 'static,
-    T::Cpu: Sync,
-{
+pub(crate) fn start<T: Strategy>(cpus: usize, fake: Fake, tags: T) -> Machine<T> {
     let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
     let tlb: Machine<T> = Box::leak(Box::new(Tlb::new(fake, tags, storage).unwrap()));
     let bits = tlb.platform().mmu.tag_bits;
@@ -47,33 +48,29 @@ pub(crate) fn epochs_with(cpus: usize, fake: Fake, config: EpochsConfig) -> ByEp
 }
 
 /// The CPU that the test is.
-pub(crate) fn here<T: Tags<Fake>>(tlb: Machine<T>) -> Here<'static, Fake, T> {
+pub(crate) fn here<T: Strategy>(tlb: Machine<T>) -> Here<'static, Fake, T> {
     // SAFETY: a test thread is a CPU without interrupts.
     unsafe { tlb.here() }.unwrap()
 }
 
-pub(crate) fn space<T: Tags<Fake>>(tlb: Machine<T>, number: u64) -> Space<'static, Fake> {
+pub(crate) fn space<T: Strategy>(tlb: Machine<T>, number: u64) -> Space<'static, Fake> {
     let residents = words(Residents::<core::sync::atomic::AtomicU64>::words_for(tlb.cpus().len()));
     // SAFETY: no real hardware walks this root.
     unsafe { tlb.space(Root::new(number * 4096), residents) }.unwrap()
 }
 
 /// `cpu` switches to `space`.
-pub(crate) fn switch<T: Tags<Fake>>(
-    tlb: Machine<T>,
-    cpu: u32,
-    space: &Space<'_, Fake>,
-) -> Switched {
+pub(crate) fn switch<T: Strategy>(tlb: Machine<T>, cpu: u32, space: &Space<'_, Fake>) -> Switched {
     on(cpu, || here(tlb).switch(space))
 }
 
 /// `cpu` leaves whatever it runs.
-pub(crate) fn park<T: Tags<Fake>>(tlb: Machine<T>, cpu: u32) {
+pub(crate) fn park<T: Strategy>(tlb: Machine<T>, cpu: u32) {
     let _ = on(cpu, || here(tlb).park());
 }
 
 /// `cpu` flushes what `gather` is told.
-pub(crate) fn flush<T: Tags<Fake>>(
+pub(crate) fn flush<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
     space: &Space<'_, Fake>,

@@ -243,6 +243,11 @@ impl Fake {
 }
 
 impl FakeMmu {
+    /// How many of what was done, and not looked at, are of this kind.
+    pub(crate) fn count(&self, kind: impl Fn(&Op) -> bool) -> usize {
+        self.trace.lock().unwrap().iter().filter(|(_, op)| kind(op)).count()
+    }
+
     fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
         self.trace.lock().unwrap().push((CPU.get(), op));
         let mut cpu = self.cpus[CPU.get() as usize].lock().unwrap();

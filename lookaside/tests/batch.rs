@@ -1,0 +1,185 @@
+//! Many spaces, one flush.
+
+mod support;
+
+use lookaside::{Batch, Error, Flushed, Gather, Outcome, Space, arch::Wait};
+use support::{
+    Fake, Op,
+    machine::{Machine, Strategy, What, epochs, flush, here, pages, park, recent, space, switch},
+    on, words,
+};
+
+const CPUS: usize = 200;
+const FAR: u32 = 199;
+
+fn batch<T: Strategy>(tlb: Machine<T>) -> Batch<'static, Fake> {
+    // The storage need not be empty.
+    let storage = words(CPUS.div_ceil(64));
+    storage.iter().for_each(|word| word.store(!0, core::sync::atomic::Ordering::Relaxed));
+    Batch::new(tlb, storage).unwrap()
+}
+
+fn defer<T: Strategy>(
+    tlb: Machine<T>,
+    cpu: u32,
+    space: &Space<'_, Fake>,
+    batch: &mut Batch<'_, Fake>,
+    what: What,
+) {
+    let mut gather = Gather::new(space);
+    what.tell(&mut gather);
+    on(cpu, || here(tlb).defer(gather, batch));
+}
+
+fn complete<T: Strategy>(tlb: Machine<T>, cpu: u32, batch: Batch<'_, Fake>) -> Flushed {
+    on(cpu, || here(tlb).flush_batch(batch))
+}
+
+#[test]
+fn local_09_each_cpu_is_interrupted_once_for_all_spaces_of_a_batch() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let spaces: Vec<_> = (1..=20).map(|number| space(tlb, number)).collect();
+        // Those of two CPUs, of which one runs the last; five that ran once; and the others never.
+        for space in &spaces[..5] {
+            let _ = switch(tlb, 3, space);
+        }
+        park(tlb, 3);
+        let _ = switch(tlb, 70, &spaces[6]);
+        let _ = switch(tlb, FAR, &spaces[7]);
+        tlb.platform().forget_logs();
+        let mut batch = batch(tlb);
+        let page = batch.hold_page("page");
+        for space in spaces.iter().chain(&spaces) {
+            defer(tlb, 0, space, &mut batch, What::Page);
+        }
+        let begun = tlb.platform().acts();
+        assert!(!begun.iter().any(|(cpu, _)| *cpu != 0), "nobody is waited for: {begun:?}");
+        assert!(!begun.iter().any(|(_, op)| matches!(op, Op::Interrupt(_))), "{begun:?}");
+        let proof = complete(tlb, 0, batch);
+        assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 2));
+        let acts = tlb.platform().acts();
+        for cpu in [70, FAR] {
+            let done: Vec<_> = acts.iter().filter(|(at, _)| *at == cpu).collect();
+            assert_eq!(done, [&(cpu, Op::FlushAll)], "once, and whatever the space");
+        }
+        assert_eq!(page.release(&proof).ok(), Some("page"));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+}
+
+#[test]
+fn local_09_a_batch_that_broadcasts_waits_once() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let spaces: Vec<_> = (1..=3).map(|number| space(tlb, number)).collect();
+    for (space, cpu) in spaces.iter().zip([1, 70, FAR]) {
+        let _ = switch(tlb, cpu, space);
+    }
+    tlb.platform().forget_logs();
+    let mut batch = batch(tlb);
+    for space in &spaces {
+        defer(tlb, 0, space, &mut batch, What::Page);
+    }
+    let begun: Vec<_> = tlb.platform().acts();
+    let later = |(cpu, op): &(u32, Op)| {
+        *cpu == 0 && matches!(op, Op::FlushRangeEverywhere(_, 0x5000, 1, Wait::Later))
+    };
+    assert_eq!((begun.len(), begun.iter().all(later)), (3, true), "{begun:?}");
+    let _ = complete(tlb, 0, batch);
+    assert_eq!(tlb.platform().acts(), [(0, Op::CompleteEverywhere)]);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+}
+
+#[test]
+fn local_09_a_batch_of_spaces_that_nobody_runs_executes_nothing() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let spaces: Vec<_> = (1..=3).map(|number| space(tlb, number)).collect();
+        for (space, cpu) in spaces.iter().zip([1, 70, FAR]) {
+            let _ = switch(tlb, cpu, space);
+            park(tlb, cpu);
+        }
+        tlb.platform().forget_logs();
+        let mut batch = batch(tlb);
+        for space in &spaces {
+            defer(tlb, 0, space, &mut batch, What::Range);
+        }
+        let _ = complete(tlb, 0, batch);
+        assert_eq!(tlb.platform().acts(), []);
+        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
+fn local_09_whoever_flushes_a_space_of_an_open_batch_flushes_everything_in_it() {
+    fn check<T: Strategy>(tlb: Machine<T>, finish: bool) {
+        let a = space(tlb, 1);
+        for cpu in [1, FAR] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let mut batch = batch(tlb);
+        defer(tlb, 0, &a, &mut batch, What::Page);
+        if finish {
+            let _ = complete(tlb, 0, batch);
+        } else {
+            drop(batch);
+        }
+        tlb.platform().forget_logs();
+        // CPU 1 unmaps another page, and might believe that the first one is gone.
+        let _ = flush(tlb, 1, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        let full = |(_, op): &(u32, Op)| matches!(op, Op::FlushTag(_) | Op::FlushTagEverywhere(_));
+        assert!(tlb.platform().acts().iter().any(full));
+    }
+    for finish in [true, false] {
+        check(recent(CPUS, Fake::new(CPUS, 12)), finish);
+        check(epochs(CPUS, Fake::new(CPUS, 16)), finish);
+        check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()), finish);
+    }
+}
+
+#[test]
+fn a_cpu_that_goes_down_before_the_batch_is_complete_is_not_waited_for() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [70, FAR] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let mut batch = batch(tlb);
+        defer(tlb, 0, &a, &mut batch, What::Page);
+        on(FAR, || here(tlb).offline());
+        tlb.platform().forget_logs();
+        let _ = complete(tlb, 0, batch);
+        let acts = tlb.platform().acts();
+        assert!(acts.contains(&(70, Op::FlushAll)));
+        assert!(!acts.contains(&(FAR, Op::FlushAll)), "it holds nothing that it will use");
+        assert_eq!(tlb.platform().stuck_waits(), []);
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+}
+
+#[test]
+fn a_thread_that_moved_between_beginning_and_completing_flushes_where_it_is() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [70, FAR] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let mut batch = batch(tlb);
+        defer(tlb, 70, &a, &mut batch, What::Page);
+        tlb.platform().forget_logs();
+        let _ = complete(tlb, FAR, batch);
+        assert!(tlb.platform().acts().contains(&(FAR, Op::FlushAll)));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Here, 0), "the other did its part");
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+}
+
+#[test]
+fn a_batch_without_room_for_every_cpu_is_refused() {
+    let tlb = recent(CPUS, Fake::new(CPUS, 12));
+    let short = Batch::new(tlb, words(3)).map(drop);
+    assert_eq!(short, Err(Error::Storage { needed: 4, given: 3 }));
+}

@@ -1,0 +1,352 @@
+//! What a gather collects, and that a flush never does less than it was told.
+
+mod support;
+
+use lookaside::{
+    AccessBits, Error, Gather, Outcome, Stretch, Sweep, VaRange,
+    arch::{Depth, Held},
+};
+use proptest::prelude::*;
+use support::{
+    Fake, Op,
+    machine::{Strategy as Books, What, epochs, flush, here, pages, park, recent, space, switch},
+    on,
+};
+
+const CPUS: usize = 70;
+
+macro_rules! both {
+    ($check:ident) => {
+        $check(recent(CPUS, Fake::new(CPUS, 12)));
+        $check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+        $check(epochs(CPUS, Fake::new(CPUS, 16)));
+    };
+}
+
+// ---- Nothing
+
+#[test]
+fn an_empty_gather_flushes_nothing_and_owes_nothing() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, 69] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |_| ());
+        // What was only allowed more is left to spurious faults.
+        let _ = flush(tlb, 0, &a, |gather| gather.relax(pages(0x1000, 1)));
+        // Nobody else is at it: what is absent was flushed by whoever made it so.
+        let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x1000, 1)));
+        assert_eq!(a.generation(), 0);
+        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().log(0), []);
+        assert_eq!(tlb.platform().log(69), []);
+    }
+    both!(check);
+}
+
+#[test]
+fn a_flush_owes_one_generation_however_much_it_was_told() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = flush(tlb, 0, &a, |gather| {
+            for what in What::ALL {
+                what.tell(gather);
+            }
+        });
+        assert_eq!(a.generation(), 1);
+        // A space that never ran is flushed nowhere; there is nothing under any tag.
+        assert_eq!(tlb.platform().acts(), []);
+    }
+    both!(check);
+}
+
+// ---- Several at one time
+
+#[test]
+fn what_another_gather_has_begun_is_flushed_by_whoever_relies_on_it() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, 69] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        // CPU 1 has cleared an entry and is not done; CPU 0 finds it absent.
+        let mut first = Gather::new(&a);
+        first.revoke(pages(0x7000, 1));
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x7000, 1)));
+        assert_ne!(tlb.platform().outcome().0, Outcome::Nobody);
+        assert_ne!(tlb.platform().acts(), []);
+        let _ = on(1, || here(tlb).flush(first));
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x7000, 1)));
+        assert_eq!(tlb.platform().acts(), [], "it is over");
+    }
+    both!(check);
+}
+
+#[test]
+fn a_gather_that_is_dropped_is_made_up_for_by_the_next_flush() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 69, &a);
+        park(tlb, 69);
+        let _ = switch(tlb, 0, &a);
+        let mut lost = Gather::new(&a);
+        lost.revoke(pages(0x7000, 1));
+        let held = lost.hold_page("page");
+        drop(lost);
+        tlb.platform().forget_logs();
+        let proof = flush(tlb, 0, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        let full = |op: &Op| matches!(op, Op::FlushTag(_) | Op::FlushTagEverywhere(_));
+        assert!(tlb.platform().log(0).iter().any(full), "everything");
+        // The page itself is lost: no proof is of its gather.
+        let (_, error) = held.release(&proof).unwrap_err();
+        assert_eq!(error, Error::OtherProof { held: a.id(), proved: a.id() });
+        // That was enough.
+        let _ = flush(tlb, 0, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        assert!(!tlb.platform().log(0).iter().any(full), "a page is a page again");
+        // And who had left pays for the lost one when it comes back.
+        let _ = switch(tlb, 69, &a);
+        let drops = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
+        assert!(tlb.platform().log(69).iter().any(drops));
+    }
+    both!(check);
+}
+
+#[test]
+fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        drop(Gather::new(&a));
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        assert_eq!(a.generation(), 1);
+        let page = |op: &Op| matches!(op, Op::FlushRange(_, 0x9000, 1));
+        assert!(tlb.platform().log(0).iter().any(page));
+    }
+    both!(check);
+}
+
+#[test]
+fn access_bits_come_back_with_the_proof() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let (accessed, dirty) =
+        (AccessBits { accessed: true, dirty: false }, AccessBits { accessed: false, dirty: true });
+    let proof = flush(tlb, 0, &a, |gather| {
+        gather.found(accessed);
+        gather.found(dirty);
+    });
+    assert_eq!(proof.bits(), accessed.union(dirty));
+    let none = flush(tlb, 0, &a, |gather| gather.found(AccessBits::default()));
+    assert_eq!(none.bits(), AccessBits::default());
+}
+
+#[test]
+fn what_moves_away_or_was_shared_is_revoked_under_its_guard() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    tlb.platform().set_costs(|costs| costs.useful_entries = 1 << 20);
+    tlb.platform().forget_logs();
+    let guard = std::sync::Mutex::new(());
+    {
+        let lock = guard.lock().unwrap();
+        let mut gather = Gather::new(&a);
+        gather.move_away(pages(0x4000, 2), &lock);
+        let _ = here(tlb).flush(gather);
+        drop(lock);
+    }
+    assert_eq!(tlb.platform().acts(), [(0, Op::FlushRange(2, 0x4000, 2))]);
+    let lock = guard.lock().unwrap();
+    let mut gather = Gather::new(&a);
+    gather.unshare_table(pages(0x20_0000, 512), &lock);
+    let _ = here(tlb).flush(gather);
+    drop(lock);
+    assert_eq!(tlb.platform().acts(), [(0, Op::FlushTables(2, 0x20_0000, 512))]);
+}
+
+// ---- Addresses
+
+/// Whether `sweep` removes what `stretch` names.
+fn covers(sweep: &Sweep, stretch: &Stretch) -> bool {
+    // The stretches of a sweep do not overlap, so that what is covered by several of them is covered
+    // by neighbours: walk from one to the next.
+    let mut from = stretch.range.start();
+    loop {
+        let found = sweep.stretches().iter().find(|have| {
+            let fine = have.range.page_shift() <= stretch.range.page_shift();
+            // A hint on the size must be right for every entry that is meant.
+            let hint = !have.uniform
+                || stretch.uniform && have.range.page_shift() == stretch.range.page_shift();
+            fine && hint && have.range.start() <= from && from <= have.range.last()
+        });
+        match found {
+            None => return false,
+            Some(have) if have.range.last() >= stretch.range.last() => return true,
+            Some(have) => from = have.range.last() + 1,
+        }
+    }
+}
+
+fn removes(sweep: &Sweep, stretch: &Stretch) -> bool {
+    sweep.is_everything() || covers(sweep, stretch)
+}
+
+fn stretch(start: u64, pages: u64, shift: u32, uniform: bool) -> Stretch {
+    Stretch { range: VaRange::new(start, pages << shift, shift).unwrap(), uniform }
+}
+
+fn some_stretch() -> impl Strategy<Value = Stretch> {
+    // Close together, far apart, and at both ends of the address space.
+    let base = prop_oneof![
+        Just(0),
+        Just(0x7fff_0000_0000_u64),
+        Just(0xffff_8000_0000_0000),
+        Just(0_u64.wrapping_sub(1 << 34)),
+    ];
+    let shift = prop_oneof![4 => Just(12_u32), 2 => Just(21), 1 => Just(16), 1 => Just(30)];
+    (base, shift, 0_u64..16, 1_u64..40, any::<bool>(), any::<bool>()).prop_map(
+        |(base, shift, first, pages, uniform, top)| {
+            let room = ((1_u128 << 64) - u128::from(base)) >> shift;
+            let pages = pages.min(room as u64);
+            let first = if top { room as u64 - pages } else { first.min(room as u64 - pages) };
+            stretch(base + (first << shift), pages, shift, uniform)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn flag_07_whatever_is_gathered_is_covered(
+        parts in proptest::collection::vec(some_stretch(), 1..24),
+        others in proptest::collection::vec(some_stretch(), 0..24),
+    ) {
+        let (mut sweep, mut second) = (Sweep::new(), Sweep::new());
+        for part in &parts {
+            sweep.add(*part);
+            prop_assert!(sweep.stretches().len() <= 6);
+        }
+        for part in &parts {
+            prop_assert!(removes(&sweep, part), "{part:x?} is not in {sweep:x?}");
+        }
+        for other in &others {
+            second.add(*other);
+        }
+        second.deepen(Depth::Tables);
+        sweep.merge(&second);
+        for part in parts.iter().chain(&others) {
+            prop_assert!(removes(&sweep, part), "{part:x?} is not in {sweep:x?}");
+        }
+        prop_assert_eq!(sweep.depth(), Depth::Tables);
+    }
+
+    #[test]
+    fn stretches_of_a_sweep_do_not_overlap(
+        parts in proptest::collection::vec(some_stretch(), 1..24),
+    ) {
+        let mut sweep = Sweep::new();
+        parts.iter().for_each(|part| sweep.add(*part));
+        let mut ranges: Vec<_> =
+            sweep.stretches().iter().map(|s| (s.range.start(), s.range.last())).collect();
+        ranges.sort_unstable();
+        for pair in ranges.windows(2) {
+            prop_assert!(pair[0].1 < pair[1].0, "{ranges:x?}");
+        }
+    }
+}
+
+#[test]
+fn neighbours_of_one_size_become_one_stretch_in_any_order() {
+    for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
+        let mut sweep = Sweep::new();
+        for index in order {
+            sweep.add(Stretch::uniform(pages(0x4000 + index * 0x1000, 1)));
+        }
+        assert_eq!(sweep.stretches(), [Stretch::uniform(pages(0x4000, 3))], "{order:?}");
+    }
+    // Of two sizes they stay apart, so that each keeps its hint.
+    let mut sweep = Sweep::new();
+    sweep.add(stretch(0x20_0000, 1, 21, true));
+    sweep.add(stretch(0x40_0000, 1, 12, true));
+    assert_eq!(sweep.stretches().len(), 2);
+    // Overlapping, they are one, of the smaller size and without a hint.
+    sweep.add(stretch(0x3f_f000, 1, 12, true));
+    assert!(sweep.stretches().iter().any(|have| {
+        !have.uniform && have.range.page_shift() == 12 && have.range.start() == 0x20_0000
+    }));
+}
+
+#[test]
+fn the_top_of_the_address_space_is_an_address_like_any_other() {
+    let top = pages(!0xfff, 1);
+    let mut sweep = Sweep::new();
+    sweep.add(Stretch::uniform(top));
+    sweep.add(Stretch::uniform(pages(!0x1fff, 1)));
+    assert_eq!(sweep.stretches(), [Stretch::uniform(pages(!0x1fff, 2))]);
+    // From the first page to the last: that is no range, it is everything.
+    for page in 0..6 {
+        sweep.add(Stretch::uniform(pages(page << 20, 1)));
+    }
+    assert!(sweep.is_everything() || sweep.stretches().len() <= 6);
+    assert!(removes(&sweep, &Stretch::uniform(top)));
+    assert!(removes(&sweep, &Stretch::uniform(pages(0, 1))));
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| gather.revoke(pages(!0xfff, 1)));
+        let log = tlb.platform().log(0);
+        assert!(log.iter().any(|op| matches!(op, Op::FlushRange(_, start, 1) if *start == !0xfff)));
+    }
+    both!(check);
+}
+
+#[test]
+fn ranges_that_are_none_are_refused_with_the_reason() {
+    let refused = |start, bytes, shift| VaRange::new(start, bytes, shift).unwrap_err();
+    assert_eq!(refused(0, 0, 12), Error::EmptyRange);
+    assert_eq!(refused(0, 4096, 11), Error::PageSize { shift: 11 });
+    assert_eq!(refused(0, 4096, 49), Error::PageSize { shift: 49 });
+    let unaligned = Error::UnalignedRange { start: 5, bytes: 4096, page_shift: 12 };
+    assert_eq!(refused(5, 4096, 12), unaligned);
+    let over = Error::RangeOverflow { start: !0xfff, bytes: 0x2000 };
+    assert_eq!(refused(!0xfff, 0x2000, 12), over);
+}
+
+#[test]
+fn many_pages_that_lie_far_apart_are_swept_as_few_stretches_or_by_tag() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| {
+            // Not in order, some of them twice.
+            for page in [40, 3, 17, 3, 25, 1, 9, 60, 33, 40_u64] {
+                gather.revoke(pages(page << 30, 1));
+            }
+        });
+        let log = tlb.platform().log(0);
+        assert!(log.iter().any(|op| matches!(op, Op::FlushTag(_))), "{log:?}");
+    }
+    both!(check);
+}
+
+#[test]
+fn by_page_or_by_tag_is_a_question_of_costs() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    // A page costs 20; a tag costs 20 and the 3000 that it takes to bring back what it held.
+    for (count, by_page) in [(1, true), (151, true), (152, false)] {
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| gather.revoke(pages(0, count)));
+        let ranged = tlb.platform().log(0).iter().any(|op| matches!(op, Op::FlushRange(..)));
+        assert_eq!(ranged, by_page, "{count} pages");
+    }
+}
