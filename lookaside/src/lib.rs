@@ -145,7 +145,8 @@
 //! * [`Epochs`] and [`Recent`]: the two strategies, with their invariants in their source.
 //! * [`arch`]: what is asked of the hardware ([`arch::Mmu`]) and how three architectures answer.
 //! * [`contig`]: entries that hardware may hold as one block.
-//! * [`Platform`]: what a kernel must promise.
+//! * [`Gather`]: what a flush is told. [`Here::flush`]: how it goes. [`Flushed`]: what it is worth.
+//! * [`Platform`]: what a kernel must promise. [`conformance`] tries out whether it does.
 #![no_std]
 
 pub mod arch;

@@ -1,0 +1,74 @@
+//! One call that tries a platform out: it passes a good one, and says what is wrong with others.
+
+mod support;
+
+use lookaside::{Costs, CpuId, OperationCosts, conformance::*};
+use support::{
+    Answer, Fake,
+    machine::{Machine, Strategy, epochs, here, recent},
+    on,
+};
+
+const CPUS: usize = 130;
+const PATIENCE: u64 = 1000;
+
+fn check_from<T: Strategy>(cpu: u32, tlb: Machine<T>) -> Result<Report, Fault> {
+    on(cpu, || check(&here(tlb), PATIENCE))
+}
+
+#[test]
+fn a_platform_that_keeps_its_promises_passes_under_either_strategy() {
+    for answer in [Answer::AtOnce, Answer::WhenWaitedFor] {
+        let tlb = epochs(CPUS, Fake::new(CPUS, 12));
+        tlb.platform().set_answer(answer);
+        let report = check_from(77, tlb).unwrap();
+        assert_eq!((report.cpus, report.interrupts), (129, 129 * 2 * 64));
+        let tlb = recent(CPUS, Fake::new(CPUS, 12));
+        tlb.platform().set_answer(answer);
+        assert_eq!(check_from(0, tlb).unwrap().cpus, 129);
+    }
+}
+
+#[test]
+fn cpus_that_are_down_are_left_alone() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 12));
+    for cpu in [0, 64, 129] {
+        on(cpu, || here(tlb).offline());
+    }
+    assert_eq!(check_from(1, tlb).unwrap().cpus, 126);
+}
+
+#[test]
+fn an_interrupt_that_gets_lost_is_found() {
+    let tlb = epochs(3, Fake::new(3, 12));
+    tlb.platform().set_answer(Answer::Never);
+    assert_eq!(check_from(0, tlb), Err(Fault::NoAnswer { cpu: CpuId(1) }));
+}
+
+#[test]
+fn a_cpu_whose_number_changes_is_found() {
+    let tlb = epochs(3, Fake::new(3, 12));
+    let result = on(0, || {
+        let here = here(tlb);
+        on(2, || check(&here, PATIENCE))
+    });
+    assert_eq!(result, Err(Fault::CpuChanges { before: CpuId(0), now: CpuId(2) }));
+}
+
+#[test]
+fn costs_that_decide_nothing_are_found() {
+    let tlb = epochs(2, Fake::new(2, 12));
+    let free = OperationCosts { address: 0, tag: 0, wait: 0 };
+    tlb.platform().set_costs(|costs| {
+        *costs = Costs {
+            here: free,
+            everywhere: free,
+            refill: 0,
+            useful_entries: 0,
+            interrupt: 0,
+            interrupt_more: 0,
+            fresh_tag: 0,
+        }
+    });
+    assert_eq!(check_from(0, tlb), Err(Fault::NoCosts));
+}
