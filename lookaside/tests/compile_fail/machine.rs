@@ -47,32 +47,6 @@ impl lookaside::arch::Mmu for Hardware {
     fn flush_tag(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
     fn flush_all_everywhere(&self, _: lookaside::arch::Errata) {}
     fn flush_tag_everywhere(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
-    fn flush_kernel(
-        &self,
-        _: lookaside::arch::Errata,
-        _: &[lookaside::Stretch],
-        _: lookaside::arch::Depth,
-    ) {
-    }
-    fn flush_kernel_everywhere(
-        &self,
-        _: lookaside::arch::Errata,
-        _: &[lookaside::Stretch],
-        _: lookaside::arch::Depth,
-    ) {
-    }
-    fn typical_costs(&self) -> lookaside::Costs {
-        let each = lookaside::OperationCosts { address: 1, tag: 1, wait: 1 };
-        lookaside::Costs {
-            here: each,
-            everywhere: each,
-            refill: 1,
-            useful_entries: 1,
-            interrupt: 1,
-            interrupt_more: 1,
-            fresh_tag: 1,
-        }
-    }
 }
 
 fn words() -> &'static [core::sync::atomic::AtomicU64] {
