@@ -32,6 +32,9 @@ enum Kind {
     Rmw,
 }
 
+/// What a CPU does that is interrupted.
+type Serve = Rc<dyn Fn(u32)>;
+
 thread_local! {
     static ACCESSES: RefCell<Vec<(usize, Kind)>> = const { RefCell::new(Vec::new()) };
     /// How often a TLB was told to forget something.
@@ -42,7 +45,7 @@ thread_local! {
     /// How many accesses there had been at each invalidation.
     static FLUSHED_AT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     /// Serves as a CPU.
-    static SERVE: RefCell<Option<Rc<dyn Fn(u32)>>> = const { RefCell::new(None) };
+    static SERVE: RefCell<Option<Serve>> = const { RefCell::new(None) };
 }
 
 struct Counted(AtomicU64);
