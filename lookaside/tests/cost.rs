@@ -485,7 +485,6 @@ fn a_flush_that_needs_nobody_else_writes_only_to_its_space_and_its_cpu() {
         assert!(cost.rmws <= 4 && cost.space <= 6, "{cost:?}");
         let written = accesses.iter().filter(|(_, kind)| *kind != Kind::Load);
         let lines: BTreeSet<_> = written.map(|(address, _)| address / 64).collect();
-        println!("{cost:?}, {} lines of 64 bytes", lines.len());
         assert!(lines.len() <= 4, "{lines:?}");
     }
     check(epochs());
