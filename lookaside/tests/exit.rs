@@ -163,7 +163,7 @@ fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
 }
 
 #[test]
-fn a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
+fn flag_07_a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
     let tlb = machine();
     let a = space(&tlb, 0x4000);
     let _ = here(&tlb).switch(&a);

@@ -3,7 +3,9 @@
 
 mod support;
 
-use lookaside::{CpuId, Gather, Outcome, Residency, Space, Switched, arch::Wait};
+use lookaside::{
+    CpuId, Epochs, Gather, Here, Outcome, Recent, Residency, Space, Switched, arch::Wait,
+};
 use support::{
     Fake, Op,
     machine::{Machine, Strategy, What, epochs, flush, here, park, recent, space, switch},
@@ -411,10 +413,79 @@ fn local_08_a_table_is_never_flushed_by_interrupts_alone_if_somebody_rests() {
     assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
 }
 
+// ---- What the proof rests on
+
+#[test]
+fn local_04_this_cpu_is_neither_sent_nor_shared() {
+    // A flush is one call on a value that stays where it is, with interrupts off. Both
+    // implementations would fit a type that could move, and then this would not compile.
+    trait Stays<Why> {
+        fn stays() {}
+    }
+    enum Sent {}
+    enum Shared {}
+    impl<T> Stays<()> for T {}
+    impl<T: Send> Stays<Sent> for T {}
+    impl<T: Sync> Stays<Shared> for T {}
+    <Here<'_, Fake, Recent> as Stays<_>>::stays();
+    <Here<'_, Fake, Epochs<'_, Fake>> as Stays<_>>::stays();
+}
+
+#[test]
+fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let (a, b) = (space(tlb, 1), space(tlb, 2));
+    let check = |space: &Space<'_, Fake>| {
+        tlb.platform().forget_logs();
+        let switched = switch(tlb, 0, space);
+        let log = tlb.platform().log(0);
+        let load = log.iter().position(|op| matches!(op, Op::Load { .. })).unwrap();
+        let before = log[..load].iter().rev().find(|op| **op != Op::Publish);
+        assert_eq!(before, Some(&Op::Settle), "{switched:?}: {log:?}");
+    };
+    // The first time, and again; after a flush; and in a new epoch.
+    for _ in 0..3 {
+        [&a, &b].into_iter().for_each(check);
+        let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+    }
+    let config = lookaside::EpochsConfig { tags: 5, ..Default::default() };
+    let tlb = support::machine::epochs_with(2, Fake::new(2, 8), config);
+    for number in 1..20 {
+        tlb.platform().forget_logs();
+        let _ = switch(tlb, 0, &space(tlb, number));
+        let log = tlb.platform().log(0);
+        let [before @ .., Op::Load { .. }] = &log[..] else { panic!("{log:?}") };
+        assert_eq!(before.iter().rfind(|op| **op != Op::Publish), Some(&Op::Settle), "{log:?}");
+    }
+}
+
+#[test]
+fn a_fresh_tag_is_taken_where_it_costs_less_than_a_flush() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let a = space(tlb, 1);
+    // This CPU has tags in stock.
+    for cpu in [0, OTHER] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    park(tlb, OTHER);
+    assert_eq!(story(tlb, 0, &a, What::Space).1, (Outcome::Here, 0));
+    tlb.platform().set_costs(|costs| costs.fresh_tag = 0);
+    let before = tag(tlb, 0);
+    let (acts, outcome) = story(tlb, 0, &a, What::Space);
+    assert_eq!(outcome, (Outcome::FreshTag, 0));
+    assert!(matches!(acts[..], [(0, Op::Load { .. })]), "{acts:?}");
+    assert_ne!(tag(tlb, 0), before);
+    // Who had met the old tag holds nothing under the new one.
+    assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
+    // Another CPU that runs it would go on under the old tag: then it is flushed.
+    let _ = switch(tlb, OTHER, &a);
+    assert_ne!(story(tlb, 0, &a, What::Space).1.0, Outcome::FreshTag);
+}
+
 // ---- Idle
 
 #[test]
-fn local_06_a_parked_cpu_drops_out_and_a_lent_root_does_not_bring_it_back() {
+fn local_06_a_parked_cpu_drops_out_and_is_told_again_when_it_is_back() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, OTHER, &a);

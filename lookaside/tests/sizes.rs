@@ -64,7 +64,7 @@ fn nothing_grows_with_the_square_of_the_cpus() {
     for cpus in SIZES {
         let one = total(cpus, 2) - total(cpus, 1);
         assert_eq!(total(cpus, SPACES + 1) - total(cpus, SPACES), one);
-        assert!(one <= 128 + (cpus + 31) / 32 * 8, "{one} bytes for {cpus} CPUs");
+        assert!(one <= 128 + cpus.div_ceil(32) * 8, "{one} bytes for {cpus} CPUs");
     }
 }
 

@@ -94,6 +94,9 @@ struct Hardware {
     entries: BTreeSet<Entry>,
 }
 
+type Handler = Box<dyn Fn(u32) + Send + Sync>;
+type Diagnosis = Box<dyn Fn(&Stuck) + Send + Sync>;
+
 /// The machine.
 pub(crate) struct Fake {
     pub(crate) mmu: FakeMmu,
@@ -106,9 +109,9 @@ pub(crate) struct Fake {
     costs: Mutex<Costs>,
     answer: Mutex<Answer>,
     pending: Mutex<BTreeSet<u32>>,
-    handler: OnceLock<Box<dyn Fn(u32) + Send + Sync>>,
+    handler: OnceLock<Handler>,
     /// Called with each [`Stuck`].
-    diagnosis: OnceLock<Box<dyn Fn(&Stuck) + Send + Sync>>,
+    diagnosis: OnceLock<Diagnosis>,
 }
 
 pub(crate) struct FakeMmu {
@@ -474,6 +477,11 @@ impl Mmu for FakeMmu {
 
     fn walks_outlive_tags(&self) -> bool {
         self.walks_outlive_tags
+    }
+
+    fn names(&self, root: Root, tag: Tag) -> bool {
+        let named = self.cpus[CPU.get() as usize].lock().unwrap().named;
+        named.is_some_and(|named| (named.table, named.tag) == (root.table, tag.0))
     }
 }
 
