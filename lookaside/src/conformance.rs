@@ -126,8 +126,8 @@ fn ask<P: Platform, T: Tags<P>>(
     report: &mut Report,
 ) -> Result<(), Fault> {
     let inbox = |cpu| here.tlb().inbox(cpu).ok_or(Fault::NoAnswer { cpu });
-    let nothing = Demand { whose: Whose::Kernel, sweep: Sweep::new(), early: false };
-    here.inbox().describe(&nothing);
+    let nothing = Sweep::new();
+    here.inbox().describe(&Demand { whose: Whose::Kernel, sweep: &nothing, early: false });
     for cpu in group.iter() {
         let target = inbox(cpu)?;
         target.post(here.id());

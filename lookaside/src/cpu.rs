@@ -64,6 +64,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         self.errata.set(errata.0);
     }
 
+    #[inline]
     pub(crate) fn named(&self) -> (Root, Tag) {
         // Relaxed: this CPU's own word.
         (Root::new(self.table.get()), Tag(self.tag.load(Ordering::Relaxed) as u16))

@@ -166,6 +166,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
 
     /// What must be worked around on this CPU, whoever is to blame.
     #[must_use]
+    #[inline]
     pub fn errata(&self) -> Errata {
         self.cpu.errata().union(self.tlb.machine_errata())
     }
@@ -200,6 +201,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
 
     /// The tag that the root register names.
     #[must_use]
+    #[inline]
     pub fn tag(&self) -> Tag {
         self.cpu.named().1
     }

@@ -1,19 +1,27 @@
 //! Ranges of virtual addresses, checked once at construction so that no planner has to.
 
+use core::fmt;
+
 use crate::error::Error;
 
 /// A non-empty, page-aligned range of virtual addresses that does not wrap.
 ///
 /// The range may end at the very top of the address space, which is why it keeps a count of pages
 /// and not an end address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VaRange {
-    start: u64,
+    /// The first address and, in the bits that no page-aligned address has, the size of the pages.
+    start_and_shift: u64,
     pages: u64,
-    page_shift: u32,
 }
 
+/// The bits of [`VaRange::start_and_shift`] that tell the size of the pages.
+const SHIFT: u64 = 0x3f;
+
 impl VaRange {
+    /// What stands where there is no range: zeros, which cost least to write.
+    pub(crate) const NONE: Self = Self { start_and_shift: 0, pages: 0 };
+
     /// The range of `bytes` bytes from `start`, in pages of `1 << page_shift` bytes.
     ///
     /// # Errors
@@ -37,31 +45,42 @@ impl VaRange {
         if start.checked_add(bytes - 1).is_none() {
             return Err(Error::RangeOverflow { start, bytes });
         }
-        Ok(Self { start, pages: bytes >> page_shift, page_shift })
+        Ok(Self { start_and_shift: start | page_shift as u64, pages: bytes >> page_shift })
     }
 
     /// The first address.
     #[must_use]
+    #[inline]
     pub const fn start(&self) -> u64 {
-        self.start
+        self.start_and_shift & !SHIFT
     }
 
     /// The last address that belongs to the range.
     #[must_use]
+    #[inline]
     pub const fn last(&self) -> u64 {
-        self.start + ((self.pages << self.page_shift) - 1)
+        self.start() + ((self.pages << self.page_shift()) - 1)
     }
 
     /// How many pages the range has: at least one.
     #[must_use]
+    #[inline]
     pub const fn pages(&self) -> u64 {
         self.pages
     }
 
     /// The binary logarithm of the page size in bytes.
     #[must_use]
+    #[inline]
     pub const fn page_shift(&self) -> u32 {
-        self.page_shift
+        (self.start_and_shift & SHIFT) as u32
+    }
+}
+
+impl fmt::Debug for VaRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (start, pages, shift) = (self.start(), self.pages, self.page_shift());
+        write!(f, "{pages} pages of 2^{shift} bytes at {start:#x}")
     }
 }
 

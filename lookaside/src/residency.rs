@@ -101,6 +101,16 @@ impl<'a, W: Word> Residents<'a, W> {
         self.words[index].load(Ordering::SeqCst) as u32 >> place & 1 != 0
     }
 
+    /// Whether every CPU but this one is absent.
+    #[inline]
+    pub(crate) fn none_but(&self, me: CpuId) -> bool {
+        let (mine, place) = place(me);
+        self.words.iter().enumerate().all(|(index, word)| {
+            let others = word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
+            others == 0 || index == mine && others == 1 << place
+        })
+    }
+
     /// Makes a CPU present that is on its way in, and returns what it was.
     pub(crate) fn enter(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);

@@ -121,13 +121,12 @@ impl<'a, P: Platform> Space<'a, P> {
     ///
     /// Comes *after* the page-table entries are written. It waits for nobody: CPUs that do not run
     /// the space pay before they load its root again, and those that run it must be told.
-    pub(crate) fn owe(&self, debt: Debt) -> u64 {
+    #[inline]
+    pub(crate) fn owe(&self) -> u64 {
         // FENCE F-OWE (pairs with F-JOIN, F-RESUME, O-PRESENT): the stores to the page table, and then
         // the generation, are visible before the caller reads who runs the space. A CPU whose joining
         // this reader misses reads the new generation and pays by itself.
-        let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        self.record(generation, debt);
-        generation
+        self.generation.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// What a CPU that paid up to generation `paid` owes now that it is `now`.
@@ -151,8 +150,8 @@ impl<'a, P: Platform> Space<'a, P> {
         Some(unpack(range))
     }
 
-    /// Leaves a note of the latest flush, unless another flusher is just writing one.
-    fn record(&self, generation: u64, debt: Debt) {
+    /// Leaves a note of what was owed at `generation`, unless another flusher is just writing one.
+    pub(crate) fn record(&self, generation: u64, debt: Debt) {
         let note = &self.latest;
         // Relaxed: whoever loses the race writes nothing, and readers fall back to everything.
         let last = note.generation.load(Ordering::Relaxed);
@@ -181,6 +180,7 @@ impl<'a, P: Platform> Space<'a, P> {
     }
 
     /// Whether a flush was owed that nobody has completed.
+    #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
         // ORDER O-FINISH (pairs with O-UNFINISHED): as there.
         self.unfinished.load(Ordering::Acquire) > self.finished.load(Ordering::Acquire)
@@ -215,6 +215,7 @@ impl<'a, P: Platform> Space<'a, P> {
     }
 
     /// Whether absent CPUs may hold something under the space's tag.
+    #[inline]
     pub(crate) fn absent_may_hold(&self) -> bool {
         // ORDER O-STALE-READ (pairs with O-STALE): the note came before the CPU became absent.
         self.books.load(Ordering::SeqCst) & STALE != 0

@@ -149,6 +149,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     }
 
     /// What must be worked around by every CPU because of any CPU.
+    #[inline]
     pub(crate) fn machine_errata(&self) -> Errata {
         Errata(self.errata.load(Ordering::Relaxed)) // Relaxed: see `admit`.
     }

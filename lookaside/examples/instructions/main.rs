@@ -16,8 +16,8 @@ use std::{env, process::ExitCode};
 
 use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
 use lookaside::{
-    Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, Platform, Recent, Released, Space, Switched,
-    Tags, Tlb, VaRange, Word,
+    Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, Here, Platform, Recent, Released, Space,
+    Switched, Tags, Tlb, VaRange, Word,
     arch::{Mmu, Root, x86_64::Use},
 };
 
@@ -76,9 +76,15 @@ fn counted_switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, next: &Space<'_,
     }
 }
 
+/// The flush of what was gathered.
+#[inline(never)]
+fn counted_flush<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>, gather: Gather<'_, P>) -> Flushed {
+    here.flush(gather)
+}
+
 /// The way of a kernel that has cleared the entry of one page, from there to the proof.
 #[inline(never)]
-fn counted_flush<P: Platform, T: Tags<P>>(
+fn counted_unmap<P: Platform, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
     space: &Space<'_, P>,
     page: VaRange,
@@ -143,8 +149,22 @@ impl<M: Mmu, T: Tags<Host<M>>> Books<M, T> {
     fn flush(self, count: usize) -> Result<(), Error> {
         let space = &self.spaces[0];
         let _ = counted_switch(&self.tlb, space);
+        // SAFETY: this thread is a CPU without interrupts, and it is up.
+        let here = unsafe { self.tlb.here() }?;
         for page in 0..count as u64 {
-            let _ = counted_flush(&self.tlb, space, VaRange::new(page << 12, 1 << 12, 12)?);
+            let mut gather = Gather::new(space);
+            gather.revoke(VaRange::new(page << 12, 1 << 12, 12)?);
+            let _ = counted_flush(&here, gather);
+        }
+        Ok(())
+    }
+
+    /// The same from the entry that is cleared to the proof.
+    fn unmap(self, count: usize) -> Result<(), Error> {
+        let space = &self.spaces[0];
+        let _ = counted_switch(&self.tlb, space);
+        for page in 0..count as u64 {
+            let _ = counted_unmap(&self.tlb, space, VaRange::new(page << 12, 1 << 12, 12)?);
         }
         Ok(())
     }
@@ -185,9 +205,9 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "x86-epochs/fresh" => x86_epochs()?.fresh(count),
         "epochs-books/flush" => epochs(Bookkeeping, &())?.flush(count)?,
         "recent-books/flush" => recent(Bookkeeping, &())?.flush(count)?,
-        "arm64/flush" => arm()?.flush(count)?,
-        "riscv/flush" => riscv()?.flush(count)?,
-        "x86-recent/flush" => x86_recent(Use::WherePresent, false)?.flush(count)?,
+        "arm64/unmap" => arm()?.unmap(count)?,
+        "riscv/unmap" => riscv()?.unmap(count)?,
+        "x86-recent/unmap" => x86_recent(Use::WherePresent, false)?.unmap(count)?,
         "arm64/release" => arm()?.release(count),
         "riscv/release" => riscv()?.release(count),
         "epochs-books/fresh" => epochs(Bookkeeping, &())?.fresh(count),

@@ -269,6 +269,7 @@ pub trait Mmu {
     /// that the walk caches of a CPU may be consulted for tags that it does not run, so that a
     /// table which is reused while they point to it breaks the rules of break-before-make (review
     /// of the local-only invalidation of 2020).
+    #[inline]
     fn walks_outlive_tags(&self) -> bool {
         false
     }

@@ -65,16 +65,16 @@ impl<'w, P: Platform> Batch<'w, P> {
 
 impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Begins to flush what was gathered, as part of `batch`, and waits for nobody.
-    pub fn defer(&self, gather: Gather<'_, P>, batch: &mut Batch<'_, P>) {
-        let (space, sweep) = (gather.space(), gather.sweep());
+    pub fn defer(&self, mut gather: Gather<'_, P>, batch: &mut Batch<'_, P>) {
+        let space = gather.space();
+        let sweep = gather.sweep();
         if !sweep.is_empty() {
             self.mmu().publish();
-            let generation = space.owe(sweep.debt());
+            let generation = space.owe();
             if let Some(label) = T::label(self.tlb(), space) {
                 let whose = Whose::Space { label, first: generation, last: generation };
                 let demand = Demand { whose, sweep, early: false };
-                let costs = self.tlb().platform().costs();
-                let reach = Reach { here: self, space, demand: &demand, label, costs };
+                let reach = Reach { here: self, space, demand, label };
                 if reach.begin(batch) {
                     space.leave_unfinished(generation);
                 }
@@ -91,7 +91,8 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             self.mmu().complete_everywhere(self.errata());
             outcome = Outcome::Everywhere;
         }
-        let demand = Demand { whose: Whose::EverySpace, sweep: Sweep::everything(), early: false };
+        let everything = Sweep::everything();
+        let demand = Demand { whose: Whose::EverySpace, sweep: &everything, early: false };
         let mut shootdown = None;
         for (first, word) in batch.targets.words() {
             let mut group = Targets { first: CpuId(first), mask: word.load(Ordering::Relaxed) };

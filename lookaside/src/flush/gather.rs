@@ -1,11 +1,11 @@
 //! What has changed in a space since it was last flushed.
 
-use super::sweep::Sweep;
+use super::sweep::{Sweep, hull};
 use crate::{
     arch::Depth,
     platform::{Ordering, Platform, Word},
     range::{Stretch, VaRange},
-    space::{Debt, Space},
+    space::Space,
 };
 
 /// Collects what changes in the page tables of one space, until [`crate::Here::flush`] takes it
@@ -32,8 +32,16 @@ pub struct Gather<'g, P: Platform> {
     space: &'g Space<'g, P>,
     serial: u64,
     sweep: Sweep,
-    relied: Option<Sweep>,
+    relied: Relied,
     bits: AccessBits,
+}
+
+/// What a gather's owner takes for absent.
+enum Relied {
+    Nothing,
+    /// Addresses from the first to the last that was named.
+    On(Stretch),
+    OnEverything,
 }
 
 /// What hardware has noted in entries.
@@ -55,15 +63,23 @@ impl AccessBits {
 
 impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`.
+    #[inline]
     pub fn new(space: &'g Space<'g, P>) -> Self {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. Whoever sees the
         // change sees that it is not flushed yet.
         let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        Self { space, serial, sweep: Sweep::new(), relied: None, bits: AccessBits::default() }
+        Self {
+            space,
+            serial,
+            sweep: Sweep::new(),
+            relied: Relied::Nothing,
+            bits: AccessBits::default(),
+        }
     }
 
     /// Entries of the page size of `range` were removed, or changed so that what they said before
     /// must not be used any more: another frame, less permission, another memory type.
+    #[inline]
     pub fn revoke(&mut self, range: VaRange) {
         self.sweep.add(Stretch::uniform(range));
     }
@@ -115,7 +131,12 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// The caller has walked `range`, and acts on what it found absent there as well. If others have
     /// not finished flushing meanwhile, this range is flushed for them.
     pub fn relies_on(&mut self, range: VaRange) {
-        self.relied.get_or_insert_default().add(Stretch { range, uniform: false });
+        let more = Stretch { range, uniform: false };
+        self.relied = match &self.relied {
+            Relied::Nothing => Relied::On(more),
+            Relied::On(before) => hull(before, &more).map_or(Relied::OnEverything, Relied::On),
+            Relied::OnEverything => Relied::OnEverything,
+        };
     }
 
     /// Adds what was found noted in entries that were cleared. It is handed out again when the
@@ -127,29 +148,45 @@ impl<'g, P: Platform> Gather<'g, P> {
 
     /// The space.
     #[must_use]
+    #[inline]
     pub const fn space(&self) -> &'g Space<'g, P> {
         self.space
     }
 
+    #[inline]
     pub(crate) const fn serial(&self) -> u64 {
         self.serial
     }
 
+    #[inline]
     pub(crate) const fn bits(&self) -> AccessBits {
         self.bits
     }
 
-    /// What has to go for this gather to be flushed.
-    pub(crate) fn sweep(&self) -> Sweep {
-        let mut sweep = self.sweep;
-        if let (Some(relied), true) = (self.relied, self.has_company()) {
-            sweep.merge(&relied);
-            sweep.deepen(Depth::Tables); // The others may have unlinked tables there.
+    /// What has to go for this gather to be flushed: what the owner has told and, from then on part
+    /// of it, what others have not finished.
+    #[inline]
+    pub(crate) fn sweep(&mut self) -> &Sweep {
+        if !matches!(self.relied, Relied::Nothing) || self.space.is_unfinished() {
+            self.sweep_for_others();
         }
-        if self.space.is_unfinished() && (!sweep.is_empty() || self.relied.is_some()) {
-            sweep.merge(&Sweep::everything());
+        &self.sweep
+    }
+
+    /// Adds what others have not flushed, or not finished flushing.
+    #[cold]
+    fn sweep_for_others(&mut self) {
+        let relies = !matches!(self.relied, Relied::Nothing);
+        if relies && self.has_company() {
+            match self.relied {
+                Relied::On(stretch) => self.sweep.add(stretch),
+                _ => self.sweep.widen(),
+            }
+            self.sweep.deepen(Depth::Tables); // The others may have unlinked tables there.
         }
-        sweep
+        if self.space.is_unfinished() && (relies || !self.sweep.is_empty()) {
+            self.sweep.merge(&Sweep::everything());
+        }
     }
 
     /// Whether another gather of the space was begun and is not over.
@@ -161,6 +198,7 @@ impl<'g, P: Platform> Gather<'g, P> {
     }
 
     /// Ends the gather: it is flushed, or there was nothing to flush.
+    #[inline]
     pub(crate) fn end(self) {
         // ORDER O-OVER (pairs with O-OTHERS): the flush is complete.
         self.space.over.fetch_add(1, Ordering::Release);
@@ -172,7 +210,7 @@ impl<P: Platform> Drop for Gather<'_, P> {
     fn drop(&mut self) {
         if !self.sweep.is_empty() {
             // What runs now is told by the next flush; what does not pays on its way in.
-            let generation = self.space.owe(Debt::Everything);
+            let generation = self.space.owe();
             self.space.leave_unfinished(generation);
         }
         self.space.over.fetch_add(1, Ordering::Release); // As O-OVER: or it is seen to be unfinished.

@@ -39,14 +39,14 @@ const _: () = assert!(crate::cpuset::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits 
 /// The letter box of one CPU.
 pub(crate) struct Inbox<W> {
     /// Written by whoever asks.
-    asked: Aligned<Asked<W>>,
+    asked: Aligned<Counter<W>>,
     /// Written by this CPU as a target, read by those who wait for it.
     answered: Aligned<W>,
     /// Written by this CPU as an initiator, read by its targets.
     request: Aligned<Request<W>>,
 }
 
-struct Asked<W> {
+struct Counter<W> {
     /// The latest number.
     latest: W,
     ring: [W; RING],
@@ -93,47 +93,59 @@ pub enum Whose {
 
 /// What one CPU asks of others.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand {
+pub struct Demand<'s> {
     /// Whose translations.
     pub whose: Whose,
     /// Which of them.
-    pub sweep: Sweep,
-    /// Whether it is enough that the target has stopped, and flushes before it goes on.
+    pub sweep: &'s Sweep,
+    /// Whether it is enough that the target has stopped, and flushes before it goes on. Of no effect
+    /// where walk caches must forget, too.
     pub early: bool,
 }
 
-impl Demand {
+/// What was asked of this CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) whose: Whose,
+    pub(crate) sweep: Sweep,
+    pub(crate) early: bool,
+}
+
+impl Asked {
     /// What is asked of a CPU that does not know what it is asked.
     pub(crate) const EVERYTHING: Self =
         Self { whose: Whose::Kernel, sweep: Sweep::everything(), early: false };
 
-    /// One demand for two, if they are of one space.
-    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+    pub(crate) const fn demand(&self) -> Demand<'_> {
+        Demand { whose: self.whose, sweep: &self.sweep, early: self.early }
+    }
+
+    /// Adds another request, if both are for one space; says whether they are.
+    pub(crate) fn add(&mut self, other: &Self) -> bool {
         let (
             Whose::Space { label, first, last },
             Whose::Space { label: same, first: from, last: to },
         ) = (self.whose, other.whose)
         else {
-            return None;
+            return false;
         };
         if label != same {
-            return None;
+            return false;
         }
-        let mut sum = *self;
-        sum.sweep.merge(&other.sweep);
-        sum.early &= other.early;
+        self.sweep.merge(&other.sweep);
+        self.early &= other.early;
         // Generations between the two that nobody told this CPU of: their sweeps are not known.
         if from > last + 1 || first > to + 1 {
-            sum.sweep.widen();
+            self.sweep.widen();
         }
-        sum.whose = Whose::Space { label, first: first.min(from), last: last.max(to) };
-        Some(sum)
+        self.whose = Whose::Space { label, first: first.min(from), last: last.max(to) };
+        true
     }
 }
 
 impl<W: Word> Inbox<W> {
     pub(crate) const NEW: Self = Self {
-        asked: Aligned(Asked { latest: W::ZERO, ring: [const { W::ZERO }; RING] }),
+        asked: Aligned(Counter { latest: W::ZERO, ring: [const { W::ZERO }; RING] }),
         answered: Aligned(W::ZERO),
         request: Aligned(Request {
             label: W::ZERO,
@@ -144,14 +156,14 @@ impl<W: Word> Inbox<W> {
     };
 
     /// As an initiator: writes down what all targets are asked for.
-    pub(crate) fn describe(&self, demand: &Demand) {
+    pub(crate) fn describe(&self, demand: &Demand<'_>) {
         let request = &*self.request;
-        let sweep = &demand.sweep;
+        let sweep = demand.sweep;
         let mut shape = sweep.stretches().len() as u64;
         for (flag, set) in [
             (EVERYTHING, sweep.is_everything()),
             (TABLES, sweep.depth() == Depth::Tables),
-            (EARLY, demand.early),
+            (EARLY, demand.early && sweep.depth() == Depth::Leaves),
             (KERNEL, demand.whose == Whose::Kernel),
             (EVERY_SPACE, demand.whose == Whose::EverySpace),
         ] {
@@ -171,7 +183,7 @@ impl<W: Word> Inbox<W> {
     }
 
     /// As a target: what the owner of this box asks for.
-    fn read(&self) -> Demand {
+    fn read(&self) -> Asked {
         // Relaxed, all of them: O-TOLD made them visible, and they do not change until we answer.
         let request = &*self.request;
         let shape = request.shape.load(Ordering::Relaxed);
@@ -197,7 +209,7 @@ impl<W: Word> Inbox<W> {
             let label = request.label.load(Ordering::Relaxed);
             Whose::Space { label, first: generation, last: generation }
         };
-        Demand { whose, sweep, early: shape & EARLY != 0 }
+        Asked { whose, sweep, early: shape & EARLY != 0 }
     }
 
     /// As initiator `from`: asks the owner of this box for what `from` has described.
@@ -223,13 +235,13 @@ impl<W: Word> Inbox<W> {
     }
 
     /// As the target: what `number` asks for, where `of` finds the box of a CPU.
-    pub(crate) fn demand<'c>(&self, number: u64, of: impl Fn(CpuId) -> Option<&'c Self>) -> Demand
+    pub(crate) fn demand<'c>(&self, number: u64, of: impl Fn(CpuId) -> Option<&'c Self>) -> Asked
     where
         W: 'c,
     {
         match self.asker(number).and_then(of) {
             Some(asker) => asker.read(),
-            None => Demand::EVERYTHING,
+            None => Asked::EVERYTHING,
         }
     }
 
@@ -322,7 +334,7 @@ mod tests {
             sweep.add(Stretch::uniform(VaRange::new(page << 20, 4096, 12).unwrap()));
         }
         let whose = Whose::Space { label: 7, first: 9, last: 9 };
-        boxes[0].describe(&Demand { whose, sweep, early: true });
+        boxes[0].describe(&Demand { whose, sweep: &sweep, early: true });
         boxes[1].post(CpuId(0));
         assert_eq!(boxes[1].latest(), 1);
         let read = boxes[1].demand(1, |cpu| boxes.get(cpu.index()));

@@ -75,14 +75,15 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         let KernelGather { ticket, sweep } = gather;
         let mut done = Done::by(Outcome::Nobody);
         if !sweep.is_empty() {
-            done = self.reach_everyone(&Demand { whose: Whose::Kernel, sweep, early: false });
+            done =
+                self.reach_everyone(&Demand { whose: Whose::Kernel, sweep: &sweep, early: false });
         }
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { ticket, bits: AccessBits::default() }
     }
 
-    fn reach_everyone(&self, demand: &Demand) -> Done {
+    fn reach_everyone(&self, demand: &Demand<'_>) -> Done {
         let mmu = self.mmu();
         mmu.publish();
         if mmu.broadcasts() {

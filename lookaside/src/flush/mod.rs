@@ -43,6 +43,7 @@ use crate::{
 };
 
 impl<P: Platform> Gather<'_, P> {
+    #[inline]
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket { space: self.space().id(), serial: self.serial() }
     }
@@ -55,10 +56,12 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// waits for other CPUs if they must act, and answers their requests meanwhile; so it may be
     /// called with interrupts off (they are, see [`crate::Tlb::here`]) but not with a lock held that
     /// another CPU may spin for without calling [`Self::serve`].
-    pub fn flush(&self, gather: Gather<'_, P>) -> Flushed {
-        let (ticket, bits) = (gather.ticket(), gather.bits());
-        self.complete(gather, false);
-        Flushed { ticket, bits }
+    #[inline]
+    pub fn flush(&self, mut gather: Gather<'_, P>) -> Flushed {
+        self.complete(&mut gather, false);
+        let flushed = Flushed { ticket: gather.ticket(), bits: gather.bits() };
+        gather.end();
+        flushed
     }
 
     /// As [`Self::flush`], but other CPUs answer as soon as they have stopped, and drop what was
@@ -68,32 +71,31 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     ///
     /// Handlers of interrupts that cannot be masked must not touch user addresses: one of them could
     /// come between a target's answer and its flush.
-    pub fn flush_early(&self, gather: Gather<'_, P>) -> Acknowledged {
-        let (ticket, bits) = (gather.ticket(), gather.bits());
-        self.complete(gather, true);
-        Acknowledged { ticket, bits }
+    pub fn flush_early(&self, mut gather: Gather<'_, P>) -> Acknowledged {
+        self.complete(&mut gather, true);
+        let acknowledged = Acknowledged { ticket: gather.ticket(), bits: gather.bits() };
+        gather.end();
+        acknowledged
     }
 
-    fn complete(&self, gather: Gather<'_, P>, early: bool) {
+    /// Returns when what was gathered is flushed.
+    fn complete(&self, gather: &mut Gather<'_, P>, early: bool) {
+        let space = gather.space();
         let sweep = gather.sweep();
         let mut done = Done::by(Outcome::Nobody);
         if !sweep.is_empty() {
-            let space = gather.space();
-            let early = early && sweep.depth() == Depth::Leaves;
             // Walks before anything else: everybody who starts one from now on sees the new tables.
             self.mmu().publish();
-            let generation = space.owe(sweep.debt());
+            let generation = space.owe();
             if let Some(label) = T::label(self.tlb(), space) {
                 let whose = Whose::Space { label, first: generation, last: generation };
                 let demand = Demand { whose, sweep, early };
-                let costs = self.tlb().platform().costs();
-                done = Reach { here: self, space, demand: &demand, label, costs }.act();
+                done = Reach { here: self, space, demand, label }.act();
             }
-            if sweep.is_everything() && sweep.depth() == Depth::Tables && !early {
+            if sweep.is_everything() && sweep.depth() == Depth::Tables {
                 space.finish(generation);
             }
         }
-        gather.end();
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
     }

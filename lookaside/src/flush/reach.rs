@@ -22,7 +22,10 @@
 //! space. There, everyone who may hold anything must act, and that is everyone, by broadcast, as long
 //! as the books cannot say that all others are absent and hold nothing.
 
-use super::{inbox::Demand, shootdown::Shootdown};
+use super::{
+    inbox::{Demand, Whose},
+    shootdown::Shootdown,
+};
 use crate::{
     arch::{Depth, Mmu, Place, Sharing, Wait},
     costs::Costs,
@@ -38,10 +41,9 @@ use crate::{
 pub(super) struct Reach<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) here: &'f Here<'t, P, T>,
     pub(super) space: &'f Space<'f, P>,
-    pub(super) demand: &'f Demand,
+    pub(super) demand: Demand<'f>,
     /// What the strategy knows the space by.
     pub(super) label: u64,
-    pub(super) costs: Costs,
 }
 
 /// Too many CPUs must act for interrupts.
@@ -62,13 +64,21 @@ impl Done {
 
 impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     /// Decides, acts and waits.
+    #[inline]
     pub(super) fn act(&self) -> Done {
         let runs_here = self.runs_here();
+        if self.is_alone(runs_here) {
+            self.act_alone(runs_here)
+        } else {
+            // By value, so that the quick way has nothing to write into memory.
+            Self { ..*self }.act_with_others(runs_here)
+        }
+    }
+
+    #[inline(never)]
+    fn act_with_others(self, runs_here: bool) -> Done {
         let broadcast = self.should_broadcast(runs_here);
-        if (broadcast || runs_here)
-            && self.fresh_tag_is_cheaper(broadcast)
-            && T::renew(self.here, self.space, self.label)
-        {
+        if broadcast && self.fresh_tag_is_cheaper(Place::Everywhere) && self.renew() {
             return Done::by(Outcome::FreshTag);
         }
         if broadcast {
@@ -77,7 +87,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         }
         let mut shootdown = None;
         let told = self.each_running(runs_here, |running| {
-            shootdown.get_or_insert_with(|| Shootdown::new(self.here, self.demand)).ask(running);
+            shootdown.get_or_insert_with(|| Shootdown::new(self.here, &self.demand)).ask(running);
         });
         // The others are at it; meanwhile this CPU does its part.
         let enough = told.is_ok() && (!runs_here || self.pay());
@@ -97,8 +107,53 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         Done { outcome, targets, rounds }
     }
 
+    /// Whether no other CPU holds anything that matters.
+    #[inline]
+    fn is_alone(&self, runs_here: bool) -> bool {
+        let me = if runs_here { self.here.id() } else { CpuId(u32::MAX) };
+        // In this order: the note comes before the CPU is absent.
+        self.space.residents.none_but(me)
+            && !(self.reaches_resting()
+                && (self.space.absent_may_hold() || self.walks_under_older_tags()))
+            && !(self.can_broadcast() && T::is_pinned(self.space))
+    }
+
+    /// Does what is to be done where no other CPU is concerned.
+    #[inline]
+    fn act_alone(&self, runs_here: bool) -> Done {
+        if !runs_here {
+            return Done::by(Outcome::Nobody);
+        }
+        // Nothing is cheaper than to remove one page.
+        let one = self.demand.sweep.is_one_page();
+        if !one && self.fresh_tag_is_cheaper(Place::Here) && self.renew() {
+            return Done::by(Outcome::FreshTag);
+        }
+        if self.pay() {
+            return Done::by(Outcome::Here);
+        }
+        Self { ..*self }.somebody_came()
+    }
+
+    #[cold]
+    fn somebody_came(self) -> Done {
+        self.everywhere(true, Wait::Now);
+        Done::by(Outcome::Everywhere)
+    }
+
+    #[inline]
+    fn renew(&self) -> bool {
+        T::renew(self.here, self.space, self.label)
+    }
+
+    #[inline]
+    fn costs(&self) -> Costs {
+        self.here.tlb().platform().costs()
+    }
+
+    #[inline]
     pub(super) fn runs_here(&self) -> bool {
-        self.names(self.here.id()) != Names::No
+        T::runs(self.here, self.label)
     }
 
     /// Does this CPU's part, and says whether a broadcast is spared that would have reached others.
@@ -106,8 +161,9 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     /// Where CPUs use each other's entries, there were no others when that was decided. One that has
     /// entered since then may have taken over what this CPU had not dropped yet; one that enters
     /// later finds nothing to take over.
+    #[inline]
     pub(super) fn pay(&self) -> bool {
-        T::pay(self.here, self.demand);
+        T::pay(self.here, &self.demand);
         self.mmu().sharing() == Sharing::Private
             || self.words(true).all(|(_, others)| others.mask == 0)
     }
@@ -123,6 +179,10 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         runs_here: bool,
         mut ask: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
+        if let (Whose::Space { last, .. }, true) = (self.demand.whose, T::PAYS_BY_GENERATION) {
+            // For those who rest now. Who is absent has missed other flushes already.
+            self.space.record(last, self.demand.sweep.debt());
+        }
         let mut left = if self.can_broadcast() { self.interrupts_worth() } else { u64::MAX };
         for word in self.space.residents.scan() {
             let running = self.sort(word, runs_here);
@@ -137,23 +197,28 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
 
     /// Whether a tag that nobody has met costs less than to flush the one there is, here or
     /// everywhere.
-    fn fresh_tag_is_cheaper(&self, broadcast: bool) -> bool {
-        let sweep = &self.demand.sweep;
+    #[inline]
+    fn fresh_tag_is_cheaper(&self, place: Place) -> bool {
+        let (costs, sweep) = (self.costs(), self.demand.sweep);
+        let flush = match place {
+            Place::Here => costs.here,
+            Place::Everywhere => costs.everywhere,
+        };
+        // By tag is the dearest way to flush.
+        if costs.fresh_tag >= flush.tag.saturating_add(flush.wait) {
+            return false;
+        }
         if sweep.depth() == Depth::Tables && self.mmu().walks_outlive_tags() {
             return false;
         }
-        let (place, costs) = if broadcast {
-            (Place::Everywhere, self.costs.everywhere)
-        } else {
-            (Place::Here, self.costs.here)
+        let cost = match sweep.operations(self.mmu(), &costs, place) {
+            Some(operations) => operations.saturating_mul(flush.address),
+            None => flush.tag.saturating_add(costs.loss()),
         };
-        let flush = match sweep.operations(self.mmu(), &self.costs, place) {
-            Some(operations) => operations.saturating_mul(costs.address),
-            None => costs.tag.saturating_add(self.costs.loss()),
-        };
-        self.costs.fresh_tag.saturating_add(self.costs.loss()) < flush.saturating_add(costs.wait)
+        costs.fresh_tag.saturating_add(costs.loss()) < cost.saturating_add(flush.wait)
     }
 
+    #[inline]
     fn can_broadcast(&self) -> bool {
         self.mmu().broadcasts() && T::ONE_TAG
     }
@@ -183,8 +248,8 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
 
     /// How many CPUs it is cheaper to interrupt than to broadcast.
     fn interrupts_worth(&self) -> u64 {
-        let costs = &self.costs;
-        let operations = self.demand.sweep.operations(self.mmu(), costs, Place::Everywhere);
+        let costs = self.costs();
+        let operations = self.demand.sweep.operations(self.mmu(), &costs, Place::Everywhere);
         let broadcast = costs.everywhere.wait.saturating_add(match operations {
             Some(operations) => operations.saturating_mul(costs.everywhere.address),
             None => costs.everywhere.tag,
@@ -196,6 +261,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     }
 
     /// Whether CPUs matter that hold something but do not run the space.
+    #[inline]
     fn reaches_resting(&self) -> bool {
         let tables = self.demand.sweep.depth() == Depth::Tables;
         tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
@@ -213,6 +279,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     }
 
     /// Whether walk caches have to forget what they may hold under tags that the space had before.
+    #[inline]
     fn walks_under_older_tags(&self) -> bool {
         let tables = self.demand.sweep.depth() == Depth::Tables;
         tables && self.mmu().walks_outlive_tags() && self.space.held_under_older_tags()
@@ -244,8 +311,8 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         let Some(mut books) = self.space.try_open() else { return false };
         // Relaxed, here and below: written by whoever holds the books.
         let spent = self.space.spent.load(Ordering::Relaxed);
-        let spent = spent.saturating_add(self.costs.everywhere.wait);
-        if spent < self.costs.loss() {
+        let spent = spent.saturating_add(self.costs().everywhere.wait);
+        if spent < self.costs().loss() {
             self.space.spent.store(spent, Ordering::Relaxed);
             return false;
         }
@@ -277,11 +344,17 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         }
         let running = self.running(others);
         let resting = Targets { mask: others.mask & !running.mask, ..others };
-        // Who owed already before it was found not to run the space needs not be told again.
-        if resting.mask & word.present().mask == 0 {
+        // Who owes already needs not be told again, but by whom it is found to be gone.
+        let gone = self.may_go() && resting.iter().any(|cpu| self.names(cpu) == Names::No);
+        if resting.mask & word.present().mask == 0 && !gone {
             return running;
         }
         Targets { mask: running.mask | self.send_away(resting).mask, ..running }
+    }
+
+    /// Whether CPUs may become absent: not where only a broadcast could reach them, and there is none.
+    fn may_go(&self) -> bool {
+        T::ONE_TAG || !self.mmu().walks_outlive_tags()
     }
 
     /// Has CPUs pay later that rest, and returns those that must act now because they turn out not
@@ -296,9 +369,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
                 gone.mask &= !(1 << (cpu.0 - resting.first.0));
             }
         }
-        // Where only a broadcast could reach absent CPUs and there is none, none becomes absent.
-        let may_go = T::ONE_TAG || !self.mmu().walks_outlive_tags();
-        if may_go && gone.mask != 0 {
+        if self.may_go() && gone.mask != 0 {
             // What they hold stays where it is, until they come back or the tag is used up.
             books.set_stale(true);
             residents.forget(gone);
@@ -346,6 +417,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         others
     }
 
+    #[inline]
     fn mmu(&self) -> &P::Mmu {
         self.here.mmu()
     }

@@ -1,6 +1,6 @@
 //! Asking other CPUs, waiting for them, and answering them meanwhile.
 
-use super::inbox::{Demand, TOLD_APART, Whose};
+use super::inbox::{Asked, Demand, TOLD_APART, Whose};
 use crate::{
     arch::Mmu,
     counts::Event,
@@ -29,7 +29,7 @@ pub(crate) struct Shootdown<'h, 't, P: Platform, T: Tags<P>> {
 
 impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// Writes down what will be asked.
-    pub(crate) fn new(here: &'h Here<'t, P, T>, demand: &Demand) -> Self {
+    pub(crate) fn new(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
         here.inbox().describe(demand);
         let none = Targets { first: CpuId(0), mask: 0 };
         Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0 }
@@ -110,22 +110,20 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             return;
         }
         let requests = latest - dealt_with;
-        let mut useful = 0;
-        if requests == 1 {
+        let useful = if requests == 1 {
             // Everything is read before the first invalidation, and one store follows the last:
             // both invalidations and the return from an interrupt may make a CPU wait for its loads.
-            let demand = self.demand(latest);
-            if demand.early {
+            let asked = self.asked(latest);
+            if asked.early {
                 inbox.answer(latest);
-                useful += u64::from(self.meet(&demand));
-                return self.served(requests, useful);
+                return self.served(requests, self.meet(&asked, 1));
             }
-            useful += u64::from(self.meet(&demand));
+            self.meet(&asked, 1)
         } else if requests <= TOLD_APART {
-            useful += self.meet_several(dealt_with + 1, latest);
+            self.meet_several(dealt_with + 1, latest)
         } else {
-            useful += u64::from(self.meet(&Demand::EVERYTHING));
-        }
+            self.meet(&Asked::EVERYTHING, requests)
+        };
         inbox.answer(latest);
         self.served(requests, useful);
     }
@@ -133,42 +131,38 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Meets several requests, successive ones for one space as one.
     fn meet_several(&self, first: u64, last: u64) -> u64 {
         let mut useful = 0;
-        let mut sum = (self.demand(first), 1);
+        let (mut sum, mut requests) = (self.asked(first), 1);
         for number in first + 1..=last {
-            let demand = self.demand(number);
-            sum = match sum.0.and(&demand) {
-                Some(both) => (both, sum.1 + 1),
-                None => {
-                    useful += self.meet_counted(&sum);
-                    (demand, 1)
-                }
-            };
+            let asked = self.asked(number);
+            if sum.add(&asked) {
+                requests += 1;
+            } else {
+                useful += self.meet(&sum, requests);
+                (sum, requests) = (asked, 1);
+            }
         }
-        useful + self.meet_counted(&sum)
+        useful + self.meet(&sum, requests)
     }
 
-    fn meet_counted(&self, (demand, requests): &(Demand, u64)) -> u64 {
-        if self.meet(demand) { *requests } else { 0 }
-    }
-
-    fn demand(&self, number: u64) -> Demand {
+    fn asked(&self, number: u64) -> Asked {
         self.inbox().demand(number, |cpu| self.tlb().inbox(cpu))
     }
 
-    /// Does what is asked, and says whether there was anything to do.
-    fn meet(&self, demand: &Demand) -> bool {
-        match demand.whose {
-            _ if demand.sweep.is_empty() => false,
-            Whose::Space { .. } => T::pay(self, demand),
+    /// Does what so many requests ask for, and says how many of them found anything to do.
+    fn meet(&self, asked: &Asked, requests: u64) -> u64 {
+        let useful = match asked.whose {
+            _ if asked.sweep.is_empty() => false,
+            Whose::Space { .. } => T::pay(self, &asked.demand()),
             Whose::Kernel => {
-                demand.sweep.flush_kernel(self.mmu(), self.errata());
+                asked.sweep.flush_kernel(self.mmu(), self.errata());
                 true
             }
             Whose::EverySpace => {
                 self.mmu().flush_all(self.errata());
                 true
             }
-        }
+        };
+        if useful { requests } else { 0 }
     }
 
     fn served(&self, requests: u64, useful: u64) {

@@ -3,13 +3,14 @@
 use crate::{
     arch::{Depth, Errata, Mmu, Place, Tag, Wait},
     costs::{Costs, OperationCosts},
+    platform::Platform,
     range::{Stretch, VaRange},
     space::Debt,
 };
 
-/// How many stretches a sweep keeps apart. With three words beside them they fill two cache lines,
-/// which is what one request to other CPUs may take.
-pub(crate) const MAX_STRETCHES: usize = 6;
+/// How many stretches a sweep keeps apart. Most flushes have one or two; and a gather lives on the
+/// kernel's stack, is handed on by value, and has to be cheap.
+pub(crate) const MAX_STRETCHES: usize = 4;
 
 /// A set of addresses whose translations must go. It may only grow: what does not fit widens it.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +24,10 @@ pub struct Sweep {
 impl Sweep {
     /// Nothing.
     #[must_use]
+    #[inline]
     pub const fn new() -> Self {
-        let unused = match VaRange::new(0, 1 << 12, 12) {
-            Ok(range) => Stretch::uniform(range),
-            Err(_) => panic!("a page is a range"),
-        };
         Self {
-            stretches: [unused; MAX_STRETCHES],
+            stretches: [Stretch { range: VaRange::NONE, uniform: false }; MAX_STRETCHES],
             count: 0,
             depth: Depth::Leaves,
             everything: false,
@@ -47,30 +45,45 @@ impl Sweep {
 
     /// Whether nothing has to go.
     #[must_use]
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.count == 0 && !self.everything
     }
 
     /// Whether everything has to go.
     #[must_use]
+    #[inline]
     pub const fn is_everything(&self) -> bool {
         self.everything
     }
 
     /// Whether walk caches must forget, too.
     #[must_use]
+    #[inline]
     pub const fn depth(&self) -> Depth {
         self.depth
     }
 
     /// The stretches; meaningless if everything has to go.
     #[must_use]
+    #[inline]
     pub fn stretches(&self) -> &[Stretch] {
         &self.stretches[..self.count]
     }
 
     /// Adds addresses.
+    #[inline]
     pub fn add(&mut self, more: Stretch) {
+        if self.count == 0 {
+            self.stretches[0] = more;
+            self.count = 1;
+        } else {
+            self.add_to_others(more);
+        }
+    }
+
+    #[inline(never)]
+    fn add_to_others(&mut self, more: Stretch) {
         let mut more = more;
         loop {
             let touching = self.stretches().iter().position(|old| joins(old, &more));
@@ -111,11 +124,21 @@ impl Sweep {
     }
 
     /// What a CPU that pays for this later has to be told of it.
+    #[inline]
     pub(crate) fn debt(&self) -> Debt {
         match self.stretches() {
             [only] if !self.everything && self.depth == Depth::Leaves => Debt::Pages(only.range),
             _ => Debt::Everything,
         }
+    }
+
+    /// Whether it is one page, which is removed by address on any machine.
+    #[inline]
+    pub(super) fn is_one_page(&self) -> bool {
+        self.count == 1
+            && !self.everything
+            && self.depth == Depth::Leaves
+            && self.stretches[0].range.pages() == 1
     }
 
     /// How many invalidations by address this takes, or `None` if those by tag are cheaper.
@@ -135,23 +158,34 @@ impl Sweep {
     }
 
     /// Removes it on this CPU, under `tag`.
-    pub(crate) fn flush<M: Mmu>(&self, mmu: &M, costs: &Costs, errata: Errata, tag: Tag) {
-        match self.operations(mmu, costs, Place::Here) {
+    #[inline]
+    pub(crate) fn flush<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
+        if self.is_one_page() {
+            platform.mmu().flush_stretches(errata, tag, &self.stretches[..1], self.depth);
+        } else {
+            self.flush_several(platform, errata, tag);
+        }
+    }
+
+    #[inline(never)]
+    fn flush_several<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
+        let mmu = platform.mmu();
+        match self.operations(mmu, &platform.costs(), Place::Here) {
             Some(_) => mmu.flush_stretches(errata, tag, self.stretches(), self.depth),
             None => mmu.flush_tag(errata, tag),
         }
     }
 
     /// Removes it on every CPU, under `tag`.
-    pub(crate) fn flush_everywhere<M: Mmu>(
+    pub(crate) fn flush_everywhere<P: Platform>(
         &self,
-        mmu: &M,
-        costs: &Costs,
+        platform: &P,
         errata: Errata,
         tag: Tag,
         wait: Wait,
     ) {
-        match self.operations(mmu, costs, Place::Everywhere) {
+        let mmu = platform.mmu();
+        match self.operations(mmu, &platform.costs(), Place::Everywhere) {
             Some(_) => {
                 mmu.flush_stretches_everywhere(errata, tag, self.stretches(), self.depth, wait);
             }
@@ -202,7 +236,7 @@ const fn gap(a: &Stretch, b: &Stretch) -> u64 {
 }
 
 /// The addresses from the first to the last of two stretches, unless that is every address.
-fn hull(a: &Stretch, b: &Stretch) -> Option<Stretch> {
+pub(super) fn hull(a: &Stretch, b: &Stretch) -> Option<Stretch> {
     let start = a.range.start().min(b.range.start());
     let last = a.range.last().max(b.range.last());
     let shift = a.range.page_shift().min(b.range.page_shift());

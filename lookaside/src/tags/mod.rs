@@ -103,6 +103,10 @@ pub trait Tags<P: Platform>: Sized {
     /// same space everywhere.
     const ONE_TAG: bool;
 
+    /// Whether CPUs look at a space's generation on their way in, and may be spared a flush by tag if
+    /// they find what was owed last.
+    const PAYS_BY_GENERATION: bool;
+
     /// What CPUs that run `space` know it by; `None` if no CPU can hold anything of it. Asked after
     /// the tables were changed and published: a CPU that gets to know the space by another label
     /// after that walks the new tables.
@@ -113,9 +117,15 @@ pub trait Tags<P: Platform>: Sized {
     /// ([`Here::reside`]), or by the generation of the space, that it has missed a flush.
     fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names;
 
+    /// Whether the root register of this CPU names the space with this label.
+    #[inline]
+    fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
+        Self::names(here.tlb(), here.id(), label) != Names::No
+    }
+
     /// Removes on this CPU what is demanded of one space, unless the CPU will do so before it loads
     /// the root again; and says whether anything had to be removed.
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool;
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool;
 
     /// Removes what `sweep` says on every CPU, by broadcast. Called only with [`Self::ONE_TAG`].
     fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);

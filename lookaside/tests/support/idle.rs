@@ -54,7 +54,7 @@ macro_rules! idle_kernel {
                 useful_entries: 1,
                 interrupt: 1,
                 interrupt_more: 1,
-                fresh_tag: 1,
+                fresh_tag: 3,
             }
         }
     };

@@ -145,6 +145,8 @@ impl<'a, P: Platform> Epochs<'a, P> {
         if bits == 0 {
             return Err(Error::Unsupported("tags"));
         }
+        let config =
+            EpochsConfig { last_epoch: config.last_epoch.min(Cookie::LAST_EPOCH), ..config };
         let tags = config.tags.min(1 << bits.min(16));
         let needed = Self::words_for(tags);
         if words.len() < needed {
@@ -180,7 +182,7 @@ impl<'a, P: Platform> Epochs<'a, P> {
     }
 
     fn last_epoch(&self) -> u64 {
-        self.config.last_epoch.min(Cookie::LAST_EPOCH)
+        self.config.last_epoch
     }
 }
 
@@ -255,7 +257,9 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     const ONE_TAG: bool = true;
+    const PAYS_BY_GENERATION: bool = false;
 
+    #[inline]
     fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
         let last = tlb.tags().last_epoch();
         // Relaxed, both: the caller's barrier comes before them. A CPU that enters the space by what
@@ -272,14 +276,20 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         tlb.tags().named(tlb, cpu, Cookie::from_bits(label))
     }
 
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool {
+    #[inline]
+    fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
+        // No epoch takes the tag away that the register names.
+        here.tag() == Cookie::from_bits(label).tag()
+    }
+
+    #[inline]
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool {
         if let Whose::Space { label, .. } = demand.whose {
             let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
             if tag == LAST_TAG {
                 mmu.flush_all(here.errata());
             } else {
-                let costs = here.tlb().platform().costs();
-                demand.sweep.flush(mmu, &costs, here.errata(), tag);
+                demand.sweep.flush(here.tlb().platform(), here.errata(), tag);
             }
         }
         true
@@ -290,14 +300,14 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         if tag == LAST_TAG {
             return mmu.flush_all_everywhere(here.errata());
         }
-        let costs = here.tlb().platform().costs();
-        sweep.flush_everywhere(mmu, &costs, here.errata(), tag, wait);
+        sweep.flush_everywhere(here.tlb().platform(), here.errata(), tag, wait);
     }
 
     fn renew(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
         Cookie::from_bits(label).tag() != LAST_TAG && here.tlb().tags().renew(here, space, label)
     }
 
+    #[inline]
     fn is_pinned(space: &Space<'_, P>) -> bool {
         // Relaxed: a device walks for a space only after the pin was made known to who flushes.
         space.pins.load(Ordering::Relaxed) != 0

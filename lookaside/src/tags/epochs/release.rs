@@ -8,7 +8,7 @@ use crate::{
     here::Here,
     platform::{CpuId, Ordering, Platform, Word},
     space::Space,
-    tags::{Names, Released},
+    tags::{Names, Released, Tags},
     tlb::Tlb,
 };
 
@@ -25,6 +25,15 @@ impl<P: Platform> Epochs<'_, P> {
             return Err(Error::Pinned);
         }
         let cookie = space.cookie();
+        // In the last epoch spaces run without a cookie of theirs, and all under one tag: whoever has
+        // run this one and runs any may run this one.
+        if self.epoch() == self.last_epoch() {
+            let last = Cookie::new(self.epoch(), LAST_TAG);
+            let named = |cpu: &CpuId| Self::names(here.tlb(), *cpu, last.bits()) != Names::No;
+            if let Some(cpu) = space.residents.iter().find(named) {
+                return Err(Error::StillRunning { cpu });
+            }
+        }
         if cookie == Cookie::NONE {
             return Ok(Released::AtOnce);
         }

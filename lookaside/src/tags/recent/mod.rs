@@ -232,7 +232,9 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     const ONE_TAG: bool = false;
+    const PAYS_BY_GENERATION: bool = true;
 
+    #[inline]
     fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
         Some(space.id())
     }
@@ -252,7 +254,14 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }
     }
 
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool {
+    #[inline]
+    fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
+        // Relaxed: this CPU's own word.
+        id_of(here.cpu().active.load(Ordering::Relaxed)) == label
+    }
+
+    #[inline]
+    fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool {
         let Whose::Space { label, first, last } = demand.whose else { return false };
         let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
         let tables = demand.sweep.depth() == Depth::Tables;
@@ -272,8 +281,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
             return false;
         }
         if paid + 1 >= first {
-            let costs = here.tlb().platform().costs();
-            demand.sweep.flush(mmu, &costs, here.errata(), tag);
+            demand.sweep.flush(here.tlb().platform(), here.errata(), tag);
         } else {
             // Flushes were missed in between, of ranges that are not known here.
             mmu.flush_tag(here.errata(), tag);
