@@ -3,10 +3,10 @@
 use core::ops::Range;
 
 use lookaside::{
-    Flushed, Gather,
-    contig::{Access, Flags, Full, SizeChange},
+    Flushed, Gather, Ordering, Word as _,
+    contig::{Access, Flags, Format as _, Full, Raw, SizeChange},
 };
-use lookaside_machine::adversary::oracle;
+use lookaside_machine::adversary::{Word, oracle};
 
 use super::{Act, Kind, frame, va, world::At, world::World};
 
@@ -23,7 +23,12 @@ impl<K: Kind> World<K> {
             Act::Fold(slot) => self.table().fold(*slot, &mut flush).map(|_| slot),
             Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|_| slot),
             Act::Allow(slot) => {
-                self.table().set_access(*slot, Access::STORE, &mut flush).map(|_| slot)
+                let allowed = self.table().set_access(*slot, Access::STORE, &mut flush);
+                // What allows less may be held for as long as it likes.
+                return match allowed {
+                    Ok(_) => self.nothing_lost(&(*slot..*slot + 1), &(*slot..*slot + 1)),
+                    Err(error) => oracle::fail(error.to_string()),
+                };
             }
             _ => return,
         };
@@ -36,6 +41,8 @@ impl<K: Kind> World<K> {
     /// Of the blocks that `slots` touches, but for the pages in `gone`, nothing is lost and nothing
     /// is held that is not there any more.
     fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>) {
+        // What is claimed is of memory as it is now.
+        Word::fence(Ordering::SeqCst);
         for slot in Self::around(slots).filter(|slot| !gone.contains(slot)) {
             Self::claim(slot..slot + 1, Flags::NONE);
             // Elsewhere a block and its pages may be held together.
@@ -77,6 +84,8 @@ impl<K: Kind> World<K> {
             // On Arm, what was dirty is so by software's bit now: no walk sees it.
             let page = table.get(slot).expect("slots of the table");
             Self::claim(slot..slot + 1, page.flags());
+            let writable = K::format().is_writable(Raw(page.bits()));
+            oracle::check(!writable, "the page can be stored to again");
         }
         self.nothing_lost(slots, slots);
     }

@@ -20,6 +20,8 @@ pub(in crate::scenario) trait Kind: 'static {
     const BLOCK_BITS: u32 = 2;
     /// Arm's level of FEAT_BBM.
     const BBM: Bbm = Bbm::L0;
+    /// How many data frames have contents, so that a store can be under way to them.
+    const FRAMES: usize = 80;
     /// What hardware sets by itself.
     const UPDATES: Updates = Updates::Dirty;
 
@@ -33,7 +35,7 @@ pub(in crate::scenario) trait Kind: 'static {
             .with_updates(Self::UPDATES)
             .with_bbm(Self::BBM);
         config.block_bits = Self::BLOCK_BITS;
-        config.frames = super::FRAMES;
+        config.frames = Self::FRAMES;
         config
     }
 }
@@ -175,13 +177,16 @@ kinds! {
     ArmAsks: hardware::ArmInterrupts, Small<contig::Arm> = small_arm(), Flushed;
     /// Arm with blocks of sixteen pages, as shipped.
     ArmWide: hardware::Arm, contig::Arm = arm(), Flushed, BLOCK_BITS: u32 = 4;
+    // The machine's firmware does not wait for the stores that another hart has under way.
     /// RISC-V with Svadu, flushed.
-    NapotBreaks: hardware::Rv, Small<Svnapot> = small_napot(), Flushed;
+    NapotBreaks: hardware::Rv, Small<Svnapot> = small_napot(), Flushed, FRAMES: usize = 0;
     /// RISC-V with Svadu, not flushed.
-    NapotFree: hardware::Rv, Small<Svnapot> = small_napot(), Free;
+    NapotFree: hardware::Rv, Small<Svnapot> = small_napot(), Free, FRAMES: usize = 0;
+    /// The same with interrupts, whose handlers do wait.
+    NapotAsks: hardware::RvInterrupts, Small<Svnapot> = small_napot(), Free;
     /// RISC-V with Svade.
-    NapotByHand: hardware::Rv, Small<Svnapot> = small_napot(), Free,
+    NapotByHand: hardware::Rv, Small<Svnapot> = small_napot(), Free, FRAMES: usize = 0,
         UPDATES: Updates = Updates::Nothing;
     /// RISC-V with blocks of sixteen pages, as shipped.
-    NapotWide: hardware::Rv, Svnapot = Svnapot, Free, BLOCK_BITS: u32 = 4;
+    NapotWide: hardware::Rv, Svnapot = Svnapot, Free, FRAMES: usize = 0, BLOCK_BITS: u32 = 4;
 }

@@ -16,8 +16,6 @@ use self::world::World;
 
 /// The address of the table's first page.
 const START: u64 = 0x1_0000;
-/// How many data frames have contents.
-const FRAMES: usize = 80;
 
 /// One act of a CPU's script. Pages are named by their slots.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,6 +39,8 @@ const UNMAP: &[&[Act]] = &[&[Unmap(0..4)], &[Store(1), Load(2)]];
 const UNMAP_PART: &[&[Act]] = &[&[Unmap(1..3)], &[Store(1), Store(3)]];
 /// Its two halves belong to two areas, and go one after the other.
 const UNMAP_HALVES: &[&[Act]] = &[&[Unmap(0..2), Unmap(2..4)], &[Store(1), Store(3)]];
+/// While a CPU comes and goes.
+const UNMAP_AWAY: &[&[Act]] = &[&[Unmap(1..3)], &[Store(1), Park, Run]];
 /// Across two blocks, with both ends ragged.
 const UNMAP_TWO: &[&[Act]] = &[&[Unmap(2..7)], &[Store(3), Store(7)]];
 const UNMAP_LAST: &[&[Act]] = &[&[Unmap(13..16)], &[Store(12), Store(15)]];
@@ -61,10 +63,11 @@ const ALLOW: &[&[Act]] = &[&[Protect(0..4), Allow(1)], &[Store(1), Store(2)]];
 
 /// A store to a page whose own entry says less than that of another page of its block.
 const INSIST: &[&[Act]] = &[&[Unfold(1)], &[Insist(1)]];
+const REPAIR: &[&[Act]] = &[&[Insist(1)], &[Insist(1), Store(2)]];
 const INSIST_TWICE: &[&[Act]] = &[&[Clean(0..4)], &[Insist(1), Insist(1)]];
 
 const LOOK_UNFOLD: &[&[Act]] = &[&[Unfold(0)], &[Look(1), Look(0)]];
-const LOOK_FOLD: &[&[Act]] = &[&[Fold(0), Unfold(0)], &[Look(1), Look(2)]];
+const LOOK_FOLD: &[&[Act]] = &[&[Unfold(0), Fold(0)], &[Look(1), Look(2)]];
 const LOOK_UNMAP: &[&[Act]] = &[&[Unmap(2..4)], &[Look(1), Look(3)]];
 
 /// A scenario of a kind of table.
@@ -105,7 +108,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "pages go out of the middle of a block while user code stores through it"),
     blocks!("block-part-arm-free", ArmFree, USED, UNMAP_PART, FULL,
         "as block-part-arm, where sizes may change without a break"),
-    blocks!("block-part-arm-held", ArmHeld, FRESH, UNMAP_PART, FULL,
+    blocks!("block-part-arm-held", ArmHeld, FRESH, UNMAP_PART, Bounded(3),
         "as block-part-arm, where only blocks that may be held are flushed"),
     blocks!("block-part-arm-interrupts", ArmAsks, USED, UNMAP_PART, Bounded(3),
         "as block-part-arm, where an interrupt is cheap"),
@@ -113,6 +116,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as block-part-arm, on RISC-V with Svnapot"),
     blocks!("block-part-riscv-free", NapotFree, USED, UNMAP_PART, FULL,
         "as block-part-riscv, without a flush in the middle"),
+    blocks!("block-part-riscv-interrupts", NapotAsks, USED, UNMAP_PART, Bounded(3),
+        "as block-part-riscv-free, with interrupts"),
+    blocks!("block-away-arm", ArmBreaks, USED, UNMAP_AWAY, FULL,
+        "pages go out of a block while another CPU comes and goes"),
     blocks!("block-halves-arm", ArmBreaks, USED, UNMAP_HALVES, FULL,
         "a block across two areas goes in two halves"),
     blocks!("block-two-arm", ArmBreaks, TWO, UNMAP_TWO, Bounded(3),
@@ -173,6 +180,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
 
     blocks!("block-fault-arm", ArmByHand, DIRTY, INSIST, FULL,
         "without hardware updates: a fault on a page whose block has what its entry lacks"),
+    blocks!("block-repair-arm", ArmByHand, DIRTY, REPAIR, FULL,
+        "without hardware updates: two faults on such a page"),
+    blocks!("block-repair-riscv", NapotByHand, DIRTY, REPAIR, FULL,
+        "as block-repair-arm, on RISC-V with Svade"),
     blocks!("block-fault-clean-arm", ArmByHand, USED, INSIST_TWICE, FULL,
         "without hardware updates: stores while the block becomes clean"),
     blocks!("block-fault-riscv", NapotByHand, DIRTY, INSIST, FULL,
@@ -180,8 +191,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
 
     blocks!("block-look-unfold-arm", ArmBreaks, DIRTY, LOOK_UNFOLD, FULL,
         "a reader without the lock, while a block becomes pages"),
-    blocks!("block-look-fold-arm", ArmBreaks, PAGES, LOOK_FOLD, FULL,
-        "a reader without the lock, while pages become a block and pages again"),
+    blocks!("block-look-fold-arm", ArmBreaks, DIRTY, LOOK_FOLD, FULL,
+        "a reader without the lock, while a block becomes pages and a block again"),
     blocks!("block-look-unmap-arm", ArmBreaks, DIRTY, LOOK_UNMAP, FULL,
         "a reader without the lock, while half the block goes"),
     blocks!("block-look-unfold-riscv", NapotFree, DIRTY, LOOK_UNFOLD, FULL,
