@@ -63,7 +63,7 @@ const ALLOW: &[&[Act]] = &[&[Protect(0..4), Allow(1)], &[Store(1), Store(2)]];
 
 /// A store to a page whose own entry says less than that of another page of its block.
 const INSIST: &[&[Act]] = &[&[Unfold(1)], &[Insist(1)]];
-const REPAIR: &[&[Act]] = &[&[Insist(1)], &[Insist(1), Store(2)]];
+const REPAIR: &[&[Act]] = &[&[Run, Insist(1)], &[Insist(1), Store(2)]];
 const INSIST_TWICE: &[&[Act]] = &[&[Clean(0..4)], &[Insist(1), Insist(1)]];
 
 const LOOK_UNFOLD: &[&[Act]] = &[&[Unfold(0)], &[Look(1), Look(0)]];
