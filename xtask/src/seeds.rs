@@ -11,7 +11,7 @@ use crate::{
 /// Where the rows are.
 const TABLE: &str = "doc/seeds.md";
 /// The lists, and how many items each has.
-const LISTS: [(&str, u32); 2] = [("ASID", 17), ("PCID", 12)];
+const LISTS: [(&str, u32); 3] = [("ASID", 17), ("PCID", 12), ("CONT", 13)];
 /// The columns, as the header must name them.
 const COLUMNS: [&str; 4] = ["id", "what", "where shown", "state"];
 /// What an item may wait for.

@@ -20,6 +20,10 @@ impl<K: Kind> World<K> {
             Act::Protect(slots) => return self.protect(here, slots),
             Act::Age(slots) => return self.age(here, slots),
             Act::Clean(slots) => return self.clean(here, slots),
+            Act::Ask(slot) => {
+                let dirty = self.table().get(*slot).is_ok_and(|page| page.dirty());
+                return oracle::check(!dirty, "the page was never written to");
+            }
             Act::Fold(slot) => self.table().fold(*slot, &mut flush).map(|_| slot),
             Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|_| slot),
             Act::Allow(slot) => {
@@ -91,7 +95,10 @@ impl<K: Kind> World<K> {
     }
 
     fn age(&self, here: &At<'_, K>, slots: &Range<usize>) {
-        let accessed = self.table().clear_accessed(slots.clone()).expect("slots of the table");
+        let mut table = self.table();
+        let was = table.get(slots.start).is_ok_and(|page| page.accessed());
+        let accessed = table.clear_accessed(slots.clone()).expect("slots of the table");
+        oracle::check(accessed || !was, "the page was used, and nobody is told");
         Self::claim(Self::around(slots), Flags { accessed, dirty: false });
         if K::SIZE_CHANGE == SizeChange::FlushedIfHeld {
             // A clear flag is to say that the block is not held.
@@ -103,7 +110,10 @@ impl<K: Kind> World<K> {
 
     fn clean(&self, here: &At<'_, K>, slots: &Range<usize>) {
         let mut gather = Gather::new(&self.space);
-        let dirty = self.table().clear_dirty(slots.clone()).expect("slots of the table");
+        let mut table = self.table();
+        let was = table.get(slots.start).is_ok_and(|page| page.dirty());
+        let dirty = table.clear_dirty(slots.clone()).expect("slots of the table");
+        oracle::check(dirty || !was, "the page was written to, and nobody is told");
         // A block has become clean as a whole.
         let slots = Self::around(slots);
         gather.found(Flags { accessed: false, dirty }.into());

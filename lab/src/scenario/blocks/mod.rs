@@ -48,6 +48,8 @@ pub(super) enum Act {
     Age(Range<usize>),
     /// Forget that pages were written to, and flush.
     Clean(Range<usize>),
+    /// Ask for the state of a page that nobody stores to.
+    Ask(usize),
     /// Give a page the flags and the permission that a store needs.
     Allow(usize),
     /// Look at a page without the lock. Its block has been dirty from the beginning, so it is dirty
@@ -68,6 +70,7 @@ impl Act {
                 | Self::Protect(_)
                 | Self::Age(_)
                 | Self::Clean(_)
+                | Self::Ask(_)
                 | Self::Allow(_)
         )
     }
@@ -83,6 +86,8 @@ pub(super) struct Mapped {
     pub(super) flags: Flags,
     /// One that says more.
     pub(super) dirty: Option<usize>,
+    /// One that is absent, and holds something of software's that looks like flags.
+    pub(super) marker: Option<usize>,
 }
 
 /// What is there, and a script for each CPU. All but CPU 0 run the space from the beginning.

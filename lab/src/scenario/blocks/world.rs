@@ -60,7 +60,7 @@ impl<K: Kind> World<K> {
         for (slot, word) in words.iter().enumerate() {
             name(word, format!("pte{slot}"));
             let written = script.written.is_empty() || script.written.contains(&slot);
-            if written && word.peek() != 0 {
+            if written && word.peek() & 1 != 0 {
                 tables::hardware_writes(word);
             }
         }
@@ -92,6 +92,11 @@ impl<K: Kind> World<K> {
                 self.table().set(next..end, Raw(page)).expect("free slots");
             }
             next = end;
+        }
+        if let Some(marker) = mapped.marker {
+            let word = &self.words[marker];
+            let marker = tables::with_flags(word.peek(), Flags::BOTH) & !1; // Absent.
+            word.store(marker, Ordering::Relaxed);
         }
         if let Some(dirty) = mapped.dirty {
             let word = &self.words[dirty];

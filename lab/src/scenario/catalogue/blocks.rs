@@ -12,7 +12,7 @@ use super::super::{
 };
 
 const fn mapped(slots: Range<usize>, flags: Flags) -> Mapped {
-    Mapped { slots, plain: false, flags, dirty: None }
+    Mapped { slots, plain: false, flags, dirty: None, marker: None }
 }
 
 /// A block that was used and not written to.
@@ -21,9 +21,10 @@ const USED: &[Mapped] = &[mapped(0..4, Flags::ACCESSED)];
 const FRESH: &[Mapped] = &[mapped(0..4, Flags::NONE)];
 /// A block whose last entry says that it was written to.
 const DIRTY: &[Mapped] = &[Mapped { dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
+/// A block of which a kernel has taken one page out, and left the others.
+const PIECES: &[Mapped] = &[Mapped { marker: Some(1), ..mapped(0..4, Flags::ACCESSED) }];
 /// The same as plain pages.
-const PAGES: &[Mapped] =
-    &[Mapped { plain: true, dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
+const PAGES: &[Mapped] = &[Mapped { plain: true, dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
 /// Pages that were never used.
 const FRESH_PAGES: &[Mapped] = &[Mapped { plain: true, ..mapped(0..4, Flags::NONE) }];
 /// Two blocks.
@@ -47,7 +48,7 @@ const UNMAP_LAST: &[&[Act]] = &[&[Unmap(13..16)], &[Store(12), Store(15)]];
 const UNMAP_WIDE: &[&[Act]] = &[&[Unmap(3..16)], &[Store(1), Store(15)]];
 
 /// The process has ended everywhere else.
-const EXIT: &[&[Act]] = &[&[Await, Exit(1..4), Exit(0..1)], &[Store(1), Park, Tell]];
+const EXIT: &[&[Act]] = &[&[Await, Exit(1..4), Exit(0..1)], &[Store(0), Park, Tell]];
 
 const UNFOLD: &[&[Act]] = &[&[Unfold(2)], &[Store(1), Load(2)]];
 const FOLD: &[&[Act]] = &[&[Fold(0)], &[Store(1), Load(2)]];
@@ -65,6 +66,9 @@ const ALLOW: &[&[Act]] = &[&[Protect(0..4), Allow(1)], &[Store(1), Store(2)]];
 const INSIST: &[&[Act]] = &[&[Unfold(1)], &[Insist(1)]];
 const REPAIR: &[&[Act]] = &[&[Run, Insist(1)], &[Insist(1), Store(2)]];
 const INSIST_TWICE: &[&[Act]] = &[&[Clean(0..4)], &[Insist(1), Insist(1)]];
+
+/// A block in pieces is asked for its state, and goes.
+const IN_PIECES: &[&[Act]] = &[&[Ask(2), Unmap(2..4), Ask(0)], &[Load(0), Load(3)]];
 
 const LOOK_UNFOLD: &[&[Act]] = &[&[Unfold(0)], &[Look(1), Look(0)]];
 const LOOK_FOLD: &[&[Act]] = &[&[Unfold(0), Fold(0)], &[Look(1), Look(2)]];
@@ -118,7 +122,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as block-part-riscv, without a flush in the middle"),
     blocks!("block-part-riscv-interrupts", NapotAsks, USED, UNMAP_PART, Bounded(3),
         "as block-part-riscv-free, with interrupts"),
-    blocks!("block-away-arm", ArmBreaks, USED, UNMAP_AWAY, FULL,
+    blocks!("block-away-arm", ArmBreaks, USED, UNMAP_AWAY, Bounded(3),
         "pages go out of a block while another CPU comes and goes"),
     blocks!("block-halves-arm", ArmBreaks, USED, UNMAP_HALVES, FULL,
         "a block across two areas goes in two halves"),
@@ -133,9 +137,9 @@ pub(super) static SCENARIOS: &[Entry] = &[
     blocks!("block-wide-riscv", NapotWide, WIDE, &[1, 15], UNMAP_WIDE, Bounded(2),
         "as block-part-riscv-free, with sixteen pages"),
 
-    blocks!("block-exit-arm", ArmBreaks, DIRTY, EXIT, FULL,
+    blocks!("block-exit-arm", ArmBreaks, USED, EXIT, FULL,
         "a block goes in two parts when nobody runs the space any more"),
-    blocks!("block-exit-riscv", NapotBreaks, DIRTY, EXIT, FULL,
+    blocks!("block-exit-riscv", NapotBreaks, USED, EXIT, FULL,
         "as block-exit-arm, on RISC-V with Svnapot"),
 
     blocks!("block-unfold-arm", ArmBreaks, USED, UNFOLD, FULL,
@@ -146,7 +150,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as block-unfold-arm, without a break"),
     blocks!("block-unfold-riscv-free", NapotFree, USED, UNFOLD, FULL,
         "as block-unfold-arm-free, on RISC-V with Svnapot"),
-    blocks!("block-aged-arm", ArmHeld, USED, AGED_UNFOLD, FULL,
+    blocks!("block-aged-arm", ArmHeld, USED, AGED_UNFOLD, Bounded(3),
         "a block is forgotten to be used, and then becomes pages"),
     blocks!("block-fold-arm", ArmBreaks, FRESH_PAGES, FOLD, FULL,
         "pages become a block while user code stores through them"),
@@ -177,6 +181,11 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a block becomes read-only, and one of its pages writable again"),
     blocks!("block-allow-riscv", NapotFree, DIRTY, ALLOW, FULL,
         "as block-allow-arm, on RISC-V with Svnapot"),
+
+    blocks!("block-pieces-arm", ArmBreaks, PIECES, IN_PIECES, FULL,
+        "a block that somebody has left in pieces is read, and goes"),
+    blocks!("block-pieces-riscv", NapotFree, PIECES, IN_PIECES, FULL,
+        "as block-pieces-arm, on RISC-V with Svnapot"),
 
     blocks!("block-fault-arm", ArmByHand, DIRTY, INSIST, FULL,
         "without hardware updates: a fault on a page whose block has what its entry lacks"),
