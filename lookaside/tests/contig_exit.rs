@@ -261,7 +261,7 @@ fn cont_10_the_exit_of_a_gibibyte_flushes_once_and_for_one_cpu_locally_on_riscv(
 }
 
 #[test]
-fn cont_10_the_exit_of_a_gibibyte_that_two_cpus_run_is_one_broadcast_on_arm() {
+fn cont_10_cont_11_a_gibibyte_that_two_cpus_run_is_free_after_one_broadcast() {
     let (tlb, recorder) = arm();
     let (space, process) = (space(tlb), arm_process(TABLES));
     for cpu in [1, 0] {
