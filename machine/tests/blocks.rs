@@ -175,6 +175,30 @@ fn a15_r10_the_dirty_bit_may_be_in_any_entry() {
 }
 
 #[test]
+fn a15_r10_the_dirty_bit_is_set_where_stores_are_permitted() {
+    // CPU 0 protects the block entry by entry: what is protected stays so.
+    for arch in BOTH {
+        let software = move |world: &World| {
+            for pte in world.ptes {
+                let protect = |old: u64| match arch {
+                    Arch::Arm => old & !(1 << 51) | 1 << 7,
+                    _ => old & !(1 << 2),
+                };
+                let mut old = pte.load(Relaxed);
+                while let Err(now) = pte.compare_exchange(old, protect(old), Relaxed, Relaxed) {
+                    old = now;
+                }
+            }
+        };
+        let programs = two(config(arch), software, stores_to_page_1).finish(move |world| {
+            let undone = |pte: &'static Word| arch == Arch::Arm && pte.peek() & 1 << 7 == 0;
+            oracle::check(!world.ptes.into_iter().any(undone), "a protection is undone");
+        });
+        programs.holds();
+    }
+}
+
+#[test]
 fn a15_r10_the_accessed_bit_is_every_pages() {
     for arch in BOTH {
         let run = |gathers: bool| {

@@ -4,6 +4,7 @@
 //! must not do is not said in a scenario: the machine's oracle sees it.
 
 mod act;
+mod blocks;
 mod catalogue;
 mod hardware;
 mod script;

@@ -34,7 +34,9 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     /// Until the flush that the caller makes afterwards, stores may still go through, also by way of
     /// an entry of the block that is not protected yet: permissions change without a break, and
     /// hardware may use either. A store that hardware has to note as dirty first finds the entry
-    /// protected, and faults.
+    /// protected, and faults; or it is noted in an entry of the block that is not protected yet. This
+    /// rests on hardware comparing the very entry that it writes: an update of an entry that is
+    /// protected already would undo that.
     ///
     /// # Errors
     ///

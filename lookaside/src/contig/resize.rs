@@ -11,7 +11,7 @@ use crate::{error::Error, platform::Word, range::VaRange};
 
 /// What makes hardware forget.
 ///
-/// A closure that takes a [`VaRange`] is one.
+/// [`crate::Here::flush_blocks`] makes one; a closure that takes a [`VaRange`] is one, too.
 pub trait Flush {
     /// Removes what hardware holds of last-level entries for the addresses in `range`, which are
     /// given in pages of the table: on every CPU that may hold any, blocks that reach into the range

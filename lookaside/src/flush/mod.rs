@@ -8,10 +8,12 @@
 //! | `shootdown.rs`, `inbox.rs` | asking other CPUs, and how one learns that they have answered |
 //! | `proof.rs` | what a completed flush is worth |
 //! | `batch.rs` | many spaces, one flush |
+//! | `blocks.rs` | a flush while the size of a block is changed |
 //! | `kernel.rs` | addresses that every CPU uses |
 //! | `fault.rs` | faults that only mean that a CPU has not noticed yet |
 
 mod batch;
+mod blocks;
 mod fault;
 mod gather;
 pub(crate) mod inbox;

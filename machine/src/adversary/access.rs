@@ -216,6 +216,10 @@ impl Machine {
         }
         for alias in self.aliases(word) {
             let Some((leaf, _)) = self.written_leaf(alias) else { continue };
+            // The look at memory is one at the descriptor that is written.
+            if alias != word && !flags::writable(arch, leaf) {
+                continue;
+            }
             let write = (!flags::read(arch, leaf).dirty)
                 .then(|| (alias, flags::set(arch, leaf, Flag::Dirty)));
             choices.push(Outcome { write, dirty: true, ..plain });
@@ -244,6 +248,9 @@ impl Machine {
         let quiet = self.ghost.quiet.contains(&frame);
         for alias in self.aliases(word) {
             let Some((leaf, _)) = self.written_leaf(alias) else { continue };
+            if marks && !flags::writable(arch, leaf) {
+                continue; // As above.
+            }
             let mut value = flags::set(arch, leaf, Flag::Accessed);
             if marks {
                 value = flags::set(arch, value, Flag::Dirty);

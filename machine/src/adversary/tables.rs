@@ -283,6 +283,19 @@ pub fn word(table: Frame, index: usize) -> &'static Word {
     })
 }
 
+/// All words of a table.
+///
+/// # Panics
+///
+/// If `table` is no table.
+#[must_use]
+pub fn words(table: Frame) -> &'static [Word] {
+    current::with(|machine| {
+        let table = machine.tables.index(table).expect("the frame is a table");
+        machine.tables.words.chunks(1 << machine.config.index_bits).nth(table).expect("as above")
+    })
+}
+
 /// Lets hardware write a descriptor of the last level, while the world is being built: set its
 /// accessed bit, at any moment if a CPU can walk there, and its dirty bit when a program stores
 /// through it. Which of the two it does is [`Config::updates`](super::Config::updates).

@@ -1,5 +1,6 @@
 //! The scenarios.
 
+mod blocks;
 mod flush;
 mod gather;
 mod recent;
@@ -26,6 +27,7 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
         flush::SCENARIOS,
         shootdown::SCENARIOS,
         gather::SCENARIOS,
+        blocks::SCENARIOS,
     ];
     topics.into_iter().flatten()
 }

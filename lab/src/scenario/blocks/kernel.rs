@@ -1,0 +1,133 @@
+//! What a kernel does to the entries, and what the oracle is told of it.
+
+use core::ops::Range;
+
+use lookaside::{
+    Flushed, Gather, Ordering, Word as _,
+    contig::{Access, Flags, Format as _, Full, Raw, SizeChange},
+};
+use lookaside_machine::adversary::{Word, oracle};
+
+use super::{Act, Kind, frame, va, world::At, world::World};
+
+impl<K: Kind> World<K> {
+    /// Changes entries, with the lock held.
+    pub(super) fn change(&self, here: &At<'_, K>, act: &Act) {
+        let mut flush = here.flush_blocks(&self.space);
+        let changed = match act {
+            Act::Unmap(slots) => return self.unmap(here, slots, Full::No),
+            Act::Exit(slots) => return self.unmap(here, slots, Full::Yes),
+            Act::Protect(slots) => return self.protect(here, slots),
+            Act::Age(slots) => return self.age(here, slots),
+            Act::Clean(slots) => return self.clean(here, slots),
+            Act::Ask(slot) => {
+                let dirty = self.table().get(*slot).is_ok_and(|page| page.dirty());
+                return oracle::check(!dirty, "the page was never written to");
+            }
+            Act::Fold(slot) => self.table().fold(*slot, &mut flush).map(|_| slot),
+            Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|_| slot),
+            Act::Allow(slot) => {
+                let allowed = self.table().set_access(*slot, Access::STORE, &mut flush);
+                // What allows less may be held for as long as it likes.
+                return match allowed {
+                    Ok(_) => self.nothing_lost(&(*slot..*slot + 1), &(*slot..*slot + 1)),
+                    Err(error) => oracle::fail(error.to_string()),
+                };
+            }
+            _ => return,
+        };
+        match changed {
+            Ok(&slot) => self.nothing_lost(&(slot..slot + 1), &(0..0)),
+            Err(error) => oracle::fail(error.to_string()),
+        }
+    }
+
+    /// Of the blocks that `slots` touches, but for the pages in `gone`, nothing is lost and nothing
+    /// is held that is not there any more.
+    fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>) {
+        // What is claimed is of memory as it is now.
+        Word::fence(Ordering::SeqCst);
+        for slot in Self::around(slots).filter(|slot| !gone.contains(slot)) {
+            Self::claim(slot..slot + 1, Flags::NONE);
+            // Elsewhere a block and its pages may be held together.
+            if K::SIZE_CHANGE == SizeChange::Flushed {
+                oracle::revoked(self.root, va(slot));
+            }
+        }
+    }
+
+    /// What `munmap` and `exit` do.
+    fn unmap(&self, here: &At<'_, K>, slots: &Range<usize>, full: Full) {
+        let mut gather = Gather::new(&self.space);
+        let mut flush = here.flush_blocks(&self.space);
+        let cleared = self.table().get_and_clear(slots.clone(), full, &mut flush);
+        let cleared = cleared.expect("slots of the table");
+        gather.found(cleared.first.flags().into());
+        gather.revoke(Self::addresses(slots));
+        let held = gather.hold_page(slots.clone());
+        let flushed = here.flush(gather);
+        Self::claim(slots.clone(), found(&flushed));
+        if full == Full::No {
+            self.nothing_lost(slots, slots);
+        }
+        for slot in held.release(&flushed).map_err(|(_, error)| error).expect("its proof") {
+            oracle::revoked(self.root, va(slot));
+            oracle::frame_freed(frame::<K>(slot));
+        }
+    }
+
+    fn protect(&self, here: &At<'_, K>, slots: &Range<usize>) {
+        let mut gather = Gather::new(&self.space);
+        let mut table = self.table();
+        let changed = table.write_protect(slots.clone(), &mut here.flush_blocks(&self.space));
+        oracle::check(changed.is_ok(), "slots of the table");
+        gather.revoke(Self::addresses(slots));
+        let _: Flushed = here.flush(gather);
+        for slot in slots.clone() {
+            oracle::revoked(self.root, va(slot));
+            // On Arm, what was dirty is so by software's bit now: no walk sees it.
+            let page = table.get(slot).expect("slots of the table");
+            Self::claim(slot..slot + 1, page.flags());
+            let writable = K::format().is_writable(Raw(page.bits()));
+            oracle::check(!writable, "the page can be stored to again");
+        }
+        self.nothing_lost(slots, slots);
+    }
+
+    fn age(&self, here: &At<'_, K>, slots: &Range<usize>) {
+        let mut table = self.table();
+        let was = table.get(slots.start).is_ok_and(|page| page.accessed());
+        let accessed = table.clear_accessed(slots.clone()).expect("slots of the table");
+        oracle::check(accessed || !was, "the page was used, and nobody is told");
+        Self::claim(Self::around(slots), Flags { accessed, dirty: false });
+        if K::SIZE_CHANGE == SizeChange::FlushedIfHeld {
+            // A clear flag is to say that the block is not held.
+            let mut gather = Gather::new(&self.space);
+            gather.revoke(Self::addresses(&Self::around(slots)));
+            let _: Flushed = here.flush(gather);
+        }
+    }
+
+    fn clean(&self, here: &At<'_, K>, slots: &Range<usize>) {
+        let mut gather = Gather::new(&self.space);
+        let mut table = self.table();
+        let was = table.get(slots.start).is_ok_and(|page| page.dirty());
+        let dirty = table.clear_dirty(slots.clone()).expect("slots of the table");
+        oracle::check(dirty || !was, "the page was written to, and nobody is told");
+        // A block has become clean as a whole.
+        let slots = Self::around(slots);
+        gather.found(Flags { accessed: false, dirty }.into());
+        gather.revoke(Self::addresses(&slots));
+        let flushed = here.flush(gather);
+        Self::claim(slots.clone(), found(&flushed));
+        for slot in slots {
+            oracle::cleaned(frame::<K>(slot), 1);
+        }
+    }
+}
+
+/// What hardware had noted in what was flushed.
+const fn found(flushed: &Flushed) -> Flags {
+    let bits = flushed.bits();
+    Flags { accessed: bits.accessed, dirty: bits.dirty }
+}

@@ -1,0 +1,192 @@
+//! Kinds of tables: whose blocks, how large, and what stands between two sizes.
+
+use lookaside::{
+    arch::aarch64::{AddressSize, Geometry, Granule},
+    contig::{self, Flags, Format, Raw, Shape, SizeChange, Svnapot},
+};
+use lookaside_machine::adversary::{Bbm, Config, Updates};
+
+use crate::scenario::hardware::{self, Hardware};
+
+/// A kind of table, on some hardware.
+pub(in crate::scenario) trait Kind: 'static {
+    /// The machine.
+    type Hardware: Hardware;
+    /// The layout of entries.
+    type Format: Format + 'static;
+    /// What stands between two sizes.
+    const SIZE_CHANGE: SizeChange;
+    /// How many pages a block of the machine has, as a power of two.
+    const BLOCK_BITS: u32 = 2;
+    /// Arm's level of FEAT_BBM.
+    const BBM: Bbm = Bbm::L0;
+    /// How many data frames have contents, so that a store can be under way to them.
+    const FRAMES: usize = 80;
+    /// What hardware sets by itself.
+    const UPDATES: Updates = Updates::Dirty;
+
+    /// The layout of entries.
+    fn format() -> Self::Format;
+
+    /// The machine.
+    fn config(cpus: usize) -> Config {
+        let mut config = Self::Hardware::config(cpus)
+            .with_levels(2)
+            .with_updates(Self::UPDATES)
+            .with_bbm(Self::BBM);
+        config.block_bits = Self::BLOCK_BITS;
+        config.frames = Self::FRAMES;
+        config
+    }
+}
+
+/// The library's format with blocks as small as the machine's: sixteen entries, each of which
+/// hardware writes when it likes, take longer to explore than four and show nothing more.
+#[derive(Clone, Copy)]
+pub(in crate::scenario) struct Small<F> {
+    format: F,
+    /// Between the machine's entries and the format's: it is its own inverse.
+    recode: fn(Raw) -> Raw,
+}
+
+impl<F: Format> Small<F> {
+    fn on(&self, entry: Raw, change: impl Fn(Raw) -> Raw) -> Raw {
+        (self.recode)(change((self.recode)(entry)))
+    }
+}
+
+impl<F: Format> Format for Small<F> {
+    fn shape(&self) -> Shape {
+        Shape { block_pages: 4, table_entries: 16, ..self.format.shape() }
+    }
+
+    fn output_bits(&self) -> u32 {
+        self.format.output_bits()
+    }
+
+    fn is_present(&self, entry: Raw) -> bool {
+        self.format.is_present((self.recode)(entry))
+    }
+
+    fn is_folded(&self, entry: Raw) -> bool {
+        self.format.is_folded((self.recode)(entry))
+    }
+
+    fn output(&self, page: Raw) -> u64 {
+        self.format.output(page)
+    }
+
+    fn at(&self, page: Raw, output: u64) -> Raw {
+        self.format.at(page, output)
+    }
+
+    fn fold(&self, page: Raw) -> Raw {
+        self.on(page, |page| self.format.fold(page))
+    }
+
+    fn unfold(&self, folded: Raw, slot: usize) -> Raw {
+        self.on(folded, |folded| self.format.unfold(folded, slot))
+    }
+
+    fn attributes(&self, present: Raw) -> u64 {
+        self.format.attributes((self.recode)(present))
+    }
+
+    fn flags(&self, present: Raw) -> Flags {
+        self.format.flags(present)
+    }
+
+    fn with(&self, present: Raw, flags: Flags) -> Raw {
+        self.on(present, |present| self.format.with(present, flags))
+    }
+
+    fn without(&self, present: Raw, flags: Flags) -> Raw {
+        self.on(present, |present| self.format.without(present, flags))
+    }
+
+    fn is_writable(&self, present: Raw) -> bool {
+        self.format.is_writable(present)
+    }
+
+    fn writable(&self, present: Raw) -> Raw {
+        self.on(present, |present| self.format.writable(present))
+    }
+
+    fn write_protected(&self, present: Raw) -> Raw {
+        self.on(present, |present| self.format.write_protected(present))
+    }
+
+    fn may_be_held(&self, present: Raw) -> bool {
+        self.format.may_be_held((self.recode)(present))
+    }
+}
+
+const fn arm() -> contig::Arm {
+    contig::Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48))
+}
+
+fn small_arm() -> Small<contig::Arm> {
+    Small { format: arm(), recode: |entry| entry }
+}
+
+/// An Svnapot entry says in its page number how large the block is: for four pages it would end in
+/// `10`, for sixteen it ends in `1000`. The pages of the scenarios leave all four bits free.
+fn small_napot() -> Small<Svnapot> {
+    fn recode(entry: Raw) -> Raw {
+        const LOW: u64 = 0b1111 << 10;
+        let size = match (entry.0 >> 63, (entry.0 & LOW) >> 10) {
+            (1, 0b0010) => 0b1000,
+            (1, 0b1000) => 0b0010,
+            _ => return entry,
+        };
+        Raw(entry.0 & !LOW | size << 10)
+    }
+    Small { format: Svnapot, recode }
+}
+
+macro_rules! kinds {
+    ($($(#[$about:meta])* $name:ident: $hardware:ty, $format:ty = $make:expr, $change:ident
+        $(, $constant:ident: $type:ty = $value:expr)*;)*) => {$(
+        $(#[$about])*
+        pub(in crate::scenario) enum $name {}
+
+        impl Kind for $name {
+            type Hardware = $hardware;
+            type Format = $format;
+            const SIZE_CHANGE: SizeChange = SizeChange::$change;
+            $(const $constant: $type = $value;)*
+
+            fn format() -> Self::Format {
+                $make
+            }
+        }
+    )*};
+}
+
+kinds! {
+    /// Arm with break-before-make level 0.
+    ArmBreaks: hardware::Arm, Small<contig::Arm> = small_arm(), Flushed;
+    /// The same, where blocks that were not accessed are not flushed.
+    ArmHeld: hardware::Arm, Small<contig::Arm> = small_arm(), FlushedIfHeld;
+    /// Arm with level 2, without conflict aborts.
+    ArmFree: hardware::Arm, Small<contig::Arm> = small_arm(), Free, BBM: Bbm = Bbm::L2NoAbort;
+    /// Arm without hardware updates.
+    ArmByHand: hardware::Arm, Small<contig::Arm> = small_arm(), Flushed,
+        UPDATES: Updates = Updates::Nothing;
+    /// Arm, and the interrupts of a CPU that must flush are cheap.
+    ArmAsks: hardware::ArmInterrupts, Small<contig::Arm> = small_arm(), Flushed;
+    /// Arm with blocks of sixteen pages, as shipped.
+    ArmWide: hardware::Arm, contig::Arm = arm(), Flushed, BLOCK_BITS: u32 = 4;
+    // The machine's firmware does not wait for the stores that another hart has under way.
+    /// RISC-V with Svadu, flushed.
+    NapotBreaks: hardware::Rv, Small<Svnapot> = small_napot(), Flushed, FRAMES: usize = 0;
+    /// RISC-V with Svadu, not flushed.
+    NapotFree: hardware::Rv, Small<Svnapot> = small_napot(), Free, FRAMES: usize = 0;
+    /// The same with interrupts, whose handlers do wait.
+    NapotAsks: hardware::RvInterrupts, Small<Svnapot> = small_napot(), Free;
+    /// RISC-V with Svade.
+    NapotByHand: hardware::Rv, Small<Svnapot> = small_napot(), Free, FRAMES: usize = 0,
+        UPDATES: Updates = Updates::Nothing;
+    /// RISC-V with blocks of sixteen pages, as shipped.
+    NapotWide: hardware::Rv, Svnapot = Svnapot, Free, FRAMES: usize = 0, BLOCK_BITS: u32 = 4;
+}

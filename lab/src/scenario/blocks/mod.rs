@@ -1,0 +1,151 @@
+//! Scenarios of blocks: a kernel that changes the last-level entries of one table page, while user
+//! code loads and stores through them and hardware notes that where it likes.
+
+mod kernel;
+mod kind;
+mod user;
+mod world;
+
+use core::{marker::PhantomData, ops::Range};
+
+use lookaside::{CpuId, contig::Flags};
+use lookaside_machine::adversary::{Config, Frame, Scenario, milestone, outcome};
+
+pub(super) use self::kind::*;
+use self::world::World;
+
+/// The address of the table's first page.
+const START: u64 = 0x1_0000;
+
+/// One act of a CPU's script. Pages are named by their slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Switch to the space.
+    Run,
+    /// Run no space.
+    Park,
+    /// Tell the other CPUs that this one has come so far.
+    Tell,
+    /// Wait until another CPU has told.
+    Await,
+    /// In user mode, read a page.
+    Load(usize),
+    /// In user mode, store to a page.
+    Store(usize),
+    /// The same, with the kernel's handler of faults: in the end the store goes through.
+    Insist(usize),
+    /// Take pages out, flush and free them.
+    Unmap(Range<usize>),
+    /// As [`Self::Unmap`], of a space that no CPU runs nor will run before it is dropped.
+    Exit(Range<usize>),
+    /// Make a block of pages.
+    Fold(usize),
+    /// Make pages of a block.
+    Unfold(usize),
+    /// Take away the permission to store, and flush.
+    Protect(Range<usize>),
+    /// Forget that pages were used.
+    Age(Range<usize>),
+    /// Forget that pages were written to, and flush.
+    Clean(Range<usize>),
+    /// Ask for the state of a page that nobody stores to.
+    Ask(usize),
+    /// Give a page the flags and the permission that a store needs.
+    Allow(usize),
+    /// Look at a page without the lock. Its block has been dirty from the beginning, so it is dirty
+    /// whenever it is there.
+    Look(usize),
+}
+
+impl Act {
+    /// Whether it needs the lock of the table.
+    const fn locks(&self) -> bool {
+        matches!(
+            self,
+            Self::Insist(_)
+                | Self::Unmap(_)
+                | Self::Exit(_)
+                | Self::Fold(_)
+                | Self::Unfold(_)
+                | Self::Protect(_)
+                | Self::Age(_)
+                | Self::Clean(_)
+                | Self::Ask(_)
+                | Self::Allow(_)
+        )
+    }
+}
+
+/// Pages that are there when a scenario begins.
+pub(super) struct Mapped {
+    /// Their slots. Wherever there is a whole block, it is one.
+    pub(super) slots: Range<usize>,
+    /// Plain pages, also where there is a whole block.
+    pub(super) plain: bool,
+    /// What all entries say.
+    pub(super) flags: Flags,
+    /// One that says more.
+    pub(super) dirty: Option<usize>,
+    /// One that is absent, and holds something of software's that looks like flags.
+    pub(super) marker: Option<usize>,
+}
+
+/// What is there, and a script for each CPU. All but CPU 0 run the space from the beginning.
+pub(super) struct Script<K> {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// The pages.
+    pub(super) mapped: &'static [Mapped],
+    /// Where hardware may write; everywhere if empty.
+    pub(super) written: &'static [usize],
+    /// What each CPU does.
+    pub(super) cpus: &'static [&'static [Act]],
+    /// On what.
+    pub(super) kind: PhantomData<K>,
+}
+
+impl<K: Kind> Scenario for Script<K> {
+    type World = World<K>;
+
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn config(&self) -> Config {
+        K::config(self.cpus.len())
+    }
+
+    fn build(&self) -> &'static World<K> {
+        World::build(self)
+    }
+
+    fn run(&self, world: &'static World<K>, cpu: CpuId) {
+        for act in self.cpus[cpu.index()] {
+            world.act(act);
+            // A script remembers nothing but how far it has come.
+            milestone();
+        }
+    }
+
+    fn interrupt(&self, world: &'static World<K>, _: CpuId) {
+        world.here().serve();
+    }
+
+    fn finish(&self, world: &'static World<K>) {
+        // Nothing that is still mapped has lost anything.
+        world.claim_rest();
+        outcome(0);
+    }
+}
+
+/// The frame of the page in a slot. Frames of different blocks are far apart, and each block of
+/// frames begins at a multiple of sixteen.
+fn frame<K: Kind>(slot: usize) -> Frame {
+    let pages = 1 << K::BLOCK_BITS;
+    Frame(16 * (1 + slot / pages) as u64 + (slot % pages) as u64)
+}
+
+/// The address of the page in a slot.
+const fn va(slot: usize) -> u64 {
+    START + ((slot as u64) << 12)
+}

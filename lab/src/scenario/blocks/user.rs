@@ -1,0 +1,51 @@
+//! What is done without the lock: by user code, by its handler of faults, and by readers.
+
+use lookaside::contig::{Access, Format as _, Raw};
+use lookaside_machine::adversary::{access, access_store, irq_off, irq_on, oracle};
+
+use super::{Act, Kind, frame, va, world::World};
+
+impl<K: Kind> World<K> {
+    pub(super) fn act_openly(&'static self, act: &Act) {
+        match *act {
+            Act::Await => self.wait(),
+            Act::Load(slot) => drop(access(va(slot))),
+            Act::Store(slot) => drop(access_store(va(slot), 1)),
+            Act::Insist(slot) => self.insist(slot),
+            _ => {}
+        }
+    }
+
+    /// A store of user code, with the kernel's handler of faults. The page is there, and software
+    /// writes its flags.
+    fn insist(&'static self, slot: usize) {
+        if access_store(va(slot), 1).is_some() {
+            return;
+        }
+        irq_off();
+        let here = self.here();
+        self.acquire(&here);
+        let mut flush = here.flush_blocks(&self.space);
+        let repaired = self.table().set_access(slot, Access::STORE, &mut flush);
+        oracle::check(repaired.is_ok(), "the page is there");
+        // What this CPU still holds of it may have made the fault, and may make it again.
+        let mut gather = lookaside::Gather::new(&self.space);
+        gather.revoke(Self::addresses(&(slot..slot + 1)));
+        let _ = here.flush(gather);
+        // As long as the lock is held, nobody makes another reason for a fault.
+        oracle::check(access_store(va(slot), 1).is_some(), "the fault came again");
+        self.release();
+        irq_on();
+    }
+
+    /// What a reader without the lock finds is a state that there was.
+    pub(super) fn look(&self, slot: usize) {
+        // A reader that finds the block changing each time takes the lock.
+        let Ok(found) = self.entries().get(slot) else { return };
+        if found.is_present() {
+            let output = K::format().output(Raw(found.bits()));
+            oracle::check(output == frame::<K>(slot).address(), "that page was never there");
+            oracle::check(found.dirty(), "the page was never clean");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The space, its table, and how they come to be.
+
+use core::ops::Range;
+
+use lookaside::{
+    Cpu, CpuId, Epochs, Here, Ordering, Space, Tlb, VaRange, Word as _,
+    arch::Root,
+    contig::{self, Entries, Format as _, Locked, Raw},
+};
+use lookaside_machine::adversary::{
+    Access, Flags, Frame, Platform, Word, as_cpu, irq_off, irq_on, leak, name, oracle, relax,
+    tables,
+};
+
+use super::{Act, Kind, Mapped, START, Script, frame, va};
+use crate::scenario::{
+    hardware::Hardware,
+    script::{Few, epochs},
+};
+
+pub(super) type PlatformOf<K> = Platform<<<K as Kind>::Hardware as Hardware>::Mmu>;
+pub(super) type At<'h, K> = Here<'h, PlatformOf<K>, Epochs<'static, PlatformOf<K>>>;
+pub(super) type Table<K> = Locked<'static, Word, <K as Kind>::Format>;
+
+/// What the CPUs share.
+pub(in crate::scenario) struct World<K: Kind> {
+    pub(super) tlb: Tlb<'static, PlatformOf<K>, Epochs<'static, PlatformOf<K>>>,
+    pub(super) space: Space<'static, PlatformOf<K>>,
+    pub(super) root: Frame,
+    /// The last-level entries.
+    pub(super) words: &'static [Word],
+    /// Whether a CPU has told.
+    told: Word,
+    /// The lock of the table, if more than one CPU takes it.
+    lock: Option<Word>,
+}
+
+impl<K: Kind> World<K> {
+    pub(super) fn build(script: &Script<K>) -> &'static Self {
+        let reserved = tables::allocate_reserved();
+        let mmu = K::Hardware::mmu(reserved).expect("hardware");
+        let platform = Platform::new(mmu).with_costs(K::Hardware::costs());
+        let few = Few { usable: 3, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH };
+        let tags = epochs(&platform, few).expect("tags");
+        let storage = Vec::leak(script.cpus.iter().map(|_| Cpu::new()).collect());
+        let tlb = Tlb::new(platform, tags, storage).expect("books");
+
+        let (root, last) = (tables::allocate(), tables::allocate());
+        // Relaxed: the world is being built.
+        tables::word(root, (START >> 16) as usize).store(tables::table(last), Ordering::Relaxed);
+        let words = tables::words(last);
+        let residents = Vec::leak(vec![Word::ZERO]);
+        // SAFETY: the adversary walks these tables, and they are tables of its format.
+        let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
+        let lockers = script.cpus.iter().filter(|acts| acts.iter().any(Act::locks)).count();
+        let lock = (lockers > 1).then_some(Word::ZERO);
+        let world = leak(Self { tlb, space, root, words, told: Word::ZERO, lock });
+
+        script.mapped.iter().for_each(|mapped| world.map(mapped));
+        for (slot, word) in words.iter().enumerate() {
+            name(word, format!("pte{slot}"));
+            let written = script.written.is_empty() || script.written.contains(&slot);
+            if written && word.peek() & 1 != 0 {
+                tables::hardware_writes(word);
+            }
+        }
+        for cpu in 0..script.cpus.len() {
+            as_cpu(CpuId(cpu as u32), || {
+                let here = world.here();
+                here.online(&K::Hardware::features()).expect("a CPU that fits");
+                if cpu > 0 {
+                    let _ = here.switch(&world.space);
+                }
+            });
+        }
+        world
+    }
+
+    fn map(&self, mapped: &Mapped) {
+        let flags = Flags { accessed: mapped.flags.accessed, dirty: mapped.flags.dirty };
+        let pages = 1 << K::BLOCK_BITS;
+        let mut next = mapped.slots.start;
+        while next < mapped.slots.end {
+            let end = (next / pages * pages + pages).min(mapped.slots.end);
+            let page = tables::with_flags(tables::page(frame::<K>(next), Access::WRITE), flags);
+            if mapped.plain {
+                for slot in next..end {
+                    let page = K::format().at(Raw(page), frame::<K>(slot).address());
+                    self.words[slot].store(page.0, Ordering::Relaxed); // Relaxed: as above.
+                }
+            } else {
+                self.table().set(next..end, Raw(page)).expect("free slots");
+            }
+            next = end;
+        }
+        if let Some(marker) = mapped.marker {
+            let word = &self.words[marker];
+            let marker = tables::with_flags(word.peek(), Flags::BOTH) & !1; // Absent.
+            word.store(marker, Ordering::Relaxed);
+        }
+        if let Some(dirty) = mapped.dirty {
+            let word = &self.words[dirty];
+            word.store(tables::with_flags(word.peek(), Flags::BOTH), Ordering::Relaxed);
+        }
+    }
+
+    /// Does one act on the CPU that runs.
+    pub(super) fn act(&'static self, act: &Act) {
+        match act {
+            Act::Await | Act::Load(_) | Act::Store(_) | Act::Insist(_) => self.act_openly(act),
+            _ => {
+                irq_off();
+                self.act_closed(&self.here(), act);
+                irq_on();
+            }
+        }
+    }
+
+    fn act_closed(&'static self, here: &At<'_, K>, act: &Act) {
+        if act.locks() {
+            self.acquire(here);
+        }
+        match act {
+            Act::Run => drop(here.switch(&self.space)),
+            Act::Park => drop(here.park()),
+            // Release: what was done before is seen by those who wait.
+            Act::Tell => self.told.store(1, Ordering::Release),
+            Act::Look(slot) => self.look(*slot),
+            act => self.change(here, act),
+        }
+        if act.locks() {
+            self.release();
+        }
+    }
+
+    /// Acquire: what was done before it was told.
+    pub(super) fn wait(&self) {
+        while self.told.load(Ordering::Acquire) == 0 {
+            relax();
+        }
+    }
+
+    pub(super) fn acquire(&self, here: &At<'_, K>) {
+        if let Some(lock) = &self.lock {
+            // Acquire and Release: a lock.
+            while lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                here.serve();
+                relax();
+            }
+        }
+    }
+
+    pub(super) fn release(&self) {
+        if let Some(lock) = &self.lock {
+            lock.store(0, Ordering::Release);
+        }
+    }
+
+    pub(super) fn here(&self) -> At<'_, K> {
+        // SAFETY: interrupts are off in every act and handler, and a program never moves.
+        unsafe { self.tlb.here() }.expect("every CPU has storage")
+    }
+
+    pub(super) fn entries(&self) -> Entries<'static, Word, K::Format> {
+        Entries::new(K::format(), self.words, START).expect("a whole table")
+    }
+
+    /// The table, for the holder of its lock.
+    pub(super) fn table(&self) -> Table<K> {
+        // SAFETY: the lock is held, or no other CPU takes it; the adversary changes flags only; the
+        // kind is told of in the machine's configuration.
+        unsafe { self.entries().locked(K::SIZE_CHANGE) }
+    }
+
+    /// The slots of all blocks that `slots` touches.
+    pub(super) fn around(slots: &Range<usize>) -> Range<usize> {
+        let pages = 1usize << K::BLOCK_BITS;
+        slots.start / pages * pages..slots.end.next_multiple_of(pages)
+    }
+
+    pub(super) fn addresses(slots: &Range<usize>) -> VaRange {
+        VaRange::new(va(slots.start), (slots.len() as u64) << 12, 12).expect("some pages")
+    }
+
+    /// What hardware noted of these pages is in `found`, or still in the table.
+    pub(super) fn claim(slots: Range<usize>, found: contig::Flags) {
+        let found = Flags { accessed: found.accessed, dirty: found.dirty };
+        for slot in slots {
+            oracle::harvested(frame::<K>(slot), 1, found);
+        }
+    }
+
+    /// The same of all that is mapped in the end: what its state says is found.
+    pub(super) fn claim_rest(&self) {
+        let table = self.table();
+        for slot in 0..self.words.len() {
+            match table.get(slot) {
+                Ok(page) if page.is_present() => Self::claim(slot..slot + 1, page.flags()),
+                _ => {}
+            }
+        }
+    }
+}

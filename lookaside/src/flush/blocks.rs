@@ -1,0 +1,108 @@
+//! Flushing in the middle of a change of block sizes.
+
+use super::gather::{AccessBits, Gather};
+use crate::{
+    contig::{self, Flags},
+    here::Here,
+    platform::Platform,
+    range::VaRange,
+    space::Space,
+    tags::Tags,
+};
+
+impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+    /// What [`crate::contig`] calls between taking a block of `space` out and writing its pages back:
+    /// a gather of that one block, flushed at once.
+    ///
+    /// It is called with the lock of the table held. Where CPUs are interrupted for a flush, whoever
+    /// spins for that lock with interrupts off must [`Self::serve`].
+    ///
+    /// What a block operation takes away for good is none of its business: that goes into the
+    /// caller's own gather, which is flushed once, in the end, for all tables.
+    ///
+    /// ```
+    /// use core::sync::atomic::AtomicU64;
+    /// use lookaside::{
+    ///     Cpu, CpuId, Epochs, EpochsConfig, Gather, Platform, Targets, Tlb, VaRange,
+    ///     arch::{Root, Sharing, aarch64::{*, descriptor::*}},
+    ///     contig::{Arm, Entries, Full, Raw, SizeChange},
+    /// };
+    /// # struct Native;
+    /// # impl Instructions for Native {
+    /// #     fn tlbi(&self, _: Tlbi) {}
+    /// #     fn dsb(&self, _: Dsb) {}
+    /// #     fn isb(&self) {}
+    /// #     fn write_ttbr0(&self, _: u64) {}
+    /// #     fn read_ttbr1(&self) -> u64 { 0 }
+    /// #     fn write_ttbr1(&self, _: u64) {}
+    /// #     fn read_tcr(&self) -> u64 { 0 }
+    /// #     fn write_tcr(&self, _: u64) {}
+    /// #     fn ic_iallu(&self) {}
+    /// # }
+    /// # struct Hw(Aarch64<Native>);
+    /// # unsafe impl Platform for Hw {
+    /// #     type Word = AtomicU64;
+    /// #     type Mmu = Aarch64<Native>;
+    /// #     fn mmu(&self) -> &Self::Mmu { &self.0 }
+    /// #     fn cpu(&self) -> CpuId { CpuId(0) }
+    /// #     fn interrupt(&self, _: Targets) {}
+    /// #     fn relax(&self) {}
+    /// # }
+    /// # fn main() -> Result<(), lookaside::Error> {
+    /// # let features = Features::decode(IdRegisters { mmfr0: 5 | 2 << 4, ..Default::default() });
+    /// # let hw = Hw(Aarch64::new(Native, Config {
+    /// #     features,
+    /// #     tcr: registers::tcr(16, &features),
+    /// #     park: Park::ReservedRoot(0x4000_1000),
+    /// #     sharing: Sharing::Private,
+    /// #     pairing: Pairing::Single,
+    /// #     asid_in: AsidIn::Ttbr0,
+    /// # })?);
+    /// # let storage = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
+    /// # let tags = Epochs::new(&hw, EpochsConfig::default(), &storage)?;
+    /// # let cpus = [const { Cpu::new() }; 4];
+    /// # let tlb = Tlb::new(hw, tags, &cpus)?;
+    /// # let here = unsafe { tlb.here() }?;
+    /// # here.online(&features)?;
+    /// # let residents = [const { AtomicU64::new(0) }; 1];
+    /// # let space = unsafe { tlb.space(Root::new(0x4010_0000), &residents) }?;
+    /// # let arm = Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48));
+    /// # let words = [const { AtomicU64::new(0) }; 512];
+    /// // 32 pages at 0x20_0000, in two blocks of 64 KiB.
+    /// // SAFETY: this is the space's table, and we hold its lock.
+    /// let mut table = unsafe { Entries::new(arm, &words, 0x20_0000)?.locked(SizeChange::Flushed) };
+    /// let page = VALID | TABLE_OR_PAGE | NOT_GLOBAL | READ_ONLY | DIRTY_BIT_MODIFIER;
+    /// table.set(0..32, Raw(0x8000_0000 | page))?;
+    /// # let _ = here.switch(&space);
+    ///
+    /// // munmap of the last 28 pages. The first block is cut, and only there is something flushed
+    /// // while the lock is held.
+    /// let mut gather = Gather::new(&space);
+    /// let cleared = table.get_and_clear(4..32, Full::No, &mut here.flush_blocks(&space))?;
+    /// gather.revoke(VaRange::new(0x20_4000, 28 << 12, 12)?);
+    /// gather.found(cleared.first.flags().into());
+    /// let pages = gather.hold_page(0x8000_4000_u64..0x8002_0000);
+    ///
+    /// // The lock is let go. One flush for all tables, and then the pages are free.
+    /// let flushed = here.flush(gather);
+    /// assert!(!flushed.bits().dirty, "the pages need not be written back");
+    /// let freed = pages.release(&flushed).map_err(|(_, error)| error)?;
+    /// assert_eq!(freed, 0x8000_4000..0x8002_0000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn flush_blocks(&self, space: &Space<'_, P>) -> impl contig::Flush {
+        move |block: VaRange| {
+            let mut gather = Gather::new(space);
+            gather.revoke(block);
+            // The promise of the closure's trait is that of the proof; nobody need see it.
+            let _ = self.flush(gather);
+        }
+    }
+}
+
+impl From<Flags> for AccessBits {
+    fn from(Flags { accessed, dirty }: Flags) -> Self {
+        Self { accessed, dirty }
+    }
+}
