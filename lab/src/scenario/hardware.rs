@@ -44,6 +44,9 @@ pub(super) enum Arm {}
 /// Arm64 with CnP.
 pub(super) enum ArmShared {}
 
+/// Arm64 with private TLBs, where a fresh tag is cheaper than a flush.
+pub(super) enum ArmFresh {}
+
 /// Arm64 with private TLBs, where one interrupt is cheaper than a broadcast.
 pub(super) enum ArmInterrupts {}
 
@@ -59,6 +62,9 @@ pub(super) enum Plain {}
 /// x86-64 with PCIDs, INVPCID and INVLPGB.
 pub(super) enum Broadcast {}
 
+/// The same, where a fresh tag is cheaper than a flush.
+pub(super) enum BroadcastFresh {}
+
 /// RISC-V with SBI remote fences.
 pub(super) enum Rv {}
 
@@ -67,6 +73,15 @@ pub(super) enum RvInterrupts {}
 
 /// RISC-V with SBI remote fences, where one interrupt is cheaper than a broadcast.
 pub(super) enum RvBoth {}
+
+/// RISC-V with SBI remote fences, where a fresh tag is cheaper than a flush.
+pub(super) enum RvFresh {}
+
+/// RISC-V with interrupts, where a fresh tag is cheaper than a flush.
+pub(super) enum RvFreshInterrupts {}
+
+/// Fresh tags for nothing.
+const FRESH: Costs = Costs { fresh_tag: 0, ..COSTS };
 
 /// Interrupts for nothing: one is cheaper than a broadcast, and two are not.
 const INTERRUPTS: Costs = Costs { interrupt: 0, ..COSTS };
@@ -126,6 +141,26 @@ impl Hardware for ArmShared {
     }
 }
 
+impl Hardware for ArmFresh {
+    type Mmu = Aarch64<arm::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        Config::arm(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        Arm::mmu(reserved)
+    }
+
+    fn features() -> aarch64::Features {
+        Arm::features()
+    }
+
+    fn costs() -> Costs {
+        FRESH
+    }
+}
+
 impl Hardware for ArmInterrupts {
     type Mmu = Aarch64<arm::Insn>;
 
@@ -172,7 +207,7 @@ fn x86_features([pcid, invpcid, invlpgb]: [bool; 3]) -> x86_64::Features {
 }
 
 macro_rules! x86_hardware {
-    ($($name:ident: $features:expr;)*) => {$(
+    ($($name:ident: $features:expr, $costs:expr;)*) => {$(
         impl Hardware for $name {
             type Mmu = X86<x86::Insn>;
 
@@ -188,6 +223,10 @@ macro_rules! x86_hardware {
                 x86_features($features)
             }
 
+            fn costs() -> Costs {
+                $costs
+            }
+
             fn set_up(mmu: &Self::Mmu) {
                 mmu.set_up_cpu();
             }
@@ -196,10 +235,11 @@ macro_rules! x86_hardware {
 }
 
 x86_hardware! {
-    Pcid: [true, true, false];
-    PcidOnly: [true, false, false];
-    Plain: [false, false, false];
-    Broadcast: [true, true, true];
+    Pcid: [true, true, false], COSTS;
+    PcidOnly: [true, false, false], COSTS;
+    Plain: [false, false, false], COSTS;
+    Broadcast: [true, true, true], COSTS;
+    BroadcastFresh: [true, true, true], FRESH;
 }
 
 macro_rules! riscv_hardware {
@@ -241,4 +281,6 @@ riscv_hardware! {
     Rv: Remote::Sbi, core::convert::identity, COSTS;
     RvInterrupts: Remote::Interrupts, Config::with_interrupts, COSTS;
     RvBoth: Remote::Sbi, Config::with_interrupts, INTERRUPTS;
+    RvFresh: Remote::Sbi, core::convert::identity, FRESH;
+    RvFreshInterrupts: Remote::Interrupts, Config::with_interrupts, FRESH;
 }

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod flush;
+mod fresh;
 mod gather;
 mod recent;
 mod shootdown;
@@ -25,6 +26,7 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
         tags::SCENARIOS,
         recent::SCENARIOS,
         flush::SCENARIOS,
+        fresh::SCENARIOS,
         shootdown::SCENARIOS,
         gather::SCENARIOS,
         blocks::SCENARIOS,

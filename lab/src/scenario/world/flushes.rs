@@ -113,9 +113,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         let mut held = [None, None];
         for (page, entry) in cell.entries.iter().enumerate() {
             // Acquire: with the empty entry comes the gather of whoever emptied it.
-            if entry.load(Ordering::Acquire) == 0 {
-                gather.relies_on(page_at(PAGES[page]));
-            } else if entry.swap(0, Ordering::AcqRel) == 0 {
+            if entry.load(Ordering::Acquire) == 0 || entry.swap(0, Ordering::AcqRel) == 0 {
                 gather.relies_on(page_at(PAGES[page]));
             } else {
                 gather.revoke(page_at(PAGES[page]));
