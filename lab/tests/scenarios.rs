@@ -82,6 +82,64 @@ fn pcid_08_spaces_in_other_slots_are_never_used_stale() {
 }
 
 #[test]
+fn local_02_who_was_passed_over_pays_when_it_comes_back() {
+    bounded(&["flush-migrated-arm", "flush-back-arm", "flush-back-riscv", "flush-back-x86"]);
+    bounded(&["flush-third-arm", "flush-turn-arm", "flush-last-arm"]);
+}
+
+#[test]
+fn local_03_who_is_sent_away_and_who_comes_see_each_other() {
+    bounded(&["flush-back-arm-cnp", "flush-stranger-riscv", "flush-back-recent"]);
+    bounded(&["flush-left-riscv-interrupts", "flush-turn-riscv-interrupts"]);
+}
+
+#[test]
+fn local_05_lazy_cpus_devices_and_firmware() {
+    bounded(&["flush-lazy-arm", "flush-lazy-riscv", "flush-lazy-x86-interrupts"]);
+    bounded(&["flush-pinned-arm", "flush-restart-recent", "fresh-pinned-arm"]);
+}
+
+#[test]
+fn local_08_no_walk_cache_keeps_a_table_that_was_freed() {
+    bounded(&["flush-table-arm", "flush-table-riscv", "flush-decay-arm", "flush-older-table-arm"]);
+    bounded(&["flush-leave-riscv-interrupts", "flush-lazy-table-arm", "fresh-table-arm"]);
+}
+
+#[test]
+fn local_09_what_others_have_begun_is_not_believed_to_be_done() {
+    bounded(&["relies-arm", "relies-recent", "given-up-arm", "given-up-late-arm"]);
+    bounded(&["batch-arm", "batch-recent", "batch-zap-arm", "batch-handed-x86"]);
+}
+
+#[test]
+fn local_01_a_process_that_has_moved_disturbs_nobody() {
+    // On these machines a broadcast or an interrupt for a flush is a failure.
+    proved(&["quiet-arm", "quiet-riscv", "quiet-riscv-interrupts", "quiet-x86", "quiet-recent"]);
+}
+
+#[test]
+fn local_01_a_fresh_tag_does_for_a_flush() {
+    bounded(&["fresh-both-arm", "fresh-both-riscv", "fresh-both-x86", "fresh-turn-arm"]);
+}
+
+#[test]
+fn flag_02_initiators_do_not_wait_for_each_other() {
+    bounded(&["crossfire-recent", "crossfire-riscv-interrupts"]);
+    bounded(&["two-spaces-recent", "merged-recent"]);
+}
+
+#[test]
+fn flag_04_an_early_answer_stops_every_use() {
+    bounded(&["early-riscv-interrupts"]);
+}
+
+#[test]
+fn flag_07_the_kernel_reaches_cpus_that_come_and_go() {
+    bounded(&["kernel-arm", "kernel-recent", "kernel-up-recent", "kernel-down-recent"]);
+    bounded(&["kernel-up-riscv-interrupts"]);
+}
+
+#[test]
 fn three_cpus_at_random() {
     proved(&["rollover-three-cpus", "rollover-three-cpus-cnp", "recent-crowd"]);
 }

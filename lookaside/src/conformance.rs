@@ -156,6 +156,7 @@ fn check_cpu<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>) -> Result<(), Fault
 
 /// What can be seen on one CPU: that each operation does what its name says.
 fn check_word<W: Word>() -> Result<(), Fault> {
+    // Relaxed: nobody else knows the word.
     const RELAXED: Ordering = Ordering::Relaxed;
     let word = W::ZERO;
     let check = |right, operation| if right { Ok(()) } else { Err(Fault::Word(operation)) };

@@ -96,7 +96,7 @@ impl<'a, W: Word> Residents<'a, W> {
     #[inline]
     pub(crate) fn is_present(&self, cpu: CpuId) -> bool {
         let (index, place) = place(cpu);
-        // ORDER O-PRESENT (pairs with O-TAKE): this CPU said that it is on its way in before it reads
+        // ORDER O-PRESENT (pairs with O-TAKE, F-OWE): this CPU said that it is on its way in before it reads
         // its residency. A revoker that takes it away sees the one, or this load the other.
         self.words[index].load(Ordering::SeqCst) as u32 >> place & 1 != 0
     }

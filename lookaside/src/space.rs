@@ -182,7 +182,7 @@ impl<'a, P: Platform> Space<'a, P> {
     /// Whether a flush was owed that nobody has completed.
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
-        // ORDER O-FINISH (pairs with O-UNFINISHED): as there.
+        // ORDER O-FINISH (pairs with O-UNFINISHED, O-FINISHED): as there.
         self.unfinished.load(Ordering::Acquire) > self.finished.load(Ordering::Acquire)
     }
 
@@ -282,6 +282,7 @@ impl<W: Word> Drop for Books<'_, W> {
 /// Raises a word to at least `value`.
 fn raise<W: Word>(word: &W, value: u64) {
     let mut now = word.load(Ordering::Relaxed); // Relaxed: a guess.
+    // As O-UNFINISHED, O-FINISHED: whichever the caller is.
     while now < value {
         match word.compare_exchange(now, value, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return,

@@ -1,7 +1,9 @@
 //! The translation hardware of each architecture, on the adversarial machine.
 
+use core::marker::PhantomData;
+
 use lookaside::{
-    Costs, Error,
+    Costs, Error, Event, Outcome,
     arch::{
         Errata, Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
@@ -9,7 +11,7 @@ use lookaside::{
         x86_64::{self, Levels, Tables, Use, X86},
     },
 };
-use lookaside_machine::adversary::{COSTS, Config, Frame, arm, riscv, x86};
+use lookaside_machine::adversary::{COSTS, Config, Frame, arm, oracle, riscv, x86};
 
 /// A kind of machine: what the adversary must be, and how the library operates it.
 pub(super) trait Hardware: 'static {
@@ -33,6 +35,9 @@ pub(super) trait Hardware: 'static {
     fn costs() -> Costs {
         COSTS
     }
+
+    /// Hears of what the library says has happened.
+    fn observe(_: Event) {}
 
     /// What a CPU does when it comes up, before the library.
     fn set_up(_: &Self::Mmu) {}
@@ -283,4 +288,38 @@ riscv_hardware! {
     RvBoth: Remote::Sbi, Config::with_interrupts, INTERRUPTS;
     RvFresh: Remote::Sbi, core::convert::identity, FRESH;
     RvFreshInterrupts: Remote::Interrupts, Config::with_interrupts, FRESH;
+}
+
+/// Hardware on which no flush may leave the CPU that makes it.
+pub(super) struct Quiet<H>(PhantomData<H>);
+
+impl<H: Hardware> Hardware for Quiet<H> {
+    type Mmu = H::Mmu;
+
+    fn config(cpus: usize) -> Config {
+        H::config(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        H::mmu(reserved)
+    }
+
+    fn features() -> <Self::Mmu as Mmu>::Features {
+        H::features()
+    }
+
+    fn costs() -> Costs {
+        H::costs()
+    }
+
+    fn observe(event: Event) {
+        if let Event::Flushed { outcome, targets, .. } = event {
+            let quiet = outcome <= Outcome::FreshTag && targets == 0;
+            oracle::check(quiet, "a flush was broadcast, or interrupted other CPUs");
+        }
+    }
+
+    fn set_up(mmu: &Self::Mmu) {
+        H::set_up(mmu);
+    }
 }

@@ -95,6 +95,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         let demand = Demand { whose: Whose::EverySpace, sweep: &everything, early: false };
         let mut shootdown = None;
         for (first, word) in batch.targets.words() {
+            // Relaxed: the batch is ours.
             let mut group = Targets { first: CpuId(first), mask: word.load(Ordering::Relaxed) };
             // The thread may have moved since it began.
             let me = self.id().0.wrapping_sub(first);

@@ -272,7 +272,7 @@ impl<W: Word> Inbox<W> {
 
     /// The owner comes up, and will answer from here on.
     pub(crate) fn come_up(&self) {
-        // ORDER O-UP (pairs with O-UP-READ): before it empties its TLB.
+        // ORDER O-UP (pairs with O-UP-READ, F-KERNEL): before it empties its TLB.
         self.answered.swap(self.latest(), Ordering::SeqCst);
     }
 

@@ -1,6 +1,6 @@
 //! The machine as the library's platform.
 
-use lookaside::{Costs, CpuId, OperationCosts, Targets, arch::Mmu};
+use lookaside::{Costs, CpuId, Event, OperationCosts, Targets, arch::Mmu};
 
 use super::{
     current::{self, step},
@@ -14,6 +14,7 @@ use super::{
 pub struct Platform<M> {
     mmu: M,
     costs: Costs,
+    observer: fn(Event),
 }
 
 /// Costs that make every way of flushing the best one somewhere: two pages by address, more by tag;
@@ -31,7 +32,14 @@ pub const COSTS: Costs = Costs {
 impl<M> Platform<M> {
     /// A platform with the given translation hardware.
     pub const fn new(mmu: M) -> Self {
-        Self { mmu, costs: COSTS }
+        Self { mmu, costs: COSTS, observer: |_| () }
+    }
+
+    /// The same with somebody who hears of what has happened.
+    #[must_use]
+    pub const fn with_observer(mut self, observer: fn(Event)) -> Self {
+        self.observer = observer;
+        self
     }
 
     /// The same with other costs.
@@ -60,6 +68,10 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
 
     fn costs(&self) -> Costs {
         self.costs
+    }
+
+    fn observe(&self, event: Event) {
+        (self.observer)(event);
     }
 
     #[track_caller]

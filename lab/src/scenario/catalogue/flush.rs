@@ -40,6 +40,15 @@ const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]
 /// A space loses a page under the tag that it had before the epoch turned.
 const TURN: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
+/// The only thread of a process has moved here, and goes on to take pages and permissions away.
+const MOVED: &[&[Act]] =
+    &[&[Await, Run(A), Protect(A), UnmapOther(A)], &[Run(A), Run(B), Tell, Run(C)]];
+
+/// The same while the CPU that it has left does not switch: one that is between two spaces may be
+/// leaving any, and is interrupted once.
+const MOVED_AWAY: &[&[Act]] =
+    &[&[Await, Run(A), Protect(A), UnmapOther(A)], &[Run(A), Run(B), Tell, Lazy]];
+
 /// A table goes from a space that has another tag than when the other CPU ran it.
 const OLDER_TABLE: &[&[Act]] =
     &[&[Run(C), Run(D), Run(E), Run(A), FreeTable(A)], &[Run(A), Run(B)]];
@@ -172,6 +181,16 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as flush-turn-arm, with shared TLBs"),
     by_epoch!("flush-turn-riscv-interrupts", RvInterrupts, THREE_TAGS, TURN, Bounded(3),
         "as flush-turn-arm, on RISC-V with interrupts"),
+    by_epoch!("quiet-arm", Quiet<Arm>, THREE_TAGS, MOVED, Exhaust,
+        "the only thread of a process has moved; its flushes stay where it is"),
+    by_epoch!("quiet-riscv", Quiet<Rv>, THREE_TAGS, MOVED, Exhaust,
+        "as quiet-arm, on RISC-V"),
+    by_epoch!("quiet-riscv-interrupts", Quiet<RvInterrupts>, THREE_TAGS, MOVED, Exhaust,
+        "as quiet-arm, on RISC-V with interrupts"),
+    by_epoch!("quiet-x86", Quiet<Broadcast>, THREE_TAGS, MOVED, Exhaust,
+        "as quiet-arm, on x86 with INVLPGB"),
+    by_recency!("quiet-recent", Quiet<Pcid>, MOVED_AWAY, Exhaust,
+        "as quiet-arm, on x86 with interrupts"),
     by_epoch!("flush-older-table-arm", Arm, THREE_TAGS, OLDER_TABLE, Bounded(3),
         "a table goes from a space that has another tag than when the other CPU ran it"),
     by_epoch!("flush-turn-table-arm", Arm, THREE_TAGS, TURN_TABLE, Bounded(4),

@@ -78,7 +78,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     ) -> Self {
         let reserved = tables::allocate_reserved();
         let mmu = H::mmu(reserved).expect("hardware");
-        let platform = Platform::new(mmu).with_costs(H::costs());
+        let platform = Platform::new(mmu).with_costs(H::costs()).with_observer(H::observe);
         let tags = tags(&platform).expect("tags");
         let storage = Vec::leak(cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("books");

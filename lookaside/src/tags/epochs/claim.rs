@@ -87,7 +87,7 @@ impl<P: Platform> Epochs<'_, P> {
     #[cold]
     fn wake(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let active = &here.cpu().active;
-        // FENCE F-WAKE (pairs with O-WHO): a revoker does not skip this CPU any more before it reads
+        // FENCE F-WAKE (pairs with O-SEES): a revoker does not skip this CPU any more before it reads
         // its residency, or names another space.
         active.lazy.swap(0, Ordering::SeqCst);
         // Relaxed, both: as on the quick way.
@@ -194,7 +194,7 @@ impl<P: Platform> Epochs<'_, P> {
         // The word decides by itself who came first, this CPU or the turnover. If it was this CPU,
         // the turnover reads `cookie` and keeps its tag; if not, this fails.
         //
-        // ORDER O-JOINED (pairs with O-WHO): before this CPU reads its residency, and after what its
+        // ORDER O-JOINED (pairs with O-SEES): before this CPU reads its residency, and after what its
         // user code did in the space that it leaves.
         here.cpu()
             .active

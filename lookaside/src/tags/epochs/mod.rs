@@ -232,7 +232,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         here.mmu().settle();
         // The register goes on naming the space, and so does `active`: the tag stays taken.
         //
-        // ORDER O-LAZY (pairs with O-WHO): whoever skips this CPU because it is lazy knows that what
+        // ORDER O-RESTS (pairs with O-SEES): whoever skips this CPU because it is lazy knows that what
         // its user code did before has been done.
         here.cpu().active.lazy.store(1, Ordering::Release);
     }

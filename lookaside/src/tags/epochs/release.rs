@@ -69,7 +69,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// epoch. Only who knows that the cookie is the space's latest can ask so: a revoker may have
     /// read it before another CPU renewed it.
     fn is_anothers(&self, cpu: &Cpu<P, Self>, cookie: Cookie) -> bool {
-        // As O-WHO. The cookie of a space is renewed before its tag is named in a later epoch.
+        // As O-SEES. The cookie of a space is renewed before its tag is named in a later epoch.
         let mut named = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
         if !named.joined() {
             // Relaxed: an older word is of an epoch that this CPU has left for good.
@@ -85,7 +85,7 @@ impl<P: Platform> Epochs<'_, P> {
         cpu: &Cpu<P, Self>,
         cookie: Cookie,
     ) -> Names {
-        // ORDER O-WHO (pairs with O-JOINED, O-LAZY, F-WAKE): a CPU that is on its way in is seen here, or
+        // ORDER O-SEES (pairs with O-JOINED, O-RESTS, F-WAKE): a CPU that is on its way in is seen here, or
         // sees what was done to its residency before. If it is seen to have left, or to be lazy, what
         // its user code did has been done.
         let load = || Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
@@ -108,7 +108,7 @@ impl<P: Platform> Epochs<'_, P> {
         if !says && cpu.names_tag() != tag {
             return Names::No;
         }
-        // As O-WHO; and it is lazy in this space and no other: it says so after it has entered.
+        // As O-SEES; and it is lazy in this space and no other: it says so after it has entered.
         let lazy = cpu.tags.active.lazy.load(Ordering::SeqCst) != 0;
         if lazy { Names::Lazily } else { Names::Yes }
     }

@@ -14,7 +14,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// never used again; and says whether it could. This CPU, if it runs the space, goes over to the
     /// new tag. No other CPU may run it.
     ///
-    /// A CPU that is on its way in under the old tag is seen here to be so (O-WHO), or finds that it
+    /// A CPU that is on its way in under the old tag is seen here to be so (O-SEES), or finds that it
     /// is not present any more (O-PRESENT) and then, once it has the books, another tag.
     pub(super) fn renew(&self, here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
         let old = Cookie::from_bits(label);
@@ -70,7 +70,7 @@ impl<P: Platform> Epochs<'_, P> {
         next: &Space<'_, P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, Locked> {
-        // While we hold the books, nobody renews the tag.
+        // While we hold the books, nobody renews the tag. Relaxed: by O-OPEN.
         let _books = next.open(here.tlb().platform());
         if next.cookie.load(Ordering::Relaxed) == cookie.bits() {
             Ok(here.reside(next))
