@@ -49,6 +49,9 @@ const THREE: &[&[Act]] = &[
     &[Run(F), Park, Run(A), Run(E), Unmap(A)],
 ];
 
+/// Both CPUs enter a space that has no tag yet, and each has one at hand.
+const TOGETHER_STOCKED: &[&[Act]] = &[&[Run(B), Run(A), Unmap(A)], &[Run(C), Run(A), Run(C)]];
+
 /// Both CPUs enter a space that has no tag yet.
 const TOGETHER: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B)]];
 
@@ -87,6 +90,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page goes while the tags run out"),
     by_epoch!("unmap-riscv", Rv, THREE_TAGS, UNMAP, Exhaust,
         "a page goes while the tags run out"),
+    by_epoch!("together-stocked-arm", Arm, few(40), TOGETHER_STOCKED, Bounded(3),
+        "two CPUs that have a stock of tags each enter a space at the same time"),
     by_epoch!("together-arm", Arm, THREE_TAGS, TOGETHER, Exhaust,
         "two CPUs enter a space at the same time, and its page goes"),
     by_epoch!("release-arm", Arm, THREE_TAGS, RELEASE, Exhaust,
