@@ -178,6 +178,7 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
     }
 
     const ONE_TAG: bool = true;
+    const PAYS_BY_GENERATION: bool = false;
 
     fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
         let cookie = space.tag_word().load(Ordering::Relaxed);

@@ -275,7 +275,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         if self.reaches_resting() && self.everyone_leaves(runs_here) {
             return;
         }
-        T::flush_everywhere(self.here, self.label, &self.demand.sweep, wait);
+        T::flush_everywhere(self.here, self.label, self.demand.sweep, wait);
     }
 
     /// Whether walk caches have to forget what they may hold under tags that the space had before.
