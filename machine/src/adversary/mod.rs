@@ -70,7 +70,9 @@
 //!   have gone on. A claim about what is in memory now follows a fence, or an atomic.
 //! * [`relax`] waits until a word has changed. A loop that gives up after a number of rounds, or
 //!   that waits for something that is not in a word, is reported as stuck.
-//! * The firmware's remote fence on RISC-V does not order the caller's earlier stores.
+//! * The firmware's remote fence on RISC-V does not order the caller's earlier stores, nor does it wait
+//!   for stores that its targets have translated and not performed. (Firmware that tells its caller of
+//!   completion as a program would, with a release, makes them wait.)
 //! * Two CPUs that invalidate the same entry at the same time, while it is walked anew from a
 //!   partial walk that both have doomed, may keep it for longer than they could.
 //!

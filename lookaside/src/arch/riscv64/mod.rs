@@ -59,6 +59,12 @@
 //! whatever the tag's previous owner left, tables that may have been freed and hold anything
 //! included; and where hardware sets accessed bits, a walk through a freed page can write to it.
 //!
+//! # What the firmware is relied on for
+//!
+//! When a remote fence returns, what its targets did through the old translations has been done: their
+//! stores too. The SBI specification does not say so; firmware that is a program, and tells its caller
+//! of completion with a release, has no other way to behave.
+//!
 //! # What is not used
 //!
 //! * `SFENCE.VMA` with an address for tables: it leaves walk caches alone.
