@@ -77,7 +77,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     ///
     /// The space that this CPU ran stays its space: its tag is not given to another, and flushes
     /// of it that arrive meanwhile are paid on return. Interrupts may be on meanwhile if their
-    /// handlers do no more with this CPU than [`Self::pay`].
+    /// handlers do no more with this CPU than [`Self::serve`].
     ///
     /// # Errors
     ///

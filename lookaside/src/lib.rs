@@ -157,6 +157,7 @@ mod counts;
 mod cpu;
 mod cpuset;
 mod error;
+mod flags;
 mod flush;
 mod here;
 mod platform;
@@ -171,9 +172,10 @@ pub use counts::{Counts, Event, Outcome};
 pub use cpu::Cpu;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use error::Error;
+pub use flags::Flags;
 pub use flush::{
-    AccessBits, Acknowledged, Batch, Demand, Flushed, Gather, HeldPage, HeldTable, KernelGather,
-    Permissions, Proof, Sweep, Whose,
+    Acknowledged, Batch, Demand, Flushed, Gather, HeldPage, HeldTable, KernelGather, Permissions,
+    Proof, Sweep, Whose,
 };
 pub use here::{Borrowed, Here};
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};

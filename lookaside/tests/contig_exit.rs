@@ -10,8 +10,8 @@ use core::{
 
 use aarch64::Recorder;
 use lookaside::{
-    AccessBits, Counts, Cpu, CpuId, Epochs, EpochsConfig, Error, Event, Flushed, Gather, Here,
-    Outcome, Platform, Space, Targets, Tlb, VaRange, Word,
+    Counts, Cpu, CpuId, Epochs, EpochsConfig, Error, Event, Flags, Flushed, Gather, Here, Outcome,
+    Platform, Space, Targets, Tlb, VaRange, Word,
     arch::{
         Errata, Mmu, Root,
         aarch64::{Aarch64, AddressSize, Geometry, Granule},
@@ -191,7 +191,7 @@ impl<F: Format> Process<F> {
             // That this CPU still runs the space is no matter: no block is cut.
             let cleared = self.table(number).get_and_clear(0..512, Full::No, &mut flush).unwrap();
             assert_eq!(cleared.present, 512);
-            gather.found(cleared.first.flags().into());
+            gather.found(cleared.first.flags());
             let start = START + number as u64 * TABLE_BYTES;
             gather.unlink_table(VaRange::new(start, TABLE_BYTES, 12).unwrap());
             let output = self.format.output(Raw(cleared.first.bits()));
@@ -232,7 +232,7 @@ fn outcomes<M: Mmu>(tlb: &Books<M>) -> [u64; 5] {
         .map(|outcome| counts.flushes(outcome))
 }
 
-const USED_AND_DIRTY: AccessBits = AccessBits { accessed: true, dirty: true };
+const USED_AND_DIRTY: Flags = Flags { accessed: true, dirty: true };
 
 #[test]
 fn cont_10_the_exit_of_a_gibibyte_flushes_once_and_for_one_cpu_locally_on_arm() {
@@ -299,11 +299,11 @@ fn cont_06_a_space_that_nobody_runs_may_go_in_any_pieces_without_a_flush() {
     let _ = here.switch(&space);
     let _ = here.park();
     recorder.take();
-    let mut found = AccessBits::default();
+    let mut found = Flags::default();
     for slot in 0..512 {
         let mut flush = here.flush_blocks(&space);
         let cleared = process.table(0).get_and_clear(slot..slot + 1, Full::Yes, &mut flush);
-        found = found.union(cleared.unwrap().first.flags().into());
+        found |= cleared.unwrap().first.flags();
     }
     assert_eq!(recorder.take(), [""; 0]);
     assert_eq!(outcomes(tlb), [0; 5]);

@@ -20,7 +20,8 @@
 //! [`super::Locked::set_access`] repairs it.
 
 use super::{
-    format::{Flags, Format, Raw},
+    Flags,
+    format::{Format, Raw},
     shape::Shape,
 };
 use crate::{

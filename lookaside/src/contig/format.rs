@@ -1,62 +1,13 @@
 //! What a last-level entry says, whatever the architecture.
 
-use core::ops::{BitOr, BitOrAssign};
-
 use super::shape::Shape;
+use crate::flags::Flags;
 
 /// What one slot of a table holds: an entry, or something of software's that no walk uses.
 ///
 /// Two of these are equal if the slots hold the same. That is the test for "nothing changes".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Raw(pub u64);
-
-/// The flags that hardware sets by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flags {
-    /// The page was used.
-    pub accessed: bool,
-    /// The page was written to, or may have been.
-    pub dirty: bool,
-}
-
-impl Flags {
-    /// Neither.
-    pub const NONE: Self = Self { accessed: false, dirty: false };
-    /// Used.
-    pub const ACCESSED: Self = Self { accessed: true, dirty: false };
-    /// Written to.
-    pub const DIRTY: Self = Self { accessed: false, dirty: true };
-    /// Both.
-    pub const ALL: Self = Self { accessed: true, dirty: true };
-
-    /// The flags of `self` that `chosen` has too.
-    #[must_use]
-    pub const fn only(self, chosen: Self) -> Self {
-        Self { accessed: self.accessed & chosen.accessed, dirty: self.dirty & chosen.dirty }
-    }
-
-    /// Whether `self` has all that `other` has.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        (self.accessed | !other.accessed) & (self.dirty | !other.dirty)
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Self;
-
-    #[inline]
-    fn bitor(self, other: Self) -> Self {
-        Self { accessed: self.accessed | other.accessed, dirty: self.dirty | other.dirty }
-    }
-}
-
-impl BitOrAssign for Flags {
-    #[inline]
-    fn bitor_assign(&mut self, other: Self) {
-        *self = *self | other;
-    }
-}
 
 /// The layout of last-level entries: pure functions of what an entry holds.
 ///

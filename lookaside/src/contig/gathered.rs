@@ -1,6 +1,9 @@
 //! The state of one page, whichever entries carry it.
 
-use super::format::{Flags, Format, Raw};
+use super::{
+    Flags,
+    format::{Format, Raw},
+};
 
 /// What a page's state is: its own entry, as a plain page, with the flags of all entries of its
 /// block.

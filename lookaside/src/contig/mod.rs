@@ -105,10 +105,11 @@ mod svnapot;
 mod table;
 mod word;
 
+pub use crate::flags::Flags;
 pub use access::Access;
 pub use arm::Arm;
 pub use clear::{Cleared, Full};
-pub use format::{Flags, Format, Raw};
+pub use format::{Format, Raw};
 pub use gathered::Gathered;
 pub use resize::{Flush, SizeChange};
 pub use shape::Shape;

@@ -21,7 +21,8 @@
 //! present: the handler of a page fault fences and tries again.
 
 use super::{
-    format::{Flags, Format, Raw},
+    Flags,
+    format::{Format, Raw},
     shape::Shape,
 };
 use crate::arch::riscv64::svnapot::{self, Entry};

@@ -3,7 +3,8 @@
 use core::ops::Range;
 
 use super::{
-    format::{Flags, Format, Raw},
+    Flags,
+    format::{Format, Raw},
     gathered::Gathered,
     resize::SizeChange,
     shape::Shape,

@@ -13,7 +13,7 @@ use crate::{
     counts::{Event, Outcome},
     cpuset::CpuSet,
     error::Error,
-    flush::AccessBits,
+    flags::Flags,
     here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
     tags::Tags,
@@ -111,7 +111,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         }
         let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
-        Flushed { ticket: batch.ticket, bits: AccessBits::default() }
+        Flushed { ticket: batch.ticket, bits: Flags::default() }
     }
 }
 

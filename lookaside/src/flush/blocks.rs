@@ -1,14 +1,7 @@
 //! Flushing in the middle of a change of block sizes.
 
-use super::gather::{AccessBits, Gather};
-use crate::{
-    contig::{self, Flags},
-    here::Here,
-    platform::Platform,
-    range::VaRange,
-    space::Space,
-    tags::Tags,
-};
+use super::gather::Gather;
+use crate::{contig, here::Here, platform::Platform, range::VaRange, space::Space, tags::Tags};
 
 impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// What [`crate::contig`] calls between taking a block of `space` out and writing its pages back:
@@ -80,7 +73,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// let mut gather = Gather::new(&space);
     /// let cleared = table.get_and_clear(4..32, Full::No, &mut here.flush_blocks(&space))?;
     /// gather.revoke(VaRange::new(0x20_4000, 28 << 12, 12)?);
-    /// gather.found(cleared.first.flags().into());
+    /// gather.found(cleared.first.flags());
     /// let pages = gather.hold_page(0x8000_4000_u64..0x8002_0000);
     ///
     /// // The lock is let go. One flush for all tables, and then the pages are free.
@@ -98,11 +91,5 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             // The promise of the closure's trait is that of the proof; nobody need see it.
             let _ = self.flush(gather);
         }
-    }
-}
-
-impl From<Flags> for AccessBits {
-    fn from(Flags { accessed, dirty }: Flags) -> Self {
-        Self { accessed, dirty }
     }
 }

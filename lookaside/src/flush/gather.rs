@@ -3,6 +3,7 @@
 use super::sweep::{Sweep, hull};
 use crate::{
     arch::Depth,
+    flags::Flags,
     platform::{Ordering, Platform, Word},
     range::{Stretch, VaRange},
     space::Space,
@@ -33,7 +34,7 @@ pub struct Gather<'g, P: Platform> {
     serial: u64,
     sweep: Sweep,
     relied: Relied,
-    bits: AccessBits,
+    bits: Flags,
 }
 
 /// What a gather's owner takes for absent.
@@ -44,23 +45,6 @@ enum Relied {
     OnEverything,
 }
 
-/// What hardware has noted in entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccessBits {
-    /// A page was accessed.
-    pub accessed: bool,
-    /// A page was written to.
-    pub dirty: bool,
-}
-
-impl AccessBits {
-    /// What either says.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self { accessed: self.accessed | other.accessed, dirty: self.dirty | other.dirty }
-    }
-}
-
 impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`.
     #[inline]
@@ -68,13 +52,7 @@ impl<'g, P: Platform> Gather<'g, P> {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. Whoever sees the
         // change sees that it is not flushed yet.
         let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        Self {
-            space,
-            serial,
-            sweep: Sweep::new(),
-            relied: Relied::Nothing,
-            bits: AccessBits::default(),
-        }
+        Self { space, serial, sweep: Sweep::new(), relied: Relied::Nothing, bits: Flags::default() }
     }
 
     /// Entries of the page size of `range` were removed, or changed so that what they said before
@@ -142,8 +120,8 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// Adds what was found noted in entries that were cleared. It is handed out again when the
     /// flush is complete: until then a page may still be written to through a stale translation, and
     /// must not be taken for clean.
-    pub fn found(&mut self, bits: AccessBits) {
-        self.bits = self.bits.union(bits);
+    pub fn found(&mut self, bits: Flags) {
+        self.bits |= bits;
     }
 
     /// The space.
@@ -159,7 +137,7 @@ impl<'g, P: Platform> Gather<'g, P> {
     }
 
     #[inline]
-    pub(crate) const fn bits(&self) -> AccessBits {
+    pub(crate) const fn bits(&self) -> Flags {
         self.bits
     }
 

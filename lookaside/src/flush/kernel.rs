@@ -10,7 +10,7 @@ use super::{
 use crate::{
     arch::{Depth, Mmu},
     counts::{Event, Outcome},
-    flush::AccessBits,
+    flags::Flags,
     here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
     range::{Stretch, VaRange},
@@ -80,7 +80,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         }
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
-        Flushed { ticket, bits: AccessBits::default() }
+        Flushed { ticket, bits: Flags::default() }
     }
 
     fn reach_everyone(&self, demand: &Demand<'_>) -> Done {

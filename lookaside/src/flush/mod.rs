@@ -26,7 +26,7 @@ mod sweep;
 pub use self::{
     batch::Batch,
     fault::Permissions,
-    gather::{AccessBits, Gather},
+    gather::Gather,
     inbox::{Demand, Whose},
     kernel::KernelGather,
     proof::{Acknowledged, Flushed, HeldPage, HeldTable, Proof},

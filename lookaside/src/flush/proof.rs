@@ -1,8 +1,8 @@
 //! What a completed flush is worth: the right to use frames and tables again.
 
 pub(crate) use self::sealed::Ticket;
-use super::gather::{AccessBits, Gather};
-use crate::{error::Error, platform::Platform};
+use super::gather::Gather;
+use crate::{error::Error, flags::Flags, platform::Platform};
 
 /// Proof that everything a gather had is flushed: no CPU holds it in a TLB or a walk cache, none
 /// walks it any more, and none has an access under way that was translated by it.
@@ -13,7 +13,7 @@ use crate::{error::Error, platform::Platform};
 #[must_use = "frames and tables are released against this"]
 pub struct Flushed {
     pub(crate) ticket: Ticket,
-    pub(crate) bits: AccessBits,
+    pub(crate) bits: Flags,
 }
 
 /// Proof that no program can use any more what a gather had, although TLBs may hold it for a moment:
@@ -26,14 +26,14 @@ pub struct Flushed {
 #[must_use = "pages are released against this"]
 pub struct Acknowledged {
     pub(crate) ticket: Ticket,
-    pub(crate) bits: AccessBits,
+    pub(crate) bits: Flags,
 }
 
 impl Flushed {
     /// What hardware had noted in the entries, all together ([`Gather::found`]). From now on it is
     /// final.
     #[must_use]
-    pub const fn bits(&self) -> AccessBits {
+    pub const fn bits(&self) -> Flags {
         self.bits
     }
 }
@@ -47,7 +47,7 @@ impl From<Flushed> for Acknowledged {
 impl Acknowledged {
     /// As [`Flushed::bits`].
     #[must_use]
-    pub const fn bits(&self) -> AccessBits {
+    pub const fn bits(&self) -> Flags {
         self.bits
     }
 }

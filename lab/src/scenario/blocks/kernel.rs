@@ -62,7 +62,7 @@ impl<K: Kind> World<K> {
         let mut flush = here.flush_blocks(&self.space);
         let cleared = self.table().get_and_clear(slots.clone(), full, &mut flush);
         let cleared = cleared.expect("slots of the table");
-        gather.found(cleared.first.flags().into());
+        gather.found(cleared.first.flags());
         gather.revoke(Self::addresses(slots));
         let held = gather.hold_page(slots.clone());
         let flushed = here.flush(gather);
@@ -116,7 +116,7 @@ impl<K: Kind> World<K> {
         oracle::check(dirty || !was, "the page was written to, and nobody is told");
         // A block has become clean as a whole.
         let slots = Self::around(slots);
-        gather.found(Flags { accessed: false, dirty }.into());
+        gather.found(Flags { accessed: false, dirty });
         gather.revoke(Self::addresses(&slots));
         let flushed = here.flush(gather);
         Self::claim(slots.clone(), found(&flushed));

@@ -1,8 +1,6 @@
 //! What a kernel does to page tables, and what the oracle is told of it.
 
-use lookaside::{
-    AccessBits, Flushed, Gather, Here, KernelGather, Ordering, Permissions, Word as _,
-};
+use lookaside::{Flags, Flushed, Gather, Here, KernelGather, Ordering, Permissions, Word as _};
 use lookaside_machine::adversary::{
     Access, Frame, access_store, irq_off, irq_on, oracle, relax, tables,
 };
@@ -83,7 +81,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         cell.entries[0].store(entry, Ordering::Release); // Release: as above.
         gather.relax(page_at(PAGES[0]));
         let flushed = here.flush(gather);
-        oracle::check(flushed.bits() == AccessBits::default(), "nothing was found");
+        oracle::check(flushed.bits() == Flags::default(), "nothing was found");
     }
 
     /// A store of user code, with the kernel's handler of faults.
