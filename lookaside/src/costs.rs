@@ -24,8 +24,8 @@ pub struct Costs {
     pub interrupt: u64,
     /// Each further CPU that is interrupted at the same time.
     pub interrupt_more: u64,
-    /// To give a space another tag: the load of the root, and its share of the turnover that the
-    /// used-up tag brings nearer.
+    /// To give a space another tag: two loads of the root register, and its share of the turnover that
+    /// the used-up tag brings nearer.
     pub fresh_tag: u64,
 }
 

@@ -123,7 +123,7 @@ impl<'a, W: Word> Residents<'a, W> {
     /// The words, each at one moment.
     pub(crate) fn scan(&self) -> impl Iterator<Item = Word32> + use<'a, W> {
         self.words.iter().enumerate().map(|(index, word)| {
-            // ORDER O-SCAN (pairs with O-ENTER): after F-OWE.
+            // ORDER O-SCAN (pairs with O-ENTER, O-FORGET-ALL): after F-OWE.
             Word32::new(index, word.load(Ordering::SeqCst))
         })
     }
@@ -155,12 +155,14 @@ impl<'a, W: Word> Residents<'a, W> {
     }
 
     /// Makes every CPU absent. For the holder of the books, who is about to give the space a tag that
-    /// no CPU has met.
+    /// no CPU has met, and has noted that it leaves the former one.
     pub(crate) fn clear(&self) {
         for word in self.words {
-            // Relaxed, both: published with the tag, by O-CLEAR.
+            // Relaxed: nobody enters but under the tag that the space is about to have.
             if word.load(Ordering::Relaxed) != 0 {
-                word.store(0, Ordering::Relaxed);
+                // ORDER O-FORGET-ALL (pairs with O-SCAN): a revoker that knows the space by its former tag, and
+                // finds everybody absent, finds the note as well (O-STALE-READ).
+                word.store(0, Ordering::Release);
             }
         }
     }

@@ -43,6 +43,8 @@ pub(super) enum Act {
     FreeAll(usize),
     /// Make the page of a space read-only.
     Protect(usize),
+    /// Make whatever both pages map read-only, and make everybody let go of it.
+    ProtectBoth(usize),
     /// Make it writable again, and tell nobody.
     Allow(usize),
     /// Unmap the page and give up before it is flushed.
@@ -82,6 +84,7 @@ impl Act {
             | Self::FreeTable(space)
             | Self::FreeAll(space)
             | Self::Protect(space)
+            | Self::ProtectBoth(space)
             | Self::Allow(space)
             | Self::Abandon(space)
             | Self::Zap(space)

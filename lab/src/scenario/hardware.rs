@@ -11,7 +11,7 @@ use lookaside::{
         x86_64::{self, Levels, Tables, Use, X86},
     },
 };
-use lookaside_machine::adversary::{COSTS, Config, Frame, arm, oracle, riscv, x86};
+use lookaside_machine::adversary::{COSTS, Config, Frame, arm, oracle, riscv, saw, x86};
 
 /// A kind of machine: what the adversary must be, and how the library operates it.
 pub(super) trait Hardware: 'static {
@@ -37,7 +37,9 @@ pub(super) trait Hardware: 'static {
     }
 
     /// Hears of what the library says has happened.
-    fn observe(_: Event) {}
+    fn observe(event: Event) {
+        see(event);
+    }
 
     /// What a CPU does when it comes up, before the library.
     fn set_up(_: &Self::Mmu) {}
@@ -51,6 +53,9 @@ pub(super) enum ArmShared {}
 
 /// Arm64 with private TLBs, where a fresh tag is cheaper than a flush.
 pub(super) enum ArmFresh {}
+
+/// Arm64 with CnP, where a fresh tag is cheaper than a flush.
+pub(super) enum ArmSharedFresh {}
 
 /// Arm64 with private TLBs, where one interrupt is cheaper than a broadcast.
 pub(super) enum ArmInterrupts {}
@@ -84,6 +89,19 @@ pub(super) enum RvFresh {}
 
 /// RISC-V with interrupts, where a fresh tag is cheaper than a flush.
 pub(super) enum RvFreshInterrupts {}
+
+/// Records what the library says has happened.
+fn see(event: Event) {
+    saw(match event {
+        Event::Flushed { outcome: Outcome::Nobody, .. } => "a flush that concerned nobody",
+        Event::Flushed { outcome: Outcome::Here, .. } => "a flush here",
+        Event::Flushed { outcome: Outcome::FreshTag, .. } => "a fresh tag",
+        Event::Flushed { outcome: Outcome::Everywhere, .. } => "a broadcast",
+        Event::Flushed { outcome: Outcome::Interrupts, .. } => "a shootdown",
+        Event::CaughtUp => "a CPU that caught up",
+        _ => return,
+    });
+}
 
 /// Fresh tags for nothing.
 const FRESH: Costs = Costs { fresh_tag: 0, ..COSTS };
@@ -155,6 +173,26 @@ impl Hardware for ArmFresh {
 
     fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
         Arm::mmu(reserved)
+    }
+
+    fn features() -> aarch64::Features {
+        Arm::features()
+    }
+
+    fn costs() -> Costs {
+        FRESH
+    }
+}
+
+impl Hardware for ArmSharedFresh {
+    type Mmu = Aarch64<arm::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        ArmShared::config(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        ArmShared::mmu(reserved)
     }
 
     fn features() -> aarch64::Features {
@@ -290,36 +328,54 @@ riscv_hardware! {
     RvFreshInterrupts: Remote::Interrupts, Config::with_interrupts, FRESH;
 }
 
-/// Hardware on which no flush may leave the CPU that makes it.
-pub(super) struct Quiet<H>(PhantomData<H>);
+/// Hardware that only judges what the library says has happened.
+macro_rules! judged {
+    ($(#[doc = $doc:literal])* $name:ident: $fits:expr, $complaint:literal;) => {
+        $(#[doc = $doc])*
+        pub(super) struct $name<H>(PhantomData<H>);
 
-impl<H: Hardware> Hardware for Quiet<H> {
-    type Mmu = H::Mmu;
+        impl<H: Hardware> Hardware for $name<H> {
+            type Mmu = H::Mmu;
 
-    fn config(cpus: usize) -> Config {
-        H::config(cpus)
-    }
+            fn config(cpus: usize) -> Config {
+                H::config(cpus)
+            }
 
-    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
-        H::mmu(reserved)
-    }
+            fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+                H::mmu(reserved)
+            }
 
-    fn features() -> <Self::Mmu as Mmu>::Features {
-        H::features()
-    }
+            fn features() -> <Self::Mmu as Mmu>::Features {
+                H::features()
+            }
 
-    fn costs() -> Costs {
-        H::costs()
-    }
+            fn costs() -> Costs {
+                H::costs()
+            }
 
-    fn observe(event: Event) {
-        if let Event::Flushed { outcome, targets, .. } = event {
-            let quiet = outcome <= Outcome::FreshTag && targets == 0;
-            oracle::check(quiet, "a flush was broadcast, or interrupted other CPUs");
+            fn observe(event: Event) {
+                if let Event::Flushed { outcome, targets, .. } = event {
+                    see(event);
+                    let fits: fn(Outcome, u32) -> bool = $fits;
+                    oracle::check(fits(outcome, targets), $complaint);
+                }
+            }
+
+            fn set_up(mmu: &Self::Mmu) {
+                H::set_up(mmu);
+            }
         }
-    }
+    };
+}
 
-    fn set_up(mmu: &Self::Mmu) {
-        H::set_up(mmu);
-    }
+judged! {
+    /// Hardware on which no flush may leave the CPU that makes it.
+    Quiet: |outcome, targets| outcome <= Outcome::FreshTag && targets == 0,
+    "a flush was broadcast, or interrupted other CPUs";
+}
+
+judged! {
+    /// Hardware with a device that walks the tables, and hears of broadcasts only.
+    Heard: |outcome, _| outcome == Outcome::Everywhere,
+    "a device did not hear of a flush";
 }

@@ -2,6 +2,7 @@
 
 use lookaside::{
     CpuId, Epochs, EpochsConfig, Error, Here, Platform, Recent, Replacement, Space, Word as _,
+    arch::Tag,
 };
 use lookaside_machine::{
     adversary::{Config, Scenario, Word, milestone, oracle, outcome},
@@ -132,8 +133,8 @@ impl<P: Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
         self.epoch()
     }
 
-    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error> {
-        here.pin(space).map(drop)
+    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<Tag, Error> {
+        here.pin(space)
     }
 
     fn unpin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error> {
@@ -154,7 +155,7 @@ where
         0
     }
 
-    fn pin(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> Result<(), Error> {
+    fn pin(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> Result<Tag, Error> {
         Err(Error::Unsupported("pins"))
     }
 

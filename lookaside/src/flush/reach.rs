@@ -309,6 +309,9 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             return false;
         }
         let Some(mut books) = self.space.try_open() else { return false };
+        if !T::is_known_by(self.here, self.space, self.label) {
+            return false; // Its residents are those of another tag.
+        }
         // Relaxed, here and below: written by whoever holds the books.
         let spent = self.space.spent.load(Ordering::Relaxed);
         let spent = spent.saturating_add(self.costs().everywhere.wait);
@@ -362,6 +365,11 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
     fn send_away(&self, resting: Targets) -> Targets {
         let residents = &self.space.residents;
         let mut books = self.space.open(self.here.tlb().platform());
+        if !T::is_known_by(self.here, self.space, self.label) {
+            // Nobody runs it under the old label any more, and who runs it under the new one has
+            // walked the new tables. Its residents are theirs.
+            return Targets { mask: 0, ..resting };
+        }
         residents.take(resting);
         let mut gone = resting;
         for cpu in resting.iter() {

@@ -112,6 +112,13 @@ pub trait Tags<P: Platform>: Sized {
     /// after that walks the new tables.
     fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64>;
 
+    /// Whether `space` is still known by `label`. Asked with the books of the space open: whoever gives
+    /// it another label has them, and whoever enters under another one has had them.
+    fn is_known_by(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+        let _ = (here, space, label);
+        true
+    }
+
     /// Whether the root register of `cpu` names the space with this label, or may be about to, or may
     /// still do so. A CPU for which this says [`Names::No`] finds out by its residency
     /// ([`Here::reside`]), or by the generation of the space, that it has missed a flush.

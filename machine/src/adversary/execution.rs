@@ -97,6 +97,11 @@ impl<S: Scenario> Executor<S> {
         self.machine().outcome
     }
 
+    /// What has been seen to happen since this was called last.
+    pub(crate) fn take_seen(&mut self) -> Vec<&'static str> {
+        core::mem::take(&mut self.machine().seen)
+    }
+
     /// Executes the scenario once, with all that happens written down.
     pub(crate) fn trace(&mut self, chooser: &mut impl Chooser) -> (End, Vec<super::trace::Line>) {
         self.machine().trace = Some(Trace::default());

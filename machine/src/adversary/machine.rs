@@ -45,6 +45,8 @@ pub(crate) struct Machine {
     pub(crate) trace: Option<Trace>,
     pub(crate) names: HashMap<usize, String>,
     pub(crate) outcome: Option<u64>,
+    /// What was seen to happen, in all executions.
+    pub(crate) seen: Vec<&'static str>,
 
     // Sets of CPUs, as masks.
     /// Those for which something has changed since they last relaxed.
@@ -102,6 +104,7 @@ impl Machine {
             trace: None,
             names: HashMap::new(),
             outcome: None,
+            seen: Vec::new(),
             changed: 0,
             buffered: 0,
             ready: 0,

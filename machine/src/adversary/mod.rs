@@ -147,7 +147,7 @@ pub use config::{Arch, Bbm, Buffers, Config, Updates};
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};
-pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome};
+pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome, saw};
 pub use trace::{Line, name};
 pub use violation::{Rule, Violation};
 pub use word::Word;

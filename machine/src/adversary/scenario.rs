@@ -86,6 +86,16 @@ pub fn outcome(value: u64) {
     current::with(|machine| machine.outcome = Some(value));
 }
 
+/// Records that something happened in an execution, be it abandoned later; explorers report the set
+/// of all that was seen. A scenario that is about something shows with it that it is not vacuous.
+pub fn saw(what: &'static str) {
+    current::with(|machine| {
+        if !machine.seen.contains(&what) {
+            machine.seen.push(what);
+        }
+    });
+}
+
 /// Turns interrupts off on the CPU that runs.
 #[track_caller]
 pub fn irq_off() {

@@ -110,6 +110,8 @@ pub struct Report {
     pub complete: bool,
     /// What executions came to: see [`crate::adversary::outcome`].
     pub outcomes: BTreeSet<u64>,
+    /// What happened in at least one execution: see [`crate::adversary::saw`].
+    pub seen: BTreeSet<&'static str>,
     /// The first failure; exploration ends with it.
     pub failure: Option<Failure>,
 }
@@ -194,6 +196,7 @@ impl<S: Scenario> Explorer<S> {
         let begin = Instant::now();
         let (steps, executions) = (self.executor.steps, self.executor.executions);
         let mut outcomes = BTreeSet::new();
+        self.executor.take_seen();
         let mut failure = None;
         let mut complete = false;
         loop {
@@ -226,6 +229,7 @@ impl<S: Scenario> Explorer<S> {
             elapsed: begin.elapsed(),
             complete,
             outcomes,
+            seen: self.executor.take_seen().into_iter().collect(),
             failure,
         }
     }

@@ -53,6 +53,9 @@ const MOVED_AWAY: &[&[Act]] =
 const OLDER_TABLE: &[&[Act]] =
     &[&[Run(C), Run(D), Run(E), Run(A), FreeTable(A)], &[Run(A), Run(B)]];
 
+/// The space gets another tag while a CPU comes back that was present under the former one.
+const TURNED: &[&[Act]] = &[&[Run(C), Run(D), Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+
 const TURN_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
 const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B), Run(C)]];
@@ -60,7 +63,14 @@ const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B),
 const PINNED: &[&[Act]] =
     &[&[Pin(A), Unmap(A), Unpin(A), UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
 
+/// A device walks the tables all the time.
+const HEARD: &[&[Act]] = &[&[Pin(A), Unmap(A), Zap(A)], &[Run(A), Run(B), Run(A)]];
+
 const LAST: &[&[Act]] = &[&[Run(A), Unmap(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+
+/// The last epoch begins while a space is given a tag.
+const SHORT_LIVED: &[&[Act]] =
+    &[&[Run(B), Run(E), Release(B), Run(A), Unmap(A)], &[Run(C), Run(D), Run(F), Run(A)]];
 
 const LENT: &[&[Act]] = &[&[Run(B), Unmap(A), FreeTable(A)], &[Run(A), Firmware, Run(B)]];
 
@@ -181,6 +191,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as flush-turn-arm, with shared TLBs"),
     by_epoch!("flush-turn-riscv-interrupts", RvInterrupts, THREE_TAGS, TURN, Bounded(3),
         "as flush-turn-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-turned-arm", Arm, THREE_TAGS, TURNED, Bounded(3),
+        "a space gets another tag while a CPU comes back that was present under the former one"),
     by_epoch!("quiet-arm", Quiet<Arm>, THREE_TAGS, MOVED, Exhaust,
         "the only thread of a process has moved; its flushes stay where it is"),
     by_epoch!("quiet-riscv", Quiet<Rv>, THREE_TAGS, MOVED, Exhaust,
@@ -199,6 +211,12 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page goes while the tag of another space is released"),
     by_epoch!("flush-pinned-arm", Arm, ONE_PIN, PINNED, Exhaust,
         "two pages go, one of them while the tag is pinned"),
+    by_epoch!("heard-arm", Heard<Arm>, ONE_PIN, HEARD, Exhaust,
+        "two pages go while a device walks"),
+    by_epoch!("heard-fresh-arm", Heard<ArmFresh>, Few { pins: 1, ..few(33) }, HEARD, Exhaust,
+        "as heard-arm, where a fresh tag is cheaper than a flush"),
+    by_epoch!("flush-short-arm", Arm, Few { last_epoch: 2, ..few(4) }, SHORT_LIVED, Bounded(4),
+        "a page goes while the last epoch begins"),
     by_epoch!("flush-last-arm", Arm, FOR_EVER, LAST, Exhaust,
         "a page and a table go in the last epoch"),
     by_epoch!("flush-last-arm-cnp", ArmShared, FOR_EVER, LAST, Exhaust,

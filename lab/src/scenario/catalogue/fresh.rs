@@ -2,75 +2,108 @@
 
 use super::*;
 
-/// A page goes while another CPU goes away and comes back.
-const BACK: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+/// Tags enough for each of two CPUs to have a spare one.
+const SPARE: Few = few(33);
 
-/// The same by a CPU that does not run the space.
-const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
-
-/// A thread has moved here, and takes two pages.
-const MIGRATED: &[&[Act]] =
-    &[&[Await, Run(A), Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Tell, Run(A)]];
+/// The one tag that is spare is given back.
+const RETURNED: Few = few(4);
 
 /// Two pages go, and nobody else is there: the tag is left to whoever comes meanwhile.
 const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A), Run(B)]];
 
-/// The same while the tags run out.
-const BOTH_TURN: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(C), Run(D), Run(A), Run(C)]];
+/// The others are sent away first, with what they hold, and come back.
+const BACK: &[&[Act]] = &[
+    &[Run(B), Await, Run(A), ProtectBoth(A), ProtectBoth(A), Unmap(A)],
+    &[Run(A), Run(B), Tell, Run(A), Run(B)],
+];
 
-const LAZY: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Lazy, Run(A)]];
+/// Two CPUs take the same pages, and either may leave the tag behind.
+const CROSSFIRE: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(A), Run(B), Zap(A)]];
 
-/// Two CPUs take a page each, and either may leave the tag behind.
-const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A), Run(B)], &[Run(A), Run(B), UnmapOther(A)]];
+/// Who does not run the space knows it by the tag that it had.
+const FORMER: &[&[Act]] = &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), ProtectBoth(A)]];
 
-/// The tags run out meanwhile.
-const TURN: &[&[Act]] = &[&[Run(A), Unmap(A), Run(B), Run(A)], &[Run(A), Run(C), Run(D), Run(A)]];
+/// The same, and takes a table.
+const FORMER_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), ProtectBoth(A)]];
 
-/// A page goes, and then a table: what was left behind under the former tag must go, too.
-const TABLE: &[&[Act]] = &[&[Run(A), Unmap(A), FreeTable(A)], &[Run(A), Run(B)]];
+/// Who leaves the tag behind is lazy meanwhile.
+const LAZY: &[&[Act]] = &[&[Run(A), Lazy, Zap(A), Run(A)], &[Run(B), Run(A), Run(B)]];
 
-const PINNED: &[&[Act]] = &[&[Pin(A), Run(A), Unmap(A), Unpin(A)], &[Run(A), Run(B), Run(A)]];
+/// The other CPU is lazy in the space, or on its way there.
+const LAZIES: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Lazy, Run(B), Run(A)]];
 
-const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B), Run(C)]];
+/// The spare tag came back, and the tags run out meanwhile.
+const TURN: &[&[Act]] =
+    &[&[Run(B), Run(A), Release(B), Zap(A), Run(A)], &[Run(C), Run(D), Run(A), Run(E)]];
+
+/// What was left behind under the former tag goes with the table.
+const TABLE: &[&[Act]] = &[&[Run(A), ProtectBoth(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+
+const PINNED: &[&[Act]] = &[&[Pin(A), Run(A), Zap(A), Unpin(A)], &[Run(A), Run(B), Run(A)]];
+
+/// A device comes to use the tag while it is left behind.
+const PINS: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Pin(A), Unpin(A)]];
+
+/// Where CPUs use each other's entries, a broadcast is spared.
+const SHARED: &[&[Act]] = &[&[Run(A), Unmap(A), Run(B)], &[Run(A), Run(B), Run(A)]];
+
+/// The same by a CPU that does not run the space.
+const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
-    by_epoch!("fresh-arm", ArmFresh, few(6), BACK, Bounded(4),
-        "a space gets a fresh tag while another CPU goes away and comes back"),
-    by_epoch!("fresh-riscv", RvFresh, few(6), BACK, Bounded(4),
-        "as fresh-arm, on RISC-V"),
-    by_epoch!("fresh-riscv-interrupts", RvFreshInterrupts, few(6), BACK, Bounded(4),
-        "as fresh-arm, on RISC-V with interrupts"),
-    by_epoch!("fresh-x86", BroadcastFresh, few(6), BACK, Bounded(4),
-        "as fresh-arm, on x86 with INVLPGB"),
-    by_epoch!("fresh-stranger-arm", ArmFresh, few(6), STRANGER, Bounded(4),
-        "as fresh-arm, by a CPU that does not run the space"),
-    by_epoch!("fresh-migrated-arm", ArmFresh, few(6), MIGRATED, Bounded(4),
-        "a thread has moved here, and takes two pages, with a fresh tag each"),
-    by_epoch!("fresh-both-arm", ArmFresh, few(6), BOTH, Exhaust,
+    by_epoch!("fresh-both-arm", ArmFresh, SPARE, BOTH, Exhaust,
         "two pages go by a fresh tag while another CPU enters the space"),
-    by_epoch!("fresh-both-riscv", RvFresh, few(6), BOTH, Exhaust,
+    by_epoch!("fresh-both-riscv", RvFresh, SPARE, BOTH, Exhaust,
         "as fresh-both-arm, on RISC-V"),
-    by_epoch!("fresh-both-x86", BroadcastFresh, few(6), BOTH, Exhaust,
+    by_epoch!("fresh-both-riscv-interrupts", RvFreshInterrupts, SPARE, BOTH, Exhaust,
+        "as fresh-both-arm, on RISC-V with interrupts"),
+    by_epoch!("fresh-both-x86", BroadcastFresh, SPARE, BOTH, Exhaust,
         "as fresh-both-arm, on x86 with INVLPGB"),
-    by_epoch!("fresh-both-turn-arm", ArmFresh, few(3), BOTH_TURN, Bounded(4),
-        "as fresh-both-arm, while the tags run out"),
-    by_epoch!("fresh-lazy-arm", ArmFresh, few(6), LAZY, Bounded(4),
-        "a space gets a fresh tag while another CPU is lazy"),
-    by_epoch!("fresh-lazy-riscv-interrupts", RvFreshInterrupts, few(6), LAZY, Bounded(4),
-        "as fresh-lazy-arm, on RISC-V with interrupts"),
-    by_epoch!("fresh-crossfire-arm", ArmFresh, few(6), CROSSFIRE, Bounded(4),
-        "two CPUs take a page each, and either may leave the tag behind"),
-    by_epoch!("fresh-crossfire-riscv", RvFresh, few(6), CROSSFIRE, Bounded(4),
+    by_epoch!("fresh-back-arm", ArmFresh, SPARE, BACK, Bounded(4),
+        "a space gets a fresh tag while a CPU comes back that holds something under the former"),
+    by_epoch!("fresh-back-riscv", RvFresh, SPARE, BACK, Bounded(4),
+        "as fresh-back-arm, on RISC-V"),
+    by_epoch!("fresh-back-riscv-interrupts", RvFreshInterrupts, SPARE, BACK, Bounded(4),
+        "as fresh-back-arm, on RISC-V with interrupts"),
+    by_epoch!("fresh-back-x86", BroadcastFresh, SPARE, BACK, Bounded(4),
+        "as fresh-back-arm, on x86 with INVLPGB"),
+    by_epoch!("fresh-crossfire-arm", ArmFresh, SPARE, CROSSFIRE, Bounded(4),
+        "two CPUs take the same pages, and either may leave the tag behind"),
+    by_epoch!("fresh-crossfire-riscv", RvFresh, SPARE, CROSSFIRE, Bounded(4),
         "as fresh-crossfire-arm, on RISC-V"),
-    by_epoch!("fresh-turn-arm", ArmFresh, few(3), TURN, Bounded(4),
-        "a space gets a fresh tag while the tags run out"),
-    by_epoch!("fresh-turn-riscv", RvFresh, few(3), TURN, Bounded(4),
-        "as fresh-turn-arm, on RISC-V"),
-    by_epoch!("fresh-table-arm", ArmFresh, few(6), TABLE, Bounded(4),
-        "a table goes after a page was taken by a fresh tag"),
-    by_epoch!("fresh-pinned-arm", ArmFresh, Few { pins: 1, ..few(6) }, PINNED, Bounded(4),
-        "a page goes from a space whose tag is pinned"),
-    by_epoch!("fresh-released-arm", ArmFresh, few(6), RELEASED, Bounded(4),
-        "a page goes while the tag of another space is released"),
+    by_epoch!("fresh-crossfire-x86", BroadcastFresh, SPARE, CROSSFIRE, Bounded(4),
+        "as fresh-crossfire-arm, on x86 with INVLPGB"),
+    by_epoch!("fresh-former-arm", ArmFresh, SPARE, FORMER, Bounded(4),
+        "a CPU flushes by the tag that the space had while it gets another"),
+    by_epoch!("fresh-former-riscv", RvFresh, SPARE, FORMER, Bounded(4),
+        "as fresh-former-arm, on RISC-V"),
+    by_epoch!("fresh-former-x86", BroadcastFresh, SPARE, FORMER, Bounded(4),
+        "as fresh-former-arm, on x86 with INVLPGB"),
+    by_epoch!("fresh-former-table-arm", ArmFresh, SPARE, FORMER_TABLE, Bounded(4),
+        "a table goes while the space gets another tag"),
+    by_epoch!("fresh-lazy-arm", ArmFresh, SPARE, LAZY, Bounded(4),
+        "a lazy CPU gives its space a fresh tag"),
+    by_epoch!("fresh-lazy-riscv-interrupts", RvFreshInterrupts, SPARE, LAZY, Bounded(4),
+        "as fresh-lazy-arm, on RISC-V with interrupts"),
+    by_epoch!("fresh-turn-arm", ArmFresh, RETURNED, TURN, Bounded(3),
+        "a space gets a tag that was released while the tags run out"),
+    by_epoch!("fresh-turn-x86", BroadcastFresh, RETURNED, TURN, Bounded(3),
+        "as fresh-turn-arm, on x86 with INVLPGB"),
+    by_epoch!("fresh-last-arm", ArmFresh, Few { last_epoch: 2, ..RETURNED }, TURN, Bounded(3),
+        "as fresh-turn-arm, when no epoch is left"),
+    by_epoch!("fresh-table-arm", ArmFresh, SPARE, TABLE, Bounded(4),
+        "a table goes after the space got a fresh tag"),
+    by_epoch!("fresh-table-riscv", RvFresh, SPARE, TABLE, Bounded(4),
+        "as fresh-table-arm, on RISC-V"),
+    by_epoch!("fresh-pinned-arm", ArmFresh, Few { pins: 1, ..SPARE }, PINNED, Bounded(4),
+        "two pages go from a space whose tag is pinned"),
+    by_epoch!("fresh-pins-arm", ArmFresh, Few { pins: 1, ..SPARE }, PINS, Bounded(4),
+        "a space gets a fresh tag while it is pinned"),
+    by_epoch!("fresh-shared-arm-cnp", ArmSharedFresh, SPARE, SHARED, Bounded(4),
+        "a space gets a fresh tag where CPUs use each other's entries"),
+    by_epoch!("fresh-stranger-arm-cnp", ArmSharedFresh, SPARE, STRANGER, Bounded(4),
+        "as fresh-shared-arm-cnp, by a CPU that does not run the space"),
+    by_epoch!("fresh-lazies-arm-cnp", ArmSharedFresh, SPARE, LAZIES, Bounded(4),
+        "as fresh-shared-arm-cnp, while another CPU is lazy"),
 ];

@@ -56,6 +56,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page goes while another CPU is lazy, and comes back"),
     by_recency!("recent-lazy-twice", Pcid, LAZY_TWICE, Exhaust,
         "two pages go while another CPU is lazy, and comes back"),
+    by_recency!("recent-lazy-twice-riscv", RvInterrupts, LAZY_TWICE, Exhaust,
+        "as recent-lazy-twice, on RISC-V"),
     by_recency!("recent-lazy-riscv", RvInterrupts, LAZY, Exhaust,
         "as recent-lazy, on RISC-V"),
     by_recency!("recent-lazy-table", Pcid, LAZY_TABLE, Exhaust,

@@ -74,6 +74,22 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         oracle::revoked(cell.root, PAGES[0]);
     }
 
+    /// What `mprotect` does to pages that others may be unmapping.
+    pub(super) fn protect_both(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        for (page, entry) in cell.entries.iter().enumerate() {
+            let entries =
+                [Access::WRITE, Access::READ].map(|to| tables::page(cell.frames[page], to));
+            // AcqRel: as in `zap`. An entry that is empty stays so.
+            let _ =
+                entry.compare_exchange(entries[0], entries[1], Ordering::AcqRel, Ordering::Relaxed);
+            gather.revoke(page_at(PAGES[page]));
+        }
+        // Nothing is claimed: others may have changed the entries again, and not be done yet.
+        let _: Flushed = here.flush(gather);
+    }
+
     pub(super) fn allow(&self, here: At<'_, H, T>, number: usize) {
         let cell = &self.spaces[number];
         let mut gather = Gather::new(self.space(number));

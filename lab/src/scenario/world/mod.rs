@@ -7,7 +7,8 @@ mod flushes;
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _, arch::Root,
+    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _,
+    arch::{Root, Tag},
 };
 use lookaside_machine::adversary::{
     Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
@@ -28,12 +29,12 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     /// How far an execution came, for [`lookaside_machine::adversary::outcome`].
     fn progress(&self) -> u64;
 
-    /// Pins the tag of a space.
+    /// Pins the tag of a space, and returns it.
     ///
     /// # Errors
     ///
     /// What the library says.
-    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error>;
+    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<Tag, Error>;
 
     /// Unpins it.
     ///
@@ -55,6 +56,8 @@ pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     kernel: Option<&'static Word>,
     /// Which space each CPU runs, plus one. Private to the CPU.
     runs: Vec<Word>,
+    /// Which tag of each space a device uses. Private to the CPU that has pinned it.
+    pinned: Vec<Word>,
     /// Whether a CPU has told.
     told: Word,
     /// Whether a CPU holds the lock of the page tables.
@@ -90,14 +93,16 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         for root in [reserved, firmware] {
             share_kernel(root, shared);
         }
-        let spaces = (0..spaces).map(|number| SpaceCell::new(&tlb, number, shared)).collect();
+        let spaces: Vec<_> =
+            (0..spaces).map(|number| SpaceCell::new(&tlb, number, shared)).collect();
         let words = || cpus.iter().map(|_| Word::ZERO).collect();
         let world = Self {
             tlb,
-            spaces,
             firmware,
             kernel: kernel.map(|(_, entry)| entry),
             runs: words(),
+            pinned: (0..spaces.len()).map(|_| Word::ZERO).collect(),
+            spaces,
             told: Word::ZERO,
             lock: Word::ZERO,
             batch_words: words(),
@@ -154,8 +159,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 self.come_up(&here);
             }
             Act::Release(number) => self.release(&here, number),
-            Act::Pin(number) => told(T::pin(&here, self.space(number))),
-            Act::Unpin(number) => told(T::unpin(&here, self.space(number))),
+            Act::Pin(number) => self.pin(&here, number),
+            Act::Unpin(number) => self.unpin(&here, number),
             // Release: what was done before is seen by those who wait.
             Act::Tell => self.told.store(1, Ordering::Release),
             Act::Unmap(number) => self.unmap(&here, number, 0),
@@ -164,6 +169,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::FreeTable(number) => self.free_table(&here, number, false),
             Act::FreeAll(number) => self.free_table(&here, number, true),
             Act::Protect(number) => self.protect(&here, number),
+            Act::ProtectBoth(number) => self.protect_both(&here, number),
             Act::Allow(number) => self.allow(&here, number),
             Act::Abandon(number) => self.abandon(number),
             Act::Zap(number) => self.zap(&here, number),
@@ -237,6 +243,19 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         };
         let found = access(PAGES[0]);
         oracle::check(found.is_none() || found == own, "firmware left its root behind");
+    }
+
+    fn pin(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+        match T::pin(here, self.space(number)) {
+            Ok(tag) => self.pinned[number].set(u64::from(tag.0)),
+            Err(error) => oracle::fail(error.to_string()),
+        }
+    }
+
+    fn unpin(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+        let kept = u64::from(self.space(number).cookie().tag().0) == self.pinned[number].get();
+        oracle::check(kept, "the tag has changed that a device uses");
+        told(T::unpin(here, self.space(number)));
     }
 
     fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {

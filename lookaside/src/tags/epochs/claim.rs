@@ -243,16 +243,20 @@ impl<P: Platform> Epochs<'_, P> {
             // from giving the space another one meanwhile.
             let books = if fresh { Some(next.open(here.tlb().platform())) } else { None };
             if let Some(mut books) = books {
-                // Relaxed: as above, and by O-OPEN.
+                // Relaxed, both: by O-OPEN. In the last epoch others enter without a cookie, and are
+                // not to be cleared away.
+                if self.epoch.load(Ordering::Relaxed) != epoch {
+                    return Err(Locked);
+                }
                 if next.cookie.load(Ordering::Relaxed) != old.bits() {
                     continue;
+                }
+                if old != Cookie::NONE {
+                    books.leave_tag(here.mmu().walks_outlive_tags());
                 }
                 next.residents.clear();
                 // This CPU is about to enter. To say so here spares it the books on arrival.
                 let _ = next.residents.enter(here.id());
-                if old != Cookie::NONE {
-                    books.leave_tag(here.mmu().walks_outlive_tags());
-                }
                 next.spent.store(0, Ordering::Relaxed);
                 // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
                 // forgotten before anybody enters under this one.
@@ -361,9 +365,12 @@ impl<P: Platform> Epochs<'_, P> {
             return Err(Locked);
         }
         here.mmu().settle(); // As F-ARRIVE.
+        // Who holds the books believes in the tag that the space had before, or knows of this epoch.
+        let books = next.open(here.tlb().platform());
         if !here.is_present(next) {
             let _ = here.reside(next); // Everything is dropped anyway.
         }
+        drop(books);
         here.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
         Ok(Switched::Fresh)
     }

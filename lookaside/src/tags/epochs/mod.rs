@@ -262,13 +262,18 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     #[inline]
     fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
         let last = tlb.tags().last_epoch();
-        // Relaxed, both: the caller's barrier comes before them. A CPU that enters the space by what
-        // is not yet visible here walks the tables as they are now.
+        // Relaxed: the caller's barrier comes before it. A CPU that enters the space by what is not
+        // yet visible here walks the tables as they are now.
         if tlb.tags().epoch.load(Ordering::Relaxed) == last && !Self::is_pinned(space) {
             return Some(Cookie::new(last, LAST_TAG).bits());
         }
-        let cookie = Cookie::from_bits(space.cookie.load(Ordering::Relaxed));
+        // As O-FRESH: with the cookie comes what is noted of former tags.
+        let cookie = Cookie::from_bits(space.cookie.load(Ordering::Acquire));
         (cookie != Cookie::NONE).then_some(cookie.bits())
+    }
+
+    fn is_known_by(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+        here.tlb().tags().is_known_by(space, Cookie::from_bits(label))
     }
 
     fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names {

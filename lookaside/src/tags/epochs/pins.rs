@@ -33,19 +33,25 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
             if pinned >= u64::from(tags.config.pins) {
                 return Err(Error::PinCap { cap: tags.config.pins });
             }
-            let tag = loop {
+            loop {
                 match tags.claim(self, space, tags.epoch(), Some(&lock)) {
-                    Ok((cookie, _)) => break cookie.tag(),
+                    Ok(_) => break,
                     Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
                         return Err(Error::IdsExhausted);
                     }
                     Err(Locked) => tags.turn_over(self, &lock),
                 };
-            };
+            }
+            // With the books nobody gives the space another tag, and whoever has them next sees the
+            // pin.
+            let _books = space.open(self.tlb().platform());
+            let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Relaxed);
             tags.turn.pins.store(pinned + 1, Ordering::Relaxed);
+            space.pins.store(1, Ordering::Relaxed);
+        } else {
+            space.pins.store(pins + 1, Ordering::Relaxed);
         }
-        space.pins.store(pins + 1, Ordering::Relaxed);
         Ok(space.cookie().tag())
     }
 

@@ -1,6 +1,6 @@
 //! A fresh tag instead of a flush.
 
-use super::{Cookie, Epochs, claim::Locked};
+use super::{Cookie, Epochs, LAST_TAG, claim::Locked};
 use crate::{
     arch::Mmu,
     here::Here,
@@ -10,9 +10,21 @@ use crate::{
 };
 
 impl<P: Platform> Epochs<'_, P> {
+    /// Whether `space` has the tag of `label`, and no CPU enters it without a tag of its own. Asked
+    /// with the books open.
+    pub(super) fn is_known_by(&self, space: &Space<'_, P>, label: Cookie) -> bool {
+        // Relaxed, both: by O-OPEN. A tag that was kept for another epoch is the same tag.
+        let tag = Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag();
+        let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
+        label.tag() == LAST_TAG || label.tag() == tag && (!last || Self::is_pinned(space))
+    }
+
     /// Gives `space` a tag that no CPU has met, so that what is held under the one in `label` is
     /// never used again; and says whether it could. This CPU, if it runs the space, goes over to the
     /// new tag. No other CPU may run it.
+    ///
+    /// When others can learn the new tag, no register names the old one: who flushes the space by
+    /// its new tag does not ask for the old.
     ///
     /// A CPU that is on its way in under the old tag is seen here to be so (O-SEES), or finds that it
     /// is not present any more (O-PRESENT) and then, once it has the books, another tag.
@@ -20,8 +32,9 @@ impl<P: Platform> Epochs<'_, P> {
         let old = Cookie::from_bits(label);
         let tlb = here.tlb();
         let mut books = space.open(tlb.platform());
-        // Relaxed: written by whoever holds the books, or to renew the same tag for another epoch.
-        if space.cookie.load(Ordering::Relaxed) != label || Self::is_pinned(space) {
+        // Relaxed: by O-OPEN, or renewed for another epoch, which must not be overwritten.
+        let renewed = space.cookie.load(Ordering::Relaxed) != label;
+        if renewed || !self.is_known_by(space, old) || Self::is_pinned(space) {
             return false;
         }
         for word in space.residents.scan() {
@@ -36,8 +49,11 @@ impl<P: Platform> Epochs<'_, P> {
         }
         let Some(tag) = here.cpu().stock.take(old.epoch()) else { return false };
         let runs_here = Self::names(tlb, here.id(), label) != Names::No;
-        space.residents.clear();
+        if runs_here {
+            here.park_register();
+        }
         books.leave_tag(here.mmu().walks_outlive_tags());
+        space.residents.clear();
         space.spent.store(0, Ordering::Relaxed); // Relaxed: the books are ours.
         // As O-CLEAR. An epoch that has passed meanwhile makes the cookie one of the past, which is
         // not kept for anybody: the space gets yet another tag on its next way in.
