@@ -86,6 +86,7 @@ fn pcid_08_spaces_in_other_slots_are_never_used_stale() {
 fn local_02_who_was_passed_over_pays_when_it_comes_back() {
     shallow(&["flush-migrated-arm", "flush-back-arm", "flush-back-riscv", "flush-back-x86"]);
     shallow(&["flush-third-arm", "flush-turn-arm", "flush-last-arm"]);
+    shallow(&["flush-turned-arm", "flush-short-arm"]);
 }
 
 #[test]
@@ -98,11 +99,14 @@ fn local_03_who_is_sent_away_and_who_comes_see_each_other() {
 fn local_05_lazy_cpus_devices_and_firmware() {
     shallow(&["flush-lazy-arm", "flush-lazy-riscv", "flush-lazy-x86-interrupts"]);
     shallow(&["flush-pinned-arm", "flush-restart-recent", "fresh-pinned-arm"]);
+    proved(&["heard-arm"]);
+    shallow(&["heard-fresh-arm"]);
 }
 
 #[test]
 fn local_08_no_walk_cache_keeps_a_table_that_was_freed() {
     shallow(&["flush-table-arm", "flush-table-riscv", "flush-decay-arm", "flush-older-table-arm"]);
+    shallow(&["fresh-former-table-arm"]);
     shallow(&["flush-leave-riscv-interrupts", "flush-lazy-table-arm", "fresh-table-arm"]);
 }
 
@@ -121,6 +125,9 @@ fn local_01_a_process_that_has_moved_disturbs_nobody() {
 #[test]
 fn local_01_a_fresh_tag_does_for_a_flush() {
     shallow(&["fresh-both-arm", "fresh-both-riscv", "fresh-both-x86", "fresh-turn-arm"]);
+    shallow(&["fresh-back-arm", "fresh-back-riscv-interrupts", "fresh-back-x86", "fresh-last-arm"]);
+    shallow(&["fresh-crossfire-arm", "fresh-former-arm", "fresh-former-riscv", "fresh-pins-arm"]);
+    shallow(&["fresh-shared-arm-cnp", "fresh-stranger-arm-cnp", "fresh-lazies-arm-cnp"]);
 }
 
 #[test]
@@ -159,4 +166,15 @@ fn a_budget_is_kept_and_said() {
     let entry = scenario::find("rollover-arm").expect("a scenario of this name");
     let report = entry.open().explore(Depth::Exhaust, Budget::time(Duration::ZERO));
     assert!(!report.complete);
+}
+
+#[test]
+fn scenarios_of_fresh_tags_see_them() {
+    // A space whose tag is pinned gets no other.
+    let fresh = scenario::all()
+        .filter(|entry| entry.name.starts_with("fresh-") && entry.name != "fresh-pinned-arm");
+    for entry in fresh {
+        let report = entry.open().explore(Depth::Bounded(2), Budget::UNLIMITED);
+        assert!(report.seen.contains("a fresh tag"), "{}: {:?}", entry.name, report.seen);
+    }
 }
