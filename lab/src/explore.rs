@@ -87,15 +87,14 @@ pub fn broken(
 fn summary(report: &Report) -> String {
     let seconds = report.elapsed.as_secs_f64();
     let rate = report.steps as f64 / seconds.max(1e-9) / 1e6;
-    let seen: Vec<_> = report.seen.iter().copied().collect();
+    let mut seen = report.seen.iter().copied().collect::<Vec<_>>().join(", ");
+    if !seen.is_empty() {
+        seen.insert_str(0, "; seen: ");
+    }
     let extent = if report.complete { "everything explored" } else { "gave up before the end" };
     format!(
         "clean: {extent}; {} schedules, {} steps, {} states, {seconds:.1} s, {rate:.1} million \
-         steps/s; epochs reached {:?}; seen: {}",
-        report.schedules,
-        report.steps,
-        report.states,
-        report.outcomes,
-        seen.join(", ")
+         steps/s; epochs reached {:?}{seen}",
+        report.schedules, report.steps, report.states, report.outcomes,
     )
 }

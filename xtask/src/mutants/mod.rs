@@ -25,7 +25,7 @@ mod record;
 mod workshop;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Mutex,
     thread,
     time::Instant,
@@ -39,8 +39,10 @@ use crate::{
 
 /// How many mutants are built and explored at the same time.
 const WORKERS: usize = 2;
-/// Seconds for each scenario on the source as it is, which must be clean.
-const CLEAN_BUDGET: u64 = 20;
+/// A scenario on the source as it is must be clean for so many times as long as it took to find the
+/// mutant that hid best from it, and for so many seconds at least.
+const CLEAN_TIMES: f64 = 2.0;
+const CLEAN_LEAST: f64 = 2.0;
 
 /// The names of all mutants.
 pub(crate) fn names(workspace: &Workspace) -> Result<BTreeSet<String>> {
@@ -77,24 +79,27 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<()> {
     let workshops =
         (0..WORKERS).map(|number| Workshop::open(workspace, number)).collect::<Result<Vec<_>>>()?;
 
-    let scenarios: BTreeSet<&str> =
-        mutants.iter().flat_map(|mutant| mutant.scenario.iter().map(String::as_str)).collect();
-    println!("mutants: the source as it is must be clean in {} scenarios", scenarios.len());
-    let clean = each(&workshops, scenarios.into_iter().collect(), |workshop, scenario| {
-        unmutated(workshop, scenario)
+    println!("mutants: {} to find", mutants.len());
+    let searches = each(&workshops, mutants.iter().collect(), mutated)?;
+    let survived = searches.iter().filter(|search| !search.found).count();
+
+    let mut budgets = BTreeMap::new();
+    for (scenario, seconds) in searches.iter().flat_map(|search| &search.seconds) {
+        let most = budgets.entry(*scenario).or_insert(CLEAN_LEAST);
+        *most = most.max(CLEAN_TIMES * seconds);
+    }
+    println!("mutants: the source as it is must be clean in {} scenarios", budgets.len());
+    let clean = each(&workshops, budgets.into_iter().collect(), |workshop, (scenario, budget)| {
+        unmutated(workshop, scenario, budget)
     })?;
     if clean.contains(&false) {
         return Err(Failure::new(
             "the source as it is does not pass the scenarios, so finding a mutant proves nothing",
         ));
     }
-
-    println!("mutants: {} to find", mutants.len());
-    let found = each(&workshops, mutants.iter().collect(), mutated)?;
-    let survived = found.iter().filter(|found| !**found).count();
     println!(
         "mutants: {} found, {survived} survived ({:.1} s)",
-        found.len() - survived,
+        searches.len() - survived,
         started.elapsed().as_secs_f64()
     );
     if survived > 0 {
@@ -128,9 +133,9 @@ fn each<J: Send, T: Send>(
 }
 
 /// Whether a scenario is clean on the source as it is.
-fn unmutated(workshop: &Workshop, scenario: &str) -> Result<bool> {
+fn unmutated(workshop: &Workshop, scenario: &str, budget: f64) -> Result<bool> {
     workshop.build()?;
-    let exploration = workshop.explore(scenario, CLEAN_BUDGET)?;
+    let exploration = workshop.explore(scenario, budget)?;
     match exploration.verdict() {
         Verdict::Clean => {
             println!("clean: {scenario} ({:.1} s)", exploration.seconds);
@@ -145,18 +150,27 @@ fn unmutated(workshop: &Workshop, scenario: &str) -> Result<bool> {
     }
 }
 
-/// Whether every scenario of a mutant finds it.
-fn mutated(workshop: &Workshop, mutant: &Mutant) -> Result<bool> {
+/// The search for a mutant.
+struct Search<'m> {
+    /// Whether every scenario has found it.
+    found: bool,
+    /// How long each took that has found it.
+    seconds: Vec<(&'m str, f64)>,
+}
+
+/// Lets every scenario of a mutant search for it.
+fn mutated<'m>(workshop: &Workshop, mutant: &'m Mutant) -> Result<Search<'m>> {
     let restored = workshop.with(mutant, || {
         workshop
             .build()
             .map_err(|failure| Failure::new(format!("the mutant {}: {failure}", mutant.name)))?;
-        let mut found = true;
+        let mut search = Search { found: true, seconds: Vec::new() };
         for scenario in &mutant.scenario {
-            let exploration = workshop.explore(scenario, mutant.budget)?;
+            let exploration = workshop.explore(scenario, mutant.budget as f64)?;
             let time = exploration.seconds;
             match exploration.verdict() {
                 Verdict::Found { schedule, schedules } => {
+                    search.seconds.push((scenario, time));
                     let schedules = schedules
                         .map_or_else(String::new, |schedules| format!("{schedules} schedules, "));
                     println!(
@@ -166,15 +180,15 @@ fn mutated(workshop: &Workshop, mutant: &Mutant) -> Result<bool> {
                 }
                 Verdict::Clean => {
                     println!("SURVIVED {} ({scenario}, {time:.1} s)", mutant.name);
-                    found = false;
+                    search.found = false;
                 }
                 Verdict::Broken(why) => {
                     println!("SURVIVED {} ({scenario}, {time:.1} s): {why}", mutant.name);
-                    found = false;
+                    search.found = false;
                 }
             }
         }
-        Ok(found)
+        Ok(search)
     });
     restored?
 }

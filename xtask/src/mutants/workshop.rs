@@ -36,18 +36,17 @@ impl Workshop {
     /// Builds the explorer on the source as it is in the copy now.
     pub(super) fn build(&self) -> Result<()> {
         let mut command = setup::cargo();
-        command.current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target).args([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            PACKAGE,
-        ]);
+        command
+            .current_dir(&self.source)
+            .env("CARGO_TARGET_DIR", &self.target)
+            // One mutant changes a few functions: without this all of the explorer is built anew.
+            .envs([("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")])
+            .args(["build", "--quiet", "--release", "--package", PACKAGE]);
         process::output(&mut command).map(drop)
     }
 
     /// Explores one scenario.
-    pub(super) fn explore(&self, scenario: &str, budget: u64) -> Result<Exploration> {
+    pub(super) fn explore(&self, scenario: &str, budget: f64) -> Result<Exploration> {
         let mut command = Command::new(self.target.join("release").join(PROGRAM));
         command
             .current_dir(&self.source)
