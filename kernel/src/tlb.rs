@@ -1,0 +1,105 @@
+//! The library in this kernel: the platform, the books, and counts. With each architecture's `tlb.rs`
+//! this is all that an integrator writes, beside the calls.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use lookaside::{Counts, Cpu, CpuId, Error, Event, Here, Platform, Stuck, Switched, Targets, Tlb};
+
+use crate::{arch, lock::Once, println};
+
+pub(crate) type Strategy = arch::Strategy;
+pub(crate) type Space = lookaside::Space<'static, Hw>;
+pub(crate) type Gather<'g> = lookaside::Gather<'g, Hw>;
+
+/// The machine, as the library sees it.
+pub(crate) struct Hw {
+    mmu: arch::Mmu,
+}
+
+// SAFETY: numbers of CPUs are their own and never change; `interrupt_cpu` publishes what was stored.
+unsafe impl Platform for Hw {
+    type Word = AtomicU64;
+    type Mmu = arch::Mmu;
+
+    fn mmu(&self) -> &arch::Mmu {
+        &self.mmu
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(arch::cpu() as u32)
+    }
+
+    fn interrupt(&self, targets: Targets) {
+        targets.iter().for_each(|cpu| arch::interrupt_cpu(cpu.index()));
+    }
+
+    fn relax(&self) {
+        arch::relax();
+    }
+
+    fn stuck(&self, wait: &Stuck) {
+        println!("{wait:?}");
+    }
+
+    fn observe(&self, event: Event) {
+        COUNTS[arch::cpu()].count(event);
+    }
+}
+
+static TLB: Once<Tlb<'static, Hw, Strategy>> = Once::new();
+static COUNTS: [Counts<AtomicU64>; arch::MAX_CPUS] = [const { Counts::new() }; arch::MAX_CPUS];
+/// How often a switch changed nothing, kept what was held, took a fresh tag, turned the tags over, paid.
+static SWITCHES: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+/// Which CPUs are up.
+static ONLINE: AtomicU64 = AtomicU64::new(0);
+
+/// Opens the books, once, on the boot CPU. `tags` takes the place of the number of tags that the
+/// hardware has, so that they run out soon.
+pub(crate) fn open(cpus: usize, tags: Option<u32>) -> Result<(), Error> {
+    let hw = Hw { mmu: arch::mmu()? };
+    let strategy = arch::strategy(&hw, tags)?;
+    let cpus: Vec<_> = (0..cpus).map(|_| Cpu::new()).collect();
+    TLB.set(Tlb::new(hw, strategy, Box::leak(cpus.into_boxed_slice()))?);
+    Ok(())
+}
+
+pub(crate) fn books() -> &'static Tlb<'static, Hw, Strategy> {
+    TLB.get()
+}
+
+/// This CPU. All kernel code runs with interrupts off, and does not keep this across a switch of
+/// threads.
+pub(crate) fn here() -> Here<'static, Hw, Strategy> {
+    // SAFETY: as above; `online` comes first on each CPU.
+    unsafe { books().here() }.expect("every CPU has storage")
+}
+
+/// Brings this CPU up.
+pub(crate) fn online() -> Result<(), Error> {
+    here().online(&arch::features())?;
+    ONLINE.fetch_or(1 << arch::cpu(), Ordering::Relaxed); // Relaxed: for this CPU.
+    Ok(())
+}
+
+/// Does what other CPUs have asked for: in the handler of their interrupt, and while this CPU waits
+/// for a lock.
+pub(crate) fn serve() {
+    // Relaxed: a bit that this CPU has set.
+    if ONLINE.load(Ordering::Relaxed) & 1 << arch::cpu() != 0 {
+        here().serve();
+    }
+}
+
+/// Makes this CPU run `space`.
+pub(crate) fn switch(space: &Space) {
+    let switched = here().switch(space);
+    let kind = match switched {
+        Switched::Unchanged => 0,
+        Switched::Kept => 1,
+        Switched::Fresh => 2,
+        Switched::Turned => 3,
+        Switched::CaughtUp | Switched::Flushed => 4,
+    };
+    SWITCHES[kind].fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+}

@@ -1,0 +1,3 @@
+//! The user programs.
+#![no_std]
+#![no_main]
