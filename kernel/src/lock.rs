@@ -23,6 +23,11 @@ impl<T> Lock<T> {
         Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
+    /// What it guards, for the only one who knows it.
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // Acquire: what the last holder did. Pairs with the Release in `Guard::drop`.
         while self.held.swap(true, Ordering::Acquire) {

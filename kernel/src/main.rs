@@ -7,21 +7,46 @@ extern crate alloc;
 mod arch;
 mod command_line;
 mod console;
+mod count;
 mod frame;
 mod heap;
+mod loader;
 mod lock;
+mod memory;
+mod pipe;
+mod process;
+mod syscall;
+mod tables;
+mod thread;
 mod tlb;
 mod trap;
+mod vmap;
 
 use core::{
     panic::PanicInfo,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use arch::{MAX_CPUS, Machine};
 
 /// How many CPUs are up.
 static UP: AtomicUsize = AtomicUsize::new(0);
+/// Whether the boot CPU has tried the platform out.
+static CHECKED: AtomicBool = AtomicBool::new(false);
+/// How long an answer may take, in rounds of waiting.
+const PATIENCE: u64 = 100_000_000;
+
+/// How many CPUs are up.
+pub(crate) fn up() -> usize {
+    UP.load(Ordering::Relaxed) // Relaxed: it does not change any more.
+}
+
+/// Prints what was counted.
+pub(crate) fn print_counts() {
+    for (_, name, read) in &syscall::COUNTERS {
+        println!("{name:>20} {}", read());
+    }
+}
 
 /// Where the boot CPU begins.
 pub(crate) fn start(machine: Machine) -> ! {
@@ -40,19 +65,32 @@ pub(crate) fn start(machine: Machine) -> ! {
     while UP.load(Ordering::Acquire) < cpus {
         arch::relax();
     }
-    println!("{:?}", lookaside::conformance::check(&tlb::here(), 100_000_000));
+    match lookaside::conformance::check(&tlb::here(), PATIENCE) {
+        Ok(report) => println!("{report:?}"),
+        Err(fault) => {
+            println!("the platform does not conform: {fault}");
+            arch::exit(1);
+        }
+    }
+    let init = process::spawn(0, 0);
+    CHECKED.store(true, Ordering::Release); // Release: pairs with the Acquire in `start_other`.
+    if init.is_err() {
+        println!("there is not enough memory for the first program");
+        arch::exit(1);
+    }
     arch::start_ticks();
-    arch::idle();
-    println!("a tick");
-    arch::exit(0)
+    thread::schedule()
 }
 
 /// Where the others begin.
 pub(crate) fn start_other() -> ! {
     come_up();
-    loop {
-        arch::idle();
+    while !CHECKED.load(Ordering::Acquire) {
+        tlb::serve();
+        arch::relax();
     }
+    arch::start_ticks();
+    thread::schedule()
 }
 
 fn come_up() {

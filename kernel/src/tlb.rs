@@ -4,9 +4,12 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside::{Counts, Cpu, CpuId, Error, Event, Here, Platform, Stuck, Switched, Targets, Tlb};
+use lookaside::{
+    Counts, Cpu, CpuId, Error, Event, Here, Outcome, Platform, Stuck, Switched, Targets, Tlb,
+    arch::Root,
+};
 
-use crate::{arch, lock::Once, println};
+use crate::{arch, lock::Once, println, process};
 
 pub(crate) type Strategy = arch::Strategy;
 pub(crate) type Space = lookaside::Space<'static, Hw>;
@@ -102,4 +105,45 @@ pub(crate) fn switch(space: &Space) {
         Switched::CaughtUp | Switched::Flushed => 4,
     };
     SWITCHES[kind].fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+}
+
+/// A space with this root. Two bits for each CPU say who may hold something of it.
+pub(crate) fn space(root: u64, residents: &'static [AtomicU64]) -> Result<Space, Error> {
+    // SAFETY: the root is a process's, and goes when its space has been released; `fill_root` maps the
+    // kernel in it; pages of user mode are not global.
+    unsafe { books().space(Root::new(root), residents) }
+}
+
+/// There is nothing to run.
+pub(crate) fn rest() {
+    if process::some_ended() {
+        park();
+    } else {
+        here().lazy();
+    }
+}
+
+/// Makes this CPU run no space.
+pub(crate) fn park() {
+    let _ = here().park();
+}
+
+/// What was held until a flush was complete.
+pub(crate) fn released<T, H>(result: Result<T, (H, Error)>) -> T {
+    result.map_err(|(_, error)| error).expect("the proof is of the gather that held it")
+}
+
+/// How often a switch ended in each of these ways: unchanged, kept, fresh tag, tags turned over, paid.
+pub(crate) fn switches() -> [u64; 5] {
+    core::array::from_fn(|kind| SWITCHES[kind].load(Ordering::Relaxed)) // Relaxed: counts.
+}
+
+/// How many flushes ended in this way, on all CPUs.
+pub(crate) fn flushes(outcome: Outcome) -> u64 {
+    COUNTS.iter().map(|counts| counts.flushes(outcome)).sum()
+}
+
+/// How many CPUs were interrupted for flushes.
+pub(crate) fn interrupted() -> u64 {
+    COUNTS.iter().map(Counts::interrupted).sum()
 }

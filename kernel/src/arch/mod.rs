@@ -24,10 +24,10 @@
 //!
 //! *Traps.* Interrupts are off in all kernel code but `idle`.
 //!
-//! * `TrapFrame`: the registers of a thread in user mode. `TrapFrame::user(entry, stack, argument)`,
+//! * `TrapFrame`: the registers of a thread in user mode. `TrapFrame::user(entry, stack, arguments: [usize; 2])`,
 //!   `syscall() -> (usize, [usize; 4])`, `set_result(usize)`, and `Clone`.
 //! * `Context`: the registers of a thread in the kernel. `Context::new(stack_top, entry)` with
-//!   `entry: extern "C" fn() -> !`, `Context::default()`, and
+//!   `entry: extern "C" fn() -> !`, `Context::NEW`, and
 //!   `unsafe fn switch(from: *mut Context, to: *const Context)`.
 //! * `unsafe fn return_to_user(frame: *const TrapFrame) -> !`.
 //! * `set_kernel_stack(top: usize)`: where this CPU's next trap from user mode begins. The trap frame
@@ -53,6 +53,11 @@
 //!   A fresh page is neither accessed nor dirty; a walker that cannot set a flag faults.
 //! * `type Blocks: contig::Format` and `blocks() -> Option<Blocks>`: entries that hardware may hold as
 //!   one, if this machine has any; `size_change() -> contig::SizeChange`.
+//!
+//! * `publish_kernel_page()`: after an entry of the vmap table was filled that was empty: what this CPU
+//!   and others need before they use the page.
+//! * `sync_code(address: usize, bytes: usize)`: makes what was written there, by kernel address, fit to
+//!   be executed on all CPUs.
 //!
 //! *The library's part*, in `tlb.rs`: `type Mmu`, `type Strategy`, `mmu() -> Result<Mmu, Error>`,
 //! `features()`, `strategy(&Hw, tags: Option<u32>) -> Result<Strategy, Error>`.

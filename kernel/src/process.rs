@@ -1,0 +1,220 @@
+//! Processes: a space, its memory, and how it ends.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+
+use lookaside::Error;
+use lookaside_kernel_abi::{KILLED, Refused};
+
+use crate::{
+    arch::TrapFrame,
+    loader,
+    lock::Lock,
+    memory::{Fatal, Memory},
+    println,
+    thread::{self, Thread},
+    tlb::{self, Space},
+};
+
+/// The most processes that there are at a time.
+const MAX_PROCESSES: usize = 64;
+/// The most threads of one process.
+const MAX_THREADS: usize = 32;
+
+/// A process.
+pub(crate) struct Process {
+    pub(crate) id: usize,
+    pub(crate) program: usize,
+    /// The place of its residents.
+    place: usize,
+    pub(crate) space: Space,
+    pub(crate) memory: Lock<Memory>,
+    threads: AtomicUsize,
+    ending: AtomicBool,
+    code: AtomicIsize,
+}
+
+/// Two bits for each CPU and each process.
+static RESIDENTS: [[AtomicU64; 1]; MAX_PROCESSES] = [const { [AtomicU64::new(0)] }; MAX_PROCESSES];
+
+struct Processes {
+    last: usize,
+    places: u64,
+    /// Those that were not waited for: their numbers, and their exit codes if they have ended.
+    codes: Vec<(usize, Option<isize>)>,
+    /// Those that have ended, and whose space must be released.
+    ended: Vec<Arc<Process>>,
+}
+
+static PROCESSES: Lock<Processes> =
+    Lock::new(Processes { last: 0, places: 0, codes: Vec::new(), ended: Vec::new() });
+
+impl Process {
+    /// A process with nothing in it but the kernel.
+    fn new(program: usize) -> Result<Arc<Self>, Refused> {
+        let memory = Memory::new().ok_or(Refused::Full)?;
+        let mut all = PROCESSES.lock();
+        let place = all.places.trailing_ones() as usize;
+        if place == MAX_PROCESSES {
+            drop(all);
+            memory.into_root().free();
+            return Err(Refused::Full);
+        }
+        all.places |= 1 << place;
+        all.last += 1;
+        let id = all.last;
+        all.codes.push((id, None));
+        let space = tlb::space(memory.root(), &RESIDENTS[place]).expect("a fit root");
+        Ok(Arc::new(Self {
+            id,
+            program,
+            place,
+            space,
+            memory: Lock::new(memory),
+            threads: AtomicUsize::new(0),
+            ending: AtomicBool::new(false),
+            code: AtomicIsize::new(0),
+        }))
+    }
+
+    /// Starts a thread with these registers.
+    pub(crate) fn start_thread(self: &Arc<Self>, frame: &TrapFrame) -> Result<(), Refused> {
+        if self.threads.fetch_add(1, Ordering::Relaxed) >= MAX_THREADS {
+            self.threads.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refused::Full);
+        }
+        Thread::start(self.clone(), frame);
+        Ok(())
+    }
+
+    /// Whether its threads are to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) // Relaxed: it is looked at again and again.
+    }
+
+    /// Ends all its threads, wherever they are, when they next leave the kernel.
+    pub(crate) fn end(&self, code: isize) {
+        if !self.ending.swap(true, Ordering::Relaxed) {
+            self.code.store(code, Ordering::Relaxed); // Relaxed, both: read when no thread is left.
+        }
+        thread::wake_process(self.id);
+    }
+
+    /// Ends it for what it has done, and says so.
+    pub(crate) fn kill(&self, why: core::fmt::Arguments<'_>) {
+        if !self.is_ending() {
+            println!("killed: process {}, program {}: {why}", self.id, self.program);
+        }
+        self.end(KILLED);
+    }
+
+    /// As [`Self::kill`], for an address.
+    pub(crate) fn kill_for(&self, fatal: Fatal, address: usize) {
+        match fatal {
+            Fatal::BadAddress => self.kill(format_args!("bad address {address:#x}")),
+            Fatal::OutOfMemory => self.kill(format_args!("out of memory")),
+        }
+    }
+}
+
+/// A new process that runs a program.
+pub(crate) fn spawn(program: usize, argument: usize) -> Result<usize, Refused> {
+    let process = Process::new(program)?;
+    let entry = loader::load(&process);
+    let started = entry.and_then(|(entry, stack)| {
+        process.start_thread(&TrapFrame::user(entry, stack, [program, argument]))
+    });
+    begin(process, started)
+}
+
+/// A process that is like the one that runs, but for the result of the call.
+pub(crate) fn fork(parent: &Process, frame: &TrapFrame) -> Result<usize, Refused> {
+    let process = Process::new(parent.program)?;
+    let copied = parent.memory.lock().fork(&parent.space, &mut process.memory.lock());
+    let mut frame = frame.clone();
+    frame.set_result(0);
+    let started = if copied { process.start_thread(&frame) } else { Err(Refused::Full) };
+    begin(process, started)
+}
+
+/// The number of a process that has begun, if it has.
+fn begin(process: Arc<Process>, started: Result<(), Refused>) -> Result<usize, Refused> {
+    let id = process.id;
+    if let Err(refused) = started {
+        let mut all = PROCESSES.lock();
+        all.codes.retain(|(other, _)| *other != id);
+        all.ended.push(process);
+        drop(all);
+        reap();
+        return Err(refused);
+    }
+    Ok(id)
+}
+
+/// What becomes of a thread that has ended, now that no CPU is on its stack.
+pub(crate) fn end_thread(thread: Arc<Thread>) {
+    let process = thread.process.clone();
+    drop(thread);
+    // AcqRel: the last one sees what all others have done.
+    if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
+        process.end(0);
+        // Its root must not be loaded when it goes.
+        tlb::park();
+        let id = process.id;
+        let code = process.code.load(Ordering::Relaxed); // Relaxed: ordered by `threads`.
+        PROCESSES.lock().ended.push(process);
+        reap();
+        let mut all = PROCESSES.lock();
+        if let Some((_, known)) = all.codes.iter_mut().find(|(other, _)| *other == id) {
+            *known = Some(code);
+        }
+        drop(all);
+        thread::wake(id);
+    }
+}
+
+/// The exit code of a process, when it has ended. It is forgotten then.
+pub(crate) fn wait(id: usize) -> Result<isize, Refused> {
+    thread::wait_for(id, thread::NEVER, || {
+        let mut all = PROCESSES.lock();
+        let Some(place) = all.codes.iter().position(|(other, _)| *other == id) else {
+            return Some(Err(Refused::Missing));
+        };
+        let code = all.codes[place].1?;
+        all.codes.swap_remove(place);
+        Some(Ok(code))
+    })
+    .unwrap_or(Err(Refused::Missing))
+}
+
+/// Whether spaces wait to be released: then nobody should name one lazily.
+pub(crate) fn some_ended() -> bool {
+    !PROCESSES.lock().ended.is_empty()
+}
+
+/// Releases the spaces of processes that have ended, and frees their memory. Those that a CPU still
+/// names lazily have to wait: it parks when it is next idle.
+pub(crate) fn reap() {
+    loop {
+        let mut all = PROCESSES.lock();
+        // Another CPU may be looking at it, for a moment.
+        let unused = |process: &Arc<Process>| Arc::strong_count(process) == 1;
+        let Some(place) = all.ended.iter().position(unused) else { return };
+        let process = all.ended.swap_remove(place);
+        drop(all);
+        let Ok(mut process) = Arc::try_unwrap(process) else { unreachable!("it was ours alone") };
+        process.memory.lock().end(&process.space);
+        match tlb::here().release(&mut process.space) {
+            Ok(_) => {
+                let place = process.place;
+                process.memory.into_inner().into_root().free();
+                PROCESSES.lock().places &= !(1 << place);
+            }
+            Err(Error::StillRunning { .. }) => {
+                PROCESSES.lock().ended.push(Arc::new(process));
+                return;
+            }
+            Err(error) => panic!("a process that has ended is not released: {error}"),
+        }
+    }
+}

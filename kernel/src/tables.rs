@@ -1,0 +1,435 @@
+//! The page tables of one space: finding entries, putting pages in, and taking them out.
+//!
+//! All entries that user mode can change the flags of are changed by one atomic operation each. The
+//! caller holds the lock of the space's memory, and flushes.
+
+use core::ops::Range;
+
+use alloc::vec::Vec;
+use lookaside::{
+    Flags, VaRange,
+    contig::{self, Entries, Full, Locked, Raw},
+};
+
+use crate::{
+    arch::{self, PAGE, Protection, Table},
+    frame::{self, Frame},
+    tlb::{self, Gather, Space},
+};
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The size of a large page: what one last-level table maps.
+pub(crate) const LARGE: usize = 512 * PAGE;
+
+/// The tables under one root.
+pub(crate) struct Tables {
+    root: Frame,
+}
+
+/// An entry that was found, and its level: 0 for a page, 1 for a large one.
+pub(crate) struct Found {
+    pub(crate) entry: u64,
+    pub(crate) level: u32,
+}
+
+impl Tables {
+    /// Tables that map the kernel and nothing for user mode.
+    pub(crate) fn new() -> Option<Self> {
+        let root = Frame::new()?;
+        arch::fill_root(root.words());
+        Some(Self { root })
+    }
+
+    pub(crate) fn root(&self) -> u64 {
+        self.root.address()
+    }
+
+    /// The entry of `level` for an address. Without `grow`, none if a table is missing; with it, none
+    /// if there is no memory for one.
+    fn slot(&self, address: usize, level: u32, grow: bool) -> Option<&'static AtomicU64> {
+        let mut table = self.root.words();
+        for above in (level + 1..arch::LEVELS).rev() {
+            let slot = &table[index(address, above)];
+            let mut entry = slot.load(Ordering::Relaxed); // Relaxed: the lock is held.
+            if !arch::is_present(entry) {
+                if !grow {
+                    return None;
+                }
+                entry = arch::table(Frame::new()?.into_address());
+                // Release: walks that find the table find it empty.
+                slot.store(entry, Ordering::Release);
+            }
+            if arch::is_page(entry, above) {
+                return None;
+            }
+            table = frame::words(arch::address_of(entry));
+        }
+        Some(&table[index(address, level)])
+    }
+
+    /// What maps an address.
+    pub(crate) fn find(&self, address: usize) -> Option<Found> {
+        let large = self.slot(address, 1, false)?.load(Ordering::Relaxed); // Relaxed: the lock is held.
+        if arch::is_page(large, 1) {
+            return Some(Found { entry: large, level: 1 });
+        }
+        let slot = self.slot(address, 0, false)?;
+        let entry = plain(slot.load(Ordering::Relaxed), slot);
+        arch::is_present(entry).then_some(Found { entry, level: 0 })
+    }
+
+    /// Changes the entry of a page that is present, in one step, to one that allows more or has more
+    /// flags. A block that it is part of becomes pages first.
+    pub(crate) fn widen(&self, address: usize, space: &Space, to: Protection, flags: Flags) {
+        let Some(Found { level, .. }) = self.find(address) else { return };
+        if level == 0
+            && let Some(table) = self.last_table(address, false)
+        {
+            let slot = index(address, 0);
+            unfold(table, slot..slot + 1, address, space);
+        }
+        let Some(slot) = self.slot(address, level, false) else { return };
+        // AcqRel: what a former sharer of the page did with it is done; hardware's flags are kept.
+        let _ = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, |entry| {
+            let page = arch::page(arch::address_of(entry), level, to);
+            Some(arch::with(page, arch::flags(entry) | flags))
+        });
+    }
+
+    /// Maps one page that nothing maps; says whether there was memory for its tables. Whether the entry
+    /// comes to have the frame, or the caller still has it, is for the caller to see to.
+    #[must_use]
+    pub(crate) fn map(&self, address: usize, entry: u64, level: u32) -> bool {
+        match self.slot(address, level, true) {
+            Some(slot) if level == 0 || !arch::is_present(slot.load(Ordering::Relaxed)) => {
+                slot.store(entry, Ordering::Release); // Release: its contents first.
+                true
+            }
+            // A table with no page in it, which a large page would hide.
+            Some(_) | None => false,
+        }
+    }
+
+    /// Makes all tables that pages in `range` need; says whether there was memory.
+    #[must_use]
+    pub(crate) fn grow(&self, range: Range<usize>) -> bool {
+        let tables = (range.start & !(LARGE - 1)..range.end).step_by(LARGE);
+        tables.into_iter().all(|address| self.slot(address, 0, true).is_some())
+    }
+
+    /// Maps consecutive frames to the pages of one table, in blocks where that is possible.
+    pub(crate) fn map_blocks(&self, address: usize, pages: usize, first: u64) -> bool {
+        let Some(format) = arch::blocks() else { return false };
+        let Some(table) = self.last_table(address, true) else { return false };
+        let at = index(address, 0);
+        locked(format, table, address).set(at..at + pages, Raw(first)).is_ok()
+    }
+
+    /// The last-level table for an address.
+    fn last_table(&self, address: usize, grow: bool) -> Option<&'static Table> {
+        let slot = self.slot(address & !(LARGE - 1), 0, grow)?;
+        // SAFETY: this is the first entry of its table, and tables are for good until they are
+        // unlinked, under the lock that is held.
+        Some(unsafe { &*core::ptr::from_ref(slot).cast::<Table>() })
+    }
+
+    /// Calls `each` with the last-level tables, and the slots in them, of all addresses in `range`;
+    /// large pages that the range cuts through are split first.
+    fn each_table(
+        &self,
+        range: Range<usize>,
+        space: &Space,
+        mut each: impl FnMut(usize, Part),
+    ) {
+        let mut address = range.start;
+        while address < range.end {
+            let next = ((address & !(LARGE - 1)) + LARGE).min(range.end);
+            if let Some(slot) = self.slot(address, 1, false) {
+                if arch::is_page(slot.load(Ordering::Relaxed), 1) {
+                    if next - address == LARGE {
+                        each(address, Part::Large(slot));
+                        address = next;
+                        continue;
+                    }
+                    split(slot, address, space);
+                }
+                if let Some(table) = self.last_table(address, false) {
+                    let first = index(address, 0);
+                    each(address, Part::Pages(table, first..first + (next - address) / PAGE));
+                }
+            }
+            address = next;
+        }
+    }
+
+    /// Takes all pages in `range` out, and gives their addresses, frames and flags to `each`.
+    pub(crate) fn take(
+        &self,
+        range: Range<usize>,
+        gather: &mut Gather<'_>,
+        mut each: impl FnMut(Taken),
+    ) {
+        let space: &Space = gather.space();
+        let mut found = Flags::NONE;
+        self.each_table(range, space, |address, part| match part {
+            Part::Large(slot) => {
+                let entry = slot.swap(0, Ordering::AcqRel);
+                found |= arch::flags(entry);
+                each(Taken { address, entry, level: 1 });
+            }
+            Part::Pages(table, slots) => {
+                found |= take_pages(table, slots, address, space, &mut each);
+            }
+        });
+        gather.found(found);
+    }
+
+    /// Changes the entries of all pages in `range`; says whether any lost a permission.
+    pub(crate) fn protect(&self, range: Range<usize>, to: Protection, space: &Space) -> bool {
+        let mut less = false;
+        self.each_table(range, space, |address, part| match part {
+            Part::Large(slot) => less |= change(slot, 1, to),
+            Part::Pages(table, slots) => {
+                // Blocks that lose the same permission as a whole stay blocks.
+                less |= write_protect_blocks(table, slots.clone(), address, space);
+                if executes(&table[slots.clone()], to) {
+                    unfold(table, slots.clone(), address, space);
+                }
+                for slot in &table[slots] {
+                    less |= change(slot, 0, to);
+                }
+            }
+        });
+        less
+    }
+
+    /// Takes the dirty flags of up to 64 pages, and says which were set.
+    pub(crate) fn harvest(&self, range: Range<usize>, space: &Space) -> u64 {
+        let mut dirty = 0;
+        let start = range.start;
+        self.each_table(range, space, |address, part| {
+            let Part::Pages(table, slots) = part else { return };
+            unfold(table, slots.clone(), address, space);
+            for (place, slot) in table[slots].iter().enumerate() {
+                let clean =
+                    |entry| arch::is_present(entry).then(|| arch::without(entry, Flags::DIRTY));
+                // AcqRel: with the flag come the stores that set it.
+                if let Ok(was) = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, clean)
+                    && arch::flags(was).dirty
+                {
+                    dirty |= 1 << ((address - start) / PAGE + place);
+                }
+            }
+        });
+        dirty
+    }
+
+    /// Unlinks the last-level tables in `range` that map nothing any more.
+    pub(crate) fn unlink_empty(&self, range: Range<usize>, gather: &mut Gather<'_>) -> Vec<Frame> {
+        let mut unlinked = Vec::new();
+        let mut address = range.start & !(LARGE - 1);
+        while address < range.end {
+            if let Some(slot) = self.slot(address, 1, false)
+                && let Some(table) = self.last_table(address, false)
+                && table.iter().all(|entry| entry.load(Ordering::Relaxed) == 0)
+            {
+                let entry = slot.swap(0, Ordering::AcqRel);
+                gather.unlink_table(pages(address..address + LARGE));
+                unlinked.push(Frame::named(arch::address_of(entry)));
+            }
+            address += LARGE;
+        }
+        unlinked
+    }
+
+    /// Unlinks everything: all pages, and all tables but the root.
+    pub(crate) fn unlink_all(&self, gather: &mut Gather<'_>) -> (Vec<Frame>, Vec<Frame>) {
+        let (mut frames, mut tables) = (Vec::new(), Vec::new());
+        gather.revoke_everything();
+        for slot in &self.root.words()[user_slots()] {
+            unlink(slot, arch::LEVELS - 1, &mut frames, &mut tables);
+        }
+        (frames, tables)
+    }
+
+    /// The root, when no register names it any more.
+    pub(crate) fn into_root(self) -> Frame {
+        self.root
+    }
+}
+
+/// A page that was taken out.
+pub(crate) struct Taken {
+    pub(crate) address: usize,
+    /// What the entry held, as that of a page by itself.
+    pub(crate) entry: u64,
+    pub(crate) level: u32,
+}
+
+impl Taken {
+    /// The frames that it mapped.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = Frame> + use<> {
+        frames(self.entry, self.level)
+    }
+}
+
+enum Part {
+    Large(&'static AtomicU64),
+    Pages(&'static Table, Range<usize>),
+}
+
+fn frames(entry: u64, level: u32) -> impl Iterator<Item = Frame> {
+    let first = arch::address_of(entry);
+    let count = if level == 0 { 1 } else { LARGE / PAGE };
+    (0..count).map(move |page| Frame::named(first + (page * PAGE) as u64))
+}
+
+/// Takes an entry of `level` out, with all that is below.
+fn unlink(slot: &AtomicU64, level: u32, pages: &mut Vec<Frame>, tables: &mut Vec<Frame>) {
+    let entry = slot.swap(0, Ordering::AcqRel);
+    if !arch::is_present(entry) {
+        return;
+    }
+    if arch::is_page(entry, level) {
+        pages.extend(frames(plain(entry, slot), level));
+        return;
+    }
+    let table = Frame::named(arch::address_of(entry));
+    for slot in table.words() {
+        unlink(slot, level - 1, pages, tables);
+    }
+    tables.push(table);
+}
+
+/// What the entry in a slot says of its own page, if it is one of a block.
+fn plain(entry: u64, slot: &AtomicU64) -> u64 {
+    use lookaside::contig::Format;
+    match arch::blocks() {
+        Some(format) if format.is_folded(Raw(entry)) => {
+            let place = core::ptr::from_ref(slot).addr() / 8;
+            format.unfold(Raw(entry), place % format.shape().block_pages).0
+        }
+        _ => entry,
+    }
+}
+
+fn locked<F: contig::Format>(format: F, table: &'static Table, address: usize) -> Locked<'static, AtomicU64, F> {
+    let start = (address & !(LARGE - 1)) as u64;
+    let entries = Entries::new(format, table, start).expect("a whole table");
+    // SAFETY: the lock of the memory is held, and all flushes are the library's.
+    unsafe { entries.locked(arch::size_change()) }
+}
+
+fn take_pages(
+    table: &'static Table,
+    slots: Range<usize>,
+    address: usize,
+    space: &Space,
+    each: &mut impl FnMut(Taken),
+) -> Flags {
+    let mut found = Flags::NONE;
+    let mut tell = |place: usize, entry| {
+        if arch::is_present(entry) {
+            found |= arch::flags(entry);
+            each(Taken { address: address + place * PAGE, entry, level: 0 });
+        }
+    };
+    match arch::blocks() {
+        None => {
+            for (place, slot) in table[slots].iter().enumerate() {
+                tell(place, slot.swap(0, Ordering::AcqRel));
+            }
+        }
+        Some(format) => {
+            let mut locked = locked(format, table, address);
+            for (place, slot) in slots.clone().enumerate() {
+                tell(place, locked.get(slot).map_or(0, |page| page.bits()));
+            }
+            let here = tlb::here();
+            let cleared =
+                locked.get_and_clear(slots, Full::No, &mut here.flush_blocks(space)).expect("in the table");
+            found |= cleared.first.flags();
+        }
+    }
+    found
+}
+
+/// Takes the permission to write from whole blocks, and makes pages of those that are cut through.
+fn write_protect_blocks(
+    table: &'static Table,
+    slots: Range<usize>,
+    address: usize,
+    space: &Space,
+) -> bool {
+    arch::blocks().is_some_and(|format| {
+        let here = tlb::here();
+        let mut locked = locked(format, table, address);
+        locked.write_protect(slots, &mut here.flush_blocks(space)).expect("in the table")
+    })
+}
+
+/// Whether a page has another permission to be executed than it is to have.
+fn executes(slots: &[AtomicU64], to: Protection) -> bool {
+    let entries = slots.iter().map(|slot| slot.load(Ordering::Relaxed)); // Relaxed: the lock is held.
+    entries.filter(|entry| arch::is_present(*entry)).any(|e| arch::protection(e).execute != to.execute)
+}
+
+fn unfold(table: &'static Table, slots: Range<usize>, address: usize, space: &Space) {
+    if let Some(format) = arch::blocks() {
+        let mut locked = locked(format, table, address);
+        let here = tlb::here();
+        for slot in slots {
+            let _ = locked.unfold(slot, &mut here.flush_blocks(space)).expect("in the table");
+        }
+    }
+}
+
+/// Makes pages of 4 KiB of a large one, with a break in between.
+fn split(slot: &AtomicU64, address: usize, space: &Space) {
+    let table = Frame::new().expect("memory for one table");
+    let large = slot.swap(0, Ordering::AcqRel);
+    let start = address & !(LARGE - 1);
+    let mut gather = Gather::new(space);
+    gather.revoke(VaRange::new(start as u64, LARGE as u64, 21).expect("aligned"));
+    let _ = tlb::here().flush(gather);
+    let (first, protection) = (arch::address_of(large), arch::protection(large));
+    for (place, entry) in table.words().iter().enumerate() {
+        let page = arch::page(first + (place * PAGE) as u64, 0, protection);
+        entry.store(arch::with(page, arch::flags(large)), Ordering::Relaxed);
+    }
+    // Release: its entries first.
+    slot.store(arch::table(table.into_address()), Ordering::Release);
+}
+
+/// Gives an entry other permissions, and says whether it lost any.
+fn change(slot: &AtomicU64, level: u32, to: Protection) -> bool {
+    let then = |entry| {
+        (arch::is_present(entry) && arch::protection(entry) != to).then(|| {
+            let page = arch::page(arch::address_of(entry), level, to);
+            arch::with(page, arch::flags(entry))
+        })
+    };
+    // AcqRel: hardware's flags are kept, and what they stand for is seen.
+    match slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, then) {
+        Ok(was) => {
+            let was = arch::protection(was);
+            was.write && !to.write || was.execute && !to.execute
+        }
+        Err(_) => false,
+    }
+}
+
+/// A range of pages of 4 KiB.
+pub(crate) fn pages(range: Range<usize>) -> VaRange {
+    VaRange::new(range.start as u64, range.len() as u64, 12).expect("whole pages of user addresses")
+}
+
+fn user_slots() -> Range<usize> {
+    let level = arch::LEVELS - 1;
+    index(arch::USER.start, level)..index(arch::USER.end - 1, level) + 1
+}
+
+fn index(address: usize, level: u32) -> usize {
+    address >> (12 + 9 * level) & 511
+}
