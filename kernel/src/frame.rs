@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::{
     ops::Range,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use crate::{

@@ -181,7 +181,7 @@ impl Memory {
     fn revoke(&mut self, space: &Space, range: Range<usize>, with_tables: bool) {
         let mut gather = Gather::new(space);
         let mut frames = Vec::new();
-        self.tables.take(range.clone(), &mut gather, |taken| frames.extend(taken.frames()));
+        self.tables.take(range.clone(), space, &mut gather, |taken| frames.extend(taken.frames()));
         if !frames.is_empty() {
             gather.revoke_mixed(pages(range.clone()));
         }
@@ -239,7 +239,7 @@ impl Memory {
         }
         let mut moved: Vec<Taken> = Vec::new();
         let mut gather = Gather::new(space);
-        self.tables.take(from.clone(), &mut gather, |taken| moved.push(taken));
+        self.tables.take(from.clone(), space, &mut gather, |taken| moved.push(taken));
         count::PAGES.add(moved.len());
         // Both ends are behind one lock, and the pages come to the new addresses after the flush.
         gather.move_away(pages(from.clone()), self);
@@ -375,7 +375,7 @@ impl Memory {
         let range = page..page + PAGE;
         let mut gather = Gather::new(space);
         let mut old = Vec::new();
-        self.tables.take(range.clone(), &mut gather, |taken| old.extend(taken.frames()));
+        self.tables.take(range.clone(), space, &mut gather, |taken| old.extend(taken.frames()));
         gather.revoke(pages(range));
         count::PAGES.add(1);
         let held = gather.hold_page(old);

@@ -167,10 +167,10 @@ impl Tables {
     pub(crate) fn take(
         &self,
         range: Range<usize>,
+        space: &Space,
         gather: &mut Gather<'_>,
         mut each: impl FnMut(Taken),
     ) {
-        let space: &Space = gather.space();
         let mut found = Flags::NONE;
         self.each_table(range, space, |address, part| match part {
             Part::Large(slot) => {

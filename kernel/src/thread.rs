@@ -187,7 +187,7 @@ pub(crate) fn schedule() -> ! {
         // SAFETY: this CPU's own, and the thread is in no queue: its context is ours until it comes back.
         let after = unsafe {
             (*running).thread = Some(thread);
-            arch::switch(&raw mut (*running).scheduler, context);
+            Context::switch(&raw mut (*running).scheduler, context);
             mem::replace(&mut (*running).after, After::Again)
         };
         // SAFETY: this CPU's own.
@@ -220,7 +220,7 @@ fn leave(after: After) {
     unsafe {
         (*running).after = after;
         let context = (*running).thread.as_ref().expect("a thread runs").context.get();
-        arch::switch(context, &raw const (*running).scheduler);
+        Context::switch(context, &raw const (*running).scheduler);
     }
 }
 

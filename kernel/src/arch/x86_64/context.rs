@@ -3,7 +3,7 @@
 use core::arch::naked_asm;
 
 /// Where the stack of a thread is, that waits in [`Context::switch`]. All else is on that stack.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Context {
     stack: usize,
@@ -13,6 +13,9 @@ pub(crate) struct Context {
 const KEPT: usize = 6;
 
 impl Context {
+    /// Of a thread that has not waited yet.
+    pub(crate) const NEW: Self = Self { stack: 0 };
+
     /// A thread that begins with `entry`, on an empty stack.
     pub(crate) fn new(stack_top: usize, entry: extern "C" fn() -> !) -> Self {
         // As if `entry` had been called, by 0, from a stack that is aligned as calls want it.

@@ -84,8 +84,8 @@ pub(crate) struct TrapFrame {
 }
 
 impl TrapFrame {
-    /// A thread that calls `entry(argument)`.
-    pub(crate) fn user(entry: usize, stack: usize, argument: usize) -> Self {
+    /// A thread that calls `entry` with two arguments.
+    pub(crate) fn user(entry: usize, stack: usize, arguments: [usize; 2]) -> Self {
         /// Interrupts on; the bit beside is always set.
         const RFLAGS: u64 = 1 << 9 | 1 << 1;
         Self {
@@ -98,8 +98,8 @@ impl TrapFrame {
             r9: 0,
             r8: 0,
             rbp: 0,
-            rdi: argument as u64,
-            rsi: 0,
+            rdi: arguments[0] as u64,
+            rsi: arguments[1] as u64,
             rdx: 0,
             rcx: 0,
             rbx: 0,
