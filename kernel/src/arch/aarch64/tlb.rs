@@ -1,0 +1,79 @@
+//! What the library is told of this machine.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::AtomicU64;
+
+use lookaside::{
+    Epochs, EpochsConfig, Error,
+    arch::{
+        Sharing,
+        aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Native, Pairing, Park},
+    },
+};
+
+use super::{entry::size_change_on, halt, register::read_register, reserved_root};
+use crate::{lock::Once, println, tlb::Hw};
+
+pub(crate) type Mmu = Aarch64<Native>;
+pub(crate) type Strategy = Epochs<'static, Hw>;
+
+static BOOT: Once<Features> = Once::new();
+
+/// What this CPU can do.
+pub(crate) fn features() -> Features {
+    Features::decode(IdRegisters {
+        midr: read_register!("midr_el1"),
+        mmfr0: read_register!("id_aa64mmfr0_el1"),
+        mmfr1: read_register!("id_aa64mmfr1_el1"),
+        mmfr2: read_register!("id_aa64mmfr2_el1"),
+        // ID_AA64MMFR3_EL1, by its place: assemblers are slow to learn names. Where there is no such
+        // register it reads as zero.
+        mmfr3: read_register!("s3_0_c0_c7_3"),
+        isar0: read_register!("id_aa64isar0_el1"),
+    })
+}
+
+/// What the boot CPU can do.
+pub(super) fn boot_features() -> &'static Features {
+    BOOT.get()
+}
+
+/// The boot CPU says what it can do.
+pub(super) fn open() {
+    BOOT.set(features());
+}
+
+/// Refuses a CPU for what the library does not look at.
+pub(super) fn check_cpu() {
+    let (cpu, boot) = (features(), boot_features());
+    let fits = cpu.hardware_updates >= boot.hardware_updates
+        && size_change_on(&cpu) == size_change_on(boot);
+    if !fits {
+        println!("CPU {} lacks what the boot CPU has", super::cpu());
+        halt();
+    }
+}
+
+/// The hardware, once the boot CPU runs as all shall.
+pub(crate) fn mmu() -> Result<Mmu, Error> {
+    let config = Config {
+        features: *boot_features(),
+        tcr: read_register!("tcr_el1"),
+        park: Park::ReservedRoot(reserved_root()),
+        sharing: Sharing::Private,
+        pairing: Pairing::Single,
+        asid_in: AsidIn::Ttbr0,
+    };
+    // SAFETY: all CPUs are in EL1, and have the upper half to themselves: no root that the library
+    // loads changes where the kernel is. From here on nobody else writes TTBR0_EL1, whose present
+    // value is the reserved root, and TCR_EL1 is the same on all CPUs. What the boot CPU can do is as
+    // its registers say; `online` compares each other CPU.
+    Aarch64::new(unsafe { Native::new() }, config)
+}
+
+/// Tags that last until they run out.
+pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
+    let config = EpochsConfig { tags: tags.unwrap_or(1 << 16), ..EpochsConfig::default() };
+    let words: Vec<_> = (0..Strategy::words_for(config.tags)).map(|_| AtomicU64::new(0)).collect();
+    Epochs::new(hw, config, Box::leak(words.into_boxed_slice()))
+}
