@@ -1,0 +1,77 @@
+//! Calls of the firmware (RISC-V Supervisor Binary Interface Specification).
+
+use core::arch::asm;
+
+use lookaside::arch::riscv64::sbi::{Call, HartMask};
+
+/// Extensions, each with the only function of it that is used.
+const TIME: (u64, u64) = (0x5449_4d45, 0);
+const IPI: (u64, u64) = (0x73_5049, 0);
+const HSM_START: (u64, u64) = (0x48_534d, 0);
+
+/// A call of the firmware; what it says if it refuses.
+///
+/// # Safety
+///
+/// The call does nothing to memory and to this hart that Rust code could notice.
+unsafe fn call(call: Call) -> Result<(), i64> {
+    let Call { extension, function, arguments: [a0, a1, a2, a3, a4] } = call;
+    let code: i64;
+    // FENCE (pairs with `fence io, rw` in `trap::interrupt`, and with what a hart finds when it
+    // starts): what this hart has stored comes before what the firmware does to a device so that
+    // another hart looks.
+    //
+    // SAFETY: the caller's word. The firmware preserves all registers but `a0` and `a1`, and has a
+    // stack of its own.
+    unsafe {
+        asm!(
+            "fence w, o",
+            "ecall",
+            inlateout("a0") a0 => code,
+            inlateout("a1") a1 => _,
+            in("a2") a2,
+            in("a3") a3,
+            in("a4") a4,
+            in("a6") function,
+            in("a7") extension,
+            options(nostack)
+        );
+    }
+    if code == 0 { Ok(()) } else { Err(code) }
+}
+
+/// Interrupts a hart. What this one has stored before is visible to the handler.
+pub(super) fn interrupt(hart: u64) -> Result<(), i64> {
+    let (extension, function) = IPI;
+    // SAFETY: it makes another hart's interrupt pending.
+    unsafe { call(Call { extension, function, arguments: [1, hart, 0, 0, 0] }) }
+}
+
+/// Has the timer of this hart interrupt at a time, and not before.
+pub(super) fn set_timer(at: u64) -> Result<(), i64> {
+    let (extension, function) = TIME;
+    // SAFETY: it sets the timer.
+    unsafe { call(Call { extension, function, arguments: [at, 0, 0, 0, 0] }) }
+}
+
+/// Starts a hart at a physical address, with its number and `argument` in its first two registers.
+pub(super) fn start_hart(hart: u64, entry: usize, argument: usize) -> Result<(), i64> {
+    let (extension, function) = HSM_START;
+    let arguments = [hart, entry as u64, argument as u64, 0, 0];
+    // SAFETY: `harts` passes code that sets a hart up, and what is that CPU's alone.
+    unsafe { call(Call { extension, function, arguments }) }
+}
+
+/// Lets every CPU execute what this one has written to memory. A hart fetches what it likes until it
+/// is told, and knows nothing of addresses; so they matter here to other architectures only.
+pub(crate) fn sync_code(_address: usize, _bytes: usize) {
+    // FENCE (pairs with each hart's `fence.i`): what was written is visible to them before they are
+    // asked (unprivileged manual, "Zifencei").
+    //
+    // SAFETY: fences.
+    unsafe { asm!("fence rw, rw", "fence.i", options(nostack)) };
+    // SAFETY: fences, elsewhere.
+    if let Err(code) = unsafe { call(Call::remote_fence_i(HartMask::ALL)) } {
+        panic!("the firmware refuses a remote fence.i: {code}");
+    }
+}

@@ -1,0 +1,51 @@
+//! What the library is told of this machine.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::AtomicU64;
+
+use lookaside::{
+    Epochs, EpochsConfig, Error,
+    arch::{
+        Errata, Root,
+        riscv64::{Config, Extensions, Features, Mode, Native, Remote, Riscv, probe_asid_bits},
+    },
+};
+
+use super::{harts, paging};
+use crate::{command_line, tlb::Hw};
+
+pub(crate) type Mmu = Riscv<Native>;
+pub(crate) type Strategy = Epochs<'static, Hw>;
+
+fn native() -> Native {
+    // SAFETY: the kernel runs in supervisor mode, is mapped at its own addresses under every root,
+    // and only the library writes `satp` once a hart is set up. What it is told of the harts is what
+    // the firmware says of each.
+    unsafe { Native::new() }
+}
+
+/// `remote=interrupts` on the command line has the kernel do by itself what the firmware can do.
+pub(crate) fn mmu() -> Result<Mmu, Error> {
+    let remote = match command_line::get("remote") {
+        Some("interrupts") => Remote::Interrupts,
+        _ => Remote::Sbi,
+    };
+    let wanted = Extensions::SVINVAL.union(Extensions::SVNAPOT);
+    let relies_on = harts::all().fold(wanted, |common, hart| common.intersection(hart.extensions));
+    let reserved = Root::new(paging::reserved_root());
+    Riscv::new(native(), &features(), Config { mode: Mode::Sv39, relies_on, reserved, remote })
+}
+
+/// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.
+pub(crate) fn features() -> Features {
+    let hart = harts::here();
+    let asid_bits = probe_asid_bits(&native()).unwrap_or(0);
+    Features { mode: hart.mode, asid_bits, extensions: hart.extensions, errata: Errata::NONE }
+}
+
+pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
+    let tags = tags.unwrap_or(EpochsConfig::default().tags);
+    let words: Vec<_> = (0..Strategy::words_for(tags)).map(|_| AtomicU64::new(0)).collect();
+    let config = EpochsConfig { tags, ..EpochsConfig::default() };
+    Epochs::new(hw, config, Box::leak(words.into_boxed_slice()))
+}
