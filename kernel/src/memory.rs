@@ -160,7 +160,12 @@ impl Memory {
         user(start, bytes).map(|range| range.start).map_err(|_| Refused::Full)
     }
 
-    pub(crate) fn unmap(&mut self, space: &Space, address: usize, bytes: usize) -> Result<(), Refused> {
+    pub(crate) fn unmap(
+        &mut self,
+        space: &Space,
+        address: usize,
+        bytes: usize,
+    ) -> Result<(), Refused> {
         let range = user(address, bytes)?;
         self.remove(&range);
         self.revoke(space, range, true);
@@ -168,7 +173,12 @@ impl Memory {
     }
 
     /// Leaves the area, and takes its pages.
-    pub(crate) fn discard(&mut self, space: &Space, address: usize, bytes: usize) -> Result<(), Refused> {
+    pub(crate) fn discard(
+        &mut self,
+        space: &Space,
+        address: usize,
+        bytes: usize,
+    ) -> Result<(), Refused> {
         let range = user(address, bytes)?;
         if !self.is_full(&range) {
             return Err(Refused::Missing);
@@ -185,7 +195,8 @@ impl Memory {
         if !frames.is_empty() {
             gather.revoke_mixed(pages(range.clone()));
         }
-        let tables = if with_tables { self.tables.unlink_empty(range, &mut gather) } else { Vec::new() };
+        let tables =
+            if with_tables { self.tables.unlink_empty(range, &mut gather) } else { Vec::new() };
         count::PAGES.add(frames.len());
         let (frames, tables) = (gather.hold_page(frames), gather.hold_table(tables));
         let flushed = tlb::here().flush(gather);
@@ -245,10 +256,10 @@ impl Memory {
         gather.move_away(pages(from.clone()), self);
         let _ = tlb::here().flush(gather);
         for (start, area) in self.remove(&from) {
-            self.areas.insert(start - from.start + to.start, Area {
-                end: area.end - from.start + to.start,
-                ..area
-            });
+            self.areas.insert(
+                start - from.start + to.start,
+                Area { end: area.end - from.start + to.start, ..area },
+            );
         }
         for taken in moved {
             let flags = arch::flags(taken.entry);
@@ -263,7 +274,12 @@ impl Memory {
     }
 
     /// Which of up to 64 pages were written to since the last time.
-    pub(crate) fn harvest(&mut self, space: &Space, address: usize, bytes: usize) -> Result<u64, Refused> {
+    pub(crate) fn harvest(
+        &mut self,
+        space: &Space,
+        address: usize,
+        bytes: usize,
+    ) -> Result<u64, Refused> {
         let range = user(address, bytes)?;
         if range.len() > 64 * PAGE {
             return Err(Refused::Invalid);
@@ -309,7 +325,12 @@ impl Memory {
     // ---- Faults
 
     /// Lets user mode go on after a fault at `address`, or says why not.
-    pub(crate) fn fault(&mut self, space: &Space, address: usize, access: Access) -> Result<(), Fatal> {
+    pub(crate) fn fault(
+        &mut self,
+        space: &Space,
+        address: usize,
+        access: Access,
+    ) -> Result<(), Fatal> {
         count::FAULTS.add(1);
         let area = self.area(address).ok_or(Fatal::BadAddress)?;
         let allowed = match access {
@@ -339,7 +360,8 @@ impl Memory {
             self.tables.widen(page, space, to, flags);
         }
         // This CPU may hold what the entry was before.
-        let allowed = Permissions { read: true, write: now.write, execute: area.protection.execute };
+        let allowed =
+            Permissions { read: true, write: now.write, execute: area.protection.execute };
         let wanted = Permissions { write: access == Access::Write, ..Permissions::default() };
         let page = pages(page..page + PAGE);
         assert!(tlb::here().spurious_fault(space, page, wanted, allowed), "the entry allows it");
@@ -461,7 +483,11 @@ fn frame_of(first: u64, page: usize) -> Frame {
 fn user(start: usize, bytes: usize) -> Result<Range<usize>, Refused> {
     let end = start.checked_add(bytes).ok_or(Refused::Invalid)?;
     let whole = start % PAGE == 0 && bytes % PAGE == 0 && bytes > 0;
-    if whole && start >= USER.start && end <= USER.end { Ok(start..end) } else { Err(Refused::Invalid) }
+    if whole && start >= USER.start && end <= USER.end {
+        Ok(start..end)
+    } else {
+        Err(Refused::Invalid)
+    }
 }
 
 /// Protection from the bits of a call.

@@ -9,7 +9,8 @@ use crate::{
     lock::Lock,
     memory::Fatal,
     process::Process,
-    thread, vmap::Mapped,
+    thread,
+    vmap::Mapped,
 };
 
 struct Bytes {
@@ -84,23 +85,24 @@ pub(crate) fn transfer(
         if count == 0 {
             return None;
         }
-        let done = process.memory.lock().touch(&process.space, address, count, access, |at, bytes| {
-            for byte in 0..bytes {
-                // SAFETY: `bytes` bytes of a frame of the process, through the map of all memory.
-                let at = unsafe { at.add(byte) };
-                if access == Access::Write {
-                    // SAFETY: as above; user code may race with us, as it may with itself.
-                    unsafe { at.write_volatile(pipe.buffer.read(pipe.first)) };
-                    pipe.first = (pipe.first + 1) % PAGE;
-                    pipe.count -= 1;
-                } else {
-                    let place = (pipe.first + pipe.count) % PAGE;
-                    // SAFETY: as above.
-                    pipe.buffer.write(place, unsafe { at.read_volatile() });
-                    pipe.count += 1;
+        let done =
+            process.memory.lock().touch(&process.space, address, count, access, |at, bytes| {
+                for byte in 0..bytes {
+                    // SAFETY: `bytes` bytes of a frame of the process, through the map of all memory.
+                    let at = unsafe { at.add(byte) };
+                    if access == Access::Write {
+                        // SAFETY: as above; user code may race with us, as it may with itself.
+                        unsafe { at.write_volatile(pipe.buffer.read(pipe.first)) };
+                        pipe.first = (pipe.first + 1) % PAGE;
+                        pipe.count -= 1;
+                    } else {
+                        let place = (pipe.first + pipe.count) % PAGE;
+                        // SAFETY: as above.
+                        pipe.buffer.write(place, unsafe { at.read_volatile() });
+                        pipe.count += 1;
+                    }
                 }
-            }
-        });
+            });
         Some(done.map(|()| Ok(count)))
     });
     thread::wake(channel(number));

@@ -60,9 +60,8 @@ fn answer(thread: &Thread, call: Call, arguments: [usize; 4], frame: &TrapFrame)
         Call::Close => pipe::close(a).map(|()| 0),
         Call::Read => return transfer(thread, a, b, c, Access::Write),
         Call::Write => return transfer(thread, a, b, c, Access::Read),
-        Call::Map => kind(d).and_then(|kind| {
-            process.memory.lock().map(space, a, b, memory::protection(c)?, kind)
-        }),
+        Call::Map => kind(d)
+            .and_then(|kind| process.memory.lock().map(space, a, b, memory::protection(c)?, kind)),
         Call::Unmap => process.memory.lock().unmap(space, a, b).map(|()| 0),
         Call::Protect => memory::protection(c)
             .and_then(|to| process.memory.lock().protect(space, a, b, to).map(|()| 0)),
@@ -108,7 +107,8 @@ fn print(thread: &Thread, address: usize, bytes: usize) -> Answer {
     let done = memory.touch(&thread.process.space, address, bytes, Access::Read, copy);
     done.map_err(|fatal| (fatal, address))?;
     drop(memory);
-    let text = core::str::from_utf8(&line[..bytes]).unwrap_or("(what a program printed is no text)\n");
+    let text =
+        core::str::from_utf8(&line[..bytes]).unwrap_or("(what a program printed is no text)\n");
     crate::console::print(format_args!("{text}"));
     Ok(Ok(bytes))
 }

@@ -136,12 +136,7 @@ impl Tables {
 
     /// Calls `each` with the last-level tables, and the slots in them, of all addresses in `range`;
     /// large pages that the range cuts through are split first.
-    fn each_table(
-        &self,
-        range: Range<usize>,
-        space: &Space,
-        mut each: impl FnMut(usize, Part),
-    ) {
+    fn each_table(&self, range: Range<usize>, space: &Space, mut each: impl FnMut(usize, Part)) {
         let mut address = range.start;
         while address < range.end {
             let next = ((address & !(LARGE - 1)) + LARGE).min(range.end);
@@ -314,7 +309,11 @@ fn plain(entry: u64, slot: &AtomicU64) -> u64 {
     }
 }
 
-fn locked<F: contig::Format>(format: F, table: &'static Table, address: usize) -> Locked<'static, AtomicU64, F> {
+fn locked<F: contig::Format>(
+    format: F,
+    table: &'static Table,
+    address: usize,
+) -> Locked<'static, AtomicU64, F> {
     let start = (address & !(LARGE - 1)) as u64;
     let entries = Entries::new(format, table, start).expect("a whole table");
     // SAFETY: the lock of the memory is held, and all flushes are the library's.
@@ -347,8 +346,9 @@ fn take_pages(
                 tell(place, locked.get(slot).map_or(0, |page| page.bits()));
             }
             let here = tlb::here();
-            let cleared =
-                locked.get_and_clear(slots, Full::No, &mut here.flush_blocks(space)).expect("in the table");
+            let cleared = locked
+                .get_and_clear(slots, Full::No, &mut here.flush_blocks(space))
+                .expect("in the table");
             found |= cleared.first.flags();
         }
     }
@@ -372,7 +372,9 @@ fn write_protect_blocks(
 /// Whether a page has another permission to be executed than it is to have.
 fn executes(slots: &[AtomicU64], to: Protection) -> bool {
     let entries = slots.iter().map(|slot| slot.load(Ordering::Relaxed)); // Relaxed: the lock is held.
-    entries.filter(|entry| arch::is_present(*entry)).any(|e| arch::protection(e).execute != to.execute)
+    entries
+        .filter(|entry| arch::is_present(*entry))
+        .any(|e| arch::protection(e).execute != to.execute)
 }
 
 fn unfold(table: &'static Table, slots: Range<usize>, address: usize, space: &Space) {

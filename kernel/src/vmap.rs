@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use lookaside::KernelGather;
+use lookaside::{KernelGather, arch::Mmu};
 
 use crate::{
     arch::{self, PAGE},
@@ -33,12 +33,23 @@ impl Mapped {
         let slot = &arch::vmap_table()[place];
         // Release: its contents first. Nothing was there, and nothing is held of it.
         slot.store(arch::kernel_page(frame.into_address()), Ordering::Release);
-        arch::publish_kernel_page();
-        Some(Self { place })
+        let mapped = Self { place };
+        tlb::here().mmu().publish();
+        if arch::absent_may_be_held() {
+            let _ = tlb::here().flush_kernel(mapped.gather());
+        }
+        Some(mapped)
     }
 
     fn address(&self) -> usize {
         arch::vmap_window() + self.place * PAGE
+    }
+
+    /// All CPUs are to let go of what they hold for this address.
+    fn gather(&self) -> KernelGather {
+        let mut gather = KernelGather::new(tlb::books());
+        gather.revoke(tables::pages(self.address()..self.address() + PAGE));
+        gather
     }
 
     fn byte(&self, offset: usize) -> &AtomicU8 {
@@ -58,9 +69,8 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        let mut gather = KernelGather::new(tlb::books());
+        let gather = self.gather();
         let entry = arch::vmap_table()[self.place].swap(0, Ordering::AcqRel);
-        gather.revoke(tables::pages(self.address()..self.address() + PAGE));
         let frame = gather.hold_page(Frame::named(arch::address_of(entry)));
         let flushed = tlb::here().flush_kernel(gather);
         tlb::released(frame.release(&flushed)).free();

@@ -54,8 +54,7 @@
 //! * `type Blocks: contig::Format` and `blocks() -> Option<Blocks>`: entries that hardware may hold as
 //!   one, if this machine has any; `size_change() -> contig::SizeChange`.
 //!
-//! * `publish_kernel_page()`: after an entry of the vmap table was filled that was empty: what this CPU
-//!   and others need before they use the page.
+//! * `absent_may_be_held() -> bool`: whether a TLB may remember that nothing was mapped.
 //! * `sync_code(address: usize, bytes: usize)`: makes what was written there, by kernel address, fit to
 //!   be executed on all CPUs.
 //!

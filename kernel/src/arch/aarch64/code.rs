@@ -2,17 +2,16 @@
 
 use core::arch::asm;
 
-use super::{OFFSET, register::read_register};
+use super::register::read_register;
 
-/// Makes user mode of all CPUs execute what was written to the physical addresses from `address`:
-/// instruction caches see no stores (manual B2.7.4). A CPU that is in user mode already executes what
+/// Makes user mode of all CPUs execute what was written from `address` on, by kernel
+/// address: instruction caches see no stores (manual B2.7.4). A CPU that is in user mode already executes what
 /// it fetched before.
-pub(crate) fn sync_code(address: u64, bytes: usize) {
+pub(crate) fn sync_code(address: usize, bytes: usize) {
     // CTR_EL0.DminLine: of the smallest line of data, in words.
     let line = 4 << (read_register!("ctr_el0") >> 16 & 0xf);
-    let start = (OFFSET + address as usize) & !(line - 1);
-    for at in (start..OFFSET + address as usize + bytes).step_by(line) {
-        // SAFETY: memory at OFFSET; its contents do not change.
+    for at in (address & !(line - 1)..address + bytes).step_by(line) {
+        // SAFETY: memory of the kernel's; its contents do not change.
         unsafe { asm!("dc cvau, {}", in(reg) at, options(nostack, preserves_flags)) };
     }
     // All instruction caches, whole: one that goes by virtual addresses holds user mode's, not ours.

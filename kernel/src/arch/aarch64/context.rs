@@ -4,7 +4,7 @@ use core::arch::naked_asm;
 
 /// What a thread in the kernel keeps across a call: `x19` to `x30`, and the stack pointer.
 #[repr(C)]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Context {
     x19_to_x28: [usize; 10],
     frame: usize,
@@ -13,9 +13,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Of a thread that has not waited yet.
+    pub(crate) const NEW: Self = Self { x19_to_x28: [0; 10], frame: 0, link: 0, stack: 0 };
+
     /// A thread that begins with `entry` on an empty stack.
     pub(crate) fn new(stack_top: usize, entry: extern "C" fn() -> !) -> Self {
-        Self { link: entry as usize, stack: stack_top, ..Self::default() }
+        Self { link: entry as usize, stack: stack_top, ..Self::NEW }
     }
 
     /// Leaves the running thread in `from`, and goes on with `to`.

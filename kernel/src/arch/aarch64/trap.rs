@@ -34,10 +34,10 @@ const _: () = assert!(offset_of!(TrapFrame, stack) == 248 && offset_of!(TrapFram
 const _: () = assert!(size_of::<TrapFrame>() == 288);
 
 impl TrapFrame {
-    /// A thread that begins at `entry`.
-    pub(crate) fn user(entry: usize, stack: usize, argument: usize) -> Self {
+    /// A thread that calls `entry` with two arguments.
+    pub(crate) fn user(entry: usize, stack: usize, arguments: [usize; 2]) -> Self {
         let mut frame = Self { stack, counter: entry, ..Self::default() };
-        frame.x[0] = argument;
+        frame.x[..2].copy_from_slice(&arguments);
         frame
     }
 

@@ -4,11 +4,14 @@ use core::arch::naked_asm;
 
 /// What the calling convention preserves, while a thread does not run: `ra`, `sp` and `s0` to `s11`.
 /// Not `tp`: the thread may go on on another CPU.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Context([usize; 14]);
 
 impl Context {
+    /// Of a thread that has not waited yet.
+    pub(crate) const NEW: Self = Self([0; 14]);
+
     /// A thread that begins at `entry`, on an empty stack.
     pub(crate) fn new(stack_top: usize, entry: extern "C" fn() -> !) -> Self {
         let mut registers = [0; 14];

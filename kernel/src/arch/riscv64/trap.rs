@@ -25,9 +25,11 @@ const A0: usize = 10;
 const A7: usize = 17;
 
 impl TrapFrame {
-    pub(crate) fn user(entry: usize, stack: usize, argument: usize) -> Self {
+    /// A thread that calls `entry` with two arguments.
+    pub(crate) fn user(entry: usize, stack: usize, arguments: [usize; 2]) -> Self {
         let mut registers = [0; 32];
-        (registers[PC], registers[SP], registers[A0]) = (entry, stack, argument);
+        (registers[PC], registers[SP]) = (entry, stack);
+        registers[A0..A0 + 2].copy_from_slice(&arguments);
         Self(registers)
     }
 
