@@ -29,7 +29,9 @@ static FRAMES: Once<Frames> = Once::new();
 
 /// Makes `memory` the frames that there are.
 pub(crate) fn open(memory: Range<u64>) {
-    let free: Vec<u64> = memory.clone().step_by(PAGE).rev().collect();
+    let page = PAGE as u64;
+    let numbers = memory.start / page..memory.end / page;
+    let free: Vec<u64> = numbers.rev().map(|number| number * page).collect();
     let shared = free.iter().map(|_| AtomicU32::new(0)).collect();
     free.iter().for_each(|&address| fill(address, POISON));
     FRAMES.set(Frames { first: memory.start, shared, free: Lock::new(free) });
