@@ -135,8 +135,7 @@ pub(crate) fn is_page(entry: u64, _level: u32) -> bool {
     is_present(entry) && entry & (R | W | X) != 0
 }
 
-/// Of a block's entry, where the size has the place of the lowest bits, nothing that is of use: such
-/// entries are for [`lookaside::contig`] to read.
+/// Not for the entries of a block, whose lowest bits are its size: those [`lookaside::contig`] reads.
 pub(crate) fn address_of(entry: u64) -> u64 {
     (entry >> PPN_SHIFT & PPN_MASK) << PAGE_SHIFT
 }

@@ -37,6 +37,9 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
 }
 
 /// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.
+///
+/// No hart of QEMU's has errata. A kernel for hardware looks for them by the numbers of the vendor, the
+/// architecture and the implementation, which the firmware has (SBI base extension).
 pub(crate) fn features() -> Features {
     let hart = harts::here();
     let asid_bits = probe_asid_bits(&native()).unwrap_or(0);

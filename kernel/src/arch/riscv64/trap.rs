@@ -7,6 +7,7 @@
 
 use core::{
     arch::{asm, global_asm, naked_asm},
+    fmt,
     mem::offset_of,
 };
 
@@ -15,7 +16,7 @@ use crate::{arch::Access, trap};
 
 /// The registers of a thread in user mode: `x1` to `x31`, each in its place, and the program counter
 /// in the place of `x0`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[repr(C, align(16))]
 pub(crate) struct TrapFrame([usize; 32]);
 
@@ -44,6 +45,19 @@ impl TrapFrame {
     }
 }
 
+impl fmt::Debug for TrapFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, value) in self.0.iter().enumerate() {
+            let end = if number % 4 == 3 { '\n' } else { ' ' };
+            match number {
+                PC => write!(f, "\npc  {value:#018x}{end}")?,
+                _ => write!(f, "x{number:<2} {value:#018x}{end}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 unsafe extern "C" {
     /// Where `stvec` points.
     pub(super) fn trap_entry();
@@ -61,35 +75,10 @@ global_asm!(
     "sd sp, {scratch}(tp)",
     "ld sp, {stack}(tp)",
     "addi sp, sp, -{frame}",
-    "sd x1, 1*8(sp)",
-    "sd x3, 3*8(sp)",
-    "sd x5, 5*8(sp)",
-    "sd x6, 6*8(sp)",
-    "sd x7, 7*8(sp)",
-    "sd x8, 8*8(sp)",
-    "sd x9, 9*8(sp)",
-    "sd x10, 10*8(sp)",
-    "sd x11, 11*8(sp)",
-    "sd x12, 12*8(sp)",
-    "sd x13, 13*8(sp)",
-    "sd x14, 14*8(sp)",
-    "sd x15, 15*8(sp)",
-    "sd x16, 16*8(sp)",
-    "sd x17, 17*8(sp)",
-    "sd x18, 18*8(sp)",
-    "sd x19, 19*8(sp)",
-    "sd x20, 20*8(sp)",
-    "sd x21, 21*8(sp)",
-    "sd x22, 22*8(sp)",
-    "sd x23, 23*8(sp)",
-    "sd x24, 24*8(sp)",
-    "sd x25, 25*8(sp)",
-    "sd x26, 26*8(sp)",
-    "sd x27, 27*8(sp)",
-    "sd x28, 28*8(sp)",
-    "sd x29, 29*8(sp)",
-    "sd x30, 30*8(sp)",
-    "sd x31, 31*8(sp)",
+    ".irp n, 1, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, \
+        27, 28, 29, 30, 31",
+    "sd x\\n, \\n*8(sp)",
+    ".endr",
     "ld t0, {scratch}(tp)",
     "sd t0, 2*8(sp)",
     "csrrw t0, sscratch, zero",
@@ -128,37 +117,11 @@ pub(crate) unsafe extern "C" fn return_to_user(frame: *const TrapFrame) -> ! {
         "csrw sepc, t0",
         "li t0, {spp}",
         "csrc sstatus, t0",
-        "ld x1, 1*8(a0)",
-        "ld x2, 2*8(a0)",
-        "ld x3, 3*8(a0)",
-        "ld x4, 4*8(a0)",
-        "ld x5, 5*8(a0)",
-        "ld x6, 6*8(a0)",
-        "ld x7, 7*8(a0)",
-        "ld x8, 8*8(a0)",
-        "ld x9, 9*8(a0)",
-        "ld x11, 11*8(a0)",
-        "ld x12, 12*8(a0)",
-        "ld x13, 13*8(a0)",
-        "ld x14, 14*8(a0)",
-        "ld x15, 15*8(a0)",
-        "ld x16, 16*8(a0)",
-        "ld x17, 17*8(a0)",
-        "ld x18, 18*8(a0)",
-        "ld x19, 19*8(a0)",
-        "ld x20, 20*8(a0)",
-        "ld x21, 21*8(a0)",
-        "ld x22, 22*8(a0)",
-        "ld x23, 23*8(a0)",
-        "ld x24, 24*8(a0)",
-        "ld x25, 25*8(a0)",
-        "ld x26, 26*8(a0)",
-        "ld x27, 27*8(a0)",
-        "ld x28, 28*8(a0)",
-        "ld x29, 29*8(a0)",
-        "ld x30, 30*8(a0)",
-        "ld x31, 31*8(a0)",
-        "ld x10, 10*8(a0)",
+        // a0 comes last.
+        ".irp n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, \
+            26, 27, 28, 29, 30, 31, 10",
+        "ld x\\n, \\n*8(a0)",
+        ".endr",
         "sret",
         scratch = const offset_of!(Local, scratch),
         spp = const SPP,
@@ -179,7 +142,7 @@ extern "C" fn handle(frame: &mut TrapFrame) {
             out(reg) cause, out(reg) value, out(reg) status, options(nomem, nostack));
     }
     if status & SPP != 0 {
-        panic!("a trap in the kernel: cause {cause:#x}, value {value:#x}, {frame:#x?}");
+        panic!("a trap in the kernel: cause {cause:#x}, value {value:#x}{frame:?}");
     }
     match cause {
         8 => {
