@@ -5,7 +5,7 @@ use core::arch::asm;
 use super::{OFFSET, register::read_register};
 
 /// Makes user mode of all CPUs execute what was written to the physical addresses from `address`:
-/// instruction caches see no stores (manual B2.7.4). A CPU that is in user mode already executes what
+/// instruction caches see no stores. A CPU that is in user mode already executes what
 /// it fetched before.
 pub(crate) fn sync_code(address: u64, bytes: usize) {
     // CTR_EL0.DminLine: of the smallest line of data, in words.
