@@ -3,7 +3,7 @@
 //! QEMU enters `boot` at its physical address, translation and interrupts off, in EL1 or, with
 //! `virtualization=on`, in EL2; PSCI enters `boot_other` in the same state with the number of the CPU
 //! in `x0`. Until translation is on, code is position independent and stores nothing: without it
-//! memory is like a device, and exclusives have no effect one can rely on (manual D8.2.12).
+//! memory is like a device, and exclusives have no effect that one could rely on.
 
 use core::{arch::global_asm, cell::UnsafeCell};
 

@@ -60,8 +60,8 @@ pub(crate) fn cpu() -> usize {
     read_register!("tpidr_el1") as usize
 }
 
-/// Waits for an interrupt, and handles it. One that is masked ends the wait, too (manual D1.6.2): so
-/// nothing in the kernel is ever interrupted.
+/// Waits for an interrupt, and handles it. One that is masked ends the wait, too (manual, `WFI`):
+/// so nothing in the kernel is ever interrupted.
 pub(crate) fn idle() {
     // SAFETY: it waits. The barrier: who interrupts us may be waiting for our stores.
     unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };

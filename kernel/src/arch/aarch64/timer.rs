@@ -1,4 +1,4 @@
-//! Time: the generic timer (manual D12). The virtual one, which every kernel may use.
+//! Time: the generic timer. The virtual one, which every kernel may use.
 
 use super::register::{read_register, synchronise, write_register};
 

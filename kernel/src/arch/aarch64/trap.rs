@@ -192,7 +192,7 @@ extern "C" fn in_user(frame: &mut TrapFrame, vector: usize) {
     }
 }
 
-/// `ESR_EL1` (manual D24.2.45): the class in bits 31:26; for aborts, whether it was a write in bit 6
+/// `ESR_EL1`: the class in bits 31:26; for aborts, whether it was a write in bit 6
 /// and the kind of fault in bits 5:2.
 fn synchronous(frame: &mut TrapFrame) {
     let syndrome = read_register!("esr_el1");
@@ -211,7 +211,7 @@ fn synchronous(frame: &mut TrapFrame) {
         }
         0x00 => trap::bad_program(frame, "an undefined instruction"),
         0x07 => trap::bad_program(frame, "floating point"),
-        0x18 => trap::bad_program(frame, "a system register"),
+        0x18 => trap::bad_program(frame, "a system instruction"),
         0x20 | 0x24 => trap::bad_program(frame, "an abort that is no page fault"),
         0x22 => trap::bad_program(frame, "a misaligned program counter"),
         0x26 => trap::bad_program(frame, "a misaligned stack pointer"),
