@@ -64,7 +64,7 @@ pub(super) fn start_hart(hart: u64, entry: usize, argument: usize) -> Result<(),
 
 /// Lets every CPU execute what this one has written to the physical addresses from `_address`. A hart
 /// fetches what it likes until it is told, and is told of no address: those matter elsewhere.
-pub(crate) fn sync_code(_address: u64, _bytes: usize) {
+pub(crate) fn sync_code(_address: usize, _bytes: usize) {
     // FENCE (pairs with each hart's `fence.i`): what was written is visible to them before they are
     // asked (unprivileged manual, "Zifencei").
     //
