@@ -90,7 +90,7 @@ fn transfer(thread: &Thread, pipe: usize, address: usize, bytes: usize, access: 
 }
 
 /// The most that is printed at once.
-const LINE: usize = 256;
+const LINE: usize = 512;
 
 fn print(thread: &Thread, address: usize, bytes: usize) -> Answer {
     let mut line = [0; LINE];
