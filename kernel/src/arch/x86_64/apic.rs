@@ -6,7 +6,7 @@ use core::{
 };
 
 use super::{
-    others,
+    others, port,
     time::{self, MILLISECOND},
     trap::{MESSAGE, SPURIOUS, TICK},
 };
@@ -20,7 +20,6 @@ const SPURIOUS_VECTOR: usize = 0xf0;
 const COMMAND: usize = 0x300;
 const COMMAND_TARGET: usize = 0x310;
 const TIMER: usize = 0x320;
-const LINT0: usize = 0x350;
 const TIMER_START: usize = 0x380;
 const TIMER_NOW: usize = 0x390;
 const TIMER_DIVISOR: usize = 0x3e0;
@@ -39,11 +38,17 @@ const PENDING: u32 = 1 << 12;
 /// How often a timer counts in a hundredth of a second.
 static TICK_LENGTH: AtomicU32 = AtomicU32::new(0);
 
+/// Silences the old interrupt controllers, whose vectors are exceptions'.
+pub(super) fn silence_others() {
+    for mask in [0x21, 0xa1] {
+        // SAFETY: nobody wants their interrupts.
+        unsafe { port::write(mask, 0xff) }
+    }
+}
+
 /// Turns the APIC of this CPU on, with nothing to come but what other CPUs send.
 pub(super) fn open() {
     write(SPURIOUS_VECTOR, ENABLED | SPURIOUS as u32);
-    // The old interrupt controller is behind it, with vectors that are exceptions'.
-    write(LINT0, MASKED);
     write(TIMER, MASKED);
     write(TIMER_DIVISOR, BY_16);
 }

@@ -10,6 +10,7 @@
 use core::arch::global_asm;
 
 use super::{
+    apic,
     descriptors::{self, GDT},
     handover, others, serial, time, tlb, trap,
 };
@@ -182,6 +183,8 @@ extern "C" fn boot_cpu(magic: u32, information: u32) -> ! {
     serial::open();
     trap::fill_idt();
     descriptors::load(0);
+    apic::silence_others();
+    apic::open();
     time::calibrate();
     // SAFETY: both registers are as the loader left them, and nothing has been overwritten yet.
     let handover = unsafe { handover::read(magic, information, (&raw const kernel_end) as u64) };

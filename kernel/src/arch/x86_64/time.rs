@@ -27,9 +27,8 @@ pub(super) fn wait(nanoseconds: u64) {
     }
 }
 
-/// Measures both clocks of this CPU.
+/// Measures this clock, and that of local APICs.
 pub(super) fn calibrate() {
-    apic::open();
     apic::calibrate(50, || {
         let start = count();
         wait_for_old_timer();
