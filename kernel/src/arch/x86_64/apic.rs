@@ -58,13 +58,14 @@ pub(super) fn id() -> u32 {
     read(ID) >> 24
 }
 
-/// Finds out how fast timers are: `interval` waits for a tenth of a tick and more, that many times.
-pub(super) fn calibrate(tenths: u32, interval: impl FnOnce()) {
+/// Finds out how fast timers are, with something that takes so many milliseconds.
+pub(super) fn calibrate(milliseconds: u64, wait: impl FnOnce()) {
     write(TIMER_START, u32::MAX);
-    interval();
-    let counted = u32::MAX - read(TIMER_NOW);
+    wait();
+    let counted = u64::from(u32::MAX - read(TIMER_NOW));
     write(TIMER_START, 0);
-    TICK_LENGTH.store((u64::from(counted) * 10 / u64::from(tenths)) as u32, Relaxed);
+    // Relaxed: other CPUs are started later.
+    TICK_LENGTH.store((counted * 10 / milliseconds) as u32, Relaxed);
 }
 
 /// The timer of this CPU interrupts 100 times a second from here on.
@@ -107,18 +108,16 @@ fn send(id: u32, command: u32) {
 }
 
 fn read(register: usize) -> u32 {
+    let at = BASE + register;
     let value;
     // SAFETY: the registers are mapped there, one to one, and reading them changes nothing.
-    unsafe {
-        asm!("mov {:e}, [{}]", out(reg) value, in(reg) BASE + register, options(nostack, preserves_flags));
-    }
+    unsafe { asm!("mov {:e}, [{}]", out(reg) value, in(reg) at, options(nostack, preserves_flags)) }
     value
 }
 
 /// Without `nomem`: the compiler keeps stores before it, too.
 fn write(register: usize, value: u32) {
+    let at = BASE + register;
     // SAFETY: as above. What is written, here in this file, stops no CPU that does not expect it.
-    unsafe {
-        asm!("mov [{}], {:e}", in(reg) BASE + register, in(reg) value, options(nostack, preserves_flags));
-    }
+    unsafe { asm!("mov [{}], {:e}", in(reg) at, in(reg) value, options(nostack, preserves_flags)) }
 }

@@ -12,7 +12,7 @@ use core::arch::global_asm;
 use super::{
     apic,
     descriptors::{self, GDT},
-    handover, others, serial, time, tlb, trap,
+    gates, handover, others, serial, time, tlb,
 };
 use crate::arch::{MAX_CPUS, STACK, Table};
 
@@ -181,7 +181,7 @@ static mut STACKS: Stacks = Stacks([[0; STACK]; MAX_CPUS]);
 /// Where the boot CPU begins: with what its loader had in `eax` and `ebx`.
 extern "C" fn boot_cpu(magic: u32, information: u32) -> ! {
     serial::open();
-    trap::fill_idt();
+    gates::fill();
     descriptors::load(0);
     apic::silence_others();
     apic::open();

@@ -16,7 +16,7 @@ static SCALE: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds since the counter was 0.
 pub(crate) fn now() -> u64 {
     // Relaxed: the boot CPU stored it at boot.
-    (u128::from(count()) * u128::from(SCALE.load(Relaxed)) >> 32) as u64
+    ((u128::from(count()) * u128::from(SCALE.load(Relaxed))) >> 32) as u64
 }
 
 /// Waits for some nanoseconds.
