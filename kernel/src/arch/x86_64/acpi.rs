@@ -1,6 +1,6 @@
 //! Which CPUs there are, from ACPI's tables (*ACPI Specification*, 5.2).
 
-use core::slice;
+use super::firmware::{bytes, number};
 
 /// Length of the header that all tables but the first begin with.
 const HEADER: usize = 36;
@@ -56,19 +56,4 @@ unsafe fn table(address: u64) -> &'static [u8] {
     let length = number(&unsafe { bytes(address, HEADER) }[4..8]);
     // SAFETY: as above.
     unsafe { bytes(address, length as usize) }
-}
-
-/// What is at a physical address.
-///
-/// # Safety
-///
-/// It is mapped, and nobody changes it.
-pub(super) unsafe fn bytes(address: u64, length: usize) -> &'static [u8] {
-    // SAFETY: the caller promises it.
-    unsafe { slice::from_raw_parts(address as *const u8, length) }
-}
-
-/// The number in up to eight bytes.
-pub(super) fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

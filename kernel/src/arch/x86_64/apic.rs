@@ -6,7 +6,7 @@ use core::{
 };
 
 use super::{
-    others,
+    others, port,
     time::{self, MILLISECOND},
     trap::{MESSAGE, SPURIOUS, TICK},
 };
@@ -20,7 +20,7 @@ const SPURIOUS_VECTOR: usize = 0xf0;
 const COMMAND: usize = 0x300;
 const COMMAND_TARGET: usize = 0x310;
 const TIMER: usize = 0x320;
-const LINT0: usize = 0x350;
+const OLD_CONTROLLERS: usize = 0x350;
 const TIMER_START: usize = 0x380;
 const TIMER_NOW: usize = 0x390;
 const TIMER_DIVISOR: usize = 0x3e0;
@@ -39,12 +39,20 @@ const PENDING: u32 = 1 << 12;
 /// How often a timer counts in a hundredth of a second.
 static TICK_LENGTH: AtomicU32 = AtomicU32::new(0);
 
+/// Silences the old interrupt controllers, whose vectors are exceptions'.
+pub(super) fn silence_others() {
+    for mask in [0x21, 0xa1] {
+        // SAFETY: nobody wants their interrupts.
+        unsafe { port::write(mask, 0xff) }
+    }
+}
+
 /// Turns the APIC of this CPU on, with nothing to come but what other CPUs send.
 pub(super) fn open() {
     write(SPURIOUS_VECTOR, ENABLED | SPURIOUS as u32);
-    // The old interrupt controller is behind it, with vectors that are exceptions'.
-    write(LINT0, MASKED);
     write(TIMER, MASKED);
+    // Firmware lets the old controllers through on the boot CPU.
+    write(OLD_CONTROLLERS, MASKED);
     write(TIMER_DIVISOR, BY_16);
 }
 
@@ -53,13 +61,14 @@ pub(super) fn id() -> u32 {
     read(ID) >> 24
 }
 
-/// Finds out how fast timers are: `interval` waits for a tenth of a tick and more, that many times.
-pub(super) fn calibrate(tenths: u32, interval: impl FnOnce()) {
+/// Finds out how fast timers are, with something that takes so many milliseconds.
+pub(super) fn calibrate(milliseconds: u64, wait: impl FnOnce()) {
     write(TIMER_START, u32::MAX);
-    interval();
-    let counted = u32::MAX - read(TIMER_NOW);
+    wait();
+    let counted = u64::from(u32::MAX - read(TIMER_NOW));
     write(TIMER_START, 0);
-    TICK_LENGTH.store((u64::from(counted) * 10 / u64::from(tenths)) as u32, Relaxed);
+    // Relaxed: other CPUs are started later.
+    TICK_LENGTH.store((counted * 10 / milliseconds) as u32, Relaxed);
 }
 
 /// The timer of this CPU interrupts 100 times a second from here on.
@@ -102,18 +111,16 @@ fn send(id: u32, command: u32) {
 }
 
 fn read(register: usize) -> u32 {
+    let at = BASE + register;
     let value;
     // SAFETY: the registers are mapped there, one to one, and reading them changes nothing.
-    unsafe {
-        asm!("mov {:e}, [{}]", out(reg) value, in(reg) BASE + register, options(nostack, preserves_flags));
-    }
+    unsafe { asm!("mov {:e}, [{}]", out(reg) value, in(reg) at, options(nostack, preserves_flags)) }
     value
 }
 
 /// Without `nomem`: the compiler keeps stores before it, too.
 fn write(register: usize, value: u32) {
+    let at = BASE + register;
     // SAFETY: as above. What is written, here in this file, stops no CPU that does not expect it.
-    unsafe {
-        asm!("mov [{}], {:e}", in(reg) BASE + register, in(reg) value, options(nostack, preserves_flags));
-    }
+    unsafe { asm!("mov [{}], {:e}", in(reg) at, in(reg) value, options(nostack, preserves_flags)) }
 }

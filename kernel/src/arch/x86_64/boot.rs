@@ -10,8 +10,9 @@
 use core::arch::global_asm;
 
 use super::{
+    apic,
     descriptors::{self, GDT},
-    handover, others, serial, time, tlb, trap,
+    gates, handover, others, serial, time, tlb,
 };
 use crate::arch::{MAX_CPUS, STACK, Table};
 
@@ -180,8 +181,10 @@ static mut STACKS: Stacks = Stacks([[0; STACK]; MAX_CPUS]);
 /// Where the boot CPU begins: with what its loader had in `eax` and `ebx`.
 extern "C" fn boot_cpu(magic: u32, information: u32) -> ! {
     serial::open();
-    trap::fill_idt();
+    gates::fill();
     descriptors::load(0);
+    apic::silence_others();
+    apic::open();
     time::calibrate();
     // SAFETY: both registers are as the loader left them, and nothing has been overwritten yet.
     let handover = unsafe { handover::read(magic, information, (&raw const kernel_end) as u64) };

@@ -79,7 +79,7 @@ pub(super) fn load(cpu: usize) {
         asm!("lgdt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags));
         asm!("ltr {:x}", in(reg) selector, options(nostack, preserves_flags));
     }
-    super::trap::load_idt();
+    super::gates::load();
 }
 
 /// The number of this CPU: 0 until [`load`].

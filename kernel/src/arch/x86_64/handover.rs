@@ -2,7 +2,7 @@
 
 use core::{ffi::CStr, ops::Range};
 
-use super::acpi::{bytes, number};
+use super::firmware::{bytes, number};
 use crate::{arch::PAGE, lock::Once};
 
 /// What was told.

@@ -15,6 +15,8 @@ mod apic;
 mod boot;
 mod context;
 mod descriptors;
+mod firmware;
+mod gates;
 mod handover;
 mod others;
 mod paging;
@@ -29,12 +31,13 @@ use core::{arch::asm, hint};
 pub(crate) use apic::{interrupt_cpu, start_ticks};
 pub(crate) use context::Context;
 pub(crate) use descriptors::{cpu, set_kernel_stack};
+pub(crate) use gates::return_to_user;
 pub(crate) use others::start_others;
 pub(crate) use paging::*;
 pub(crate) use serial::write_byte;
 pub(crate) use time::now;
 pub(crate) use tlb::*;
-pub(crate) use trap::{TrapFrame, return_to_user};
+pub(crate) use trap::TrapFrame;
 
 /// Waits for an interrupt with interrupts on, and returns with interrupts off.
 pub(crate) fn idle() {

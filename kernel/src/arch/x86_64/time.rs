@@ -16,7 +16,7 @@ static SCALE: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds since the counter was 0.
 pub(crate) fn now() -> u64 {
     // Relaxed: the boot CPU stored it at boot.
-    (u128::from(count()) * u128::from(SCALE.load(Relaxed)) >> 32) as u64
+    ((u128::from(count()) * u128::from(SCALE.load(Relaxed))) >> 32) as u64
 }
 
 /// Waits for some nanoseconds.
@@ -27,9 +27,8 @@ pub(super) fn wait(nanoseconds: u64) {
     }
 }
 
-/// Measures both clocks of this CPU.
+/// Measures this clock, and that of local APICs.
 pub(super) fn calibrate() {
-    apic::open();
     apic::calibrate(50, || {
         let start = count();
         wait_for_old_timer();

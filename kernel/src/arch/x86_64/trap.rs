@@ -1,32 +1,25 @@
-//! Into the kernel and out of it: interrupts, faults and `int 0x80` (SDM vol. 3, chapter 6).
-//!
-//! All gates turn interrupts off. From user mode the CPU takes the stack that its task state segment
-//! names; an interrupt of `idle` goes on with the stack in use. The CPU pushes the end of a
-//! [`TrapFrame`], and the rest is pushed here.
+//! Interrupts, faults and `int 0x80` (SDM vol. 3, chapter 6): what they are, and who deals with them.
 
-use core::{
-    arch::{asm, global_asm, naked_asm},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use core::arch::asm;
 
 use super::{
     apic,
-    descriptors::{CODE, EMERGENCY, Pointer, USER_CODE, USER_DATA},
+    descriptors::{USER_CODE, USER_DATA},
+    paging::USER,
 };
 use crate::{arch::Access, trap};
 
-const NON_MASKABLE: u64 = 2;
-const DOUBLE_FAULT: u64 = 8;
+pub(super) const NON_MASKABLE: u64 = 2;
+pub(super) const DOUBLE_FAULT: u64 = 8;
 const PAGE_FAULT: u64 = 14;
-const MACHINE_CHECK: u64 = 18;
+pub(super) const MACHINE_CHECK: u64 = 18;
 /// The timer.
 pub(super) const TICK: u64 = 32;
 /// The interrupt between CPUs.
 pub(super) const MESSAGE: u64 = 33;
 /// What a local APIC sends when an interrupt went away while it was being delivered.
 pub(super) const SPURIOUS: u64 = 47;
-const SYSCALL: u64 = 0x80;
-const VECTORS: usize = 0x81;
+pub(super) const SYSCALL: u64 = 0x80;
 
 /// What exceptions are called.
 const NAMES: [&str; 22] = [
@@ -85,6 +78,9 @@ pub(crate) struct TrapFrame {
 
 impl TrapFrame {
     /// A thread that calls `entry` with two arguments.
+    ///
+    /// Where no page of user mode can be, it faults: there are addresses that `iretq` refuses, and
+    /// that would be the kernel's fault.
     pub(crate) fn user(entry: usize, stack: usize, arguments: [usize; 2]) -> Self {
         /// Interrupts on; the bit beside is always set.
         const RFLAGS: u64 = 1 << 9 | 1 << 1;
@@ -106,7 +102,7 @@ impl TrapFrame {
             rax: 0,
             vector: 0,
             error: 0,
-            rip: entry as u64,
+            rip: if USER.contains(&entry) { entry as u64 } else { 0 },
             cs: u64::from(USER_CODE),
             rflags: RFLAGS,
             // As if called: functions expect a return address there.
@@ -130,116 +126,8 @@ impl TrapFrame {
     }
 }
 
-// Sixteen bytes for each vector. The CPU pushes an error code for some exceptions; the others get a
-// 0 in its place.
-global_asm!(
-    r#"
-    .section .text.traps, "ax", @progbits
-    .balign 16
-    .global traps, trap_return
-traps:
-    .set vector, 0
-    .rept {VECTORS}
-    .balign 16
-    .if (vector != 8) && ((vector < 10) || (vector > 14)) && (vector != 17) && (vector != 21)
-    push 0
-    .endif
-    push vector
-    jmp trap_entry
-    .set vector, vector + 1
-    .endr
-
-trap_entry:
-    push rax
-    push rbx
-    push rcx
-    push rdx
-    push rsi
-    push rdi
-    push rbp
-    push r8
-    push r9
-    push r10
-    push r11
-    push r12
-    push r13
-    push r14
-    push r15
-    cld
-    mov rdi, rsp
-    call {dispatch}
-trap_return:
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rbp
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rbx
-    pop rax
-    add rsp, 16
-    iretq
-    "#,
-    VECTORS = const VECTORS,
-    dispatch = sym dispatch,
-);
-
-unsafe extern "C" {
-    /// The code for vector 0; the others follow.
-    static traps: [[u8; 16]; VECTORS];
-}
-
-/// Continues in user mode. What is on this stack is forgotten.
-///
-/// # Safety
-///
-/// Interrupts are off, the frame is of user mode, and this CPU runs the space that it belongs to.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn return_to_user(frame: *const TrapFrame) -> ! {
-    naked_asm!("mov rsp, rdi", "jmp trap_return")
-}
-
-/// Two words for each gate. All CPUs share them.
-static IDT: [[AtomicU64; 2]; VECTORS] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; VECTORS];
-
-/// Fills the table of gates, once.
-pub(super) fn fill_idt() {
-    for (vector, gate) in IDT.iter().enumerate() {
-        let vector = vector as u64;
-        let address = (&raw const traps).addr() as u64 + 16 * vector;
-        let stack = match vector {
-            NON_MASKABLE | DOUBLE_FAULT | MACHINE_CHECK => u64::from(EMERGENCY),
-            _ => 0,
-        };
-        let privilege = if vector == SYSCALL { 3 } else { 0 };
-        // An interrupt gate, which turns interrupts off.
-        let kind = 0x8e | privilege << 5;
-        let low = address & 0xffff
-            | u64::from(CODE) << 16
-            | stack << 32
-            | kind << 40
-            | (address >> 16 & 0xffff) << 48;
-        // Relaxed: before it is loaded.
-        gate[0].store(low, Relaxed);
-        gate[1].store(address >> 32, Relaxed);
-    }
-}
-
-pub(super) fn load_idt() {
-    let pointer = Pointer::to(&IDT);
-    // SAFETY: the gates are right.
-    unsafe { asm!("lidt [{}]", in(reg) &raw const pointer, options(nostack, preserves_flags)) }
-}
-
 /// What every trap comes to. It may return much later, and on another CPU.
-extern "C" fn dispatch(frame: &mut TrapFrame) {
+pub(super) extern "C" fn dispatch(frame: &mut TrapFrame) {
     let from_user = frame.is_from_user();
     match frame.vector {
         TICK => {
