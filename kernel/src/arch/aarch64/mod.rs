@@ -14,6 +14,8 @@ mod context;
 mod device_tree;
 mod entry;
 mod gic;
+#[cfg(feature = "no-remote")]
+mod no_remote;
 mod psci;
 mod register;
 mod semihosting;

@@ -7,12 +7,17 @@ use lookaside::{
     Epochs, EpochsConfig, Error,
     arch::{
         Sharing,
-        aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Native, Pairing, Park},
+        aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park},
     },
 };
+#[cfg(not(feature = "no-remote"))]
+use lookaside::arch::aarch64::Native;
 
 use super::{entry::size_change_on, halt, register::read_register, reserved_root};
 use crate::{lock::Once, println, tlb::Hw};
+
+#[cfg(feature = "no-remote")]
+type Native = super::no_remote::Alone;
 
 pub(crate) type Mmu = Aarch64<Native>;
 pub(crate) type Strategy = Epochs<'static, Hw>;

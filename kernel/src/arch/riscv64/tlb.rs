@@ -28,6 +28,8 @@ fn native() -> Native {
 pub(crate) fn mmu() -> Result<Mmu, Error> {
     let remote = match command_line::get("remote") {
         Some("interrupts") => Remote::Interrupts,
+        // Without interrupts, too: see `crate::tlb::online`.
+        _ if cfg!(feature = "no-remote") => Remote::Interrupts,
         _ => Remote::Sbi,
     };
     let wanted = Extensions::SVINVAL.union(Extensions::SVNAPOT);

@@ -1,0 +1,54 @@
+//! Invalidations that reach this CPU only: what the hunters must notice. For tests of the tests.
+
+use lookaside::arch::aarch64::{Dsb, Instructions, Native, Scope, Tlbi};
+
+/// The instructions of this CPU, without the remote part of any.
+pub(crate) struct Alone(Native);
+
+impl Alone {
+    /// # Safety
+    ///
+    /// As for [`Native::new`], and nobody trusts this kernel.
+    pub(super) unsafe fn new() -> Self {
+        // SAFETY: the caller has promised it.
+        Self(unsafe { Native::new() })
+    }
+}
+
+impl Instructions for Alone {
+    fn tlbi(&self, op: Tlbi) {
+        self.0.tlbi(Tlbi { scope: Scope::Local, ..op });
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        self.0.dsb(kind);
+    }
+
+    fn isb(&self) {
+        self.0.isb();
+    }
+
+    fn write_ttbr0(&self, value: u64) {
+        self.0.write_ttbr0(value);
+    }
+
+    fn read_ttbr1(&self) -> u64 {
+        self.0.read_ttbr1()
+    }
+
+    fn write_ttbr1(&self, value: u64) {
+        self.0.write_ttbr1(value);
+    }
+
+    fn read_tcr(&self) -> u64 {
+        self.0.read_tcr()
+    }
+
+    fn write_tcr(&self, value: u64) {
+        self.0.write_tcr(value);
+    }
+
+    fn ic_iallu(&self) {
+        self.0.ic_iallu();
+    }
+}
