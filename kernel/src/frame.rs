@@ -145,10 +145,9 @@ impl Frame {
         }
     }
 
-    /// One more mapping of the same frame.
-    pub(crate) fn share(&self) -> Self {
+    /// Counts one more mapping of the frame, which has an entry of its own.
+    pub(crate) fn share(self) {
         self.sharers().fetch_add(1, Ordering::Relaxed); // Relaxed: a sharer exists, us.
-        Self(self.0)
     }
 
     /// Whether this is the only mapping.

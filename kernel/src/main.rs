@@ -5,9 +5,12 @@
 extern crate alloc;
 
 mod arch;
+mod areas;
+mod blocks;
 mod command_line;
 mod console;
 mod count;
+mod fault;
 mod frame;
 mod heap;
 mod loader;

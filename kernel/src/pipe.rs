@@ -6,8 +6,8 @@ use lookaside_kernel_abi::Refused;
 
 use crate::{
     arch::{Access, PAGE},
+    fault::Fatal,
     lock::Lock,
-    memory::Fatal,
     process::Process,
     thread,
     vmap::Mapped,

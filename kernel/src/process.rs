@@ -8,9 +8,10 @@ use lookaside_kernel_abi::{KILLED, Refused};
 
 use crate::{
     arch::TrapFrame,
+    fault::Fatal,
     loader,
     lock::Lock,
-    memory::{Fatal, Memory},
+    memory::Memory,
     println,
     thread::{self, Thread},
     tlb::{self, Space},

@@ -5,9 +5,9 @@ use lookaside_kernel_abi::{Call, Counter, Kind, Parameter, Refused};
 
 use crate::{
     arch::{self, Access, TrapFrame},
-    command_line, count, frame,
-    memory::{self, Fatal},
-    pipe, print_counts, process,
+    command_line, count,
+    fault::Fatal,
+    frame, memory, pipe, print_counts, process,
     thread::{self, Thread, current},
     tlb, up,
 };

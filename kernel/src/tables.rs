@@ -6,13 +6,11 @@
 use core::ops::Range;
 
 use alloc::vec::Vec;
-use lookaside::{
-    Flags, VaRange,
-    contig::{self, Entries, Full, Locked, Raw},
-};
+use lookaside::{Flags, VaRange};
 
 use crate::{
     arch::{self, PAGE, Protection, Table},
+    blocks,
     frame::{self, Frame},
     tlb::{self, Gather, Space},
 };
@@ -75,7 +73,7 @@ impl Tables {
             return Some(Found { entry: large, level: 1 });
         }
         let slot = self.slot(address, 0, false)?;
-        let entry = plain(slot.load(Ordering::Relaxed), slot);
+        let entry = blocks::plain(slot.load(Ordering::Relaxed), slot);
         arch::is_present(entry).then_some(Found { entry, level: 0 })
     }
 
@@ -87,7 +85,7 @@ impl Tables {
             && let Some(table) = self.last_table(address, false)
         {
             let slot = index(address, 0);
-            unfold(table, slot..slot + 1, address, space);
+            blocks::unfold(table, slot..slot + 1, address, space);
         }
         let Some(slot) = self.slot(address, level, false) else { return };
         // AcqRel: what a former sharer of the page did with it is done; hardware's flags are kept.
@@ -120,10 +118,9 @@ impl Tables {
 
     /// Maps consecutive frames to the pages of one table, in blocks where that is possible.
     pub(crate) fn map_blocks(&self, address: usize, pages: usize, first: u64) -> bool {
-        let Some(format) = arch::blocks() else { return false };
         let Some(table) = self.last_table(address, true) else { return false };
         let at = index(address, 0);
-        locked(format, table, address).set(at..at + pages, Raw(first)).is_ok()
+        blocks::set(table, at..at + pages, address, first)
     }
 
     /// The last-level table for an address.
@@ -174,7 +171,7 @@ impl Tables {
                 each(Taken { address, entry, level: 1 });
             }
             Part::Pages(table, slots) => {
-                found |= take_pages(table, slots, address, space, &mut each);
+                found |= blocks::take(table, slots, address, space, &mut each);
             }
         });
         gather.found(found);
@@ -187,9 +184,9 @@ impl Tables {
             Part::Large(slot) => less |= change(slot, 1, to),
             Part::Pages(table, slots) => {
                 // Blocks that lose the same permission as a whole stay blocks.
-                less |= write_protect_blocks(table, slots.clone(), address, space);
+                less |= blocks::write_protect(table, slots.clone(), address, space);
                 if executes(&table[slots.clone()], to) {
-                    unfold(table, slots.clone(), address, space);
+                    blocks::unfold(table, slots.clone(), address, space);
                 }
                 for slot in &table[slots] {
                     less |= change(slot, 0, to);
@@ -205,7 +202,7 @@ impl Tables {
         let start = range.start;
         self.each_table(range, space, |address, part| {
             let Part::Pages(table, slots) = part else { return };
-            unfold(table, slots.clone(), address, space);
+            blocks::unfold(table, slots.clone(), address, space);
             for (place, slot) in table[slots].iter().enumerate() {
                 let clean =
                     |entry| arch::is_present(entry).then(|| arch::without(entry, Flags::DIRTY));
@@ -287,7 +284,7 @@ fn unlink(slot: &AtomicU64, level: u32, pages: &mut Vec<Frame>, tables: &mut Vec
         return;
     }
     if arch::is_page(entry, level) {
-        pages.extend(frames(plain(entry, slot), level));
+        pages.extend(frames(blocks::plain(entry, slot), level));
         return;
     }
     let table = Frame::named(arch::address_of(entry));
@@ -297,94 +294,12 @@ fn unlink(slot: &AtomicU64, level: u32, pages: &mut Vec<Frame>, tables: &mut Vec
     tables.push(table);
 }
 
-/// What the entry in a slot says of its own page, if it is one of a block.
-fn plain(entry: u64, slot: &AtomicU64) -> u64 {
-    use lookaside::contig::Format;
-    match arch::blocks() {
-        Some(format) if format.is_folded(Raw(entry)) => {
-            let place = core::ptr::from_ref(slot).addr() / 8;
-            format.unfold(Raw(entry), place % format.shape().block_pages).0
-        }
-        _ => entry,
-    }
-}
-
-fn locked<F: contig::Format>(
-    format: F,
-    table: &'static Table,
-    address: usize,
-) -> Locked<'static, AtomicU64, F> {
-    let start = (address & !(LARGE - 1)) as u64;
-    let entries = Entries::new(format, table, start).expect("a whole table");
-    // SAFETY: the lock of the memory is held, and all flushes are the library's.
-    unsafe { entries.locked(arch::size_change()) }
-}
-
-fn take_pages(
-    table: &'static Table,
-    slots: Range<usize>,
-    address: usize,
-    space: &Space,
-    each: &mut impl FnMut(Taken),
-) -> Flags {
-    let mut found = Flags::NONE;
-    let mut tell = |place: usize, entry| {
-        if arch::is_present(entry) {
-            found |= arch::flags(entry);
-            each(Taken { address: address + place * PAGE, entry, level: 0 });
-        }
-    };
-    match arch::blocks() {
-        None => {
-            for (place, slot) in table[slots].iter().enumerate() {
-                tell(place, slot.swap(0, Ordering::AcqRel));
-            }
-        }
-        Some(format) => {
-            let mut locked = locked(format, table, address);
-            for (place, slot) in slots.clone().enumerate() {
-                tell(place, locked.get(slot).map_or(0, |page| page.bits()));
-            }
-            let here = tlb::here();
-            let cleared = locked
-                .get_and_clear(slots, Full::No, &mut here.flush_blocks(space))
-                .expect("in the table");
-            found |= cleared.first.flags();
-        }
-    }
-    found
-}
-
-/// Takes the permission to write from whole blocks, and makes pages of those that are cut through.
-fn write_protect_blocks(
-    table: &'static Table,
-    slots: Range<usize>,
-    address: usize,
-    space: &Space,
-) -> bool {
-    arch::blocks().is_some_and(|format| {
-        let here = tlb::here();
-        let mut locked = locked(format, table, address);
-        locked.write_protect(slots, &mut here.flush_blocks(space)).expect("in the table")
-    })
-}
-
 /// Whether a page has another permission to be executed than it is to have.
 fn executes(slots: &[AtomicU64], to: Protection) -> bool {
     let entries = slots.iter().map(|slot| slot.load(Ordering::Relaxed)); // Relaxed: the lock is held.
     entries
         .filter(|entry| arch::is_present(*entry))
         .any(|e| arch::protection(e).execute != to.execute)
-}
-
-fn unfold(table: &'static Table, slots: Range<usize>, address: usize, space: &Space) {
-    if let Some(format) = arch::blocks() {
-        let mut locked = locked(format, table, address);
-        let here = tlb::here();
-        for slot in slots {
-            let _ = locked.unfold(slot, &mut here.flush_blocks(space)).expect("in the table");
-        }
-    }
 }
 
 /// Makes pages of 4 KiB of a large one, with a break in between.

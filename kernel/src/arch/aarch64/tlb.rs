@@ -3,6 +3,8 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::AtomicU64;
 
+#[cfg(not(feature = "no-remote"))]
+use lookaside::arch::aarch64::Native;
 use lookaside::{
     Epochs, EpochsConfig, Error,
     arch::{
@@ -10,8 +12,6 @@ use lookaside::{
         aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park},
     },
 };
-#[cfg(not(feature = "no-remote"))]
-use lookaside::arch::aarch64::Native;
 
 use super::{entry::size_change_on, halt, register::read_register, reserved_root};
 use crate::{lock::Once, println, tlb::Hw};

@@ -1,0 +1,149 @@
+//! Page faults, and the kernel's own accesses to user memory, which do what a fault would.
+
+use alloc::vec::Vec;
+
+use lookaside::{Flags, Permissions};
+
+use crate::{
+    arch::{self, Access, PAGE, Protection},
+    count,
+    frame::Frame,
+    memory::Memory,
+    tables::{Found, LARGE, Taken, pages},
+    tlb::{self, Gather, Space},
+};
+
+/// Why a program cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fatal {
+    /// Nothing is mapped there, or not for that.
+    BadAddress,
+    /// No memory is left.
+    OutOfMemory,
+}
+
+impl Memory {
+    /// Lets user mode go on after a fault at `address`, or says why not.
+    pub(crate) fn fault(
+        &mut self,
+        space: &Space,
+        address: usize,
+        access: Access,
+    ) -> Result<(), Fatal> {
+        count::FAULTS.add(1);
+        let area = self.areas.area(address).ok_or(Fatal::BadAddress)?;
+        let allowed = match access {
+            Access::Read => true,
+            Access::Write => area.protection.write,
+            Access::Execute => area.protection.execute,
+        };
+        if !allowed {
+            return Err(Fatal::BadAddress);
+        }
+        let page = address & !(PAGE - 1);
+        let flags = Flags { accessed: true, dirty: access == Access::Write };
+        let Some(found) = self.tables.find(page) else {
+            let frame = Frame::new().ok_or(Fatal::OutOfMemory)?;
+            let entry = arch::with(arch::page(frame.address(), 0, area.protection), flags);
+            return self.put(page, frame, entry);
+        };
+        let now = arch::protection(found.entry);
+        if access == Access::Write && !now.write {
+            return self.write_shared(space, page, &found, area.protection);
+        }
+        let noted = arch::hardware_sets_flags() || arch::flags(found.entry).contains(flags);
+        if noted && (now.execute || access != Access::Execute) {
+            count::SPURIOUS.add(1);
+        } else {
+            let to = Protection { execute: area.protection.execute, ..now };
+            self.tables.widen(page, space, to, flags);
+        }
+        // This CPU may hold what the entry was before.
+        let allowed =
+            Permissions { read: true, write: now.write, execute: area.protection.execute };
+        let wanted = Permissions { write: access == Access::Write, ..Permissions::default() };
+        let page = pages(page..page + PAGE);
+        assert!(tlb::here().spurious_fault(space, page, wanted, allowed), "the entry allows it");
+        Ok(())
+    }
+
+    /// Maps a frame where nothing is mapped, so that nothing need be flushed.
+    fn put(&self, page: usize, frame: Frame, entry: u64) -> Result<(), Fatal> {
+        if !self.tables.map(page, entry, 0) {
+            frame.free();
+            return Err(Fatal::OutOfMemory);
+        }
+        frame.into_address();
+        Ok(())
+    }
+
+    /// A page is written to that is not writable, in an area that is: it may be shared.
+    fn write_shared(
+        &mut self,
+        space: &Space,
+        page: usize,
+        found: &Found,
+        to: Protection,
+    ) -> Result<(), Fatal> {
+        let taken = Taken { address: page, entry: found.entry, level: found.level };
+        if taken.frames().all(|frame| frame.is_alone()) {
+            // More is allowed, so nobody is told: who has not noticed takes a spurious fault.
+            self.tables.widen(page, space, to, Flags::ALL);
+            return Ok(());
+        }
+        // Break before make: the entry comes to name another frame.
+        let copy = Frame::new().ok_or(Fatal::OutOfMemory)?;
+        let range = page..page + PAGE;
+        let mut gather = Gather::new(space);
+        let mut old = Vec::new();
+        self.tables.take(range.clone(), space, &mut gather, |taken| old.extend(taken.frames()));
+        gather.revoke(pages(range));
+        count::PAGES.add(1);
+        let held = gather.hold_page(old);
+        let flushed = tlb::here().flush(gather);
+        for frame in tlb::released(held.release(&flushed)) {
+            copy.copy_from(&frame);
+            frame.free();
+        }
+        let entry = arch::with(arch::page(copy.address(), 0, to), Flags::ALL);
+        self.put(page, copy, entry)
+    }
+
+    /// Calls `each` with the memory behind user addresses, piece by piece.
+    pub(crate) fn touch(
+        &mut self,
+        space: &Space,
+        address: usize,
+        bytes: usize,
+        access: Access,
+        mut each: impl FnMut(*mut u8, usize),
+    ) -> Result<(), Fatal> {
+        let end = address.checked_add(bytes).ok_or(Fatal::BadAddress)?;
+        let mut address = address;
+        while address < end {
+            let page = address & !(PAGE - 1);
+            let area = self.areas.area(address).ok_or(Fatal::BadAddress)?;
+            if access == Access::Write && !area.protection.write {
+                return Err(Fatal::BadAddress);
+            }
+            // As a load or store of user mode would: with the flags, and a copy of what is shared.
+            let found = loop {
+                match self.tables.find(page) {
+                    Some(found) if access != Access::Write => break found,
+                    Some(found) if arch::protection(found.entry).write => {
+                        let to = arch::protection(found.entry);
+                        self.tables.widen(page, space, to, Flags::ALL);
+                        break found;
+                    }
+                    _ => self.fault(space, address, access)?,
+                }
+            };
+            let piece = (page + PAGE).min(end) - address;
+            let inside = address % if found.level == 0 { PAGE } else { LARGE };
+            let at = arch::OFFSET + arch::address_of(found.entry) as usize + inside;
+            each(at as *mut u8, piece);
+            address += piece;
+        }
+        Ok(())
+    }
+}
