@@ -14,6 +14,9 @@ pub(crate) struct Area {
     pub(crate) protection: Protection,
 }
 
+/// The most areas of a process.
+const MOST: usize = 512;
+
 /// All areas of a process, by their first address.
 #[derive(Clone, Default)]
 pub(crate) struct Areas(BTreeMap<usize, Area>);
@@ -27,6 +30,11 @@ impl Areas {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Area)> {
         self.0.iter().map(|(&start, &area)| (start, area))
+    }
+
+    /// Whether there may be more: the kernel's own memory is not a program's to use up.
+    pub(crate) fn check_count(&self) -> Result<(), Refused> {
+        if self.0.len() < MOST { Ok(()) } else { Err(Refused::Full) }
     }
 
     /// The area that an address is in.

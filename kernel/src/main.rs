@@ -36,6 +36,8 @@ use arch::{MAX_CPUS, Machine};
 static UP: AtomicUsize = AtomicUsize::new(0);
 /// Whether the boot CPU has tried the platform out.
 static CHECKED: AtomicBool = AtomicBool::new(false);
+/// Less memory than this is a mistake.
+const LEAST_FRAMES: usize = 2048;
 /// How long an answer may take, in rounds of waiting.
 const PATIENCE: u64 = 100_000_000;
 
@@ -57,6 +59,10 @@ pub(crate) fn start(machine: Machine) -> ! {
     let memory = heap::open(machine.memory.clone());
     println!("memory {memory:#x?}, {} CPUs, `{}`", machine.cpus, machine.command_line);
     frame::open(memory);
+    if frame::count_free() < LEAST_FRAMES {
+        println!("there is not enough memory: {} free frames", frame::count_free());
+        arch::exit(1);
+    }
     let cpus = machine.cpus.min(MAX_CPUS);
     let tags = command_line::number("tags").map(|tags| tags as u32);
     if let Err(error) = tlb::open(cpus, tags) {
@@ -65,7 +71,12 @@ pub(crate) fn start(machine: Machine) -> ! {
     }
     come_up();
     arch::start_others(cpus);
+    let patience = arch::now() + 10_000_000_000;
     while UP.load(Ordering::Acquire) < cpus {
+        if arch::now() > patience {
+            println!("of {cpus} CPUs only {} have come up", up());
+            arch::exit(1);
+        }
         arch::relax();
     }
     match lookaside::conformance::check(&tlb::here(), PATIENCE) {

@@ -45,6 +45,7 @@ impl Memory {
         let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Refused::Invalid)?;
         let start = if address == 0 { self.areas.room(bytes, align)? } else { address };
         let range = user(start, bytes)?;
+        self.areas.check_count()?;
         let aligned = match kind {
             Kind::Pages => true,
             Kind::Large => start % LARGE == 0 && bytes % LARGE == 0,
@@ -94,6 +95,7 @@ impl Memory {
         bytes: usize,
     ) -> Result<(), Refused> {
         let range = user(address, bytes)?;
+        self.areas.check_count()?;
         self.areas.remove(&range);
         self.revoke(space, range, true);
         Ok(())
@@ -143,6 +145,7 @@ impl Memory {
         protection: Protection,
     ) -> Result<(), Refused> {
         let range = user(address, bytes)?;
+        self.areas.check_count()?;
         if !self.areas.is_full(&range) {
             return Err(Refused::Missing);
         }
@@ -169,6 +172,7 @@ impl Memory {
         to: usize,
     ) -> Result<usize, Refused> {
         let (from, to) = (user(from, bytes)?, user(to, bytes)?);
+        self.areas.check_count()?;
         if !self.areas.is_full(&from) || !self.areas.is_free(&to) {
             return Err(Refused::Missing);
         }

@@ -22,6 +22,9 @@ const MAX_PROCESSES: usize = 64;
 /// The most threads of one process.
 const MAX_THREADS: usize = 32;
 
+/// The most exit codes that are kept.
+const MAX_CODES: usize = 1024;
+
 /// A process.
 pub(crate) struct Process {
     pub(crate) id: usize,
@@ -64,6 +67,12 @@ impl Process {
         all.places |= 1 << place;
         all.last += 1;
         let id = all.last;
+        // What nobody has waited for so long is of no interest.
+        if all.codes.len() == MAX_CODES
+            && let Some(oldest) = all.codes.iter().position(|(_, code)| code.is_some())
+        {
+            all.codes.remove(oldest);
+        }
         all.codes.push((id, None));
         let space = tlb::space(memory.root(), &RESIDENTS[place]).expect("a fit root");
         Ok(Arc::new(Self {
