@@ -81,7 +81,8 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<()> {
 
     println!("mutants: {} to find", mutants.len());
     let searches = each(&workshops, mutants.iter().collect(), mutated)?;
-    let survived = searches.iter().filter(|search| !search.found).count();
+    let survivors: Vec<String> = searches.iter().filter_map(Search::survivor).collect();
+    let survived = survivors.len();
 
     let mut budgets = BTreeMap::new();
     for (scenario, seconds) in searches.iter().flat_map(|search| &search.seconds) {
@@ -103,7 +104,8 @@ pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<()> {
         started.elapsed().as_secs_f64()
     );
     if survived > 0 {
-        return Err(Failure::new(format!("{survived} mutants were not found")));
+        let survivors = survivors.join(", ");
+        return Err(Failure::new(format!("{survived} mutants were not found: {survivors}")));
     }
     Ok(())
 }
@@ -152,10 +154,19 @@ fn unmutated(workshop: &Workshop, scenario: &str, budget: f64) -> Result<bool> {
 
 /// The search for a mutant.
 struct Search<'m> {
-    /// Whether every scenario has found it.
-    found: bool,
+    mutant: &'m str,
+    /// The scenarios that have not found it.
+    missed: Vec<&'m str>,
     /// How long each took that has found it.
     seconds: Vec<(&'m str, f64)>,
+}
+
+impl Search<'_> {
+    /// Its name, and where it was not found.
+    fn survivor(&self) -> Option<String> {
+        let missed = self.missed.join(" ");
+        (!missed.is_empty()).then(|| format!("{} ({missed})", self.mutant))
+    }
 }
 
 /// Lets every scenario of a mutant search for it.
@@ -164,7 +175,7 @@ fn mutated<'m>(workshop: &Workshop, mutant: &'m Mutant) -> Result<Search<'m>> {
         workshop
             .build()
             .map_err(|failure| Failure::new(format!("the mutant {}: {failure}", mutant.name)))?;
-        let mut search = Search { found: true, seconds: Vec::new() };
+        let mut search = Search { mutant: &mutant.name, missed: Vec::new(), seconds: Vec::new() };
         for scenario in &mutant.scenario {
             let exploration = workshop.explore(scenario, mutant.budget as f64)?;
             let time = exploration.seconds;
@@ -180,11 +191,11 @@ fn mutated<'m>(workshop: &Workshop, mutant: &'m Mutant) -> Result<Search<'m>> {
                 }
                 Verdict::Clean => {
                     println!("SURVIVED {} ({scenario}, {time:.1} s)", mutant.name);
-                    search.found = false;
+                    search.missed.push(scenario);
                 }
                 Verdict::Broken(why) => {
                     println!("SURVIVED {} ({scenario}, {time:.1} s): {why}", mutant.name);
-                    search.found = false;
+                    search.missed.push(scenario);
                 }
             }
         }
