@@ -1,7 +1,8 @@
-//! Bochs, the x86 machine with PCIDs: slow, and on each run the same to the last instruction.
+//! Bochs, the x86 machine with PCIDs: slow, and not subject to the time of day.
 //!
-//! It starts no kernel by itself, so GRUB does, from a disc made for the purpose, by the multiboot
-//! header of the kernel. It has no device that hands on an exit code: the kernel prints `exit CODE`.
+//! It starts no kernel by itself, so GRUB does, from a disc made for the purpose: the kernel has a
+//! header for multiboot, version 2. Bochs has no device that hands on an exit code, so the kernel
+//! prints `exit CODE`.
 
 use std::{
     env,
@@ -70,7 +71,7 @@ fn missing() -> Vec<String> {
         |program: &&str| env::split_paths(&path).any(|place| place.join(program).is_file());
     let programs = PROGRAMS.iter().filter(|program| !is_here(program)).map(ToString::to_string);
     let display = format!("/usr/lib/{}-linux-gnu/{DISPLAY}", env::consts::ARCH);
-    let files = [PathBuf::from(GRUB).join("multiboot.mod"), display.into()];
+    let files = [PathBuf::from(GRUB).join("multiboot2.mod"), display.into()];
     let roms = [BIOS, VIDEO_BIOS].map(|file| Path::new(SHARE).join(file));
     let files = files.into_iter().chain(roms).filter(|file| !file.is_file());
     programs.chain(files.map(|file| file.display().to_string())).collect()
@@ -123,7 +124,7 @@ fn disc(options: &Options, kernel: &Path, scratch: &Scratch) -> Result<PathBuf> 
 
 /// What GRUB is told.
 fn menu(options: &Options) -> String {
-    format!("multiboot /boot/kernel {}\nboot\n", options.words())
+    format!("multiboot2 /boot/kernel {}\nboot\n", options.words())
 }
 
 /// What Bochs is told.
@@ -138,7 +139,7 @@ fn settings(options: &Options, disc: &Path, serial: &Path, log: &Path) -> String
          ata0-master: type=cdrom, path=\"{disc}\", status=inserted\n\
          boot: cdrom\n\
          com1: enabled=1, mode=file, dev=\"{serial}\"\n\
-         clock: sync=none\n\
+         clock: sync=none, time0=1\n\
          sound: driver=dummy\n\
          speaker: enabled=0\n\
          log: \"{log}\"\n\
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn options_reach_the_machine_and_the_kernel() {
         let options = Options { cpus: 2, tags: Some(16), ..Options::short(Architecture::X86_64) };
-        assert_eq!(menu(&options), "multiboot /boot/kernel seed=1 soak=0 tags=16\nboot\n");
+        assert_eq!(menu(&options), "multiboot2 /boot/kernel seed=1 soak=0 tags=16\nboot\n");
         let [disc, serial, log] = ["a disc.iso", "serial", "log"].map(Path::new);
         let told = settings(&options, disc, serial, log);
         for line in [

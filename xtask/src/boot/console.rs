@@ -24,6 +24,8 @@ pub(super) struct Console {
     failed: Vec<String>,
     panicked: Vec<String>,
     stale: Vec<String>,
+    /// Whether the last line began a panic: the next one says why.
+    panicking: bool,
     exit: Option<u8>,
 }
 
@@ -62,12 +64,18 @@ impl Console {
     }
 
     fn judge(&mut self, line: &str) {
+        if core::mem::take(&mut self.panicking)
+            && let Some(panic) = self.panicked.last_mut()
+        {
+            *panic = format!("{panic} {line}");
+        }
         if line.starts_with(PASSED) {
             self.passed += 1;
         } else if line.starts_with(FAILED) {
             self.failed.push(line.to_owned());
         } else if is_panic(line) {
             self.panicked.push(line.to_owned());
+            self.panicking = true;
         } else if let Some(code) = line.strip_prefix(EXIT) {
             self.exit = code.trim().parse().ok();
         }
@@ -154,7 +162,10 @@ mod tests {
     #[test]
     fn a_panic_is_never_good() {
         let ours = "CPU 2: panicked at src/lock.rs:9:5:";
-        assert_eq!(wrong(&format!("PASS one\n\n{ours}\nset twice\n")), [ours]);
+        assert_eq!(
+            wrong(&format!("PASS one\n\n{ours}\nset twice\nexit 0\n")),
+            [format!("{ours} set twice")]
+        );
         assert_eq!(
             wrong("PASS one\npanicked at user/src/main.rs:1:1:"),
             ["panicked at user/src/main.rs:1:1:"]

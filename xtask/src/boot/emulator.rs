@@ -55,12 +55,15 @@ pub(super) enum Stop {
     Limit(u64),
 }
 
-/// A directory for one run, removed after it. Runs at the same time have one each.
+/// A directory for one run, removed after it. Runs at the same time have one each, which bears the
+/// number of the process.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new(workspace: &Workspace) -> Result<Self> {
-        let directory = workspace.target().join("boot").join(process::id().to_string());
+        let all = workspace.target().join("boot");
+        sweep(&all);
+        let directory = all.join(process::id().to_string());
         fs::create_dir_all(&directory).context(|| format!("making {}", directory.display()))?;
         Ok(Self(directory))
     }
@@ -76,6 +79,18 @@ impl Scratch {
         }
         fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
         Ok(path)
+    }
+}
+
+/// Removes what runs have left behind that were killed, where one can see which processes there are.
+fn sweep(all: &Path) {
+    let processes = Path::new("/proc");
+    let Ok(entries) = fs::read_dir(all) else { return };
+    for entry in entries.flatten().filter(|_| processes.join("self").exists()) {
+        if !processes.join(entry.file_name()).exists() {
+            // It does no harm, so it is no reason to stop.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
