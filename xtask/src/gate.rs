@@ -4,14 +4,18 @@ use core::{fmt::Write as _, time::Duration};
 use std::{process::Command, time::Instant};
 
 use crate::{
+    boot::{self, Architecture, Emulator, Options, build},
     failure::{Failure, Result},
-    fences, mutants, process, seeds,
+    fences, integration, mutants, process, seeds,
     setup::{self, BareMetal, TARGETS},
     workspace::Workspace,
 };
 
 /// A file longer than this is one that newcomers will fear.
 const LONG_FILE: usize = 600;
+
+/// Whether the kernel is far enough that it must hold.
+const KERNEL: bool = false;
 
 /// How a step ended, if it did not fail.
 enum Outcome {
@@ -113,12 +117,57 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
     })?;
+    if KERNEL {
+        kernel_steps(gate, workspace, &bare)?;
+    }
     gate.step("mutants", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
         }
         mutants::run(workspace, &[]).map(|()| Outcome::Passed)
     })
+}
+
+/// The kernel is a workspace of its own, so it has its own steps.
+fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) -> Result<()> {
+    gate.step("format, kernel", || {
+        let mut command = setup::cargo();
+        command.current_dir(workspace.root().join(build::KERNEL.directory));
+        process::run(command.args(["fmt", "--all", "--check"])).map(|()| Outcome::Passed)
+    })?;
+    gate.step("lines of the integration", || {
+        integration::run(workspace).map(|()| Outcome::Passed)
+    })?;
+    for architecture in Architecture::ALL {
+        gate.step(&format!("lint, kernel, {architecture}"), || {
+            if !bare.is_installed(architecture.target()) {
+                return Ok(Outcome::Skipped("clippy needs the compiled target"));
+            }
+            lint_kernel(workspace, bare, architecture).map(|()| Outcome::Passed)
+        })?;
+        gate.step(&format!("boot, {architecture}"), || {
+            let options = Options::short(architecture);
+            boot::passes(workspace, bare, &options).map(|()| Outcome::Passed)
+        })?;
+        gate.step(&format!("boot, {architecture}, no remote flushes"), || {
+            let options = Options::short(architecture);
+            boot::bites(workspace, bare, &options).map(|()| Outcome::Passed)
+        })?;
+    }
+    gate.step("boot, x86_64, Bochs", || {
+        let short = Options::short(Architecture::X86_64);
+        let options = Options { emulator: Emulator::Bochs, cpus: 2, ..short };
+        boot::passes(workspace, bare, &options).map(|()| Outcome::Passed)
+    })
+}
+
+fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architecture) -> Result<()> {
+    let deny = ["--", "-Dwarnings"];
+    let user = build::user(workspace, bare, architecture)?;
+    let mut programs = build::cargo(workspace, bare, "clippy", build::USER, architecture);
+    process::run(programs.args(deny))?;
+    let mut kernel = build::cargo(workspace, bare, "clippy", build::KERNEL, architecture);
+    process::run(kernel.env(build::USER_VARIABLE, user).args(deny))
 }
 
 const MACHINE: &str = "lookaside-machine";

@@ -7,12 +7,16 @@
 //! cargo xtask seeds         each item of the founding systems' lists has the tests it names
 //! cargo xtask mutants       bugs of the field, put back in one at a time, are found
 //! cargo xtask instructions  how many instructions the common paths take
+//! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
+//! cargo xtask integration   how many lines of the kernel it takes to use the library
 //! ```
 
+mod boot;
 mod failure;
 mod fences;
 mod gate;
 mod instructions;
+mod integration;
 mod mutants;
 mod process;
 mod seeds;
@@ -57,6 +61,14 @@ enum Command {
         /// Count only these, and show from which lines of source the instructions come.
         paths: Vec<String>,
     },
+    /// Build the kernel, boot it in an emulator, and demand that all its tests pass.
+    ///
+    /// It leaves with the exit code 0, prints at least one line `PASS name`, and none that begins with
+    /// `FAIL` or `STALE` or tells of a panic. What is missing is installed first. The emulator is
+    /// stopped when its time is up.
+    Boot(boot::Options),
+    /// Count the lines of the kernel that use the library, and compare with the goal.
+    Integration,
     /// Put bugs back into the library, one at a time, and demand that the explorer finds each.
     Mutants {
         /// The mutants to try; all of them if none is named.
@@ -86,6 +98,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Fences => fences::run(&workspace),
         Command::Seeds => seeds::run(&workspace),
         Command::Instructions { paths } => instructions::run(&workspace, paths),
+        Command::Boot(options) => boot::run(&workspace, options),
+        Command::Integration => integration::run(&workspace),
         Command::Mutants { list: true, .. } => mutants::list(&workspace),
         Command::Mutants { names, list: false } => mutants::run(&workspace, names),
     }

@@ -2,8 +2,8 @@
 //!
 //! The usual way is rustup. Where its server cannot be reached, the bare-metal targets can still be
 //! built from the source of the standard library, which Debian packages: the stable compiler then
-//! has to be told that it may use `-Zbuild-std` (`RUSTC_BOOTSTRAP=1`). Nothing but the three
-//! bare-metal builds is ever compiled in that way.
+//! has to be told that it may use `-Zbuild-std` (`RUSTC_BOOTSTRAP=1`). Nothing but the bare-metal builds
+//! is ever compiled in that way.
 
 use std::{
     env, fs,
@@ -17,11 +17,13 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The bare-metal targets that the library is built for. The last one has words of 32 bits: what is
-/// 64 bits wide must be so there, too, and atomic.
-pub(crate) const TARGETS: [&str; 4] = [
+/// The bare-metal targets that the library is built for. The kernel is built for the one of Arm that
+/// uses no registers of floating point. The last one has words of 32 bits: what is 64 bits wide must
+/// be so there, too, and atomic.
+pub(crate) const TARGETS: [&str; 5] = [
     "x86_64-unknown-none",
     "aarch64-unknown-none",
+    "aarch64-unknown-none-softfloat",
     "riscv64gc-unknown-none-elf",
     "armv7a-none-eabi",
 ];
@@ -56,6 +58,18 @@ impl BareMetal {
 
     /// A cargo command for the library on one target.
     pub(crate) fn cargo(&self, subcommand: &str, target: &str) -> Command {
+        self.cargo_for("lookaside", "core", subcommand, target)
+    }
+
+    /// A cargo command for a package on one target, and for those crates of the standard library that
+    /// it takes.
+    pub(crate) fn cargo_for(
+        &self,
+        package: &str,
+        crates: &str,
+        subcommand: &str,
+        target: &str,
+    ) -> Command {
         let mut command;
         if self.is_installed(target) {
             command = cargo();
@@ -63,9 +77,9 @@ impl BareMetal {
         } else {
             command = Command::new(&self.stand_in.cargo);
             command.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", &self.stand_in.rustc);
-            command.args([subcommand, "-Zbuild-std=core"]);
+            command.arg(subcommand).arg(format!("-Zbuild-std={crates}"));
         }
-        command.args(["--package", "lookaside", "--target", target]);
+        command.args(["--package", package, "--target", target]);
         command
     }
 }
@@ -221,7 +235,7 @@ fn rustup(what: &[&str], names: &[&str]) {
 }
 
 /// Installs Debian packages if we may, or says what to install.
-fn debian(what: &str, packages: &[&str]) -> Result<()> {
+pub(crate) fn debian(what: &str, packages: &[&str]) -> Result<()> {
     let advice = format!(
         "{what} missing. On Debian, as root:\n    apt-get install --no-install-recommends {}",
         packages.join(" ")
@@ -294,5 +308,7 @@ mod tests {
             "RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 /usr/bin/cargo build -Zbuild-std=core \
              --package lookaside --target aarch64-unknown-none"
         );
+        let kernel = bare.cargo_for("kernel", "core,alloc", "build", TARGETS[1]);
+        assert!(process::spelled(&kernel).contains(" -Zbuild-std=core,alloc --package kernel "));
     }
 }

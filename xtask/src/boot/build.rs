@@ -1,0 +1,83 @@
+//! The kernel and its user programs, built for one architecture.
+//!
+//! Neither is part of our workspace: they have one of their own, in which cargo runs. The programs
+//! are one file, which the kernel holds: it is told at build time where that file is.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::Architecture;
+use crate::{failure::Result, process, setup::BareMetal, workspace::Workspace};
+
+/// A package with one program, which has the same name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Package {
+    /// Relative to the root.
+    pub(crate) directory: &'static str,
+    name: &'static str,
+}
+
+/// The kernel. The root of its workspace is the same directory.
+pub(crate) const KERNEL: Package = Package { directory: "kernel", name: "lookaside-kernel" };
+/// The programs that it runs.
+pub(crate) const USER: Package = Package { directory: "kernel/user", name: "lookaside-user" };
+
+/// Names the file of user programs to the kernel's build.
+pub(crate) const USER_VARIABLE: &str = "LOOKASIDE_USER";
+
+/// The kernel's feature that takes the remote part out of every shootdown.
+const NO_REMOTE: &str = "no-remote";
+
+/// A cargo command for one of the packages.
+pub(crate) fn cargo(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    subcommand: &str,
+    package: Package,
+    architecture: Architecture,
+) -> Command {
+    let mut command = bare.cargo_for(package.name, "core,alloc", subcommand, architecture.target());
+    command
+        .current_dir(workspace.root().join(package.directory))
+        .env("CARGO_TARGET_DIR", workspace.target())
+        // Flags of the environment would take the place of those that the packages set themselves.
+        .env_remove("RUSTFLAGS");
+    command
+}
+
+/// Builds the user programs, and says where they are.
+pub(crate) fn user(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    architecture: Architecture,
+) -> Result<PathBuf> {
+    process::run(cargo(workspace, bare, "build", USER, architecture).arg("--release"))?;
+    Ok(program(workspace.target(), architecture, USER))
+}
+
+/// Builds the kernel around the programs, and says where it is.
+pub(super) fn kernel(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    architecture: Architecture,
+    user: &Path,
+    no_remote: bool,
+) -> Result<PathBuf> {
+    let mut command = cargo(workspace, bare, "build", KERNEL, architecture);
+    command.arg("--release").env(USER_VARIABLE, user);
+    let mut target = workspace.target().to_path_buf();
+    if no_remote {
+        // A directory of its own, so that nobody boots this kernel by accident.
+        target.push(NO_REMOTE);
+        command.args(["--features", NO_REMOTE]).env("CARGO_TARGET_DIR", &target);
+    }
+    process::run(&mut command)?;
+    Ok(program(&target, architecture, KERNEL))
+}
+
+/// Where cargo puts a program.
+fn program(target: &Path, architecture: Architecture, package: Package) -> PathBuf {
+    target.join(architecture.target()).join("release").join(package.name)
+}

@@ -1,0 +1,231 @@
+//! The kernel, built, started in an emulator, and judged by what it prints.
+//!
+//! The kernel talks on its serial console, in lines, and ends the machine with an exit code. This is
+//! all that is asked of it: the code 0, at least one `PASS name`, and no `FAIL name`, no line that
+//! begins with `STALE` and no panic. A time limit ends what does not end by itself.
+
+mod architecture;
+mod bochs;
+pub(crate) mod build;
+mod console;
+mod emulator;
+mod qemu;
+
+use core::{fmt, fmt::Write as _, time::Duration};
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+pub(crate) use self::architecture::Architecture;
+use self::{
+    console::Console,
+    emulator::{Ending, Scratch},
+};
+use crate::{
+    failure::{Failure, Result},
+    setup::{self, BareMetal},
+    workspace::Workspace,
+};
+
+/// How long a short run may take. Seconds of soak come on top.
+const LIMIT: u64 = 120;
+
+/// What to boot, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The architecture of the kernel.
+    #[arg(value_enum, value_name = "ARCH")]
+    pub(crate) architecture: Architecture,
+    /// How many CPUs the machine has: 1 to 8.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub(crate) cpus: u32,
+    /// The model of CPU, as the emulator calls it; by default the one that can most.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) cpu: Option<String>,
+    /// For how long the hunters run, in seconds of the machine; 0 for one short round of everything.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) soak: u64,
+    /// For what the programs choose at random.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// As many tags as this and no more, so that they run out soon.
+    #[arg(long)]
+    pub(crate) tags: Option<u32>,
+    /// The one test to run, by its number.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) only: Option<u32>,
+    /// What the kernel is booted in.
+    #[arg(long, value_enum, default_value_t = Emulator::Qemu)]
+    pub(crate) emulator: Emulator,
+    /// Whether QEMU translates the instructions or lets this machine execute them.
+    #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
+    pub(crate) accel: Accelerator,
+    /// After how many seconds the emulator is stopped. By default 120 and the soak; Bochs gets more.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) limit: Option<u64>,
+    /// Take the remote part out of every shootdown. The hunters must notice.
+    #[arg(long, hide = true)]
+    pub(crate) no_remote: bool,
+}
+
+/// A program that is a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Emulator {
+    /// For all architectures.
+    Qemu,
+    /// For x86-64: slow, but it has PCIDs.
+    Bochs,
+}
+
+/// Who executes the kernel's instructions in QEMU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Accelerator {
+    /// QEMU, with a thread for each CPU.
+    Tcg,
+    /// The CPUs of this machine.
+    Kvm,
+}
+
+impl Options {
+    /// The short form: one round of everything on four CPUs.
+    pub(crate) fn short(architecture: Architecture) -> Self {
+        Self {
+            architecture,
+            cpus: 4,
+            cpu: None,
+            soak: 0,
+            seed: 1,
+            tags: None,
+            only: None,
+            emulator: Emulator::Qemu,
+            accel: Accelerator::Tcg,
+            limit: None,
+            no_remote: false,
+        }
+    }
+
+    /// What the kernel is told.
+    fn words(&self) -> String {
+        let mut words = format!("seed={} soak={}", self.seed, self.soak);
+        for (name, value) in [("tags", self.tags), ("only", self.only)] {
+            if let Some(value) = value {
+                let _ = write!(words, " {name}={value}");
+            }
+        }
+        words
+    }
+
+    fn limit(&self) -> Duration {
+        let by_default = match self.emulator {
+            Emulator::Qemu => LIMIT.saturating_add(self.soak),
+            Emulator::Bochs => LIMIT.saturating_add(self.soak).saturating_mul(bochs::SLOWER),
+        };
+        Duration::from_secs(self.limit.unwrap_or(by_default))
+    }
+
+    /// Whether the parts fit together.
+    fn check(&self) -> Result<()> {
+        if self.emulator == Emulator::Bochs {
+            if self.architecture != Architecture::X86_64 {
+                return Err(Failure::new(format!(
+                    "Bochs is an x86 machine: boot {} in QEMU",
+                    self.architecture
+                )));
+            }
+            if self.accel == Accelerator::Kvm {
+                return Err(Failure::new(
+                    "KVM is for QEMU: Bochs executes every instruction itself",
+                ));
+            }
+        }
+        if self.accel == Accelerator::Kvm {
+            return self.architecture.check_kvm();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let emulator = match (self.emulator, self.accel) {
+            (Emulator::Qemu, Accelerator::Tcg) => "QEMU",
+            (Emulator::Qemu, Accelerator::Kvm) => "QEMU with KVM",
+            (Emulator::Bochs, _) => "Bochs",
+        };
+        let plural = if self.cpus == 1 { "" } else { "s" };
+        write!(f, "{} with {} CPU{plural} in {emulator}", self.architecture, self.cpus)
+    }
+}
+
+/// Boots a kernel and demands that all its tests pass.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    options.check()?;
+    let bare = setup::run(workspace, false)?;
+    passes(workspace, &bare, options)
+}
+
+/// As [`run`], when the set-up is done.
+pub(crate) fn passes(workspace: &Workspace, bare: &BareMetal, options: &Options) -> Result<()> {
+    let run = boot(workspace, bare, options, |_| false)?;
+    let wrong = run.console.wrong(&run.ending);
+    let (passed, seconds) = (run.console.passed(), run.time.as_secs_f64());
+    println!("boot: {options}: {passed} passed, {} failed ({seconds:.1} s)", run.console.failed());
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{options} did not pass:\n    {}", wrong.join("\n    "))))
+}
+
+/// Boots a kernel that shoots nothing down on other CPUs, and demands that it notices.
+pub(crate) fn bites(workspace: &Workspace, bare: &BareMetal, options: &Options) -> Result<()> {
+    let options = Options { no_remote: true, ..options.clone() };
+    let run = boot(workspace, bare, &options, Console::is_stale)?;
+    let seconds = run.time.as_secs_f64();
+    if run.console.is_stale() {
+        println!("boot: {options}: without remote flushes it fails, as it must ({seconds:.1} s)");
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{options}: no remote flush was done, and no stale translation was seen ({seconds:.1} s): \
+         {} passed, {} failed, and it {}",
+        run.console.passed(),
+        run.console.failed(),
+        run.ending
+    )))
+}
+
+/// One run of a kernel.
+struct Run {
+    console: Console,
+    ending: Ending,
+    time: Duration,
+}
+
+/// Builds a kernel and runs it to its end, to its limit, or until enough is seen.
+fn boot(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    options: &Options,
+    enough: impl Fn(&Console) -> bool,
+) -> Result<Run> {
+    options.check()?;
+    // The emulator first: it is quickly asked, and what is wrong with it is known before the build.
+    match options.emulator {
+        Emulator::Qemu => qemu::find(options)?,
+        Emulator::Bochs => bochs::find(options)?,
+    }
+    let user = build::user(workspace, bare, options.architecture)?;
+    let kernel = build::kernel(workspace, bare, options.architecture, &user, options.no_remote)?;
+    let scratch = Scratch::new(workspace)?;
+    println!("boot: {options}, `{}`", options.words());
+    let mut console = Console::default();
+    let started = Instant::now();
+    let ending = match options.emulator {
+        Emulator::Qemu => qemu::run(options, &kernel, &scratch, &mut console, &enough)?,
+        Emulator::Bochs => bochs::run(options, &kernel, &scratch, &mut console, &enough)?,
+    };
+    Ok(Run { console, ending, time: started.elapsed() })
+}
+
+#[cfg(test)]
+mod tests;
