@@ -1,0 +1,55 @@
+//! What a workload cost: the kernel's counts, before and after.
+
+use core::fmt;
+
+use crate::{
+    println,
+    system::{self, Counter},
+};
+
+const COUNTERS: [(Counter, &str); 13] = [
+    (Counter::Switches, "switches"),
+    (Counter::FreshTags, "fresh tags"),
+    (Counter::Turnovers, "turnovers"),
+    (Counter::Paid, "switches that paid"),
+    (Counter::FlushesNobody, "flushes that concerned nobody"),
+    (Counter::FlushesHere, "here"),
+    (Counter::FlushesFreshTag, "by another tag"),
+    (Counter::FlushesEverywhere, "by broadcast"),
+    (Counter::FlushesInterrupts, "by interrupt"),
+    (Counter::Interrupted, "CPUs interrupted"),
+    (Counter::Pages, "pages"),
+    (Counter::Faults, "faults"),
+    (Counter::Spurious, "of them spurious"),
+];
+
+/// The counts at some moment.
+#[derive(Debug)]
+pub(crate) struct Report {
+    counts: [usize; COUNTERS.len()],
+    clock: u64,
+}
+
+impl Report {
+    pub(crate) fn start() -> Self {
+        let counts = COUNTERS.map(|(counter, _)| system::counter(counter));
+        Self { counts, clock: system::clock() }
+    }
+
+    /// Prints what was done, and what was counted meanwhile. Others may have had a part in it.
+    pub(crate) fn end(self, name: &str, done: fmt::Arguments<'_>) {
+        let end = Self::start();
+        println!("{name}: {done}{}", Difference(&self, &end));
+    }
+}
+
+struct Difference<'r>(&'r Report, &'r Report);
+
+impl fmt::Display for Difference<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (_, name)) in COUNTERS.iter().enumerate() {
+            write!(to, ", {} {name}", self.1.counts[i].wrapping_sub(self.0.counts[i]))?;
+        }
+        write!(to, ", (emulated) {} ms", (self.1.clock - self.0.clock) / 1_000_000)
+    }
+}
