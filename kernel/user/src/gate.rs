@@ -10,6 +10,9 @@ use crate::{system, threads::Thread};
 /// The most threads that a gate has.
 pub(crate) const MEMBERS: usize = 3;
 
+/// How often a member works before it lets others run.
+const TURNS: u64 = 64;
+
 const END: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -28,7 +31,7 @@ impl Gate {
 
     /// A member's life: to do `work`, again and again, while the gate is open.
     pub(crate) fn attend(&self, member: usize, mut work: impl FnMut()) {
-        loop {
+        for turn in 1_u64.. {
             // Acquire: what was changed while the gate was closed.
             let phase = self.phase.load(Ordering::Acquire);
             if phase == END {
@@ -40,7 +43,9 @@ impl Gate {
             }
             // Release: the work is done. Pairs with the Acquire in `all_are_here`.
             self.at[member].store(phase, Ordering::Release);
-            if !open {
+            if open && turn.is_multiple_of(TURNS) {
+                system::yield_now();
+            } else if !open {
                 // Relaxed: the next turn looks properly.
                 system::wait_until(|| self.phase.load(Ordering::Relaxed) != phase);
             }

@@ -191,11 +191,11 @@ pub(crate) fn shutdown(code: u8) -> ! {
 }
 
 /// How often a waiting thread looks again before it lets others run.
-const LOOKS: u32 = 200;
+const LOOKS: u64 = 200;
 
 /// Waits until `done`.
 pub(crate) fn wait_until(mut done: impl FnMut() -> bool) {
-    let mut looks = 0_u32;
+    let mut looks = 0_u64;
     while !done() {
         looks += 1;
         if looks.is_multiple_of(LOOKS) {
@@ -209,7 +209,7 @@ pub(crate) fn wait_until(mut done: impl FnMut() -> bool) {
 /// Waits until `done`, but not for ever. Returns whether it was.
 pub(crate) fn wait_at_most(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
     let end = clock() + milliseconds * 1_000_000;
-    for looks in 1_u32.. {
+    for looks in 1_u64.. {
         if done() {
             return true;
         }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 const PAGES: usize = 16;
-const ROUNDS: u32 = 200;
+const ROUNDS: u32 = 120;
 const OWNER: u16 = 3;
 /// Readers write these, from this number on.
 const READER: u16 = 16;
@@ -32,14 +32,7 @@ pub(crate) fn main(argument: usize) -> u8 {
     let mut random = Random::new(task.seed.into());
     system::run_on(0);
     let helpers = hunters::helpers();
-    let mut hunt = Hunt {
-        area: Area::map(PAGES, hunters::any_kind(&mut random)).expect("memory"),
-        away: Area::free(PAGES).expect("room"),
-        random,
-        generation: 1,
-    };
-    hunt.stamp(0, PAGES);
-    let area = hunt.area;
+    let area = Area::map(PAGES, hunters::any_kind(&mut random)).expect("memory");
     let readers: [_; gate::MEMBERS] = array::from_fn(|reader| {
         (reader < helpers).then(|| {
             Thread::start(hunters::cpu_of(reader), move || {
@@ -50,6 +43,10 @@ pub(crate) fn main(argument: usize) -> u8 {
         })
     });
 
+    // Free room stays free from here on: the threads have their stacks.
+    let away = Area::free(PAGES).expect("room");
+    let mut hunt = Hunt { area, away, random, generation: 1 };
+    hunt.stamp(0, PAGES);
     let mut totals = Totals::default();
     for _ in 0..ROUNDS {
         GATE.open();

@@ -16,7 +16,7 @@ use crate::{
 };
 
 const PAGES: usize = 8;
-const ROUNDS: u32 = 150;
+const ROUNDS: u32 = 60;
 
 static GATE: Gate = Gate::new();
 /// What threads may do, and write. Stored while the gate is closed, which publishes it.
