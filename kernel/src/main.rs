@@ -31,6 +31,7 @@ use core::{
 };
 
 use arch::{MAX_CPUS, Machine};
+use lookaside::{Platform, arch::Mmu};
 
 /// How many CPUs are up.
 static UP: AtomicUsize = AtomicUsize::new(0);
@@ -69,6 +70,7 @@ pub(crate) fn start(machine: Machine) -> ! {
         println!("the machine is not fit: {error}");
         arch::exit(1);
     }
+    println!("tags have {} bits", tlb::books().platform().mmu().tag_bits());
     come_up();
     arch::start_others(cpus);
     let patience = arch::now() + 10_000_000_000;

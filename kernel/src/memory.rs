@@ -204,7 +204,7 @@ impl Memory {
         Ok(to.start)
     }
 
-    /// Which of up to 64 pages were written to since the last time.
+    /// Which of less than 64 pages were written to since the last time.
     pub(crate) fn harvest(
         &mut self,
         space: &Space,
@@ -212,7 +212,7 @@ impl Memory {
         bytes: usize,
     ) -> Result<u64, Refused> {
         let range = user(address, bytes)?;
-        if range.len() > 64 * PAGE {
+        if range.len() >= 64 * PAGE {
             return Err(Refused::Invalid);
         }
         let dirty = self.tables.harvest(range.clone(), space);

@@ -196,7 +196,7 @@ impl Tables {
         less
     }
 
-    /// Takes the dirty flags of up to 64 pages, and says which were set.
+    /// Takes the dirty flags of less than 64 pages, and says which were set.
     pub(crate) fn harvest(&self, range: Range<usize>, space: &Space) -> u64 {
         let mut dirty = 0;
         let start = range.start;

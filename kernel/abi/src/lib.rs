@@ -42,7 +42,7 @@ pub enum Call {
     Move,
     /// (address, bytes): the pages are zero again when they are next touched.
     Discard,
-    /// (address, bytes of at most 64 pages) -> bit per page: which were written to since this was last
+    /// (address, bytes of less than 64 pages) -> bit per page: which were written to since this was last
     /// asked. They count as clean from then on.
     Harvest,
     /// (cpu): moves this thread to a CPU and keeps it there; `usize::MAX` lets it go again.

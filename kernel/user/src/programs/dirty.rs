@@ -11,6 +11,8 @@ use crate::{gate, memory::Area, println, random::Random, report::Report, system,
 
 const PAGES: usize = 16;
 const HARVESTS: u32 = 300;
+/// How often others are given way before a harvest that finds nothing.
+const PATIENCE: u32 = 10_000;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -19,10 +21,11 @@ pub(crate) fn main(argument: usize) -> u8 {
     let task = Task::from(argument);
     let mut random = Random::new(task.seed.into());
     system::run_on(0);
+    let helpers = hunters::helpers();
     let area = Area::map(PAGES, hunters::any_kind(&mut random)).expect("memory");
     let writers: [_; gate::MEMBERS] = array::from_fn(|writer| {
         let seed = random.next();
-        (writer < hunters::helpers())
+        (writer < helpers)
             .then(|| Thread::start(hunters::cpu_of(writer), move || write(area, seed)))
     });
 
@@ -34,6 +37,12 @@ pub(crate) fn main(argument: usize) -> u8 {
             core::hint::spin_loop();
         }
         if pause.is_multiple_of(16) || system::cpus() == 1 {
+            system::yield_now();
+        }
+        // An answer about pages that nobody has written to proves little.
+        let mut patience = PATIENCE;
+        while helpers > 0 && patience > 0 && counts(area) == after {
+            patience -= 1;
             system::yield_now();
         }
         let before = counts(area);
