@@ -14,9 +14,6 @@ use crate::{
 /// A file longer than this is one that newcomers will fear.
 const LONG_FILE: usize = 600;
 
-/// Whether the kernel is far enough that it must hold.
-const KERNEL: bool = false;
-
 /// How a step ended, if it did not fail.
 enum Outcome {
     Passed,
@@ -117,9 +114,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
     })?;
-    if KERNEL {
-        kernel_steps(gate, workspace, &bare)?;
-    }
+    kernel_steps(gate, workspace, &bare)?;
     gate.step("mutants", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
