@@ -33,8 +33,14 @@ impl Areas {
     }
 
     /// Whether there may be more: the kernel's own memory is not a program's to use up.
-    pub(crate) fn check_count(&self) -> Result<(), Refused> {
+    pub(crate) fn check_room(&self) -> Result<(), Refused> {
         if self.0.len() < MOST { Ok(()) } else { Err(Refused::Full) }
+    }
+
+    /// Whether `range` may be cut out of the areas, which can make more of them.
+    pub(crate) fn check_cut(&self, range: &Range<usize>) -> Result<(), Refused> {
+        let cuts = |at: usize| self.area(at).is_some() && !self.0.contains_key(&at);
+        if cuts(range.start) || cuts(range.end) { self.check_room() } else { Ok(()) }
     }
 
     /// The area that an address is in.

@@ -92,8 +92,11 @@ impl Memory {
             return Ok(());
         }
         // Break before make: the entry comes to name another frame.
-        let copy = Frame::new().ok_or(Fatal::OutOfMemory)?;
         let range = page..page + PAGE;
+        if !self.tables.split_ends(&range, space) {
+            return Err(Fatal::OutOfMemory);
+        }
+        let copy = Frame::new().ok_or(Fatal::OutOfMemory)?;
         let mut gather = Gather::new(space);
         let mut old = Vec::new();
         self.tables.take(range.clone(), space, &mut gather, |taken| old.extend(taken.frames()));

@@ -45,7 +45,7 @@ impl Memory {
         let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Refused::Invalid)?;
         let start = if address == 0 { self.areas.room(bytes, align)? } else { address };
         let range = user(start, bytes)?;
-        self.areas.check_count()?;
+        self.areas.check_room()?;
         let aligned = match kind {
             Kind::Pages => true,
             Kind::Large => start % LARGE == 0 && bytes % LARGE == 0,
@@ -59,7 +59,8 @@ impl Memory {
         }
         self.areas.insert(start, Area { end: range.end, protection });
         if kind != Kind::Pages && !self.fill(&range, protection, kind) {
-            self.unmap(space, start, bytes)?;
+            self.areas.remove(&range);
+            self.revoke(space, range, true);
             return Err(Refused::Full);
         }
         Ok(start)
@@ -95,7 +96,7 @@ impl Memory {
         bytes: usize,
     ) -> Result<(), Refused> {
         let range = user(address, bytes)?;
-        self.areas.check_count()?;
+        self.prepare(space, &range)?;
         self.areas.remove(&range);
         self.revoke(space, range, true);
         Ok(())
@@ -112,8 +113,15 @@ impl Memory {
         if !self.areas.is_full(&range) {
             return Err(Refused::Missing);
         }
+        self.prepare(space, &range)?;
         self.revoke(space, range, false);
         Ok(())
+    }
+
+    /// Whether there is memory for a change of `range`: nothing is changed if there is not.
+    fn prepare(&self, space: &Space, range: &Range<usize>) -> Result<(), Refused> {
+        self.areas.check_cut(range)?;
+        if self.tables.split_ends(range, space) { Ok(()) } else { Err(Refused::Full) }
     }
 
     /// Takes pages out, makes everybody let go of them, and frees them.
@@ -145,10 +153,10 @@ impl Memory {
         protection: Protection,
     ) -> Result<(), Refused> {
         let range = user(address, bytes)?;
-        self.areas.check_count()?;
         if !self.areas.is_full(&range) {
             return Err(Refused::Missing);
         }
+        self.prepare(space, &range)?;
         for (start, area) in self.areas.remove(&range) {
             self.areas.insert(start, Area { protection, ..area });
         }
@@ -172,10 +180,10 @@ impl Memory {
         to: usize,
     ) -> Result<usize, Refused> {
         let (from, to) = (user(from, bytes)?, user(to, bytes)?);
-        self.areas.check_count()?;
         if !self.areas.is_full(&from) || !self.areas.is_free(&to) {
             return Err(Refused::Missing);
         }
+        self.prepare(space, &from)?;
         if !self.tables.grow(to.clone()) {
             return Err(Refused::Full);
         }
@@ -215,6 +223,7 @@ impl Memory {
         if range.len() >= 64 * PAGE {
             return Err(Refused::Invalid);
         }
+        self.prepare(space, &range)?;
         let dirty = self.tables.harvest(range.clone(), space);
         // Who holds an entry as dirty would write on without a note.
         let mut gather = Gather::new(space);

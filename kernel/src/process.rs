@@ -19,8 +19,11 @@ use crate::{
 
 /// The most processes that there are at a time.
 const MAX_PROCESSES: usize = 64;
-/// The most threads of one process.
+/// The most threads of one process, and of all: their stacks are in the kernel's heap.
 const MAX_THREADS: usize = 32;
+const MAX_ALL_THREADS: usize = 256;
+/// How many threads there are.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The most exit codes that are kept.
 const MAX_CODES: usize = 1024;
@@ -89,8 +92,12 @@ impl Process {
 
     /// Starts a thread with these registers.
     pub(crate) fn start_thread(self: &Arc<Self>, frame: &TrapFrame) -> Result<(), Refused> {
-        if self.threads.fetch_add(1, Ordering::Relaxed) >= MAX_THREADS {
+        // Relaxed, all: counts, which may be over for a moment.
+        let mine = self.threads.fetch_add(1, Ordering::Relaxed);
+        let all = THREADS.fetch_add(1, Ordering::Relaxed);
+        if mine >= MAX_THREADS || all >= MAX_ALL_THREADS {
             self.threads.fetch_sub(1, Ordering::Relaxed);
+            THREADS.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::Full);
         }
         Thread::start(self.clone(), frame);
@@ -165,6 +172,7 @@ fn begin(process: Arc<Process>, started: Result<(), Refused>) -> Result<usize, R
 pub(crate) fn end_thread(thread: Arc<Thread>) {
     let process = thread.process.clone();
     drop(thread);
+    THREADS.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
     // AcqRel: the last one sees what all others have done.
     if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
         process.end(0);

@@ -132,27 +132,38 @@ impl Tables {
     }
 
     /// Calls `each` with the last-level tables, and the slots in them, of all addresses in `range`;
-    /// large pages that the range cuts through are split first.
-    fn each_table(&self, range: Range<usize>, space: &Space, mut each: impl FnMut(usize, Part)) {
+    /// which cuts through no large page.
+    fn each_table(&self, range: Range<usize>, mut each: impl FnMut(usize, Part)) {
         let mut address = range.start;
         while address < range.end {
             let next = ((address & !(LARGE - 1)) + LARGE).min(range.end);
             if let Some(slot) = self.slot(address, 1, false) {
                 if arch::is_page(slot.load(Ordering::Relaxed), 1) {
-                    if next - address == LARGE {
-                        each(address, Part::Large(slot));
-                        address = next;
-                        continue;
-                    }
-                    split(slot, address, space);
-                }
-                if let Some(table) = self.last_table(address, false) {
+                    assert!(next - address == LARGE, "a large page is cut through");
+                    each(address, Part::Large(slot));
+                } else if let Some(table) = self.last_table(address, false) {
                     let first = index(address, 0);
                     each(address, Part::Pages(table, first..first + (next - address) / PAGE));
                 }
             }
             address = next;
         }
+    }
+
+    /// Splits the large pages that `range` cuts through; says whether there was memory.
+    #[must_use]
+    pub(crate) fn split_ends(&self, range: &Range<usize>, space: &Space) -> bool {
+        [range.start, range.end].into_iter().all(|end| {
+            match self.slot(end & !(LARGE - 1), 1, false) {
+                Some(slot)
+                    if !end.is_multiple_of(LARGE)
+                        && arch::is_page(slot.load(Ordering::Relaxed), 1) =>
+                {
+                    split(slot, end, space)
+                }
+                _ => true,
+            }
+        })
     }
 
     /// Takes all pages in `range` out, and gives their addresses, frames and flags to `each`.
@@ -164,7 +175,7 @@ impl Tables {
         mut each: impl FnMut(Taken),
     ) {
         let mut found = Flags::NONE;
-        self.each_table(range, space, |address, part| match part {
+        self.each_table(range, |address, part| match part {
             Part::Large(slot) => {
                 let entry = slot.swap(0, Ordering::AcqRel);
                 found |= arch::flags(entry);
@@ -180,7 +191,7 @@ impl Tables {
     /// Changes the entries of all pages in `range`; says whether any lost a permission.
     pub(crate) fn protect(&self, range: Range<usize>, to: Protection, space: &Space) -> bool {
         let mut less = false;
-        self.each_table(range, space, |address, part| match part {
+        self.each_table(range, |address, part| match part {
             Part::Large(slot) => less |= change(slot, 1, to),
             Part::Pages(table, slots) => {
                 // Blocks that lose the same permission as a whole stay blocks.
@@ -200,7 +211,7 @@ impl Tables {
     pub(crate) fn harvest(&self, range: Range<usize>, space: &Space) -> u64 {
         let mut dirty = 0;
         let start = range.start;
-        self.each_table(range, space, |address, part| {
+        self.each_table(range, |address, part| {
             let Part::Pages(table, slots) = part else { return };
             blocks::unfold(table, slots.clone(), address, space);
             for (place, slot) in table[slots].iter().enumerate() {
@@ -302,9 +313,9 @@ fn executes(slots: &[AtomicU64], to: Protection) -> bool {
         .any(|e| arch::protection(e).execute != to.execute)
 }
 
-/// Makes pages of 4 KiB of a large one, with a break in between.
-fn split(slot: &AtomicU64, address: usize, space: &Space) {
-    let table = Frame::new().expect("memory for one table");
+/// Makes pages of 4 KiB of a large one, with a break in between; says whether there was memory.
+fn split(slot: &AtomicU64, address: usize, space: &Space) -> bool {
+    let Some(table) = Frame::new() else { return false };
     let large = slot.swap(0, Ordering::AcqRel);
     let start = address & !(LARGE - 1);
     let mut gather = Gather::new(space);
@@ -317,6 +328,7 @@ fn split(slot: &AtomicU64, address: usize, space: &Space) {
     }
     // Release: its entries first.
     slot.store(arch::table(table.into_address()), Ordering::Release);
+    true
 }
 
 /// Gives an entry other permissions, and says whether it lost any.

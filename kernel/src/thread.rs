@@ -26,15 +26,16 @@ pub(crate) const ANYWHERE: usize = usize::MAX;
 /// A thread of a process.
 pub(crate) struct Thread {
     pub(crate) process: Arc<Process>,
-    stack: Box<Stack>,
+    stack: Box<[Stack]>,
     context: UnsafeCell<Context>,
     /// The only CPU that may run it, or [`ANYWHERE`].
     only_on: AtomicUsize,
     ending: AtomicBool,
 }
 
+/// A piece of a stack, as large as it must be aligned.
 #[repr(C, align(16))]
-struct Stack(UnsafeCell<[u8; STACK]>);
+struct Stack(UnsafeCell<[u64; 2]>);
 
 // SAFETY: the context and the stack are touched only by the CPU that runs the thread, and there is one.
 unsafe impl Sync for Thread {}
@@ -86,8 +87,9 @@ pub(crate) const NEVER: u64 = u64::MAX;
 impl Thread {
     /// A thread that begins in user mode with `frame`.
     pub(crate) fn start(process: Arc<Process>, frame: &TrapFrame) {
-        let stack = Box::new(Stack(UnsafeCell::new([0; STACK])));
-        let top = stack.0.get().addr() + STACK;
+        let pieces = STACK / size_of::<Stack>();
+        let stack: Box<[Stack]> = (0..pieces).map(|_| Stack(UnsafeCell::new([0; 2]))).collect();
+        let top = stack.as_ptr().addr() + STACK;
         let at = (top - size_of::<TrapFrame>()) as *mut TrapFrame;
         // SAFETY: the stack is ours and large enough.
         unsafe { at.write(frame.clone()) };
@@ -122,7 +124,7 @@ impl Thread {
 
     /// Where traps from user mode begin.
     fn stack_top(&self) -> usize {
-        self.stack.0.get().addr() + STACK
+        self.stack.as_ptr().addr() + STACK
     }
 }
 
