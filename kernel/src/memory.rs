@@ -212,25 +212,26 @@ impl Memory {
         Ok(to.start)
     }
 
-    /// Which of less than 64 pages were written to since the last time.
+    /// Which of less than 64 pages were used, or written to, since the last time.
     pub(crate) fn harvest(
         &mut self,
         space: &Space,
         address: usize,
         bytes: usize,
+        flag: Flags,
     ) -> Result<u64, Refused> {
         let range = user(address, bytes)?;
         if range.len() >= 64 * PAGE {
             return Err(Refused::Invalid);
         }
         self.prepare(space, &range)?;
-        let dirty = self.tables.harvest(range.clone(), space);
-        // Who holds an entry as dirty would write on without a note.
+        let set = self.tables.harvest(range.clone(), flag, space);
+        // Who holds an entry with the flag would go on without setting it.
         let mut gather = Gather::new(space);
         count::PAGES.add(range.len() / PAGE);
         gather.revoke(pages(range));
         let _ = tlb::here().flush(gather);
-        Ok(dirty)
+        Ok(set)
     }
 
     /// Gives a child the same mappings; all pages are shared until one of the two writes. Says whether

@@ -1,7 +1,7 @@
 //! System calls.
 
-use lookaside::Outcome;
-use lookaside_kernel_abi::{Call, Counter, Kind, Parameter, Refused};
+use lookaside::{Flags, Outcome};
+use lookaside_kernel_abi::{Call, Counter, Kind, Noted, Parameter, Refused};
 
 use crate::{
     arch::{self, Access, TrapFrame},
@@ -67,7 +67,9 @@ fn answer(thread: &Thread, call: Call, arguments: [usize; 4], frame: &TrapFrame)
             .and_then(|to| process.memory.lock().protect(space, a, b, to).map(|()| 0)),
         Call::Move => process.memory.lock().move_to(space, a, b, c),
         Call::Discard => process.memory.lock().discard(space, a, b).map(|()| 0),
-        Call::Harvest => process.memory.lock().harvest(space, a, b).map(|dirty| dirty as usize),
+        Call::Harvest => noted(c).and_then(|flag| {
+            process.memory.lock().harvest(space, a, b, flag).map(|set| set as usize)
+        }),
         Call::RunOn => thread.run_on(a, up()),
         Call::Cpu => Ok(arch::cpu()),
         Call::Clock => Ok(arch::now() as usize),
@@ -83,6 +85,14 @@ fn answer(thread: &Thread, call: Call, arguments: [usize; 4], frame: &TrapFrame)
 
 fn kind(number: usize) -> Result<Kind, Refused> {
     [Kind::Pages, Kind::Large, Kind::Blocks].get(number).copied().ok_or(Refused::Invalid)
+}
+
+fn noted(number: usize) -> Result<Flags, Refused> {
+    match number {
+        n if n == Noted::Dirty as usize => Ok(Flags::DIRTY),
+        n if n == Noted::Accessed as usize => Ok(Flags::ACCESSED),
+        _ => Err(Refused::Invalid),
+    }
 }
 
 fn transfer(thread: &Thread, pipe: usize, address: usize, bytes: usize, access: Access) -> Answer {

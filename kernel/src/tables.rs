@@ -207,25 +207,24 @@ impl Tables {
         less
     }
 
-    /// Takes the dirty flags of less than 64 pages, and says which were set.
-    pub(crate) fn harvest(&self, range: Range<usize>, space: &Space) -> u64 {
-        let mut dirty = 0;
+    /// Takes a flag of less than 64 pages, and says on which it was set.
+    pub(crate) fn harvest(&self, range: Range<usize>, flag: Flags, space: &Space) -> u64 {
+        let mut set = 0;
         let start = range.start;
         self.each_table(range, |address, part| {
-            let Part::Pages(table, slots) = part else { return };
+            let Part::Pages(table, slots) = part else { unreachable!("less than a large page") };
             blocks::unfold(table, slots.clone(), address, space);
             for (place, slot) in table[slots].iter().enumerate() {
-                let clean =
-                    |entry| arch::is_present(entry).then(|| arch::without(entry, Flags::DIRTY));
-                // AcqRel: with the flag come the stores that set it.
-                if let Ok(was) = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, clean)
-                    && arch::flags(was).dirty
+                let without = |entry| arch::is_present(entry).then(|| arch::without(entry, flag));
+                // AcqRel: with the flag come the accesses that set it.
+                if let Ok(was) = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, without)
+                    && arch::flags(was).only(flag) != Flags::NONE
                 {
-                    dirty |= 1 << ((address - start) / PAGE + place);
+                    set |= 1 << ((address - start) / PAGE + place);
                 }
             }
         });
-        dirty
+        set
     }
 
     /// Unlinks the last-level tables in `range` that map nothing any more.

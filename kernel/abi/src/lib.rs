@@ -42,8 +42,8 @@ pub enum Call {
     Move,
     /// (address, bytes): the pages are zero again when they are next touched.
     Discard,
-    /// (address, bytes of less than 64 pages) -> bit per page: which were written to since this was last
-    /// asked. They count as clean from then on.
+    /// (address, bytes of less than 64 pages, [`Noted`]) -> bit per page: which were used, or written to,
+    /// since this was last asked. They count as unused, or clean, from then on.
     Harvest,
     /// (cpu): moves this thread to a CPU and keeps it there; `usize::MAX` lets it go again.
     RunOn,
@@ -115,6 +115,16 @@ pub const KILLED: isize = 256;
 pub const WRITE: usize = 1;
 /// Memory may be executed.
 pub const EXECUTE: usize = 2;
+
+/// What entries of page tables note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Noted {
+    /// That a page was written to.
+    Dirty,
+    /// That a page was used.
+    Accessed,
+}
 
 /// How memory is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

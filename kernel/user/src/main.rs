@@ -33,6 +33,7 @@ pub(crate) enum Program {
     Fork,
     Moves,
     Dirty,
+    Used,
     Discard,
     Doomed,
     Bad,
@@ -51,7 +52,7 @@ pub(crate) enum Program {
 type Main = fn(usize) -> u8;
 
 /// Every program, by its name.
-static PROGRAMS: [(Program, &str, Main); 21] = [
+static PROGRAMS: [(Program, &str, Main); 22] = [
     (Program::Init, "init", init::main),
     (Program::LatCtx, "lat_ctx", lat_ctx::main),
     (Program::PingPong, "ping_pong", ping_pong::main),
@@ -62,6 +63,7 @@ static PROGRAMS: [(Program, &str, Main); 21] = [
     (Program::Fork, "fork", fork::main),
     (Program::Moves, "moves", moves::main),
     (Program::Dirty, "dirty", dirty::main),
+    (Program::Used, "used", used::main),
     (Program::Discard, "discard", discard::main),
     (Program::Doomed, "doomed", doomed::main),
     (Program::Bad, "bad", bad::main),

@@ -6,7 +6,9 @@
 
 use core::{arch::asm, hint};
 
-pub(crate) use lookaside_kernel_abi::{Call, Counter, KILLED, Kind, Parameter, Refused, WRITE};
+pub(crate) use lookaside_kernel_abi::{
+    Call, Counter, KILLED, Kind, Noted, Parameter, Refused, WRITE,
+};
 
 use crate::Program;
 
@@ -154,7 +156,16 @@ pub(crate) fn discard(address: usize, bytes: usize) -> Result {
 /// Which pages were written to: a bit for each. Less than 64 pages, or the last would look like a
 /// failure.
 pub(crate) fn harvest(address: usize, bytes: usize) -> Result<u64> {
-    call(Call::Harvest, [address, bytes, 0, 0]).map(|bits| bits as u64)
+    harvest_noted(address, bytes, Noted::Dirty)
+}
+
+/// Which pages were used, as [`harvest`].
+pub(crate) fn harvest_used(address: usize, bytes: usize) -> Result<u64> {
+    harvest_noted(address, bytes, Noted::Accessed)
+}
+
+fn harvest_noted(address: usize, bytes: usize, noted: Noted) -> Result<u64> {
+    call(Call::Harvest, [address, bytes, noted as usize, 0]).map(|bits| bits as u64)
 }
 
 /// Moves this thread to a CPU.

@@ -127,7 +127,7 @@ pub(crate) struct Totals {
     pub(crate) reads: u64,
     /// Those that must not be seen.
     pub(crate) stale: u64,
-    /// Pages that were written to, and said to be clean.
+    /// Pages that were written to and said to be clean, or used and said not to be.
     pub(crate) lost: u64,
 }
 
@@ -163,7 +163,7 @@ impl Totals {
 impl fmt::Display for Totals {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { revokes, seen, reads, stale, lost } = self;
-        write!(to, "{revokes} revokes, {reads} reads, {stale} stale, {lost} lost dirty bits, ")?;
+        write!(to, "{revokes} revokes, {reads} reads, {stale} stale, {lost} lost flags, ")?;
         write!(to, "{seen} revokes of what others had just read")
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     system::{self, KILLED, Parameter},
 };
 
-const TESTS: [Program; 12] = [
+const TESTS: [Program; 13] = [
     Program::LatCtx,
     Program::PingPong,
     Program::Protect,
@@ -17,13 +17,15 @@ const TESTS: [Program; 12] = [
     Program::Fork,
     Program::Moves,
     Program::Dirty,
+    Program::Used,
     Program::Discard,
     Program::Doomed,
     Program::Bad,
 ];
 
 /// The tests that can go on for hours.
-const HUNTERS: [Program; 4] = [Program::Discard, Program::Moves, Program::Fork, Program::Dirty];
+const HUNTERS: [Program; 5] =
+    [Program::Discard, Program::Moves, Program::Fork, Program::Dirty, Program::Used];
 
 pub(crate) fn main(_: usize) -> u8 {
     let seconds = system::parameter(Parameter::Soak) as u64;

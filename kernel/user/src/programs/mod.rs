@@ -15,4 +15,5 @@ pub(crate) mod moves;
 pub(crate) mod ping_pong;
 pub(crate) mod protect;
 pub(crate) mod storm;
+pub(crate) mod used;
 mod wild;
