@@ -95,6 +95,7 @@ fn soak(seconds: u64) -> bool {
         }
     }
     println!("soak: {seconds} seconds, {totals}, {rounds} rounds");
+    println!("{} soak", if failures == 0 { "PASS" } else { "FAIL" });
     failures == 0
 }
 
