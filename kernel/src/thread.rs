@@ -163,15 +163,16 @@ fn make_ready(thread: Arc<Thread>) {
     }
 }
 
+/// Whether this CPU may run a thread.
+fn may_run_here(thread: &Arc<Thread>) -> bool {
+    let only_on = thread.only_on.load(Ordering::Relaxed); // Relaxed: a wish.
+    only_on == ANYWHERE || only_on == arch::cpu()
+}
+
 /// The next thread for this CPU.
 fn take() -> Option<Arc<Thread>> {
-    let me = arch::cpu();
     let mut ready = READY.lock();
-    let mine = |thread: &Arc<Thread>| {
-        let only_on = thread.only_on.load(Ordering::Relaxed); // Relaxed: a wish.
-        only_on == ANYWHERE || only_on == me
-    };
-    let place = ready.iter().position(mine)?;
+    let place = ready.iter().position(may_run_here)?;
     ready.remove(place)
 }
 
@@ -207,7 +208,7 @@ fn rest() {
     let bit = 1 << arch::cpu();
     process::reap();
     IDLE.fetch_or(bit, Ordering::SeqCst);
-    if READY.lock().is_empty() {
+    if !READY.lock().iter().any(may_run_here) {
         tlb::rest();
         arch::idle();
     }
