@@ -37,8 +37,8 @@ use lookaside::{Platform, arch::Mmu};
 static UP: AtomicUsize = AtomicUsize::new(0);
 /// Whether the boot CPU has tried the platform out.
 static CHECKED: AtomicBool = AtomicBool::new(false);
-/// Less memory than this is a mistake.
-const LEAST_FRAMES: usize = 2048;
+/// With less memory than this, in bytes, the tests would not get far.
+const LEAST_MEMORY: u64 = 32 << 20;
 /// How long an answer may take, in rounds of waiting.
 const PATIENCE: u64 = 100_000_000;
 
@@ -57,13 +57,13 @@ pub(crate) fn print_counts() {
 /// Where the boot CPU begins.
 pub(crate) fn start(machine: Machine) -> ! {
     command_line::set(machine.command_line);
+    if machine.memory.end.saturating_sub(machine.memory.start) < LEAST_MEMORY {
+        println!("there is not enough memory, or nobody says where: {:#x?}", machine.memory);
+        arch::exit(1);
+    }
     let memory = heap::open(machine.memory.clone());
     println!("memory {memory:#x?}, {} CPUs, `{}`", machine.cpus, machine.command_line);
     frame::open(memory);
-    if frame::count_free() < LEAST_FRAMES {
-        println!("there is not enough memory: {} free frames", frame::count_free());
-        arch::exit(1);
-    }
     let cpus = machine.cpus.min(MAX_CPUS);
     let tags = command_line::number("tags").map(|tags| tags as u32);
     if let Err(error) = tlb::open(cpus, tags) {
