@@ -114,7 +114,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
     })?;
-    kernel_steps(gate, workspace, &bare)?;
+    kernel_steps(gate, workspace, &bare, quick)?;
     gate.step("mutants", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
@@ -124,7 +124,12 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
 }
 
 /// The kernel is a workspace of its own, so it has its own steps.
-fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) -> Result<()> {
+fn kernel_steps(
+    gate: &mut Gate,
+    workspace: &Workspace,
+    bare: &BareMetal,
+    quick: bool,
+) -> Result<()> {
     gate.step("format, kernel", || {
         let mut command = setup::cargo();
         command.current_dir(workspace.root().join(build::KERNEL.directory));
@@ -141,15 +146,24 @@ fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) -> Res
             lint_kernel(workspace, bare, architecture).map(|()| Outcome::Passed)
         })?;
         gate.step(&format!("boot, {architecture}"), || {
+            if quick {
+                return Ok(Outcome::Skipped(QUICK));
+            }
             let options = Options::short(architecture);
             boot::passes(workspace, bare, &options).map(|()| Outcome::Passed)
         })?;
         gate.step(&format!("boot, {architecture}, no remote flushes"), || {
+            if quick {
+                return Ok(Outcome::Skipped(QUICK));
+            }
             let options = Options::short(architecture);
             boot::bites(workspace, bare, &options).map(|()| Outcome::Passed)
         })?;
     }
     gate.step("boot, x86_64, Bochs", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
         let short = Options::short(Architecture::X86_64);
         let options = Options { emulator: Emulator::Bochs, cpus: 2, ..short };
         boot::passes(workspace, bare, &options).map(|()| Outcome::Passed)

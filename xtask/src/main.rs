@@ -48,7 +48,7 @@ enum Command {
     },
     /// Run everything that must hold before a change lands, and stop at the first failure.
     Test {
-        /// Leave out the slow steps: the oldest Rust, the documentation and the mutants.
+        /// Leave out the slow steps: the oldest Rust, the documentation, emulators and the mutants.
         #[arg(long)]
         quick: bool,
     },
