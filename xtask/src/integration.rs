@@ -20,8 +20,16 @@ const ARCHITECTURES: &str = "kernel/src/arch/";
 /// What a line holds that uses the library.
 const CALLS: [&str; 3] = ["tlb::", "gather.", "Gather"];
 
-/// Counts, and prints a table.
+/// Where the integration is shown.
+const SHOWN: &str = "README.md";
+
+/// Counts, and prints a table; and compares what is shown with what is there.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    for (file, code) in excerpts(&workspace.read(SHOWN)?) {
+        if !workspace.read(file)?.contains(code) {
+            return Err(Failure::new(format!("{SHOWN} shows code that is not in {file}")));
+        }
+    }
     let mut files = Vec::new();
     for file in workspace.files()? {
         if file.starts_with(SOURCE) && file.ends_with(".rs") {
@@ -44,6 +52,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(format!("{GOAL} lines of integration or more on {}", over.join(", "))))
+}
+
+/// The blocks of code that begin with a comment that names a file of the kernel: the file, and the code.
+fn excerpts(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split("```rust\n// ").skip(1).filter_map(|block| {
+        let (file, rest) = block.split_once('\n')?;
+        let (code, _) = rest.split_once("\n```")?;
+        file.starts_with(SOURCE).then_some((file, code))
+    })
 }
 
 /// The lines of one architecture.
@@ -86,6 +103,13 @@ fn is_call(code: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_is_found() {
+        let text = "```rust\nlet a;\n```\n```rust\n// kernel/src/b.rs\nlet c;\nlet d;\n```\n\
+                    ```rust\n// of another\nlet e;\n```\n";
+        assert_eq!(excerpts(text).collect::<Vec<_>>(), [("kernel/src/b.rs", "let c;\nlet d;")]);
+    }
 
     #[test]
     fn lines_are_counted_where_they_belong() {
