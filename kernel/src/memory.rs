@@ -160,9 +160,7 @@ impl Memory {
         for (start, area) in self.areas.remove(&range) {
             self.areas.insert(start, Area { protection, ..area });
         }
-        // More is allowed when a fault asks for it: a page may be shared by then.
-        let least = Protection { write: false, ..protection };
-        if self.tables.protect(range.clone(), least, space) {
+        if self.tables.protect(range.clone(), protection, space) {
             let mut gather = Gather::new(space);
             count::PAGES.add(range.len() / PAGE);
             gather.revoke_mixed(pages(range));

@@ -188,14 +188,17 @@ impl Tables {
         gather.found(found);
     }
 
-    /// Changes the entries of all pages in `range`; says whether any lost a permission.
+    /// Changes the entries of all pages in `range`; says whether any lost a permission. None comes to be
+    /// writable: a page may be shared, so that is for the fault to see to.
     pub(crate) fn protect(&self, range: Range<usize>, to: Protection, space: &Space) -> bool {
         let mut less = false;
         self.each_table(range, |address, part| match part {
             Part::Large(slot) => less |= change(slot, 1, to),
             Part::Pages(table, slots) => {
                 // Blocks that lose the same permission as a whole stay blocks.
-                less |= blocks::write_protect(table, slots.clone(), address, space);
+                if !to.write {
+                    less |= blocks::write_protect(table, slots.clone(), address, space);
+                }
                 if executes(&table[slots.clone()], to) {
                     blocks::unfold(table, slots.clone(), address, space);
                 }
@@ -330,10 +333,12 @@ fn split(slot: &AtomicU64, address: usize, space: &Space) -> bool {
     true
 }
 
-/// Gives an entry other permissions, and says whether it lost any.
+/// Gives an entry other permissions, but none to write that it had not, and says whether it lost any.
 fn change(slot: &AtomicU64, level: u32, to: Protection) -> bool {
     let then = |entry| {
-        (arch::is_present(entry) && arch::protection(entry) != to).then(|| {
+        let was = arch::protection(entry);
+        let to = Protection { write: was.write && to.write, ..to };
+        (arch::is_present(entry) && was != to).then(|| {
             let page = arch::page(arch::address_of(entry), level, to);
             arch::with(page, arch::flags(entry))
         })

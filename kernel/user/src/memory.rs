@@ -88,10 +88,10 @@ pub(crate) fn free_frames() -> usize {
 }
 
 /// How many frames are missing, of so many that were free before something that is over now. They
-/// may take a second to come back.
+/// may take a moment to come back.
 pub(crate) fn missing_frames(before: usize) -> usize {
     let missing = || before.saturating_sub(free_frames());
-    for _ in 0..100 {
+    for _ in 0..1000 {
         if missing() <= TOLERATED {
             return 0;
         }

@@ -192,13 +192,12 @@ mod tests {
 
     #[test]
     fn an_emulator_is_stopped_when_its_time_is_up_or_enough_was_seen() {
-        let started = Instant::now();
         let (stop, console) =
             follow_shell("limit", "echo PASS one; exec sleep 60", Duration::from_secs(1));
         assert_eq!((stop, console.passed()), (Stop::Limit(1), 1));
         let (stop, _) = follow_shell("enough", "echo exit 7; exec sleep 60", LONG);
+        // Not the limit: that would be another reason.
         assert_eq!(stop, Stop::Enough);
-        assert!(started.elapsed() < LONG);
     }
 
     const LONG: Duration = Duration::from_secs(30);

@@ -16,6 +16,8 @@ use crate::{
 /// What is done to the memory.
 type Deed = (&'static str, fn(Area));
 
+/// Milliseconds for what takes none. An emulator may be late.
+const PATIENCE: u64 = 20_000;
 const DEEDS: [Deed; 3] = [
     ("unmapped", |area| area.unmap()),
     ("protected", |area| area.protect(0)),
@@ -58,12 +60,12 @@ pub(crate) fn victim(deed: usize) -> u8 {
     system::run_on(0);
     let area = Area::map(PAGES, Kind::Pages).expect("memory");
     let _toucher = Thread::start(hunters::cpu_of(0), move || touch(area));
-    if !system::wait_at_most(2000, || TOUCHES.load(Ordering::Relaxed) > PAGES as u64) {
+    if !system::wait_at_most(PATIENCE, || TOUCHES.load(Ordering::Relaxed) > PAGES as u64) {
         return IDLE;
     }
     take(area);
     OVER.store(true, Ordering::Release); // Release: pairs with `touch`.
-    system::wait_at_most(2000, || false);
+    system::wait_at_most(PATIENCE, || false);
     println!("STALE: pages were {what}, and a thread that touches them lives");
     ALIVE
 }
