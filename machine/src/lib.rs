@@ -70,3 +70,4 @@
 
 pub mod adversary;
 pub mod explore;
+pub mod timed;

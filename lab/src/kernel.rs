@@ -1,0 +1,157 @@
+//! The model kernel: what a kernel does around a strategy, so that programs can be run on it.
+//!
+//! It has address spaces with pages, page faults, and the calls that change page tables. What its own
+//! code costs are lengths of time from the machine file (`[paths]`); what translations, cache lines,
+//! interrupts and invalidations cost comes out of the machine.
+
+use core::cell::Cell;
+
+use lookaside_machine::timed::{self, Ps, tables};
+
+use crate::{
+    data::{Machine, Refused},
+    strategy::{self, Flush, Place, SpaceId, Strategy},
+};
+
+/// A model kernel on a machine, with a strategy.
+pub struct Kernel<'a> {
+    strategy: Box<dyn Strategy + 'a>,
+    machine: &'a Machine,
+    spaces: Cell<u32>,
+    /// What a page fault takes besides what the machine adds.
+    fault: Ps,
+}
+
+/// An address space of the model kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub id: SpaceId,
+    /// Its page tables.
+    pub root: u64,
+    /// How many pages it has addresses for.
+    pub pages: u64,
+}
+
+/// What becomes of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// They allow less than before.
+    Restrict,
+    /// They allow more than before. Only strategies that know no better flush for this.
+    Promote,
+    /// They go.
+    Unmap,
+    /// They go, and tables with them.
+    Free,
+}
+
+impl<'a> Kernel<'a> {
+    /// A kernel with the strategy of that name. Called while a world is being built.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such strategy for the machine, or the machine cannot have it.
+    pub fn new(place: Place<'a>, strategy: &str) -> Result<Self, Refused> {
+        let entry = strategy::find(strategy, place.machine)?;
+        Ok(Self {
+            strategy: (entry.build)(place)?,
+            machine: place.machine,
+            spaces: Cell::new(0),
+            fault: place.machine.path_or_none("fault"),
+        })
+    }
+
+    /// The machine.
+    #[must_use]
+    pub const fn machine(&self) -> &'a Machine {
+        self.machine
+    }
+
+    /// The strategy.
+    #[must_use]
+    pub fn strategy(&self) -> &(dyn Strategy + 'a) {
+        &*self.strategy
+    }
+
+    /// What each CPU does first.
+    pub fn online(&self) {
+        timed::during("boot", || self.strategy.online());
+    }
+
+    /// A new space with addresses for `pages` pages, of which the first `mapped` are mapped. Takes no
+    /// time.
+    pub fn spawn(&self, pages: u64, mapped: u64) -> Process {
+        let root = tables::create(pages);
+        tables::map(root, 0, mapped, 0);
+        let id = SpaceId(self.spaces.replace(self.spaces.get() + 1));
+        self.strategy.add(id, root);
+        Process { id, root, pages }
+    }
+
+    /// Switches this CPU to a process.
+    pub fn switch(&self, next: &Process) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.switch(next.id)));
+    }
+
+    /// This CPU has nothing to run but kernel code.
+    pub fn idle(&self) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.idle()));
+    }
+
+    /// A path of the kernel that takes so long.
+    pub fn path(&self, name: &'static str, time: Ps) {
+        timed::during(name, || timed::work(time));
+    }
+
+    /// Changes pages of a process and has every CPU forget what they were.
+    pub fn change(&self, process: &Process, first: u64, pages: u64, change: Change) {
+        let Process { id, root, .. } = *process;
+        let stays = matches!(change, Change::Restrict | Change::Promote);
+        if change == Change::Promote && !self.strategy.flushes_promotions() {
+            return;
+        }
+        let stamp = tables::revoke(root, first, pages, stays);
+        let mut flush = Flush::pages(id, first, pages);
+        flush.tables = change == Change::Free;
+        timed::during("flush", || self.strategy.flush(&flush));
+        tables::flushed(root, first, pages, stamp);
+    }
+
+    /// Unmaps pages of the kernel and has every CPU forget them; they are mapped again at once.
+    pub fn recycle_kernel(&self, first: u64, pages: u64) {
+        let stamp = tables::revoke(tables::kernel(), first, pages, true);
+        timed::during("flush", || self.strategy.flush(&Flush::kernel(first, pages)));
+        tables::flushed(tables::kernel(), first, pages, stamp);
+    }
+
+    /// Accesses pages of the process that this CPU runs. Those that are not mapped fault, and are
+    /// mapped then.
+    pub fn touch(&self, process: &Process, first: u64, pages: u64) {
+        let mut from = first;
+        while let Err(missing) = timed::touch(from, first + pages - from) {
+            self.path("fault", self.fault);
+            tables::map(process.root, missing, 1, 0);
+            from = missing;
+        }
+    }
+
+    /// Ends a process that this CPU runs: everything of it is flushed, the CPU runs `next` or
+    /// nothing, and the space is given back.
+    pub fn exit(&self, process: &Process, next: Option<&Process>) {
+        let Process { id, root, pages } = *process;
+        let stamp = tables::revoke(root, 0, pages, false);
+        timed::during("flush", || self.strategy.flush(&Flush::everything(id)));
+        tables::flushed(root, 0, pages, stamp);
+        match next {
+            Some(next) => self.switch(next),
+            None => self.idle(),
+        }
+        timed::during("exit", || timed::interrupts_off(|| self.strategy.remove(id)));
+    }
+
+    /// What a handler of interrupts does.
+    pub fn serve(&self) {
+        self.strategy.serve();
+    }
+}

@@ -1,0 +1,1 @@
+//! Published results beside what the model says.

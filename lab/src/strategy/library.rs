@@ -1,0 +1,203 @@
+//! The library's own strategies.
+
+use core::cell::RefCell;
+
+use lookaside::{
+    Cpu, Epochs, EpochsConfig, Gather, Here, KernelGather, Recent, Residents, Space, Tags, Tlb,
+    VaRange, Word as _,
+    arch::{Mmu, Root},
+};
+use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word};
+
+use super::{
+    Entry, Flush, Place, SpaceId, Strategy,
+    hardware::{self, Arm, Hardware, Rv, X86Cpu, X86Plain},
+};
+use crate::data::{Isa, Machine, Refused};
+
+/// All of them.
+pub(super) const STRATEGIES: &[Entry] = &[
+    Entry {
+        name: "lookaside",
+        about: "the library as recommended: epochs on Arm, RISC-V and with INVLPGB, recency on x86",
+        isas: &[Isa::Aarch64, Isa::Riscv64, Isa::X86_64],
+        build: |place| recommended(place, false),
+    },
+    Entry {
+        name: "lookaside-early",
+        about: "the same; pages are acknowledged before they are flushed, as for ordinary memory",
+        isas: &[Isa::Aarch64, Isa::Riscv64, Isa::X86_64],
+        build: |place| recommended(place, true),
+    },
+    Entry {
+        name: "lookaside-untagged",
+        about: "the library where PCIDs are switched off",
+        isas: &[Isa::X86_64],
+        build: |place| recent::<X86Plain>(place, false),
+    },
+];
+
+type Words<H> = Platform<<H as Hardware>::Mmu>;
+
+fn recommended(place: Place<'_>, early: bool) -> Result<Box<dyn Strategy + '_>, Refused> {
+    match place.machine.isa {
+        Isa::Aarch64 => epochs::<Arm>(place, early),
+        Isa::Riscv64 => epochs::<Rv>(place, early),
+        Isa::X86_64 if place.machine.features.invlpgb => epochs::<X86Cpu>(place, early),
+        Isa::X86_64 => recent::<X86Cpu>(place, early),
+    }
+}
+
+fn platform<H: Hardware>(machine: &Machine) -> Result<Words<H>, Refused> {
+    let mmu = H::mmu(machine)?;
+    let costs = hardware::costs(machine, mmu.typical_costs());
+    Ok(Platform::new(mmu, costs))
+}
+
+fn epochs<'a, H: Hardware + 'a>(
+    place: Place<'a>,
+    early: bool,
+) -> Result<Box<dyn Strategy + 'a>, Refused> {
+    let platform = platform::<H>(place.machine)?;
+    let tags = 1 << place.machine.features.tag_bits;
+    let words = place.arena.fill(Epochs::<Words<H>>::words_for(tags), |_| Word::ZERO);
+    timed::name(words, "map of tags");
+    let tags = Epochs::new(&platform, EpochsConfig::default(), words)?;
+    Library::<H, _>::build(place, platform, tags, early)
+}
+
+fn recent<'a, H: Hardware + 'a>(
+    place: Place<'a>,
+    early: bool,
+) -> Result<Box<dyn Strategy + 'a>, Refused> {
+    let platform = platform::<H>(place.machine)?;
+    Library::<H, _>::build(place, platform, <Recent>::new(), early)
+}
+
+/// A space begins a cache line, as one from a kernel's slab does.
+#[repr(align(64))]
+struct Slot<'a, P: lookaside::Platform>(Space<'a, P>);
+
+/// A space that may be given back.
+type Shared<'a, P> = &'a RefCell<Slot<'a, P>>;
+
+/// The library behind the interface of a model kernel.
+struct Library<'a, H: Hardware, T: Tags<Words<H>>> {
+    tlb: &'a Tlb<'a, Words<H>, T>,
+    machine: &'a Machine,
+    arena: &'a Arena,
+    spaces: RefCell<Vec<Option<Shared<'a, Words<H>>>>>,
+    /// Storage of spaces that are gone.
+    residents: RefCell<Vec<&'a [Word]>>,
+    early: bool,
+}
+
+impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
+    fn build(
+        place: Place<'a>,
+        platform: Words<H>,
+        tags: T,
+        early: bool,
+    ) -> Result<Box<dyn Strategy + 'a>, Refused> {
+        let Place { arena, machine, cpus } = place;
+        let cpus = arena.fill(cpus, |_| Cpu::new());
+        timed::name(cpus, "CPUs");
+        let tlb = arena.put(Tlb::new(platform, tags, cpus)?);
+        timed::name(tlb, "books of the machine");
+        Ok(Box::new(Self {
+            tlb,
+            machine,
+            arena,
+            spaces: RefCell::new(Vec::new()),
+            residents: RefCell::new(Vec::new()),
+            early,
+        }))
+    }
+
+    fn here(&self) -> Here<'_, Words<H>, T> {
+        // SAFETY: whoever calls has interrupts off until the value is gone.
+        let here = unsafe { self.tlb.here() };
+        here.expect("each simulated CPU has storage")
+    }
+
+    fn space(&self, space: SpaceId) -> Shared<'a, Words<H>> {
+        self.spaces.borrow()[space.0 as usize].expect("the space is not gone")
+    }
+}
+
+fn range(first: u64, pages: u64) -> VaRange {
+    VaRange::new(first << 12, pages << 12, 12).expect("pages of a workload are addresses")
+}
+
+impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T> {
+    fn online(&self) {
+        timed::interrupts_off(|| {
+            let here = self.here();
+            H::set_up(here.mmu());
+            here.online(&H::features(self.machine)).expect("all CPUs are alike");
+        });
+    }
+
+    fn add(&self, space: SpaceId, root: u64) {
+        let reused = self.residents.borrow_mut().pop();
+        let residents = reused.unwrap_or_else(|| {
+            let words = Residents::<Word>::words_for(self.tlb.cpus().len());
+            let residents = self.arena.fill(words, |_| Word::ZERO);
+            timed::name(residents, "residents of spaces");
+            residents
+        });
+        // SAFETY: the tables live until `remove`, and the timed machine has no global user entries.
+        let new = unsafe { self.tlb.space(Root::new(root), residents) };
+        let new = Slot(new.expect("a table's address is a root"));
+        let mut spaces = self.spaces.borrow_mut();
+        assert_eq!(spaces.len(), space.0 as usize, "spaces are numbered in ascending order");
+        let slot = self.arena.put(RefCell::new(new));
+        timed::name(slot, "spaces");
+        spaces.push(Some(slot));
+    }
+
+    fn switch(&self, next: SpaceId) {
+        let _ = self.here().switch(&self.space(next).borrow().0);
+    }
+
+    fn idle(&self) {
+        self.here().lazy();
+    }
+
+    fn flush(&self, flush: &Flush) {
+        timed::interrupts_off(|| {
+            let here = self.here();
+            let Some(space) = flush.space else {
+                let mut gather = KernelGather::new(self.tlb);
+                let start = KERNEL + (flush.first << 12);
+                let range = VaRange::new(start, flush.pages << 12, 12);
+                gather.revoke(range.expect("pages of a workload are addresses"));
+                let _ = here.flush_kernel(gather);
+                return;
+            };
+            let slot = self.space(space).borrow();
+            let mut gather = Gather::new(&slot.0);
+            match flush {
+                Flush { everything: true, .. } => gather.revoke_everything(),
+                Flush { tables: true, .. } => gather.unlink_table(range(flush.first, flush.pages)),
+                _ => gather.revoke(range(flush.first, flush.pages)),
+            }
+            if self.early {
+                let _ = here.flush_early(gather);
+            } else {
+                let _ = here.flush(gather);
+            }
+        });
+    }
+
+    fn serve(&self) {
+        self.here().serve();
+    }
+
+    fn remove(&self, space: SpaceId) {
+        let slot = self.spaces.borrow_mut()[space.0 as usize].take().expect("removed once");
+        let mut slot = slot.borrow_mut();
+        // A CPU that names the space lazily keeps its tag until it is used for another.
+        let _ = self.here().release(&mut slot.0);
+    }
+}

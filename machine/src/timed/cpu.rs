@@ -1,0 +1,107 @@
+//! One simulated CPU.
+
+use corosensei::Yielder;
+
+use super::{
+    account::{Account, Counters},
+    price::Ps,
+    tlb::Tlb,
+};
+
+/// So many lines that a loop reads are watched while it waits; a loop that reads more polls.
+const WATCHED: usize = 16;
+
+/// The state of a CPU.
+pub(crate) struct Cpu {
+    pub(crate) now: Ps,
+    pub(crate) done: bool,
+    /// What the program says it is doing.
+    pub(crate) activity: usize,
+    /// Whether interrupts are on.
+    pub(crate) interrupts: bool,
+    /// When interrupts arrive that were not taken yet, in ascending order.
+    pub(crate) pending: Vec<Ps>,
+    /// Whether the CPU waits for others, who may bring the end of its wait forward.
+    pub(crate) waiting: bool,
+    /// Whether it waits for one of [`Self::watched`] to be written.
+    pub(crate) watching: bool,
+    watched: [usize; WATCHED],
+    count: usize,
+    /// When all its stores are visible.
+    pub(crate) drain: Ps,
+    /// When its broadcasts are answered, the oldest first.
+    pub(crate) broadcasts: std::collections::VecDeque<Ps>,
+    /// How many of all broadcasts it has paid for as a victim.
+    pub(crate) received: u64,
+    /// What firmware has taken from it and it has not noticed yet.
+    pub(crate) stolen: Ps,
+    pub(crate) root: u64,
+    pub(crate) tag: u16,
+    /// Allocated when the first page is touched.
+    pub(crate) tlb: Option<Box<Tlb>>,
+    /// `TTBR1` and `TCR` on Arm; `CR3` and `CR4` on x86; `satp` on RISC-V.
+    pub(crate) registers: [u64; 2],
+    pub(crate) account: Account,
+    pub(crate) counters: Counters,
+    pub(crate) random: u64,
+    pub(crate) yielder: *const Yielder<(), ()>,
+}
+
+impl Cpu {
+    pub(crate) fn new(random: u64) -> Self {
+        Self {
+            now: 0,
+            done: false,
+            activity: 0,
+            interrupts: true,
+            pending: Vec::new(),
+            waiting: false,
+            watching: false,
+            watched: [0; WATCHED],
+            count: 0,
+            drain: 0,
+            broadcasts: std::collections::VecDeque::new(),
+            received: 0,
+            stolen: 0,
+            root: 0,
+            tag: 0,
+            tlb: None,
+            registers: [0; 2],
+            account: Account::default(),
+            counters: Counters::default(),
+            random,
+            yielder: core::ptr::null(),
+        }
+    }
+
+    /// Notes that a line was read.
+    #[inline]
+    pub(crate) fn watch(&mut self, line: usize) {
+        if self.count <= WATCHED && !self.watched().contains(&line) {
+            if self.count < WATCHED {
+                self.watched[self.count] = line;
+            }
+            self.count += 1;
+        }
+    }
+
+    /// The lines that were read since [`Self::forget_watched`].
+    pub(crate) fn watched(&self) -> &[usize] {
+        &self.watched[..self.count.min(WATCHED)]
+    }
+
+    /// Whether more lines were read than can be watched, or none.
+    pub(crate) fn must_poll(&self) -> bool {
+        self.count == 0 || self.count > WATCHED
+    }
+
+    pub(crate) fn forget_watched(&mut self) {
+        self.count = 0;
+    }
+
+    /// Whether an interrupt has arrived that can be taken.
+    #[inline]
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupts && self.pending.first().is_some_and(|&arrival| arrival <= self.now)
+    }
+}

@@ -1,0 +1,192 @@
+//! How operations reach the machine: through a pointer that belongs to the thread.
+//!
+//! A CPU runs ahead for as long as no other CPU can do anything earlier; then it suspends itself until
+//! it is the earliest again. So everything that one CPU can see of another happens in one order: by
+//! time, then by CPU.
+
+use core::{cell::Cell, ptr};
+
+use super::{
+    account::Cause,
+    machine::Machine,
+    price::{Price, Ps},
+    queue::{LAST, NEVER, key},
+    report::Failure,
+};
+
+thread_local! {
+    static CURRENT: Cell<*mut Machine> = const { Cell::new(ptr::null_mut()) };
+    static HANDLER: Cell<Option<Handler>> = const { Cell::new(None) };
+}
+
+/// What an interrupt calls: the world, and the function that knows its type.
+#[derive(Clone, Copy)]
+pub(crate) struct Handler {
+    pub(crate) world: *const (),
+    pub(crate) call: unsafe fn(*const ()),
+}
+
+/// Makes a machine the one that operations of this thread reach, until it is dropped.
+pub(crate) struct Current(*mut Machine);
+
+impl Current {
+    /// `machine` must stay where it is for as long as the value lives.
+    pub(crate) fn enter(machine: *mut Machine) -> Self {
+        let current = Self(CURRENT.replace(machine));
+        assert!(current.0.is_null(), "one timed machine at a time runs on a thread");
+        current
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+        HANDLER.set(None);
+    }
+}
+
+pub(crate) fn set_handler(handler: Handler) {
+    HANDLER.set(Some(handler));
+}
+
+pub(crate) fn is_present() -> bool {
+    !CURRENT.get().is_null()
+}
+
+/// Calls `f` with the machine of this thread.
+///
+/// # Panics
+///
+/// If there is none.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    let machine = CURRENT.get();
+    assert!(!machine.is_null(), "no timed machine on this thread");
+    // SAFETY: `Current` keeps the pointer valid. Programs and the loop that resumes them run on one
+    // thread and hand it to each other; no reference lives across that, and `f` gets the machine's
+    // own methods, which do not come back here.
+    f(unsafe { &mut *machine })
+}
+
+/// Suspends the CPU that runs until the moment `until`, or an earlier one if others bring it
+/// forward, and returns that time.
+fn suspend(until: u64) {
+    let yielder = with(|machine| {
+        let cpu = machine.running;
+        machine.queue.set(cpu, until);
+        machine.cpus[cpu].yielder
+    });
+    // SAFETY: the yielder is that of the coroutine which executes this, so it is alive.
+    unsafe { (*yielder).suspend(()) };
+}
+
+/// Stops the program for good; the run is over as soon as it does.
+fn stop() -> ! {
+    loop {
+        suspend(NEVER);
+    }
+}
+
+/// What the CPU that runs has to do before its next step.
+enum Turn {
+    Go,
+    Later(u64),
+    Interrupt,
+    Stop,
+}
+
+/// Returns when it is the turn of the CPU that runs, after it has taken what interrupts there are.
+#[inline]
+pub(crate) fn turn() {
+    loop {
+        let turn = with(|machine| {
+            if !machine.started {
+                return Turn::Go;
+            }
+            if machine.failure.is_some() {
+                return Turn::Stop;
+            }
+            let cpu = machine.running;
+            let mine = key(machine.cpus[cpu].now, cpu);
+            if mine > machine.queue.min() {
+                return Turn::Later(mine);
+            }
+            machine.pay_stolen();
+            let now = machine.cpus[cpu].now;
+            if now > machine.limit.min(LAST) {
+                machine.failure = Some(Failure::OutOfTime { limit: machine.limit });
+                return Turn::Stop;
+            }
+            if machine.cpus[cpu].is_interrupted() {
+                return Turn::Interrupt;
+            }
+            if key(now, cpu) > machine.queue.min() {
+                return Turn::Later(key(now, cpu));
+            }
+            machine.events += 1;
+            Turn::Go
+        });
+        match turn {
+            Turn::Go => return,
+            Turn::Later(until) => suspend(until),
+            Turn::Interrupt => take_interrupt(),
+            Turn::Stop => stop(),
+        }
+    }
+}
+
+/// Executes one operation of the CPU that runs, when it is its turn.
+#[inline]
+pub(crate) fn step<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    turn();
+    with(f)
+}
+
+fn take_interrupt() {
+    let activity = with(|machine| {
+        let interrupt = machine.activity("interrupt");
+        let cpu = machine.cpu();
+        let now = cpu.now;
+        cpu.pending.retain(|&arrival| arrival > now);
+        cpu.interrupts = false;
+        cpu.counters.taken += 1;
+        let activity = core::mem::replace(&mut cpu.activity, interrupt);
+        machine.charge_price(Cause::Interrupts, Price::InterruptEntry);
+        activity
+    });
+    let handler = HANDLER.get().expect("a machine that runs has a handler");
+    // SAFETY: whoever set the handler made the two fit, and keeps the world alive while it runs.
+    unsafe { (handler.call)(handler.world) };
+    with(|machine| {
+        // Returning from an interrupt waits for what the handler has stored.
+        machine.drain();
+        machine.charge_price(Cause::Interrupts, Price::InterruptExit);
+        let cpu = machine.cpu();
+        cpu.interrupts = true;
+        cpu.activity = activity;
+        cpu.forget_watched();
+    });
+}
+
+/// Waits until `until`, or until somebody ends the wait, and says how long it was. Interrupts, if they
+/// are on, end it.
+pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
+    let (from, until) = with(|machine| {
+        let cpu = machine.running;
+        let c = &mut machine.cpus[cpu];
+        c.waiting = true;
+        let arrival = c.pending.first().filter(|_| c.interrupts);
+        let until = until.into_iter().chain(arrival.copied()).min();
+        (c.now, until.map_or(NEVER, |until| key(until.max(c.now), cpu)))
+    });
+    suspend(until);
+    with(|machine| {
+        if machine.failure.is_some() {
+            return from; // `turn` stops the program.
+        }
+        let resumed = machine.resumed_at;
+        machine.cpu().waiting = false;
+        machine.charge_until(cause, resumed);
+        machine.cpu().now
+    }) - from
+}

@@ -1,0 +1,100 @@
+//! A fair lock of a model kernel.
+
+use std::collections::VecDeque;
+
+use lookaside::Word as _;
+
+use super::{
+    account::Cause,
+    current::{self, step, wait},
+    queue::key,
+    word::Word,
+};
+
+/// Who has a lock, and who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    owner: Option<usize>,
+    queue: VecDeque<usize>,
+}
+
+/// A lock that is handed on in the order in which it was asked for, as queued locks and sleeping locks
+/// of kernels are. It costs its cache line: one atomic to take it, one to leave it, and the way of the
+/// line to the next owner.
+pub struct Lock {
+    word: Word,
+    number: usize,
+}
+
+impl Lock {
+    /// A lock that nobody has. Put it into the arena.
+    #[must_use]
+    pub fn new() -> Self {
+        let number = current::with(|machine| {
+            machine.locks.push(State::default());
+            machine.locks.len() - 1
+        });
+        Self { word: Word::ZERO, number }
+    }
+
+    /// Calls `f` with the lock taken. Interrupts that are on stay on.
+    pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.take();
+        let result = f();
+        self.leave();
+        result
+    }
+
+    /// Takes the lock, and waits for it if need be.
+    pub fn take(&self) {
+        let mine = step(|machine| {
+            let line = machine.line(self.word.address());
+            machine.modify_line(line);
+            let cpu = machine.running;
+            let lock = &mut machine.locks[self.number];
+            if lock.owner.is_none() {
+                lock.owner = Some(cpu);
+                return true;
+            }
+            lock.queue.push_back(cpu);
+            false
+        });
+        while !mine && current::with(|machine| !self.is_mine(machine)) {
+            wait(Cause::Locks, None);
+            current::turn();
+        }
+    }
+
+    fn is_mine(&self, machine: &super::machine::Machine) -> bool {
+        machine.locks[self.number].owner == Some(machine.running)
+    }
+
+    /// Leaves the lock to whoever has waited longest.
+    ///
+    /// # Panics
+    ///
+    /// If this CPU does not have it.
+    pub fn leave(&self) {
+        step(|machine| {
+            assert!(self.is_mine(machine), "a CPU leaves a lock that it does not have");
+            let line = machine.line(self.word.address());
+            machine.modify_line(line);
+            let next = machine.locks[self.number].queue.pop_front();
+            machine.locks[self.number].owner = next;
+            if let Some(next) = next {
+                let (from, now) = (machine.running as u32, machine.cpu().now);
+                let price = machine.model.topology.distance(from, next as u32).line();
+                let when = key(now + machine.model.prices.charge(price), next);
+                if machine.cpus[next].waiting {
+                    machine.queue.set(next, machine.queue.get(next).min(when));
+                }
+            }
+        });
+    }
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,346 @@
+//! The state of a timed machine, and what operations do to it.
+
+use core::ops::Range;
+
+use super::{
+    account::Cause,
+    arena::LINE,
+    cpu::Cpu,
+    fabric::Fabric,
+    history::{Happened, History},
+    lines::{Line, Move},
+    model::{Distance, Model},
+    price::{Price, Ps},
+    queue::{Queue, key},
+    report::Failure,
+    tables::{Stamp, Tables},
+    tlb::{Found, Tlb},
+};
+
+/// The address of a word.
+pub(crate) type Address = *mut u64;
+
+/// A timed machine.
+pub(crate) struct Machine {
+    pub(crate) model: Model,
+    arena: Range<usize>,
+    pub(crate) lines: Vec<Line>,
+    /// Names of parts of the arena: first line, line after the last, name.
+    pub(crate) names: Vec<(usize, usize, &'static str)>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) queue: Queue,
+    pub(crate) running: usize,
+    /// The moment at which the CPU that runs was resumed.
+    pub(crate) resumed_at: Ps,
+    /// Whether programs run; before that, operations take no time.
+    pub(crate) started: bool,
+    pub(crate) fabric: Fabric,
+    pub(crate) tables: Tables,
+    pub(crate) kernel_root: u64,
+    pub(crate) activities: Vec<&'static str>,
+    pub(crate) locks: Vec<super::lock::State>,
+    pub(crate) events: u64,
+    pub(crate) limit: Ps,
+    pub(crate) history: History,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        model: Model,
+        arena: Range<usize>,
+        cpus: usize,
+        seed: u64,
+        limit: Ps,
+    ) -> Self {
+        let random = |cpu| super::random::start(seed, cpu);
+        Self {
+            model,
+            arena,
+            lines: Vec::new(),
+            names: Vec::new(),
+            cpus: (0..cpus as u64).map(|cpu| Cpu::new(random(cpu))).collect(),
+            queue: Queue::new(cpus),
+            running: 0,
+            resumed_at: 0,
+            started: false,
+            fabric: Fabric::default(),
+            tables: Tables::default(),
+            kernel_root: 0,
+            activities: vec!["program"],
+            locks: Vec::new(),
+            events: 0,
+            limit,
+            history: History::default(),
+            failure: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cpu(&mut self) -> &mut Cpu {
+        &mut self.cpus[self.running]
+    }
+
+    /// Spends time of the CPU that runs.
+    #[inline]
+    pub(crate) fn charge(&mut self, cause: Cause, time: Ps) {
+        if time > 0 {
+            let cpu = &mut self.cpus[self.running];
+            cpu.now += time;
+            cpu.account.add(cpu.activity, cause, time);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn charge_price(&mut self, cause: Cause, price: Price) {
+        self.charge(cause, self.model.prices.charge(price));
+    }
+
+    /// Has the CPU that runs wait until `time`, if that is later than now.
+    #[inline]
+    pub(crate) fn charge_until(&mut self, cause: Cause, time: Ps) {
+        let now = self.cpu().now;
+        self.charge(cause, time.saturating_sub(now));
+    }
+
+    #[inline]
+    pub(crate) fn happened(&mut self, what: Happened) {
+        let (time, cpu) = (self.cpus[self.running].now, self.running);
+        self.history.push(time, cpu, what);
+    }
+
+    /// Charges the CPU that runs for what others have taken from it meanwhile.
+    #[inline]
+    pub(crate) fn pay_stolen(&mut self) {
+        let operations = self.fabric.operations;
+        let cpu = &mut self.cpus[self.running];
+        if cpu.received != operations || cpu.stolen != 0 {
+            let received = operations - core::mem::replace(&mut cpu.received, operations);
+            let firmware = core::mem::take(&mut cpu.stolen);
+            let victim = self.model.prices.charge(Price::FabricVictim);
+            self.charge(Cause::Stolen, received * victim + firmware);
+        }
+    }
+
+    /// The number of the cache line of a word.
+    #[inline]
+    pub(crate) fn line(&mut self, word: Address) -> usize {
+        let address = word.addr();
+        assert!(
+            self.arena.contains(&address),
+            "a word outside of the machine's memory: put it into the arena"
+        );
+        let line = (address - self.arena.start) / LINE;
+        if line >= self.lines.len() {
+            self.lines.resize(line + 1, Line::NEW);
+        }
+        line
+    }
+
+    /// Gets a cache line to read, and waits for it.
+    #[inline]
+    pub(crate) fn read_line(&mut self, line: usize) {
+        let (cpu, cpus) = (self.running, self.cpus.len());
+        let now = self.cpus[cpu].now;
+        self.cpus[cpu].watch(line);
+        let topology = &self.model.topology;
+        match self.lines[line].read(topology, cpus, cpu as u16, now) {
+            None => self.charge_price(Cause::Words, Price::Hit),
+            Some(moves) => self.wait_for_line(line, moves),
+        }
+    }
+
+    fn wait_for_line(&mut self, line: usize, Move { begins, distance }: Move) {
+        let now = self.cpu().now;
+        self.charge_until(Cause::LineQueue, begins);
+        self.charge_price(Cause::Lines, distance.line());
+        let ends = self.cpu().now;
+        let line = &mut self.lines[line];
+        line.moves += 1;
+        line.spent += ends - now;
+        self.cpu().counters.lines += 1;
+    }
+
+    /// Takes a cache line to write it, and says when it is here; `None` if it was.
+    fn take_line(&mut self, line: usize) -> Option<(Move, Ps)> {
+        let cpu = self.running;
+        let now = self.cpus[cpu].now;
+        let Self { lines, cpus, queue, model, .. } = self;
+        let mut woken: [usize; 4] = [0; 4];
+        let mut count = 0;
+        let mut more = Vec::new();
+        let moves = lines[line].write(&model.topology, cpu as u16, now, |other| {
+            let other = usize::from(other);
+            if cpus[other].watching && cpus[other].watched().contains(&line) {
+                if count < woken.len() {
+                    woken[count] = other;
+                    count += 1;
+                } else {
+                    more.push(other);
+                }
+            }
+        })?;
+        let ends = moves.begins + model.prices.charge(moves.distance.line());
+        lines[line].busy_until(ends);
+        for &other in woken[..count].iter().chain(&more) {
+            queue.set(other, queue.get(other).min(key(ends, other)));
+        }
+        Some((moves, ends))
+    }
+
+    /// A store: it is on its way when this returns.
+    #[inline]
+    pub(crate) fn store_line(&mut self, line: usize) {
+        if let Some((_, ends)) = self.take_line(line) {
+            self.lines[line].moves += 1;
+            let cpu = self.cpu();
+            cpu.drain = cpu.drain.max(ends);
+            cpu.counters.lines += 1;
+        }
+        self.charge_price(Cause::Words, Price::Hit);
+    }
+
+    /// An atomic read-modify-write: it waits for what was stored before and for the line.
+    #[inline]
+    pub(crate) fn modify_line(&mut self, line: usize) {
+        self.drain();
+        self.cpu().watch(line);
+        if let Some((moves, _)) = self.take_line(line) {
+            self.wait_for_line(line, moves);
+        }
+        self.charge_price(Cause::Words, Price::Atomic);
+    }
+
+    /// Waits until what this CPU has stored is visible to all.
+    #[inline]
+    pub(crate) fn drain(&mut self) {
+        let drain = self.cpu().drain;
+        self.charge_until(Cause::Fences, drain);
+    }
+
+    /// Sends interrupts, one for each CPU of the mask.
+    pub(crate) fn interrupt(&mut self, first: u32, mask: u64) {
+        self.drain();
+        let from = self.running as u32;
+        let group = self.model.interrupt_group;
+        let mut left = mask;
+        let mut last_group = u32::MAX;
+        while left != 0 {
+            let target = first + left.trailing_zeros();
+            left &= left - 1;
+            if target as usize >= self.cpus.len() || target == from {
+                continue;
+            }
+            if target / group != last_group {
+                last_group = target / group;
+                self.charge_price(Cause::Sends, Price::InterruptSend);
+            }
+            let price = match self.model.topology.distance(from, target) {
+                Distance::Remote
+                    if self.model.prices.get(Price::InterruptDeliverRemote).is_some() =>
+                {
+                    Price::InterruptDeliverRemote
+                }
+                _ => Price::InterruptDeliver,
+            };
+            let arrival = self.cpu().now + self.model.prices.charge(price);
+            self.cpu().counters.sent += 1;
+            self.pend(target as usize, arrival);
+        }
+    }
+
+    fn pend(&mut self, target: usize, arrival: Ps) {
+        let cpu = &mut self.cpus[target];
+        let place = cpu.pending.partition_point(|&earlier| earlier <= arrival);
+        cpu.pending.insert(place, arrival);
+        if cpu.waiting && cpu.interrupts {
+            self.queue.set(target, self.queue.get(target).min(key(arrival, target)));
+        }
+    }
+
+    /// The TLB of the CPU that runs.
+    pub(crate) fn tlb(&mut self) -> &mut Tlb {
+        let Self { cpus, model, running, .. } = self;
+        cpus[*running].tlb.get_or_insert_with(|| Box::new(Tlb::new(&model.tlb)))
+    }
+
+    /// Accesses pages through the root register, or the kernel's. Returns the first that is not
+    /// mapped.
+    pub(crate) fn touch(&mut self, first: u64, pages: u64, kernel: bool) -> Result<(), u64> {
+        let tag = self.cpu().tag;
+        let root = if kernel { self.kernel_root } else { self.cpu().root };
+        let tlb = self.tlb();
+        let instance = if kernel { tlb.kernel() } else { tlb.instance(tag) };
+        let (mut second, mut walks, mut upper) = (0, 0, 0);
+        let mut result = Ok(());
+        let mut touched = 0;
+        let blocks = self.model.tlb.blocks;
+        let Self { cpus, tables, running, .. } = self;
+        let Some(tlb) = cpus[*running].tlb.as_deref_mut() else { return Ok(()) };
+        let mut stale = None;
+        for page in first..first + pages {
+            let known = if root == 0 { None } else { tables.page(root, page) };
+            let stamp = match tlb.find(instance, page) {
+                Found::First(stamp) => Some(stamp),
+                Found::Second(stamp) => {
+                    second += 1;
+                    Some(stamp)
+                }
+                Found::Nowhere { upper: cached } => {
+                    let Some(known) = known.filter(|known| known.mapped) else {
+                        result = Err(page);
+                        break;
+                    };
+                    let order = if blocks { known.order } else { 0 };
+                    tlb.fill(instance, page, order.into(), known.changed);
+                    walks += 1;
+                    upper += u64::from(!cached);
+                    None
+                }
+            };
+            touched += 1;
+            if let Some(stamp) = stamp
+                && known.is_none_or(|known| stamp < known.flushed)
+            {
+                stale = Some(page);
+                break;
+            }
+        }
+        let counters = &mut self.cpu().counters;
+        counters.accesses += touched;
+        counters.second_level += second;
+        counters.walks += walks;
+        let prices = &self.model.prices;
+        let (second_level, walk, walk_upper) = (
+            prices.charge(Price::SecondLevel),
+            prices.charge(Price::Walk),
+            prices.charge(Price::WalkUpper),
+        );
+        self.charge(Cause::SecondLevel, second * second_level);
+        self.charge(Cause::Walks, walks * walk + upper * walk_upper);
+        if let Some(page) = stale {
+            self.happened(Happened::Stale { page });
+            let (cpu, time) = (self.running as u32, self.cpu().now);
+            let history = self.history.to_lines();
+            self.failure = Some(Failure::Stale { cpu, page, time, history });
+        }
+        result
+    }
+
+    pub(crate) fn load_root(&mut self, root: u64, tag: u16) {
+        let cpu = self.cpu();
+        (cpu.root, cpu.tag) = (root, tag);
+        cpu.counters.roots += 1;
+        self.happened(Happened::Root { root, tag });
+    }
+
+    pub(crate) fn revoke(&mut self, root: u64, first: u64, pages: u64, mapped: bool) -> Stamp {
+        self.happened(Happened::Revoke { root, first, pages });
+        self.tables.revoke(root, first, pages, mapped)
+    }
+
+    pub(crate) fn flushed(&mut self, root: u64, first: u64, pages: u64, stamp: Stamp) {
+        self.happened(Happened::Flushed { root, first, pages });
+        self.tables.flushed(root, first, pages, stamp);
+    }
+}

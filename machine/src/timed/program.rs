@@ -1,0 +1,172 @@
+//! What the programs of simulated CPUs can do besides what the library does for them.
+
+use lookaside::CpuId;
+
+use super::{
+    account::Cause,
+    current::{self, step, wait},
+    machine::Machine,
+    price::Ps,
+    queue::key,
+    random as generator,
+};
+
+impl Machine {
+    /// The number of an activity.
+    pub(crate) fn activity(&mut self, name: &'static str) -> usize {
+        let known =
+            self.activities.iter().position(|&known| core::ptr::eq(known, name) || known == name);
+        known.unwrap_or_else(|| {
+            self.activities.push(name);
+            self.activities.len() - 1
+        })
+    }
+}
+
+/// The CPU that runs the program.
+#[must_use]
+#[inline]
+pub fn cpu() -> CpuId {
+    current::with(|machine| CpuId(machine.running as u32))
+}
+
+/// Its time, in picoseconds since the machine was started.
+#[must_use]
+#[inline]
+pub fn now() -> Ps {
+    current::with(|machine| machine.cpu().now)
+}
+
+/// Computes for so long. Interrupts, if they are on, are taken meanwhile and come on top.
+pub fn work(time: Ps) {
+    let mut left = time;
+    while left > 0 {
+        let (on, free) = current::with(|machine| {
+            let cpu = machine.running;
+            let c = &machine.cpus[cpu];
+            // With interrupts off, or if nobody acts before, it is over in one go.
+            (c.interrupts, key(c.now + left, cpu) < machine.queue.min() && c.pending.is_empty())
+        });
+        if !on || free && !broadcasts_steal() {
+            current::with(|machine| machine.charge(Cause::Work, left));
+            return;
+        }
+        current::turn();
+        let until = now() + left;
+        left -= wait(Cause::Work, Some(until)).min(left);
+    }
+}
+
+/// Whether the CPU that runs has yet to pay for what others have broadcast.
+fn broadcasts_steal() -> bool {
+    current::with(|machine| machine.cpu().received != machine.fabric.operations)
+}
+
+/// Puts what `f` does down to an activity.
+#[inline]
+pub fn during<R>(activity: &'static str, f: impl FnOnce() -> R) -> R {
+    let outer = current::with(|machine| {
+        let activity = machine.activity(activity);
+        core::mem::replace(&mut machine.cpu().activity, activity)
+    });
+    let result = f();
+    current::with(|machine| machine.cpu().activity = outer);
+    result
+}
+
+/// Calls `f` with interrupts off.
+#[inline]
+pub fn interrupts_off<R>(f: impl FnOnce() -> R) -> R {
+    let were_on = current::with(|machine| core::mem::replace(&mut machine.cpu().interrupts, false));
+    let result = f();
+    if were_on {
+        current::with(|machine| machine.cpu().interrupts = true);
+        current::turn();
+    }
+    result
+}
+
+/// Lets time pass in a loop that waits for another CPU: until somebody writes one of the cache lines
+/// that the loop has read, or an interrupt is taken. A loop that has read nothing, or more lines than
+/// can be watched, goes on at once after [`super::Price::LineCluster`], so that time passes.
+pub fn relax() {
+    current::turn();
+    let watches = current::with(|machine| {
+        let cpu = machine.running;
+        let c = &machine.cpus[cpu];
+        if c.must_poll() {
+            let poll = machine.model.prices.charge(super::Price::LineCluster).max(1000);
+            machine.charge(Cause::Waiting, poll);
+            machine.cpu().forget_watched();
+            return false;
+        }
+        let held = |&line: &usize| machine.lines[line].is_held_by(cpu as u16);
+        let all = c.watched().iter().all(held);
+        machine.cpu().watching = all;
+        all
+    });
+    if watches {
+        wait(Cause::Waiting, None);
+    }
+    current::with(|machine| {
+        machine.cpu().watching = false;
+        machine.cpu().forget_watched();
+    });
+    current::turn();
+}
+
+/// Does nothing until `time`, or until an interrupt was taken.
+pub fn idle_until(time: Ps) {
+    current::turn();
+    if time > now() {
+        wait(Cause::Idle, Some(time));
+        current::turn();
+    }
+}
+
+/// A pseudo-random number of this CPU.
+#[must_use]
+pub fn random() -> u64 {
+    current::with(|machine| generator::next(&mut machine.cpu().random))
+}
+
+/// A pseudo-random number below `limit`.
+#[must_use]
+pub fn random_below(limit: u64) -> u64 {
+    ((u128::from(random()) * u128::from(limit)) >> 64) as u64
+}
+
+/// Accesses `pages` pages from page `first` on, through the root register.
+///
+/// # Errors
+///
+/// The number of the first page that is not mapped: a page fault.
+#[inline]
+pub fn touch(first: u64, pages: u64) -> Result<(), u64> {
+    let result = step(|machine| machine.touch(first, pages, false));
+    current::turn(); // A stale translation ends the run here.
+    result
+}
+
+/// Accesses `pages` pages of the kernel from page `first` on.
+///
+/// # Errors
+///
+/// As [`touch`].
+#[inline]
+pub fn touch_kernel(first: u64, pages: u64) -> Result<(), u64> {
+    let result = step(|machine| machine.touch(first, pages, true));
+    current::turn();
+    result
+}
+
+/// Gives what is in the arena at `value` a name, for reports.
+pub fn name<T: ?Sized>(value: &T, name: &'static str) {
+    let start = core::ptr::from_ref(value).cast::<u64>().cast_mut();
+    let size = size_of_val(value);
+    current::with(|machine| {
+        let first = machine.line(start);
+        let end = first + size.div_ceil(super::arena::LINE).max(1);
+        machine.names.push((first, end, name));
+    });
+}

@@ -1,0 +1,99 @@
+//! RISC-V: what its instructions, and the firmware's remote fences, remove and cost.
+
+use lookaside::{Error, arch::riscv64::Instructions};
+
+use super::{account::Cause, current::step, invalidate::What, machine::Machine, price::Price};
+
+/// The instructions of a RISC-V hart, for the hart that runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Insn;
+
+const SATP: usize = 0;
+const PPN: u64 = (1 << 44) - 1;
+
+fn what(address: Option<u64>, asid: Option<u16>) -> What {
+    match (address, asid) {
+        (Some(address), Some(asid)) => Machine::pages(asid, address >> 12, 1, false),
+        (Some(address), None) => match Machine::pages(0, address >> 12, 1, false) {
+            What::Pages { first, pages, tables, .. } => What::KernelPages { first, pages, tables },
+            what => what,
+        },
+        (None, Some(asid)) => What::Tag(asid),
+        (None, None) => What::Everything,
+    }
+}
+
+impl Instructions for Insn {
+    fn sfence_vma(&self, address: Option<u64>, asid: Option<u16>) {
+        step(|machine| {
+            machine.drain();
+            machine.invalidate(what(address, asid));
+        });
+    }
+
+    fn sfence_w_inval(&self) {
+        step(|machine| {
+            machine.drain();
+            machine.charge_price(Cause::Fences, Price::Barrier);
+        });
+    }
+
+    fn sinval_vma(&self, address: Option<u64>, asid: Option<u16>) {
+        step(|machine| machine.invalidate(what(address, asid)));
+    }
+
+    fn sfence_inval_ir(&self) {
+        step(|machine| machine.charge_price(Cause::Fences, Price::Barrier));
+    }
+
+    fn fence(&self) {
+        step(|machine| {
+            machine.drain();
+            machine.charge_price(Cause::Fences, Price::Fence);
+        });
+    }
+
+    fn read_satp(&self) -> u64 {
+        step(|machine| machine.cpu().registers[SATP])
+    }
+
+    fn write_satp(&self, value: u64) {
+        step(|machine| {
+            machine.charge_price(Cause::Roots, Price::Root);
+            machine.cpu().registers[SATP] = value;
+            machine.load_root((value & PPN) << 12, (value >> 44) as u16);
+        });
+    }
+
+    fn remote_sfence_vma(
+        &self,
+        harts: u64,
+        base: u64,
+        start: u64,
+        size: u64,
+        asid: Option<u16>,
+    ) -> Result<(), Error> {
+        step(|machine| {
+            let everything = size == u64::MAX || start == 0 && size == 0;
+            let pages = size.div_ceil(4096);
+            let what = match (everything, asid) {
+                (true, asid) => what(None, asid),
+                (false, Some(asid)) => Machine::pages(asid, start >> 12, pages, true),
+                (false, None) => match Machine::pages(0, start >> 12, pages, true) {
+                    What::Pages { first, pages, tables, .. } => {
+                        What::KernelPages { first, pages, tables }
+                    }
+                    what => what,
+                },
+            };
+            let count = machine.cpus.len();
+            if base == u64::MAX {
+                machine.firmware_fence(0..count, what);
+            } else {
+                let named = (0..64).filter(|bit| harts >> bit & 1 != 0);
+                machine.firmware_fence(named.map(|bit| (base + bit) as usize), what);
+            }
+        });
+        Ok(())
+    }
+}

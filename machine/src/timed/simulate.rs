@@ -1,0 +1,151 @@
+//! One run: programs as coroutines, and the loop that resumes whoever comes next.
+
+use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
+use lookaside::CpuId;
+
+use super::{
+    arena::Arena,
+    current::{self, Current, Handler},
+    machine::Machine,
+    model::Model,
+    price::Ps,
+    queue::{NEVER, cpu_of, key, time_of},
+    report::{Failure, Report},
+};
+
+/// What runs on a timed machine.
+pub trait World {
+    /// The program of one CPU.
+    fn run(&self, cpu: CpuId);
+
+    /// The handler of interrupts, on the CPU that takes one.
+    fn interrupt(&self) {}
+}
+
+/// How a world is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many CPUs run programs: the first of the machine.
+    pub cpus: usize,
+    /// What pseudo-random numbers begin with.
+    pub seed: u64,
+    /// A run ends as failed that takes longer, in simulated picoseconds.
+    pub limit: Ps,
+}
+
+type Program = Coroutine<(), (), (), DefaultStack>;
+
+/// Enough for the library, a model kernel and a few frames of a workload. The system provides it when
+/// it is used.
+const STACK: usize = 64 * 1024;
+
+/// Builds a world and runs it to its end: the same world, with what it has noted, and where the time
+/// went. What `build` does takes no time.
+///
+/// Everything depends on the arguments alone: two runs are the same, byte by byte.
+///
+/// # Errors
+///
+/// [`Failure`] says why the run was given up.
+pub fn simulate<W: World>(
+    model: &Model,
+    arena: &Arena,
+    options: Options,
+    build: impl FnOnce() -> W,
+) -> Result<(W, Report), Failure> {
+    model.check()?;
+    let Options { cpus, seed, limit } = options;
+    if cpus == 0 || cpus > model.topology.cpus() {
+        return Err(Failure::Cpus { asked: cpus, limit: model.topology.cpus() });
+    }
+    let machine = Machine::new(model.clone(), arena.addresses(), cpus, seed, limit);
+    let machine = Box::into_raw(Box::new(machine));
+    let result = {
+        let _current = Current::enter(machine);
+        let world = build();
+        let end = run(&world, cpus);
+        end.map(|()| world)
+    };
+    // SAFETY: made by `into_raw` above; the programs that referred to it are gone.
+    let machine = unsafe { Box::from_raw(machine) };
+    result.map(|world| (world, Report::new(*machine)))
+}
+
+unsafe fn interrupt<W: World>(world: *const ()) {
+    // SAFETY: `run` passes a pointer to a `W` that it borrows until the last program has ended.
+    unsafe { (*world.cast::<W>()).interrupt() }
+}
+
+unsafe fn program<W: World>(world: *const (), cpu: CpuId) {
+    // SAFETY: as in `interrupt`.
+    unsafe { (*world.cast::<W>()).run(cpu) }
+}
+
+fn run<W: World>(world: &W, cpus: usize) -> Result<(), Failure> {
+    // Coroutines must not borrow; so the world goes to them as a pointer without a type.
+    let world = core::ptr::from_ref(world).cast::<()>();
+    let program = program::<W> as unsafe fn(*const (), CpuId);
+    current::set_handler(Handler { world, call: interrupt::<W> });
+    let mut programs = Programs { all: Vec::with_capacity(cpus) };
+    for cpu in 0..cpus {
+        let stack = DefaultStack::new(STACK).map_err(|_| Failure::Memory)?;
+        let body = move |yielder: &Yielder<(), ()>, ()| {
+            current::with(|machine| machine.cpus[cpu].yielder = yielder);
+            // SAFETY: `run` borrows the world until every program has ended or was given up.
+            unsafe { program(world, CpuId(cpu as u32)) };
+            current::turn();
+        };
+        programs.all.push(Some(Coroutine::with_stack(stack, body)));
+        current::with(|machine| machine.queue.set(cpu, key(0, cpu)));
+    }
+    current::with(|machine| machine.started = true);
+    loop {
+        let next = current::with(|machine| {
+            let next = machine.queue.min();
+            if next == NEVER || machine.failure.is_some() {
+                return None;
+            }
+            let cpu = cpu_of(next);
+            machine.queue.set(cpu, NEVER);
+            machine.running = cpu;
+            machine.resumed_at = time_of(next);
+            Some(cpu)
+        });
+        let Some(cpu) = next else { break };
+        let Some(program) = &mut programs.all[cpu] else { continue };
+        if let CoroutineResult::Return(()) = program.resume(()) {
+            programs.all[cpu] = None;
+            current::with(|machine| machine.cpu().done = true);
+        }
+    }
+    current::with(|machine| {
+        machine.started = false;
+        if let Some(failure) = machine.failure.take() {
+            return Err(failure);
+        }
+        let stuck = |(cpu, c): (usize, &super::cpu::Cpu)| (!c.done).then_some((cpu as u32, c.now));
+        let waiting: Vec<_> = machine.cpus.iter().enumerate().filter_map(stuck).collect();
+        if waiting.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Deadlock { waiting, history: machine.history.to_lines() })
+        }
+    })
+}
+
+/// The programs that have not ended.
+struct Programs {
+    all: Vec<Option<Program>>,
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for program in self.all.iter_mut().flatten() {
+            if program.started() && !program.done() {
+                // SAFETY: what is on the stack is forgotten, not used: values that refer to the world
+                // and to the arena, and that would only do more steps if they were dropped.
+                unsafe { program.force_reset() };
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A word of the machine's memory.
+
+use core::{cell::UnsafeCell, fmt};
+
+use lookaside::Ordering;
+
+use super::{
+    account::Cause,
+    current::{self, step},
+    machine::Address,
+    price::Price,
+};
+
+/// A 64-bit word whose operations take time, according to who had its cache line.
+///
+/// It is eight bytes and nothing else. While a world is being built its operations take no time; when
+/// programs run it has to be in the arena of the run. The word is neither `Sync` nor `Send`: all
+/// simulated CPUs run on one thread.
+#[repr(transparent)]
+pub struct Word(UnsafeCell<u64>);
+
+const _: () = assert!(size_of::<Word>() == 8);
+
+impl Word {
+    pub(crate) fn address(&self) -> Address {
+        self.0.get()
+    }
+
+    /// What memory holds now. This takes no time: it is for those who look at a world.
+    #[must_use]
+    pub fn peek(&self) -> u64 {
+        // SAFETY: the word is not `Sync`, so this thread alone can reach it, and no reference to
+        // its content ever exists.
+        unsafe { *self.0.get() }
+    }
+
+    fn poke(&self, value: u64) {
+        // SAFETY: as in `peek`.
+        unsafe { *self.0.get() = value };
+    }
+
+    #[inline]
+    fn is_timed() -> bool {
+        current::is_present() && current::with(|machine| machine.started)
+    }
+
+    #[inline]
+    fn modify(&self, new: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        if Self::is_timed() {
+            step(|machine| {
+                let line = machine.line(self.address());
+                machine.modify_line(line);
+            });
+        }
+        let old = self.peek();
+        if let Some(new) = new(old) {
+            self.poke(new);
+        }
+        old
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.peek())
+    }
+}
+
+impl lookaside::Word for Word {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "the constant is a template: each use makes a word of its own"
+    )]
+    const ZERO: Self = Self(UnsafeCell::new(0));
+
+    #[inline]
+    fn load(&self, _: Ordering) -> u64 {
+        if Self::is_timed() {
+            step(|machine| {
+                let line = machine.line(self.address());
+                machine.read_line(line);
+            });
+        }
+        self.peek()
+    }
+
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        if order == Ordering::SeqCst {
+            self.modify(|_| Some(value));
+            return;
+        }
+        if Self::is_timed() {
+            step(|machine| {
+                let line = machine.line(self.address());
+                machine.store_line(line);
+            });
+        }
+        self.poke(value);
+    }
+
+    #[inline]
+    fn swap(&self, value: u64, _: Ordering) -> u64 {
+        self.modify(|_| Some(value))
+    }
+
+    #[inline]
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        _: Ordering,
+        _: Ordering,
+    ) -> Result<u64, u64> {
+        let old = self.modify(|old| (old == current).then_some(new));
+        if old == current { Ok(old) } else { Err(old) }
+    }
+
+    #[inline]
+    fn fetch_add(&self, value: u64, _: Ordering) -> u64 {
+        self.modify(|old| Some(old.wrapping_add(value)))
+    }
+
+    #[inline]
+    fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
+        self.modify(|old| Some(old | bits))
+    }
+
+    #[inline]
+    fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
+        self.modify(|old| Some(old & bits))
+    }
+
+    #[inline]
+    fn fence(order: Ordering) {
+        if order == Ordering::SeqCst && Self::is_timed() {
+            step(|machine| {
+                machine.drain();
+                machine.charge_price(Cause::Fences, Price::Fence);
+            });
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> u64 {
+        // Nobody else touches the word, so its turn need not come.
+        if Self::is_timed() {
+            current::with(|machine| machine.charge_price(Cause::Words, Price::Hit));
+        }
+        self.peek()
+    }
+
+    #[inline]
+    fn set(&self, value: u64) {
+        if Self::is_timed() {
+            current::with(|machine| machine.charge_price(Cause::Words, Price::Hit));
+        }
+        self.poke(value);
+    }
+}
