@@ -1,4 +1,4 @@
-//! Each item of `doc/seeds.md` has its row, and the tests it names are there and bear its number.
+//! Each item of `docs/seeds.md` has its row, and the tests it names are there and bear its number.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Where the rows are.
-const TABLE: &str = "doc/seeds.md";
+const TABLE: &str = "docs/seeds.md";
 /// The lists, and how many items each has.
 const LISTS: [(&str, u32); 5] =
     [("ASID", 17), ("PCID", 12), ("LOCAL", 13), ("FLAG", 12), ("CONT", 13)];

@@ -12,7 +12,7 @@
 //! of this kind, `walks` (the page walks of the hardware, which have no line of their own) or
 //! `caller` (what the documentation demands of the kernel), or, in
 //! two words or more, whatever else it is. Words may follow a name. Elsewhere a name in a comment refers to the
-//! definition. `doc/fences.md` has a row for each.
+//! definition. `docs/fences.md` has a row for each.
 
 mod comments;
 mod orderings;
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Where the rows are.
-const TABLE: &str = "doc/fences.md";
+const TABLE: &str = "docs/fences.md";
 /// The source whose fences are named.
 const LIBRARY: &str = "lookaside/src/";
 /// Partners that have no definition.

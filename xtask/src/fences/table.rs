@@ -1,4 +1,4 @@
-//! The rows of `doc/fences.md`.
+//! The rows of `docs/fences.md`.
 
 use super::comments::{self, Wrong};
 
