@@ -1,5 +1,6 @@
 //! Programs that put TLBs under load, on a model kernel.
 
+mod fresh_spaces;
 mod pingpong;
 mod stage;
 
@@ -92,7 +93,7 @@ pub struct Entry {
 
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [pingpong::ENTRIES].into_iter().flatten()
+    [fresh_spaces::ENTRIES, pingpong::ENTRIES].into_iter().flatten()
 }
 
 /// The workload of that name.
