@@ -5,14 +5,20 @@ use crate::data::Refused;
 /// A refusal of a name that does not exist, with the nearest that does.
 #[must_use]
 pub(crate) fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
-    let nearest = known
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .min()
-        .filter(|&(distance, known)| distance <= 1 + known.len() / 3 || known.contains(name));
-    Refused(match nearest {
-        Some((_, nearest)) => format!("there is no {kind} `{name}`; did you mean `{nearest}`?"),
+    Refused(match nearest(name, known) {
+        Some(nearest) => format!("there is no {kind} `{name}`; did you mean `{nearest}`?"),
         None => format!("there is no {kind} `{name}`; `lab list` has all of them"),
     })
+}
+
+/// The known name that is most like `name`, if any is like it at all.
+#[must_use]
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    known
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .min()
+        .filter(|&(distance, known)| distance <= 1 + known.len() / 3 || known.contains(name))
+        .map(|(_, nearest)| nearest)
 }
 
 #[cfg(test)]

@@ -4,10 +4,26 @@
 //! A number has a *source*, or it is *fitted*: then it names the published value that it was fitted
 //! to, and that value is no prediction any more. There is no third kind.
 
+mod files;
+mod machine;
+mod read;
+mod result;
+mod rewrite;
+mod rules;
+mod target;
+mod value;
+mod workloads;
+
 use core::fmt;
 use std::collections::BTreeMap;
 
 use lookaside_machine::timed::{Model, Ps};
+
+pub use files::{Files, machines, parameters, published};
+pub use read::Text;
+pub use rewrite::rewrite;
+pub use target::{Found, Target};
+pub use workloads::Parameters;
 
 /// The instruction set of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +62,7 @@ pub enum Origin {
         proxy: bool,
     },
     /// Fitted to a published value, whose role allows that: `result`, `result:variant` by the number
-    /// of the variant from 1, either with `@x` for one point of a curve.
+    /// of the variant from 1, either with `@x` for one point of a curve: a [`Target`] as text.
     Fitted {
         /// The published value.
         to: String,
@@ -66,6 +82,16 @@ pub struct Value {
     pub origin: Origin,
     /// What else is to be known.
     pub note: Option<String>,
+    /// The line of the file that it is in, from 1.
+    pub line: usize,
+}
+
+impl Value {
+    /// The key, without the table.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.name.split_once('.').map_or(&self.name, |(_, key)| key)
+    }
 }
 
 /// What the CPUs of a machine can do.
@@ -88,6 +114,8 @@ pub struct Features {
 pub struct Machine {
     /// The name of the file without its ending.
     pub key: String,
+    /// The file, as messages name it.
+    pub file: String,
     /// The name of the machine.
     pub name: String,
     /// Its instruction set.
@@ -203,6 +231,10 @@ pub struct Published {
     pub seed: Option<u32>,
     /// The key of its source.
     pub source: String,
+    /// What the file says the source is.
+    pub citation: String,
+    /// How sure the numbers are.
+    pub confidence: Confidence,
     /// The key of its machine. Where the machine changes along the curve, one for each point.
     pub machines: Vec<String>,
     /// The workload ([`crate::workload`]).
@@ -223,7 +255,7 @@ pub struct Published {
     pub x_name: Option<String>,
     /// What is to be known.
     pub notes: Option<String>,
-    /// Why a prediction misses, where one does; by variant, from 0 for the baseline.
+    /// Why a prediction misses, by variant, from 0 for the baseline; empty where none does.
     pub causes: Vec<String>,
     /// What the others are compared with.
     pub baseline: Series,
@@ -231,4 +263,18 @@ pub struct Published {
     pub variants: Vec<Series>,
     /// What the recommended strategy is called on this workload, and its options.
     pub recommended: Series,
+}
+
+impl Published {
+    /// The baseline and then the variants.
+    pub fn series(&self) -> impl Iterator<Item = &Series> {
+        [&self.baseline].into_iter().chain(&self.variants)
+    }
+
+    /// The key of the machine of a point, by its place on the curve from 0.
+    #[must_use]
+    pub fn machine(&self, point: usize) -> &str {
+        let machine = self.machines.get(point).or(self.machines.first());
+        machine.map_or("", String::as_str)
+    }
 }
