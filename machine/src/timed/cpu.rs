@@ -14,7 +14,8 @@ const WATCHED: usize = 16;
 /// The state of a CPU.
 pub(crate) struct Cpu {
     pub(crate) now: Ps,
-    pub(crate) done: bool,
+    /// When its program ended, if it did.
+    pub(crate) ended: Option<Ps>,
     /// What the program says it is doing.
     pub(crate) activity: usize,
     /// Whether interrupts are on.
@@ -51,7 +52,7 @@ impl Cpu {
     pub(crate) fn new(random: u64) -> Self {
         Self {
             now: 0,
-            done: false,
+            ended: None,
             activity: 0,
             interrupts: true,
             pending: Vec::new(),

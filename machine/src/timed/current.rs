@@ -87,6 +87,20 @@ fn stop() -> ! {
     }
 }
 
+/// Ends the program of the CPU that runs: from now on it only answers interrupts.
+pub(crate) fn end() -> ! {
+    with(|machine| machine.cpu().interrupts = true);
+    turn();
+    with(|machine| {
+        let cpu = machine.cpu();
+        cpu.ended = Some(cpu.now);
+    });
+    loop {
+        wait(Cause::Idle, None);
+        turn();
+    }
+}
+
 /// What the CPU that runs has to do before its next step.
 enum Turn {
     Go,

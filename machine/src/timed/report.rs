@@ -28,6 +28,9 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct CpuReport {
     /// When its program ended, in picoseconds.
+    pub ended: Ps,
+    /// When it did something for the last time: it answers interrupts for longer than its program
+    /// runs. All that it spent adds up to this.
     pub elapsed: Ps,
     /// How often things happened.
     pub counters: Counters,
@@ -77,13 +80,14 @@ impl Report {
         }
         lines.sort_by_key(|report| (core::cmp::Reverse(report.spent), report.name));
         let cpu = |cpu: super::cpu::Cpu| CpuReport {
+            ended: cpu.ended.unwrap_or(cpu.now),
             elapsed: cpu.now,
             counters: cpu.counters,
             account: cpu.account,
         };
         let cpus: Vec<_> = machine.cpus.into_iter().map(cpu).collect();
         Self {
-            elapsed: cpus.iter().map(|cpu| cpu.elapsed).max().unwrap_or(0),
+            elapsed: cpus.iter().map(|cpu| cpu.ended).max().unwrap_or(0),
             events: machine.events,
             activities: machine.activities,
             cpus,

@@ -1,6 +1,8 @@
 //! One run: programs as coroutines, and the loop that resumes whoever comes next.
 
-use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
+use core::convert::Infallible;
+
+use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use lookaside::CpuId;
 
 use super::{
@@ -15,7 +17,8 @@ use super::{
 
 /// What runs on a timed machine.
 pub trait World {
-    /// The program of one CPU.
+    /// The program of one CPU. When it is over the CPU idles with interrupts on, and answers them until
+    /// all programs are over.
     fn run(&self, cpu: CpuId);
 
     /// The handler of interrupts, on the CPU that takes one.
@@ -33,7 +36,7 @@ pub struct Options {
     pub limit: Ps,
 }
 
-type Program = Coroutine<(), (), (), DefaultStack>;
+type Program = Coroutine<(), (), Infallible, DefaultStack>;
 
 /// Enough for the library, a model kernel and a few frames of a workload. The system provides it when
 /// it is used.
@@ -93,9 +96,9 @@ fn run<W: World>(world: &W, cpus: usize) -> Result<(), Failure> {
             current::with(|machine| machine.cpus[cpu].yielder = yielder);
             // SAFETY: `run` borrows the world until every program has ended or was given up.
             unsafe { program(world, CpuId(cpu as u32)) };
-            current::turn();
+            current::end();
         };
-        programs.all.push(Some(Coroutine::with_stack(stack, body)));
+        programs.all.push(Coroutine::with_stack(stack, body));
         current::with(|machine| machine.queue.set(cpu, key(0, cpu)));
     }
     current::with(|machine| machine.started = true);
@@ -112,18 +115,16 @@ fn run<W: World>(world: &W, cpus: usize) -> Result<(), Failure> {
             Some(cpu)
         });
         let Some(cpu) = next else { break };
-        let Some(program) = &mut programs.all[cpu] else { continue };
-        if let CoroutineResult::Return(()) = program.resume(()) {
-            programs.all[cpu] = None;
-            current::with(|machine| machine.cpu().done = true);
-        }
+        // A program that is over never returns: its CPU goes on to answer interrupts.
+        let _ = programs.all[cpu].resume(());
     }
     current::with(|machine| {
         machine.started = false;
         if let Some(failure) = machine.failure.take() {
             return Err(failure);
         }
-        let stuck = |(cpu, c): (usize, &super::cpu::Cpu)| (!c.done).then_some((cpu as u32, c.now));
+        let stuck =
+            |(cpu, c): (usize, &super::cpu::Cpu)| c.ended.is_none().then_some((cpu as u32, c.now));
         let waiting: Vec<_> = machine.cpus.iter().enumerate().filter_map(stuck).collect();
         if waiting.is_empty() {
             Ok(())
@@ -133,14 +134,14 @@ fn run<W: World>(world: &W, cpus: usize) -> Result<(), Failure> {
     })
 }
 
-/// The programs that have not ended.
+/// The programs, none of which ever returns.
 struct Programs {
-    all: Vec<Option<Program>>,
+    all: Vec<Program>,
 }
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        for program in self.all.iter_mut().flatten() {
+        for program in &mut self.all {
             if program.started() && !program.done() {
                 // SAFETY: what is on the stack is forgotten, not used: values that refer to the world
                 // and to the arena, and that would only do more steps if they were dropped.

@@ -1,0 +1,2 @@
+//! How fast the timed machine simulates: events a second.
+fn main() {}
