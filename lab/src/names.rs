@@ -4,7 +4,7 @@ use crate::data::Refused;
 
 /// A refusal of a name that does not exist, with the nearest that does.
 #[must_use]
-pub(crate) fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
+pub fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
     let nearest = known
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .min()

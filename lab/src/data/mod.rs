@@ -4,6 +4,8 @@
 //! A number has a *source*, or it is *fitted*: then it names the published value that it was fitted
 //! to, and that value is no prediction any more. There is no third kind.
 
+mod adjust;
+
 use core::fmt;
 use std::collections::BTreeMap;
 
