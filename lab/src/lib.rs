@@ -8,7 +8,7 @@
 pub mod data;
 pub mod explore;
 pub mod kernel;
-mod names;
+pub mod names;
 pub mod reproduce;
 pub mod scenario;
 pub mod strategy;

@@ -4,7 +4,7 @@ use crate::data::Refused;
 
 /// A refusal of a name that does not exist, with the nearest that does.
 #[must_use]
-pub(crate) fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
+pub fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
     Refused(match nearest(name, known) {
         Some(nearest) => format!("there is no {kind} `{name}`; did you mean `{nearest}`?"),
         None => format!("there is no {kind} `{name}`; `lab list` has all of them"),

@@ -4,6 +4,7 @@
 //! A number has a *source*, or it is *fitted*: then it names the published value that it was fitted
 //! to, and that value is no prediction any more. There is no third kind.
 
+mod adjust;
 mod files;
 mod machine;
 mod read;

@@ -1,0 +1,121 @@
+//! How one published value is named: `RESULT`, `RESULT:2`, `RESULT@4`, `RESULT:2@4`.
+
+use core::{fmt, str::FromStr};
+
+use crate::data::{Published, Refused, Series};
+
+/// Which series of a published result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Member {
+    /// What the others are compared with.
+    Baseline,
+    /// A variant, by its number from 1.
+    Variant(usize),
+    /// The recommended strategy on the same run.
+    Recommended,
+}
+
+impl Member {
+    /// The series that this is of a result.
+    ///
+    /// # Errors
+    ///
+    /// If the result has fewer variants.
+    pub fn of(self, result: &Published) -> Result<&Series, Refused> {
+        match self {
+            Self::Baseline => Ok(&result.baseline),
+            Self::Recommended => Ok(&result.recommended),
+            Self::Variant(number) => {
+                number.checked_sub(1).and_then(|i| result.variants.get(i)).ok_or_else(|| {
+                    let (id, count) = (&result.id, result.variants.len());
+                    Refused(format!("result `{id}` has no variant {number}; it has {count}"))
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Baseline => Ok(()),
+            Self::Variant(number) => write!(f, ":{number}"),
+            Self::Recommended => f.write_str(":recommended"),
+        }
+    }
+}
+
+/// The name of a published value, or of a whole series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// The name of the result.
+    pub id: String,
+    /// Which of its series.
+    pub member: Member,
+    /// Which point of the series; none for its only point, or for all.
+    pub x: Option<f64>,
+}
+
+impl Reference {
+    /// Whether this names that value.
+    #[must_use]
+    pub fn names(&self, id: &str, member: Member, x: Option<f64>) -> bool {
+        self.id == id && self.member == member && (self.x.is_none() || self.x == x)
+    }
+}
+
+impl FromStr for Reference {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let wrong = |part: &str| {
+            Refused(format!("`{text}` is no RESULT[:VARIANT][@X]: `{part}` is not a number"))
+        };
+        let (rest, x) = match text.split_once('@') {
+            Some((rest, x)) => (rest, Some(x.parse().map_err(|_| wrong(x))?)),
+            None => (text, None),
+        };
+        let (id, member) = match rest.split_once(':') {
+            None | Some((_, "" | "0" | "baseline")) => {
+                (rest.split(':').next().unwrap_or(rest), Member::Baseline)
+            }
+            Some((id, "recommended")) => (id, Member::Recommended),
+            Some((id, number)) => (id, Member::Variant(number.parse().map_err(|_| wrong(number))?)),
+        };
+        Ok(Self { id: id.to_owned(), member, x })
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.id, self.member)?;
+        self.x.map_or(Ok(()), |x| write!(f, "@{x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_read_as_they_are_written() {
+        for text in ["a-b", "a-b:2", "a-b@4", "a-b:2@0.5", "a-b:recommended@64"] {
+            assert_eq!(text.parse::<Reference>().unwrap().to_string(), text);
+        }
+        assert_eq!("a:0".parse::<Reference>().unwrap().member, Member::Baseline);
+        assert_eq!("a:baseline".parse::<Reference>().unwrap().id, "a");
+        let refused = "a:b".parse::<Reference>().unwrap_err();
+        assert_eq!(refused.0, "`a:b` is no RESULT[:VARIANT][@X]: `b` is not a number");
+        assert!("a@".parse::<Reference>().is_err());
+    }
+
+    #[test]
+    fn a_reference_without_a_point_names_the_whole_series() {
+        let all: Reference = "a:1".parse().unwrap();
+        assert!(all.names("a", Member::Variant(1), Some(3.0)));
+        assert!(!all.names("a", Member::Baseline, None));
+        let one: Reference = "a:1@3".parse().unwrap();
+        assert!(one.names("a", Member::Variant(1), Some(3.0)));
+        assert!(!one.names("a", Member::Variant(1), Some(4.0)));
+    }
+}

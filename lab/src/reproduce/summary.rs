@@ -1,0 +1,137 @@
+//! What a comparison comes to.
+
+use super::{
+    ratio,
+    reference::{Member, Reference},
+    row::{Place, Reproduction, Row, Standing},
+};
+use crate::data::Published;
+
+/// A prediction that is off by more than this fraction needs a cause.
+pub const LIMIT: f64 = 0.1;
+/// How much slower than the best variant the recommended strategy may be without being called so: what
+/// the random beginnings of programs make of a run.
+pub const SAME: f64 = 0.995;
+
+/// What a comparison comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Values beside which the model has one.
+    pub rows: usize,
+    /// Those to which a number of a machine is fitted.
+    pub fitted: usize,
+    /// Those that come out of the model.
+    pub predicted: usize,
+    /// Those of them that are off by 10 % at most.
+    pub within: usize,
+    /// Those that are off by more.
+    pub misses: Vec<Miss>,
+    /// Where the model has values the other way round than they were published.
+    pub reversed: Vec<String>,
+    /// Where the recommended strategy is worse than the best published variant.
+    pub slower: Vec<String>,
+    /// Runs that gave nothing, and why.
+    pub failed: Vec<String>,
+}
+
+/// A prediction that misses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Miss {
+    /// Which value.
+    pub what: String,
+    /// By how much, as a fraction.
+    pub error: f64,
+    /// Why, if that was found.
+    pub cause: Option<String>,
+}
+
+impl Summary {
+    /// Counts and looks for what is wrong.
+    #[must_use]
+    pub fn of(reproduction: &Reproduction<'_>) -> Self {
+        let mut summary = Self::default();
+        for comparison in &reproduction.comparisons {
+            for place in &comparison.places {
+                summary.count(comparison.result, place);
+                summary.look_for_reversals(comparison.result, place);
+                if let Some(multiple) = place.over_best.filter(|&multiple| multiple < SAME) {
+                    let name = reference(comparison.result, Member::Recommended, place.x);
+                    summary.slower.push(format!("{name}: {multiple:.2}x the best published"));
+                }
+            }
+        }
+        summary
+    }
+
+    /// Whether every direction is right and every run gave something.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.reversed.is_empty() && self.failed.is_empty()
+    }
+
+    fn fail(&mut self, why: String) {
+        if !self.failed.contains(&why) {
+            self.failed.push(why);
+        }
+    }
+
+    fn count(&mut self, result: &Published, place: &Place<'_>) {
+        for row in &place.rows {
+            if let Some(why) = &row.problem {
+                self.fail(format!("{} with `{}`: {why}", result.id, row.strategy));
+            }
+            let (Some(standing), Some(error), Some(member)) = (row.standing, row.error, row.member)
+            else {
+                continue;
+            };
+            self.rows += 1;
+            match standing {
+                Standing::Given => {}
+                Standing::Fitted => self.fitted += 1,
+                Standing::Predicted => {
+                    self.predicted += 1;
+                    if error.abs() <= LIMIT {
+                        self.within += 1;
+                    } else {
+                        let what = reference(result, member, place.x).to_string();
+                        self.misses.push(Miss { what, error, cause: row.cause.clone() });
+                    }
+                }
+            }
+        }
+        if let Some(why) = &place.problem {
+            let strategy = &result.recommended.strategy;
+            self.fail(format!("{} with `{strategy}`: {why}", result.id));
+        }
+    }
+
+    /// Every two values of a point must be in the order in which they were published.
+    fn look_for_reversals(&mut self, result: &Published, place: &Place<'_>) {
+        let ratios = |row: &Row| row.published?.ratio.zip(row.modelled?.ratio);
+        for (i, second) in place.rows.iter().enumerate() {
+            for first in &place.rows[..i] {
+                let (Some((p1, m1)), Some((p2, m2))) = (ratios(first), ratios(second)) else {
+                    continue;
+                };
+                if ratio::is_reversed(p2 / p1, m2 / m1) {
+                    let name = |row: &Row| {
+                        let member = row.member.unwrap_or(Member::Baseline);
+                        reference(result, member, place.x).to_string()
+                    };
+                    let change = |ratio: f64| 100.0 * (ratio - 1.0);
+                    self.reversed.push(format!(
+                        "{} over {}: published {:+.1} %, modelled {:+.1} %",
+                        name(second),
+                        name(first),
+                        change(p2 / p1),
+                        change(m2 / m1),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn reference(result: &Published, member: Member, x: Option<f64>) -> Reference {
+    Reference { id: result.id.clone(), member, x }
+}

@@ -1,0 +1,183 @@
+//! The comparison as tables that a person can read.
+
+use super::{
+    grid::{Grid, number, percent, times},
+    ratio,
+    row::{Comparison, Place, Reproduction, Row},
+    summary::Summary,
+};
+use crate::data::{Better, Published};
+
+/// Widths of the columns that every result has, after that of the names.
+const NUMBERS: [u16; 6] = [9, 9, 9, 9, 8, 10];
+/// Width of the names.
+const NAME: u16 = 24;
+/// Width of `x`, where there is one.
+const X: u16 = 6;
+
+/// The comparison for a terminal.
+#[must_use]
+pub fn to_text(reproduction: &Reproduction<'_>) -> String {
+    let mut text = String::new();
+    for comparison in &reproduction.comparisons {
+        text.push_str(&heading(comparison));
+        text.push_str(&grid(comparison).to_text());
+        text.push('\n');
+    }
+    text + &closing(reproduction)
+}
+
+/// The comparison as Markdown.
+#[must_use]
+pub fn to_markdown(reproduction: &Reproduction<'_>) -> String {
+    let mut text = String::new();
+    for comparison in &reproduction.comparisons {
+        let Published { id, source, .. } = comparison.result;
+        let about = about(comparison.result);
+        let machines = machines(comparison).join(", ");
+        let x = comparison.result.x_name.as_ref().map(|x| format!("; x: {x}")).unwrap_or_default();
+        text.push_str(&format!("### {id}\n\n{about}{x}. On {machines}; source: {source}.\n\n"));
+        text.push_str(&grid(comparison).to_markdown());
+        text.push('\n');
+    }
+    format!("{text}```text\n{}```\n", closing(reproduction))
+}
+
+fn machines<'a>(comparison: &Comparison<'a>) -> Vec<&'a str> {
+    let mut machines: Vec<_> = comparison.places.iter().map(|place| place.machine).collect();
+    machines.dedup();
+    machines
+}
+
+fn about(result: &Published) -> String {
+    let better = match result.better {
+        Better::Lower => "lower",
+        Better::Higher => "higher",
+    };
+    let Published { metric, unit, .. } = result;
+    format!("{metric}, {unit}; {better} is better")
+}
+
+fn heading(comparison: &Comparison<'_>) -> String {
+    let result = comparison.result;
+    let Published { id, source, workload, .. } = result;
+    let seed = result.seed.map(|seed| format!(" (seed {seed})")).unwrap_or_default();
+    let machines = machines(comparison).join(", ");
+    let x = result.x_name.as_ref().map(|name| format!("; x: {name}")).unwrap_or_default();
+    let about = about(result);
+    format!("{id}{seed}: {about}\n{workload} on {machines}{x}; source: {source}\n")
+}
+
+fn grid(comparison: &Comparison<'_>) -> Grid {
+    let result = comparison.result;
+    let mut header = vec!["strategy"];
+    let mut widths = vec![NAME + 2 + X];
+    if result.x_name.is_some() {
+        header.push("x");
+        widths = vec![NAME, X];
+    }
+    header.extend(["published", "modelled", "better\npublished", "better\nmodelled"]);
+    header.extend(["error", "role"]);
+    widths.extend(NUMBERS);
+    let mut grid = Grid::new(header, &[0]).with_widths(&widths);
+    for place in &comparison.places {
+        for row in &place.rows {
+            grid.row(with_x(result, place, cells(result, row)));
+        }
+        grid.row(with_x(result, place, recommended(result, place)));
+    }
+    grid
+}
+
+fn with_x(result: &Published, place: &Place<'_>, mut cells: Vec<String>) -> Vec<String> {
+    if result.x_name.is_some() {
+        cells.insert(1, place.x.map(|x| x.to_string()).unwrap_or_default());
+    }
+    cells
+}
+
+fn cells(result: &Published, row: &Row) -> Vec<String> {
+    let gain = |ratio: Option<f64>| ratio.and_then(|ratio| ratio::gain(ratio, result.better));
+    let times = |ratio: Option<f64>| gain(ratio).map(times).unwrap_or_default();
+    let standing = row.standing.map(|standing| standing.word().to_owned());
+    vec![
+        row.variant.clone(),
+        row.published.map(|pair| as_published(pair.value)).unwrap_or_default(),
+        row.modelled.map_or_else(|| "none".to_owned(), |pair| number(pair.value)),
+        times(row.published.and_then(|pair| pair.ratio)),
+        times(row.modelled.and_then(|pair| pair.ratio)),
+        row.error.map(percent).unwrap_or_default(),
+        standing.unwrap_or_default(),
+    ]
+}
+
+fn recommended(result: &Published, place: &Place<'_>) -> Vec<String> {
+    let gain = place.recommended.and_then(|pair| ratio::gain(pair.ratio?, result.better));
+    let over = place.over_best.map(|multiple| format!("{} best", times(multiple)));
+    vec![
+        format!("> {}", result.recommended.strategy),
+        String::new(),
+        place.recommended.map_or_else(|| "none".to_owned(), |pair| number(pair.value)),
+        String::new(),
+        gain.map(times).unwrap_or_default(),
+        String::new(),
+        over.unwrap_or_default(),
+    ]
+}
+
+/// A published number with the digits that it has.
+fn as_published(value: f64) -> String {
+    let text = value.to_string();
+    if text.len() <= usize::from(NUMBERS[0]) { text } else { number(value) }
+}
+
+/// What it comes to, below the tables.
+fn closing(reproduction: &Reproduction<'_>) -> String {
+    let summary = Summary::of(reproduction);
+    let mut text = String::new();
+    let mut line = |line: &str| text.push_str(&format!("{line}\n"));
+    let Summary { rows, fitted, predicted, within, .. } = summary;
+    if reproduction.elsewhere {
+        line("Nothing to compare with: these are other machines than those of the publications.");
+    } else {
+        line(&format!(
+            "{rows} published values: {fitted} fitted, {predicted} predicted, of these {within} \
+             within 10 %."
+        ));
+    }
+    for miss in &summary.misses {
+        let cause = miss.cause.as_deref().unwrap_or("the cause is not known");
+        line(&format!("  {} is off by {}: {cause}", miss.what, percent(miss.error)));
+    }
+    if !reproduction.elsewhere {
+        list(
+            &mut line,
+            "Directions and orders: all as published.",
+            "Not as published:",
+            &summary.reversed,
+        );
+    }
+    list(
+        &mut line,
+        "The recommended strategy (>) is never worse than the best published variant.",
+        "The recommended strategy (>) is worse than the best published variant:",
+        &summary.slower,
+    );
+    list(&mut line, "", "Without a value:", &summary.failed);
+    let (millions, seconds) =
+        (reproduction.events as f64 / 1e6, reproduction.simulated as f64 / 1e12);
+    line(&format!("{millions:.1} million events; {seconds:.3} simulated seconds."));
+    text
+}
+
+/// A line if there is nothing to list, or another with the list below it.
+fn list(line: &mut impl FnMut(&str), nothing: &str, something: &str, items: &[String]) {
+    if items.is_empty() {
+        if !nothing.is_empty() {
+            line(nothing);
+        }
+        return;
+    }
+    line(something);
+    items.iter().for_each(|item| line(&format!("  {item}")));
+}
