@@ -240,12 +240,13 @@ fn a_bad_machine_file_is_refused_with_file_key_and_line() {
             "`tlb.first_ways` is 4, which does not divide 66 entries",
         ),
         (
-            "second = {",
-            "second_ways = {",
+            "second = { value = 1536, unit = \"entries\"",
+            "second_ways = { value = 1, unit = \"ways\"",
             "second_ways",
             "`tlb.second_ways` is there, but no `second`",
         ),
-        ("first = {", "second_ways = {", "[tlb]", "`tlb.first` is missing"),
+        ("first = {", "walk_cache = {", "first_ways", "`tlb.first_ways` is there, but no `first`"),
+        ("[tlb]", "[unused]", "[unused]", "`unused` is no key of this table"),
         ("value = 2,", "value = 0,", "threads", "`topology.threads` is zero"),
         (
             "value = 4, unit = \"cores\"",
@@ -296,7 +297,7 @@ fn a_bad_machine_file_is_refused_with_file_key_and_line() {
             "`prices.line_socket` has a source but no `confidence`",
         ),
         (", note = \"a sum\"", "", "walk", "`prices.walk` is derived, but no `note` says how"),
-        ("[cpu]", "[paths.more]", "[paths.more]", "`paths.more.clock` is no key of this table"),
+        ("[cpu]", "[paths.more]", "clock", "`paths.more.clock` is no key of this table"),
         (
             "isa = \"x86_64\"",
             "isa = \"x86\"",
@@ -320,6 +321,18 @@ fn a_bad_machine_file_is_refused_with_file_key_and_line() {
     let refused = Machine::read(&Text::new("a.toml", text.as_str())).expect_err("no clock");
     let expected = format!("{}`prices.walk` is in cycles", place("a.toml", &text, "walk"));
     assert!(refused.0.starts_with(&expected), "{refused}");
+    // A machine must have a TLB.
+    let (before, rest) = MACHINE.split_once("[tlb]").expect("a TLB");
+    let (_, after) = rest.split_once("[prices]").expect("prices");
+    for (tlb, at, why) in [("", "name", "`tlb` is missing"), ("[tlb]\n", "[tlb]", "`tlb.first` is")]
+    {
+        let text = format!("{before}{tlb}[prices]{after}");
+        let refused = Machine::read(&Text::new("a.toml", text.as_str())).expect_err("no TLB");
+        assert!(
+            refused.0.starts_with(&format!("{}{why}", place("a.toml", &text, at))),
+            "{refused}"
+        );
+    }
 }
 
 #[test]
@@ -356,10 +369,10 @@ fn a_bad_file_of_results_is_refused_with_file_key_and_line() {
         ),
         ("confidence = \"R\"", "confidence = \"M\"", "\"M\"", "`result.confidence` cannot be `M`"),
         (
-            "role = \"fit\"",
-            "role = \"fitted\"",
-            "fitted",
-            "`result.baseline.role` cannot be `fitted`; did you mean `fit`?",
+            "role = \"predict\"",
+            "role = \"pedict\"",
+            "pedict",
+            "`result.variant.role` cannot be `pedict`; did you mean `predict`?",
         ),
         ("role = \"fit\"\n", "", "[result.baseline]", "`result.baseline.role` is missing"),
         (
