@@ -64,6 +64,7 @@ const NUMBERS: &[(&str, &[(&str, Kind)])] = &[
             ("second_ways", Kind::Count("ways")),
             ("walk_cache", Kind::Count("entries")),
             ("blocks", Kind::Flag),
+            ("fractured", Kind::Flag),
         ],
     ),
     ("broadcast", &[("window", Kind::Count("operations"))]),
@@ -206,6 +207,7 @@ impl Numbers<'_> {
             second: self.cache("second")?,
             walk_cache: self.count("tlb.walk_cache").unwrap_or(0),
             blocks: self.flag("tlb.blocks"),
+            fractured: self.flag("tlb.fractured"),
         })
     }
 

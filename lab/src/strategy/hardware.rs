@@ -14,7 +14,7 @@ use lookaside_machine::timed::{Price, Ps, arm, riscv, x86};
 use crate::data::Machine;
 
 /// The root that a parked CPU names. It maps nothing.
-const RESERVED: u64 = 0x7fff_f000;
+pub const RESERVED: u64 = 0x7fff_f000;
 
 /// A kind of hardware: what the library needs to operate it on a machine.
 pub trait Hardware {

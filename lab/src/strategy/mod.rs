@@ -8,6 +8,7 @@
 
 pub mod hardware;
 pub mod library;
+mod x86;
 
 use lookaside_machine::timed::Arena;
 
@@ -110,7 +111,7 @@ pub struct Entry {
 
 /// All strategies, the library's own first.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [library::STRATEGIES].into_iter().flatten()
+    [library::STRATEGIES].into_iter().chain(x86::STRATEGIES.iter().copied()).flatten()
 }
 
 /// The strategy of that name on that machine.

@@ -1,7 +1,10 @@
 //! Programs that put TLBs under load, on a model kernel.
 
 mod fresh_spaces;
+mod migrate;
+mod mprotect_pair;
 mod pingpong;
+mod pthread_mmap;
 mod stage;
 
 use std::collections::BTreeMap;
@@ -93,7 +96,15 @@ pub struct Entry {
 
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [fresh_spaces::ENTRIES, pingpong::ENTRIES].into_iter().flatten()
+    [
+        fresh_spaces::ENTRIES,
+        migrate::ENTRIES,
+        mprotect_pair::ENTRIES,
+        pingpong::ENTRIES,
+        pthread_mmap::ENTRIES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The workload of that name.

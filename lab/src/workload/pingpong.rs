@@ -1,10 +1,12 @@
 //! Two processes on one CPU that wake each other in turn.
 //!
 //! An iteration is one hand-over: a process is switched to, touches what it touches, and hands over.
+//! Its own pages, of code, stack and libraries, are here and there in its space, so that they need
+//! tables of their own; the pages that it touches on purpose lie side by side.
 
-use core::cell::Cell;
+use core::{array, cell::Cell};
 
-use lookaside_machine::timed::{self, Arena, Ps};
+use lookaside_machine::timed::{self, Arena, Ps, tables};
 
 use super::{
     Entry, Metric, Outcome, Setup,
@@ -23,32 +25,53 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
 const WARM_UP: u64 = 64;
 const ITERATIONS: u64 = 2000;
 
+/// Pages of one table.
+const TABLE: u64 = 512;
+
 fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let pages = setup.option_or("pages", 0.0) as u64;
     let own = setup.option("own_pages")? as u64;
+    let own_tables = setup.option_or("own_tables", 1.0).max(1.0) as u64;
+    let kernel_pages = setup.option_or("kernel_pages", 0.0) as u64;
     let path = setup.machine.path("pingpong")?;
     let arena = Arena::new(1 << 24);
-    let measured: Cell<Ps> = Cell::new(0);
+    // At 16 different places in their tables, as a line of page table entries is of 8 pages.
+    let own_page = |i: u64| i % own_tables * TABLE + (i * 48 + 16) % TABLE;
+    let array = own_tables * TABLE;
+    let measured: Cell<(Ps, u64)> = Cell::new((0, 0));
     let (_, report) = stage::run(
         setup,
         &arena,
         1,
-        |kernel| [0, 1].map(|_| kernel.spawn(own + pages, own + pages)),
+        |kernel| {
+            tables::create_kernel(kernel_pages);
+            array::from_fn::<_, 2, _>(|_| kernel.spawn(array + pages, array + pages))
+        },
         |kernel, processes, _| {
-            let mut begin = 0;
+            let mut begin = (0, 0);
+            let now = || (timed::now(), timed::counters().walks);
             for i in 0..WARM_UP + ITERATIONS {
                 if i == WARM_UP {
-                    begin = timed::now();
+                    begin = now();
                 }
                 let process = &processes[(i % 2) as usize];
                 kernel.switch(process);
                 kernel.path("eventfd", path);
-                timed::during("touch", || kernel.touch(process, 0, own + pages));
+                timed::during("touch", || {
+                    timed::touch_kernel(0, kernel_pages).expect("the kernel is mapped");
+                    (0..own).for_each(|i| kernel.touch(process, own_page(i), 1));
+                    kernel.touch(process, array, pages);
+                });
             }
-            measured.set(timed::now() - begin);
+            let end = now();
+            measured.set((end.0 - begin.0, end.1 - begin.1));
         },
     )?;
-    let value = measured.get() as f64 / ITERATIONS as f64 / NS as f64;
-    let metrics = vec![Metric { key: "time_per_iteration", unit: "ns", value }];
+    let (time, walks) = measured.get();
+    let each = |total: u64| total as f64 / ITERATIONS as f64;
+    let metrics = vec![
+        Metric { key: "time_per_iteration", unit: "ns", value: each(time) / NS as f64 },
+        Metric { key: "misses_per_iteration", unit: "walks", value: each(walks) },
+    ];
     Ok(Outcome { metrics, report })
 }

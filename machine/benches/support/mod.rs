@@ -84,6 +84,7 @@ pub fn model(cpus: usize, arm: bool) -> Model {
             second: Some(CacheShape { entries: 1536, ways: 12 }),
             walk_cache: 32,
             blocks: arm,
+            fractured: false,
         },
         prices,
         fabric_window: 4,

@@ -98,6 +98,8 @@ impl Machine {
     /// Removes translations on the CPU that runs, as part of something else.
     pub(crate) fn remove_here(&mut self, what: What) {
         self.happened(Happened::Invalidate { what, broadcast: false });
+        let whole = self.model.tlb.fractured && what.is_by_address();
+        let what = if whole { What::Everything } else { what };
         if let Some(tlb) = &mut self.cpu().tlb {
             what.remove(tlb);
         }

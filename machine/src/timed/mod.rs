@@ -63,8 +63,8 @@ pub use model::{BadModel, CacheShape, Distance, MAX_CPUS, Model, TlbShape, Topol
 pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
-    cpu, during, idle_until, interrupts_off, name, now, random, random_below, relax, touch,
-    touch_kernel, work,
+    counters, cpu, during, idle_until, interrupts_off, name, now, random, random_below, relax,
+    touch, touch_kernel, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};

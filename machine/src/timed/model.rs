@@ -115,6 +115,9 @@ pub struct TlbShape {
     pub walk_cache: u32,
     /// Whether a contiguous block takes one entry.
     pub blocks: bool,
+    /// Whether an invalidation by address removes everything: on Intel CPUs it does in a guest whose
+    /// large pages the host has in small ones, as any entry may be a part of the page.
+    pub fractured: bool,
 }
 
 /// Entries and ways of a cache of translations.

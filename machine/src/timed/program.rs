@@ -3,7 +3,7 @@
 use lookaside::CpuId;
 
 use super::{
-    account::Cause,
+    account::{Cause, Counters},
     current::{self, step, wait},
     machine::Machine,
     price::Ps,
@@ -35,6 +35,12 @@ pub fn cpu() -> CpuId {
 #[inline]
 pub fn now() -> Ps {
     current::with(|machine| machine.cpu().now)
+}
+
+/// How often things have happened on this CPU so far. Takes no time.
+#[must_use]
+pub fn counters() -> Counters {
+    current::with(|machine| machine.cpu().counters)
 }
 
 /// Computes for so long. Interrupts, if they are on, are taken meanwhile and come on top.

@@ -252,6 +252,7 @@ mod tests {
         second: Some(CacheShape { entries: 8, ways: 2 }),
         walk_cache: 1,
         blocks: true,
+        fractured: false,
     };
 
     #[test]

@@ -1,0 +1,219 @@
+//! What the Linux strategies of x86 have in common: who is to be asked, what a request says, and
+//! invalidations of the kernel's addresses.
+
+use core::cell::RefCell;
+
+use lookaside::{
+    CpuId, Ordering, Word as _,
+    arch::{
+        Mmu,
+        x86_64::{Instructions as _, X86},
+    },
+};
+use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86::Insn};
+
+use super::call::{Calls, Mask, all_others};
+use crate::{
+    data::Refused,
+    strategy::{
+        Flush, Place, SpaceId,
+        hardware::{self, Hardware},
+    },
+};
+
+/// Ranges up to so many pages are invalidated page by page. Since 2014; the figure was chosen by
+/// measurement ("x86: mm: set TLB flush tunable to sane value (33)").
+const CEILING: u64 = 33;
+
+/// What a request names that is no space: the kernel's addresses.
+pub(super) const KERNEL_SPACE: u64 = 0;
+
+/// What `pages` says of everything.
+const EVERYTHING: u64 = u64::MAX;
+
+/// A request as one CPU reads it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// The number of the space and one more, or [`KERNEL_SPACE`].
+    pub(super) space: u64,
+    /// The generation that the flush brought the space to.
+    pub(super) generation: u64,
+    first: u64,
+    pages: u64,
+}
+
+impl Request {
+    /// What is to be flushed, as Linux has it: pages if they are few, or all.
+    pub(super) fn new(flush: &Flush, generation: u64) -> Self {
+        let space = flush.space.map_or(KERNEL_SPACE, |space| u64::from(space.0) + 1);
+        let all = flush.everything || flush.pages > CEILING;
+        let pages = if all { EVERYTHING } else { flush.pages };
+        Self { space, generation, first: flush.first, pages }
+    }
+
+    /// Whether it names pages.
+    pub(super) const fn is_range(&self) -> bool {
+        self.pages != EVERYTHING
+    }
+
+    /// Invalidates its pages under the tag that the root register names.
+    pub(super) fn flush_pages(&self) {
+        for page in self.first..self.first + self.pages {
+            Insn.invlpg(page << 12);
+        }
+    }
+
+    /// Invalidates kernel addresses.
+    pub(super) fn flush_kernel(&self) {
+        if self.is_range() {
+            for page in self.first..self.first + self.pages {
+                Insn.invlpg(KERNEL + (page << 12));
+            }
+        } else {
+            const GLOBAL_PAGES: u64 = 1 << 7;
+            let cr4 = Insn.read_cr4();
+            Insn.write_cr4(cr4 & !GLOBAL_PAGES);
+            Insn.write_cr4(cr4 | GLOBAL_PAGES);
+        }
+    }
+}
+
+/// Where a CPU writes down what it asks of others: a line of its stack.
+#[repr(align(64))]
+struct Slip {
+    space: Word,
+    generation: Word,
+    first: Word,
+    pages: Word,
+}
+
+impl Slip {
+    fn write(&self, request: &Request) {
+        self.space.store(request.space, Ordering::Relaxed);
+        self.generation.store(request.generation, Ordering::Relaxed);
+        self.first.store(request.first, Ordering::Relaxed);
+        self.pages.store(request.pages, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Request {
+        Request {
+            space: self.space.load(Ordering::Relaxed),
+            generation: self.generation.load(Ordering::Relaxed),
+            first: self.first.load(Ordering::Relaxed),
+            pages: self.pages.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// An address space in the books of Linux.
+#[repr(align(64))]
+pub(super) struct Books<'a> {
+    pub(super) root: u64,
+    /// What no other space has had or will have.
+    pub(super) context: u64,
+    /// How many flushes were asked of it.
+    pub(super) generation: Word,
+    /// Whom to interrupt.
+    pub(super) cpus: Mask<'a>,
+}
+
+/// What both strategies keep for the machine.
+pub(super) struct Common<'a, H: Hardware> {
+    arena: &'a Arena,
+    pub(super) platform: Platform<H::Mmu>,
+    calls: Calls<'a>,
+    slips: &'a [Slip],
+    spaces: RefCell<Vec<&'a Books<'a>>>,
+    cpus: usize,
+}
+
+impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
+    pub(super) fn new(place: Place<'a>) -> Result<Self, Refused> {
+        let Place { arena, machine, cpus } = place;
+        let mmu = H::mmu(machine)?;
+        let costs = hardware::costs(machine, mmu.typical_costs());
+        let slip = |_| Slip {
+            space: Word::ZERO,
+            generation: Word::ZERO,
+            first: Word::ZERO,
+            pages: Word::ZERO,
+        };
+        let slips = arena.fill(cpus, slip);
+        timed::name(slips, "requests");
+        Ok(Self {
+            arena,
+            platform: Platform::new(mmu, costs),
+            calls: Calls::new(arena, cpus),
+            slips,
+            spaces: RefCell::new(Vec::new()),
+            cpus,
+        })
+    }
+
+    /// Brings this CPU up.
+    pub(super) fn online(&self) {
+        use lookaside::Platform as _;
+        timed::interrupts_off(|| H::set_up(self.platform.mmu()));
+    }
+
+    /// A space and its books. Its context is its number and one more, as numbers are never reused.
+    pub(super) fn add(&self, space: SpaceId, root: u64) {
+        let cpus = Mask::new(self.arena, self.cpus, "CPUs of spaces");
+        let context = u64::from(space.0) + 1;
+        let books = self.arena.put(Books { root, context, generation: Word::ZERO, cpus });
+        timed::name(&books.generation, "generations of spaces");
+        let mut spaces = self.spaces.borrow_mut();
+        assert_eq!(spaces.len(), space.0 as usize, "spaces are numbered in ascending order");
+        spaces.push(books);
+    }
+
+    pub(super) fn space(&self, space: SpaceId) -> &'a Books<'a> {
+        self.spaces.borrow()[space.0 as usize]
+    }
+
+    /// The space that a request or a CPU names.
+    pub(super) fn named(&self, context: u64) -> &'a Books<'a> {
+        self.spaces.borrow()[context as usize - 1]
+    }
+
+    /// Has the CPUs of a mask answer `request`. With `meanwhile` after the interrupts are sent and
+    /// before the answers are waited for.
+    pub(super) fn ask(&self, cpus: Mask<'_>, request: &Request, meanwhile: impl FnOnce()) {
+        let me = timed::cpu();
+        let mut groups = cpus.others(me).peekable();
+        if groups.peek().is_none() {
+            return meanwhile();
+        }
+        self.slips[me.index()].write(request);
+        let asked = self.calls.send(&self.platform, groups);
+        meanwhile();
+        self.calls.wait(&self.platform, &asked);
+    }
+
+    /// Has every CPU forget addresses of the kernel.
+    pub(super) fn flush_kernel(&self, flush: &Flush) {
+        let me = timed::cpu();
+        let request = Request::new(flush, 0);
+        self.slips[me.index()].write(&request);
+        let asked = self.calls.send(&self.platform, all_others(self.cpus, me));
+        timed::interrupts_off(|| request.flush_kernel());
+        self.calls.wait(&self.platform, &asked);
+    }
+
+    /// Answers what others ask of this CPU.
+    pub(super) fn serve(&self, answer: impl Fn(&Request)) {
+        self.calls.serve(|from| {
+            let request = self.slips[from].read();
+            if request.space == KERNEL_SPACE {
+                request.flush_kernel();
+            } else {
+                answer(&request);
+            }
+        });
+    }
+}
+
+/// The CPU that runs.
+pub(super) fn me() -> CpuId {
+    timed::cpu()
+}

@@ -1,0 +1,12 @@
+//! x86 as kernels have kept its TLBs coherent: with interrupts, and with the invalidations that newer
+//! CPUs broadcast.
+
+mod call;
+mod linux;
+mod pcid;
+mod untagged;
+
+use super::Entry;
+
+/// All of them.
+pub(super) const STRATEGIES: &[&[Entry]] = &[untagged::STRATEGIES, pcid::STRATEGIES];

@@ -1,0 +1,244 @@
+//! Linux with PCIDs, as it was proposed in July 2017 ("x86/mm: Try to preserve old TLB entries using
+//! PCID", version 5): each CPU has six slots for the spaces that it ran last, with the generation of
+//! flushes that each has caught up with, and replaces them in turn. A CPU that goes idle leaves the
+//! space's mask and is not interrupted; it catches up when it comes back.
+
+use lookaside::{
+    Ordering, Word as _,
+    arch::x86_64::{Instructions as _, X86},
+};
+use lookaside_machine::timed::{self, Word, x86::Insn};
+
+use super::linux::{Books, Common, Request, me};
+use crate::{
+    data::{Isa, Refused},
+    strategy::{
+        Entry, Flush, Place, SpaceId, Strategy,
+        hardware::{Hardware, X86Cpu, X86Plain},
+    },
+};
+
+/// All of them.
+pub(super) const STRATEGIES: &[Entry] = &[
+    Entry {
+        name: "pcid-2017",
+        about: "Linux with PCIDs as first merged (July 2017): six slots a CPU, generations, no \
+                interrupts for lazy CPUs",
+        isas: &[Isa::X86_64],
+        build: |place| Pcid::<X86Cpu>::build(place, Ways::OF_2017),
+    },
+    Entry {
+        name: "pcid-2017-off",
+        about: "the same with `nopcid`: the books are kept, and every switch flushes",
+        isas: &[Isa::X86_64],
+        build: |place| Pcid::<X86Plain>::build(place, Ways { slots: 1, ..Ways::OF_2017 }),
+    },
+    Entry {
+        name: "ipi-2022-promote",
+        about: "Linux 5.17: the same books, the initiator flushes while the others do; it flushes \
+                when more is allowed, too",
+        isas: &[Isa::X86_64],
+        build: |place| Pcid::<X86Cpu>::build(place, Ways { promotions: true, ..Ways::OF_2022 }),
+    },
+    Entry {
+        name: "ipi-2022",
+        about: "the same without the flush when more is allowed (March 2022)",
+        isas: &[Isa::X86_64],
+        build: |place| Pcid::<X86Cpu>::build(place, Ways::OF_2022),
+    },
+];
+
+/// So many slots fit two cache lines with what else a CPU notes.
+const SLOTS: usize = 6;
+const KEEP: u64 = 1 << 63;
+
+/// In what the strategies of this module differ.
+#[derive(Clone, Copy)]
+struct Ways {
+    /// Slots in use: 1 without PCIDs, where the slot is loaded anew with each space.
+    slots: usize,
+    /// Whether the initiator flushes after it has sent its interrupts, not before.
+    concurrent: bool,
+    promotions: bool,
+}
+
+impl Ways {
+    const OF_2017: Self = Self { slots: SLOTS, concurrent: false, promotions: false };
+    const OF_2022: Self = Self { concurrent: true, ..Self::OF_2017 };
+}
+
+/// A space that a CPU ran, and what it has caught up with.
+struct Slot {
+    context: Word,
+    generation: Word,
+}
+
+/// What a CPU notes for itself.
+#[repr(align(64))]
+struct Cpu {
+    /// The context of the space that is loaded; 0 for none.
+    loaded: Word,
+    /// The slot that is loaded, and the one to be given out next.
+    current: Word,
+    next: Word,
+    slots: [Slot; SLOTS],
+}
+
+impl Cpu {
+    const fn new() -> Self {
+        const SLOT: Slot = Slot { context: Word::ZERO, generation: Word::ZERO };
+        Self { loaded: Word::ZERO, current: Word::ZERO, next: Word::ZERO, slots: [SLOT; SLOTS] }
+    }
+
+    fn current(&self) -> &Slot {
+        &self.slots[self.current.get() as usize]
+    }
+}
+
+struct Pcid<'a, H: Hardware> {
+    common: Common<'a, H>,
+    cpus: &'a [Cpu],
+    ways: Ways,
+}
+
+impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Pcid<'a, H> {
+    fn build(place: Place<'a>, ways: Ways) -> Result<Box<dyn Strategy + 'a>, Refused> {
+        let cpus = place.arena.fill(place.cpus, |_| Cpu::new());
+        timed::name(cpus, "CPUs");
+        let ways =
+            if place.machine.features.tag_bits == 0 { Ways { slots: 1, ..ways } } else { ways };
+        Ok(Box::new(Self { common: Common::new(place)?, cpus, ways }))
+    }
+
+    fn cpu(&self) -> &'a Cpu {
+        &self.cpus[me().index()]
+    }
+
+    /// The slot for a space of which `generation` was read after this CPU joined its mask, and
+    /// whether what is held there has to go.
+    fn choose(&self, cpu: &Cpu, next: &Books<'_>, generation: u64) -> (usize, bool) {
+        if self.ways.slots == 1 {
+            return (0, true);
+        }
+        if let Some(slot) = cpu.slots.iter().position(|slot| slot.context.get() == next.context) {
+            return (slot, cpu.slots[slot].generation.get() < generation);
+        }
+        let slot = cpu.next.get() as usize;
+        cpu.next.set(((slot + 1) % self.ways.slots) as u64);
+        (slot, true)
+    }
+
+    fn load(&self, root: u64, slot: usize, flush: bool) {
+        let keep = if flush { 0 } else { KEEP };
+        Insn.write_cr3(root | slot as u64 | keep);
+    }
+
+    /// Meets a request for the space that this CPU has loaded. With interrupts off.
+    fn meet(&self, cpu: &Cpu, books: &Books<'_>, request: &Request) {
+        // Read before the flush, so that no more is recorded than was flushed.
+        let latest = books.generation.load(Ordering::SeqCst);
+        let slot = cpu.current();
+        let caught_up = slot.generation.get();
+        if !books.cpus.has(me()) || caught_up == latest {
+            return;
+        }
+        let next = request.generation == caught_up + 1 && request.generation == latest;
+        if request.is_range() && next {
+            request.flush_pages();
+        } else {
+            self.load(books.root, cpu.current.get() as usize, true);
+        }
+        slot.generation.set(latest);
+    }
+}
+
+impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
+    fn online(&self) {
+        self.common.online();
+        // Slot 0 is where a CPU starts.
+        self.cpu().next.set((1 % self.ways.slots) as u64);
+    }
+
+    fn add(&self, space: SpaceId, root: u64) {
+        self.common.add(space, root);
+    }
+
+    fn switch(&self, next: SpaceId) {
+        let (cpu, next) = (self.cpu(), self.common.space(next));
+        let previous = cpu.loaded.get();
+        if previous == next.context {
+            if next.cpus.has(me()) {
+                return;
+            }
+            next.cpus.add(me());
+            let latest = next.generation.load(Ordering::SeqCst);
+            let slot = cpu.current();
+            if slot.generation.get() < latest {
+                slot.generation.set(latest);
+                self.load(next.root, cpu.current.get() as usize, true);
+            }
+            return;
+        }
+        if previous != 0 {
+            let previous = self.common.named(previous);
+            if previous.cpus.has(me()) {
+                previous.cpus.remove(me());
+            }
+        }
+        next.cpus.add(me());
+        let generation = next.generation.load(Ordering::SeqCst);
+        let (slot, flush) = self.choose(cpu, next, generation);
+        if flush {
+            cpu.slots[slot].context.set(next.context);
+            cpu.slots[slot].generation.set(generation);
+        }
+        self.load(next.root, slot, flush);
+        cpu.loaded.set(next.context);
+        cpu.current.set(slot as u64);
+    }
+
+    fn idle(&self) {
+        let loaded = self.cpu().loaded.get();
+        if loaded != 0 {
+            let books = self.common.named(loaded);
+            if books.cpus.has(me()) {
+                books.cpus.remove(me());
+            }
+        }
+    }
+
+    fn flush(&self, flush: &Flush) {
+        let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
+        let (cpu, books) = (self.cpu(), self.common.space(space));
+        let generation = books.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let request = Request::new(flush, generation);
+        let here = || {
+            if cpu.loaded.get() == books.context {
+                timed::interrupts_off(|| self.meet(cpu, books, &request));
+            }
+        };
+        if self.ways.concurrent {
+            self.common.ask(books.cpus, &request, here);
+        } else {
+            here();
+            self.common.ask(books.cpus, &request, || ());
+        }
+    }
+
+    fn serve(&self) {
+        let cpu = self.cpu();
+        self.common.serve(|request| {
+            if cpu.loaded.get() == request.space {
+                self.meet(cpu, self.common.named(request.space), request);
+            }
+        });
+    }
+
+    fn remove(&self, _: SpaceId) {
+        // Context numbers are never reused, so that slots of the space are never found again.
+    }
+
+    fn flushes_promotions(&self) -> bool {
+        self.ways.promotions
+    }
+}
