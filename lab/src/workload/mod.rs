@@ -1,8 +1,11 @@
 //! Programs that put TLBs under load, on a model kernel.
 
+mod exit_group;
 mod fresh_spaces;
+mod munmap;
 mod pingpong;
 mod stage;
+mod tlbi;
 
 use std::collections::BTreeMap;
 
@@ -93,7 +96,9 @@ pub struct Entry {
 
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [fresh_spaces::ENTRIES, pingpong::ENTRIES].into_iter().flatten()
+    [exit_group::ENTRIES, fresh_spaces::ENTRIES, munmap::ENTRIES, pingpong::ENTRIES, tlbi::ENTRIES]
+        .into_iter()
+        .flatten()
 }
 
 /// The workload of that name.
