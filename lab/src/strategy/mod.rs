@@ -6,6 +6,7 @@
 //! ([`lookaside::arch::Mmu`] over [`lookaside_machine::timed`]) and keep their books in the same words,
 //! so that a comparison changes one thing: whose books they are.
 
+pub mod blocks;
 pub mod hardware;
 pub mod library;
 mod x86;
@@ -111,7 +112,10 @@ pub struct Entry {
 
 /// All strategies, the library's own first.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [library::STRATEGIES].into_iter().chain(x86::STRATEGIES.iter().copied()).flatten()
+    [library::STRATEGIES, blocks::STRATEGIES]
+        .into_iter()
+        .chain(x86::STRATEGIES.iter().copied())
+        .flatten()
 }
 
 /// The strategy of that name on that machine.

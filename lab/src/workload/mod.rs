@@ -1,11 +1,14 @@
 //! Programs that put TLBs under load, on a model kernel.
 
+mod exit_group;
 mod fresh_spaces;
 mod migrate;
 mod mprotect_pair;
+mod munmap;
 mod pingpong;
 mod pthread_mmap;
 mod stage;
+mod tlbi;
 
 use std::collections::BTreeMap;
 
@@ -97,11 +100,14 @@ pub struct Entry {
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     [
+        exit_group::ENTRIES,
         fresh_spaces::ENTRIES,
         migrate::ENTRIES,
         mprotect_pair::ENTRIES,
+        munmap::ENTRIES,
         pingpong::ENTRIES,
         pthread_mmap::ENTRIES,
+        tlbi::ENTRIES,
     ]
     .into_iter()
     .flatten()
