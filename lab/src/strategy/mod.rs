@@ -8,7 +8,9 @@
 
 pub mod hardware;
 pub mod library;
+mod x86;
 
+use lookaside::{Stretch, VaRange};
 use lookaside_machine::timed::Arena;
 
 use crate::data::{Isa, Machine, Refused};
@@ -108,9 +110,15 @@ pub struct Entry {
     pub build: for<'a> fn(Place<'a>) -> Result<Box<dyn Strategy + 'a>, Refused>,
 }
 
+/// Pages of 4 KiB from an address on.
+fn stretch(start: u64, pages: u64) -> Stretch {
+    let range = VaRange::new(start, pages << 12, 12);
+    Stretch::uniform(range.expect("pages of a workload are addresses"))
+}
+
 /// All strategies, the library's own first.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [library::STRATEGIES].into_iter().flatten()
+    [library::STRATEGIES].into_iter().flatten().chain(x86::all())
 }
 
 /// The strategy of that name on that machine.

@@ -1,8 +1,13 @@
 //! Programs that put TLBs under load, on a model kernel.
 
+mod fileserver;
+mod flush_range;
 mod fresh_spaces;
+mod madvise;
 mod pingpong;
 mod stage;
+mod storm;
+mod tlb_flush2;
 
 use std::collections::BTreeMap;
 
@@ -93,7 +98,17 @@ pub struct Entry {
 
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [fresh_spaces::ENTRIES, pingpong::ENTRIES].into_iter().flatten()
+    [
+        fresh_spaces::ENTRIES,
+        pingpong::ENTRIES,
+        fileserver::ENTRIES,
+        madvise::ENTRIES,
+        tlb_flush2::ENTRIES,
+        flush_range::ENTRIES,
+        storm::ENTRIES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The workload of that name.
