@@ -20,6 +20,8 @@ pub struct Kernel<'a> {
     spaces: Cell<u32>,
     /// What a page fault takes besides what the machine adds.
     fault: Ps,
+    /// What a handler of interrupts takes before and after its work besides what the machine adds.
+    handler: Ps,
 }
 
 /// An address space of the model kernel.
@@ -59,6 +61,7 @@ impl<'a> Kernel<'a> {
             machine: place.machine,
             spaces: Cell::new(0),
             fault: place.machine.path_or_none("fault"),
+            handler: place.machine.path_or_none("handler"),
         })
     }
 
@@ -150,8 +153,11 @@ impl<'a> Kernel<'a> {
         timed::during("exit", || timed::interrupts_off(|| self.strategy.remove(id)));
     }
 
-    /// What a handler of interrupts does.
+    /// What a handler of interrupts does. Half of the path `handler` comes before: registers are saved;
+    /// half comes after: the interrupt controller is told, and registers are restored.
     pub fn serve(&self) {
+        self.path("handler", self.handler / 2);
         self.strategy.serve();
+        self.path("handler", self.handler - self.handler / 2);
     }
 }

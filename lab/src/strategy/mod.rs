@@ -11,6 +11,7 @@ pub mod hardware;
 pub mod library;
 mod x86;
 
+use lookaside::{Stretch, VaRange};
 use lookaside_machine::timed::Arena;
 
 use crate::data::{Isa, Machine, Refused};
@@ -108,6 +109,12 @@ pub struct Entry {
     pub isas: &'static [Isa],
     /// Makes one. Called while a world is being built.
     pub build: for<'a> fn(Place<'a>) -> Result<Box<dyn Strategy + 'a>, Refused>,
+}
+
+/// Pages of 4 KiB from an address on.
+fn stretch(start: u64, pages: u64) -> Stretch {
+    let range = VaRange::new(start, pages << 12, 12);
+    Stretch::uniform(range.expect("pages of a workload are addresses"))
 }
 
 /// All strategies, the library's own first.

@@ -1,13 +1,18 @@
 //! Programs that put TLBs under load, on a model kernel.
 
 mod exit_group;
+mod fileserver;
+mod flush_range;
 mod fresh_spaces;
+mod madvise;
 mod migrate;
 mod mprotect_pair;
 mod munmap;
 mod pingpong;
 mod pthread_mmap;
 mod stage;
+mod storm;
+mod tlb_flush2;
 mod tlbi;
 
 use std::collections::BTreeMap;
@@ -99,16 +104,23 @@ pub struct Entry {
 
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [
+    [[
         exit_group::ENTRIES,
+        fileserver::ENTRIES,
+        flush_range::ENTRIES,
         fresh_spaces::ENTRIES,
+        madvise::ENTRIES,
         migrate::ENTRIES,
         mprotect_pair::ENTRIES,
         munmap::ENTRIES,
         pingpong::ENTRIES,
         pthread_mmap::ENTRIES,
+        storm::ENTRIES,
+        tlb_flush2::ENTRIES,
         tlbi::ENTRIES,
     ]
+    .into_iter()
+    .flatten()]
     .into_iter()
     .flatten()
 }

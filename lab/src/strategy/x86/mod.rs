@@ -2,11 +2,21 @@
 //! CPUs broadcast.
 
 mod call;
+mod concurrent;
+mod freebsd;
+mod invlpgb;
 mod linux;
 mod pcid;
+mod requests;
 mod untagged;
 
 use super::Entry;
 
 /// All of them.
-pub(super) const STRATEGIES: &[&[Entry]] = &[untagged::STRATEGIES, pcid::STRATEGIES];
+pub(super) const STRATEGIES: &[&[Entry]] = &[
+    untagged::STRATEGIES,
+    pcid::STRATEGIES,
+    freebsd::STRATEGIES,
+    concurrent::STRATEGIES,
+    invlpgb::STRATEGIES,
+];
