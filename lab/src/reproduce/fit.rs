@@ -16,7 +16,7 @@ use super::{
 use crate::data::{Machine, Origin, Published, Refused};
 
 /// By how much the model may be off from what a number is fitted to, as a fraction.
-pub const TOLERANCE: f64 = 0.001;
+const TOLERANCE: f64 = 0.001;
 /// How close a number is brought by itself.
 const GOAL: f64 = 0.0003;
 /// How often all numbers of a machine are gone through.

@@ -40,6 +40,17 @@ impl Grid {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// The names of the columns.
+    #[must_use]
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = &[String]> {
+        self.rows.iter().map(Vec::as_slice)
+    }
+
     /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
