@@ -1,10 +1,17 @@
 //! `lab fit`: the fitted numbers of machine files.
 
-use std::process::ExitCode;
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use lookaside_lab::reproduce::{
-    Book, Run, fit,
-    grid::{Grid, percent},
+use lookaside_lab::{
+    data::{self, Refused},
+    reproduce::{
+        Book, Fitted, Run, fit,
+        grid::{Grid, percent},
+    },
 };
 
 use super::progress;
@@ -47,6 +54,19 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         ]);
     }
     print!("{}", grid.to_text());
-    let met = fitted.iter().all(lookaside_lab::reproduce::Fitted::is_met);
+    if arguments.write {
+        for number in fitted.iter().filter(|number| number.new != number.old) {
+            data::rewrite(&file(&book, number)?, &number.name, number.new)?;
+        }
+    }
+    let met = fitted.iter().all(Fitted::is_met);
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The file of the machine of a number: its path from here, or from a directory above.
+fn file(book: &Book, number: &Fitted) -> Result<PathBuf, Refused> {
+    let name = &book.machine(&number.machine)?.file;
+    let here = env::current_dir().unwrap_or_default();
+    let found = here.ancestors().map(|above| above.join(name)).find(|path| Path::is_file(path));
+    found.ok_or_else(|| Refused(format!("`{name}` is neither here nor in a directory above")))
 }

@@ -66,7 +66,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             format!("{:#}\n", json!(all))
         }
         Format::Csv => grids.map(|(_, grid)| grid.to_csv()).collect::<Vec<_>>().join("\n"),
-        Format::Markdown => join(grids.map(|(w, grid)| format!("### {w}\n\n{}", grid.to_markdown()))),
+        Format::Markdown => {
+            join(grids.map(|(w, grid)| format!("### {w}\n\n{}", grid.to_markdown())))
+        }
         Format::Table => join(grids.map(|(word, grid)| format!("{word}\n{}", grid.to_text()))),
     };
     output.write(&text)?;

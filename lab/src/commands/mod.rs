@@ -31,13 +31,13 @@ fn options(
     workload: &str,
     given: &[(String, f64)],
 ) -> core::result::Result<Settings, Refused> {
-    let parameters = book.parameters.get(workload).into_iter().flat_map(Settings::keys);
+    let parameters = book.parameters.of(workload);
     let results = book.published.iter().filter(|result| result.workload == workload);
     let series = results.flat_map(|result| {
         [&result.baseline, &result.recommended].into_iter().chain(&result.variants)
     });
     let mut known: Vec<&String> =
-        parameters.chain(series.flat_map(|series| series.options.keys())).collect();
+        parameters.keys().chain(series.flat_map(|series| series.options.keys())).collect();
     known.sort();
     known.dedup();
     if let Some((name, _)) = given.iter().find(|(name, _)| !known.contains(&name)) {

@@ -31,10 +31,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { ids, machine, strategy, seed, output } = arguments;
     output.check()?;
-    let book = Book::shipped()?;
+    let mut book = Book::shipped()?;
     let request = Request {
         ids: ids.clone(),
-        machine: machine.clone(),
+        machine: machine.as_deref().map(|name| book.admit(name)).transpose()?,
         strategies: strategy.clone(),
         seed: *seed,
     };
