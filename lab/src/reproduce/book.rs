@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::reference::{Member, Reference};
 use crate::{
-    data::{Machine, Origin, Published, Refused},
-    names, workload,
+    data::{self, Files, Machine, Origin, Parameters, Published, Refused},
+    names,
 };
 
 /// Options of a workload, by name.
@@ -18,11 +18,41 @@ pub struct Book {
     pub machines: Vec<Machine>,
     /// The published results, in the order in which they are shown.
     pub published: Vec<Published>,
-    /// What workloads are told unless a result says otherwise, by workload.
-    pub parameters: BTreeMap<String, Settings>,
+    /// What workloads are told unless a result says otherwise.
+    pub parameters: Parameters,
 }
 
 impl Book {
+    /// What the repository has.
+    ///
+    /// # Errors
+    ///
+    /// If one of its files is wrong.
+    pub fn shipped() -> Result<Self, Refused> {
+        let files = Files::own();
+        Ok(Self {
+            machines: files.machines()?,
+            published: data::published()?,
+            parameters: files.parameters()?,
+        })
+    }
+
+    /// Adds the machine of a file, if `name_or_path` is a path: the key of the machine.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such machine, or with the first thing that is wrong in the file.
+    pub fn admit(&mut self, name_or_path: &str) -> Result<String, Refused> {
+        if self.machines.iter().any(|machine| machine.key == name_or_path) {
+            return Ok(name_or_path.to_owned());
+        }
+        let machine = Machine::named(name_or_path)?;
+        let key = machine.key.clone();
+        self.machines.retain(|other| other.key != key);
+        self.machines.push(machine);
+        Ok(key)
+    }
+
     /// The machine of that name.
     ///
     /// # Errors
@@ -50,33 +80,21 @@ impl Book {
     /// The options of a workload: its parameters, and over them those that are given.
     #[must_use]
     pub fn options(&self, workload: &str, given: &Settings) -> Settings {
-        let mut options = self.parameters.get(workload).cloned().unwrap_or_default();
+        let mut options = self.parameters.of(workload);
         options.extend(given.iter().map(|(name, &value)| (name.clone(), value)));
         options
     }
 
-    /// Whether a number of a machine is fitted to this published value.
+    /// Whether a number of a machine or of a workload is fitted to this published value.
     #[must_use]
     pub fn is_fitted(&self, id: &str, member: Member, x: Option<f64>) -> bool {
-        let values = self.machines.iter().flat_map(|machine| &machine.values);
-        values.into_iter().any(|value| match &value.origin {
+        let parameters = self.parameters.workloads.values().flatten();
+        let machines = self.machines.iter().flat_map(|machine| &machine.values);
+        machines.chain(parameters).any(|value| match &value.origin {
             Origin::Fitted { to } => {
                 to.parse::<Reference>().is_ok_and(|reference| reference.names(id, member, x))
             }
             Origin::Source { .. } => false,
         })
-    }
-
-    /// Looks for results that cannot be run because of what they name.
-    ///
-    /// # Errors
-    ///
-    /// The first name that does not exist, with the nearest that does.
-    pub fn check(&self) -> Result<(), Refused> {
-        for result in &self.published {
-            workload::find(&result.workload)?;
-            result.machines.iter().try_for_each(|machine| self.machine(machine).map(drop))?;
-        }
-        Ok(())
     }
 }

@@ -9,14 +9,14 @@ use rayon::prelude::*;
 use super::{
     book::Book,
     execute::Execute,
-    plan::{machine_at, run},
+    plan::run,
     ratio,
     reference::{Member, Reference},
 };
-use crate::data::{Machine, Origin, Published, Refused};
+use crate::data::{self, Machine, Origin, Published, Refused};
 
 /// By how much the model may be off from what a number is fitted to, as a fraction.
-pub const TOLERANCE: f64 = 0.001;
+const TOLERANCE: f64 = 0.001;
 /// How close a number is brought by itself.
 const GOAL: f64 = 0.0003;
 /// How often all numbers of a machine are gone through.
@@ -58,6 +58,8 @@ struct Target<'b> {
     result: &'b Published,
     member: Member,
     x: Option<f64>,
+    /// The machine that it was published for.
+    machine: &'b str,
 }
 
 /// Fits the numbers of these machines, or of all: what they were and what they should be, in the order
@@ -77,9 +79,36 @@ pub fn fit(
     } else {
         machines.iter().map(|key| book.machine(key)).collect::<Result<_, _>>()?
     };
-    let one = |machine: &&Machine| fit_machine(book, machine, execute, seed);
-    let fitted: Result<Vec<_>, _> = chosen.par_iter().with_max_len(1).map(one).collect();
-    Ok(fitted?.concat())
+    // Numbers that are fitted to values of another machine are those of that machine: so that is first.
+    let mut book = book.clone();
+    let mut fitted: Vec<Option<Vec<Fitted>>> = vec![None; chosen.len()];
+    for shares in [false, true] {
+        let turn = |(_, machine): &(usize, &&Machine)| shares_numbers(&book, machine) == shares;
+        let now: Vec<(usize, &Machine)> =
+            chosen.iter().enumerate().filter(turn).map(|(i, &machine)| (i, machine)).collect();
+        let one = |&(i, machine): &(usize, &Machine)| {
+            fit_machine(&book, machine, execute, seed).map(|fitted| (i, fitted))
+        };
+        let done: Result<Vec<_>, _> = now.par_iter().with_max_len(1).map(one).collect();
+        for (i, numbers) in done? {
+            for number in &numbers {
+                let machine = book.machines.iter_mut().find(|m| m.key == number.machine);
+                if let Some(machine) = machine {
+                    machine.set_number(&number.name, number.new)?;
+                }
+            }
+            fitted[i] = Some(numbers);
+        }
+    }
+    Ok(fitted.into_iter().flatten().flatten().collect())
+}
+
+/// Whether a machine has numbers that are fitted to values of another.
+fn shares_numbers(book: &Book, machine: &Machine) -> bool {
+    machine.values.iter().any(|value| match &value.origin {
+        Origin::Fitted { to } => target(book, to).is_ok_and(|target| target.machine != machine.key),
+        Origin::Source { .. } => false,
+    })
 }
 
 fn fit_machine(
@@ -93,21 +122,40 @@ fn fit_machine(
     let mut targets = Vec::new();
     for value in &machine.values {
         let Origin::Fitted { to } = &value.origin else { continue };
-        targets.push(target(book, &machine, to)?);
+        let target = target(book, to)?;
+        let mut new = value.number;
+        if target.machine != machine.key {
+            let other = book.machine(target.machine)?;
+            new = other.number(&value.name).ok_or_else(|| {
+                let (key, name) = (&other.key, &value.name);
+                Refused(format!("`{key}` has no number `{name}`, as what it is fitted to requires"))
+            })?;
+        }
+        targets.push(target);
         numbers.push(Fitted {
             machine: machine.key.clone(),
             name: value.name.clone(),
             unit: value.unit.clone(),
             to: to.clone(),
             old: value.number,
-            new: value.number,
+            new,
             error: None,
             problem: None,
         });
     }
-    let off = |machine: &Machine, target: &Target<'_>| target.off(book, machine, execute, seed);
+    for number in &numbers {
+        machine.set_number(&number.name, number.new)?;
+    }
+    let off = |machine: &Machine, target: &Target<'_>| {
+        let machine =
+            if target.machine == machine.key { machine } else { book.machine(target.machine)? };
+        target.off(book, machine, execute, seed)
+    };
     for _ in 0..PASSES {
         for (number, target) in numbers.iter_mut().zip(&targets) {
+            if target.machine != machine.key {
+                continue;
+            }
             let mut ask = |value: f64| {
                 machine.set_number(&number.name, value)?;
                 off(&machine, target)
@@ -133,22 +181,10 @@ fn fit_machine(
     Ok(numbers)
 }
 
-fn target<'b>(book: &'b Book, machine: &Machine, to: &str) -> Result<Target<'b>, Refused> {
-    let Reference { id, member, x } = to.parse()?;
-    let result = book.result(&id)?;
-    let refuse = |why: &str| Err(Refused(format!("`{to}` of `{}` {why}", machine.key)));
-    let points = &member.of(result)?.points;
-    let x = match points.as_slice() {
-        [only] => x.or(only.x),
-        _ => x,
-    };
-    if !points.iter().any(|point| point.x == x) {
-        return refuse("is no published value");
-    }
-    if machine_at(result, x)? != machine.key {
-        return refuse("was published for another machine");
-    }
-    Ok(Target { result, member, x })
+fn target<'b>(book: &'b Book, to: &str) -> Result<Target<'b>, Refused> {
+    let found = to.parse::<data::Target>()?.find(&book.published)?;
+    let Reference { member, .. } = to.parse()?;
+    Ok(Target { result: found.result, member, x: found.point.x, machine: found.machine })
 }
 
 impl Target<'_> {
@@ -160,7 +196,7 @@ impl Target<'_> {
         execute: &Execute<'_>,
         seed: u64,
     ) -> Result<f64, Refused> {
-        let Self { result, member, x } = *self;
+        let Self { result, member, x, .. } = *self;
         let modelled = |member: Member| {
             let series = member.of(result)?;
             let series = (series.strategy.as_str(), &series.options);

@@ -54,6 +54,7 @@
 mod book;
 mod csv;
 mod execute;
+pub mod explain;
 mod fit;
 pub mod grid;
 mod json;

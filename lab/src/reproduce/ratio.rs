@@ -62,7 +62,11 @@ pub const TIE: f64 = 0.02;
 /// the second value over the first.
 #[must_use]
 pub fn is_reversed(published: f64, modelled: f64) -> bool {
-    (published - 1.0).abs() >= TIE && (published > 1.0) != (modelled > 1.0) || modelled.is_nan()
+    if (published - 1.0).abs() < TIE {
+        return false;
+    }
+    let agrees = if published > 1.0 { modelled > 1.0 } else { modelled < 1.0 };
+    !agrees
 }
 
 #[cfg(test)]

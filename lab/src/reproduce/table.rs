@@ -1,7 +1,7 @@
 //! The comparison as tables that a person can read.
 
 use super::{
-    grid::{Grid, number, percent, times},
+    grid::{Grid, number, percent, times, wrapped},
     ratio,
     row::{Comparison, Place, Reproduction, Row},
     summary::Summary,
@@ -32,11 +32,11 @@ pub fn to_text(reproduction: &Reproduction<'_>) -> String {
 pub fn to_markdown(reproduction: &Reproduction<'_>) -> String {
     let mut text = String::new();
     for comparison in &reproduction.comparisons {
-        let Published { id, source, .. } = comparison.result;
+        let Published { id, citation, .. } = comparison.result;
         let about = about(comparison.result);
         let machines = machines(comparison).join(", ");
         let x = comparison.result.x_name.as_ref().map(|x| format!("; x: {x}")).unwrap_or_default();
-        text.push_str(&format!("### {id}\n\n{about}{x}. On {machines}; source: {source}.\n\n"));
+        text.push_str(&format!("### {id}\n\n{about}{x}. On {machines}; source: {citation}.\n\n"));
         text.push_str(&grid(comparison).to_markdown());
         text.push('\n');
     }
@@ -135,7 +135,10 @@ fn as_published(value: f64) -> String {
 fn closing(reproduction: &Reproduction<'_>) -> String {
     let summary = Summary::of(reproduction);
     let mut text = String::new();
-    let mut line = |line: &str| text.push_str(&format!("{line}\n"));
+    let mut line = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        text.push_str(&wrapped(line, indent));
+    };
     let Summary { rows, fitted, predicted, within, .. } = summary;
     if reproduction.elsewhere {
         line("Nothing to compare with: these are other machines than those of the publications.");

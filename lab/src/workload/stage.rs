@@ -33,7 +33,8 @@ impl<'a, S, F: Fn(&Kernel<'a>, &S, usize)> World for Stage<'a, S, F> {
         let (Ok(kernel), Some(state)) = (&self.kernel, self.state.get()) else { return };
         kernel.online();
         assert!(timed::now() < START, "a CPU takes too long to come up");
-        timed::idle_until(START + timed::random_below(JITTER));
+        let begin = START + timed::random_below(JITTER);
+        timed::during("start", || timed::idle_until(begin));
         (self.program)(kernel, state, cpu.index());
     }
 

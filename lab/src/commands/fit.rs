@@ -1,0 +1,72 @@
+//! `lab fit`: the fitted numbers of machine files.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use lookaside_lab::{
+    data::{self, Refused},
+    reproduce::{
+        Book, Fitted, Run, fit,
+        grid::{Grid, percent},
+    },
+};
+
+use super::progress;
+
+/// What is to be fitted.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Names of machines, as `lab list machines` shows them; all if there are none.
+    machines: Vec<String>,
+    /// Write the new numbers into the machine files.
+    #[arg(long)]
+    write: bool,
+    /// What pseudo-random numbers begin with.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Fits it. The program ends with 1 if a published value is not met.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let book = Book::shipped()?;
+    let bar = progress::count();
+    let execute = |machine: &_, run: &Run| {
+        bar.inc(1);
+        run.measure(machine)
+    };
+    let fitted = fit(&book, &arguments.machines, &execute, arguments.seed)?;
+    bar.finish_and_clear();
+    let header = ["machine", "number", "fitted to", "old", "new", "unit", "error", "problem"];
+    let mut grid = Grid::new(header, &[0, 1, 2, 5, 7]);
+    for number in &fitted {
+        grid.row([
+            number.machine.clone(),
+            number.name.clone(),
+            number.to.clone(),
+            number.old.to_string(),
+            number.new.to_string(),
+            number.unit.clone(),
+            number.error.map(percent).unwrap_or_default(),
+            number.problem.clone().unwrap_or_default(),
+        ]);
+    }
+    print!("{}", grid.to_text());
+    if arguments.write {
+        for number in fitted.iter().filter(|number| number.new != number.old) {
+            data::rewrite(&file(&book, number)?, &number.name, number.new)?;
+        }
+    }
+    let met = fitted.iter().all(Fitted::is_met);
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The file of the machine of a number: its path from here, or from a directory above.
+fn file(book: &Book, number: &Fitted) -> Result<PathBuf, Refused> {
+    let name = &book.machine(&number.machine)?.file;
+    let here = env::current_dir().unwrap_or_default();
+    let found = here.ancestors().map(|above| above.join(name)).find(|path| Path::is_file(path));
+    found.ok_or_else(|| Refused(format!("`{name}` is neither here nor in a directory above")))
+}

@@ -1,0 +1,22 @@
+//! A bar on standard error, where that is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar for so many runs. Where standard error is no terminal it shows nothing.
+pub(crate) fn bar(runs: usize) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {elapsed}");
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// A count of runs of which nobody knows how many they will be.
+pub(crate) fn count() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{pos} runs, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}

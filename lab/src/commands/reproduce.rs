@@ -1,0 +1,59 @@
+//! `lab reproduce`: published results beside what the model says.
+
+use std::{process::ExitCode, time::Instant};
+
+use lookaside_lab::reproduce::{Book, Plan, Request, Run, Summary, table, to_csv, to_json};
+
+use super::{
+    output::{Format, Output},
+    progress,
+};
+
+/// What is to be reproduced.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Names of results, as `lab list results` shows them; all if there are none.
+    ids: Vec<String>,
+    /// Run on this machine instead of the published ones. Then there is nothing to compare with.
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Show only these strategies and the baseline; those that were not published are added.
+    #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
+    strategy: Vec<String>,
+    /// What pseudo-random numbers begin with.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Reproduces it. The program ends with 1 if a direction is wrong or a run fails.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let Arguments { ids, machine, strategy, seed, output } = arguments;
+    output.check()?;
+    let mut book = Book::shipped()?;
+    let request = Request {
+        ids: ids.clone(),
+        machine: machine.as_deref().map(|name| book.admit(name)).transpose()?,
+        strategies: strategy.clone(),
+        seed: *seed,
+    };
+    let begin = Instant::now();
+    let plan = Plan::new(&book, &request)?;
+    let bar = progress::bar(plan.runs.len());
+    let execute = |machine: &_, run: &Run| run.measure(machine);
+    let reproduction = plan.execute(&book, &execute, &|| bar.inc(1), machine.is_some());
+    bar.finish_and_clear();
+    output.write(&match output.format {
+        Format::Table => table::to_text(&reproduction),
+        Format::Json => to_json(&reproduction),
+        Format::Csv => to_csv(&reproduction),
+        Format::Markdown => table::to_markdown(&reproduction),
+    })?;
+    let (seconds, millions) = (begin.elapsed().as_secs_f64(), reproduction.events as f64 / 1e6);
+    let (runs, speed) = (plan.runs.len(), millions / seconds);
+    eprintln!("{runs} runs in {seconds:.1} s: {millions:.1} million events, {speed:.1} a second");
+    let summary = Summary::of(&reproduction);
+    let sound = summary.reversed.is_empty() && (machine.is_some() || summary.failed.is_empty());
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
