@@ -125,7 +125,9 @@ pub(crate) fn turn() {
             if mine > machine.queue.min() {
                 return Turn::Later(mine);
             }
-            machine.pay_stolen();
+            if machine.is_robbed() {
+                machine.pay_stolen();
+            }
             let now = machine.cpus[cpu].now;
             if now > machine.limit.min(LAST) {
                 machine.failure = Some(Failure::OutOfTime { limit: machine.limit });
@@ -189,9 +191,9 @@ pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
         let cpu = machine.running;
         let c = &mut machine.cpus[cpu];
         c.waiting = true;
-        let arrival = c.pending.first().filter(|_| c.interrupts);
+        let arrival = c.pending.front().filter(|_| c.interrupts);
         let until = until.into_iter().chain(arrival.copied()).min();
-        (c.now, until.map_or(NEVER, |until| key(until.max(c.now), cpu)))
+        (c.now, until.map_or(NEVER, |until| key(until.max(c.now).min(LAST + 1), cpu)))
     });
     suspend(until);
     with(|machine| {
@@ -200,7 +202,11 @@ pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
         }
         let resumed = machine.resumed_at;
         machine.cpu().waiting = false;
-        machine.charge_until(cause, resumed);
+        if cause == Cause::Work {
+            machine.charge_until(cause, resumed);
+        } else {
+            machine.rest(cause, resumed.saturating_sub(from));
+        }
         machine.cpu().now
     }) - from
 }

@@ -5,11 +5,12 @@ use core::ops::Range;
 use super::{
     account::Cause,
     arena::LINE,
+    broadcasts::{Broadcasts, KERNEL_KEY},
     cpu::Cpu,
     fabric::Fabric,
     history::{Happened, History},
     lines::{Line, Move},
-    model::{Distance, Model},
+    model::Model,
     price::{Price, Ps},
     queue::{Queue, key},
     report::Failure,
@@ -35,6 +36,7 @@ pub(crate) struct Machine {
     /// Whether programs run; before that, operations take no time.
     pub(crate) started: bool,
     pub(crate) fabric: Fabric,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) tables: Tables,
     pub(crate) kernel_root: u64,
     pub(crate) activities: Vec<&'static str>,
@@ -65,6 +67,7 @@ impl Machine {
             resumed_at: 0,
             started: false,
             fabric: Fabric::default(),
+            broadcasts: Broadcasts::default(),
             tables: Tables::default(),
             kernel_root: 0,
             activities: vec!["program"],
@@ -109,17 +112,30 @@ impl Machine {
         self.history.push(time, cpu, what);
     }
 
-    /// Charges the CPU that runs for what others have taken from it meanwhile.
+    /// Has the CPU that runs wait. What others take from it meanwhile costs it nothing.
     #[inline]
+    pub(crate) fn rest(&mut self, cause: Cause, time: Ps) {
+        self.charge(cause, time);
+        self.cpu().rested += time;
+    }
+
+    /// Whether something may have been taken from the CPU that runs.
+    #[inline]
+    pub(crate) fn is_robbed(&self) -> bool {
+        let cpu = &self.cpus[self.running];
+        cpu.received != self.fabric.operations || cpu.stolen | cpu.rested != 0
+    }
+
+    /// Charges the CPU that runs for what others have taken from it since its last step, as far as it
+    /// did not wait meanwhile.
     pub(crate) fn pay_stolen(&mut self) {
         let operations = self.fabric.operations;
+        let victim = self.model.prices.charge(Price::FabricVictim);
         let cpu = &mut self.cpus[self.running];
-        if cpu.received != operations || cpu.stolen != 0 {
-            let received = operations - core::mem::replace(&mut cpu.received, operations);
-            let firmware = core::mem::take(&mut cpu.stolen);
-            let victim = self.model.prices.charge(Price::FabricVictim);
-            self.charge(Cause::Stolen, received * victim + firmware);
-        }
+        let received = operations - core::mem::replace(&mut cpu.received, operations);
+        let taken = received * victim + core::mem::take(&mut cpu.stolen);
+        let rested = core::mem::take(&mut cpu.rested);
+        self.charge(Cause::Stolen, taken.saturating_sub(rested));
     }
 
     /// The number of the cache line of a word.
@@ -194,7 +210,9 @@ impl Machine {
         if let Some((_, ends)) = self.take_line(line) {
             self.lines[line].moves += 1;
             let cpu = self.cpu();
-            cpu.drain = cpu.drain.max(ends);
+            if cpu.drain < ends {
+                (cpu.drain, cpu.drain_line) = (ends, line);
+            }
             cpu.counters.lines += 1;
         }
         self.charge_price(Cause::Words, Price::Hit);
@@ -214,8 +232,12 @@ impl Machine {
     /// Waits until what this CPU has stored is visible to all.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        let drain = self.cpu().drain;
-        self.charge_until(Cause::Fences, drain);
+        let cpu = &self.cpus[self.running];
+        if cpu.drain > cpu.now {
+            let (wait, line) = (cpu.drain - cpu.now, cpu.drain_line);
+            self.lines[line].spent += wait;
+            self.charge(Cause::Fences, wait);
+        }
     }
 
     /// Sends interrupts, one for each CPU of the mask.
@@ -235,22 +257,19 @@ impl Machine {
                 last_group = target / group;
                 self.charge_price(Cause::Sends, Price::InterruptSend);
             }
-            let price = match self.model.topology.distance(from, target) {
-                Distance::Remote
-                    if self.model.prices.get(Price::InterruptDeliverRemote).is_some() =>
-                {
-                    Price::InterruptDeliverRemote
-                }
-                _ => Price::InterruptDeliver,
-            };
-            let arrival = self.cpu().now + self.model.prices.charge(price);
+            let arrival = self.cpu().now + self.delivery(self.running, target as usize);
             self.cpu().counters.sent += 1;
             self.pend(target as usize, arrival);
         }
     }
 
     fn pend(&mut self, target: usize, arrival: Ps) {
+        let now = self.cpu().now;
         let cpu = &mut self.cpus[target];
+        // Those that have arrived and were not taken are one by now.
+        while cpu.pending.get(1).is_some_and(|&earlier| earlier <= now) {
+            cpu.pending.pop_front();
+        }
         let place = cpu.pending.partition_point(|&earlier| earlier <= arrival);
         cpu.pending.insert(place, arrival);
         if cpu.waiting && cpu.interrupts {
@@ -258,54 +277,48 @@ impl Machine {
         }
     }
 
-    /// The TLB of the CPU that runs.
-    pub(crate) fn tlb(&mut self) -> &mut Tlb {
-        let Self { cpus, model, running, .. } = self;
-        cpus[*running].tlb.get_or_insert_with(|| Box::new(Tlb::new(&model.tlb)))
-    }
-
     /// Accesses pages through the root register, or the kernel's. Returns the first that is not
     /// mapped.
     pub(crate) fn touch(&mut self, first: u64, pages: u64, kernel: bool) -> Result<(), u64> {
-        let tag = self.cpu().tag;
-        let root = if kernel { self.kernel_root } else { self.cpu().root };
-        let tlb = self.tlb();
-        let instance = if kernel { tlb.kernel() } else { tlb.instance(tag) };
+        let Self { cpus, tables, broadcasts, model, running, kernel_root, .. } = self;
+        let cpu = &mut cpus[*running];
+        let (root, key) =
+            if kernel { (*kernel_root, KERNEL_KEY) } else { (cpu.root, u32::from(cpu.tag)) };
+        let tlb = cpu.tlb.get_or_insert_with(|| Box::new(Tlb::new(&model.tlb)));
+        let instance = tlb.instance(key, broadcasts);
+        let table = tables.table(root);
         let (mut second, mut walks, mut upper) = (0, 0, 0);
         let mut result = Ok(());
         let mut touched = 0;
-        let blocks = self.model.tlb.blocks;
-        let Self { cpus, tables, running, .. } = self;
-        let Some(tlb) = cpus[*running].tlb.as_deref_mut() else { return Ok(()) };
         let mut stale = None;
         for page in first..first + pages {
-            let known = if root == 0 { None } else { tables.page(root, page) };
-            let stamp = match tlb.find(instance, page) {
-                Found::First(stamp) => Some(stamp),
+            let known = table.get(page as usize);
+            touched += 1;
+            let stamp = match tlb.find(instance, page, broadcasts) {
+                Found::First(stamp) => stamp,
                 Found::Second(stamp) => {
                     second += 1;
-                    Some(stamp)
+                    stamp
                 }
                 Found::Nowhere { upper: cached } => {
                     let Some(known) = known.filter(|known| known.mapped) else {
                         result = Err(page);
                         break;
                     };
-                    let order = if blocks { known.order } else { 0 };
-                    tlb.fill(instance, page, order.into(), known.changed);
+                    let order = if model.tlb.blocks { u32::from(known.order) } else { 0 };
+                    broadcasts.note_order(order);
+                    tlb.fill(instance, page, order, known.changed);
                     walks += 1;
                     upper += u64::from(!cached);
-                    None
+                    continue;
                 }
             };
-            touched += 1;
-            if let Some(stamp) = stamp
-                && known.is_none_or(|known| stamp < known.flushed)
-            {
+            if known.is_none_or(|known| stamp < known.flushed) {
                 stale = Some(page);
                 break;
             }
         }
+        self.events += touched;
         let counters = &mut self.cpu().counters;
         counters.accesses += touched;
         counters.second_level += second;

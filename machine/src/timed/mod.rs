@@ -33,6 +33,8 @@
 mod account;
 mod arena;
 pub mod arm;
+mod broadcasts;
+mod cache;
 mod cpu;
 mod current;
 mod fabric;
