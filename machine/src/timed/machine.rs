@@ -12,7 +12,7 @@ use super::{
     lines::{Line, Move},
     model::Model,
     price::{Price, Ps},
-    queue::{Queue, key},
+    queue::{LAST, Queue, key},
     report::Failure,
     tables::{Stamp, Tables},
     tlb::{Found, Tlb},
@@ -43,6 +43,8 @@ pub(crate) struct Machine {
     pub(crate) locks: Vec<super::lock::State>,
     pub(crate) events: u64,
     pub(crate) limit: Ps,
+    /// Until when programs may go on without a question: the limit, or the beginning where none may.
+    pub(crate) horizon: Ps,
     pub(crate) history: History,
     pub(crate) failure: Option<Failure>,
 }
@@ -74,9 +76,25 @@ impl Machine {
             locks: Vec::new(),
             events: 0,
             limit,
+            horizon: 0,
             history: History::default(),
             failure: None,
         }
+    }
+
+    /// Begins the run: what was done before has taken no time and is not counted.
+    pub(crate) fn start(&mut self) {
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            (cpu.now, cpu.drain, cpu.rested) = (0, 0, 0);
+            cpu.account = super::account::Account::default();
+            cpu.counters = super::account::Counters::default();
+            cpu.forget_watched();
+            self.queue.set(number, key(0, number));
+        }
+        self.history = History::default();
+        self.events = 0;
+        self.horizon = self.limit.min(LAST);
+        self.started = true;
     }
 
     #[inline]
@@ -335,7 +353,7 @@ impl Machine {
             self.happened(Happened::Stale { page });
             let (cpu, time) = (self.running as u32, self.cpu().now);
             let history = self.history.to_lines();
-            self.failure = Some(Failure::Stale { cpu, page, time, history });
+            self.fail(Failure::Stale { cpu, page, time, history });
         }
         result
     }
