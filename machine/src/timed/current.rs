@@ -49,6 +49,7 @@ pub(crate) fn set_handler(handler: Handler) {
     HANDLER.set(Some(handler));
 }
 
+#[inline]
 fn pointer() -> *mut Machine {
     let machine = CURRENT.get();
     assert!(!machine.is_null(), "no timed machine on this thread");

@@ -207,7 +207,7 @@ impl Machine {
     pub(crate) fn delivery(&self, from: usize, to: usize) -> Ps {
         let prices = &self.model.prices;
         let near = prices.charge(Price::InterruptDeliver);
-        match self.model.topology.distance(from as u32, to as u32) {
+        match self.places.distance(from as u16, to as u16) {
             Distance::Remote => prices.get(Price::InterruptDeliverRemote).unwrap_or(near),
             _ => near,
         }
@@ -231,7 +231,7 @@ impl Machine {
             let handler = prices.charge(Price::InterruptEntry)
                 + prices.charge(what.price())
                 + prices.charge(Price::InterruptExit);
-            let answer = self.model.topology.distance(self.running as u32, hart as u32).line();
+            let answer = self.places.distance(self.running as u16, hart as u16).line();
             let answer = prices.charge(answer);
             let arrival = self.cpu().now + self.delivery(self.running, hart);
             let target = &mut self.cpus[hart];

@@ -5,10 +5,7 @@
 //! a write costs the distance to the farthest, and takes all copies away. Writes of one line come one
 //! after the other, loads side by side. The first CPU to touch a line has it for nothing.
 
-use super::{
-    model::{Distance, Topology},
-    price::Ps,
-};
+use super::{model::Distance, places::Places, price::Ps};
 
 /// Up to this many CPUs are kept in a list, more in a set of bits.
 const FEW: usize = 6;
@@ -52,13 +49,13 @@ impl Holders {
     }
 
     /// How far it is from `cpu`, which has no copy, to the nearest CPU that has one.
-    fn nearest(&self, topology: &Topology, cpu: u16) -> Distance {
+    fn nearest(&self, places: &Places, cpu: u16) -> Distance {
         match self {
             Self::Few(list, count) => {
-                let distance = |&other: &u16| topology.distance(cpu.into(), other.into());
+                let distance = |&other: &u16| places.distance(cpu, other);
                 list[..usize::from(*count)].iter().map(distance).min().unwrap_or(Distance::Same)
             }
-            Self::Many(bits) => topology.nearest(cpu.into(), |from, to| any(bits, from, to)),
+            Self::Many(bits) => places.nearest(cpu, |from, to| any(bits, from, to)),
         }
     }
 
@@ -132,18 +129,12 @@ impl Line {
 
     /// What a load by `cpu` takes; `None` if it has the line.
     #[inline]
-    pub(crate) fn read(
-        &mut self,
-        topology: &Topology,
-        cpus: usize,
-        cpu: u16,
-        now: Ps,
-    ) -> Option<Move> {
+    pub(crate) fn read(&mut self, places: &Places, cpus: usize, cpu: u16, now: Ps) -> Option<Move> {
         if self.holders.contains(cpu) {
             return None;
         }
         let first = matches!(self.holders, Holders::Few(_, 0));
-        let distance = self.holders.nearest(topology, cpu);
+        let distance = self.holders.nearest(places, cpu);
         self.holders.add(cpu, cpus, &mut self.spare);
         (!first).then(|| Move { begins: now.max(self.busy), distance })
     }
@@ -153,7 +144,7 @@ impl Line {
     #[inline]
     pub(crate) fn write(
         &mut self,
-        topology: &Topology,
+        places: &Places,
         cpu: u16,
         now: Ps,
         mut gone: impl FnMut(u16),
@@ -167,7 +158,7 @@ impl Line {
         }
         let mut distance = Distance::Same;
         self.holders.replace(cpu, &mut self.spare, |other| {
-            distance = distance.max(topology.distance(cpu.into(), other.into()));
+            distance = distance.max(places.distance(cpu, other));
             gone(other);
         });
         Some(Move { begins: now.max(self.busy), distance })
@@ -186,23 +177,25 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::model::Topology, *};
 
-    const FLAT: Topology = Topology::flat(128);
+    fn flat() -> Places {
+        Places::new(Topology::flat(128))
+    }
 
     #[test]
     fn who_has_a_line_pays_nothing() {
-        let mut line = Line::NEW;
-        assert_eq!(line.write(&FLAT, 3, 0, |_| unreachable!()), None);
-        assert_eq!(line.read(&FLAT, 128, 3, 0), None);
+        let (mut line, flat) = (Line::NEW, flat());
+        assert_eq!(line.write(&flat, 3, 0, |_| unreachable!()), None);
+        assert_eq!(line.read(&flat, 128, 3, 0), None);
         let far = Move { begins: 5, distance: Distance::Cluster };
-        assert_eq!(line.read(&FLAT, 128, 4, 5), Some(far));
-        assert_eq!(line.read(&FLAT, 128, 4, 6), None);
+        assert_eq!(line.read(&flat, 128, 4, 5), Some(far));
+        assert_eq!(line.read(&flat, 128, 4, 6), None);
         let mut gone = Vec::new();
-        assert!(line.write(&FLAT, 3, 7, |cpu| gone.push(cpu)).is_some());
+        assert!(line.write(&flat, 3, 7, |cpu| gone.push(cpu)).is_some());
         assert_eq!(gone, [4]);
         line.busy_until(50);
-        assert_eq!(line.read(&FLAT, 128, 4, 8).unwrap().begins, 50);
+        assert_eq!(line.read(&flat, 128, 4, 8).unwrap().begins, 50);
     }
 
     #[test]
@@ -210,7 +203,7 @@ mod tests {
         // Two sockets with two clusters of four cores.
         let t = Topology { threads: 2, cores_per_cluster: 4, clusters: 2, sockets: 2, nodes: 1 };
         let cpus = t.cpus();
-        let mut line = Line::NEW;
+        let (mut line, t) = (Line::NEW, Places::new(t));
         let read = |line: &mut Line, cpu| line.read(&t, cpus, cpu, 0).map(|moves| moves.distance);
         assert_eq!(read(&mut line, 0), None);
         assert_eq!(read(&mut line, 8), Some(Distance::Remote));
@@ -228,12 +221,12 @@ mod tests {
 
     #[test]
     fn a_line_that_many_have_is_taken_from_all() {
-        let mut line = Line::NEW;
+        let (mut line, flat) = (Line::NEW, flat());
         for cpu in 0..100 {
-            let _ = line.read(&FLAT, 128, cpu, 0);
+            let _ = line.read(&flat, 128, cpu, 0);
         }
         let mut gone = Vec::new();
-        assert!(line.write(&FLAT, 50, 0, |cpu| gone.push(cpu)).is_some());
+        assert!(line.write(&flat, 50, 0, |cpu| gone.push(cpu)).is_some());
         assert_eq!(gone.len(), 99);
         assert!(line.is_held_by(50) && !line.is_held_by(51));
     }

@@ -11,6 +11,7 @@ use super::{
     history::{Happened, History},
     lines::{Line, Move},
     model::Model,
+    places::Places,
     price::{Price, Ps},
     queue::{LAST, Queue, key},
     report::Failure,
@@ -24,6 +25,7 @@ pub(crate) type Address = *mut u64;
 /// A timed machine.
 pub(crate) struct Machine {
     pub(crate) model: Model,
+    pub(crate) places: Places,
     arena: Range<usize>,
     pub(crate) lines: Vec<Line>,
     /// Names of parts of the arena: first line, line after the last, name.
@@ -59,6 +61,7 @@ impl Machine {
     ) -> Self {
         let random = |cpu| super::random::start(seed, cpu);
         Self {
+            places: Places::new(model.topology),
             model,
             arena,
             lines: Vec::new(),
@@ -177,8 +180,7 @@ impl Machine {
         let (cpu, cpus) = (self.running, self.cpus.len());
         let now = self.cpus[cpu].now;
         self.cpus[cpu].watch(line);
-        let topology = &self.model.topology;
-        match self.lines[line].read(topology, cpus, cpu as u16, now) {
+        match self.lines[line].read(&self.places, cpus, cpu as u16, now) {
             None => self.charge_price(Cause::Words, Price::Hit),
             Some(moves) => self.wait_for_line(line, moves),
         }
@@ -199,11 +201,11 @@ impl Machine {
     fn take_line(&mut self, line: usize) -> Option<(Move, Ps)> {
         let cpu = self.running;
         let now = self.cpus[cpu].now;
-        let Self { lines, cpus, queue, model, .. } = self;
+        let Self { lines, cpus, queue, places, model, .. } = self;
         let mut woken: [usize; 4] = [0; 4];
         let mut count = 0;
         let mut more = Vec::new();
-        let moves = lines[line].write(&model.topology, cpu as u16, now, |other| {
+        let moves = lines[line].write(places, cpu as u16, now, |other| {
             let other = usize::from(other);
             if cpus[other].watching && cpus[other].watched().contains(&line) {
                 if count < woken.len() {

@@ -44,6 +44,7 @@ mod lines;
 mod lock;
 mod machine;
 mod model;
+mod places;
 mod platform;
 mod price;
 mod program;

@@ -78,7 +78,9 @@ impl Topology {
         (self.threads * self.cores()) as usize
     }
 
-    const fn cores(&self) -> u32 {
+    /// How many cores there are.
+    #[must_use]
+    pub const fn cores(&self) -> u32 {
         self.cores_per_cluster * self.clusters * self.sockets
     }
 
@@ -97,30 +99,6 @@ impl Topology {
         if a == b {
             Distance::Cluster
         } else if a / self.clusters == b / self.clusters {
-            Distance::Socket
-        } else {
-            Distance::Remote
-        }
-    }
-}
-
-impl Topology {
-    /// How far it is from a CPU to the nearest one of a set that does not contain it. `any` says
-    /// whether one of a range of CPUs is in the set.
-    pub(crate) fn nearest(&self, cpu: u32, any: impl Fn(u32, u32) -> bool) -> Distance {
-        let core = cpu % self.cores();
-        let near = |size: u32| {
-            let first = core / size * size;
-            (0..self.threads)
-                .map(|t| t * self.cores() + first)
-                .any(|first| any(first, first + size))
-        };
-        let cluster = self.cores_per_cluster;
-        if near(1) {
-            Distance::Core
-        } else if near(cluster) {
-            Distance::Cluster
-        } else if near(cluster * self.clusters) {
             Distance::Socket
         } else {
             Distance::Remote
