@@ -58,6 +58,7 @@ impl Arena {
     /// If the arena is full, or the type is one that has to be dropped.
     pub fn fill<T>(&self, count: usize, mut make: impl FnMut(usize) -> T) -> &[T] {
         assert!(!mem::needs_drop::<T>(), "values in an arena are never dropped");
+        assert!(align_of::<T>() <= ALIGNMENT, "the arena is aligned to {ALIGNMENT} bytes");
         let layout = Layout::array::<T>(count).expect("an array fits the address space");
         let start = self.used.get().next_multiple_of(layout.align().max(LINE));
         assert!(start + layout.size() <= self.size, "the arena of {} bytes is full", self.size);
@@ -65,8 +66,8 @@ impl Arena {
         // SAFETY: `start` is within the allocation.
         let first = unsafe { self.base.add(start) }.cast::<T>();
         for i in 0..count {
-            // SAFETY: this part of the allocation has room for `count` values, is aligned for them as
-            // the base is aligned for more, and was handed out to nobody else.
+            // SAFETY: this part of the allocation has room for `count` values and was handed out to nobody
+            // else. It is aligned for them: the base is aligned to more, and `start` to as much.
             unsafe { first.add(i).write(make(i)) };
         }
         // SAFETY: all were just written, and live as long as the arena.

@@ -1,9 +1,12 @@
 //! One simulated CPU.
 
+use std::collections::VecDeque;
+
 use corosensei::Yielder;
 
 use super::{
     account::{Account, Counters},
+    invalidate::Broadcast,
     price::Ps,
     tlb::Tlb,
 };
@@ -21,7 +24,7 @@ pub(crate) struct Cpu {
     /// Whether interrupts are on.
     pub(crate) interrupts: bool,
     /// When interrupts arrive that were not taken yet, in ascending order.
-    pub(crate) pending: Vec<Ps>,
+    pub(crate) pending: VecDeque<Ps>,
     /// Whether the CPU waits for others, who may bring the end of its wait forward.
     pub(crate) waiting: bool,
     /// Whether it waits for one of [`Self::watched`] to be written.
@@ -30,12 +33,18 @@ pub(crate) struct Cpu {
     count: usize,
     /// When all its stores are visible.
     pub(crate) drain: Ps,
-    /// When its broadcasts are answered, the oldest first.
-    pub(crate) broadcasts: std::collections::VecDeque<Ps>,
+    /// The cache line that comes last of those that it waits for before all its stores are visible.
+    pub(crate) drain_line: usize,
+    /// Its broadcasts that may be under way, the oldest first.
+    pub(crate) broadcasts: VecDeque<Broadcast>,
     /// How many of all broadcasts it has paid for as a victim.
     pub(crate) received: u64,
     /// What firmware has taken from it and it has not noticed yet.
     pub(crate) stolen: Ps,
+    /// When firmware has served all that was asked of it here.
+    pub(crate) firmware: Ps,
+    /// How long it has waited since its last step: nothing can be taken from a CPU that waits.
+    pub(crate) rested: Ps,
     pub(crate) root: u64,
     pub(crate) tag: u16,
     /// Allocated when the first page is touched.
@@ -55,15 +64,18 @@ impl Cpu {
             ended: None,
             activity: 0,
             interrupts: true,
-            pending: Vec::new(),
+            pending: VecDeque::new(),
             waiting: false,
             watching: false,
             watched: [0; WATCHED],
             count: 0,
             drain: 0,
-            broadcasts: std::collections::VecDeque::new(),
+            drain_line: 0,
+            broadcasts: VecDeque::new(),
             received: 0,
             stolen: 0,
+            firmware: 0,
+            rested: 0,
             root: 0,
             tag: 0,
             tlb: None,
@@ -103,6 +115,6 @@ impl Cpu {
     /// Whether an interrupt has arrived that can be taken.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupts && self.pending.first().is_some_and(|&arrival| arrival <= self.now)
+        self.interrupts && self.pending.front().is_some_and(|&arrival| arrival <= self.now)
     }
 }

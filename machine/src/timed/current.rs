@@ -49,8 +49,11 @@ pub(crate) fn set_handler(handler: Handler) {
     HANDLER.set(Some(handler));
 }
 
-pub(crate) fn is_present() -> bool {
-    !CURRENT.get().is_null()
+#[inline]
+fn pointer() -> *mut Machine {
+    let machine = CURRENT.get();
+    assert!(!machine.is_null(), "no timed machine on this thread");
+    machine
 }
 
 /// Calls `f` with the machine of this thread.
@@ -60,12 +63,10 @@ pub(crate) fn is_present() -> bool {
 /// If there is none.
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
-    let machine = CURRENT.get();
-    assert!(!machine.is_null(), "no timed machine on this thread");
     // SAFETY: `Current` keeps the pointer valid. Programs and the loop that resumes them run on one
     // thread and hand it to each other; no reference lives across that, and `f` gets the machine's
     // own methods, which do not come back here.
-    f(unsafe { &mut *machine })
+    f(unsafe { &mut *pointer() })
 }
 
 /// Suspends the CPU that runs until the moment `until`, or an earlier one if others bring it
@@ -112,48 +113,100 @@ enum Turn {
 /// Returns when it is the turn of the CPU that runs, after it has taken what interrupts there are.
 #[inline]
 pub(crate) fn turn() {
-    loop {
-        let turn = with(|machine| {
-            if !machine.started {
-                return Turn::Go;
-            }
-            if machine.failure.is_some() {
-                return Turn::Stop;
-            }
-            let cpu = machine.running;
-            let mine = key(machine.cpus[cpu].now, cpu);
-            if mine > machine.queue.min() {
-                return Turn::Later(mine);
-            }
-            machine.pay_stolen();
-            let now = machine.cpus[cpu].now;
-            if now > machine.limit.min(LAST) {
-                machine.failure = Some(Failure::OutOfTime { limit: machine.limit });
-                return Turn::Stop;
-            }
-            if machine.cpus[cpu].is_interrupted() {
-                return Turn::Interrupt;
-            }
-            if key(now, cpu) > machine.queue.min() {
-                return Turn::Later(key(now, cpu));
-            }
+    step(|_| ());
+}
+
+/// Executes one operation of the CPU that runs, when it is its turn.
+#[inline]
+pub(crate) fn step<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
+    if !with(|machine| machine.may_go()) {
+        wait_for_turn();
+    }
+    with(|machine| {
+        machine.events += 1;
+        f(machine)
+    })
+}
+
+/// The same, but nothing where no program runs.
+#[inline]
+pub(crate) fn step_of_program(f: impl FnOnce(&mut Machine)) {
+    let machine = CURRENT.get();
+    // SAFETY: as in `with`.
+    if !machine.is_null() && unsafe { (*machine).started } {
+        step(f);
+    }
+}
+
+/// Has the CPU that runs pay for an access that concerns nobody else, where a program runs.
+#[inline]
+pub(crate) fn charge_program(price: Price) {
+    let machine = CURRENT.get();
+    // SAFETY: as in `with`.
+    if !machine.is_null() && unsafe { (*machine).started } {
+        with(|machine| {
             machine.events += 1;
-            Turn::Go
+            machine.charge_price(Cause::Words, price);
         });
-        match turn {
+    }
+}
+
+impl Machine {
+    /// Whether nothing stands in the way of the next step of the CPU that runs.
+    #[inline]
+    fn may_go(&self) -> bool {
+        let cpu = &self.cpus[self.running];
+        key(cpu.now, self.running) < self.queue.min()
+            && cpu.now <= self.horizon
+            && cpu.pending.is_empty()
+            && !self.is_robbed()
+    }
+
+    fn next_turn(&mut self) -> Turn {
+        if !self.started {
+            return Turn::Go;
+        }
+        if self.failure.is_some() {
+            return Turn::Stop;
+        }
+        let cpu = self.running;
+        let mine = key(self.cpus[cpu].now, cpu);
+        if mine > self.queue.min() {
+            return Turn::Later(mine);
+        }
+        self.pay_stolen();
+        let now = self.cpus[cpu].now;
+        if now > self.horizon {
+            self.fail(Failure::OutOfTime { limit: self.limit });
+            return Turn::Stop;
+        }
+        if self.cpus[cpu].is_interrupted() {
+            return Turn::Interrupt;
+        }
+        if key(now, cpu) > self.queue.min() {
+            return Turn::Later(key(now, cpu));
+        }
+        Turn::Go
+    }
+
+    /// Ends the run: no program goes on.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+        self.horizon = 0;
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_for_turn() {
+    loop {
+        match with(Machine::next_turn) {
             Turn::Go => return,
             Turn::Later(until) => suspend(until),
             Turn::Interrupt => take_interrupt(),
             Turn::Stop => stop(),
         }
     }
-}
-
-/// Executes one operation of the CPU that runs, when it is its turn.
-#[inline]
-pub(crate) fn step<R>(f: impl FnOnce(&mut Machine) -> R) -> R {
-    turn();
-    with(f)
 }
 
 fn take_interrupt() {
@@ -189,9 +242,9 @@ pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
         let cpu = machine.running;
         let c = &mut machine.cpus[cpu];
         c.waiting = true;
-        let arrival = c.pending.first().filter(|_| c.interrupts);
+        let arrival = c.pending.front().filter(|_| c.interrupts);
         let until = until.into_iter().chain(arrival.copied()).min();
-        (c.now, until.map_or(NEVER, |until| key(until.max(c.now), cpu)))
+        (c.now, until.map_or(NEVER, |until| key(until.max(c.now).min(LAST + 1), cpu)))
     });
     suspend(until);
     with(|machine| {
@@ -200,7 +253,11 @@ pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
         }
         let resumed = machine.resumed_at;
         machine.cpu().waiting = false;
-        machine.charge_until(cause, resumed);
+        if cause == Cause::Work {
+            machine.charge_until(cause, resumed);
+        } else {
+            machine.rest(cause, resumed.saturating_sub(from));
+        }
         machine.cpu().now
     }) - from
 }

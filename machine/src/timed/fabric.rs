@@ -29,7 +29,7 @@ pub(crate) struct Service {
 }
 
 impl Fabric {
-    /// One invalidation, issued at `now`: when it is distributed, and when it is answered.
+    /// One invalidation, issued at `now`: when its distribution begins, and when it is answered.
     pub(crate) fn operation(&mut self, model: &Model, now: Ps) -> Service {
         self.operations += 1;
         let begins = now.max(self.free);
@@ -37,9 +37,9 @@ impl Fabric {
         Service { begins, ends: self.free + model.prices.charge(Price::FabricLatency) }
     }
 
-    /// One wait for the invalidations of a CPU, all of which are answered at `answered`.
-    pub(crate) fn sync(&mut self, model: &Model, now: Ps, answered: Ps) -> Service {
-        let begins = now.max(answered).max(self.sync_free);
+    /// One wait for the invalidations of a CPU, all of which are answered.
+    pub(crate) fn sync(&mut self, model: &Model, now: Ps) -> Service {
+        let begins = now.max(self.sync_free);
         self.sync_free = begins + occupation(model, Price::FabricSync);
         Service { begins, ends: self.sync_free + model.prices.charge(Price::FabricLatency) }
     }

@@ -1,24 +1,23 @@
 //! Who has which cache line.
 //!
-//! For every line of the arena: who wrote it last, who has a copy, and when the move that is under
-//! way ends. A load of a line that the CPU lacks costs the distance to whoever wrote it; a write
-//! costs the distance to the farthest CPU that has a copy, and takes all copies away. Writes of one
-//! line come one after the other. The first CPU to touch a line has it for nothing.
+//! For every line of the arena: who has a copy, and when the move that is under
+//! way ends. A load of a line that the CPU lacks costs the distance to the nearest CPU that has a copy;
+//! a write costs the distance to the farthest, and takes all copies away. Writes of one line come one
+//! after the other, loads side by side. The first CPU to touch a line has it for nothing.
 
-use super::{
-    model::{Distance, Topology},
-    price::Ps,
-};
+use super::{model::Distance, places::Places, price::Ps};
 
 /// Up to this many CPUs are kept in a list, more in a set of bits.
 const FEW: usize = 6;
-const NOBODY: u16 = u16::MAX;
+
+/// A bit for each CPU.
+type Bits = Box<[u64]>;
 
 /// The CPUs that have a copy of a line.
 #[derive(Clone, Debug)]
 enum Holders {
     Few([u16; FEW], u8),
-    Many(Box<[u64]>),
+    Many(Bits),
 }
 
 impl Holders {
@@ -31,14 +30,15 @@ impl Holders {
         }
     }
 
-    fn add(&mut self, cpu: u16, cpus: usize) {
+    fn add(&mut self, cpu: u16, cpus: usize, spare: &mut Option<Bits>) {
         match self {
             Self::Few(list, count) if usize::from(*count) < FEW => {
                 list[usize::from(*count)] = cpu;
                 *count += 1;
             }
             Self::Few(list, _) => {
-                let mut bits = vec![0; cpus.div_ceil(64)].into_boxed_slice();
+                let new = || vec![0; cpus.div_ceil(64)].into_boxed_slice();
+                let mut bits = spare.take().unwrap_or_else(new);
                 for &cpu in list.iter().chain([&cpu]) {
                     bits[usize::from(cpu) / 64] |= 1 << (cpu % 64);
                 }
@@ -48,8 +48,19 @@ impl Holders {
         }
     }
 
+    /// How far it is from `cpu`, which has no copy, to the nearest CPU that has one.
+    fn nearest(&self, places: &Places, cpu: u16) -> Distance {
+        match self {
+            Self::Few(list, count) => {
+                let distance = |&other: &u16| places.distance(cpu, other);
+                list[..usize::from(*count)].iter().map(distance).min().unwrap_or(Distance::Same)
+            }
+            Self::Many(bits) => places.nearest(cpu, |from, to| any(bits, from, to)),
+        }
+    }
+
     /// Keeps `cpu` alone, and calls `gone` with each of the others.
-    fn replace(&mut self, cpu: u16, mut gone: impl FnMut(u16)) {
+    fn replace(&mut self, cpu: u16, spare: &mut Option<Bits>, mut gone: impl FnMut(u16)) {
         match core::mem::replace(self, Self::Few([cpu, 0, 0, 0, 0, 0], 1)) {
             Self::Few(list, count) => {
                 list[..usize::from(count)]
@@ -57,9 +68,9 @@ impl Holders {
                     .filter(|&&other| other != cpu)
                     .for_each(|&c| gone(c));
             }
-            Self::Many(bits) => {
-                for (i, &word) in bits.iter().enumerate() {
-                    let mut word = word;
+            Self::Many(mut bits) => {
+                for (i, word) in bits.iter_mut().enumerate() {
+                    let mut word = core::mem::take(word);
                     while word != 0 {
                         let other = (i * 64) as u16 + word.trailing_zeros() as u16;
                         word &= word - 1;
@@ -68,16 +79,33 @@ impl Holders {
                         }
                     }
                 }
+                *spare = Some(bits);
             }
         }
     }
 }
 
+/// Whether one of the bits `from..to` is set; those beyond the end are not.
+fn any(bits: &[u64], from: u32, to: u32) -> bool {
+    let to = to.min(bits.len() as u32 * 64);
+    let mut from = from;
+    while from < to {
+        let end = to.min((from / 64 + 1) * 64);
+        let mask = u64::MAX >> (64 - (end - from)) << (from % 64);
+        if bits[from as usize / 64] & mask != 0 {
+            return true;
+        }
+        from = end;
+    }
+    false
+}
+
 /// One cache line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    writer: u16,
     holders: Holders,
+    /// A set of no CPUs, so that a line that many read does not need memory each time.
+    spare: Option<Bits>,
     /// When the last write that had to move the line is over.
     busy: Ps,
     /// How often it has moved.
@@ -97,28 +125,18 @@ pub(crate) struct Move {
 
 impl Line {
     pub(crate) const NEW: Self =
-        Self { writer: NOBODY, holders: Holders::NONE, busy: 0, moves: 0, spent: 0 };
+        Self { holders: Holders::NONE, spare: None, busy: 0, moves: 0, spent: 0 };
 
     /// What a load by `cpu` takes; `None` if it has the line.
     #[inline]
-    pub(crate) fn read(
-        &mut self,
-        topology: &Topology,
-        cpus: usize,
-        cpu: u16,
-        now: Ps,
-    ) -> Option<Move> {
+    pub(crate) fn read(&mut self, places: &Places, cpus: usize, cpu: u16, now: Ps) -> Option<Move> {
         if self.holders.contains(cpu) {
             return None;
         }
         let first = matches!(self.holders, Holders::Few(_, 0));
-        self.holders.add(cpu, cpus);
-        if first {
-            self.writer = cpu;
-            return None;
-        }
-        let distance = topology.distance(cpu.into(), self.writer.into());
-        Some(Move { begins: now.max(self.busy), distance })
+        let distance = self.holders.nearest(places, cpu);
+        self.holders.add(cpu, cpus, &mut self.spare);
+        (!first).then(|| Move { begins: now.max(self.busy), distance })
     }
 
     /// What a write by `cpu` takes; `None` if it has the line alone. Calls `gone` with each CPU that
@@ -126,7 +144,7 @@ impl Line {
     #[inline]
     pub(crate) fn write(
         &mut self,
-        topology: &Topology,
+        places: &Places,
         cpu: u16,
         now: Ps,
         mut gone: impl FnMut(u16),
@@ -136,15 +154,13 @@ impl Line {
         {
             *count = 1;
             list[0] = cpu;
-            self.writer = cpu;
             return None;
         }
         let mut distance = Distance::Same;
-        self.holders.replace(cpu, |other| {
-            distance = distance.max(topology.distance(cpu.into(), other.into()));
+        self.holders.replace(cpu, &mut self.spare, |other| {
+            distance = distance.max(places.distance(cpu, other));
             gone(other);
         });
-        self.writer = cpu;
         Some(Move { begins: now.max(self.busy), distance })
     }
 
@@ -161,33 +177,56 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::model::Topology, *};
 
-    const FLAT: Topology = Topology::flat(128);
+    fn flat() -> Places {
+        Places::new(Topology::flat(128))
+    }
 
     #[test]
     fn who_has_a_line_pays_nothing() {
-        let mut line = Line::NEW;
-        assert_eq!(line.write(&FLAT, 3, 0, |_| unreachable!()), None);
-        assert_eq!(line.read(&FLAT, 128, 3, 0), None);
+        let (mut line, flat) = (Line::NEW, flat());
+        assert_eq!(line.write(&flat, 3, 0, |_| unreachable!()), None);
+        assert_eq!(line.read(&flat, 128, 3, 0), None);
         let far = Move { begins: 5, distance: Distance::Cluster };
-        assert_eq!(line.read(&FLAT, 128, 4, 5), Some(far));
-        assert_eq!(line.read(&FLAT, 128, 4, 6), None);
+        assert_eq!(line.read(&flat, 128, 4, 5), Some(far));
+        assert_eq!(line.read(&flat, 128, 4, 6), None);
         let mut gone = Vec::new();
-        assert!(line.write(&FLAT, 3, 7, |cpu| gone.push(cpu)).is_some());
+        assert!(line.write(&flat, 3, 7, |cpu| gone.push(cpu)).is_some());
         assert_eq!(gone, [4]);
         line.busy_until(50);
-        assert_eq!(line.read(&FLAT, 128, 4, 8).unwrap().begins, 50);
+        assert_eq!(line.read(&flat, 128, 4, 8).unwrap().begins, 50);
+    }
+
+    #[test]
+    fn a_line_comes_from_the_nearest_copy() {
+        // Two sockets with two clusters of four cores.
+        let t = Topology { threads: 2, cores_per_cluster: 4, clusters: 2, sockets: 2, nodes: 1 };
+        let cpus = t.cpus();
+        let (mut line, t) = (Line::NEW, Places::new(t));
+        let read = |line: &mut Line, cpu| line.read(&t, cpus, cpu, 0).map(|moves| moves.distance);
+        assert_eq!(read(&mut line, 0), None);
+        assert_eq!(read(&mut line, 8), Some(Distance::Remote));
+        assert_eq!(read(&mut line, 12), Some(Distance::Socket));
+        assert_eq!(read(&mut line, 13), Some(Distance::Cluster));
+        assert_eq!(read(&mut line, 13 + 16), Some(Distance::Core));
+        assert_eq!(read(&mut line, 4), Some(Distance::Socket));
+        // From here on the holders are a set of bits.
+        assert_eq!(read(&mut line, 5), Some(Distance::Cluster));
+        assert_eq!(read(&mut line, 5 + 16), Some(Distance::Core));
+        assert_eq!(read(&mut line, 9), Some(Distance::Cluster));
+        let moves = line.write(&t, 0, 0, |_| ()).unwrap();
+        assert_eq!(moves.distance, Distance::Remote);
     }
 
     #[test]
     fn a_line_that_many_have_is_taken_from_all() {
-        let mut line = Line::NEW;
+        let (mut line, flat) = (Line::NEW, flat());
         for cpu in 0..100 {
-            let _ = line.read(&FLAT, 128, cpu, 0);
+            let _ = line.read(&flat, 128, cpu, 0);
         }
         let mut gone = Vec::new();
-        assert!(line.write(&FLAT, 50, 0, |cpu| gone.push(cpu)).is_some());
+        assert!(line.write(&flat, 50, 0, |cpu| gone.push(cpu)).is_some());
         assert_eq!(gone.len(), 99);
         assert!(line.is_held_by(50) && !line.is_held_by(51));
     }

@@ -82,8 +82,8 @@ impl Lock {
             let next = machine.locks[self.number].queue.pop_front();
             machine.locks[self.number].owner = next;
             if let Some(next) = next {
-                let (from, now) = (machine.running as u32, machine.cpu().now);
-                let price = machine.model.topology.distance(from, next as u32).line();
+                let (from, now) = (machine.running as u16, machine.cpu().now);
+                let price = machine.places.distance(from, next as u16).line();
                 let when = key(now + machine.model.prices.charge(price), next);
                 if machine.cpus[next].waiting {
                     machine.queue.set(next, machine.queue.get(next).min(when));

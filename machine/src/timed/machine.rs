@@ -5,13 +5,15 @@ use core::ops::Range;
 use super::{
     account::Cause,
     arena::LINE,
+    broadcasts::{Broadcasts, KERNEL_KEY},
     cpu::Cpu,
     fabric::Fabric,
     history::{Happened, History},
     lines::{Line, Move},
-    model::{Distance, Model},
+    model::Model,
+    places::Places,
     price::{Price, Ps},
-    queue::{Queue, key},
+    queue::{LAST, Queue, key},
     report::Failure,
     tables::{Stamp, Tables},
     tlb::{Found, Tlb},
@@ -23,6 +25,7 @@ pub(crate) type Address = *mut u64;
 /// A timed machine.
 pub(crate) struct Machine {
     pub(crate) model: Model,
+    pub(crate) places: Places,
     arena: Range<usize>,
     pub(crate) lines: Vec<Line>,
     /// Names of parts of the arena: first line, line after the last, name.
@@ -35,12 +38,15 @@ pub(crate) struct Machine {
     /// Whether programs run; before that, operations take no time.
     pub(crate) started: bool,
     pub(crate) fabric: Fabric,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) tables: Tables,
     pub(crate) kernel_root: u64,
     pub(crate) activities: Vec<&'static str>,
     pub(crate) locks: Vec<super::lock::State>,
     pub(crate) events: u64,
     pub(crate) limit: Ps,
+    /// Until when programs may go on without a question: the limit, or the beginning where none may.
+    pub(crate) horizon: Ps,
     pub(crate) history: History,
     pub(crate) failure: Option<Failure>,
 }
@@ -55,6 +61,7 @@ impl Machine {
     ) -> Self {
         let random = |cpu| super::random::start(seed, cpu);
         Self {
+            places: Places::new(model.topology),
             model,
             arena,
             lines: Vec::new(),
@@ -65,15 +72,32 @@ impl Machine {
             resumed_at: 0,
             started: false,
             fabric: Fabric::default(),
+            broadcasts: Broadcasts::default(),
             tables: Tables::default(),
             kernel_root: 0,
             activities: vec!["program"],
             locks: Vec::new(),
             events: 0,
             limit,
+            horizon: 0,
             history: History::default(),
             failure: None,
         }
+    }
+
+    /// Begins the run: what was done before has taken no time and is not counted.
+    pub(crate) fn start(&mut self) {
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            (cpu.now, cpu.drain, cpu.rested) = (0, 0, 0);
+            cpu.account = super::account::Account::default();
+            cpu.counters = super::account::Counters::default();
+            cpu.forget_watched();
+            self.queue.set(number, key(0, number));
+        }
+        self.history = History::default();
+        self.events = 0;
+        self.horizon = self.limit.min(LAST);
+        self.started = true;
     }
 
     #[inline]
@@ -109,17 +133,30 @@ impl Machine {
         self.history.push(time, cpu, what);
     }
 
-    /// Charges the CPU that runs for what others have taken from it meanwhile.
+    /// Has the CPU that runs wait. What others take from it meanwhile costs it nothing.
     #[inline]
+    pub(crate) fn rest(&mut self, cause: Cause, time: Ps) {
+        self.charge(cause, time);
+        self.cpu().rested += time;
+    }
+
+    /// Whether something may have been taken from the CPU that runs.
+    #[inline]
+    pub(crate) fn is_robbed(&self) -> bool {
+        let cpu = &self.cpus[self.running];
+        cpu.received != self.fabric.operations || cpu.stolen | cpu.rested != 0
+    }
+
+    /// Charges the CPU that runs for what others have taken from it since its last step, as far as it
+    /// did not wait meanwhile.
     pub(crate) fn pay_stolen(&mut self) {
         let operations = self.fabric.operations;
+        let victim = self.model.prices.charge(Price::FabricVictim);
         let cpu = &mut self.cpus[self.running];
-        if cpu.received != operations || cpu.stolen != 0 {
-            let received = operations - core::mem::replace(&mut cpu.received, operations);
-            let firmware = core::mem::take(&mut cpu.stolen);
-            let victim = self.model.prices.charge(Price::FabricVictim);
-            self.charge(Cause::Stolen, received * victim + firmware);
-        }
+        let received = operations - core::mem::replace(&mut cpu.received, operations);
+        let taken = received * victim + core::mem::take(&mut cpu.stolen);
+        let rested = core::mem::take(&mut cpu.rested);
+        self.charge(Cause::Stolen, taken.saturating_sub(rested));
     }
 
     /// The number of the cache line of a word.
@@ -143,8 +180,7 @@ impl Machine {
         let (cpu, cpus) = (self.running, self.cpus.len());
         let now = self.cpus[cpu].now;
         self.cpus[cpu].watch(line);
-        let topology = &self.model.topology;
-        match self.lines[line].read(topology, cpus, cpu as u16, now) {
+        match self.lines[line].read(&self.places, cpus, cpu as u16, now) {
             None => self.charge_price(Cause::Words, Price::Hit),
             Some(moves) => self.wait_for_line(line, moves),
         }
@@ -165,11 +201,11 @@ impl Machine {
     fn take_line(&mut self, line: usize) -> Option<(Move, Ps)> {
         let cpu = self.running;
         let now = self.cpus[cpu].now;
-        let Self { lines, cpus, queue, model, .. } = self;
+        let Self { lines, cpus, queue, places, model, .. } = self;
         let mut woken: [usize; 4] = [0; 4];
         let mut count = 0;
         let mut more = Vec::new();
-        let moves = lines[line].write(&model.topology, cpu as u16, now, |other| {
+        let moves = lines[line].write(places, cpu as u16, now, |other| {
             let other = usize::from(other);
             if cpus[other].watching && cpus[other].watched().contains(&line) {
                 if count < woken.len() {
@@ -194,7 +230,9 @@ impl Machine {
         if let Some((_, ends)) = self.take_line(line) {
             self.lines[line].moves += 1;
             let cpu = self.cpu();
-            cpu.drain = cpu.drain.max(ends);
+            if cpu.drain < ends {
+                (cpu.drain, cpu.drain_line) = (ends, line);
+            }
             cpu.counters.lines += 1;
         }
         self.charge_price(Cause::Words, Price::Hit);
@@ -214,8 +252,12 @@ impl Machine {
     /// Waits until what this CPU has stored is visible to all.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        let drain = self.cpu().drain;
-        self.charge_until(Cause::Fences, drain);
+        let cpu = &self.cpus[self.running];
+        if cpu.drain > cpu.now {
+            let (wait, line) = (cpu.drain - cpu.now, cpu.drain_line);
+            self.lines[line].spent += wait;
+            self.charge(Cause::Fences, wait);
+        }
     }
 
     /// Sends interrupts, one for each CPU of the mask.
@@ -235,22 +277,19 @@ impl Machine {
                 last_group = target / group;
                 self.charge_price(Cause::Sends, Price::InterruptSend);
             }
-            let price = match self.model.topology.distance(from, target) {
-                Distance::Remote
-                    if self.model.prices.get(Price::InterruptDeliverRemote).is_some() =>
-                {
-                    Price::InterruptDeliverRemote
-                }
-                _ => Price::InterruptDeliver,
-            };
-            let arrival = self.cpu().now + self.model.prices.charge(price);
+            let arrival = self.cpu().now + self.delivery(self.running, target as usize);
             self.cpu().counters.sent += 1;
             self.pend(target as usize, arrival);
         }
     }
 
     fn pend(&mut self, target: usize, arrival: Ps) {
+        let now = self.cpu().now;
         let cpu = &mut self.cpus[target];
+        // Those that have arrived and were not taken are one by now.
+        while cpu.pending.get(1).is_some_and(|&earlier| earlier <= now) {
+            cpu.pending.pop_front();
+        }
         let place = cpu.pending.partition_point(|&earlier| earlier <= arrival);
         cpu.pending.insert(place, arrival);
         if cpu.waiting && cpu.interrupts {
@@ -258,54 +297,48 @@ impl Machine {
         }
     }
 
-    /// The TLB of the CPU that runs.
-    pub(crate) fn tlb(&mut self) -> &mut Tlb {
-        let Self { cpus, model, running, .. } = self;
-        cpus[*running].tlb.get_or_insert_with(|| Box::new(Tlb::new(&model.tlb)))
-    }
-
     /// Accesses pages through the root register, or the kernel's. Returns the first that is not
     /// mapped.
     pub(crate) fn touch(&mut self, first: u64, pages: u64, kernel: bool) -> Result<(), u64> {
-        let tag = self.cpu().tag;
-        let root = if kernel { self.kernel_root } else { self.cpu().root };
-        let tlb = self.tlb();
-        let instance = if kernel { tlb.kernel() } else { tlb.instance(tag) };
+        let Self { cpus, tables, broadcasts, model, running, kernel_root, .. } = self;
+        let cpu = &mut cpus[*running];
+        let (root, key) =
+            if kernel { (*kernel_root, KERNEL_KEY) } else { (cpu.root, u32::from(cpu.tag)) };
+        let tlb = cpu.tlb.get_or_insert_with(|| Box::new(Tlb::new(&model.tlb)));
+        let instance = tlb.instance(key, broadcasts);
+        let table = tables.table(root);
         let (mut second, mut walks, mut upper) = (0, 0, 0);
         let mut result = Ok(());
         let mut touched = 0;
-        let blocks = self.model.tlb.blocks;
-        let Self { cpus, tables, running, .. } = self;
-        let Some(tlb) = cpus[*running].tlb.as_deref_mut() else { return Ok(()) };
         let mut stale = None;
         for page in first..first + pages {
-            let known = if root == 0 { None } else { tables.page(root, page) };
-            let stamp = match tlb.find(instance, page) {
-                Found::First(stamp) => Some(stamp),
+            let known = table.get(page as usize);
+            touched += 1;
+            let stamp = match tlb.find(instance, page, broadcasts) {
+                Found::First(stamp) => stamp,
                 Found::Second(stamp) => {
                     second += 1;
-                    Some(stamp)
+                    stamp
                 }
                 Found::Nowhere { upper: cached } => {
                     let Some(known) = known.filter(|known| known.mapped) else {
                         result = Err(page);
                         break;
                     };
-                    let order = if blocks { known.order } else { 0 };
-                    tlb.fill(instance, page, order.into(), known.changed);
+                    let order = if model.tlb.blocks { u32::from(known.order) } else { 0 };
+                    broadcasts.note_order(order);
+                    tlb.fill(instance, page, order, known.changed);
                     walks += 1;
                     upper += u64::from(!cached);
-                    None
+                    continue;
                 }
             };
-            touched += 1;
-            if let Some(stamp) = stamp
-                && known.is_none_or(|known| stamp < known.flushed)
-            {
+            if known.is_none_or(|known| stamp < known.flushed) {
                 stale = Some(page);
                 break;
             }
         }
+        self.events += touched;
         let counters = &mut self.cpu().counters;
         counters.accesses += touched;
         counters.second_level += second;
@@ -322,7 +355,7 @@ impl Machine {
             self.happened(Happened::Stale { page });
             let (cpu, time) = (self.running as u32, self.cpu().now);
             let history = self.history.to_lines();
-            self.failure = Some(Failure::Stale { cpu, page, time, history });
+            self.fail(Failure::Stale { cpu, page, time, history });
         }
         result
     }

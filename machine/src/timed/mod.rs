@@ -33,6 +33,8 @@
 mod account;
 mod arena;
 pub mod arm;
+mod broadcasts;
+mod cache;
 mod cpu;
 mod current;
 mod fabric;
@@ -42,6 +44,7 @@ mod lines;
 mod lock;
 mod machine;
 mod model;
+mod places;
 mod platform;
 mod price;
 mod program;

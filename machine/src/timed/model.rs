@@ -78,7 +78,9 @@ impl Topology {
         (self.threads * self.cores()) as usize
     }
 
-    const fn cores(&self) -> u32 {
+    /// How many cores there are.
+    #[must_use]
+    pub const fn cores(&self) -> u32 {
         self.cores_per_cluster * self.clusters * self.sockets
     }
 

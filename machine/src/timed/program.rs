@@ -94,12 +94,16 @@ pub fn interrupts_off<R>(f: impl FnOnce() -> R) -> R {
 
 /// Lets time pass in a loop that waits for another CPU: until somebody writes one of the cache lines
 /// that the loop has read, or an interrupt is taken. A loop that has read nothing, or more lines than
-/// can be watched, goes on at once after [`super::Price::LineCluster`], so that time passes.
+/// can be watched, goes on after [`super::Price::LineCluster`] or a nanosecond, so that time passes.
 pub fn relax() {
+    let taken = current::with(|machine| machine.cpu().counters.taken);
     current::turn();
     let watches = current::with(|machine| {
         let cpu = machine.running;
         let c = &machine.cpus[cpu];
+        if c.counters.taken != taken {
+            return false; // The handler may have done what the loop waits for.
+        }
         if c.must_poll() {
             let poll = machine.model.prices.charge(super::Price::LineCluster).max(1000);
             machine.charge(Cause::Waiting, poll);
@@ -172,7 +176,7 @@ pub fn name<T: ?Sized>(value: &T, name: &'static str) {
     let size = size_of_val(value);
     current::with(|machine| {
         let first = machine.line(start);
-        let end = first + size.div_ceil(super::arena::LINE).max(1);
-        machine.names.push((first, end, name));
+        let last = machine.line(start.wrapping_byte_add(size.saturating_sub(1)));
+        machine.names.push((first, last + 1, name));
     });
 }

@@ -24,7 +24,7 @@ pub(crate) const fn cpu_of(key: u64) -> usize {
 }
 
 /// The latest time that a key can have, 4503 seconds.
-pub(crate) const LAST: Ps = (1 << (64 - CPU_BITS)) - 2;
+pub(crate) const LAST: Ps = (1 << (64 - CPU_BITS)) - 3;
 
 /// The next moment of every CPU, and the earliest of them.
 pub(crate) struct Queue {

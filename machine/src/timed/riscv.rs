@@ -2,7 +2,13 @@
 
 use lookaside::{Error, arch::riscv64::Instructions};
 
-use super::{account::Cause, current::step, invalidate::What, machine::Machine, price::Price};
+use super::{
+    account::Cause,
+    current::step,
+    invalidate::{Upper, What},
+    machine::Machine,
+    price::Price,
+};
 
 /// The instructions of a RISC-V hart, for the hart that runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,23 +17,26 @@ pub struct Insn;
 const SATP: usize = 0;
 const PPN: u64 = (1 << 44) - 1;
 
-fn what(address: Option<u64>, asid: Option<u16>) -> What {
-    match (address, asid) {
-        (Some(address), Some(asid)) => Machine::pages(asid, address >> 12, 1, false),
-        (Some(address), None) => match Machine::pages(0, address >> 12, 1, false) {
-            What::Pages { first, pages, tables, .. } => What::KernelPages { first, pages, tables },
-            what => what,
-        },
+/// What a fence names: pages from an address on, or everything; under one tag, or under all. A fence
+/// by address concerns last-level entries only.
+fn what(pages: Option<(u64, u64)>, asid: Option<u16>) -> What {
+    match (pages, asid) {
+        (Some((first, pages)), Some(asid)) => Machine::pages(asid, first, pages, Upper::Keep),
+        (Some((first, pages)), None) => Machine::pages(0, first, pages, Upper::Keep).of_all(),
         (None, Some(asid)) => What::Tag(asid),
         (None, None) => What::Everything,
     }
+}
+
+fn one(address: u64) -> (u64, u64) {
+    (address >> 12, 1)
 }
 
 impl Instructions for Insn {
     fn sfence_vma(&self, address: Option<u64>, asid: Option<u16>) {
         step(|machine| {
             machine.drain();
-            machine.invalidate(what(address, asid));
+            machine.invalidate(what(address.map(one), asid));
         });
     }
 
@@ -39,7 +48,7 @@ impl Instructions for Insn {
     }
 
     fn sinval_vma(&self, address: Option<u64>, asid: Option<u16>) {
-        step(|machine| machine.invalidate(what(address, asid)));
+        step(|machine| machine.invalidate(what(address.map(one), asid)));
     }
 
     fn sfence_inval_ir(&self) {
@@ -75,17 +84,8 @@ impl Instructions for Insn {
     ) -> Result<(), Error> {
         step(|machine| {
             let everything = size == u64::MAX || start == 0 && size == 0;
-            let pages = size.div_ceil(4096);
-            let what = match (everything, asid) {
-                (true, asid) => what(None, asid),
-                (false, Some(asid)) => Machine::pages(asid, start >> 12, pages, true),
-                (false, None) => match Machine::pages(0, start >> 12, pages, true) {
-                    What::Pages { first, pages, tables, .. } => {
-                        What::KernelPages { first, pages, tables }
-                    }
-                    what => what,
-                },
-            };
+            let pages = (!everything).then(|| (start >> 12, size.div_ceil(4096)));
+            let what = what(pages, asid);
             let count = machine.cpus.len();
             if base == u64::MAX {
                 machine.firmware_fence(0..count, what);

@@ -11,7 +11,7 @@ use super::{
     machine::Machine,
     model::Model,
     price::Ps,
-    queue::{NEVER, cpu_of, key, time_of},
+    queue::{NEVER, cpu_of, time_of},
     report::{Failure, Report},
 };
 
@@ -99,9 +99,8 @@ fn run<W: World>(world: &W, cpus: usize) -> Result<(), Failure> {
             current::end();
         };
         programs.all.push(Coroutine::with_stack(stack, body));
-        current::with(|machine| machine.queue.set(cpu, key(0, cpu)));
     }
-    current::with(|machine| machine.started = true);
+    current::with(Machine::start);
     loop {
         let next = current::with(|machine| {
             let next = machine.queue.min();

@@ -90,9 +90,11 @@ impl Tables {
         }
     }
 
+    /// The pages of a table; none if there is no such table.
     #[inline]
-    pub(crate) fn page(&self, root: u64, page: u64) -> Option<Page> {
-        self.pages.get(Self::number(root))?.get(page as usize).copied()
+    pub(crate) fn table(&self, root: u64) -> &[Page] {
+        let number = (root >> 12).wrapping_sub(1) as usize;
+        self.pages.get(number).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -1,88 +1,17 @@
 //! One CPU's TLB, with a size.
 //!
-//! Entries are replaced least recently used first, within a set. A tag, or everything, is removed
-//! without touching the entries: each tag that a CPU knows has an *instance*, a number that no
-//! earlier use of any tag on this CPU had, and entries are kept under that.
+//! A tag, or everything, is removed without touching the entries: each tag that a CPU knows has an
+//! *instance*, a number that no earlier use of any tag on this CPU had, and entries are kept under
+//! that.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
-use super::model::{CacheShape, TlbShape};
-
-const INSTANCE_BITS: u32 = 20;
-const ORDER_BITS: u32 = 8;
-const LAST_INSTANCE: u32 = (1 << INSTANCE_BITS) - 1;
-/// Kernel entries, which are used under every tag, are kept under an instance, too.
-const FIRST_INSTANCE: u32 = 1;
-
-/// The name of an entry: whose, which page, and how many pages it is good for.
-#[inline]
-const fn name(instance: u32, page: u64, order: u32) -> u64 {
-    (instance as u64) << (64 - INSTANCE_BITS) | (page >> order) << ORDER_BITS | (order + 1) as u64
-}
-
-/// A cache of translations: names, and how old what they say is.
-#[derive(Debug)]
-struct Cache {
-    ways: usize,
-    sets: u64,
-    names: Vec<u64>,
-    stamps: Vec<u32>,
-}
-
-impl Cache {
-    fn new(shape: CacheShape) -> Self {
-        let entries = shape.entries as usize;
-        Self {
-            ways: shape.ways as usize,
-            sets: u64::from(shape.entries / shape.ways),
-            names: vec![0; entries],
-            stamps: vec![0; entries],
-        }
-    }
-
-    #[inline]
-    fn set(&self, page: u64, order: u32) -> usize {
-        if self.sets == 1 { 0 } else { ((page >> order) % self.sets) as usize * self.ways }
-    }
-
-    /// Finds an entry and makes it the most recent of its set.
-    #[inline]
-    fn find(&mut self, page: u64, order: u32, name: u64) -> Option<u32> {
-        let start = self.set(page, order);
-        let names = &mut self.names[start..start + self.ways];
-        let way = names.iter().position(|&n| n == name)?;
-        let stamps = &mut self.stamps[start..start + self.ways];
-        let stamp = stamps[way];
-        names.copy_within(..way, 1);
-        stamps.copy_within(..way, 1);
-        (names[0], stamps[0]) = (name, stamp);
-        Some(stamp)
-    }
-
-    /// Adds an entry in place of the least recent of its set.
-    #[inline]
-    fn add(&mut self, page: u64, order: u32, name: u64, stamp: u32) {
-        let start = self.set(page, order);
-        let names = &mut self.names[start..start + self.ways];
-        let stamps = &mut self.stamps[start..start + self.ways];
-        names.copy_within(..self.ways - 1, 1);
-        stamps.copy_within(..self.ways - 1, 1);
-        (names[0], stamps[0]) = (name, stamp);
-    }
-
-    fn remove(&mut self, page: u64, order: u32, name: u64) {
-        let start = self.set(page, order);
-        for n in &mut self.names[start..start + self.ways] {
-            if *n == name {
-                *n = 0;
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        self.names.fill(0);
-    }
-}
+use super::{
+    broadcasts::{Broadcasts, KERNEL_KEY},
+    cache::{Cache, Held, LAST_INSTANCE, Live, name},
+    invalidate::Upper,
+    model::{CacheShape, TlbShape},
+};
 
 /// Where a translation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,16 +24,28 @@ pub(crate) enum Found {
     Nowhere { upper: bool },
 }
 
+/// What a tag is to a CPU, while it accesses pages under it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instance {
+    key: u32,
+    number: u32,
+    /// Up to which broadcast everything older is known to be gone.
+    checked: u32,
+    /// The latest broadcast that removed something of it.
+    latest: u32,
+}
+
 /// A TLB.
 #[derive(Debug)]
 pub(crate) struct Tlb {
     first: Cache,
     second: Option<Cache>,
     walks: Option<Cache>,
-    /// The instance of each tag under which this CPU may hold something.
-    instances: HashMap<u16, u32>,
-    latest: u32,
-    kernel: u32,
+    /// The instance of each tag under which this CPU may hold something, and of the kernel.
+    instances: FxHashMap<u32, Instance>,
+    live: Live,
+    /// The instance that began last.
+    last: u32,
     /// One bit for each order that an entry may have.
     orders: u32,
 }
@@ -116,131 +57,213 @@ impl Tlb {
             first: Cache::new(shape.first),
             second: shape.second.map(Cache::new),
             walks,
-            instances: HashMap::new(),
-            latest: FIRST_INSTANCE,
-            kernel: FIRST_INSTANCE,
+            instances: FxHashMap::default(),
+            live: Live::default(),
+            last: 0,
             orders: 1,
         }
     }
 
-    fn fresh(&mut self) -> u32 {
-        if self.latest == LAST_INSTANCE {
-            self.first.clear();
-            for cache in self.second.iter_mut().chain(&mut self.walks) {
-                cache.clear();
+    fn begin(&mut self) -> u32 {
+        if self.last == LAST_INSTANCE {
+            self.renumber();
+        }
+        self.last += 1;
+        self.live.begin(self.last);
+        self.last
+    }
+
+    /// Gives instances that are in use the lowest numbers, and forgets those that hold nothing.
+    fn renumber(&mut self) {
+        let old: FxHashMap<u32, u32> =
+            self.instances.values().map(|instance| (instance.number, instance.key)).collect();
+        let mut new: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut last = 0;
+        let caches = [Some(&mut self.first), self.second.as_mut(), self.walks.as_mut()];
+        for cache in caches.into_iter().flatten() {
+            cache.renumber(|number| {
+                let key = old.get(&number)?;
+                Some(*new.entry(*key).or_insert_with(|| {
+                    last += 1;
+                    last
+                }))
+            });
+        }
+        self.instances.retain(|key, instance| match new.get(key) {
+            Some(&number) => {
+                instance.number = number;
+                true
             }
-            self.instances.clear();
-            self.latest = FIRST_INSTANCE;
-            self.kernel = FIRST_INSTANCE;
-        }
-        self.latest += 1;
-        self.latest
+            None => false,
+        });
+        self.live.end_all();
+        (1..=last).for_each(|number| self.live.begin(number));
+        self.last = last;
     }
 
-    /// The instance of a tag.
-    pub(crate) fn instance(&mut self, tag: u16) -> u32 {
-        if let Some(&instance) = self.instances.get(&tag) {
-            return instance;
+    /// The instance of a tag, or of the kernel.
+    #[inline]
+    pub(crate) fn instance(&mut self, key: u32, broadcasts: &Broadcasts) -> Instance {
+        if let Some(instance) = self.instances.get_mut(&key) {
+            if instance.checked == broadcasts.count {
+                return *instance;
+            }
+            let latest = broadcasts.latest(key);
+            if latest.whole <= instance.checked {
+                (instance.checked, instance.latest) = (broadcasts.count, latest.any);
+                return *instance;
+            }
+            self.flush_key(key);
         }
-        let fresh = self.fresh();
-        self.instances.insert(tag, fresh);
-        fresh
-    }
-
-    /// The instance of the kernel's entries.
-    pub(crate) const fn kernel(&self) -> u32 {
-        self.kernel
+        let latest = broadcasts.latest(key).any;
+        let checked = broadcasts.count;
+        let instance = Instance { key, number: self.begin(), checked, latest };
+        self.instances.insert(key, instance);
+        instance
     }
 
     /// Looks for a translation of a page.
     #[inline]
-    pub(crate) fn find(&mut self, instance: u32, page: u64) -> Found {
+    pub(crate) fn find(&mut self, of: Instance, page: u64, broadcasts: &Broadcasts) -> Found {
         let mut orders = self.orders;
         while orders != 0 {
             let order = orders.trailing_zeros();
             orders &= orders - 1;
-            let name = name(instance, page, order);
-            if let Some(stamp) = self.first.find(page, order, name) {
-                return Found::First(stamp);
+            let name = name(of.number, page, order);
+            // An entry older than a broadcast of its page is not there.
+            let is_there = |held: &mut Held| {
+                if held.filled < of.latest {
+                    if held.filled < broadcasts.latest_of_page(of.key, page, order) {
+                        return false;
+                    }
+                    held.filled = of.checked;
+                }
+                true
+            };
+            if let Some(held) = self.first.find(page, order, name) {
+                if is_there(held) {
+                    return Found::First(held.stamp);
+                }
+                self.first.remove(page, order, name);
             }
             if let Some(second) = &mut self.second
-                && let Some(stamp) = second.find(page, order, name)
+                && let Some(held) = second.find(page, order, name)
             {
-                self.first.add(page, order, name, stamp);
-                return Found::Second(stamp);
+                if is_there(held) {
+                    let held = *held;
+                    self.first.add(page, order, name, held, &self.live);
+                    return Found::Second(held.stamp);
+                }
+                second.remove(page, order, name);
             }
         }
+        Found::Nowhere { upper: self.walk(of, page, broadcasts) }
+    }
+
+    /// Whether the upper levels of a walk are cached; afterwards they are.
+    fn walk(&mut self, of: Instance, page: u64, broadcasts: &Broadcasts) -> bool {
+        let Some(walks) = &mut self.walks else { return false };
         let table = page >> 9;
-        let upper = match &mut self.walks {
-            Some(walks) => {
-                let name = name(instance, table, 0);
-                let upper = walks.find(table, 0, name).is_some();
-                if !upper {
-                    walks.add(table, 0, name, 0);
-                }
-                upper
+        let name = name(of.number, table, 0);
+        let new = Held { stamp: 0, filled: of.checked };
+        match walks.find(table, 0, name) {
+            Some(held) => {
+                let is_there = held.filled >= of.latest
+                    || held.filled >= broadcasts.latest_of_table(of.key, table);
+                *held = new;
+                is_there
             }
-            None => false,
-        };
-        Found::Nowhere { upper }
+            None => {
+                walks.add(table, 0, name, new, &self.live);
+                false
+            }
+        }
     }
 
     /// Adds what a walk has found: a translation that is good for `2^order` pages.
     #[inline]
-    pub(crate) fn fill(&mut self, instance: u32, page: u64, order: u32, stamp: u32) {
+    pub(crate) fn fill(&mut self, of: Instance, page: u64, order: u32, stamp: u32) {
         self.orders |= 1 << order;
-        let name = name(instance, page, order);
-        self.first.add(page, order, name, stamp);
+        let name = name(of.number, page, order);
+        let held = Held { stamp, filled: of.checked };
+        self.first.add(page, order, name, held, &self.live);
         if let Some(second) = &mut self.second {
-            second.add(page, order, name, stamp);
+            second.add(page, order, name, held, &self.live);
         }
     }
 
-    /// Removes what is held for `pages` pages from `first` on under a tag.
-    pub(crate) fn flush_pages(&mut self, tag: u16, first: u64, pages: u64, tables: bool) {
-        if let Some(&instance) = self.instances.get(&tag) {
-            self.flush_instance(instance, first, pages, tables);
-        }
-    }
-
-    /// The same of the kernel's entries.
-    pub(crate) fn flush_kernel_pages(&mut self, first: u64, pages: u64, tables: bool) {
-        self.flush_instance(self.kernel, first, pages, tables);
-    }
-
-    fn flush_instance(&mut self, instance: u32, first: u64, pages: u64, tables: bool) {
-        for page in first..first + pages {
-            let mut orders = self.orders;
-            while orders != 0 {
-                let order = orders.trailing_zeros();
-                orders &= orders - 1;
-                let name = name(instance, page, order);
-                self.first.remove(page, order, name);
-                if let Some(second) = &mut self.second {
-                    second.remove(page, order, name);
+    /// Removes what is held for `pages` pages from `first` on under a tag, or of the kernel's.
+    pub(crate) fn flush_pages(&mut self, key: u32, first: u64, pages: u64, upper: Upper) {
+        let Some(&Instance { number, .. }) = self.instances.get(&key) else { return };
+        let room = self.first.entries() + self.second.as_ref().map_or(0, Cache::entries);
+        let caches = [Some(&mut self.first), self.second.as_mut()];
+        for cache in caches.into_iter().flatten() {
+            if pages > room as u64 / 16 {
+                cache.remove_where(|instance, page, order| {
+                    instance == number && overlaps(page, order, first, pages)
+                });
+                continue;
+            }
+            for page in first..first + pages {
+                let mut orders = self.orders;
+                while orders != 0 {
+                    let order = orders.trailing_zeros();
+                    orders &= orders - 1;
+                    cache.remove(page, order, name(number, page, order));
                 }
             }
         }
-        if tables && let Some(walks) = &mut self.walks {
-            walks.clear();
+        let Some(walks) = &mut self.walks else { return };
+        match upper {
+            Upper::Keep => {}
+            Upper::Named => walks.remove_where(|instance, table, _| {
+                instance == number && overlaps(table << 9, 9, first, pages)
+            }),
+            Upper::All => walks.remove_where(|instance, _, _| instance == number),
+        }
+    }
+
+    /// Removes what is held for user pages under every tag, with all upper levels.
+    pub(crate) fn flush_pages_of_all(&mut self, first: u64, pages: u64) {
+        let kernel = self.instances.get(&KERNEL_KEY).map_or(0, |instance| instance.number);
+        let caches = [Some(&mut self.first), self.second.as_mut()];
+        for cache in caches.into_iter().flatten() {
+            cache.remove_where(|instance, page, order| {
+                instance != kernel && overlaps(page, order, first, pages)
+            });
+        }
+        if let Some(walks) = &mut self.walks {
+            walks.remove_where(|instance, _, _| instance != kernel);
         }
     }
 
     /// Removes everything under a tag.
-    pub(crate) fn flush_tag(&mut self, tag: u16) {
-        self.instances.remove(&tag);
+    pub(crate) fn flush_key(&mut self, key: u32) {
+        if let Some(instance) = self.instances.remove(&key) {
+            self.live.end(instance.number);
+        }
     }
 
     /// Removes everything but the kernel's entries.
     pub(crate) fn flush_all(&mut self) {
-        self.instances.clear();
+        let kernel = self.instances.remove(&KERNEL_KEY);
+        self.flush_global();
+        if let Some(kernel) = kernel {
+            self.live.begin(kernel.number);
+            self.instances.insert(KERNEL_KEY, kernel);
+        }
     }
 
     /// Removes everything.
     pub(crate) fn flush_global(&mut self) {
         self.instances.clear();
-        self.kernel = self.fresh();
+        self.live.end_all();
     }
+}
+
+/// Whether a stretch of pages has one in common with an entry.
+const fn overlaps(page: u64, order: u32, first: u64, pages: u64) -> bool {
+    page < first + pages && first < page + (1 << order)
 }
 
 #[cfg(test)]
@@ -257,49 +280,84 @@ mod tests {
 
     #[test]
     fn two_levels_hold_what_they_have_room_for() {
-        let mut tlb = Tlb::new(&SHAPE);
-        let space = tlb.instance(5);
-        assert_eq!(tlb.find(space, 0), Found::Nowhere { upper: false });
+        let (mut tlb, none) = (Tlb::new(&SHAPE), Broadcasts::default());
+        let space = tlb.instance(5, &none);
+        assert_eq!(tlb.find(space, 0, &none), Found::Nowhere { upper: false });
         for page in 0..3 {
             tlb.fill(space, page, 0, 7);
         }
-        assert_eq!(tlb.find(space, 2), Found::First(7));
-        assert_eq!(tlb.find(space, 0), Found::Second(7));
-        assert_eq!(tlb.find(space, 3), Found::Nowhere { upper: true });
+        assert_eq!(tlb.find(space, 2, &none), Found::First(7));
+        assert_eq!(tlb.find(space, 0, &none), Found::Second(7));
+        assert_eq!(tlb.find(space, 3, &none), Found::Nowhere { upper: true });
         // Pages 0, 4 and 8 share a set of two.
         tlb.fill(space, 4, 0, 7);
         tlb.fill(space, 8, 0, 7);
-        assert_eq!(tlb.find(space, 0), Found::Nowhere { upper: true });
+        assert_eq!(tlb.find(space, 0, &none), Found::Nowhere { upper: true });
+    }
+
+    fn has(tlb: &mut Tlb, key: u32, page: u64, broadcasts: &Broadcasts) -> bool {
+        let instance = tlb.instance(key, broadcasts);
+        !matches!(tlb.find(instance, page, broadcasts), Found::Nowhere { .. })
     }
 
     #[test]
     fn flushes_remove_what_they_name() {
-        let mut tlb = Tlb::new(&SHAPE);
-        let (a, b, kernel) = (tlb.instance(1), tlb.instance(2), tlb.kernel());
-        for instance in [a, b, kernel] {
+        let (mut tlb, none) = (Tlb::new(&SHAPE), Broadcasts::default());
+        for key in [1, 2, KERNEL_KEY] {
+            let instance = tlb.instance(key, &none);
             tlb.fill(instance, 1, 0, 1);
         }
-        tlb.flush_tag(1);
-        let again = tlb.instance(1);
-        assert!(matches!(tlb.find(again, 1), Found::Nowhere { .. }));
-        assert!(!matches!(tlb.find(b, 1), Found::Nowhere { .. }));
-        tlb.flush_pages(2, 1, 1, false);
-        assert!(matches!(tlb.find(b, 1), Found::Nowhere { .. }));
+        tlb.flush_key(1);
+        assert!(!has(&mut tlb, 1, 1, &none) && has(&mut tlb, 2, 1, &none));
+        tlb.flush_pages(2, 1, 1, Upper::Keep);
+        assert!(!has(&mut tlb, 2, 1, &none));
         tlb.flush_all();
-        assert!(!matches!(tlb.find(kernel, 1), Found::Nowhere { .. }));
-        tlb.flush_global();
-        let kernel = tlb.kernel();
-        assert!(matches!(tlb.find(kernel, 1), Found::Nowhere { .. }));
+        assert!(has(&mut tlb, KERNEL_KEY, 1, &none));
+        tlb.flush_pages(KERNEL_KEY, 0, 1 << 40, Upper::Keep);
+        assert!(!has(&mut tlb, KERNEL_KEY, 1, &none));
     }
 
     #[test]
     fn a_block_takes_one_entry() {
-        let mut tlb = Tlb::new(&SHAPE);
-        let space = tlb.instance(1);
+        let (mut tlb, none) = (Tlb::new(&SHAPE), Broadcasts::default());
+        let space = tlb.instance(1, &none);
         tlb.fill(space, 16, 4, 3);
-        assert_eq!(tlb.find(space, 31), Found::First(3));
-        assert!(matches!(tlb.find(space, 32), Found::Nowhere { .. }));
-        tlb.flush_pages(1, 20, 1, false);
-        assert!(matches!(tlb.find(space, 31), Found::Nowhere { .. }));
+        assert_eq!(tlb.find(space, 31, &none), Found::First(3));
+        assert!(!has(&mut tlb, 1, 32, &none));
+        tlb.flush_pages(1, 20, 1, Upper::Keep);
+        assert!(!has(&mut tlb, 1, 31, &none));
+    }
+
+    #[test]
+    fn a_broadcast_removes_what_is_older() {
+        let (mut tlb, mut broadcasts) = (Tlb::new(&SHAPE), Broadcasts::default());
+        broadcasts.note_order(0);
+        broadcasts.note_order(4);
+        let space = tlb.instance(1, &broadcasts);
+        tlb.fill(space, 16, 4, 3);
+        tlb.fill(space, 1, 0, 3);
+        let _ = tlb.find(space, 1 << 9, &broadcasts);
+        broadcasts.begin();
+        assert!(broadcasts.remove_pages(1, 20, 1, true));
+        assert!(!has(&mut tlb, 1, 31, &broadcasts) && has(&mut tlb, 1, 1, &broadcasts));
+        let space = tlb.instance(1, &broadcasts);
+        tlb.fill(space, 16, 4, 3);
+        assert!(has(&mut tlb, 1, 31, &broadcasts));
+        broadcasts.begin();
+        broadcasts.remove_key(1);
+        assert!(!has(&mut tlb, 1, 31, &broadcasts) && !has(&mut tlb, 1, 1, &broadcasts));
+        assert!(!broadcasts.remove_pages(1, 0, 1 << 30, true), "too many to note");
+    }
+
+    #[test]
+    fn instances_are_numbered_anew_when_numbers_run_out() {
+        let (mut tlb, none) = (Tlb::new(&SHAPE), Broadcasts::default());
+        let kept = tlb.instance(7, &none);
+        tlb.fill(kept, 1, 0, 3);
+        for _ in 0..3 * LAST_INSTANCE {
+            let _ = tlb.instance(8, &none);
+            tlb.flush_key(8);
+        }
+        assert!(has(&mut tlb, 7, 1, &none) && !has(&mut tlb, 8, 1, &none));
     }
 }

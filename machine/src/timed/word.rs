@@ -6,7 +6,7 @@ use lookaside::Ordering;
 
 use super::{
     account::Cause,
-    current::{self, step},
+    current::{charge_program, step_of_program},
     machine::Address,
     price::Price,
 };
@@ -40,18 +40,11 @@ impl Word {
     }
 
     #[inline]
-    fn is_timed() -> bool {
-        current::is_present() && current::with(|machine| machine.started)
-    }
-
-    #[inline]
     fn modify(&self, new: impl FnOnce(u64) -> Option<u64>) -> u64 {
-        if Self::is_timed() {
-            step(|machine| {
-                let line = machine.line(self.address());
-                machine.modify_line(line);
-            });
-        }
+        step_of_program(|machine| {
+            let line = machine.line(self.address());
+            machine.modify_line(line);
+        });
         let old = self.peek();
         if let Some(new) = new(old) {
             self.poke(new);
@@ -75,12 +68,10 @@ impl lookaside::Word for Word {
 
     #[inline]
     fn load(&self, _: Ordering) -> u64 {
-        if Self::is_timed() {
-            step(|machine| {
-                let line = machine.line(self.address());
-                machine.read_line(line);
-            });
-        }
+        step_of_program(|machine| {
+            let line = machine.line(self.address());
+            machine.read_line(line);
+        });
         self.peek()
     }
 
@@ -90,12 +81,10 @@ impl lookaside::Word for Word {
             self.modify(|_| Some(value));
             return;
         }
-        if Self::is_timed() {
-            step(|machine| {
-                let line = machine.line(self.address());
-                machine.store_line(line);
-            });
-        }
+        step_of_program(|machine| {
+            let line = machine.line(self.address());
+            machine.store_line(line);
+        });
         self.poke(value);
     }
 
@@ -133,8 +122,8 @@ impl lookaside::Word for Word {
 
     #[inline]
     fn fence(order: Ordering) {
-        if order == Ordering::SeqCst && Self::is_timed() {
-            step(|machine| {
+        if order == Ordering::SeqCst {
+            step_of_program(|machine| {
                 machine.drain();
                 machine.charge_price(Cause::Fences, Price::Fence);
             });
@@ -144,17 +133,13 @@ impl lookaside::Word for Word {
     #[inline]
     fn get(&self) -> u64 {
         // Nobody else touches the word, so its turn need not come.
-        if Self::is_timed() {
-            current::with(|machine| machine.charge_price(Cause::Words, Price::Hit));
-        }
+        charge_program(Price::Hit);
         self.peek()
     }
 
     #[inline]
     fn set(&self, value: u64) {
-        if Self::is_timed() {
-            current::with(|machine| machine.charge_price(Cause::Words, Price::Hit));
-        }
+        charge_program(Price::Hit);
         self.poke(value);
     }
 }

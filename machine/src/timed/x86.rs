@@ -2,7 +2,13 @@
 
 use lookaside::arch::x86_64::{Instructions, Invpcid};
 
-use super::{account::Cause, current::step, invalidate::What, machine::Machine, price::Price};
+use super::{
+    account::Cause,
+    current::step,
+    invalidate::{Upper, What, broadcast, sync},
+    machine::Machine,
+    price::Price,
+};
 
 /// The instructions of an x86 CPU, for the CPU that runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,16 +68,17 @@ impl Instructions for Insn {
         step(|machine| {
             machine.drain();
             let tag = machine.cpu().tag;
-            machine.invalidate(Machine::pages(tag, address >> 12, 1, true));
+            machine.invalidate(Machine::pages(tag, address >> 12, 1, Upper::All));
         });
     }
 
     fn invpcid(&self, kind: Invpcid, [pcid, address]: [u64; 2]) {
         step(|machine| {
+            machine.drain();
             let tag = pcid as u16;
             match kind {
                 Invpcid::Address => {
-                    let what = Machine::pages(tag, address >> 12, 1, true);
+                    let what = Machine::pages(tag, address >> 12, 1, Upper::All);
                     let own = machine.model.prices.get(Price::FlushOtherPage).is_some();
                     let price = if own { Price::FlushOtherPage } else { Price::FlushPage };
                     machine.invalidate_at(what, price);
@@ -84,24 +91,23 @@ impl Instructions for Insn {
     }
 
     fn invlpgb(&self, rax: u64, ecx: u32, edx: u32) {
-        step(|machine| {
-            let tag = (edx >> 16) as u16;
-            let [by_address, by_tag, _, global, last_only] =
-                [0, 1, 2, 3, 4].map(|bit| rax >> bit & 1 != 0);
-            let pages = u64::from(ecx & 0xffff) + 1;
-            let pages = if ecx >> 31 != 0 { pages << 9 } else { pages };
-            let what = match (by_address, by_tag, global) {
-                (true, _, _) => Machine::pages(tag, rax >> 12, pages, !last_only),
-                (false, true, _) => What::Tag(tag),
-                (false, false, true) => What::Everything,
-                (false, false, false) => What::All,
-            };
-            machine.broadcast(what);
+        let tag = (edx >> 16) as u16;
+        let [by_address, by_tag, _, global, last_only] =
+            [0, 1, 2, 3, 4].map(|bit| rax >> bit & 1 != 0);
+        let pages = u64::from(ecx & 0xffff) + 1;
+        let pages = if ecx >> 31 != 0 { pages << 9 } else { pages };
+        let upper = if last_only { Upper::Keep } else { Upper::Named };
+        broadcast(match (by_address, by_tag, global) {
+            (true, true, _) => Machine::pages(tag, rax >> 12, pages, upper),
+            (true, false, _) => Machine::pages(tag, rax >> 12, pages, upper).of_all(),
+            (false, true, _) => What::Tag(tag),
+            (false, false, true) => What::Everything,
+            (false, false, false) => What::All,
         });
     }
 
     fn tlbsync(&self) {
-        step(Machine::sync);
+        sync();
     }
 
     fn mfence(&self) {

@@ -1,0 +1,82 @@
+//! Where each CPU is: distances without divisions.
+
+use super::model::{Distance, Topology};
+
+/// The places of all CPUs of a machine.
+#[derive(Debug)]
+pub(crate) struct Places {
+    topology: Topology,
+    /// The core, the cluster and the socket of each CPU.
+    all: Vec<[u16; 3]>,
+}
+
+impl Places {
+    pub(crate) fn new(topology: Topology) -> Self {
+        let place = |cpu: usize| {
+            let core = cpu as u32 % topology.cores();
+            let cluster = core / topology.cores_per_cluster;
+            [core, cluster, cluster / topology.clusters].map(|number| number as u16)
+        };
+        Self { topology, all: (0..topology.cpus()).map(place).collect() }
+    }
+
+    /// How far two CPUs are from each other, as [`Topology::distance`] says.
+    #[inline]
+    pub(crate) fn distance(&self, a: u16, b: u16) -> Distance {
+        if a == b {
+            return Distance::Same;
+        }
+        let ([core, cluster, socket], other) = (self.all[usize::from(a)], self.all[usize::from(b)]);
+        if core == other[0] {
+            Distance::Core
+        } else if cluster == other[1] {
+            Distance::Cluster
+        } else if socket == other[2] {
+            Distance::Socket
+        } else {
+            Distance::Remote
+        }
+    }
+
+    /// How far it is from a CPU to the nearest one of a set that does not contain it. `any` says
+    /// whether one of a range of CPUs is in the set.
+    pub(crate) fn nearest(&self, cpu: u16, any: impl Fn(u32, u32) -> bool) -> Distance {
+        let Topology { threads, cores_per_cluster, clusters, .. } = self.topology;
+        let near = |number: u16, size: u32| {
+            let mut first = u32::from(number) * size;
+            (0..threads).any(|_| {
+                let found = any(first, first + size);
+                first += self.topology.cores();
+                found
+            })
+        };
+        let [core, cluster, socket] = self.all[usize::from(cpu)];
+        if threads > 1 && near(core, 1) {
+            Distance::Core
+        } else if near(cluster, cores_per_cluster) {
+            Distance::Cluster
+        } else if clusters > 1 && near(socket, cores_per_cluster * clusters) {
+            Distance::Socket
+        } else {
+            Distance::Remote
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_say_what_the_topology_says() {
+        let t = Topology { threads: 2, cores_per_cluster: 3, clusters: 2, sockets: 2, nodes: 1 };
+        let places = Places::new(t);
+        for (a, b) in (0..24).flat_map(|a| (0..24).map(move |b| (a, b))) {
+            assert_eq!(places.distance(a, b), t.distance(a.into(), b.into()));
+            if a != b {
+                let any = |from, to| (from..to).contains(&b.into());
+                assert_eq!(places.nearest(a, any), t.distance(a.into(), b.into()));
+            }
+        }
+    }
+}
