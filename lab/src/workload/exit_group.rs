@@ -124,3 +124,37 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     ];
     Ok(Outcome { metrics, report })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::data::Machine;
+
+    #[test]
+    fn the_library_takes_blocks_down_without_invalidations() {
+        let machine = Machine::named("altra_1node").expect("a machine of the repository");
+        let options = [("pages", 640.0), ("block_pages", 320.0)];
+        let options: BTreeMap<_, _> = options.map(|(name, value)| (name.to_owned(), value)).into();
+        let (x, strategy) = (None, "lookaside");
+        let setup =
+            Setup { machine: &machine, strategy, cpus: Some(2), x, options: &options, seed: 1 };
+        let outcome = run(&setup).expect("the machine has what it takes");
+        let counters = outcome.report.counters();
+        assert_eq!((counters.page_flushes, counters.broadcasts), (0, 0));
+        let pages = 640.0 * machine.path("zap_page").expect("a path") as f64 / NS as f64;
+        let time = outcome.metric("exit_time").expect("a metric");
+        assert!(time > pages && time < 1.2 * pages, "{time} {pages}");
+    }
+
+    #[test]
+    fn strategies_without_blocks_are_refused() {
+        let machine = Machine::named("altra_1node").expect("a machine of the repository");
+        let options = BTreeMap::new();
+        let strategy = "lookaside-untagged";
+        let setup =
+            Setup { machine: &machine, strategy, cpus: None, x: None, options: &options, seed: 1 };
+        assert!(run(&setup).is_err_and(|refused| refused.0.contains("contiguous blocks")));
+    }
+}

@@ -103,3 +103,26 @@ fn unmap(kernel: &Kernel<'_>, process: &Process, touched: u64, stride: u64, page
         kernel.change(process, first, (pages - 1) * stride + 1, Change::Unmap);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::data::Machine;
+
+    #[test]
+    fn what_was_touched_is_flushed_under_both_tags_and_faults_again() {
+        let machine = Machine::named("phytium_n80").expect("a machine of the repository");
+        assert!(machine.features.paired);
+        let options = BTreeMap::new();
+        let (x, strategy) = (Some(0.25), "lookaside");
+        let setup =
+            Setup { machine: &machine, strategy, cpus: Some(1), x, options: &options, seed: 1 };
+        let outcome = (ENTRIES[0].run)(&setup).expect("the machine has what it takes");
+        let counters = outcome.report.counters();
+        let calls = CALLS[0] + CALLS[1];
+        assert_eq!(counters.page_flushes, calls * 64 * 2);
+        assert_eq!(counters.walks, calls * 64);
+    }
+}

@@ -10,7 +10,7 @@ use lookaside::{
     Stretch, VaRange,
     arch::{Depth, Errata, Mmu, Tag, Wait},
 };
-use lookaside_machine::timed::{self, Arena, Ps};
+use lookaside_machine::timed::{self, Arena, Price, Ps};
 
 use super::{
     Entry, Metric, Outcome, Setup,
@@ -20,7 +20,6 @@ use crate::{
     data::{Isa, Machine, Refused},
     strategy::hardware::{Arm, Hardware},
 };
-use lookaside_machine::timed::Price;
 
 /// All of them.
 pub(super) const ENTRIES: &[Entry] = &[Entry {
@@ -92,4 +91,27 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     )?;
     let value = measured.get() as f64 / (BATCHES * slots) as f64 / NS as f64;
     Ok(Outcome { metrics: vec![Metric { key: "time_per_slot", unit: "ns", value }], report })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn each_page_takes_two_where_user_and_kernel_have_tables_of_their_own() {
+        let machine = Machine::named("phytium_n80").expect("a machine of the repository");
+        let options = BTreeMap::new();
+        let (x, strategy) = (Some(100.0), "lookaside");
+        let setup =
+            Setup { machine: &machine, strategy, cpus: Some(2), x, options: &options, seed: 1 };
+        let outcome = run(&setup).expect("the machine has what it takes");
+        assert_eq!(outcome.report.counters().page_flushes, 2 * 100 * BATCHES);
+        let prices = &machine.model.prices;
+        let barriers = prices.charge(Price::Barrier) as f64 * 2.0 / 100.0;
+        let expected = (2.0 * prices.charge(Price::FlushPage) as f64 + barriers) / NS as f64;
+        let slot = outcome.metric("time_per_slot").expect("a metric");
+        assert!((slot - expected).abs() < 1e-6, "{slot} {expected}");
+    }
 }
