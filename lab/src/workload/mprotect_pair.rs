@@ -31,36 +31,56 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
 const WARM_UP: u32 = 16;
 const ITERATIONS: u32 = 256;
 
-/// Pages of the kernel, from the first on.
-#[derive(Clone, Copy)]
-struct Pages(u64, u64);
+/// Pages of the kernel: from the first to before the second.
+type Pages = (u64, u64);
 
-impl Pages {
-    fn touch(self) {
-        let Self(first, end) = self;
-        let touch = || timed::touch_kernel(first, end - first).expect("the kernel is mapped");
-        timed::during("kernel pages", touch);
+fn touch_kernel((first, end): Pages) {
+    let touch = || timed::touch_kernel(first, end - first).expect("the kernel is mapped");
+    timed::during("kernel pages", touch);
+}
+
+/// Which pages of the kernel are used when.
+struct Kernels {
+    /// By a call before its flush.
+    before: Pages,
+    /// By a call after its flush: some of those before it, and others.
+    after: Pages,
+    /// By a page fault: some of those of a call, and others.
+    fault: [Pages; 2],
+}
+
+impl Kernels {
+    fn new(setup: &Setup<'_>) -> Self {
+        let pages = |name: &str| setup.option_or(name, 0.0) as u64;
+        let (before, both) = (pages("before_pages"), pages("both_pages"));
+        let first_after = before.saturating_sub(both);
+        let end = first_after + pages("after_pages").max(both);
+        let [only_before, of_both, only_after, of_none] =
+            ["fault_before", "fault_both", "fault_after", "fault_own"].map(pages);
+        Self {
+            before: (0, before),
+            after: (first_after, end),
+            fault: [
+                (first_after.saturating_sub(only_before), first_after + of_both),
+                (end.saturating_sub(only_after), end + of_none),
+            ],
+        }
+    }
+
+    const fn count(&self) -> u64 {
+        self.fault[1].1
     }
 }
 
 struct Loop<'a> {
     process: Process,
     done: &'a Word,
-    /// What a call uses before its flush, and after it.
-    before: Pages,
-    after: Pages,
-    fault: Pages,
+    pages: Kernels,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let threads = setup.cpus.unwrap_or(setup.x.unwrap_or(1.0) as usize);
     let writes = setup.option_or("write", 1.0) != 0.0;
-    let pages = |name: &str| setup.option_or(name, 0.0) as u64;
-    // A call uses `call_pages`, of which the flush has the last `late_pages` after it; a fault uses
-    // `fault_pages`, of which `common_pages` are used by a call, too.
-    let (call, late) = (pages("call_pages"), pages("late_pages"));
-    let (fault, common) = (pages("fault_pages"), pages("common_pages"));
-    let first_fault = call.saturating_sub(common);
     let paths = [setup.machine.path("mprotect_read")?, setup.machine.path("mprotect_write")?];
     let arena = Arena::new(1 << 24);
     let measured: Cell<[Ps; 2]> = Cell::new([0; 2]);
@@ -69,15 +89,9 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         &arena,
         threads,
         |kernel| {
-            tables::create_kernel(call.max(first_fault + fault));
-            let done = arena.put(Word::ZERO);
-            Loop {
-                process: kernel.spawn(1, 1),
-                done,
-                before: Pages(0, call),
-                after: Pages(call.saturating_sub(late), call),
-                fault: Pages(first_fault, first_fault + fault),
-            }
+            let pages = Kernels::new(setup);
+            tables::create_kernel(pages.count());
+            Loop { process: kernel.spawn(1, 1), done: arena.put(Word::ZERO), pages }
         },
         |kernel, state, cpu| {
             kernel.switch(&state.process);
@@ -97,7 +111,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
                 measured.set([reads + read, promotions + write]);
                 if writes {
                     timed::during("write", || {
-                        state.fault.touch();
+                        state.pages.fault.into_iter().for_each(touch_kernel);
                         kernel.touch(&state.process, 0, 1);
                     });
                 }
@@ -120,12 +134,12 @@ impl Loop<'_> {
     /// look.
     fn call(&self, kernel: &Kernel<'_>, change: Change, path: Ps, writes: bool) -> Ps {
         let begin = timed::now();
-        self.before.touch();
+        touch_kernel(self.pages.before);
         kernel.path("mprotect", path);
         if writes || kernel.strategy().flushes_promotions() {
             kernel.change(&self.process, 0, 1, change);
         }
-        self.after.touch();
+        touch_kernel(self.pages.after);
         timed::now() - begin
     }
 }

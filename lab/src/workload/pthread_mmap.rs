@@ -2,7 +2,7 @@
 //!
 //! All of it happens under the lock of the process's address space. A thread that does not get the lock
 //! sleeps, and so does its neighbour, which wants the same lock; so their CPU idles, and is woken by
-//! whoever leaves the lock to it. After all pieces are mapped the threads sleep for a moment.
+//! whoever leaves the lock to it.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use lookaside_machine::timed::{self, Arena, Ps, Word};
 
 use super::{
     Entry, Metric, Outcome, Setup,
-    stage::{self, NS, START, US},
+    stage::{self, NS, START},
 };
 use crate::{
     data::Refused,
@@ -22,7 +22,7 @@ use crate::{
 /// All of them.
 pub(super) const ENTRIES: &[Entry] = &[Entry {
     name: "pthread_mmap",
-    about: "threads of one process map pieces of a file, touch them, sleep, and unmap them",
+    about: "threads of one process map pieces of a file, touch them, and unmap them",
     x_name: None,
     run,
 }];
@@ -91,7 +91,6 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let cpus = setup.cpus.unwrap_or(setup.option("cpus")? as usize);
     let threads = setup.option("threads")? as usize;
     let (rounds, pieces) = (setup.option("rounds")?, setup.option("pieces")? as u64);
-    let sleep = setup.option("sleep_us")? as Ps * US;
     // A third each for the mapping, the fault of the touch, and the unmapping.
     let step = setup.machine.path("pthread_mmap")? / 3;
     let here = threads.div_ceil(cpus) as u64 * pieces;
@@ -116,9 +115,6 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
                         kernel.touch(process, page, 1);
                     });
                 }
-                kernel.idle();
-                timed::idle_until(timed::now() + sleep);
-                kernel.switch(process);
                 for page in mine..mine + here {
                     kernel.touch(process, page, 1);
                     lock.with(kernel, process, || {
