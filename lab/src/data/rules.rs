@@ -4,7 +4,7 @@
 //! is read. Here is what concerns several files:
 //!
 //! * What a number is fitted to is a published value of that machine whose role is `fit`. It may be
-//!   one of another machine, if that machine has the very same number, fitted to it.
+//!   one of another machine, if that machine has the very same number, fitted to it: there it counts.
 //! * No two numbers of a machine are fitted to the same value, which could set only one of them.
 //! * A machine has fewer fitted numbers than published values, so that something is always predicted.
 //!   The baseline of a result in percent is no published value: it is 0 by definition.
@@ -23,19 +23,14 @@ use super::{
 /// What is against the rules, a sentence each.
 pub(super) fn breaches(files: &Files) -> Vec<String> {
     let mut breaches = Vec::new();
-    let mut note = |Refused(why)| breaches.push(why);
-    let machines = files.machines().unwrap_or_else(|why| {
-        note(why);
-        Vec::new()
-    });
-    let published = files.published().unwrap_or_else(|why| {
-        note(why);
-        Vec::new()
-    });
-    let parameters = files.parameters().unwrap_or_else(|why| {
-        note(why);
-        super::Parameters::default()
-    });
+    let (machines, bad): (Vec<_>, Vec<_>) =
+        files.machines.iter().map(Machine::read).partition(Result::is_ok);
+    let machines: Vec<_> = machines.into_iter().flatten().collect();
+    breaches.extend(bad.into_iter().filter_map(Result::err).map(|Refused(why)| why));
+    let mut fallen = |Refused(why)| breaches.push(why);
+    let published = files.published().map_err(&mut fallen).unwrap_or_default();
+    let parameters = files.parameters().map_err(&mut fallen).unwrap_or_default();
+    // What others are fitted to and share is only known if all files can be read.
     if breaches.is_empty() {
         let mut fits = Fits { machines: &machines, published: &published, breaches };
         for machine in &machines {
@@ -86,12 +81,15 @@ impl<'a> Fits<'a> {
         let mut fitted = 0;
         for value in &machine.values {
             let Origin::Fitted { to } = &value.origin else { continue };
-            fitted += 1;
             if let Some(other) = taken.insert(to.as_str(), value.name.as_str()) {
                 let why = format!("is fitted to `{to}`, and so is `{other}`");
                 self.breach(&machine.file, value, &why);
             }
             let Some(found) = self.found(&machine.file, value, to) else { continue };
+            if found.machine == machine.key {
+                fitted += 1;
+                continue;
+            }
             let shared = self.machines.iter().any(|other| {
                 other.key == found.machine
                     && other.values.iter().any(|others| {
@@ -99,7 +97,7 @@ impl<'a> Fits<'a> {
                             == (&value.name, value.number, &value.unit, &value.origin)
                     })
             });
-            if found.machine != machine.key && !shared {
+            if !shared {
                 let why = format!(
                     "is fitted to `{to}`, which is a value of `{}`, where this is another number",
                     found.machine
