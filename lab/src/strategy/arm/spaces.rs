@@ -35,9 +35,12 @@ impl<'a, R: Record> Spaces<'a, R> {
             record
         });
         record.begin(root);
+        // Another CPU may have added the next one meanwhile.
         let mut live = self.live.borrow_mut();
-        assert_eq!(live.len(), space.0 as usize, "spaces are numbered in ascending order");
-        live.push(Some(record));
+        let index = space.0 as usize;
+        let count = live.len().max(index + 1);
+        live.resize(count, None);
+        assert!(live[index].replace(record).is_none(), "each space has a number of its own");
     }
 
     /// A space that is not gone.
