@@ -34,7 +34,7 @@ const COMPILERS: usize = 2;
 const SECOND: f64 = 1e12;
 /// What each CPU computes, in windows.
 const WARM_UP: u64 = 100;
-const WINDOWS: u64 = 700;
+const WINDOWS: u64 = 350;
 
 /// How compilers use pages, and how often CPUs switch.
 struct Build {
