@@ -149,11 +149,14 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
         // SAFETY: the tables live until `remove`, and the timed machine has no global user entries.
         let new = unsafe { self.tlb.space(Root::new(root), residents) };
         let new = Slot(new.expect("a table's address is a root"));
-        let mut spaces = self.spaces.borrow_mut();
-        assert_eq!(spaces.len(), space.0 as usize, "spaces are numbered in ascending order");
         let slot = self.arena.put(RefCell::new(new));
         timed::name(slot, "spaces");
-        spaces.push(Some(slot));
+        // Another CPU may have added the next one meanwhile.
+        let mut spaces = self.spaces.borrow_mut();
+        let index = space.0 as usize;
+        let count = spaces.len().max(index + 1);
+        spaces.resize(count, None);
+        assert!(spaces[index].replace(slot).is_none(), "each space has a number of its own");
     }
 
     fn switch(&self, next: SpaceId) {

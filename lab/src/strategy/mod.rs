@@ -6,6 +6,7 @@
 //! ([`lookaside::arch::Mmu`] over [`lookaside_machine::timed`]) and keep their books in the same words,
 //! so that a comparison changes one thing: whose books they are.
 
+mod arm;
 pub mod blocks;
 pub mod hardware;
 pub mod library;
@@ -119,7 +120,7 @@ fn stretch(start: u64, pages: u64) -> Stretch {
 
 /// All strategies, the library's own first.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [library::STRATEGIES, blocks::STRATEGIES]
+    [library::STRATEGIES, arm::STRATEGIES, blocks::STRATEGIES]
         .into_iter()
         .chain(x86::STRATEGIES.iter().copied())
         .flatten()

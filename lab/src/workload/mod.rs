@@ -1,17 +1,23 @@
 //! Programs that put TLBs under load, on a model kernel.
 
+mod build;
 mod exit_group;
 mod fileserver;
 mod flush_range;
 mod fresh_spaces;
+mod intervals;
+mod lat_ctx;
 mod madvise;
 mod migrate;
+mod mprotect;
 mod mprotect_pair;
 mod munmap;
 mod pingpong;
 mod pthread_mmap;
+mod sort;
 mod stage;
 mod storm;
+mod tcmalloc;
 mod tlb_flush2;
 mod tlbi;
 
@@ -104,23 +110,26 @@ pub struct Entry {
 
 /// All workloads.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    [[
+    [
+        build::ENTRIES,
         exit_group::ENTRIES,
         fileserver::ENTRIES,
         flush_range::ENTRIES,
         fresh_spaces::ENTRIES,
+        lat_ctx::ENTRIES,
         madvise::ENTRIES,
         migrate::ENTRIES,
+        mprotect::ENTRIES,
         mprotect_pair::ENTRIES,
         munmap::ENTRIES,
         pingpong::ENTRIES,
         pthread_mmap::ENTRIES,
+        sort::ENTRIES,
         storm::ENTRIES,
+        tcmalloc::ENTRIES,
         tlb_flush2::ENTRIES,
         tlbi::ENTRIES,
     ]
-    .into_iter()
-    .flatten()]
     .into_iter()
     .flatten()
 }
