@@ -10,7 +10,7 @@ use lookaside_lab::{
     data::{self, Refused},
     reproduce::{
         Book, Fitted, Run, fit,
-        grid::{Grid, percent},
+        grid::{Grid, percent, wrapped},
     },
 };
 
@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     };
     let fitted = fit(&book, &arguments.machines, &execute, arguments.seed)?;
     bar.finish_and_clear();
-    let header = ["machine", "number", "fitted to", "old", "new", "unit", "error", "problem"];
-    let mut grid = Grid::new(header, &[0, 1, 2, 5, 7]);
+    let header = ["machine", "number", "fitted to", "old", "new", "unit", "off by"];
+    let mut grid = Grid::new(header, &[0, 1, 2, 5]);
     for number in &fitted {
         grid.row([
             number.machine.clone(),
@@ -50,10 +50,14 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             number.new.to_string(),
             number.unit.clone(),
             number.error.map(percent).unwrap_or_default(),
-            number.problem.clone().unwrap_or_default(),
         ]);
     }
     print!("{}", grid.to_text());
+    for Fitted { machine, name, problem, .. } in &fitted {
+        if let Some(problem) = problem {
+            print!("{}", wrapped(&format!("`{name}` of `{machine}`: {problem}"), 0));
+        }
+    }
     if arguments.write {
         for number in fitted.iter().filter(|number| number.new != number.old) {
             data::rewrite(&file(&book, number)?, &number.name, number.new)?;

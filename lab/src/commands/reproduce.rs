@@ -52,7 +52,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     })?;
     let (seconds, millions) = (begin.elapsed().as_secs_f64(), reproduction.events as f64 / 1e6);
     let (runs, speed) = (plan.runs.len(), millions / seconds);
-    eprintln!("{runs} runs in {seconds:.1} s: {millions:.1} million events, {speed:.1} a second");
+    eprintln!(
+        "{runs} runs in {seconds:.1} s: {millions:.1} million events, {speed:.1} million a second"
+    );
     let summary = Summary::of(&reproduction);
     let sound = summary.reversed.is_empty() && (machine.is_some() || summary.failed.is_empty());
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::reference::{Member, Reference};
 use crate::{
-    data::{self, Files, Machine, Origin, Parameters, Published, Refused},
+    data::{Files, Machine, Origin, Parameters, Published, Refused},
     names,
 };
 
@@ -29,10 +29,18 @@ impl Book {
     ///
     /// If one of its files is wrong.
     pub fn shipped() -> Result<Self, Refused> {
-        let files = Files::own();
+        Self::of(Files::own())
+    }
+
+    /// What these files have.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is wrong.
+    pub fn of(files: &Files) -> Result<Self, Refused> {
         Ok(Self {
             machines: files.machines()?,
-            published: data::published()?,
+            published: files.published()?,
             parameters: files.parameters()?,
         })
     }

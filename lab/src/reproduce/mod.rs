@@ -64,6 +64,8 @@ mod reference;
 mod row;
 mod summary;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 pub use book::{Book, Settings};
 pub use csv::to_csv;

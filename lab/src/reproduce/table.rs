@@ -3,15 +3,16 @@
 use super::{
     grid::{Grid, number, percent, times, wrapped},
     ratio,
+    reference::Member,
     row::{Comparison, Place, Reproduction, Row},
-    summary::Summary,
+    summary::{SAME, Summary},
 };
 use crate::data::{Better, Published};
 
 /// Widths of the columns that every result has, after that of the names.
-const NUMBERS: [u16; 6] = [9, 9, 9, 9, 8, 10];
+const NUMBERS: [u16; 6] = [9, 9, 9, 9, 8, 11];
 /// Width of the names.
-const NAME: u16 = 24;
+const NAME: u16 = 23;
 /// Width of `x`, where there is one.
 const X: u16 = 6;
 
@@ -21,6 +22,7 @@ pub fn to_text(reproduction: &Reproduction<'_>) -> String {
     let mut text = String::new();
     for comparison in &reproduction.comparisons {
         text.push_str(&heading(comparison));
+        text.push_str(&legend(comparison).map(|line| wrapped(&line, 4)).collect::<String>());
         text.push_str(&grid(comparison).to_text());
         text.push('\n');
     }
@@ -37,6 +39,9 @@ pub fn to_markdown(reproduction: &Reproduction<'_>) -> String {
         let machines = machines(comparison).join(", ");
         let x = comparison.result.x_name.as_ref().map(|x| format!("; x: {x}")).unwrap_or_default();
         text.push_str(&format!("### {id}\n\n{about}{x}. On {machines}; source: {citation}.\n\n"));
+        let legend: String = legend(comparison).map(|line| format!("* {line}\n")).collect();
+        text.push_str(&legend);
+        text.push_str(if legend.is_empty() { "" } else { "\n" });
         text.push_str(&grid(comparison).to_markdown());
         text.push('\n');
     }
@@ -65,7 +70,39 @@ fn heading(comparison: &Comparison<'_>) -> String {
     let machines = machines(comparison).join(", ");
     let x = result.x_name.as_ref().map(|name| format!("; x: {name}")).unwrap_or_default();
     let about = about(result);
-    format!("{id}{seed}: {about}\n{workload} on {machines}{x}; source: {source}\n")
+    wrapped(&format!("{id}{seed}: {about}"), 0)
+        + &wrapped(&format!("{workload} on {machines}{x}; source: {source}"), 0)
+}
+
+/// Whether names would be repeated for each point of a curve, so that they stand above the table.
+fn has_legend(comparison: &Comparison<'_>) -> bool {
+    comparison.places.len() > 1
+}
+
+/// What a row is called in the table: as in the publication, or as there is a legend for it.
+fn name(comparison: &Comparison<'_>, row: &Row) -> String {
+    if !has_legend(comparison) {
+        return row.variant.clone();
+    }
+    let result = comparison.result;
+    let alike = result.series().filter(|series| series.strategy == row.strategy).count();
+    match row.member {
+        Some(Member::Variant(number)) if alike > 1 => format!("{} ({number})", row.strategy),
+        _ => row.strategy.clone(),
+    }
+}
+
+/// What the publication calls the strategies of a curve.
+fn legend<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> + 'a {
+    let mut rows: Vec<&Row> = Vec::new();
+    if has_legend(comparison) {
+        for row in comparison.places.iter().flat_map(|place| &place.rows) {
+            if row.member.is_some() && !rows.iter().any(|known| known.member == row.member) {
+                rows.push(row);
+            }
+        }
+    }
+    rows.into_iter().map(|row| format!("{}: {}", name(comparison, row), row.variant))
 }
 
 fn grid(comparison: &Comparison<'_>) -> Grid {
@@ -82,9 +119,14 @@ fn grid(comparison: &Comparison<'_>) -> Grid {
     let mut grid = Grid::new(header, &[0]).with_widths(&widths);
     for place in &comparison.places {
         for row in &place.rows {
-            grid.row(with_x(result, place, cells(result, row)));
+            let cells = cells(result, name(comparison, row), row);
+            grid.row(with_x(result, place, cells));
         }
-        grid.row(with_x(result, place, recommended(result, place)));
+        // Where nothing but a cost was published, the recommended strategy pays it as well.
+        let same = place.over_best.is_some_and(|multiple| (multiple - 1.0).abs() < 1.0 - SAME);
+        if !(result.variants.is_empty() && same) {
+            grid.row(with_x(result, place, recommended(result, place)));
+        }
     }
     grid
 }
@@ -96,12 +138,12 @@ fn with_x(result: &Published, place: &Place<'_>, mut cells: Vec<String>) -> Vec<
     cells
 }
 
-fn cells(result: &Published, row: &Row) -> Vec<String> {
+fn cells(result: &Published, name: String, row: &Row) -> Vec<String> {
     let gain = |ratio: Option<f64>| ratio.and_then(|ratio| ratio::gain(ratio, result.better));
     let times = |ratio: Option<f64>| gain(ratio).map(times).unwrap_or_default();
     let standing = row.standing.map(|standing| standing.word().to_owned());
     vec![
-        row.variant.clone(),
+        name,
         row.published.map(|pair| as_published(pair.value)).unwrap_or_default(),
         row.modelled.map_or_else(|| "none".to_owned(), |pair| number(pair.value)),
         times(row.published.and_then(|pair| pair.ratio)),
