@@ -169,16 +169,22 @@ fn arena(storm: Storm) -> Arena {
     Arena::new((1 << 22) + storm.cpus * (8192 + 4 * storm.cpus))
 }
 
+/// What a storm runs on.
+struct Hardware<M: Mmu, F> {
+    arm: bool,
+    mmu: F,
+    features: M::Features,
+    set_up: fn(&M),
+}
+
 fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
     arena: &'a Arena,
     storm: Storm,
-    arm: bool,
     seed: u64,
-    mmu: impl FnOnce() -> M,
-    features: M::Features,
-    set_up: fn(&M),
+    hardware: Hardware<M, impl FnOnce() -> M>,
     tags: impl FnOnce(&Platform<M>) -> T,
 ) -> Result<Report, Failure> {
+    let Hardware { arm, mmu, features, set_up } = hardware;
     let model = model(storm.cpus, arm);
     let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000 };
     let build = || {
@@ -226,7 +232,8 @@ pub fn x86(storm: Storm, seed: u64) -> Result<Report, Failure> {
     };
     let mmu = || X86::new(x86::Insn, &features, config).expect("a CPU").with_global_kernel();
     let arena = arena(storm);
-    run(&arena, storm, false, seed, mmu, features, X86::set_up_cpu, |_| <Recent>::new())
+    let hardware = Hardware { arm: false, mmu, features, set_up: X86::set_up_cpu };
+    run(&arena, storm, seed, hardware, |_| <Recent>::new())
 }
 
 /// A storm on Arm, where invalidations are broadcast.
