@@ -98,6 +98,7 @@ pub fn model(cpus: usize, arm: bool) -> Model {
             walk_cache: 32,
             blocks: arm,
             fractured: false,
+            fractured: false,
         },
         prices,
         fabric_window: 4,
@@ -249,18 +250,10 @@ pub fn arm(storm: Storm, seed: u64) -> Result<Report, Failure> {
     };
     let mmu = || Aarch64::new(arm::Insn, config).expect("a CPU");
     let arena = arena(storm);
-    run(
-        &arena,
-        storm,
-        true,
-        seed,
-        mmu,
-        features,
-        |_| (),
-        |platform| {
-            let words = Epochs::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
-            let words = arena.fill(words, |_| Word::ZERO);
-            Epochs::new(platform, EpochsConfig::default(), words).expect("words for all tags")
-        },
-    )
+    let hardware = Hardware { arm: true, mmu, features, set_up: |_| () };
+    run(&arena, storm, seed, hardware, |platform| {
+        let words = Epochs::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
+        let words = arena.fill(words, |_| Word::ZERO);
+        Epochs::new(platform, EpochsConfig::default(), words).expect("words for all tags")
+    })
 }

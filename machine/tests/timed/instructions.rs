@@ -193,3 +193,17 @@ fn firmware_fences_elsewhere_one_after_the_other() {
     assert_eq!(notes.of(1), [5000 + 2 * 569]);
     assert_eq!(report.spent_on(Cause::Stolen), 2 * 569);
 }
+
+#[test]
+fn an_invalidation_by_address_removes_everything_where_large_pages_are_fractured() {
+    let arena = arena();
+    let mut model = model();
+    model.tlb.fractured = true;
+    let program = |_| {
+        x86::Insn.write_cr3(space());
+        touch(0, 1).unwrap();
+        x86::Insn.invlpg(5 << 12);
+        assert!(!holds(0));
+    };
+    run(&model, 1, &arena, program, || ());
+}

@@ -56,6 +56,7 @@ pub(crate) fn model() -> Model {
             second: Some(CacheShape { entries: 8, ways: 2 }),
             walk_cache: 1,
             blocks: true,
+            fractured: false,
         },
         prices,
         fabric_window: 4,
