@@ -98,7 +98,6 @@ pub fn model(cpus: usize, arm: bool) -> Model {
             walk_cache: 32,
             blocks: arm,
             fractured: false,
-            fractured: false,
         },
         prices,
         fabric_window: 4,
