@@ -7,14 +7,17 @@ mod support;
 
 use std::time::Instant;
 
-use lookaside_machine::timed::Report;
-use support::Storm;
+use lookaside_machine::timed::{Failure, Report};
+use support::{Flush, Storm};
 
-type Run = fn(Storm, u64) -> Report;
+type Run = fn(Storm, u64) -> Result<Report, Failure>;
 
 fn main() {
-    let switching = |cpus, flushes| Storm { cpus, group: cpus, flushes, switches: 4, touched: 4 };
-    let storm = |cpus, group, flushes| Storm { cpus, group, flushes, switches: 0, touched: 1 };
+    let flush = Flush::Right;
+    let switching =
+        |cpus, flushes| Storm { cpus, group: cpus, flushes, switches: 4, touched: 4, flush };
+    let storm =
+        |cpus, group, flushes| Storm { cpus, group, flushes, switches: 0, touched: 1, flush };
     let runs: [(&str, Run, Storm); 9] = [
         ("x86-1", support::x86, switching(1, 200_000)),
         ("x86-2", support::x86, switching(2, 100_000)),
@@ -32,7 +35,7 @@ fn main() {
             continue;
         }
         let begin = Instant::now();
-        let report = run(storm, 1);
+        let report = run(storm, 1).unwrap_or_else(|failure| panic!("{failure}"));
         let seconds = begin.elapsed().as_secs_f64();
         let simulated = report.elapsed as f64 / 1e9;
         println!(

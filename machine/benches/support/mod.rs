@@ -13,8 +13,8 @@ use lookaside::{
     },
 };
 use lookaside_machine::timed::{
-    self, Arena, CacheShape, Model, Options, Platform, Price, Prices, Report, TlbShape, Topology,
-    Word, World, arm, simulate, tables, x86,
+    self, Arena, CacheShape, Failure, Model, Options, Platform, Price, Prices, Report, TlbShape,
+    Topology, Word, World, arm, simulate, tables, x86,
 };
 
 const RESERVED: u64 = 0x7fff_f000;
@@ -33,6 +33,19 @@ pub struct Storm {
     pub switches: usize,
     /// How many pages are touched after each switch and flush.
     pub touched: u64,
+    /// What a flush is.
+    pub flush: Flush,
+}
+
+/// When a storm says that a flush is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// When it is.
+    Right,
+    /// Before it has begun.
+    ClaimedEarly,
+    /// Though nothing is flushed.
+    LeftOut,
 }
 
 /// A machine with `cpus` CPUs: prices are of the order that they have on servers.
@@ -131,11 +144,16 @@ impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
             }
             let (root, space) = own[0];
             let stamp = tables::revoke(root, lane, 1, true);
-            timed::interrupts_off(|| {
-                let mut gather = Gather::new(space);
-                gather.revoke(VaRange::new(lane << 12, 1 << 12, 12).expect("one page"));
-                let _ = self.here().flush(gather);
-            });
+            if self.storm.flush != Flush::Right {
+                tables::flushed(root, lane, 1, stamp);
+            }
+            if self.storm.flush != Flush::LeftOut {
+                timed::interrupts_off(|| {
+                    let mut gather = Gather::new(space);
+                    gather.revoke(VaRange::new(lane << 12, 1 << 12, 12).expect("one page"));
+                    let _ = self.here().flush(gather);
+                });
+            }
             tables::flushed(root, lane, 1, stamp);
             let _ = timed::touch(lane, touched);
             timed::work(200_000 + timed::random_below(100_000));
@@ -151,16 +169,22 @@ fn arena(storm: Storm) -> Arena {
     Arena::new((1 << 22) + storm.cpus * (8192 + 4 * storm.cpus))
 }
 
+/// What a storm runs on.
+struct Hardware<M: Mmu, F> {
+    arm: bool,
+    mmu: F,
+    features: M::Features,
+    set_up: fn(&M),
+}
+
 fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
     arena: &'a Arena,
     storm: Storm,
-    arm: bool,
     seed: u64,
-    mmu: impl FnOnce() -> M,
-    features: M::Features,
-    set_up: fn(&M),
+    hardware: Hardware<M, impl FnOnce() -> M>,
     tags: impl FnOnce(&Platform<M>) -> T,
-) -> Report {
+) -> Result<Report, Failure> {
+    let Hardware { arm, mmu, features, set_up } = hardware;
     let model = model(storm.cpus, arm);
     let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000 };
     let build = || {
@@ -185,13 +209,11 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
         let spaces = (0..2 * storm.cpus.div_ceil(storm.group)).map(space).collect();
         Running { storm, tlb, features, set_up, spaces }
     };
-    let run = simulate(&model, arena, options, build);
-    let (_, report) = run.unwrap_or_else(|failure| panic!("{failure}"));
-    report
+    simulate(&model, arena, options, build).map(|(_, report)| report)
 }
 
 /// A storm on x86 with PCIDs and without broadcasts: shootdowns by interrupt.
-pub fn x86(storm: Storm, seed: u64) -> Report {
+pub fn x86(storm: Storm, seed: u64) -> Result<Report, Failure> {
     let mut features = x86_64::Features::decode(|leaf, _| match leaf {
         0 => [7, 0, 0, 0],
         1 => [0, 0, 1 << 17, 1 << 13],
@@ -210,11 +232,12 @@ pub fn x86(storm: Storm, seed: u64) -> Report {
     };
     let mmu = || X86::new(x86::Insn, &features, config).expect("a CPU").with_global_kernel();
     let arena = arena(storm);
-    run(&arena, storm, false, seed, mmu, features, X86::set_up_cpu, |_| <Recent>::new())
+    let hardware = Hardware { arm: false, mmu, features, set_up: X86::set_up_cpu };
+    run(&arena, storm, seed, hardware, |_| <Recent>::new())
 }
 
 /// A storm on Arm, where invalidations are broadcast.
-pub fn arm(storm: Storm, seed: u64) -> Report {
+pub fn arm(storm: Storm, seed: u64) -> Result<Report, Failure> {
     let features = aarch64::Features::decode(IdRegisters { mmfr0: 0x25, ..IdRegisters::default() });
     let config = aarch64::Config {
         features,
@@ -226,18 +249,10 @@ pub fn arm(storm: Storm, seed: u64) -> Report {
     };
     let mmu = || Aarch64::new(arm::Insn, config).expect("a CPU");
     let arena = arena(storm);
-    run(
-        &arena,
-        storm,
-        true,
-        seed,
-        mmu,
-        features,
-        |_| (),
-        |platform| {
-            let words = Epochs::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
-            let words = arena.fill(words, |_| Word::ZERO);
-            Epochs::new(platform, EpochsConfig::default(), words).expect("words for all tags")
-        },
-    )
+    let hardware = Hardware { arm: true, mmu, features, set_up: |_| () };
+    run(&arena, storm, seed, hardware, |platform| {
+        let words = Epochs::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
+        let words = arena.fill(words, |_| Word::ZERO);
+        Epochs::new(platform, EpochsConfig::default(), words).expect("words for all tags")
+    })
 }

@@ -85,11 +85,6 @@ impl Account {
     pub(crate) fn get(&self, activity: usize, cause: Cause) -> Ps {
         self.spent.get(activity).map_or(0, |spent| spent[cause as usize])
     }
-
-    #[cfg(test)]
-    pub(crate) fn total(&self) -> Ps {
-        self.spent.iter().flatten().sum()
-    }
 }
 
 macro_rules! counters {

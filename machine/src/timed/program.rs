@@ -30,7 +30,8 @@ pub fn cpu() -> CpuId {
     current::with(|machine| CpuId(machine.running as u32))
 }
 
-/// Its time, in picoseconds since the machine was started.
+/// Its time, in picoseconds since the machine was started. No other CPU acts meanwhile, so the value may
+/// be written to what all programs share.
 #[must_use]
 #[inline]
 pub fn now() -> Ps {
@@ -43,9 +44,11 @@ pub fn counters() -> Counters {
     current::with(|machine| machine.cpu().counters)
 }
 
-/// Computes for so long. Interrupts, if they are on, are taken meanwhile and come on top.
+/// Computes for so long. Interrupts, if they are on, are taken meanwhile and come on top; so does what
+/// the broadcasts of others take.
 pub fn work(time: Ps) {
     let mut left = time;
+    let robbed = || current::with(|machine| machine.is_robbed());
     while left > 0 {
         let (on, free) = current::with(|machine| {
             let cpu = machine.running;
@@ -53,7 +56,7 @@ pub fn work(time: Ps) {
             // With interrupts off, or if nobody acts before, it is over in one go.
             (c.interrupts, key(c.now + left, cpu) < machine.queue.min() && c.pending.is_empty())
         });
-        if !on || free && !broadcasts_steal() {
+        if !on || free && !robbed() {
             current::with(|machine| machine.charge(Cause::Work, left));
             return;
         }
@@ -61,11 +64,9 @@ pub fn work(time: Ps) {
         let until = now() + left;
         left -= wait(Cause::Work, Some(until)).min(left);
     }
-}
-
-/// Whether the CPU that runs has yet to pay for what others have broadcast.
-fn broadcasts_steal() -> bool {
-    current::with(|machine| machine.cpu().received != machine.fabric.operations)
+    if robbed() {
+        current::turn();
+    }
 }
 
 /// Puts what `f` does down to an activity.

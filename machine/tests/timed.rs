@@ -1,0 +1,19 @@
+//! The timed machine, rule by rule, against times worked out by hand.
+
+#[path = "../benches/support/mod.rs"]
+mod storm;
+#[path = "timed/support.rs"]
+mod support;
+
+#[path = "timed/broadcasts.rs"]
+mod broadcasts;
+#[path = "timed/instructions.rs"]
+mod instructions;
+#[path = "timed/interrupts.rs"]
+mod interrupts;
+#[path = "timed/runs.rs"]
+mod runs;
+#[path = "timed/tlb.rs"]
+mod tlb;
+#[path = "timed/words.rs"]
+mod words;

@@ -1,0 +1,236 @@
+//! Words, cache lines, store buffers, waiting, locks.
+
+use lookaside::{Ordering::*, Word as _};
+use lookaside_machine::timed::{self, Cause, Lock, Topology, Word, during, idle_until};
+
+use crate::support::{Notes, arena, model, run, words};
+
+#[test]
+fn a_line_of_ones_own_costs_little() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    run(
+        &model(),
+        1,
+        &arena,
+        |_| {
+            word.load(Acquire);
+            notes.note();
+            word.store(1, Release);
+            notes.note();
+            word.fetch_add(1, Relaxed);
+            notes.note();
+            Word::fence(SeqCst);
+            notes.note();
+            word.store(1, SeqCst);
+            notes.note();
+            Word::fence(Release);
+            notes.note();
+            word.set(word.get());
+            notes.note();
+        },
+        || (),
+    );
+    assert_eq!(notes.of(0), [1, 2, 7, 14, 19, 19, 21]);
+}
+
+#[test]
+fn a_line_of_another_costs_its_distance_and_a_store_does_not_wait_for_it() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word, own] = words(&arena);
+    let program = |cpu| match cpu {
+        0 => {
+            word.store(1, Relaxed);
+            idle_until(2000);
+            word.fetch_or(1, Relaxed);
+            notes.note();
+        }
+        _ => {
+            own.store(1, Relaxed);
+            idle_until(1000);
+            word.load(Relaxed);
+            notes.note(); // The line comes.
+            word.load(Relaxed);
+            notes.note(); // It is here.
+            word.store(2, Relaxed);
+            notes.note(); // The other copy goes, meanwhile.
+            own.store(2, Relaxed);
+            notes.note();
+            word.load(Relaxed);
+            notes.note(); // What it has stored itself.
+            Word::fence(SeqCst);
+            notes.note(); // At 1031 + 30 the copy is gone.
+            idle_until(3000);
+            word.store(3, Relaxed);
+            own.fetch_add(1, Relaxed);
+            notes.note(); // An atomic waits for the store.
+        }
+    };
+    let report = run(&model(), 2, &arena, program, || ());
+    assert_eq!(notes.of(0), [2035]);
+    assert_eq!(notes.of(1), [1030, 1031, 1032, 1033, 1034, 1068, 3035]);
+    assert_eq!(report.spent_on(Cause::Lines), 60);
+    assert_eq!(report.counters().lines, 4);
+}
+
+#[test]
+fn writes_of_one_line_come_one_after_the_other_and_loads_side_by_side() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let program = |cpu| {
+        if cpu == 3 {
+            word.store(1, Relaxed);
+            return;
+        }
+        idle_until(1000);
+        word.fetch_add(1, Relaxed);
+        notes.note();
+        idle_until(2000);
+        word.load(Relaxed);
+        notes.note();
+    };
+    let report = run(&model(), 4, &arena, program, || ());
+    assert_eq!(notes.of(0), [1035, 2030]);
+    assert_eq!(notes.of(1), [1065, 2030]);
+    assert_eq!(notes.of(2), [1095, 2001]);
+    assert_eq!(report.spent_on(Cause::LineQueue), 30 + 60);
+    assert_eq!(word.peek(), 4);
+}
+
+#[test]
+fn a_line_comes_from_the_nearest_copy_and_is_taken_from_the_farthest() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let mut model = model();
+    // CPUs 0 and 8 are one core; 0 and 1 a cluster; 0 to 3 a socket.
+    model.topology =
+        Topology { threads: 2, cores_per_cluster: 2, clusters: 2, sockets: 2, nodes: 1 };
+    let turns = [0, 8, 1, 2, 4, 5, 0];
+    let program = |cpu| {
+        for (turn, _) in turns.iter().enumerate().filter(|(_, who)| **who == cpu) {
+            idle_until(1000 * (turn as u64 + 1));
+            if turn == turns.len() - 1 {
+                word.fetch_add(1, Relaxed);
+            } else {
+                word.load(Relaxed);
+            }
+            notes.note();
+        }
+    };
+    run(&model, 9, &arena, program, || ());
+    assert_eq!(notes.of(0), [1001, 7095]);
+    assert_eq!([8, 1, 2, 4, 5].map(|cpu| notes.of(cpu)[0] % 1000), [20, 30, 50, 90, 30]);
+}
+
+#[test]
+fn words_side_by_side_share_a_line() {
+    let (arena, notes) = (arena(), Notes::default());
+    let words = arena.fill(9, |_| Word::ZERO);
+    let program = |cpu| {
+        if cpu == 0 {
+            words[0].store(1, Relaxed);
+            words[8].store(1, Relaxed);
+            return;
+        }
+        idle_until(1000);
+        words[7].load(Relaxed);
+        notes.note();
+        words[1].load(Relaxed);
+        notes.note();
+        words[8].load(Relaxed);
+        notes.note();
+    };
+    run(&model(), 2, &arena, program, || ());
+    assert_eq!(notes.of(1), [1030, 1031, 1061]);
+}
+
+#[test]
+fn who_waits_sleeps_until_the_line_is_written() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let program = |cpu| {
+        if cpu == 0 {
+            idle_until(1000);
+            word.store(1, Relaxed);
+            return;
+        }
+        during("wait", || {
+            while word.load(Relaxed) == 0 {
+                timed::relax();
+            }
+        });
+        notes.note();
+    };
+    let report = run(&model(), 2, &arena, program, || ());
+    // The copy is gone at 1030; then the line comes back.
+    assert_eq!(notes.of(1), [1060]);
+    assert_eq!(report.spent("wait", Cause::Waiting), 1029);
+    assert_eq!(report.spent_in("wait"), 1060);
+}
+
+#[test]
+fn a_write_between_look_and_sleep_is_not_missed() {
+    // CPU 1 reads another line after the word, and CPU 0 writes the word in the meantime.
+    for delay in 0..200 {
+        let arena = arena();
+        let [word, other] = words(&arena);
+        let program = |cpu| {
+            if cpu == 0 {
+                other.store(1, Relaxed);
+                timed::work(delay);
+                word.store(1, Relaxed);
+                return;
+            }
+            idle_until(50);
+            while word.load(Relaxed) == 0 {
+                other.load(Relaxed);
+                timed::relax();
+            }
+        };
+        run(&model(), 2, &arena, program, || ());
+    }
+}
+
+#[test]
+fn a_loop_that_reads_nothing_polls() {
+    let arena = arena();
+    let [word] = words(&arena);
+    let program = |cpu| {
+        if cpu == 0 {
+            idle_until(10_000);
+            word.store(1, Relaxed);
+            return;
+        }
+        while word.peek() == 0 {
+            timed::relax();
+        }
+    };
+    let report = run(&model(), 2, &arena, program, || ());
+    // It looks every nanosecond.
+    assert_eq!(report.cpus[1].elapsed, 10_000);
+}
+
+#[test]
+fn a_lock_is_handed_on_in_order() {
+    let (arena, notes) = (arena(), Notes::default());
+    let lock = core::cell::OnceCell::new();
+    let program = |cpu: usize| {
+        let lock: &&Lock = lock.get().expect("built");
+        idle_until(10 * cpu as u64);
+        lock.take();
+        notes.note();
+        timed::work(1000);
+        lock.leave();
+        notes.note();
+    };
+    let build = || {
+        let _ = lock.set(arena.put(Lock::new()));
+    };
+    let report = crate::support::try_run(&model(), 3, &arena, build, program, || ()).unwrap();
+    // The first pays for an atomic; to leave it, it fetches the line from who came last.
+    assert_eq!(notes.of(0), [5, 5 + 1000 + 30 + 5]);
+    assert_eq!(notes.of(1), [1040 + 30, 1070 + 1000 + 30 + 5]);
+    assert_eq!(notes.of(2), [2105 + 30, 2135 + 1000 + 30 + 5]);
+    // CPU 1 joins the queue at 10 + 30 + 5, CPU 2 at 40 + 30 + 5.
+    assert_eq!(report.spent_on(Cause::Locks), (1070 - 45) + (2135 - 75));
+}
