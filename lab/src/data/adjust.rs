@@ -1,8 +1,8 @@
 //! Numbers of a machine that are changed in memory: what fitting does.
 
-use lookaside_machine::timed::{Price, Ps};
+use lookaside_machine::timed::Price;
 
-use super::{Machine, Refused};
+use super::{Machine, Refused, Value, value::picoseconds};
 
 impl Machine {
     /// The number of a value by its name (`prices.walk`, `paths.exit`), in the unit of the file.
@@ -17,35 +17,31 @@ impl Machine {
     ///
     /// If the file has no such number, or it is no price and no path, or it would be negative.
     pub fn set_number(&mut self, name: &str, number: f64) -> Result<(), Refused> {
-        let refuse = |why: &str| Err(Refused(format!("`{name}` of `{}` {why}", self.key)));
+        let refuse = |why: &str| Refused(format!("`{name}` of `{}` {why}", self.key));
         if !number.is_finite() || number < 0.0 {
-            return refuse("cannot be negative");
+            return Err(refuse("cannot be negative"));
         }
         let clock = self.number("cpu.clock");
-        let Some(value) = self.values.iter().position(|value| value.name == name) else {
-            return refuse("is not in the file");
+        let Some(place) = self.values.iter().position(|value| value.name == name) else {
+            return Err(refuse("is not in the file"));
         };
-        let ps = match (self.values[value].unit.as_str(), clock) {
-            ("ps", _) => number,
-            ("ns", _) => number * 1e3,
-            ("us", _) => number * 1e6,
-            ("cycles", Some(gigahertz)) => number * 1e3 / gigahertz,
-            _ => return refuse("is not a length of time"),
-        };
-        let ps = ps.round() as Ps;
+        let value = Value { number, ..self.values[place].clone() };
+        let time = || picoseconds(&value, clock).map_err(refuse);
         match name.split_once('.') {
             Some(("prices", key)) => {
                 let Some(&price) = Price::ALL.iter().find(|price| price.key() == key) else {
-                    return refuse("is no price");
+                    return Err(refuse("is no price"));
                 };
-                self.model.prices.set(price, ps);
+                let time = time()?;
+                self.model.prices.set(price, time);
             }
             Some(("paths", key)) => {
-                self.paths.insert(key.to_owned(), ps);
+                let time = time()?;
+                self.paths.insert(key.to_owned(), time);
             }
-            _ => return refuse("is no price and no path"),
+            _ => return Err(refuse("is no price and no path")),
         }
-        self.values[value].number = number;
+        self.values[place] = value;
         Ok(())
     }
 }

@@ -1,10 +1,9 @@
 //! Writing a fitted number back into a machine file.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write},
     path::Path,
-    process,
 };
 
 use toml_edit::{DocumentMut, Value};
@@ -56,20 +55,13 @@ fn replaced(text: &str, name: &str, number: f64) -> Option<String> {
     Some(document.to_string())
 }
 
-/// Replaces a file by way of another one beside it.
+/// Replaces a file by another one, which is written beside it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", process::id()));
-    let beside = path.with_file_name(name);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    let done = file
-        .write_all(bytes)
-        .and_then(|()| fs::set_permissions(&beside, fs::metadata(path)?.permissions()))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&beside, path));
-    if done.is_err() {
-        // The first error is what the user has to know.
-        let _ = fs::remove_file(&beside);
-    }
-    done
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".lab-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().set_permissions(fs::metadata(path)?.permissions())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }

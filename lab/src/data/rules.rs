@@ -81,7 +81,8 @@ impl<'a> Fits<'a> {
         let mut fitted = 0;
         for value in &machine.values {
             let Origin::Fitted { to } = &value.origin else { continue };
-            if let Some(other) = taken.insert(to.as_str(), value.name.as_str()) {
+            let same = to.parse::<Target>().map_or_else(|_| to.clone(), |to| to.to_string());
+            if let Some(other) = taken.insert(same, value.name.as_str()) {
                 let why = format!("is fitted to `{to}`, and so is `{other}`");
                 self.breach(&machine.file, value, &why);
             }
