@@ -29,58 +29,87 @@ fn written(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("results are text")
 }
 
-/// The first machine of the repository on which ping-pong can run.
-fn machine() -> String {
-    let list: serde_json::Value =
-        serde_json::from_str(&written(&["list", "machines", "--format", "json"])).expect("JSON");
-    let machines = list["machines"].as_array().expect("an array").iter();
-    let mut names = machines.map(|machine| machine["machine"].as_str().expect("a name"));
-    names
-        .find(|name| lab(&["explain", &format!("pingpong/{name}/lookaside")]).status.success())
-        .expect("a machine for ping-pong")
-        .to_owned()
+/// A machine with four CPUs, as a file.
+const MACHINE: &str = r#"
+name = "made up"
+isa = "x86_64"
+[topology]
+cores_per_cluster = { value = 4, unit = "cores", source = "s", confidence = "R" }
+[features]
+tag_bits = { value = 12, unit = "bits", source = "s", confidence = "R" }
+[tlb]
+first = { value = 64, unit = "entries", source = "s", confidence = "R" }
+[prices]
+line_cluster = { value = 20, unit = "ns", source = "s", confidence = "R" }
+root = { value = 100, unit = "ns", source = "s", confidence = "R" }
+[sources]
+s = "nobody"
+"#;
+
+/// The path of such a file, which is there as long as the directory.
+fn machine() -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("four.toml");
+    fs::write(&path, MACHINE).expect("the file can be written");
+    let path = path.to_str().expect("a path").to_owned();
+    (directory, path)
 }
 
 #[test]
 fn names_that_do_not_exist_are_refused_with_the_nearest() {
-    let machine = machine();
+    let (_directory, machine) = machine();
+    let run = |more: &[&str]| refused(&[&["run"], more, &["--machine", &machine]].concat());
     assert_eq!(
-        refused(&["run", "pingpnog", "--machine", &machine]),
-        "error: there is no workload `pingpnog`; did you mean `pingpong`?"
+        run(&["fresh_space"]),
+        "error: there is no workload `fresh_space`; did you mean `fresh_spaces`?"
     );
     assert_eq!(
-        refused(&["run", "pingpong", "--machine", &machine, "--strategy", "lokaside"]),
+        run(&["fresh_spaces", "--strategy", "lokaside"]),
         "error: there is no strategy `lokaside`; did you mean `lookaside`?"
     );
-    let mistyped = format!("{machine}x");
     assert_eq!(
-        refused(&["run", "pingpong", "--machine", &mistyped]),
-        format!("error: there is no machine `{mistyped}`; did you mean `{machine}`?")
+        run(&["fresh_spaces", "--option", "space=3"]),
+        "error: workload `fresh_spaces`: there is no option `space`; did you mean `spaces`?"
     );
-    assert_eq!(
-        refused(&["run", "pingpong", "--machine", &machine, "--option", "own_page=3"]),
-        "error: workload `pingpong`: there is no option `own_page`; did you mean `own_pages`?"
-    );
+    assert_eq!(run(&["pingpong", "--x", "3"]), "error: workload `pingpong` has no x");
+    assert!(refused(&["run", "pingpong", "--machine", "zzz"]).contains("no machine `zzz`"));
     assert!(refused(&["reproduce", "zzzzzzzz"]).contains("there is no result `zzzzzzzz`"));
-    assert!(refused(&["reproduce", "--machine", &mistyped]).contains("did you mean"));
+    assert!(refused(&["reproduce", "--machine", "zzz"]).contains("no machine `zzz`"));
     assert!(refused(&["explain", "zzzzzzzz"]).contains("there is no result `zzzzzzzz`"));
     assert!(refused(&["explain", "a/b"]).contains("WORKLOAD/MACHINE/STRATEGY"));
-    assert!(refused(&["fit", &mistyped]).contains("did you mean"));
+    assert!(refused(&["explain", "pingpong/zzz/lookaside"]).contains("no machine `zzz`"));
+    assert!(refused(&["fit", "zzz"]).contains("no machine `zzz`"));
 }
 
 #[test]
 fn more_cpus_than_the_machine_has_are_refused_with_the_limit() {
-    let machine = machine();
-    let text = refused(&["run", "pingpong", "--machine", &machine, "--cpus", "5000"]);
-    assert!(text.starts_with(&format!("error: 5000 CPUs; machine `{machine}` has ")), "{text}");
-    refused(&["run", "pingpong", "--machine", &machine, "--cpus", "0"]);
+    let (_directory, machine) = machine();
+    for cpus in ["5", "0"] {
+        let expected = format!("error: {cpus} CPUs; machine `four` has 4");
+        let run = ["run", "fresh_spaces", "--machine", &machine, "--cpus", cpus];
+        assert_eq!(refused(&run), expected);
+        let explained = format!("fresh_spaces/{machine}/lookaside");
+        assert_eq!(refused(&["explain", &explained, "--cpus", cpus]), expected);
+    }
+}
+
+#[test]
+fn a_machine_file_that_is_wrong_is_refused_with_its_line() {
+    let (directory, machine) = machine();
+    let file = directory.path().join("wrong.toml");
+    fs::write(&file, MACHINE.replace("value = 20", "value = -20")).expect("a file");
+    let text = refused(&["run", "fresh_spaces", "--machine", file.to_str().expect("a path")]);
+    assert!(text.contains("wrong.toml:11: "), "{text}");
+    assert!(text.contains("line_cluster"), "{text}");
+    drop(machine);
 }
 
 #[test]
 fn two_runs_are_the_same_byte_by_byte() {
-    let machine = machine();
-    let run = ["run", "pingpong", "--machine", &machine, "--seeds", "3"];
-    let explain = ["explain", &format!("pingpong/{machine}/lookaside")];
+    let (_directory, machine) = machine();
+    let name = format!("fresh_spaces/{machine}/lookaside");
+    let run = ["run", "fresh_spaces", "--machine", &machine, "--seeds", "3", "--x", "4"];
+    let explain = ["explain", &name, "--x", "4"];
     for arguments in [&run[..], &explain[..]] {
         for format in ["table", "json", "csv", "markdown"] {
             let arguments = [arguments, &["--format", format]].concat();
@@ -90,12 +119,20 @@ fn two_runs_are_the_same_byte_by_byte() {
 }
 
 #[test]
+fn all_of_reproduce_is_the_same_byte_by_byte() {
+    // Whether it succeeds is for the tests of the results.
+    let [a, b] = [(); 2].map(|()| lab(&["reproduce", "--format", "json"]));
+    assert_eq!(a.status.code(), b.status.code());
+    assert!(!a.stdout.is_empty() && a.stdout == b.stdout);
+}
+
+#[test]
 fn tables_fit_on_a_screen() {
-    let machine = machine();
-    let explained = written(&["explain", &format!("pingpong/{machine}/lookaside")]);
-    for text in
-        [written(&["list"]), explained, written(&["run", "pingpong", "--machine", &machine])]
-    {
+    let (_directory, machine) = machine();
+    let explained = written(&["explain", &format!("fresh_spaces/{machine}/lookaside")]);
+    let run = written(&["run", "fresh_spaces", "--machine", &machine, "--option", "spaces=3"]);
+    let reproduced = String::from_utf8(lab(&["reproduce"]).stdout).expect("results are text");
+    for text in [written(&["list"]), explained, run, reproduced] {
         let long = text.lines().find(|line| line.chars().count() > 100);
         assert_eq!(long, None);
     }

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use lookaside_lab::{
-    data::{Machine, Refused},
-    names,
+    data::Refused,
     reproduce::{
         Book, Reference, Run,
         explain::{self, Explanation},
@@ -41,14 +40,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let output = &arguments.output;
     output.check()?;
-    let book = Book::shipped()?;
+    let mut book = Book::shipped()?;
     let run = if arguments.run.contains('/') {
-        direct(&book, arguments)?
+        direct(&mut book, arguments)?
     } else {
         published(&book, arguments)?
     };
     let machine = book.machine(&run.machine)?;
-    let outcome = run.outcome(machine)?;
+    let outcome = super::execute(&run, machine, &arguments.option)?;
     let explanation = Explanation { run: &run, machine, outcome: &outcome };
     let text = match output.format {
         Format::Table => explanation.to_text(),
@@ -88,24 +87,22 @@ fn published(book: &Book, arguments: &Arguments) -> Result<Run, Refused> {
 }
 
 /// A run that was not published.
-fn direct(book: &Book, arguments: &Arguments) -> Result<Run, Refused> {
+fn direct(book: &mut Book, arguments: &Arguments) -> Result<Run, Refused> {
     let Arguments { run, x, cpus, option, seed, .. } = arguments;
-    let parts: Vec<&str> = run.split('/').collect();
-    let [workload, machine, strategy] = parts.as_slice() else {
+    // The machine may be the path of a file.
+    let parts = run.split_once('/').and_then(|(workload, rest)| {
+        let (machine, strategy) = rest.rsplit_once('/')?;
+        Some((workload, machine, strategy))
+    });
+    let Some((workload, machine, strategy)) = parts else {
         return Err(Refused(format!("`{run}` is not of the form WORKLOAD/MACHINE/STRATEGY")));
     };
-    workload::find(workload)?;
-    let machine: &Machine = book.machine(machine)?;
-    if !strategy::all().any(|entry| entry.name == *strategy) {
-        return Err(names::unknown("strategy", strategy, strategy::all().map(|entry| entry.name)));
-    }
-    Ok(Run {
-        machine: machine.key.clone(),
-        workload: (*workload).to_owned(),
-        strategy: (*strategy).to_owned(),
-        options: super::options(book, workload, option)?,
-        x: *x,
-        cpus: *cpus,
-        seed: *seed,
-    })
+    let entry = workload::find(workload)?;
+    let key = book.admit(machine)?;
+    let machine = book.machine(&key)?;
+    super::check_place(entry, machine, *x, *cpus)?;
+    strategy::find(strategy, machine)?;
+    let options = book.options(workload, &option.iter().cloned().collect());
+    let (workload, strategy) = (workload.to_owned(), strategy.to_owned());
+    Ok(Run { machine: key, workload, strategy, options, x: *x, cpus: *cpus, seed: *seed })
 }

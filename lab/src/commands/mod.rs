@@ -12,7 +12,12 @@ pub(crate) mod run;
 use core::error::Error;
 use std::process::ExitCode;
 
-use lookaside_lab::{data::Refused, names, reproduce::Book, reproduce::Settings};
+use lookaside_lab::{
+    data::{Machine, Refused},
+    names,
+    reproduce::Run,
+    workload::{self, Entry, Outcome},
+};
 
 /// What a command gives: how the program ends, or why it could not.
 pub(crate) type Result = core::result::Result<ExitCode, Box<dyn Error>>;
@@ -24,26 +29,38 @@ fn option(text: &str) -> core::result::Result<(String, f64), String> {
     Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
 }
 
-/// The options of a workload, and over them what was given on the command line. A name that neither
-/// the workload's parameters nor any published result has is refused.
-fn options(
-    book: &Book,
-    workload: &str,
+/// Executes a run for which some options were given on the command line. One that the workload did not
+/// look for is refused.
+fn execute(
+    run: &Run,
+    machine: &Machine,
     given: &[(String, f64)],
-) -> core::result::Result<Settings, Refused> {
-    let parameters = book.parameters.of(workload);
-    let results = book.published.iter().filter(|result| result.workload == workload);
-    let series = results.flat_map(|result| {
-        [&result.baseline, &result.recommended].into_iter().chain(&result.variants)
-    });
-    let mut known: Vec<&String> =
-        parameters.keys().chain(series.flat_map(|series| series.options.keys())).collect();
-    known.sort();
-    known.dedup();
-    if let Some((name, _)) = given.iter().find(|(name, _)| !known.contains(&name)) {
-        let known = known.iter().map(|name| name.as_str());
-        let Refused(why) = names::unknown("option", name, known);
-        return Err(Refused(format!("workload `{workload}`: {why}")));
+) -> core::result::Result<Outcome, Refused> {
+    let _ = workload::take_asked();
+    let outcome = run.outcome(machine)?;
+    let known = workload::take_asked();
+    match given.iter().find(|(name, _)| !known.contains(name)) {
+        None => Ok(outcome),
+        Some((name, _)) => {
+            let Refused(why) = names::unknown("option", name, known.iter().map(String::as_str));
+            Err(Refused(format!("workload `{}`: {why}", run.workload)))
+        }
     }
-    Ok(book.options(workload, &given.iter().cloned().collect()))
+}
+
+/// Refuses a place on a curve for a workload that has none, and more CPUs than there are.
+fn check_place(
+    entry: &Entry,
+    machine: &Machine,
+    x: Option<f64>,
+    cpus: Option<usize>,
+) -> core::result::Result<(), Refused> {
+    if x.is_some() && entry.x_name.is_none() {
+        return Err(Refused(format!("workload `{}` has no x", entry.name)));
+    }
+    let (key, limit) = (&machine.key, machine.model.topology.cpus());
+    match cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
+        Some(cpus) => Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}"))),
+        None => Ok(()),
+    }
 }

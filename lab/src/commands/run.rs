@@ -75,17 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut book = Book::shipped()?;
     let key = book.admit(&arguments.machine)?;
     let machine = book.machine(&key)?;
-    workload::find(workload)?;
+    super::check_place(workload::find(workload)?, machine, *x, *cpus)?;
     for name in strategy {
         strategy::find(name, machine)?;
     }
-    let limit = machine.model.topology.cpus();
-    if let Some(cpus) = *cpus
-        && (cpus == 0 || cpus > limit)
-    {
-        return Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}")).into());
-    }
-    let options = super::options(&book, workload, &arguments.option)?;
+    let options = book.options(workload, &arguments.option.iter().cloned().collect());
     let run = |strategy: &String, seed: u64| Run {
         machine: key.clone(),
         workload: workload.clone(),
@@ -100,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         strategy.iter().flat_map(|name| seeds.clone().map(|seed| run(name, seed))).collect();
     let bar = progress::bar(runs.len());
     let outcome = |run: &Run| {
-        let outcome = run.outcome(machine);
+        let outcome = super::execute(run, machine, &arguments.option);
         bar.inc(1);
         outcome
     };

@@ -78,7 +78,7 @@ impl Grid {
         let mut table = self.table(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
         for (i, column) in table.column_iter_mut().enumerate() {
-            column.set_padding(if i == 0 { (2, 0) } else { (2, 0) });
+            column.set_padding((2, 0));
             if let Some(&width) = self.widths.get(i) {
                 column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + 2)));
             }

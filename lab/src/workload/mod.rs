@@ -21,7 +21,8 @@ mod tcmalloc;
 mod tlb_flush2;
 mod tlbi;
 
-use std::collections::BTreeMap;
+use core::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside_machine::timed::Report;
 
@@ -51,15 +52,35 @@ impl Setup<'_> {
     ///
     /// If neither `published/workloads.toml` nor the run has it.
     pub fn option(&self, name: &str) -> Result<f64, Refused> {
-        let option = self.options.get(name).copied();
-        option.ok_or_else(|| Refused(format!("the workload needs an option `{name}`")))
+        self.asked(name).ok_or_else(|| Refused(format!("the workload needs an option `{name}`")))
     }
 
     /// An option, or what it is where nobody gave one.
     #[must_use]
     pub fn option_or(&self, name: &str, otherwise: f64) -> f64 {
-        self.options.get(name).copied().unwrap_or(otherwise)
+        self.asked(name).unwrap_or(otherwise)
     }
+
+    /// Looks an option up, and notes that the workload knows it.
+    fn asked(&self, name: &str) -> Option<f64> {
+        ASKED.with_borrow_mut(|asked| {
+            if !asked.contains(name) {
+                asked.insert(name.to_owned());
+            }
+        });
+        self.options.get(name).copied()
+    }
+}
+
+thread_local! {
+    static ASKED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// The options that workloads on this thread have looked for since this was called last: those that a
+/// workload knows, once it has run.
+#[must_use]
+pub fn take_asked() -> BTreeSet<String> {
+    ASKED.take()
 }
 
 /// What a workload has measured.

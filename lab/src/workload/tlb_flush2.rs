@@ -70,11 +70,8 @@ struct Paths {
 fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let machine = setup.machine;
     let threads = setup.x.map(|x| x as usize).or(setup.cpus);
-    let threads = match setup.options.get("threads") {
-        _ if threads.is_some() => threads.unwrap_or(1),
-        Some(&threads) => threads as usize,
-        None => machine.model.topology.cpus(),
-    };
+    let asked_for = setup.option_or("threads", machine.model.topology.cpus() as f64);
+    let threads = threads.unwrap_or(asked_for as usize);
     let drains = setup.option_or("lru_drain", 0.0) > 0.0;
     let paths = Paths {
         iteration: machine.path("iteration")?,
