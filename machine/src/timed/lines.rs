@@ -3,7 +3,9 @@
 //! For every line of the arena: who wrote it last, who has a copy, and when the move that is under
 //! way ends. A load of a line that the CPU lacks costs the distance to whoever wrote it; a write
 //! costs the distance to the farthest CPU that has a copy, and takes all copies away. Writes of one
-//! line come one after the other. The first CPU to touch a line has it for nothing.
+//! line come one after the other, and wait for the first load after the write before: the cache of who
+//! wrote hands the line out meanwhile. Further loads overlap. The first CPU to touch a line has it for
+//! nothing.
 
 use super::{
     model::{Distance, Topology},
@@ -80,6 +82,9 @@ pub(crate) struct Line {
     holders: Holders,
     /// When the last write that had to move the line is over.
     busy: Ps,
+    /// When the first load after it is over, for which the writer's cache hands the line out. Further
+    /// loads do not wait for that, but writes do.
+    handed: Ps,
     /// How often it has moved.
     pub(crate) moves: u64,
     /// How long CPUs have waited for it, while it moved or others moved it.
@@ -97,7 +102,7 @@ pub(crate) struct Move {
 
 impl Line {
     pub(crate) const NEW: Self =
-        Self { writer: NOBODY, holders: Holders::NONE, busy: 0, moves: 0, spent: 0 };
+        Self { writer: NOBODY, holders: Holders::NONE, busy: 0, handed: 0, moves: 0, spent: 0 };
 
     /// What a load by `cpu` takes; `None` if it has the line.
     #[inline]
@@ -145,7 +150,27 @@ impl Line {
             gone(other);
         });
         self.writer = cpu;
-        Some(Move { begins: now.max(self.busy), distance })
+        Some(Move { begins: now.max(self.busy).max(self.handed), distance })
+    }
+
+    /// Who wrote it last.
+    pub(crate) const fn writer(&self) -> u16 {
+        self.writer
+    }
+
+    /// Whether only whoever wrote it last has it.
+    pub(crate) const fn is_dirty(&self) -> bool {
+        matches!(self.holders, Holders::Few(_, 1))
+    }
+
+    /// Notes when the first load after a write is over.
+    pub(crate) fn handed_at(&mut self, time: Ps) {
+        self.handed = time;
+    }
+
+    /// When the writes under way are over.
+    pub(crate) const fn free(&self) -> Ps {
+        self.busy
     }
 
     /// Notes when the write that moves the line is over.
