@@ -27,20 +27,16 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     run,
 }];
 
-/// How many shootdowns of a CPU are not counted.
-const WARM_UP: u64 = 8;
-/// How many shootdowns are counted, on all CPUs together.
-const SHOOTDOWNS: u64 = 2000;
+/// About how many shootdowns there are, on all CPUs together.
+const SHOOTDOWNS: u64 = 3000;
 /// A second, in picoseconds.
 const SECOND: f64 = 1e12;
 
 #[derive(Default)]
 struct State {
-    /// How many shootdowns were counted, and how long they took.
+    /// How many shootdowns there were, and how long they took.
     count: Cell<u64>,
     spent: Cell<Ps>,
-    /// How many CPUs have ended.
-    ended: Cell<usize>,
 }
 
 fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
@@ -50,8 +46,9 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     if !(rate > 0.0) {
         return Err(Refused(format!("the option `rate` is {rate}, and has to be more than 0")));
     }
-    let each = SHOOTDOWNS.div_ceil(cpus as u64) + WARM_UP;
-    let gap = cpus as f64 / rate * SECOND;
+    // Both in picoseconds.
+    let gap = (cpus as f64 / rate * SECOND) as Ps;
+    let end = START + (SHOOTDOWNS as f64 / rate * SECOND) as Ps;
     let arena = Arena::new(1 << 24);
     let (state, report) = stage::run(
         setup,
@@ -63,27 +60,25 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         },
         |kernel, state, cpu| {
             let mut next = START;
-            for i in 0..each {
+            loop {
                 // Between none and twice the mean, each as likely.
-                next += timed::random_below((2.0 * gap) as Ps);
-                timed::work(next.saturating_sub(timed::now()));
+                next += timed::random_below(2 * gap);
+                timed::work(next.min(end).saturating_sub(timed::now()));
+                if next >= end {
+                    break;
+                }
                 let _ = timed::touch_kernel(cpu as u64, 1);
                 let begin = timed::now();
                 kernel.recycle_kernel(cpu as u64, 1);
-                if i >= WARM_UP {
-                    state.count.set(state.count.get() + 1);
-                    state.spent.set(state.spent.get() + timed::now() - begin);
-                }
+                state.count.set(state.count.get() + 1);
+                state.spent.set(state.spent.get() + timed::now() - begin);
             }
             // It goes on serving others.
-            state.ended.set(state.ended.get() + 1);
-            while state.ended.get() < cpus {
-                timed::work((gap / 4.0) as Ps);
-            }
+            timed::work(gap / 8);
         },
     )?;
     let counters = report.counters();
-    let seconds = (report.elapsed - START) as f64 / SECOND;
+    let seconds = (end - START) as f64 / SECOND;
     // What the machine adds before the first instruction and after the last.
     let outside =
         report.spent("interrupt", Cause::Interrupts) + report.spent("interrupt", Cause::Fences);

@@ -40,9 +40,9 @@ const PAGES: u64 = 256;
 /// What is not counted.
 const WARM_UP: Ps = 300 * US;
 /// What is counted: enough for some iterations of each thread.
-const LEAST: Ps = 1500 * US;
+const LEAST: Ps = 3000 * US;
 /// How many iterations are wanted, of all threads.
-const WANTED: u64 = 1500;
+const WANTED: u64 = 2000;
 
 #[repr(align(64))]
 struct Line(Word);
@@ -148,28 +148,30 @@ fn read<R>(line: &Line, f: impl FnOnce() -> R) -> R {
 fn iterate(kernel: &Kernel<'_>, state: &State<'_>, paths: &Paths, page: u64) {
     timed::during("locks", || {
         read(state.mapping, || {
-            kernel.path("iteration", paths.iteration);
-            take_page(state, paths);
+            // By up to a quarter more or less: otherwise the threads fall into step.
+            let least = paths.iteration / 4 * 3;
+            kernel.path("iteration", least + timed::random_below(paths.iteration / 2 + 1));
+            hold(state.pages, paths.pages);
         });
     });
     kernel.touch(&state.process, page, 1);
     timed::during("locks", || {
         read(state.calls, || {
             if let Some(lru) = paths.lru {
-                state.lru.with(|| timed::work(lru));
+                hold(state.lru, lru);
             }
             kernel.change(&state.process, page, 1, Change::Unmap);
-            take_page(state, paths);
+            hold(state.pages, paths.pages);
         });
         read(state.mapping, || ());
     });
     kernel.touch(&state.process, page, 1);
 }
 
-/// A page comes from the free ones, or goes to them.
-fn take_page(state: &State<'_>, paths: &Paths) {
-    if paths.pages > 0 {
-        state.pages.with(|| timed::work(paths.pages));
+/// Takes a lock and has it for so long, with interrupts off, as the kernel has both of these.
+fn hold(lock: &Lock, time: Ps) {
+    if time > 0 {
+        lock.with(|| timed::interrupts_off(|| timed::work(time)));
     }
 }
 

@@ -14,6 +14,42 @@ use super::{
 /// So many lines that a loop reads are watched while it waits; a loop that reads more polls.
 const WATCHED: usize = 16;
 
+/// So many loads of lines from elsewhere are under way at one time: the line fill buffers of Intel's
+/// cores from Nehalem on; others have about as many.
+const OUTSTANDING: usize = 10;
+
+/// Loads of lines from elsewhere that the CPU has begun together, because none needs what another
+/// brings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loads {
+    /// When the first began.
+    begun: Ps,
+    /// Who wrote the line of the latest.
+    writer: u16,
+    /// How many there were; 0 if the next is the first.
+    count: usize,
+}
+
+impl Loads {
+    /// When a load began that the program comes to at `now`, of a line that `writer` wrote last.
+    /// Two in a row from one writer are taken for one that finds the other.
+    pub(crate) fn begin(&mut self, now: Ps, writer: u16) -> Ps {
+        if self.count == 0 || self.count == OUTSTANDING || self.writer == writer {
+            *self = Self { begun: now, writer, count: 1 };
+        } else {
+            self.writer = writer;
+            self.count += 1;
+        }
+        self.begun
+    }
+
+    /// What comes next begins when all before is over.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.count = 0;
+    }
+}
+
 /// The state of a CPU.
 pub(crate) struct Cpu {
     pub(crate) now: Ps,
@@ -37,6 +73,8 @@ pub(crate) struct Cpu {
     pub(crate) drain_line: usize,
     /// Its broadcasts that may be under way, the oldest first.
     pub(crate) broadcasts: VecDeque<Broadcast>,
+    /// Loads that are under way together.
+    pub(crate) loads: Loads,
     /// How many of all broadcasts it has paid for as a victim.
     pub(crate) received: u64,
     /// What firmware has taken from it and it has not noticed yet.
@@ -72,6 +110,7 @@ impl Cpu {
             drain: 0,
             drain_line: 0,
             broadcasts: VecDeque::new(),
+            loads: Loads::default(),
             received: 0,
             stolen: 0,
             firmware: 0,
@@ -110,6 +149,7 @@ impl Cpu {
 
     pub(crate) fn forget_watched(&mut self) {
         self.count = 0;
+        self.loads.end();
     }
 
     /// Whether an interrupt has arrived that can be taken.

@@ -216,6 +216,7 @@ fn take_interrupt() {
         let now = cpu.now;
         cpu.pending.retain(|&arrival| arrival > now);
         cpu.interrupts = false;
+        cpu.loads.end();
         cpu.counters.taken += 1;
         let activity = core::mem::replace(&mut cpu.activity, interrupt);
         machine.charge_price(Cause::Interrupts, Price::InterruptEntry);

@@ -1,14 +1,16 @@
 //! Who has which cache line.
 //!
-//! For every line of the arena: who has a copy, and when the move that is under
-//! way ends. A load of a line that the CPU lacks costs the distance to the nearest CPU that has a copy;
-//! a write costs the distance to the farthest, and takes all copies away. Writes of one line come one
-//! after the other, loads side by side. The first CPU to touch a line has it for nothing.
+//! For every line of the arena: who has a copy, and when the move that is under way ends. A load of a
+//! line that the CPU lacks costs the distance to the nearest CPU that has a copy; a write costs the
+//! distance to the farthest, and takes all copies away. Writes of one line come one after the other, and
+//! wait for the first load after the write before: the cache of who wrote hands the line out meanwhile.
+//! Further loads overlap. The first CPU to touch a line has it for nothing.
 
 use super::{model::Distance, places::Places, price::Ps};
 
 /// Up to this many CPUs are kept in a list, more in a set of bits.
 const FEW: usize = 6;
+const NOBODY: u16 = u16::MAX;
 
 /// A bit for each CPU.
 type Bits = Box<[u64]>;
@@ -103,11 +105,15 @@ fn any(bits: &[u64], from: u32, to: u32) -> bool {
 /// One cache line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
+    writer: u16,
     holders: Holders,
     /// A set of no CPUs, so that a line that many read does not need memory each time.
     spare: Option<Bits>,
     /// When the last write that had to move the line is over.
     busy: Ps,
+    /// When the first load after it is over, for which the writer's cache hands the line out. Further
+    /// loads do not wait for that, but writes do.
+    handed: Ps,
     /// How often it has moved.
     pub(crate) moves: u64,
     /// How long CPUs have waited for it, while it moved or others moved it.
@@ -124,8 +130,15 @@ pub(crate) struct Move {
 }
 
 impl Line {
-    pub(crate) const NEW: Self =
-        Self { holders: Holders::NONE, spare: None, busy: 0, moves: 0, spent: 0 };
+    pub(crate) const NEW: Self = Self {
+        writer: NOBODY,
+        holders: Holders::NONE,
+        spare: None,
+        busy: 0,
+        handed: 0,
+        moves: 0,
+        spent: 0,
+    };
 
     /// What a load by `cpu` takes; `None` if it has the line.
     #[inline]
@@ -136,6 +149,9 @@ impl Line {
         let first = matches!(self.holders, Holders::Few(_, 0));
         let distance = self.holders.nearest(places, cpu);
         self.holders.add(cpu, cpus, &mut self.spare);
+        if first {
+            self.writer = cpu;
+        }
         (!first).then(|| Move { begins: now.max(self.busy), distance })
     }
 
@@ -154,6 +170,7 @@ impl Line {
         {
             *count = 1;
             list[0] = cpu;
+            self.writer = cpu;
             return None;
         }
         let mut distance = Distance::Same;
@@ -161,7 +178,28 @@ impl Line {
             distance = distance.max(places.distance(cpu, other));
             gone(other);
         });
-        Some(Move { begins: now.max(self.busy), distance })
+        self.writer = cpu;
+        Some(Move { begins: now.max(self.busy).max(self.handed), distance })
+    }
+
+    /// Who wrote it last.
+    pub(crate) const fn writer(&self) -> u16 {
+        self.writer
+    }
+
+    /// Whether only whoever wrote it last has it.
+    pub(crate) const fn is_dirty(&self) -> bool {
+        matches!(self.holders, Holders::Few(_, 1))
+    }
+
+    /// Notes when the first load after a write is over.
+    pub(crate) fn handed_at(&mut self, time: Ps) {
+        self.handed = time;
+    }
+
+    /// When the writes under way are over.
+    pub(crate) const fn free(&self) -> Ps {
+        self.busy
     }
 
     /// Notes when the write that moves the line is over.

@@ -111,6 +111,9 @@ impl Machine {
         if time > 0 {
             let cpu = &mut self.cpus[self.running];
             cpu.now += time;
+            if !matches!(cause, Cause::Words | Cause::Lines | Cause::LineQueue) {
+                cpu.loads.end();
+            }
             cpu.account.add(cpu.activity, cause, time);
         }
     }
@@ -180,21 +183,42 @@ impl Machine {
         let (cpu, cpus) = (self.running, self.cpus.len());
         let now = self.cpus[cpu].now;
         self.cpus[cpu].watch(line);
+        let (writer, dirty) = (self.lines[line].writer(), self.lines[line].is_dirty());
         match self.lines[line].read(&self.places, cpus, cpu as u16, now) {
             None => self.charge_price(Cause::Words, Price::Hit),
-            Some(moves) => self.wait_for_line(line, moves),
+            Some(moves) => {
+                self.wait_for_load(line, moves, writer);
+                if dirty {
+                    let ends = self.cpu().now;
+                    self.lines[line].handed_at(ends);
+                }
+            }
         }
+    }
+
+    /// Waits for a line to read, which may be under way together with those before.
+    fn wait_for_load(&mut self, line: usize, Move { begins, distance }: Move, writer: u16) {
+        let now = self.cpu().now;
+        let begun = self.cpu().loads.begin(now, writer);
+        self.charge_until(Cause::LineQueue, begins);
+        let ends = begun.max(self.lines[line].free()) + self.model.prices.charge(distance.line());
+        self.charge_until(Cause::Lines, ends);
+        self.note_move(line, now);
+    }
+
+    fn note_move(&mut self, line: usize, since: Ps) {
+        let ends = self.cpu().now;
+        let line = &mut self.lines[line];
+        line.moves += 1;
+        line.spent += ends - since;
+        self.cpu().counters.lines += 1;
     }
 
     fn wait_for_line(&mut self, line: usize, Move { begins, distance }: Move) {
         let now = self.cpu().now;
         self.charge_until(Cause::LineQueue, begins);
         self.charge_price(Cause::Lines, distance.line());
-        let ends = self.cpu().now;
-        let line = &mut self.lines[line];
-        line.moves += 1;
-        line.spent += ends - now;
-        self.cpu().counters.lines += 1;
+        self.note_move(line, now);
     }
 
     /// Takes a cache line to write it, and says when it is here; `None` if it was.
@@ -252,6 +276,7 @@ impl Machine {
     /// Waits until what this CPU has stored is visible to all.
     #[inline]
     pub(crate) fn drain(&mut self) {
+        self.cpu().loads.end();
         let cpu = &self.cpus[self.running];
         if cpu.drain > cpu.now {
             let (wait, line) = (cpu.drain - cpu.now, cpu.drain_line);

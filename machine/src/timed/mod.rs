@@ -10,7 +10,7 @@
 //!
 //! | what | how |
 //! | --- | --- |
-//! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs its distance to the CPU that wrote it last. A write costs the distance to the farthest CPU that has a copy, takes all copies away, and comes after the write before it. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
+//! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs its distance to the CPU that wrote it last; loads that follow each other, of lines that different CPUs wrote, are under way together, up to 10. A write costs the distance to the farthest CPU that has a copy, takes all copies away, and comes after the write before it. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
 //! | waiting | a CPU that waits in a loop ([`relax`]) sleeps until one of the lines is written that the loop has read |
 //! | TLBs | two levels with entries and ways, replaced least recently used first; tags, global entries, contiguous blocks; a cache of upper levels |
 //! | interrupts | a price to send (to one CPU or to a group), to arrive, to enter and to return; they wait while interrupts are off, and those that wait are taken as one |
@@ -25,7 +25,9 @@
 //!   this has, are a length of time that the workload gives. Page tables are always in the caches that
 //!   the price of a walk assumes.
 //! * Out-of-order execution, other than that prices of walks and of the second level may say how much
-//!   of them is hidden. Two loads of lines from elsewhere come one after the other.
+//!   of them is hidden, and loads of several CPUs' lines that overlap: that is what a loop does which
+//!   asks one CPU after another. Two loads of lines from the same CPU come one after the other, as if
+//!   the second needed what the first brings.
 //! * Frequency, power states, hyper-threads that slow each other down, hosts that pre-empt guests.
 //! * TLBs for instructions apart from data; entries for blocks of more than one size at one address.
 //! * Where a broadcast is in the interconnect: it takes effect when it is issued, and is waited for.

@@ -8,7 +8,7 @@
 //!
 //! The strategies keep no translations over a switch: what runs here does not switch.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use lookaside::{
     CpuId, Ordering, Platform as _, Word as _,
@@ -103,14 +103,20 @@ struct Line(Word);
 struct Mm<'a> {
     root: u64,
     generation: &'a Line,
+    /// How many flushes were begun and are not over: whoever finds a page absent looks here.
+    pending: &'a Line,
     /// The CPUs that run it, a bit for each.
     cpus: &'a [Word],
-    /// The tag that it has on all CPUs; 0 for none.
+    /// The tag that it has on all CPUs, or is being given: see [`READY`]; 0 for none.
     global: &'a Line,
 }
 
 /// The tag of every space that has none of its own.
 const LOCAL: Tag = Tag(1);
+
+/// Every CPU that runs the space has loaded its tag, so that broadcasts reach what they hold. Before,
+/// it is flushed by interrupts.
+const READY: u64 = 1 << 16;
 
 /// Linux, with interrupts.
 pub(super) struct Linux<'a> {
@@ -120,6 +126,8 @@ pub(super) struct Linux<'a> {
     states: &'a [State],
     /// Whether CPUs are lazy, where that is kept apart.
     lazy: &'a [Line],
+    /// The tag under which each CPU runs its space. Only its own.
+    tags: Vec<Cell<Tag>>,
     calls: Calls<'a>,
     spaces: RefCell<Vec<Mm<'a>>>,
 }
@@ -136,6 +144,7 @@ impl<'a> Linux<'a> {
             kind,
             states: arena.fill(cpus, state),
             lazy: arena.fill(if kind.apart { cpus } else { 0 }, |_| Line(Word::ZERO)),
+            tags: vec![Cell::new(LOCAL); cpus],
             calls: Calls::new(arena, cpus, kind.layout),
             spaces: RefCell::default(),
         };
@@ -163,34 +172,48 @@ impl<'a> Linux<'a> {
         }
     }
 
-    fn tag(&self, mm: Mm<'_>) -> Tag {
-        match mm.global.0.load(Ordering::Acquire) {
+    /// Loads a space on this CPU, without what it holds under its tag.
+    fn load(&self, mm: Mm<'_>) {
+        let tag = match mm.global.0.load(Ordering::Acquire) & !READY {
             _ if self.mmu().tag_bits() == 0 => Tag::RESERVED,
             0 => LOCAL,
             tag => Tag(tag as u16),
-        }
+        };
+        self.tags[timed::cpu().index()].set(tag);
+        self.mmu().load(Errata::NONE, Root::new(mm.root), tag, Held::Drop, Sharing::Private);
     }
 
-    /// The tag that a space has on all CPUs.
+    /// The tag that a space has on all CPUs, if all run it under that.
     pub(super) fn global(&self, space: SpaceId) -> Option<Tag> {
         let tag = self.mm(space.0).global.0.load(Ordering::Acquire);
-        (tag != 0).then_some(Tag(tag as u16))
+        (tag & READY != 0).then_some(Tag(tag as u16))
     }
 
-    /// Gives a space a tag on all CPUs and has those load it that run the space.
-    pub(super) fn make_global(&self, space: SpaceId, tag: Tag) {
-        let mm = self.mm(space.0);
-        mm.global.0.store(u64::from(tag.0), Ordering::SeqCst);
+    /// Gives a space a tag on all CPUs and has those load it that run the space; says whether nobody
+    /// else was about to.
+    pub(super) fn make_global(&self, space: SpaceId, tag: Tag) -> bool {
+        let (global, new) = (&self.mm(space.0).global.0, u64::from(tag.0));
+        if global.compare_exchange(0, new, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return false;
+        }
         let asked = Asked { space: Some(space.0), first: 0, pages: 0, generation: 0, reload: true };
-        let targets = self.running(mm);
+        let targets = self.running(self.mm(space.0));
         self.calls.ask(&targets, asked, |group| self.platform.interrupt(group));
         timed::interrupts_off(|| self.act(&asked));
         self.calls.wait(&targets);
+        global.store(new | READY, Ordering::Release);
+        true
     }
 
-    /// Raises the generation of a space: the one that the flush begins.
+    /// Begins a flush of a space, and raises its generation: the one that the flush begins.
     pub(super) fn begin(&self, space: SpaceId) -> u64 {
+        self.mm(space.0).pending.0.fetch_add(1, Ordering::Relaxed);
         self.mm(space.0).generation.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Ends a flush of a space.
+    pub(super) fn end(&self, space: SpaceId) {
+        self.mm(space.0).pending.0.fetch_add(u64::MAX, Ordering::Relaxed);
     }
 
     /// How many CPUs run a space.
@@ -228,9 +251,7 @@ impl<'a> Linux<'a> {
         }
         let mm = self.mm(space);
         if asked.reload {
-            let held = Held::Drop;
-            self.mmu().load(Errata::NONE, Root::new(mm.root), self.tag(mm), held, Sharing::Private);
-            return;
+            return self.load(mm);
         }
         let reached = state.generation.load(Ordering::Relaxed);
         let latest = mm.generation.0.load(Ordering::Acquire);
@@ -240,11 +261,11 @@ impl<'a> Linux<'a> {
         let next = asked.generation == reached + 1 && latest == asked.generation;
         if next && asked.pages != 0 && asked.pages <= self.kind.ceiling {
             let stretches = [stretch(asked.first << 12, asked.pages)];
-            self.mmu().flush_stretches(Errata::NONE, self.tag(mm), &stretches, Depth::Leaves);
+            let tag = self.tags[timed::cpu().index()].get();
+            self.mmu().flush_stretches(Errata::NONE, tag, &stretches, Depth::Leaves);
         } else {
             // As Linux does it: a load of the root that drops the tag's entries.
-            let (root, tag) = (Root::new(mm.root), self.tag(mm));
-            self.mmu().load(Errata::NONE, root, tag, Held::Drop, Sharing::Private);
+            self.load(mm);
         }
         state.generation.store(latest, Ordering::Relaxed);
     }
@@ -291,10 +312,11 @@ impl Strategy for Linux<'_> {
         let cpus = self.arena.fill(self.states.len().div_ceil(64), |_| Word::ZERO);
         timed::name(cpus, "CPUs of spaces");
         let generation = line("generations of spaces");
+        let pending = line("flushes under way");
         let global = line("tags of spaces");
         let mut spaces = self.spaces.borrow_mut();
         assert_eq!(spaces.len(), space.0 as usize, "spaces are numbered in ascending order");
-        spaces.push(Mm { root, generation, cpus, global });
+        spaces.push(Mm { root, generation, pending, cpus, global });
     }
 
     fn switch(&self, next: SpaceId) {
@@ -314,8 +336,7 @@ impl Strategy for Linux<'_> {
         let mm = self.mm(next.0);
         let generation = mm.generation.0.load(Ordering::SeqCst);
         if old != u64::from(next.0) + 1 || state.generation.load(Ordering::Relaxed) < generation {
-            let held = Held::Drop;
-            self.mmu().load(Errata::NONE, Root::new(mm.root), self.tag(mm), held, Sharing::Private);
+            self.load(mm);
         }
         state.generation.store(generation, Ordering::Relaxed);
         state.loaded.store(u64::from(next.0) + 1, Ordering::Release);
@@ -327,7 +348,10 @@ impl Strategy for Linux<'_> {
 
     fn flush(&self, flush: &Flush) {
         match flush.space {
-            Some(space) => self.flush_space(space, flush, self.begin(space)),
+            Some(space) => {
+                self.flush_space(space, flush, self.begin(space));
+                self.end(space);
+            }
             None => {
                 let me = timed::cpu();
                 let all = (0..self.states.len() as u32).map(CpuId);

@@ -62,8 +62,7 @@ impl Broadcasts<'_> {
             return None;
         }
         self.next.set(next + 1);
-        self.linux.make_global(space, Tag(next));
-        Some(Tag(next))
+        self.linux.make_global(space, Tag(next)).then_some(Tag(next))
     }
 }
 
@@ -94,7 +93,8 @@ impl Strategy for Broadcasts<'_> {
         };
         let generation = self.linux.begin(space);
         let Some(tag) = self.global(space) else {
-            return self.linux.flush_space(space, flush, generation);
+            self.linux.flush_space(space, flush, generation);
+            return self.linux.end(space);
         };
         if flush.everything || flush.tables {
             mmu.flush_tag_everywhere(Errata::NONE, tag);
@@ -103,6 +103,7 @@ impl Strategy for Broadcasts<'_> {
             let depth = Depth::Leaves;
             mmu.flush_stretches_everywhere(Errata::NONE, tag, &stretches, depth, Wait::Now);
         }
+        self.linux.end(space);
     }
 
     fn serve(&self) {
