@@ -88,7 +88,7 @@ impl Files {
         file.map_or_else(|| Ok(Parameters::default()), workloads::read)
     }
 
-    /// What in these files is against the rules for numbers, a sentence each; see [`rules`].
+    /// What in these files is against the rules for numbers (`machines/README.md`), a sentence each.
     #[must_use]
     pub fn breaches(&self) -> Vec<String> {
         rules::breaches(self)
