@@ -208,12 +208,14 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
             &summary.reversed,
         );
     }
-    list(
-        &mut line,
-        "The recommended strategy (>) is never worse than the best published variant.",
-        "The recommended strategy (>) is worse than the best published variant:",
-        &summary.slower,
-    );
+    if summary.compared > 0 {
+        list(
+            &mut line,
+            "The recommended strategy (>) is never worse than the best published variant.",
+            "The recommended strategy (>) is worse than the best published variant:",
+            &summary.slower,
+        );
+    }
     list(&mut line, "", "Without a value:", &summary.failed);
     let (millions, seconds) =
         (reproduction.events as f64 / 1e6, reproduction.simulated as f64 / 1e12);
