@@ -16,7 +16,7 @@ pub type Settings = BTreeMap<String, f64>;
 pub struct Book {
     /// The machines.
     pub machines: Vec<Machine>,
-    /// The published results, in the order in which they are shown.
+    /// The published results, in the order in which they are shown: those of the founding systems first.
     pub published: Vec<Published>,
     /// What workloads are told unless a result says otherwise.
     pub parameters: Parameters,
@@ -38,11 +38,9 @@ impl Book {
     ///
     /// If one of them is wrong.
     pub fn of(files: &Files) -> Result<Self, Refused> {
-        Ok(Self {
-            machines: files.machines()?,
-            published: files.published()?,
-            parameters: files.parameters()?,
-        })
+        let mut published = files.published()?;
+        published.sort_by_key(|result| (result.seed.is_none(), result.seed));
+        Ok(Self { machines: files.machines()?, published, parameters: files.parameters()? })
     }
 
     /// Adds the machine of a file, if `name_or_path` is a path: the key of the machine.

@@ -70,7 +70,7 @@ struct Target<'b> {
 ///
 /// # Errors
 ///
-/// If there is no such machine, or a number names a published value that there is not.
+/// If there is no such machine.
 pub fn fit(
     book: &Book,
     machines: &[String],
@@ -94,7 +94,7 @@ pub fn fit(
         };
         let done: Result<Vec<_>, _> = now.par_iter().with_max_len(1).map(one).collect();
         for (i, numbers) in done? {
-            for number in &numbers {
+            for number in numbers.iter().filter(|number| number.new != number.old) {
                 let machine = book.machines.iter_mut().find(|m| m.key == number.machine);
                 if let Some(machine) = machine {
                     machine.set_number(&number.name, number.new)?;
@@ -125,19 +125,14 @@ fn fit_machine(
     let mut targets = Vec::new();
     for value in &machine.values {
         let Origin::Fitted { to } = &value.origin else { continue };
-        let context = |Refused(why)| {
-            Refused(format!("`{}` of `{}` is fitted to `{to}`: {why}", value.name, machine.key))
-        };
-        let target = target(book, to).map_err(context)?;
+        let target = target(book, to);
+        let shared = target.as_ref().ok().map(|target| target.machine);
         let mut new = value.number;
-        if target.machine != machine.key {
-            let other = book.machine(target.machine)?;
-            new = other.number(&value.name).ok_or_else(|| {
-                let (key, name) = (&other.key, &value.name);
-                Refused(format!("`{key}` has no number `{name}`, as what it is fitted to requires"))
-            })?;
+        if let Some(other) = shared.filter(|&other| other != machine.key) {
+            new = book.machine(other)?.number(&value.name).unwrap_or(new);
         }
-        targets.push(target);
+        let problem = target.as_ref().err().map(|Refused(why)| why.clone());
+        targets.push(target.ok());
         numbers.push(Fitted {
             machine: machine.key.clone(),
             name: value.name.clone(),
@@ -146,10 +141,10 @@ fn fit_machine(
             old: value.number,
             new,
             error: None,
-            problem: None,
+            problem,
         });
     }
-    for number in &numbers {
+    for number in numbers.iter().filter(|number| number.new != number.old) {
         machine.set_number(&number.name, number.new)?;
     }
     let off = |machine: &Machine, target: &Target<'_>| {
@@ -160,9 +155,10 @@ fn fit_machine(
     for _ in 0..PASSES {
         let mut changed = false;
         for (number, target) in numbers.iter_mut().zip(&targets) {
-            if target.machine != machine.key {
+            let Some(target) = target.as_ref().filter(|target| target.machine == machine.key)
+            else {
                 continue;
-            }
+            };
             let mut ask = |value: f64| {
                 machine.set_number(&number.name, value)?;
                 off(&machine, target)
@@ -173,10 +169,12 @@ fn fit_machine(
                 Err(Refused(why)) => number.problem = Some(why),
             }
             changed |= number.new != before;
-            machine.set_number(&number.name, number.new)?;
+            if let Err(Refused(why)) = machine.set_number(&number.name, number.new) {
+                number.problem = Some(why);
+            }
         }
         for (number, target) in numbers.iter_mut().zip(&targets) {
-            number.error = off(&machine, target).ok();
+            number.error = target.as_ref().and_then(|target| off(&machine, target).ok());
         }
         let enough = |error: Option<f64>| error.is_some_and(|error| error.abs() <= ENOUGH);
         if !changed || numbers.iter().all(|number| enough(number.error)) {
@@ -184,6 +182,7 @@ fn fit_machine(
         }
     }
     for (number, target) in numbers.iter_mut().zip(&targets) {
+        let Some(target) = target else { continue };
         if !number.is_met() && number.problem.is_none() {
             number.problem = Some(if target.machine == machine.key {
                 "gets no nearer, however the fitted numbers are set".to_owned()

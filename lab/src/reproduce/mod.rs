@@ -21,7 +21,7 @@
 //!
 //! | key | what |
 //! | --- | --- |
-//! | `results` | an array of rows: results in the order of `published/`, then points of the curve, then the baseline and the variants |
+//! | `results` | an array of rows: results of the founding systems first, otherwise in the order of `published/`; then by points of the curve; the baseline before the variants |
 //! | `events` | how many steps were simulated |
 //! | `seconds` | how many seconds were simulated, all runs together. Not the time of the host: that goes to standard error, so that two runs give the same bytes |
 //!
@@ -47,7 +47,7 @@
 //! | `role` | `fitted`, `predicted` or `given`; `null` where nothing was published |
 //! | `recommended` | what the recommended strategy gives on the same run, in the same unit |
 //! | `recommended_strategy` | its name |
-//! | `recommended_over_best` | how many times as good it is as the best published variant in the model |
+//! | `recommended_over_best` | how many times as good it is as the best published variant in the model; `null` if there are no variants |
 //! | `cause` | why a prediction misses, where one does |
 //! | `problem` | why there is no `modelled` |
 

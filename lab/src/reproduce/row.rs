@@ -71,7 +71,7 @@ pub struct Place<'b> {
     /// Why it gives nothing.
     pub problem: Option<String>,
     /// How many times as good the recommended strategy is as the best published variant in the same
-    /// model run; as the baseline if there are no variants.
+    /// model run; none if there are no variants.
     pub over_best: Option<f64>,
 }
 
@@ -197,7 +197,6 @@ fn split(pair: Result<Pair, Refused>) -> (Option<Pair>, Option<String>) {
 fn over_best(rows: &[Row], recommended: Pair, better: Better) -> Option<f64> {
     let gain = |pair: Option<Pair>| ratio::gain(pair?.ratio?, better);
     let variants = rows.iter().filter(|row| matches!(row.member, Some(Member::Variant(_))));
-    let best = variants.filter_map(|row| gain(row.modelled)).reduce(f64::max);
-    let best = best.or_else(|| gain(rows.first()?.modelled))?;
+    let best = variants.filter_map(|row| gain(row.modelled)).reduce(f64::max)?;
     Some(gain(Some(recommended))? / best)
 }

@@ -28,6 +28,8 @@ pub struct Summary {
     pub misses: Vec<Miss>,
     /// Where the model has values the other way round than they were published.
     pub reversed: Vec<String>,
+    /// Points at which the recommended strategy is compared with published variants.
+    pub compared: usize,
     /// Where the recommended strategy is worse than the best published variant.
     pub slower: Vec<String>,
     /// Runs that gave nothing, and why.
@@ -54,6 +56,7 @@ impl Summary {
             for place in &comparison.places {
                 summary.count(comparison.result, place);
                 summary.look_for_reversals(comparison.result, place);
+                summary.compared += usize::from(place.over_best.is_some());
                 if let Some(multiple) = place.over_best.filter(|&multiple| multiple < SAME) {
                     let name = reference(comparison.result, Member::Recommended, place.x);
                     summary.slower.push(format!("{name}: {multiple:.2}x the best published"));

@@ -113,7 +113,7 @@ fn grid(comparison: &Comparison<'_>) -> Grid {
         header.push("x");
         widths = vec![NAME, X];
     }
-    header.extend(["published", "modelled", "better\npublished", "better\nmodelled"]);
+    header.extend(["published", "modelled", "gain,\npublished", "gain,\nmodelled"]);
     header.extend(["error", "role"]);
     widths.extend(NUMBERS);
     let mut grid = Grid::new(header, &[0]).with_widths(&widths);
@@ -123,7 +123,8 @@ fn grid(comparison: &Comparison<'_>) -> Grid {
             grid.row(with_x(result, place, cells));
         }
         // Where nothing but a cost was published, the recommended strategy pays it as well.
-        let same = place.over_best.is_some_and(|multiple| (multiple - 1.0).abs() < 1.0 - SAME);
+        let ratio = place.recommended.and_then(|pair| pair.ratio);
+        let same = ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1.0 - SAME);
         if !(result.variants.is_empty() && same) {
             grid.row(with_x(result, place, recommended(result, place)));
         }
@@ -182,6 +183,11 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
         text.push_str(&wrapped(line, indent));
     };
     let Summary { rows, fitted, predicted, within, .. } = summary;
+    line(
+        "gain: times as good as the first line. error: of the gain, for the first line of the value. \
+         >: the recommended strategy, and in the last column how many times as good as the best of \
+         the published variants in the model.",
+    );
     if reproduction.elsewhere {
         line("Nothing to compare with: these are other machines than those of the publications.");
     } else {
@@ -202,12 +208,14 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
             &summary.reversed,
         );
     }
-    list(
-        &mut line,
-        "The recommended strategy (>) is never worse than the best published variant.",
-        "The recommended strategy (>) is worse than the best published variant:",
-        &summary.slower,
-    );
+    if summary.compared > 0 {
+        list(
+            &mut line,
+            "The recommended strategy (>) is never worse than the best published variant.",
+            "The recommended strategy (>) is worse than the best published variant:",
+            &summary.slower,
+        );
+    }
     list(&mut line, "", "Without a value:", &summary.failed);
     let (millions, seconds) =
         (reproduction.events as f64 / 1e6, reproduction.simulated as f64 / 1e12);

@@ -129,7 +129,7 @@ fn the_table_shows_both_and_says_what_it_comes_to() {
     let expected = "\
 times (seed 2): time per iteration, us; lower is better
 pingpong on one; source: s
-  strategy                         published   modelled     better     better     error         role
+  strategy                         published   modelled      gain,      gain,     error         role
                                                          published   modelled
   the old way                              4      4.000      1.00x      1.00x    +0.0 %       fitted
   the new way                              1      1.040      4.00x      3.85x    +4.0 %    predicted
@@ -140,7 +140,7 @@ changes: time against the old way, % change; lower is better
 pingpong on one, two; x: nodes; source: s
     old: the old way
     new: the new way
-  strategy                      x  published   modelled     better     better     error         role
+  strategy                      x  published   modelled      gain,      gain,     error         role
                                                          published   modelled
   old                           1          0          0      1.00x      1.00x    +0.0 %        given
   new                           1         50      50.00      0.67x      0.67x    +0.0 %       fitted
@@ -149,6 +149,9 @@ pingpong on one, two; x: nodes; source: s
   new                           2        100      25.00      0.50x      0.80x   -37.5 %    predicted
   > lookaside                   2                -87.00                 7.69x             9.62x best
 
+gain: times as good as the first line. error: of the gain, for the first line of the value. >: the
+  recommended strategy, and in the last column how many times as good as the best of the published
+  variants in the model.
 7 published values: 2 fitted, 3 predicted, of these 1 within 10 %.
   times:2 is off by +20.0 %: half of it is not modelled
   changes:1@2 is off by -37.5 %: the cause is not known
