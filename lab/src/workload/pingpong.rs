@@ -2,11 +2,12 @@
 //!
 //! An iteration is one hand-over: a process is switched to, touches what it touches, and hands over.
 //! Its own pages, of code, stack and libraries, are here and there in its space, so that they need
-//! tables of their own; the pages that it touches on purpose lie side by side.
+//! tables of their own; the pages that it touches on purpose lie side by side. Each touch of these is a
+//! load, at the price of any other.
 
 use core::{array, cell::Cell};
 
-use lookaside_machine::timed::{self, Arena, Ps, tables};
+use lookaside_machine::timed::{self, Arena, Price, Ps, tables};
 
 use super::{
     Entry, Metric, Outcome, Setup,
@@ -34,6 +35,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let own_tables = setup.option_or("own_tables", 1.0).max(1.0) as u64;
     let kernel_pages = setup.option_or("kernel_pages", 0.0) as u64;
     let path = setup.machine.path("pingpong")?;
+    let loads = pages * setup.machine.model.prices.charge(Price::Hit);
     let arena = Arena::new(1 << 24);
     // At 16 different places in their tables, as a line of page table entries is of 8 pages.
     let own_page = |i: u64| i % own_tables * TABLE + (i * 48 + 16) % TABLE;
@@ -61,6 +63,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
                     timed::touch_kernel(0, kernel_pages).expect("the kernel is mapped");
                     (0..own).for_each(|i| kernel.touch(process, own_page(i), 1));
                     kernel.touch(process, array, pages);
+                    timed::work(loads);
                 });
             }
             let end = now();

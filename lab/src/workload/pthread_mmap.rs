@@ -2,7 +2,7 @@
 //!
 //! All of it happens under the lock of the process's address space. A thread that does not get the lock
 //! sleeps, and so does its neighbour, which wants the same lock; so their CPU idles, and is woken by
-//! whoever leaves the lock to it.
+//! whoever leaves the lock to it. The tables of all pieces of a CPU go with the last of them.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -119,7 +119,9 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
                     kernel.touch(process, page, 1);
                     lock.with(kernel, process, || {
                         kernel.path("munmap", step);
-                        kernel.change(process, page, 1, Change::Free);
+                        let last = page + 1 == mine + here;
+                        let change = if last { Change::Free } else { Change::Unmap };
+                        kernel.change(process, page, 1, change);
                     });
                 }
             }

@@ -96,7 +96,7 @@ impl<'a> Calls<'a> {
     }
 
     fn records(&self, caller: usize) -> &'a [Record] {
-        *self.records.borrow_mut()[caller].get_or_insert_with(|| {
+        self.records.borrow_mut()[caller].get_or_insert_with(|| {
             let record = |_| Record { busy: Word::ZERO, from: Word::ZERO, next: Word::ZERO };
             let records = self.arena.fill(self.queues.len(), record);
             timed::name(records, "call records");

@@ -86,8 +86,8 @@ struct Cpu {
 
 impl Cpu {
     const fn new() -> Self {
-        const SLOT: Slot = Slot { context: Word::ZERO, generation: Word::ZERO };
-        Self { loaded: Word::ZERO, current: Word::ZERO, next: Word::ZERO, slots: [SLOT; SLOTS] }
+        let slots = [const { Slot { context: Word::ZERO, generation: Word::ZERO } }; SLOTS];
+        Self { loaded: Word::ZERO, current: Word::ZERO, next: Word::ZERO, slots }
     }
 
     fn current(&self) -> &Slot {
