@@ -21,6 +21,8 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     run,
 }];
 
+/// How long after one CPU the next enters the process.
+const APART: Ps = 500 * NS;
 /// How many operations there are where nobody says so.
 const OPERATIONS: f64 = 20_000.0;
 
@@ -33,7 +35,8 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     // What a CPU computes between two operations.
     let gap = (setup.option_or("gap", 0.0) * NS as f64) as Ps;
     let each = ((operations / senders as f64) as u64).max(1);
-    let arena = Arena::new((1 << 24) + cpus * (1 << 13));
+    // Some strategies keep a cache line for each pair of CPUs.
+    let arena = Arena::new((1 << 24) + cpus * (1 << 13) + (cpus * cpus).min(1 << 20) * 64);
     let spent: Cell<Ps> = Cell::new(0);
     let ended = Cell::new(0);
     let (_, report) = stage::run(
@@ -45,7 +48,13 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             kernel.spawn(cpus as u64, cpus as u64)
         },
         |kernel, process, cpu| {
+            // They come one after the other, and begin together.
+            timed::idle_until(START + cpu as u64 * APART);
             kernel.switch(process);
+            let begin = START + cpus as u64 * APART + 20 * US;
+            while timed::now() < begin {
+                timed::idle_until(begin);
+            }
             let page = cpu as u64;
             let mine = if cpu < senders { each } else { 0 };
             for _ in 0..mine {
@@ -63,12 +72,13 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             }
             // It goes on serving others.
             while ended.get() < senders {
-                timed::work(50 * US);
+                timed::work(20 * US);
             }
         },
     )?;
     let all = (each * senders as u64) as f64;
-    let seconds = (report.elapsed - START) as f64 / 1e12;
+    let begin = START + cpus as u64 * APART + 20 * US;
+    let seconds = report.elapsed.saturating_sub(begin) as f64 / 1e12;
     let metric = |key, unit, value| Metric { key, unit, value };
     let metrics = vec![
         metric("operation_time", "ns", spent.get() as f64 / all / NS as f64),

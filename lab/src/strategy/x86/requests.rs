@@ -1,8 +1,7 @@
 //! Calls of functions on other CPUs, as Linux makes them: a queue for each CPU and a record for each
 //! pair of caller and target.
 
-use core::cell::RefCell;
-use std::collections::BTreeMap;
+use core::cell::{OnceCell, RefCell};
 
 use lookaside::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Word};
@@ -45,8 +44,8 @@ pub(super) struct Calls<'a> {
     /// What each caller asks: a line of its stack.
     asks: &'a [Line],
     asked: Vec<RefCell<Option<Asked>>>,
-    /// The record of each pair of caller and target, once it was used: 1 while the target has it.
-    records: RefCell<BTreeMap<(u32, u32), &'a Line>>,
+    /// For each caller that has called the record of each target: 1 while the target has it.
+    records: Vec<OnceCell<&'a [Line]>>,
 }
 
 impl<'a> Calls<'a> {
@@ -63,16 +62,17 @@ impl<'a> Calls<'a> {
             queues: (0..cpus).map(|_| RefCell::default()).collect(),
             asks: lines("what is asked"),
             asked: (0..cpus).map(|_| RefCell::default()).collect(),
-            records: RefCell::default(),
+            records: (0..cpus).map(|_| OnceCell::new()).collect(),
         }
     }
 
-    fn record(&self, from: u32, to: u32) -> &'a Line {
-        *self.records.borrow_mut().entry((from, to)).or_insert_with(|| {
-            let line = self.arena.put(Line(Word::ZERO));
-            timed::name(line, "records of calls");
-            line
-        })
+    fn record(&self, from: u32, to: u32) -> &'a Word {
+        let records = self.records[from as usize].get_or_init(|| {
+            let lines = self.arena.fill(self.heads.len(), |_| Line(Word::ZERO));
+            timed::name(lines, "records of calls");
+            lines
+        });
+        &records[to as usize].0
     }
 
     /// Asks `targets`, of which this CPU is none. Interrupts those that do not know yet that there is
@@ -85,7 +85,7 @@ impl<'a> Calls<'a> {
         }
         let mut groups: Vec<Targets> = Vec::new();
         for &target in targets {
-            self.record(me.0, target.0).0.store(1, Ordering::Relaxed);
+            self.record(me.0, target.0).store(1, Ordering::Relaxed);
             let head = &self.heads[target.index()].0;
             // A list without a lock: read the head, put the record before it.
             let mut first = head.load(Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl<'a> Calls<'a> {
         let me = timed::cpu();
         for target in targets {
             let record = self.record(me.0, target.0);
-            while record.0.load(Ordering::Acquire) != 0 {
+            while record.load(Ordering::Acquire) != 0 {
                 timed::relax();
             }
         }
@@ -127,18 +127,18 @@ impl<'a> Calls<'a> {
         let callers = core::mem::take(&mut *self.queues[me.index()].borrow_mut());
         for caller in callers {
             let record = self.record(caller, me.0);
-            let _ = record.0.load(Ordering::Acquire);
+            let _ = record.load(Ordering::Acquire);
             if !self.layout.inlined {
                 let _ = self.asks[caller as usize].0.load(Ordering::Relaxed);
             }
             let asked = *self.asked[caller as usize].borrow();
             let Some(asked) = asked else { continue };
             if self.layout.early {
-                record.0.store(0, Ordering::Release);
+                record.store(0, Ordering::Release);
             }
             f(&asked);
             if !self.layout.early {
-                record.0.store(0, Ordering::Release);
+                record.store(0, Ordering::Release);
             }
         }
     }
