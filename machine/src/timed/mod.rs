@@ -10,14 +10,16 @@
 //!
 //! | what | how |
 //! | --- | --- |
-//! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs its distance to the CPU that wrote it last; loads that follow each other, of lines that different CPUs wrote, are under way together, up to 10. A write costs the distance to the farthest CPU that has a copy, takes all copies away, and comes after the write before it. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
-//! | waiting | a CPU that waits in a loop ([`relax`]) sleeps until one of the lines is written that the loop has read |
-//! | TLBs | two levels with entries and ways, replaced least recently used first; tags, global entries, contiguous blocks; a cache of upper levels |
+//! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs the distance to the nearest CPU that has a copy; loads that follow each other, of lines that different CPUs wrote, are under way together, up to 10. A write costs the distance to the farthest, takes all copies away, and comes after the write before it and the first load after that. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
+//! | waiting | a CPU that waits in a loop ([`relax`]) sleeps until one of the lines is written that the loop has read; what others take from it meanwhile costs it nothing |
+//! | TLBs | two levels with entries and ways, what is gone is replaced first and then what was used least recently; tags, global entries, contiguous blocks; a cache of upper levels |
 //! | interrupts | a price to send (to one CPU or to a group), to arrive, to enter and to return; they wait while interrupts are off, and those that wait are taken as one |
-//! | broadcasts | a queue: each invalidation occupies the interconnect of every node; a CPU has a window of them under way; one wait at a time in the whole system; and each takes something from every CPU |
+//! | broadcasts | a queue: each invalidation occupies the interconnect of every node; a CPU has a window of them under way; one wait at a time in the whole system; and each takes something from every CPU that does not wait |
 //! | staleness | every access through a TLB is checked: an entry that is used after its flush was said to be complete ends the run with what has happened before |
 //!
 //! # What is not
+//!
+//! The guide in `docs/model.md` says of each in which direction it errs.
 //!
 //! * Memory order. Operations take effect at once, in the total order: what could be stale through
 //!   a missing barrier is for the [adversary](crate::adversary).

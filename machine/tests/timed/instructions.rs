@@ -79,7 +79,8 @@ fn each_way_to_invalidate_has_its_price_and_its_reach() {
     let cpu = x86::Insn;
     let pcid = |kind, pcid, address| cpu.invpcid(kind, [pcid, address]);
     // What to do, its price, and what stays: page 0 and page 1 of the space, kernel page 0.
-    let ways: [(&dyn Fn(), u64, [bool; 3]); 9] = [
+    type Way<'a> = (&'a dyn Fn(), u64, [bool; 3]);
+    let ways: [Way<'_>; 9] = [
         (&|| cpu.invlpg(0), 19, [false, true, true]),
         (&|| cpu.invlpg(KERNEL), 19, [true, true, false]),
         (&|| pcid(Invpcid::Address, 1, 0x1000), 23, [true, false, true]),

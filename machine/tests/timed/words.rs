@@ -234,3 +234,47 @@ fn a_lock_is_handed_on_in_order() {
     // CPU 1 joins the queue at 10 + 30 + 5, CPU 2 at 40 + 30 + 5.
     assert_eq!(report.spent_on(Cause::Locks), (1070 - 45) + (2135 - 75));
 }
+
+#[test]
+fn loads_of_several_cpus_lines_are_under_way_together() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [a, b, c]: [&Word; 3] = words(&arena);
+    let program = |cpu| {
+        if cpu < 2 {
+            if cpu == 0 { a } else { b }.store(1, Relaxed);
+            if cpu == 0 {
+                c.store(1, Relaxed);
+            }
+            return;
+        }
+        idle_until(1000);
+        a.load(Relaxed);
+        b.load(Relaxed);
+        notes.note(); // Both came together.
+        a.load(Relaxed);
+        timed::work(10);
+        c.load(Relaxed);
+        notes.note(); // This one was asked for after the work.
+    };
+    run(&model(), 3, &arena, program, || ());
+    assert_eq!(notes.of(2), [1030, 1030 + 1 + 10 + 30]);
+}
+
+#[test]
+fn a_write_waits_for_the_load_that_takes_the_line_from_the_writer() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let program = |cpu| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+            idle_until(1010);
+            word.fetch_add(1, Relaxed);
+            notes.note();
+        } else {
+            idle_until(1000);
+            word.load(Relaxed);
+        }
+    };
+    run(&model(), 2, &arena, program, || ());
+    assert_eq!(notes.of(0), [1030 + 30 + 5]);
+}
