@@ -2,14 +2,19 @@
 
 mod commands;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use lookaside_lab::data::Files;
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
 #[command(name = "lab", version)]
 struct Arguments {
+    /// Reads `machines/` and `published/` from this folder instead of using those that the program was
+    /// built with.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -31,7 +36,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let Arguments { data, command } = Arguments::parse();
+    if let Some(Err(error)) = data.as_deref().map(Files::replace_own) {
+        eprintln!("error: {error}");
+        return ExitCode::from(2);
+    }
+    let result = match command {
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),

@@ -1,6 +1,11 @@
 //! Which files of data there are: those of the repository, which are compiled in, or others.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{LazyLock, OnceLock},
+};
 
 use include_dir::{Dir, include_dir};
 
@@ -42,11 +47,44 @@ fn texts(folder: &str, files: &Dir<'_>) -> Vec<Text> {
     texts
 }
 
+/// Those that are used in their place.
+static OTHERS: OnceLock<Files> = OnceLock::new();
+
+/// The `.toml` files of a folder.
+fn texts_in(folder: &Path) -> Result<Vec<Text>, Refused> {
+    let refuse = |why| Refused(format!("{}: {why}", folder.display()));
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder).map_err(refuse)? {
+        let path = entry.map_err(refuse)?.path();
+        if path.extension().is_some_and(|ending| ending == "toml") {
+            let text = fs::read_to_string(&path);
+            let text = text.map_err(|why| Refused(format!("{}: {why}", path.display())))?;
+            texts.push(Text::new(path.display().to_string(), &text));
+        }
+    }
+    texts.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(texts)
+}
+
 impl Files {
-    /// The files of the repository.
+    /// The files of the repository, as they were when the program was built, or those that
+    /// [`Self::replace_own`] has put in their place.
     #[must_use]
     pub fn own() -> &'static Self {
-        &OWN
+        OTHERS.get().unwrap_or(&OWN)
+    }
+
+    /// Uses the files of `machines/` and `published/` in this folder in place of those of the
+    /// repository, from here on and for good. Called before anything else, if at all.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read. What is wrong in them is found when they are used.
+    pub fn replace_own(folder: &Path) -> Result<(), Refused> {
+        let machines = texts_in(&folder.join("machines"))?;
+        let published = texts_in(&folder.join("published"))?;
+        let replaced = OTHERS.set(Self { machines, published });
+        replaced.map_err(|_| Refused("the files of data were replaced before".to_owned()))
     }
 
     /// All machines.
