@@ -42,8 +42,7 @@ struct State {
 fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let cpus = setup.cpus.unwrap_or(setup.machine.model.topology.cpus());
     let rate = setup.option("rate")?;
-    // NaN is refused too.
-    if !(rate > 0.0) {
+    if rate.is_nan() || rate <= 0.0 {
         return Err(Refused(format!("the option `rate` is {rate}, and has to be more than 0")));
     }
     // Both in picoseconds.

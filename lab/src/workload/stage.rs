@@ -31,6 +31,8 @@ struct Stage<'a, S, F> {
 impl<'a, S, F: Fn(&Kernel<'a>, &S, usize)> World for Stage<'a, S, F> {
     fn run(&self, cpu: CpuId) {
         let (Ok(kernel), Some(state)) = (&self.kernel, self.state.get()) else { return };
+        // One after the other, as kernels bring CPUs up.
+        timed::idle_until(u64::from(cpu.0) * US);
         kernel.online();
         assert!(timed::now() < START, "a CPU takes too long to come up");
         let begin = START + timed::random_below(JITTER);
