@@ -1,6 +1,6 @@
 //! One run: programs as coroutines, and the loop that resumes whoever comes next.
 
-use core::convert::Infallible;
+use core::{convert::Infallible, mem::ManuallyDrop};
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use lookaside::CpuId;
@@ -62,16 +62,33 @@ pub fn simulate<W: World>(
         return Err(Failure::Cpus { asked: cpus, limit: model.topology.cpus() });
     }
     let machine = Machine::new(model.clone(), arena.addresses(), cpus, seed, limit);
-    let machine = Box::into_raw(Box::new(machine));
+    let machine = Owned(Box::into_raw(Box::new(machine)));
     let result = {
-        let _current = Current::enter(machine);
+        let _current = Current::enter(machine.0);
         let world = build();
         let end = run(&world, cpus);
         end.map(|()| world)
     };
-    // SAFETY: made by `into_raw` above; the programs that referred to it are gone.
-    let machine = unsafe { Box::from_raw(machine) };
-    result.map(|world| (world, Report::new(*machine)))
+    result.map(|world| (world, Report::new(machine.take())))
+}
+
+/// A machine that programs reach through a pointer, so that no reference to it may live meanwhile.
+struct Owned(*mut Machine);
+
+impl Owned {
+    fn take(self) -> Machine {
+        let machine = ManuallyDrop::new(self).0;
+        // SAFETY: made by `into_raw`, and not dropped here as well. Programs, which use the pointer,
+        // are gone with `run`.
+        *unsafe { Box::from_raw(machine) }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: as in `take`; this is where a run failed or a program panicked.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 unsafe fn interrupt<W: World>(world: *const ()) {
