@@ -24,6 +24,9 @@ pub struct Summary {
     pub predicted: usize,
     /// Those of them that are off by 10 % at most.
     pub within: usize,
+    /// Those of the predicted that are ratios to a baseline, and those of them that are off by 10 % at
+    /// most.
+    pub ratios: (usize, usize),
     /// Those that are off by more.
     pub misses: Vec<Miss>,
     /// Where the model has values the other way round than they were published.
@@ -39,6 +42,8 @@ pub struct Summary {
 /// A prediction that misses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Miss {
+    /// The name of the result.
+    pub id: String,
     /// Which value.
     pub what: String,
     /// By how much, as a fraction.
@@ -93,11 +98,16 @@ impl Summary {
                 Standing::Fitted => self.fitted += 1,
                 Standing::Predicted => {
                     self.predicted += 1;
+                    if member != Member::Baseline {
+                        self.ratios.0 += 1;
+                        self.ratios.1 += usize::from(error.abs() <= LIMIT);
+                    }
                     if error.abs() <= LIMIT {
                         self.within += 1;
                     } else {
                         let what = reference(result, member, place.x).to_string();
-                        self.misses.push(Miss { what, error, cause: row.cause.clone() });
+                        let (id, cause) = (result.id.clone(), row.cause.clone());
+                        self.misses.push(Miss { id, what, error, cause });
                     }
                 }
             }

@@ -182,7 +182,7 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
         let indent = line.len() - line.trim_start().len();
         text.push_str(&wrapped(line, indent));
     };
-    let Summary { rows, fitted, predicted, within, .. } = summary;
+    let Summary { rows, fitted, predicted, within, ratios: (ratios, near), .. } = summary;
     line(
         "gain: times as good as the first line. error: of the gain, for the first line of the value. \
          >: the recommended strategy, and in the last column how many times as good as the best of \
@@ -193,12 +193,15 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
     } else {
         line(&format!(
             "{rows} published values: {fitted} fitted, {predicted} predicted, of these {within} \
-             within 10 %."
+             within 10 %. {ratios} of the predictions are gains, of these {near} within 10 %."
         ));
     }
-    for miss in &summary.misses {
-        let cause = miss.cause.as_deref().unwrap_or("the cause is not known");
-        line(&format!("  {} is off by {}: {cause}", miss.what, percent(miss.error)));
+    // One cause is given once for all values that it explains.
+    for misses in summary.misses.chunk_by(|a, b| a.cause == b.cause && a.id == b.id) {
+        let cause = misses[0].cause.as_deref().unwrap_or("the cause is not known");
+        let values: Vec<String> =
+            misses.iter().map(|miss| format!("{} by {}", miss.what, percent(miss.error))).collect();
+        line(&format!("  Off: {}: {cause}", values.join(", ")));
     }
     if !reproduction.elsewhere {
         list(

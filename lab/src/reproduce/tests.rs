@@ -152,9 +152,10 @@ pingpong on one, two; x: nodes; source: s
 gain: times as good as the first line. error: of the gain, for the first line of the value. >: the
   recommended strategy, and in the last column how many times as good as the best of the published
   variants in the model.
-7 published values: 2 fitted, 3 predicted, of these 1 within 10 %.
-  times:2 is off by +20.0 %: half of it is not modelled
-  changes:1@2 is off by -37.5 %: the cause is not known
+7 published values: 2 fitted, 3 predicted, of these 1 within 10 %. 3 of the predictions are gains,
+  of these 1 within 10 %.
+  Off: times:2 by +20.0 %: half of it is not modelled
+  Off: changes:1@2 by -37.5 %: the cause is not known
 Directions and orders: all as published.
 The recommended strategy (>) is never worse than the best published variant.
 0.0 million events; 0.000 simulated seconds.
