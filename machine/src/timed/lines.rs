@@ -114,6 +114,8 @@ pub(crate) struct Line {
     /// When the first load after it is over, for which the writer's cache hands the line out. Further
     /// loads do not wait for that, but writes do.
     handed: Ps,
+    /// When all copies of it have arrived that are on their way: none can be handed on before.
+    pub(crate) copied: Ps,
     /// How often it has moved.
     pub(crate) moves: u64,
     /// How long CPUs have waited for it, while it moved or others moved it.
@@ -136,6 +138,7 @@ impl Line {
         spare: None,
         busy: 0,
         handed: 0,
+        copied: 0,
         moves: 0,
         spent: 0,
     };
@@ -179,6 +182,7 @@ impl Line {
             gone(other);
         });
         self.writer = cpu;
+        self.copied = 0;
         Some(Move { begins: now.max(self.busy).max(self.handed), distance })
     }
 

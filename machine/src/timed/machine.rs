@@ -201,7 +201,12 @@ impl Machine {
         let now = self.cpu().now;
         let begun = self.cpu().loads.begin(now, writer);
         self.charge_until(Cause::LineQueue, begins);
-        let ends = begun.max(self.lines[line].free()) + self.model.prices.charge(distance.line());
+        let begun = begun.max(self.lines[line].free());
+        let far = self.places.distance(self.running as u16, writer);
+        let prices = &self.model.prices;
+        let copy = begun.max(self.lines[line].copied) + prices.charge(distance.line());
+        let ends = copy.min(begun + prices.charge(far.line()));
+        self.lines[line].copied = self.lines[line].copied.max(ends);
         self.charge_until(Cause::Lines, ends);
         self.note_move(line, now);
     }
