@@ -2,7 +2,7 @@
 
 use crate::{
     arch::{Errata, Mmu, Root},
-    cpu::Cpu,
+    cpu::{Aligned, Cpu},
     cpuset::MAX_CPUS,
     error::Error,
     flush::inbox::Inbox,
@@ -24,9 +24,15 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     cpus: &'a [Cpu<P, T>],
     /// Errata of any CPU that bind every CPU, for example invalidations that must be repeated.
     errata: P::Word,
+    /// In lines of its own: every CPU reads what stands beside it whenever it answers a request.
+    serials: Aligned<Serials<P::Word>>,
+}
+
+/// Numbers that are handed out.
+struct Serials<W> {
     /// The identifier of the latest space. Identifiers begin with 1.
-    latest_id: P::Word,
-    kernel_gathers: P::Word,
+    latest_id: W,
+    kernel_gathers: W,
 }
 
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
@@ -49,8 +55,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         for cpu in cpus {
             cpu.inbox.go_down();
         }
-        let (latest_id, kernel_gathers) = (P::Word::ZERO, P::Word::ZERO);
-        Ok(Self { platform, tags, cpus, errata, latest_id, kernel_gathers })
+        let serials = Serials { latest_id: P::Word::ZERO, kernel_gathers: P::Word::ZERO };
+        Ok(Self { platform, tags, cpus, errata, serials: Aligned(serials) })
     }
 
     /// A new space with these top tables. `residents` is storage for two bits a CPU
@@ -77,10 +83,11 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         self.platform.mmu().check_root(root)?;
         let residents = Residents::new(residents, self.cpus.len())?;
         // Relaxed: a counter that only has to count. It stops for good at the last identifier.
-        if self.latest_id.load(Ordering::Relaxed) >= LAST_ID - MAX_CPUS as u64 {
+        let latest = &self.serials.0.latest_id;
+        if latest.load(Ordering::Relaxed) >= LAST_ID - MAX_CPUS as u64 {
             return Err(Error::IdsExhausted);
         }
-        let id = self.latest_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = latest.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Space::new(root, id, residents))
     }
 
@@ -130,7 +137,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
 
     /// Counts what belongs to no space: gathers of kernel addresses, and batches.
     pub(crate) const fn kernel_gathers(&self) -> &P::Word {
-        &self.kernel_gathers
+        &self.serials.0.kernel_gathers
     }
 
     /// The platform.

@@ -26,8 +26,8 @@ use crate::{
     range::{Stretch, VaRange},
 };
 
-/// How many requests a target can tell apart at one time.
-const RING: usize = 15;
+/// How many requests a target can tell apart at one time: with the number, one cache line.
+const RING: usize = 7;
 
 /// `answered` of a CPU that is not up: it has answered whatever anybody may ask.
 const DOWN: u64 = u64::MAX;
