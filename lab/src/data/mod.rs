@@ -254,6 +254,9 @@ pub struct Published {
     pub better: Better,
     /// What `x` is.
     pub x_name: Option<String>,
+    /// Points at which, as the publication says, the variants do what the baseline does: values that
+    /// differ there say nothing about which is better.
+    pub controls: Vec<f64>,
     /// What is to be known.
     pub notes: Option<String>,
     /// Why a prediction misses, by variant, from 0 for the baseline; empty where none does.

@@ -24,6 +24,7 @@ const RESULT: &[&str] = &[
     "relative",
     "better",
     "x_name",
+    "controls",
     "notes",
     "baseline",
     "variant",
@@ -85,6 +86,7 @@ fn result(
         scale: scale(section)?,
         better: section.needed("better", section.word("better", &better))?,
         x_name: section.text("x_name")?.map(str::to_owned),
+        controls: section.numbers("controls")?.unwrap_or_default(),
         notes: section.text("notes")?.map(str::to_owned),
         causes: causes.collect::<Result<_, Refused>>()?,
         baseline: series(&baseline)?,
@@ -215,6 +217,9 @@ fn curve(
     let x = |series: &Series| series.points.iter().map(|point| point.x).collect::<Vec<_>>();
     if x(series) != x(&result.baseline) {
         return Err(at.refuse("x", "is not that of the baseline"));
+    }
+    if let Some(other) = result.controls.iter().find(|&&point| !x(series).contains(&Some(point))) {
+        return Err(section.refuse("controls", format!("has {other}, which `x` has not")));
     }
     let is_curve = series.points.iter().any(|point| point.x.is_some());
     match &result.x_name {
