@@ -17,8 +17,9 @@ use super::output::{Format, Output};
 /// What is to be explained.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A run: RESULT[:VARIANT][@X] for one that was published, where VARIANT is its number from 1,
-    /// `recommended`, or nothing for the baseline; or WORKLOAD/MACHINE/STRATEGY.
+    /// A run: RESULT or RESULT:VARIANT for one that was published, followed by @X for a point of a
+    /// curve, where VARIANT is its number from 1 or `recommended`, and without one the baseline is
+    /// meant; or WORKLOAD/MACHINE/STRATEGY.
     run: String,
     /// The place on the curve, for WORKLOAD/MACHINE/STRATEGY.
     #[arg(long, value_name = "X")]
