@@ -110,8 +110,7 @@ pub fn check<P: Platform, T: Tags<P>>(
 fn up<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>, first: u32, end: u32) -> Targets {
     let mut group = Targets { first: CpuId(first), mask: 0 };
     for cpu in (first..end).map(CpuId) {
-        let is_up = here.tlb().inbox(cpu).is_some_and(|inbox| inbox.is_up());
-        if cpu != here.id() && is_up {
+        if cpu != here.id() && here.tlb().up().contains(cpu) {
             group.mask |= 1 << (cpu.0 - first);
         }
     }

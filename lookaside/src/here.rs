@@ -108,7 +108,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         self.park_register();
         let _ = self.park();
         // Whoever changes the kernel's tables asks this CPU from here on, or has changed them before.
-        self.inbox().come_up();
+        self.tlb.come_up(self.id);
         // What the strategy remembers stays true: nothing is held under any tag.
         self.mmu().flush_kernel(errata, &[], Depth::Tables);
         Ok(())
@@ -120,7 +120,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     pub fn offline(&self) {
         let _ = self.park();
         self.serve();
-        self.inbox().go_down();
+        self.tlb.go_down(self.id);
     }
 
     /// Gives the tag of a space back that will never run again under it. The space is then as one

@@ -5,7 +5,10 @@ use crate::{
     cpu::{Aligned, Cpu},
     cpuset::MAX_CPUS,
     error::Error,
-    flush::inbox::Inbox,
+    flush::{
+        board::{Board, Up},
+        inbox::Inbox,
+    },
     here::Here,
     platform::{CpuId, Ordering, Platform, Word},
     residency::Residents,
@@ -26,6 +29,10 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     errata: P::Word,
     /// In lines of its own: every CPU reads what stands beside it whenever it answers a request.
     serials: Aligned<Serials<P::Word>>,
+    /// What is asked of every CPU.
+    board: Aligned<Board<P::Word>>,
+    /// Who is up.
+    up: Aligned<Up<P::Word>>,
 }
 
 /// Numbers that are handed out.
@@ -56,7 +63,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             cpu.inbox.go_down();
         }
         let serials = Serials { latest_id: P::Word::ZERO, kernel_gathers: P::Word::ZERO };
-        Ok(Self { platform, tags, cpus, errata, serials: Aligned(serials) })
+        let (board, up) = (Aligned(Board::NEW), Aligned(Up::NEW));
+        Ok(Self { platform, tags, cpus, errata, serials: Aligned(serials), board, up })
     }
 
     /// A new space with these top tables. `residents` is storage for two bits a CPU
@@ -123,8 +131,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// [`Here::online`].
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
         match self.inbox(cpu) {
-            Some(inbox) => {
-                inbox.go_down();
+            Some(_) => {
+                self.go_down(cpu);
                 Ok(())
             }
             None => Err(Error::CpuOutOfRange { cpu, cpus: self.cpus.len() }),
@@ -133,6 +141,32 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
 
     pub(crate) fn inbox(&self, cpu: CpuId) -> Option<&'a Inbox<P::Word>> {
         self.cpus.get(cpu.index()).map(|cpu| &cpu.inbox)
+    }
+
+    /// What is asked of every CPU.
+    pub(crate) fn board(&self) -> &Board<P::Word> {
+        &self.board
+    }
+
+    /// Who is up.
+    pub(crate) fn up(&self) -> &Up<P::Word> {
+        &self.up
+    }
+
+    /// A CPU comes up: from here on it is asked.
+    pub(crate) fn come_up(&self, cpu: CpuId) {
+        if let Some(inbox) = self.inbox(cpu) {
+            inbox.come_up(self.board.latest());
+        }
+        self.up.add(cpu);
+    }
+
+    /// A CPU goes down: nobody waits for it any more.
+    pub(crate) fn go_down(&self, cpu: CpuId) {
+        self.up.remove(cpu);
+        if let Some(inbox) = self.inbox(cpu) {
+            inbox.go_down();
+        }
     }
 
     /// Counts what belongs to no space: gathers of kernel addresses, and batches.

@@ -41,9 +41,17 @@ pub(crate) struct Inbox<W> {
     /// Written by whoever asks.
     asked: Aligned<Counter<W>>,
     /// Written by this CPU as a target, read by those who wait for it.
-    answered: Aligned<W>,
+    answered: Aligned<Answers<W>>,
     /// Written by this CPU as an initiator, read by its targets.
     request: Aligned<Request<W>>,
+}
+
+/// The last numbers that a CPU has dealt with.
+struct Answers<W> {
+    /// Of its own box.
+    own: W,
+    /// Of the board that everybody reads.
+    board: W,
 }
 
 struct Counter<W> {
@@ -146,7 +154,7 @@ impl Asked {
 impl<W: Word> Inbox<W> {
     pub(crate) const NEW: Self = Self {
         asked: Aligned(Counter { latest: W::ZERO, ring: [const { W::ZERO }; RING] }),
-        answered: Aligned(W::ZERO),
+        answered: Aligned(Answers { own: W::ZERO, board: W::ZERO }),
         request: Aligned(Request {
             label: W::ZERO,
             generation: W::ZERO,
@@ -169,7 +177,7 @@ impl<W: Word> Inbox<W> {
         ] {
             shape |= if set { flag } else { 0 };
         }
-        // Relaxed, all of them: O-POST publishes them.
+        // Relaxed, all of them: O-POST publishes them, or F-KERNEL.
         if let Whose::Space { label, last, .. } = demand.whose {
             request.label.store(label, Ordering::Relaxed);
             request.generation.store(last, Ordering::Relaxed);
@@ -183,8 +191,9 @@ impl<W: Word> Inbox<W> {
     }
 
     /// As a target: what the owner of this box asks for.
-    fn read(&self) -> Asked {
-        // Relaxed, all of them: O-TOLD made them visible, and they do not change until we answer.
+    pub(super) fn read(&self) -> Asked {
+        // Relaxed, all of them: O-TOLD or O-NOTED made them visible, and they do not change until we
+        // answer.
         let request = &*self.request;
         let shape = request.shape.load(Ordering::Relaxed);
         let mut sweep = Sweep::new();
@@ -247,38 +256,53 @@ impl<W: Word> Inbox<W> {
 
     /// The last number that the owner, which is this CPU, has dealt with.
     pub(crate) fn dealt_with(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed) // Relaxed: this CPU's own word.
+        self.answered.own.load(Ordering::Relaxed) // Relaxed: this CPU's own word.
     }
 
     /// As the target: everything up to `number` is dealt with.
     pub(crate) fn answer(&self, number: u64) {
         // ORDER O-ANSWER (pairs with O-AWAIT): the flush is complete, and what this CPU did through
         // the old translations has been done.
-        self.answered.store(number, Ordering::Release);
+        self.answered.own.store(number, Ordering::Release);
+    }
+
+    /// As [`Self::dealt_with`], of the board.
+    pub(crate) fn dealt_with_on_board(&self) -> u64 {
+        self.answered.board.load(Ordering::Relaxed) // Relaxed: as there.
+    }
+
+    /// As [`Self::answer`], on the board.
+    pub(crate) fn answer_board(&self, number: u64) {
+        // ORDER O-HEEDED (pairs with O-AWAIT-ALL): the flush is complete, and what this CPU did
+        // through the old translations has been done.
+        self.answered.board.store(number, Ordering::Release);
     }
 
     /// As an initiator: the last number that the owner has dealt with.
     pub(crate) fn answered(&self) -> u64 {
         // ORDER O-AWAIT (pairs with O-ANSWER): as there.
-        self.answered.load(Ordering::Acquire)
+        self.answered.own.load(Ordering::Acquire)
     }
 
-    /// Whether the owner is up.
-    pub(crate) fn is_up(&self) -> bool {
-        // ORDER O-UP-READ (pairs with O-UP): a CPU that comes up is seen here, or empties its TLB
-        // after the tables were changed.
-        self.answered.load(Ordering::SeqCst) != DOWN
+    /// As [`Self::answered`], of the board.
+    pub(crate) fn answered_on_board(&self) -> u64 {
+        // ORDER O-AWAIT-ALL (pairs with O-HEEDED): as there.
+        self.answered.board.load(Ordering::Acquire)
     }
 
-    /// The owner comes up, and will answer from here on.
-    pub(crate) fn come_up(&self) {
-        // ORDER O-UP (pairs with O-UP-READ, F-KERNEL): before it empties its TLB.
-        self.answered.swap(self.latest(), Ordering::SeqCst);
+    /// The owner is about to come up, and has dealt with whatever was asked before, on the board up to
+    /// `latest`.
+    pub(crate) fn come_up(&self, latest: u64) {
+        // Relaxed: O-UP and the ways into a space are by read-modify-writes that release, and nobody
+        // asks this CPU before it has done one of them.
+        self.answered.own.store(self.latest(), Ordering::Relaxed);
+        self.answered.board.store(latest, Ordering::Relaxed);
     }
 
     /// The owner goes down: it holds nothing that it will use again, and nobody waits for it.
     pub(crate) fn go_down(&self) {
         self.answer(DOWN);
+        self.answer_board(DOWN);
     }
 
     fn slot(&self, number: u64) -> &W {

@@ -12,7 +12,7 @@ use crate::{
     counts::{Event, Outcome},
     flags::Flags,
     here::Here,
-    platform::{CpuId, Ordering, Platform, Targets, Word},
+    platform::{Ordering, Platform, Word},
     range::{Stretch, VaRange},
     tags::Tags,
     tlb::Tlb,
@@ -92,17 +92,11 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             mmu.flush_kernel_everywhere(self.errata(), stretches, demand.sweep.depth());
             return Done::by(Outcome::Everywhere);
         }
-        // FENCE F-KERNEL (pairs with O-UP): the tables were changed before it is read who is up.
-        P::Word::fence(Ordering::SeqCst);
-        let mut shootdown = Shootdown::new(self, demand);
-        let cpus = self.tlb().cpus().len() as u32;
-        for first in (0..cpus).step_by(64) {
-            let mut up = Targets { first: CpuId(first), mask: 0 };
-            for cpu in first..cpus.min(first + 64) {
-                let is_up = || self.tlb().inbox(CpuId(cpu)).is_some_and(|inbox| inbox.is_up());
-                if cpu != self.id().0 && is_up() {
-                    up.mask |= 1 << (cpu - first);
-                }
+        let mut shootdown = Shootdown::of_everyone(self, demand);
+        for mut up in self.tlb().up().groups(self.tlb().cpus().len()) {
+            let me = self.id().0.wrapping_sub(up.first.0);
+            if me < 64 {
+                up.mask &= !(1 << me);
             }
             shootdown.ask(up);
         }

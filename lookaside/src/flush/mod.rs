@@ -6,6 +6,7 @@
 //! | `sweep.rs` | a set of addresses, and the cheapest instructions that remove them |
 //! | `reach.rs` | who must act: nobody, this CPU, these CPUs, everyone |
 //! | `shootdown.rs`, `inbox.rs` | asking other CPUs, and how one learns that they have answered |
+//! | `board.rs` | asking all of them |
 //! | `proof.rs` | what a completed flush is worth |
 //! | `batch.rs` | many spaces, one flush |
 //! | `blocks.rs` | a flush while the size of a block is changed |
@@ -14,6 +15,7 @@
 
 mod batch;
 mod blocks;
+pub(crate) mod board;
 mod fault;
 mod gather;
 pub(crate) mod inbox;

@@ -1,6 +1,9 @@
 //! Asking other CPUs, waiting for them, and answering them meanwhile.
 
-use super::inbox::{Asked, Demand, TOLD_APART, Whose};
+use super::{
+    board::{KEPT, Notice},
+    inbox::{Asked, Demand, TOLD_APART, Whose},
+};
 use crate::{
     arch::Mmu,
     counts::Event,
@@ -25,14 +28,29 @@ pub(crate) struct Shootdown<'h, 't, P: Platform, T: Tags<P>> {
     done: usize,
     targets: u32,
     rounds: u64,
+    /// The number on the board, if everyone is asked there.
+    number: Option<u64>,
 }
 
 impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// Writes down what will be asked.
     pub(crate) fn new(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
         here.inbox().describe(demand);
+        Self::begin(here, None)
+    }
+
+    /// Writes down, for every CPU to see, what will be asked. The tables have been changed before.
+    pub(crate) fn of_everyone(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
+        let notice = Notice::new(here.id(), demand);
+        if notice.is_described() {
+            here.inbox().describe(demand);
+        }
+        Self::begin(here, Some(here.tlb().board().post(notice)))
+    }
+
+    const fn begin(here: &'h Here<'t, P, T>, number: Option<u64>) -> Self {
         let none = Targets { first: CpuId(0), mask: 0 };
-        Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0 }
+        Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, number }
     }
 
     /// Asks these CPUs, of which this one is none.
@@ -43,9 +61,11 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         if self.begun - self.done == WINDOW {
             self.await_oldest();
         }
-        for cpu in group.iter() {
-            if let Some(target) = self.here.tlb().inbox(cpu) {
-                target.post(self.here.id());
+        if self.number.is_none() {
+            for cpu in group.iter() {
+                if let Some(target) = self.here.tlb().inbox(cpu) {
+                    target.post(self.here.id());
+                }
             }
         }
         self.here.tlb().platform().interrupt(group);
@@ -74,10 +94,13 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         let Some(target) = self.here.tlb().inbox(cpu) else { return };
         // Somebody may have asked after us. To wait for that number too costs at most one more round
         // of the target, and spares us a note of ours for each target.
-        let posted = target.latest();
+        let posted = self.number.unwrap_or_else(|| target.latest());
         let mut rounds = 0_u64;
         loop {
-            let acknowledged = target.answered();
+            let acknowledged = match self.number {
+                Some(_) => target.answered_on_board(),
+                None => target.answered(),
+            };
             if acknowledged >= posted {
                 break;
             }
@@ -103,6 +126,33 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// When it returns, this CPU holds nothing that was asked for, or drops it before it loads the
     /// root of its space again.
     pub fn serve(&self) {
+        // The box last: nothing is read there between the last invalidation and the answer.
+        self.serve_board();
+        self.serve_box();
+    }
+
+    /// Answers what was asked of every CPU.
+    fn serve_board(&self) {
+        let (inbox, board) = (self.inbox(), self.tlb().board());
+        let dealt_with = inbox.dealt_with_on_board();
+        let latest = board.latest();
+        if latest <= dealt_with {
+            return;
+        }
+        let requests = latest - dealt_with;
+        let useful = if requests <= KEPT {
+            let of = |cpu| self.tlb().inbox(cpu);
+            let asked = (dealt_with + 1..=latest).filter_map(|n| board.asked(n, self.id(), of));
+            asked.map(|asked| self.meet(&asked, 1)).sum()
+        } else {
+            self.meet(&Asked::EVERYTHING, requests)
+        };
+        inbox.answer_board(latest);
+        self.served(requests, useful);
+    }
+
+    /// Answers what was asked of this CPU.
+    fn serve_box(&self) {
         let inbox = self.inbox();
         let dealt_with = inbox.dealt_with();
         let latest = inbox.latest();
