@@ -146,6 +146,41 @@ fn flag_12_answers_in_words_of_their_own_gain_what_was_published() {
 }
 
 #[test]
+fn flag_12_a_request_to_everybody_gains_the_more_cpus_there_are() {
+    let book = Book::shipped().unwrap();
+    let result = book.result("d8041-shootdown-time").unwrap();
+    let mut machine = book.machine(&result.machines[0]).unwrap().clone();
+    machine.model.topology.cores_per_cluster = 64;
+    let time = |strategy: &str, cpus: usize| {
+        let mut options = book.options(&result.workload, &result.baseline.options);
+        options.insert("rate".to_owned(), 20_000.0);
+        let run = Run {
+            machine: machine.key.clone(),
+            workload: result.workload.clone(),
+            strategy: strategy.to_owned(),
+            options,
+            x: None,
+            cpus: Some(cpus),
+            seed: 1,
+        };
+        run.measure(&machine).unwrap().metric(&result.measure).unwrap()
+    };
+    let mut before = 1.0;
+    for cpus in [8, 32, 128] {
+        let [counter, flags, ours] = ["shared-counter", "completion-flags", "lookaside"]
+            .map(|strategy| time(strategy, cpus));
+        println!(
+            "{cpus} CPUs: counter {counter:.0} ns, flags {flags:.0} ns, lookaside {ours:.0} ns"
+        );
+        assert!(ours <= flags / SAME, "{ours} for {flags} on {cpus} CPUs");
+        let gain = counter / ours;
+        assert!(gain > before, "{gain} on {cpus} CPUs after {before}");
+        before = gain;
+    }
+    assert!(before >= 4.0, "{before}");
+}
+
+#[test]
 fn cont_12_the_table_of_five_ways_to_exit_is_as_published() {
     let spreads = as_published(&[
         "contpte-exit-noopt-1node",

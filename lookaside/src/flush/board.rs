@@ -5,11 +5,11 @@
 //! dealt with, and writes the last one to a word that nobody else writes. So an initiator writes one
 //! cache line however many it asks, and a target reads one.
 //!
-//! A notice is two words, each with bits of its number; a target that finds other bits in either knows
-//! that the notice is not written yet, or overwritten, and flushes everything. The bits are enough:
-//! between taking a number and writing the notice an initiator answers nobody, and every other CPU has
-//! at most one number under way that waits for its answer. So no number comes by meanwhile that is as
-//! far away as [`crate::MAX_CPUS`], and words of two notices never pass for one.
+//! A notice is one word, which has bits of its number; a target that finds others knows that the notice
+//! is not written yet, or overwritten, and flushes everything. The bits are enough: between taking a
+//! number and writing the notice an initiator answers nobody, and every other CPU has at most one number
+//! under way that waits for its answer. So no number comes by meanwhile that is as far away as
+//! [`crate::MAX_CPUS`].
 
 use super::{
     inbox::{Asked, Demand, Inbox, Whose},
@@ -22,103 +22,86 @@ use crate::{
     range::{Stretch, VaRange},
 };
 
-/// How many notices can be told apart: with the number, a pair of cache lines, of which most are read
-/// in the first.
+/// How many notices can be told apart: with the number, one cache line.
 pub(crate) const KEPT: u64 = 7;
 
 /// The board of one machine.
 pub(crate) struct Board<W> {
     /// The latest number. Numbers begin with 1.
     latest: W,
-    notices: [[W; 2]; KEPT as usize],
+    notices: [W; KEPT as usize],
 }
 
 /// What is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Notice {
-    /// Who asks.
-    from: CpuId,
-    /// For which kernel addresses; or else for what the initiator has described in its request, which
-    /// it does not change until all have answered.
-    kernel: Option<(Stretch, Depth)>,
+pub(crate) enum Notice {
+    /// A few kernel pages of the smallest size, no tables.
+    Kernel(Stretch),
+    /// What this CPU has described in its request, which it does not change until all have answered.
+    Described(CpuId),
 }
 
-const TAG_SHIFT: u32 = 48;
-const PAYLOAD: u64 = (1 << TAG_SHIFT) - 1;
 /// Bits of a number.
-const TAG: u64 = 0xffff;
-const _: () = assert!(MAX_CPUS < TAG as usize);
+const TAG_SHIFT: u32 = 50;
+const _: () = assert!(MAX_CPUS < 1 << (64 - TAG_SHIFT));
+const PAYLOAD: u64 = (1 << TAG_SHIFT) - 1;
 
-const PAGES: u64 = (1 << 20) - 1;
-const FROM_SHIFT: u32 = 20;
-const FROM: u64 = (1 << 13) - 1;
-const _: () = assert!(MAX_CPUS <= FROM as usize + 1, "every CPU fits a notice");
-const DESCRIBED: u64 = 1 << 36;
-const TABLES: u64 = 1 << 37;
-const UNIFORM: u64 = 1 << 38;
-const SIZE_SHIFT: u32 = 39;
-/// The four bits of a page number that do not fit the first word.
-const HIGH_SHIFT: u32 = 44;
+const DESCRIBED: u64 = 1 << 49;
+const PAGES_SHIFT: u32 = 45;
+const MAX_PAGES: u64 = 15;
+/// Addresses of 57 bits, the widest that kernels use, have page numbers of 45.
+const PAGE: u64 = (1 << PAGES_SHIFT) - 1;
+const PAGE_SHIFT: u32 = 12;
 
 impl Notice {
-    /// What is to be written down of a demand.
+    /// What is to be written down of what `from` demands.
     pub(crate) fn new(from: CpuId, demand: &Demand<'_>) -> Self {
-        let kernel = match (demand.whose, demand.sweep.stretches()) {
-            (Whose::Kernel, [only]) if !demand.sweep.is_everything() => {
-                let fits = only.range.pages() <= PAGES && only.range.page_shift() >= 12;
-                fits.then(|| (*only, demand.sweep.depth()))
+        let sweep = demand.sweep;
+        match (demand.whose, sweep.stretches()) {
+            (Whose::Kernel, [only]) if !sweep.is_everything() && sweep.depth() == Depth::Leaves => {
+                let notice = Self::Kernel(*only);
+                // What the word has no room for comes back as something else.
+                let comes_back = Self::unpack(notice.pack()) == Some(notice);
+                if comes_back { notice } else { Self::Described(from) }
             }
-            _ => None,
-        };
-        Self { from, kernel }
-    }
-
-    /// Whether the initiator has to describe what it asks for.
-    pub(crate) const fn is_described(&self) -> bool {
-        self.kernel.is_none()
-    }
-
-    fn pack(self) -> [u64; 2] {
-        let from = u64::from(self.from.0) << FROM_SHIFT;
-        let Some((Stretch { range, uniform }, depth)) = self.kernel else {
-            return [0, DESCRIBED | from];
-        };
-        let page = range.start() >> 12;
-        let tables = if depth == Depth::Tables { TABLES } else { 0 };
-        let uniform = if uniform { UNIFORM } else { 0 };
-        let size = u64::from(range.page_shift() - 12) << SIZE_SHIFT;
-        let high = page >> TAG_SHIFT << HIGH_SHIFT;
-        [page & PAYLOAD, high | size | uniform | tables | from | range.pages()]
-    }
-
-    fn unpack([low, rest]: [u64; 2]) -> Option<Self> {
-        let from = CpuId((rest >> FROM_SHIFT & FROM) as u32);
-        if rest & DESCRIBED != 0 {
-            return Some(Self { from, kernel: None });
+            _ => Self::Described(from),
         }
-        let page = rest >> HIGH_SHIFT << TAG_SHIFT | low;
-        let shift = (rest >> SIZE_SHIFT & 0x1f) as u32 + 12;
-        let bytes = (rest & PAGES).checked_mul(1 << shift)?;
-        let range = VaRange::new(page << 12, bytes, shift).ok()?;
-        let depth = if rest & TABLES != 0 { Depth::Tables } else { Depth::Leaves };
-        let stretch = Stretch { range, uniform: rest & UNIFORM != 0 };
-        Some(Self { from, kernel: Some((stretch, depth)) })
+    }
+
+    fn pack(self) -> u64 {
+        match self {
+            Self::Described(from) => DESCRIBED | u64::from(from.0),
+            Self::Kernel(Stretch { range, .. }) => {
+                let pages = range.pages().min(MAX_PAGES);
+                pages << PAGES_SHIFT | range.start() >> PAGE_SHIFT & PAGE
+            }
+        }
+    }
+
+    fn unpack(payload: u64) -> Option<Self> {
+        if payload & DESCRIBED != 0 {
+            return Some(Self::Described(CpuId((payload & PAGE) as u32)));
+        }
+        // The upper bits of an address repeat its highest.
+        let unused = u64::BITS - PAGES_SHIFT;
+        let page = ((payload << unused) as i64 >> unused) as u64;
+        let bytes = (payload >> PAGES_SHIFT) << PAGE_SHIFT;
+        let range = VaRange::new(page << PAGE_SHIFT, bytes, PAGE_SHIFT).ok()?;
+        Some(Self::Kernel(Stretch::uniform(range)))
     }
 }
 
 impl<W: Word> Board<W> {
     pub(crate) const NEW: Self =
-        Self { latest: W::ZERO, notices: [const { [W::ZERO, W::ZERO] }; KEPT as usize] };
+        Self { latest: W::ZERO, notices: [const { W::ZERO }; KEPT as usize] };
 
     /// Asks everybody, after the tables were changed: the number.
     pub(crate) fn post(&self, notice: Notice) -> u64 {
         // FENCE F-KERNEL (pairs with O-UP, O-NOTED): the tables were changed, and what is asked may be
         // described, before it is read who is up, and before anybody sees the number.
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
-        // Relaxed: a target that sees one word and not the other takes neither.
-        for (word, half) in self.slot(number).iter().zip(notice.pack()) {
-            word.store((number & TAG) << TAG_SHIFT | half, Ordering::Relaxed);
-        }
+        // Relaxed: a target that does not see it yet flushes everything.
+        self.slot(number).store(number << TAG_SHIFT | notice.pack(), Ordering::Relaxed);
         number
     }
 
@@ -129,46 +112,34 @@ impl<W: Word> Board<W> {
         self.latest.load(Ordering::Acquire)
     }
 
-    /// As target `me`: what `number` asks for, where `of` finds the box of a CPU. `None` if `me` asks
-    /// the others: then it does its own part without being told.
-    pub(crate) fn asked<'c>(
-        &self,
-        number: u64,
-        me: CpuId,
-        of: impl Fn(CpuId) -> Option<&'c Inbox<W>>,
-    ) -> Option<Asked>
+    /// As a target: what `number` asks for, where `of` finds the box of a CPU.
+    pub(crate) fn asked<'c>(&self, number: u64, of: impl Fn(CpuId) -> Option<&'c Inbox<W>>) -> Asked
     where
         W: 'c,
     {
-        // Relaxed: the words say themselves whether they are those of the number.
-        let words = self.slot(number).each_ref().map(|word| word.load(Ordering::Relaxed));
-        if words.iter().any(|word| word >> TAG_SHIFT != number & TAG) {
-            return Some(Asked::EVERYTHING);
+        // Relaxed: the word says itself whether it is that of the number.
+        let word = self.slot(number).load(Ordering::Relaxed);
+        if word & !PAYLOAD != number << TAG_SHIFT {
+            return Asked::EVERYTHING;
         }
-        let Some(notice) = Notice::unpack(words.map(|word| word & PAYLOAD)) else {
-            return Some(Asked::EVERYTHING);
-        };
-        if notice.from == me {
-            return None;
-        }
-        Some(match notice.kernel {
-            Some((stretch, depth)) => {
+        match Notice::unpack(word & PAYLOAD) {
+            Some(Notice::Kernel(stretch)) => {
                 let mut sweep = Sweep::new();
                 sweep.add(stretch);
-                sweep.deepen(depth);
                 Asked { whose: Whose::Kernel, sweep, early: false }
             }
-            None => match of(notice.from).map(Inbox::read) {
+            Some(Notice::Described(from)) => match of(from).map(Inbox::read) {
                 // A CPU that has come up since holds nothing that this is about, and is not waited for:
                 // it may read what the initiator describes next, and must not take it for an answer to
                 // what is owed on a space.
                 None | Some(Asked { whose: Whose::Space { .. }, .. }) => Asked::EVERYTHING,
                 Some(asked) => asked,
             },
-        })
+            None => Asked::EVERYTHING,
+        }
     }
 
-    const fn slot(&self, number: u64) -> &[W; 2] {
+    const fn slot(&self, number: u64) -> &W {
         &self.notices[(number % KEPT) as usize]
     }
 }
@@ -215,39 +186,45 @@ mod tests {
 
     use super::*;
 
+    fn kernel(start: u64, pages: u64, shift: u32) -> Notice {
+        let mut sweep = Sweep::new();
+        sweep.add(Stretch::uniform(VaRange::new(start, pages << shift, shift).unwrap()));
+        Notice::new(CpuId(3), &Demand { whose: Whose::Kernel, sweep: &sweep, early: false })
+    }
+
     #[test]
     fn notices_survive_the_packing() {
-        let range = |start, pages: u64, shift| VaRange::new(start, pages << shift, shift).unwrap();
-        for range in
-            [range(0, 1, 12), range(!0 << 30, 1, 30), range(0xffff_8000_0000_0000, 512, 21)]
-        {
-            for (uniform, depth) in [(true, Depth::Leaves), (false, Depth::Tables)] {
-                let kernel = Some((Stretch { range, uniform }, depth));
-                let notice = Notice { from: CpuId(MAX_CPUS as u32 - 1), kernel };
-                let packed = notice.pack();
-                assert!(packed.iter().all(|word| word & !PAYLOAD == 0));
-                assert_eq!(Notice::unpack(packed), Some(notice));
-            }
+        for (start, pages) in [(0, 1), (!0 << 30, 15), (0xff80_0000_0000_0000, 2), (0x5000, 7)] {
+            let range = VaRange::new(start, pages << 12, 12).unwrap();
+            let notice = kernel(start, pages, 12);
+            assert_eq!(notice, Notice::Kernel(Stretch::uniform(range)));
+            assert_eq!(Notice::unpack(notice.pack()), Some(notice));
+            assert_eq!(notice.pack() & !PAYLOAD, 0);
         }
-        let described = Notice { from: CpuId(MAX_CPUS as u32 - 1), kernel: None };
+        let described = Notice::Described(CpuId(MAX_CPUS as u32 - 1));
         assert_eq!(Notice::unpack(described.pack()), Some(described));
+    }
+
+    #[test]
+    fn what_has_no_room_is_described() {
+        for (start, pages, shift) in [(0, 16, 12), (0, 1, 21), (1 << 60, 1, 12), (0, 1, 13)] {
+            assert_eq!(kernel(start, pages, shift), Notice::Described(CpuId(3)));
+        }
+        let everything = Sweep::everything();
+        let demand = Demand { whose: Whose::EverySpace, sweep: &everything, early: false };
+        assert_eq!(Notice::new(CpuId(3), &demand), Notice::Described(CpuId(3)));
     }
 
     #[test]
     fn what_cannot_be_told_is_everything() {
         let board = Board::<AtomicU64>::NEW;
-        let range = VaRange::new(0x5000, 4096, 12).unwrap();
-        let kernel = Some((Stretch::uniform(range), Depth::Leaves));
-        let notice = Notice { from: CpuId(3), kernel };
-        let ask = |number| board.asked(number, CpuId(4), |_| None).unwrap();
+        let ask = |number| board.asked(number, |_| None);
         assert!(ask(1).sweep.is_everything(), "not written yet");
         for number in 1..=KEPT + 1 {
-            assert_eq!(board.post(notice), number);
+            assert_eq!(board.post(kernel(0x5000, 1, 12)), number);
         }
         assert!(ask(1).sweep.is_everything(), "overwritten");
-        assert_eq!(ask(2).sweep.stretches(), [Stretch::uniform(range)]);
-        assert!(board.asked(2, CpuId(3), |_| None).is_none(), "its own");
-        board.slot(2)[1].store(0, Ordering::Relaxed);
-        assert!(ask(2).sweep.is_everything(), "half of it");
+        assert_eq!(ask(2).sweep.stretches()[0].range.start(), 0x5000);
+        assert!(board.post(Notice::Described(CpuId(9))) == 9 && ask(9).sweep.is_everything());
     }
 }

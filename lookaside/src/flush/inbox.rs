@@ -67,6 +67,8 @@ struct Request<W> {
     /// How many stretches, and the flags below.
     shape: W,
     stretches: [[W; 2]; MAX_STRETCHES],
+    /// The latest number that this CPU has taken on the board. Nobody else touches it.
+    own: W,
 }
 
 // Each part has its lines for itself, and the request does not need a third.
@@ -160,6 +162,7 @@ impl<W: Word> Inbox<W> {
             generation: W::ZERO,
             shape: W::ZERO,
             stretches: [const { [W::ZERO, W::ZERO] }; MAX_STRETCHES],
+            own: W::ZERO,
         }),
     };
 
@@ -188,6 +191,16 @@ impl<W: Word> Inbox<W> {
             words[0].store(first, Ordering::Relaxed);
             words[1].store(second, Ordering::Relaxed);
         }
+    }
+
+    /// As an initiator: notes the number that it has taken on the board.
+    pub(super) fn note_own(&self, number: u64) {
+        self.request.own.set(number);
+    }
+
+    /// The latest number that the owner, which is this CPU, has taken on the board.
+    pub(super) fn own(&self) -> u64 {
+        self.request.own.get()
     }
 
     /// As a target: what the owner of this box asks for.

@@ -42,10 +42,12 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// Writes down, for every CPU to see, what will be asked. The tables have been changed before.
     pub(crate) fn of_everyone(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
         let notice = Notice::new(here.id(), demand);
-        if notice.is_described() {
+        if let Notice::Described(_) = notice {
             here.inbox().describe(demand);
         }
-        Self::begin(here, Some(here.tlb().board().post(notice)))
+        let number = here.tlb().board().post(notice);
+        here.inbox().note_own(number);
+        Self::begin(here, Some(number))
     }
 
     const fn begin(here: &'h Here<'t, P, T>, number: Option<u64>) -> Self {
@@ -141,8 +143,9 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         }
         let requests = latest - dealt_with;
         let useful = if requests <= KEPT {
-            let of = |cpu| self.tlb().inbox(cpu);
-            let asked = (dealt_with + 1..=latest).filter_map(|n| board.asked(n, self.id(), of));
+            // What this CPU asks of the others it does without being told.
+            let numbers = (dealt_with + 1..=latest).filter(|&number| number != inbox.own());
+            let asked = numbers.map(|number| board.asked(number, |cpu| self.tlb().inbox(cpu)));
             asked.map(|asked| self.meet(&asked, 1)).sum()
         } else {
             self.meet(&Asked::EVERYTHING, requests)
