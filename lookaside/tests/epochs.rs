@@ -414,7 +414,7 @@ fn threads_hammer_few_tags() {
             let (tlb, spaces) = (&tlb, &spaces);
             scope.spawn(move || {
                 let mut random = u64::from(cpu) + 1;
-                for _ in 0..20_000 {
+                for _ in 0..200_000 {
                     random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
                     match random >> 33 {
                         n if n % 11 == 0 => _ = on(cpu, || here(tlb).park()),

@@ -79,7 +79,10 @@ impl<P: Platform> Epochs<'_, P> {
                 here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
                 Switched::Kept
             }
-            Err(Locked) => self.enter_slowly(here, next),
+            Err(Locked) => {
+                self.turn_back(here);
+                self.enter_slowly(here, next)
+            }
         }
     }
 
@@ -168,6 +171,8 @@ impl<P: Platform> Epochs<'_, P> {
         }
         let Ok(held) = self.arrive(here, next, cookie) else {
             // The space was given another tag since we claimed this one, which is now ours alone.
+            self.turn_back(here);
+            *paid = false;
             return self.try_enter(here, next, paid, lock);
         };
         let first = if fresh { here.mmu().first_load() } else { Held::Keep };
@@ -187,6 +192,14 @@ impl<P: Platform> Epochs<'_, P> {
             here.mmu().flush_all(here.errata());
             *paid = true;
         }
+    }
+
+    /// After this CPU has said that it is on its way under a tag, and does not load it: has the register
+    /// name nothing. What it named before is not kept from the next turnover on, and must not come back
+    /// after this CPU has emptied its TLB for that.
+    #[cold]
+    fn turn_back(&self, here: &Here<'_, P, Self>) {
+        here.park_register();
     }
 
     /// Declares which cookie the register is about to name, unless an epoch has passed this CPU.
