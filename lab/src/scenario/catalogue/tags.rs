@@ -49,6 +49,15 @@ const THREE: &[&[Act]] = &[
     &[Run(F), Park, Run(A), Run(E), Unmap(A)],
 ];
 
+/// A CPU says that it comes into a space, an epoch passes it, and the space is found under its tag of the
+/// new epoch; what the CPU has left has lost its own.
+const TURNED_BACK: &[&[Act]] =
+    &[&[Run(A), Tell, Run(B), Run(D)], &[Run(B), Run(C), Await, Run(D), Run(B)]];
+
+/// The same after an epoch has passed the CPU before, so that it has emptied its TLB on the way.
+const TURNED_BACK_LATE: &[&[Act]] =
+    &[&[Run(A), Tell, Run(B), Run(E)], &[Run(C), Run(D), Await, Run(B), Run(E), Run(B)]];
+
 /// Both CPUs enter a space that has no tag yet, and each has one at hand.
 const TOGETHER_STOCKED: &[&[Act]] = &[&[Run(B), Run(A), Unmap(A)], &[Run(C), Run(A), Run(C)]];
 
@@ -74,6 +83,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a CPU stays in a space over two turnovers, and its page goes"),
     by_epoch!("stays-arm-cnp", ArmShared, THREE_TAGS, STAYS, Exhaust,
         "as stays-arm, with shared TLBs"),
+    by_epoch!("turned-back-arm", Arm, THREE_TAGS, TURNED_BACK, Exhaust,
+        "a CPU on its way into a space has to take another tag for it"),
+    by_epoch!("turned-back-late-arm", Arm, THREE_TAGS, TURNED_BACK_LATE, Exhaust,
+        "the same, after an epoch has passed it"),
     by_epoch!("alone-arm", Arm, few(2), ALONE, Exhaust,
         "one CPU, 2 tags, 3 spaces"),
     by_epoch!("alone-riscv", Rv, few(2), ALONE, Exhaust,
