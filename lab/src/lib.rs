@@ -3,13 +3,20 @@
 //! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), and
 //! how they are explored ([`explore`]). For time: machines and published results as data ([`data`]), a
 //! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
-//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
+//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]). All
+//! that is for time is behind the feature `clock`, so that bugs put back are built and explored quickly.
 
+#[cfg(feature = "clock")]
 pub mod data;
 pub mod explore;
+#[cfg(feature = "clock")]
 pub mod kernel;
+#[cfg(feature = "clock")]
 pub mod names;
+#[cfg(feature = "clock")]
 pub mod reproduce;
 pub mod scenario;
+#[cfg(feature = "clock")]
 pub mod strategy;
+#[cfg(feature = "clock")]
 pub mod workload;

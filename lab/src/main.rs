@@ -2,9 +2,12 @@
 
 mod commands;
 
-use std::{path::PathBuf, process::ExitCode};
+#[cfg(feature = "clock")]
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "clock")]
 use lookaside_lab::data::Files;
 
 /// TLB coherence for kernels: the laboratory.
@@ -13,6 +16,7 @@ use lookaside_lab::data::Files;
 struct Arguments {
     /// Reads `machines/` and `published/` from this folder instead of using those that the program was
     /// built with.
+    #[cfg(feature = "clock")]
     #[arg(long, global = true, value_name = "FOLDER")]
     data: Option<PathBuf>,
     #[command(subcommand)]
@@ -22,30 +26,41 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Runs what was published, on modelled machines, and shows both beside each other.
+    #[cfg(feature = "clock")]
     Reproduce(commands::reproduce::Arguments),
     /// Runs a workload with one strategy or several, beside each other.
+    #[cfg(feature = "clock")]
     Run(commands::run::Arguments),
     /// Shows where the time of a run went: by cause, by cache line, by CPU.
+    #[cfg(feature = "clock")]
     Explain(commands::explain::Arguments),
     /// Shows what there is: machines, workloads, strategies, results.
+    #[cfg(feature = "clock")]
     List(commands::list::Arguments),
     /// Sets the fitted numbers of machine files so that the model gives what they are fitted to.
+    #[cfg(feature = "clock")]
     Fit(commands::fit::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Arguments { data, command } = Arguments::parse();
-    if let Some(Err(error)) = data.as_deref().map(Files::replace_own) {
+    let arguments = Arguments::parse();
+    #[cfg(feature = "clock")]
+    if let Some(Err(error)) = arguments.data.as_deref().map(Files::replace_own) {
         eprintln!("error: {error}");
         return ExitCode::from(2);
     }
-    let result = match command {
+    let result = match arguments.command {
+        #[cfg(feature = "clock")]
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments),
+        #[cfg(feature = "clock")]
         Command::Run(arguments) => commands::run::run(&arguments),
+        #[cfg(feature = "clock")]
         Command::Explain(arguments) => commands::explain::run(&arguments),
+        #[cfg(feature = "clock")]
         Command::List(arguments) => commands::list::run(&arguments),
+        #[cfg(feature = "clock")]
         Command::Fit(arguments) => commands::fit::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };

@@ -1,66 +1,28 @@
 //! The commands, one in each file, and what they share.
 
+#[cfg(feature = "clock")]
 pub(crate) mod explain;
 pub(crate) mod explore;
+#[cfg(feature = "clock")]
 pub(crate) mod fit;
+#[cfg(feature = "clock")]
 pub(crate) mod list;
+#[cfg(feature = "clock")]
 mod output;
+#[cfg(feature = "clock")]
 mod progress;
+#[cfg(feature = "clock")]
 pub(crate) mod reproduce;
+#[cfg(feature = "clock")]
 pub(crate) mod run;
+#[cfg(feature = "clock")]
+mod shared;
 
 use core::error::Error;
 use std::process::ExitCode;
 
-use lookaside_lab::{
-    data::{Machine, Refused},
-    names,
-    reproduce::Run,
-    workload::{self, Entry, Outcome},
-};
+#[cfg(feature = "clock")]
+use self::shared::{check_place, execute, option};
 
 /// What a command gives: how the program ends, or why it could not.
 pub(crate) type Result = core::result::Result<ExitCode, Box<dyn Error>>;
-
-/// An option of a workload as it is given on the command line.
-fn option(text: &str) -> core::result::Result<(String, f64), String> {
-    let (name, value) = text.split_once('=').ok_or("an option is NAME=NUMBER")?;
-    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-    Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
-}
-
-/// Executes a run for which some options were given on the command line. One that the workload did not
-/// look for is refused.
-fn execute(
-    run: &Run,
-    machine: &Machine,
-    given: &[(String, f64)],
-) -> core::result::Result<Outcome, Refused> {
-    let _ = workload::take_asked();
-    let outcome = run.outcome(machine)?;
-    let known = workload::take_asked();
-    match given.iter().find(|(name, _)| !known.contains(name)) {
-        None => Ok(outcome),
-        Some((name, _)) => {
-            let Refused(why) = names::unknown("option", name, known.iter().map(String::as_str));
-            Err(Refused(format!("workload `{}`: {why}", run.workload)))
-        }
-    }
-}
-
-/// Refuses a place on a curve for a workload that has none, and more CPUs than there are.
-fn check_place(
-    entry: &Entry,
-    machine: &Machine,
-    x: Option<f64>,
-    cpus: Option<usize>,
-) -> core::result::Result<(), Refused> {
-    if x.is_some() && entry.x_name.is_none() {
-        return Err(Refused(format!("workload `{}` has no x", entry.name)));
-    }
-    let (key, limit) = (&machine.key, machine.model.topology.cpus());
-    match cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
-        Some(cpus) => Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}"))),
-        None => Ok(()),
-    }
-}
