@@ -1,0 +1,51 @@
+//! What the commands share that run workloads.
+
+use lookaside_lab::{
+    data::{Machine, Refused},
+    names,
+    reproduce::Run,
+    workload::{self, Entry, Outcome},
+};
+
+/// An option of a workload as it is given on the command line.
+pub(super) fn option(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("an option is NAME=NUMBER")?;
+    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+    Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
+}
+
+/// Executes a run for which some options were given on the command line. One that the workload did not
+/// look for is refused.
+pub(super) fn execute(
+    run: &Run,
+    machine: &Machine,
+    given: &[(String, f64)],
+) -> Result<Outcome, Refused> {
+    let _ = workload::take_asked();
+    let outcome = run.outcome(machine)?;
+    let known = workload::take_asked();
+    match given.iter().find(|(name, _)| !known.contains(name)) {
+        None => Ok(outcome),
+        Some((name, _)) => {
+            let Refused(why) = names::unknown("option", name, known.iter().map(String::as_str));
+            Err(Refused(format!("workload `{}`: {why}", run.workload)))
+        }
+    }
+}
+
+/// Refuses a place on a curve for a workload that has none, and more CPUs than there are.
+pub(super) fn check_place(
+    entry: &Entry,
+    machine: &Machine,
+    x: Option<f64>,
+    cpus: Option<usize>,
+) -> Result<(), Refused> {
+    if x.is_some() && entry.x_name.is_none() {
+        return Err(Refused(format!("workload `{}` has no x", entry.name)));
+    }
+    let (key, limit) = (&machine.key, machine.model.topology.cpus());
+    match cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
+        Some(cpus) => Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}"))),
+        None => Ok(()),
+    }
+}
