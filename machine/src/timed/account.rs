@@ -2,33 +2,9 @@
 
 use super::price::Ps;
 
-macro_rules! causes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $key:literal,)+) => {
-        /// Why a simulated CPU spends time.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u8)]
-        pub enum Cause { $($(#[doc = $doc])+ $name,)+ }
-
-        impl Cause {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-
-            /// A short name.
-            #[must_use]
-            pub const fn key(self) -> &'static str {
-                match self { $(Self::$name => $key,)+ }
-            }
-
-            /// What it is.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$name => concat!($($doc),+),)+ }
-            }
-        }
-    };
-}
-
-causes! {
+super::keyed::keyed! {
+    /// Why a simulated CPU spends time.
+    Cause
     /// What programs and the kernel compute, as the workload says.
     Work = "work",
     /// Accesses to words whose cache lines the CPU has, atomics included.

@@ -44,6 +44,7 @@ mod current;
 mod fabric;
 mod history;
 mod invalidate;
+mod keyed;
 mod lines;
 mod lock;
 mod machine;

@@ -3,34 +3,10 @@
 /// A time, or a length of time, in picoseconds.
 pub type Ps = u64;
 
-macro_rules! prices {
-    ($($(#[doc = $doc:literal])+ $name:ident = $key:literal,)+) => {
-        /// One thing that takes time. Every picosecond that a simulated CPU spends in hardware is one
-        /// of these, or a wait for somebody else.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u8)]
-        pub enum Price { $($(#[doc = $doc])+ $name,)+ }
-
-        impl Price {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-
-            /// The name, as machine files have it.
-            #[must_use]
-            pub const fn key(self) -> &'static str {
-                match self { $(Self::$name => $key,)+ }
-            }
-
-            /// What it is.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$name => concat!($($doc),+),)+ }
-            }
-        }
-    };
-}
-
-prices! {
+super::keyed::keyed! {
+    /// One thing that takes time. Every picosecond that a simulated CPU spends in hardware is one of
+    /// these, or a wait for somebody else.
+    Price
     /// A load or a store of a word whose cache line this CPU has.
     Hit = "hit",
     /// An atomic read-modify-write of a word whose cache line this CPU has alone.
