@@ -14,9 +14,15 @@ pub mod kernel;
 #[cfg(feature = "clock")]
 pub mod names;
 #[cfg(feature = "clock")]
+pub mod reconstruct;
+#[cfg(feature = "clock")]
+pub mod replay;
+#[cfg(feature = "clock")]
 pub mod reproduce;
 pub mod scenario;
 #[cfg(feature = "clock")]
 pub mod strategy;
+#[cfg(feature = "clock")]
+pub mod trace;
 #[cfg(feature = "clock")]
 pub mod workload;
