@@ -13,6 +13,8 @@ pub mod explore;
 pub mod kernel;
 #[cfg(feature = "clock")]
 pub mod names;
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod record;
 #[cfg(feature = "clock")]
 pub mod reconstruct;
 #[cfg(feature = "clock")]

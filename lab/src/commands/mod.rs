@@ -11,6 +11,8 @@ pub(crate) mod list;
 mod output;
 #[cfg(feature = "clock")]
 mod progress;
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub(crate) mod record;
 #[cfg(feature = "clock")]
 pub(crate) mod reproduce;
 #[cfg(feature = "clock")]

@@ -1,0 +1,3 @@
+//! Whole pages, as a kernel gave them.
+
+use super::*;
