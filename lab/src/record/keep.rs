@@ -143,9 +143,6 @@ impl Tree {
             };
             kept(name.unwrap_or(OTHER))
         };
-        for task in &mut trace.tasks {
-            task.name = neutral(task.id, task.name);
-        }
         for event in &mut trace.events {
             match &mut event.kind {
                 Kind::Switch { next: task, name, .. }
@@ -153,6 +150,9 @@ impl Tree {
                 | Kind::Rename { task, name } => *name = neutral(*task, *name),
                 _ => {}
             }
+        }
+        for task in &mut trace.tasks {
+            task.name = neutral(task.id, task.name);
         }
         trace.names = names;
     }

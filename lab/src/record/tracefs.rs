@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     thread,
@@ -156,7 +156,7 @@ impl Instance {
     /// If the kernel refuses.
     pub(super) fn read(&self, file: &str) -> Result<String, Refused> {
         let path = self.path.join(file);
-        fs::read_to_string(&path).map_err(|error| Refused(format!("{}: {error}", path.display())))
+        whole(&path).map_err(|error| Refused(format!("{}: {error}", path.display())))
     }
 
     /// Writes one of its files.
@@ -229,6 +229,20 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = remove(&self.path);
     }
+}
+
+/// Reads a file with as few calls as it takes: some files of tracefs give their text to the first alone.
+fn whole(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut text = Vec::new();
+    let mut room = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut room)? {
+            0 => break,
+            length => text.extend_from_slice(&room[..length]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The lost events in the text of a file `stats`.
