@@ -47,6 +47,9 @@ enum Command {
     #[cfg(all(feature = "clock", target_os = "linux"))]
     #[command(hide = true)]
     RecordPart(commands::record::Part),
+    /// Reads a trace of a live system, in whatever format it has, and says what it holds.
+    #[cfg(feature = "clock")]
+    Import(commands::import::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -73,6 +76,8 @@ fn main() -> ExitCode {
         Command::Record(arguments) => commands::record::run(&arguments),
         #[cfg(all(feature = "clock", target_os = "linux"))]
         Command::RecordPart(part) => commands::record::part(&part),
+        #[cfg(feature = "clock")]
+        Command::Import(arguments) => commands::import::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {

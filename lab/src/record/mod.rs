@@ -43,13 +43,12 @@ use self::{
     page::{Damaged, Layout, Page},
     spool::{Reader, Spool},
     symbols::Symbols,
-    tasks::Names,
     tracefs::Instance,
 };
 pub use self::{guard::stand, launch::start};
 use crate::{
     data::Refused,
-    trace::{Event, Kind, Trace},
+    trace::{Event, Kind, Names, Trace},
 };
 
 /// The hidden subcommand by which this program starts itself for a part of a recording.
@@ -190,7 +189,7 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     read_back(&spool, &cpus, &decoder, &mut names, &mut trace)?;
     let losses = &mut trace.origin.losses;
     losses.lost = losses.lost.max(lost);
-    trace.names = names.names;
+    trace.names = names.into_all();
     forget_created(&mut trace, seen);
     if let (Some(root), What::Command(command)) = (of_command, &plan.what) {
         trace.origin.root = Some(root);

@@ -2,29 +2,10 @@
 
 use std::fs;
 
-use crate::trace::Purpose;
+use crate::trace::{Purpose, functions};
 
 /// How far behind its beginning a function is entered where the kernel lists entries alone.
 const ENTRY: u64 = 16;
-
-/// Functions whose execution on another CPU flushes its TLB, in the kernels that we know.
-const FLUSHERS: &[&str] = &[
-    "flush_tlb_func",
-    "flush_tlb_func_remote",
-    "flush_tlb_func_common",
-    "do_flush_tlb_all",
-    "do_kernel_range_flush",
-    "kernel_tlb_flush_all",
-    "kernel_tlb_flush_range",
-];
-
-/// The handlers of requests between CPUs, which are also how a thread is woken on another CPU.
-const HANDLERS: &[&str] =
-    &["generic_smp_call_function_single_interrupt", "generic_smp_call_function_interrupt"];
-
-/// Who sends an interrupt to wake a thread.
-const WAKERS: &[&str] =
-    &["ttwu_queue_wakelist", "__ttwu_queue_wakelist", "__smp_call_single_queue"];
 
 /// Functions by address.
 #[derive(Clone, Debug, Default)]
@@ -94,27 +75,17 @@ impl Symbols {
 
     /// Whether the function at this address flushes a TLB.
     pub(super) fn flushes(&self, address: u64) -> bool {
-        // Several names may stand for one address, and compilers append theirs to a name.
-        self.function(address).is_some_and(|name| FLUSHERS.contains(&plain(name)))
+        self.function(address).is_some_and(|name| functions::flushes(name.as_bytes()))
     }
 
     /// What an interrupt is for that was sent from `site`, to make the target call `callback`.
     pub(super) fn purpose(&self, site: u64, callback: u64) -> Purpose {
-        if callback == 0 {
-            return Purpose::Reschedule;
-        }
-        match (self.function(callback).map(plain), self.around(site).map(plain)) {
-            (Some(callback), _) if !HANDLERS.contains(&callback) => Purpose::Other,
-            (_, Some(site)) if WAKERS.contains(&site) => Purpose::WakeUp,
-            (None, _) => Purpose::Other,
-            _ => Purpose::Functions,
+        match (callback, self.around(site)) {
+            (0, _) => Purpose::Reschedule,
+            (_, Some(site)) => functions::purpose(site.as_bytes()),
+            (_, None) => Purpose::Other,
         }
     }
-}
-
-/// A name without what compilers append to it: `flush_tlb_func.constprop.0`.
-fn plain(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -149,7 +120,7 @@ ffffffff81000500 D some_data
         assert_eq!(symbols.purpose(base + 0x120, 0), Purpose::Reschedule);
         assert_eq!(symbols.purpose(base + 0x120, base + 0x200), Purpose::Functions);
         assert_eq!(symbols.purpose(base + 0x320, base + 0x200), Purpose::WakeUp);
-        assert_eq!(symbols.purpose(base + 0x120, base + 0x400), Purpose::Other);
+        assert_eq!(symbols.purpose(base + 0x420, base + 0x200), Purpose::Other);
     }
 
     #[test]

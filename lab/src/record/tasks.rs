@@ -1,32 +1,11 @@
 //! Who is there: the threads of the system, from `/proc`.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{fs, path::Path};
 
-use crate::trace::{NameId, Task};
+use crate::trace::{Names, Task};
 
 /// Flag of a thread of the kernel, in the file `stat` of a thread.
 const KERNEL_THREAD: u64 = 0x20_0000;
-
-/// Names, each once.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    numbers: HashMap<Vec<u8>, NameId>,
-    /// The names, by number.
-    pub(super) names: Vec<String>,
-}
-
-impl Names {
-    /// The number of a name.
-    pub(super) fn number(&mut self, name: &[u8]) -> NameId {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        let number = NameId(u32::try_from(self.names.len()).expect("fewer names than events"));
-        self.names.push(String::from_utf8_lossy(name).into_owned());
-        self.numbers.insert(name.to_vec(), number);
-        number
-    }
-}
 
 /// The threads that exist now. Those that end while we look are left out.
 pub(super) fn now(names: &mut Names) -> Vec<Task> {
