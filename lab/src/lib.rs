@@ -13,10 +13,10 @@ pub mod explore;
 pub mod kernel;
 #[cfg(feature = "clock")]
 pub mod names;
-#[cfg(all(feature = "clock", target_os = "linux"))]
-pub mod record;
 #[cfg(feature = "clock")]
 pub mod reconstruct;
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod record;
 #[cfg(feature = "clock")]
 pub mod replay;
 #[cfg(feature = "clock")]

@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn instances() -> Option<PathBuf> {
     let root = rustix::process::geteuid().is_root();
     let place = INSTANCES.map(PathBuf::from).into_iter().find(|place| {
-        let probe = place.join(format!("probe-{}-{:?}", std::process::id(), thread::current().id()));
+        let probe =
+            place.join(format!("probe-{}-{:?}", std::process::id(), thread::current().id()));
         fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).is_ok()
     });
     if !root || place.is_none() {

@@ -40,6 +40,10 @@ pub(crate) struct Arguments {
     /// Keep what other processes do, too, and their names.
     #[arg(long)]
     all: bool,
+    /// Disturb less: do not record when system calls end that return no address. Their errors, and what
+    /// a thread did after them, are guessed then.
+    #[arg(long)]
+    lean: bool,
     /// The buffer of each CPU, in KiB; without it, 16 MiB or what fits into a quarter of the memory
     /// that is free.
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..))]
@@ -79,7 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         command => What::Command(command.to_vec()),
     };
     let folder = file.folder().to_owned();
-    let plan = Plan { what, all: arguments.all, buffer_kib: arguments.buffer, folder };
+    let Arguments { all, lean, buffer: buffer_kib, .. } = *arguments;
+    let plan = Plan { what, all, lean, buffer_kib, folder };
     let bar = progress::events();
     let recorded = record::record(&plan, |events| bar.set_position(events));
     bar.finish_and_clear();
@@ -104,12 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         eprintln!("note: this kernel has no {}", trace.origin.absent.join(", "));
     }
     let path = file.write(|to| file::write(&trace, to))?;
-    eprintln!(
-        "{}: {} events in {:.1} s",
-        path.display(),
-        trace.events.len(),
-        length.as_secs_f64()
-    );
+    eprintln!("{}: {} events in {:.1} s", path.display(), trace.events.len(), length.as_secs_f64());
     Ok(match end {
         End::Time => ExitCode::SUCCESS,
         End::Command(status) => told(status),

@@ -33,12 +33,16 @@ const IN_INTERRUPT: u64 = 0x08;
 /// The part of `prev_state` that says what a thread waits for; nothing, if it could go on.
 const WAITS_FOR: u64 = 0xff;
 
-/// The names in tracefs of all events that are recorded.
-pub(super) fn names() -> impl Iterator<Item = String> {
-    let calls = Call::ALL.iter().flat_map(|call| {
-        ["enter", "exit"].map(|side| format!("syscalls/sys_{side}_{}", call.name()))
-    });
-    PLAIN.iter().map(|&name| name.to_owned()).chain(calls)
+/// System calls that return what nobody could know otherwise: an address.
+const VALUES: [Call; 3] = [Call::Mmap, Call::Mremap, Call::Brk];
+
+/// The names in tracefs of all events that are recorded. With `lean` without the returns of calls that
+/// give no address.
+pub(super) fn names(lean: bool) -> impl Iterator<Item = String> {
+    let returns = Call::ALL.iter().filter(move |call| !lean || VALUES.contains(call));
+    let returns = returns.map(|call| format!("syscalls/sys_exit_{}", call.name()));
+    let calls = Call::ALL.iter().map(|call| format!("syscalls/sys_enter_{}", call.name()));
+    PLAIN.iter().map(|&name| name.to_owned()).chain(calls).chain(returns)
 }
 
 /// What the events of one kind mean, and where their fields are.

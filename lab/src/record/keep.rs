@@ -69,7 +69,11 @@ impl Tree {
             Kind::Switch { .. } | Kind::Lost { .. } => true,
             Kind::Create { task, .. } => {
                 // A number may have been another process's before.
-                if ours { self.ours.insert(task) } else { self.ours.remove(&task) };
+                if ours {
+                    self.ours.insert(task)
+                } else {
+                    self.ours.remove(&task)
+                };
                 true
             }
             Kind::Execute { old, task } => {

@@ -89,7 +89,8 @@ impl Held {
     /// If it could not be executed; the process has ended then.
     pub(super) fn begin(mut self) -> Result<Child, NotExecuted> {
         let mut answer = String::new();
-        let said = self.line.write_all(&[BEGIN]).and_then(|()| self.line.read_to_string(&mut answer));
+        let said =
+            self.line.write_all(&[BEGIN]).and_then(|()| self.line.read_to_string(&mut answer));
         if let Err(error) = said {
             answer = format!("?{error}");
         }

@@ -75,6 +75,8 @@ pub struct Plan {
     pub what: What,
     /// Keep what is about other processes, too.
     pub all: bool,
+    /// Record fewer events: of system calls, the returns of those alone whose value is an address.
+    pub lean: bool,
     /// The buffer of each CPU in KiB; without it, what fits.
     pub buffer_kib: Option<u64>,
     /// Where the events are kept until they are read.
@@ -216,15 +218,14 @@ fn set_up(
 ) -> Result<(Decoder, Layout, Vec<String>), Refused> {
     instance.record(false)?;
     instance.set("trace_clock", "mono")?;
-    // Names of threads come with the switches. Otherwise the kernel notes them at each switch, for the
-    // text that we do not read. Addresses are hidden in that text alone, too.
-    let _ = instance.set("options/record-cmd", "0");
+    // No option hides addresses from us: `hash-ptr` is about the text, which we do not read.
     let cpus = instance.cpus().len() as u64;
     let size = plan.buffer_kib.unwrap_or_else(|| buffer_kib(cpus, origin::free_kib()));
     instance.set("buffer_size_kb", &size.to_string())?;
 
-    let layout = Layout::parse(&instance.read("events/header_page")?)
-        .ok_or_else(|| Refused("the kernel's buffers have a form that we do not know".to_owned()))?;
+    let layout = Layout::parse(&instance.read("events/header_page")?).ok_or_else(|| {
+        Refused("the kernel's buffers have a form that we do not know".to_owned())
+    })?;
     let entries = || fs::read_to_string(root.join("available_filter_functions_addrs")).ok();
     let symbols = Symbols::of_kernel(entries);
     if symbols.is_empty() {
@@ -236,7 +237,7 @@ fn set_up(
     }
     let mut decoder = Decoder::new(symbols);
     let mut absent = Vec::new();
-    for name in events::names() {
+    for name in events::names(plan.lean) {
         let text = instance.read(&format!("events/{name}/format"));
         let format = text.ok().and_then(|text| Format::parse(&text));
         let known = format.is_some_and(|format| decoder.learn(&name, &format));

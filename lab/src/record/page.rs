@@ -234,12 +234,8 @@ mod tests {
         let base = 3 << STAMP_BITS;
         let later = base + (2 << DELTA_BITS) + 8;
         let events = all(&page(base, 0, &words)).expect("a sound page");
-        let expected = [
-            (base, 7_u32),
-            (later, 9),
-            (later + 11, 11),
-            (base + (1 << DELTA_BITS) + 4, 12),
-        ];
+        let expected =
+            [(base, 7_u32), (later, 9), (later + 11, 11), (base + (1 << DELTA_BITS) + 4, 12)];
         assert_eq!(events, expected.map(|(time, word)| (time, word.to_le_bytes().to_vec())));
     }
 

@@ -49,7 +49,11 @@ impl Reader {
     /// # Errors
     ///
     /// If the file cannot be made.
-    pub(super) fn start(buffers: Vec<File>, layout: Layout, folder: &Path) -> Result<Self, Refused> {
+    pub(super) fn start(
+        buffers: Vec<File>,
+        layout: Layout,
+        folder: &Path,
+    ) -> Result<Self, Refused> {
         let file = tempfile::tempfile_in(folder)
             .map_err(|error| Refused(format!("{}: {error}", folder.display())))?;
         let (stop, stopped) = mpsc::channel();

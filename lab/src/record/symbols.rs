@@ -22,7 +22,11 @@ impl Symbols {
     pub(super) fn of_kernel(entries: impl FnOnce() -> Option<String>) -> Self {
         let listed = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let symbols = Self::parse(&listed);
-        if symbols.is_empty() { Self::parse_entries(&entries().unwrap_or_default()) } else { symbols }
+        if symbols.is_empty() {
+            Self::parse_entries(&entries().unwrap_or_default())
+        } else {
+            symbols
+        }
     }
 
     /// Reads the text of `/proc/kallsyms`: address, type, name. Hidden addresses are zeros.
@@ -109,7 +113,11 @@ ffffffff81000500 D some_data
         assert!(!symbols.flushes(0xffff_ffff_8100_01a1));
         assert!(!symbols.flushes(0xffff_ffff_8100_0200));
         assert_eq!(symbols.around(0xffff_ffff_8100_0120), Some("on_each_cpu_cond_mask"));
-        assert_eq!(symbols.around(0xffff_ffff_8100_0500), Some("irq_work_run"), "data is no function");
+        assert_eq!(
+            symbols.around(0xffff_ffff_8100_0500),
+            Some("irq_work_run"),
+            "data is no function"
+        );
         assert_eq!(symbols.around(1), None);
     }
 
