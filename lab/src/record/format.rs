@@ -38,7 +38,7 @@ impl Format {
     }
 }
 
-/// Reads a line such as `field:char next_comm[16];	offset:40;	size:16;	signed:0;`.
+/// Reads a line such as `field:char next_comm[16]; offset:40; size:16; signed:0;`.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.trim().split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?;

@@ -4,12 +4,13 @@
 //! second process of the same program waits at the end of a pipe that only the recorder holds open: when
 //! the recorder is gone, however that came about, the pipe ends, and the guard removes the instance.
 
+use core::sync::atomic::AtomicBool;
 use std::{
     io::{self, Read},
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
 };
 
 use signal_hook::{

@@ -102,7 +102,6 @@ impl<'p> Page<'p> {
     /// # Errors
     ///
     /// If an event goes on beyond the end of the page.
-    #[expect(clippy::should_implement_trait, reason = "the events of a page borrow the page")]
     pub(super) fn next(&mut self) -> Result<Option<(u64, &'p [u8])>, Damaged> {
         while self.place < self.data.len() {
             let header = self.word(self.place)?;
@@ -186,7 +185,7 @@ mod tests {
     fn page(time: u64, flags: u64, words: &[u32]) -> Vec<u8> {
         let mut page = Vec::new();
         page.extend(time.to_le_bytes());
-        page.extend((flags | words.len() as u64 * 4).to_le_bytes());
+        page.extend((flags | (words.len() as u64 * 4)).to_le_bytes());
         page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         page.resize(4096, 0);
         page

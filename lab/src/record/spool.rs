@@ -4,7 +4,10 @@
 //! never waits for an event: a reader who waits is woken through an interrupt, and would be found in its
 //! own recording.
 
-use core::time::Duration;
+use core::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 use std::{
     fs::File,
     io::{self, ErrorKind, Read, Write},
@@ -12,7 +15,6 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
