@@ -1,7 +1,7 @@
 //! Files with random damage. `PROPTEST_CASES=100000 cargo test --release -p lookaside-lab --test traces damage`
 //! looks for longer.
 
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use lookaside_lab::trace::{Kind, Trace, file, import, lackey};
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -110,8 +110,11 @@ fn accounted(trace: &Trace, bytes: &[u8]) {
     assert!(losses.truncated || bytes.is_empty() || bytes.ends_with(b"\n"));
 }
 
+/// Few cases, unless somebody says how many.
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 64 };
+    ProptestConfig { cases, failure_persistence: None, ..default }
 }
 
 proptest! {
@@ -181,6 +184,32 @@ proptest! {
             bytes.extend([head, block].concat());
         }
         if let Ok(trace) = file::read(&bytes[..], Path::new("x")) {
+            sound(&trace);
+        }
+    }
+
+    #[test]
+    fn a_damaged_list_of_threads_or_archive_is_read_or_refused(
+        list in vec(any_damage(), 0..10),
+        archive in vec(any_damage(), 0..3),
+        gzip in any::<bool>(),
+    ) {
+        let mut tasks = std::fs::read(sample("tracefs.tasks")).expect("a sample");
+        list.iter().for_each(|damage| damage.apply(&mut tasks));
+        let text = std::fs::read(sample("tracefs.txt")).expect("a sample");
+        let mut packed = if gzip {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&text).expect("memory takes everything");
+            encoder.finish().expect("memory takes everything")
+        } else {
+            zstd::bulk::compress(&text, 1).expect("memory takes everything")
+        };
+        archive.iter().for_each(|damage| damage.apply(&mut packed));
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.txt.gz");
+        std::fs::write(directory.path().join("a.tasks"), &tasks).expect("a file");
+        std::fs::write(&path, &packed).expect("a file");
+        if let Ok(trace) = import::open(&path) {
             sound(&trace);
         }
     }
