@@ -46,9 +46,9 @@ impl Dialect {
         }
     }
 
-    /// The dialect of a line.
+    /// The dialect of a line. What `perf` says of threads that are gone could be taken for the other.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
-        [Self::Ftrace, Self::Perf].into_iter().find(|dialect| dialect.head(line).is_some())
+        [Self::Perf, Self::Ftrace].into_iter().find(|dialect| dialect.head(line).is_some())
     }
 }
 
