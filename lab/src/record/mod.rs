@@ -1,9 +1,9 @@
 //! Recording what the kernel of this system does, through its tracing file system.
 //!
-//! The kernel writes events into a buffer for each CPU ([`page`]); [`spool`] carries full pages away
-//! while it does, and only afterwards they are read ([`events`]), so that little is disturbed meanwhile.
-//! All settings are those of a private instance ([`tracefs`]), and it goes away whatever happens
-//! ([`guard`]). What is recorded, and what is kept of it ([`keep`]), is in `docs/recording.md`.
+//! The kernel writes events into a buffer for each CPU (`page`); `spool` carries full pages away
+//! while it does, and only afterwards they are read (`events`), so that little is disturbed meanwhile.
+//! All settings are those of a private instance (`tracefs`), and it goes away whatever happens
+//! (`guard`). What is recorded, and what is kept of it (`keep`), is in `docs/recording.md`.
 
 mod events;
 mod format;

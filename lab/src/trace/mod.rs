@@ -1,7 +1,7 @@
 //! Traces of a live system: what its kernel did that concerns address spaces and TLBs, event by event.
 //!
 //! A trace comes from [`crate::record`], from the text that other tools print, or from a file in the
-//! project's own format ([`file`]). [`import`] tells them apart and reads them all into the one type
+//! project's own format ([`mod@file`]). [`import`] tells them apart and reads them all into the one type
 //! of this module. Nothing is interpreted here: which address space an event is about is found out by
 //! [`crate::reconstruct`].
 //!
