@@ -15,6 +15,8 @@ pub mod kernel;
 pub mod names;
 #[cfg(feature = "clock")]
 pub mod reconstruct;
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod record;
 #[cfg(feature = "clock")]
 pub mod replay;
 #[cfg(feature = "clock")]

@@ -40,6 +40,16 @@ enum Command {
     /// Sets the fitted numbers of machine files so that the model gives what they are fitted to.
     #[cfg(feature = "clock")]
     Fit(commands::fit::Arguments),
+    /// Records what the kernel of this system does: for a command, or everywhere. Needs root.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    Record(commands::record::Arguments),
+    /// A part of a recording, which it starts itself.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    #[command(hide = true)]
+    RecordPart(commands::record::Part),
+    /// Reads a trace of a live system, in whatever format it has, and says what it holds.
+    #[cfg(feature = "clock")]
+    Import(commands::import::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -62,6 +72,12 @@ fn main() -> ExitCode {
         Command::List(arguments) => commands::list::run(&arguments),
         #[cfg(feature = "clock")]
         Command::Fit(arguments) => commands::fit::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::Record(arguments) => commands::record::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::RecordPart(part) => commands::record::part(&part),
+        #[cfg(feature = "clock")]
+        Command::Import(arguments) => commands::import::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {

@@ -6,11 +6,15 @@ pub(crate) mod explore;
 #[cfg(feature = "clock")]
 pub(crate) mod fit;
 #[cfg(feature = "clock")]
+pub(crate) mod import;
+#[cfg(feature = "clock")]
 pub(crate) mod list;
 #[cfg(feature = "clock")]
 mod output;
 #[cfg(feature = "clock")]
 mod progress;
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub(crate) mod record;
 #[cfg(feature = "clock")]
 pub(crate) mod reproduce;
 #[cfg(feature = "clock")]
