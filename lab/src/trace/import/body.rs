@@ -144,8 +144,9 @@ fn switch(body: &[u8], names: &mut Names) -> Option<Body> {
     let state = state.strip_suffix(b" ==>").unwrap_or(state);
     let (runnable, kernel) = match decimal(state) {
         // The states that a thread can be in are the lowest eight bits; above them stands that it was
-        // pre-empted. 0x80 alone is sleep that does not count as load.
-        Some((state, _)) => (state & 0xff == 0, state & 0xff == 0x80),
+        // pre-empted. Dialects with numbers do not tell processes, without which nothing follows from
+        // how a thread sleeps.
+        Some((state, _)) => (state & 0xff == 0, false),
         None => (*state.first()? == b'R', *state.first()? == b'I'),
     };
     let kind = Kind::Switch { next, name: names.number(name), runnable };
