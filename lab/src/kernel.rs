@@ -102,6 +102,11 @@ impl<'a> Kernel<'a> {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.idle()));
     }
 
+    /// This CPU has nothing to run at all.
+    pub fn halt(&self) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.halt()));
+    }
+
     /// A path of the kernel that takes so long.
     pub fn path(&self, name: &'static str, time: Ps) {
         timed::during(name, || timed::work(time));
@@ -139,18 +144,50 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Has everything in a process allow less, and every CPU forget it. What is mapped stays mapped.
+    pub fn restrict_all(&self, process: &Process, tables: bool) {
+        self.change_all(process, true, tables);
+    }
+
+    /// A process shares its pages with a child, which has none yet: both have them from here on, and
+    /// neither may write to them.
+    pub fn fork(&self, parent: &Process, child: &Process) {
+        tables::map_alike(child.root, parent.root);
+        self.change_all(parent, true, true);
+    }
+
     /// Ends a process that this CPU runs: everything of it is flushed, the CPU runs `next` or
     /// nothing, and the space is given back.
     pub fn exit(&self, process: &Process, next: Option<&Process>) {
-        let Process { id, root, pages } = *process;
-        let stamp = tables::revoke(root, 0, pages, false);
-        timed::during("flush", || self.strategy.flush(&Flush::everything(id)));
-        tables::flushed(root, 0, pages, stamp);
+        self.unmap_all(process);
         match next {
             Some(next) => self.switch(next),
             None => self.idle(),
         }
-        timed::during("exit", || timed::interrupts_off(|| self.strategy.remove(id)));
+        self.remove(process);
+    }
+
+    /// Everything in a process goes, tables too, and every CPU forgets it.
+    pub fn unmap_all(&self, process: &Process) {
+        self.change_all(process, false, true);
+    }
+
+    /// Gives the space of a process back that no CPU runs and in which nothing is left, and its tables.
+    pub fn release(&self, process: &Process) {
+        self.remove(process);
+        tables::destroy(process.root);
+    }
+
+    fn change_all(&self, process: &Process, stays: bool, tables: bool) {
+        let Process { id, root, pages } = *process;
+        let stamp = tables::revoke(root, 0, pages, stays);
+        let flush = Flush { tables, ..Flush::everything(id) };
+        timed::during("flush", || self.strategy.flush(&flush));
+        tables::flushed(root, 0, pages, stamp);
+    }
+
+    fn remove(&self, process: &Process) {
+        timed::during("exit", || timed::interrupts_off(|| self.strategy.remove(process.id)));
     }
 
     /// What a handler of interrupts does. Half of the path `handler` comes before: registers are saved;

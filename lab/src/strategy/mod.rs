@@ -15,7 +15,10 @@ mod x86;
 use lookaside::{Stretch, VaRange};
 use lookaside_machine::timed::Arena;
 
-use crate::data::{Isa, Machine, Refused};
+use crate::{
+    data::{Isa, Machine, Refused},
+    reconstruct::Recorded,
+};
 
 /// An address space, by its number: the order in which spaces were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +75,12 @@ pub trait Strategy {
     /// interrupts off.
     fn idle(&self);
 
+    /// This CPU has nothing at all to run, and halts until it is interrupted or switches. Where it is a
+    /// guest's, its host may take it away. Called with interrupts off.
+    fn halt(&self) {
+        self.idle();
+    }
+
     /// Has every CPU forget something whose tables were changed before, and returns when all have.
     /// Called with interrupts on; the strategy turns them off where it must.
     fn flush(&self, flush: &Flush);
@@ -86,6 +95,12 @@ pub trait Strategy {
     /// Whether a change that only allows more has to be flushed.
     fn flushes_promotions(&self) -> bool {
         false
+    }
+
+    /// What has happened so far in the terms in which Linux counts it, if the strategy is Linux's. Takes
+    /// no time.
+    fn observed(&self) -> Option<Recorded> {
+        None
     }
 }
 
