@@ -114,16 +114,28 @@ impl<'a> Kernel<'a> {
 
     /// Changes pages of a process and has every CPU forget what they were.
     pub fn change(&self, process: &Process, first: u64, pages: u64, change: Change) {
-        let Process { id, root, .. } = *process;
-        let stays = matches!(change, Change::Restrict | Change::Promote);
         if change == Change::Promote && !self.strategy.flushes_promotions() {
             return;
         }
-        let stamp = tables::revoke(root, first, pages, stays);
-        let mut flush = Flush::pages(id, first, pages);
-        flush.tables = change == Change::Free;
-        timed::during("flush", || self.strategy.flush(&flush));
-        tables::flushed(root, first, pages, stamp);
+        let tables = change == Change::Free;
+        let flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
+        let stays = matches!(change, Change::Restrict | Change::Promote);
+        self.change_and(process, first, pages, stays, &flush);
+    }
+
+    /// Changes pages of a process, and has every CPU forget what `flush` says, which is those pages or
+    /// more. They stay mapped, or not.
+    pub fn change_and(
+        &self,
+        process: &Process,
+        first: u64,
+        pages: u64,
+        stays: bool,
+        flush: &Flush,
+    ) {
+        let stamp = tables::revoke(process.root, first, pages, stays);
+        timed::during("flush", || self.strategy.flush(flush));
+        tables::flushed(process.root, first, pages, stamp);
     }
 
     /// Unmaps pages of the kernel and has every CPU forget them; they are mapped again at once.
@@ -144,16 +156,11 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Has everything in a process allow less, and every CPU forget it. What is mapped stays mapped.
-    pub fn restrict_all(&self, process: &Process, tables: bool) {
-        self.change_all(process, true, tables);
-    }
-
     /// A process shares its pages with a child, which has none yet: both have them from here on, and
     /// neither may write to them.
     pub fn fork(&self, parent: &Process, child: &Process) {
         tables::map_alike(child.root, parent.root);
-        self.change_all(parent, true, true);
+        self.change_all(parent, true);
     }
 
     /// Ends a process that this CPU runs: everything of it is flushed, the CPU runs `next` or
@@ -169,7 +176,7 @@ impl<'a> Kernel<'a> {
 
     /// Everything in a process goes, tables too, and every CPU forgets it.
     pub fn unmap_all(&self, process: &Process) {
-        self.change_all(process, false, true);
+        self.change_all(process, false);
     }
 
     /// Gives the space of a process back that no CPU runs and in which nothing is left, and its tables.
@@ -178,12 +185,8 @@ impl<'a> Kernel<'a> {
         tables::destroy(process.root);
     }
 
-    fn change_all(&self, process: &Process, stays: bool, tables: bool) {
-        let Process { id, root, pages } = *process;
-        let stamp = tables::revoke(root, 0, pages, stays);
-        let flush = Flush { tables, ..Flush::everything(id) };
-        timed::during("flush", || self.strategy.flush(&flush));
-        tables::flushed(root, 0, pages, stamp);
+    fn change_all(&self, process: &Process, stays: bool) {
+        self.change_and(process, 0, process.pages, stays, &Flush::everything(process.id));
     }
 
     fn remove(&self, process: &Process) {

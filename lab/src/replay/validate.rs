@@ -1,0 +1,1 @@
+//! What the kernel recorded beside what the model counts.
