@@ -135,7 +135,8 @@ pub(crate) fn random(seed: u64, cpus: usize, steps: u64) -> Script {
         };
         let Thread { task, space, .. } = threads[running];
         let room = builder.script.spaces[space.0 as usize].pages as usize;
-        let pages = (1 + random.below([1, 8, 60][random.below(3)])).min(room);
+        let most = [1, 8, 60][random.below(3)];
+        let pages = (1 + random.below(most)).min(room);
         let first = random.below(room - pages + 1) as u32;
         let (pages, whole) = (pages as u32, random.below(8) == 0);
         let munmap = Deed::Call(Call::Munmap);
