@@ -97,6 +97,11 @@ impl<'a> Kernel<'a> {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.switch(next.id)));
     }
 
+    /// The thread that this CPU runs becomes another process.
+    pub fn execute(&self, next: &Process) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.execute(next.id)));
+    }
+
     /// This CPU has nothing to run but kernel code.
     pub fn idle(&self) {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.idle()));

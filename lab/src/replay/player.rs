@@ -18,7 +18,7 @@ use super::{
 use crate::{
     data::Refused,
     kernel::{Kernel, Process},
-    reconstruct::{Act, Script, SpaceId, Step},
+    reconstruct::{Act, Deed, Script, SpaceId, Step},
     strategy::Flush,
 };
 
@@ -293,7 +293,8 @@ impl<'a> Program<'_, 'a> {
                     let runners = &self.space(id).runners;
                     runners.set(runners.get() + 1);
                 }
-                self.turn_to(number, party);
+                let executes = self.player.script.culprits[step.culprit as usize].deed == Deed::Execute;
+                self.turn_to(number, party, executes);
                 if before != Some(id) {
                     self.leave(before);
                 }
@@ -307,7 +308,7 @@ impl<'a> Program<'_, 'a> {
             _ => {}
         }
         if self.current.get() != number && duty.running.get().is_some() {
-            self.turn_to(number, party);
+            self.turn_to(number, party, false);
         }
         match step.act {
             Act::Run(_) | Act::Idle => {}
@@ -361,14 +362,17 @@ impl<'a> Program<'_, 'a> {
         self.flush(party, || self.kernel.change_and(&process, first, pages, stays, &flush));
     }
 
-    /// A program gets the CPU.
-    fn turn_to(&self, number: usize, party: Party) {
+    /// A program gets the CPU; or one that has it `executes` another.
+    fn turn_to(&self, number: usize, party: Party, executes: bool) {
         let Some(id) = self.duties[number].running.get() else { return };
         let Some(process) = self.process(id) else { return };
         self.current.set(number);
         self.player.count(party);
         self.player.switches.set(self.player.switches.get() + 1);
-        self.player.timed(1, 0, || self.kernel.switch(&process));
+        self.player.timed(1, 0, || match executes {
+            true => self.kernel.execute(&process),
+            false => self.kernel.switch(&process),
+        });
         self.player.refills_for(party);
     }
 
@@ -378,7 +382,7 @@ impl<'a> Program<'_, 'a> {
             return;
         }
         if let Some(other) = self.duties.iter().position(|duty| duty.running.get().is_some()) {
-            return self.turn_to(other, party);
+            return self.turn_to(other, party, false);
         }
         if halts { self.kernel.halt() } else { self.kernel.idle() }
     }

@@ -71,6 +71,12 @@ pub trait Strategy {
     /// Makes this CPU run a space. Called with interrupts off.
     fn switch(&self, next: SpaceId);
 
+    /// The thread that this CPU runs has another space from here on: it executes a program. Called with
+    /// interrupts off.
+    fn execute(&self, next: SpaceId) {
+        self.switch(next);
+    }
+
     /// This CPU goes idle, or runs a kernel thread: no user code until the next switch. Called with
     /// interrupts off.
     fn idle(&self);

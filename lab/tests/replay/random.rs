@@ -39,8 +39,11 @@ fn check(script: &Script, machine: &Machine, strategy: &str, cpus: usize, seed: 
 fn every_strategy_executes_every_script() {
     for &key in MACHINES {
         let machine = machine(key);
+        let without = !machine.features.invlpgb;
         for entry in strategy::all().filter(|entry| entry.isas.contains(&machine.isa)) {
-            // What these leave out is what they are for.
+            if without && entry.name.contains("invlpgb") {
+                continue;
+            }
             for seed in 0..3 {
                 let script = random(seed, 3, 600);
                 for cpus in [1, 2, 3, 7, 12] {

@@ -346,6 +346,14 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
     }
 
+    fn execute(&self, next: SpaceId) {
+        let counted = |tally: &Recorded| (tally.hits, tally.misses);
+        let before = counted(&self.tally.borrow());
+        self.switch(next);
+        // Linux says the same, but there was no switch between threads.
+        self.tally(|tally| (tally.hits, tally.misses) = before);
+    }
+
     fn idle(&self) {
         self.come_back();
         if self.cpu().loaded.get() != KERNEL_CONTEXT {
