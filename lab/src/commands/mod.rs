@@ -14,6 +14,8 @@ mod output;
 #[cfg(feature = "clock")]
 mod progress;
 #[cfg(feature = "clock")]
+pub(crate) mod replay;
+#[cfg(feature = "clock")]
 pub(crate) mod reproduce;
 #[cfg(feature = "clock")]
 pub(crate) mod run;

@@ -7,6 +7,7 @@
 //! pages of its working set ([`WorkingSet`]), for a trace shows no accesses.
 
 mod accesses;
+pub mod assume;
 mod parties;
 mod plan;
 mod player;

@@ -164,3 +164,97 @@ fn check(script: &Script, step: &Step) -> Result<(), &'static str> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reconstruct::{Culprit, Deed, Space};
+
+    const A: SpaceId = SpaceId(0);
+    const B: SpaceId = SpaceId(1);
+
+    /// A script of steps on two CPUs, each a time, a thread and an act.
+    fn script(cpus: [&[(u64, u32, Act)]; 2]) -> Script {
+        let step = |&(time, task, act): &_| Step { time, task, culprit: 0, act };
+        let space = |name: &str| Space { name: name.into(), pages: 10, threads: 1 };
+        Script {
+            spaces: vec![space("a"), space("b")],
+            culprits: vec![Culprit { process: "a".into(), deed: Deed::Other }],
+            cpus: cpus.iter().map(|steps| steps.iter().map(step).collect()).collect(),
+            length: 100,
+            ..Script::default()
+        }
+    }
+
+    fn waits(cpus: [&[(u64, u32, Act)]; 2]) -> [Vec<(u32, u32)>; 2] {
+        let plan = Plan::new(&script(cpus), 2).unwrap();
+        [0, 1].map(|cpu| {
+            assert!(plan.waits[cpu].iter().all(|wait| wait.other.cpu as usize == 1 - cpu));
+            plan.waits[cpu].iter().map(|wait| (wait.step, wait.other.step)).collect()
+        })
+    }
+
+    #[track_caller]
+    fn refused(cpus: [&[(u64, u32, Act)]; 2], why: &str) {
+        let Refused(text) = Plan::new(&script(cpus), 2).unwrap_err();
+        assert!(text.ends_with(why), "{text}");
+    }
+
+    #[test]
+    fn a_thread_keeps_its_order() {
+        let one = [(1, 7, Act::Run(A)), (2, 8, Act::Run(B)), (9, 7, Act::Run(A))];
+        let other = [(3, 7, Act::Run(A)), (4, 7, Act::Idle)];
+        // The thread moves over and back; the space is born on CPU 0.
+        assert_eq!(waits([&one, &other]), [vec![(2, 1)], vec![(0, 0), (0, 0)]]);
+    }
+
+    #[test]
+    fn a_space_is_used_after_its_birth_and_before_its_end() {
+        let one =
+            [(1, 7, Act::Run(A)), (2, 7, Act::Fork { parent: A, child: B }), (8, 7, Act::End(B))];
+        let other = [(3, 8, Act::Run(B)), (4, 8, Act::Idle)];
+        assert_eq!(waits([&one, &other]), [vec![(2, 0)], vec![(0, 1)]]);
+    }
+
+    #[test]
+    fn steps_at_one_time_go_by_cpu() {
+        let fork = [(5, 7, Act::Fork { parent: A, child: B })];
+        let run = [(5, 8, Act::Run(B))];
+        assert_eq!(waits([&fork, &run]), [vec![], vec![(0, 0)]]);
+        assert_eq!(waits([&run, &fork]), [vec![], vec![(0, 0)]], "the space is born by its use");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let map = |first, pages| Act::Map { space: A, first, pages };
+        refused([&[(5, 1, Act::Idle), (4, 1, Act::Idle)], &[]], "comes after the next");
+        refused([&[(101, 1, Act::Idle)], &[]], "comes after the end");
+        refused([&[(1, 1, Act::Run(SpaceId(2)))], &[]], "uses a space that is not there");
+        refused([&[(1, 1, map(8, 3))], &[]], "is about pages that its space does not have");
+        refused([&[(1, 1, map(u32::MAX, 2))], &[]], "is about pages that its space does not have");
+        refused([&[(1, 1, map(1, 0))], &[]], "is about no pages");
+        refused([&[(1, 1, Act::End(A))], &[(2, 1, Act::Run(A))]], "uses a space that has ended");
+        let fork = Act::Fork { parent: A, child: A };
+        refused([&[(1, 1, fork)], &[]], "forks a space from itself");
+        let mut script = script([&[(1, 1, Act::Idle)], &[]]);
+        script.culprits.clear();
+        assert!(Plan::new(&script, 2).is_err());
+        assert!(Plan::new(&Script::default(), 2).is_err());
+    }
+
+    #[test]
+    fn cpus_are_copied_or_take_turns() {
+        let duties = |cpus: usize| -> Vec<(Vec<usize>, usize)> {
+            let plan = Plan { waits: vec![Vec::new(); 3], cpus, copies: cpus.div_ceil(3) };
+            let duty = |cpu| {
+                let (duties, copy) = plan.duties(cpu);
+                (duties.collect(), copy)
+            };
+            (0..cpus).map(duty).collect()
+        };
+        assert_eq!(duties(2), [(vec![0, 2], 0), (vec![1], 0)]);
+        assert_eq!(duties(3), [(vec![0], 0), (vec![1], 0), (vec![2], 0)]);
+        let five = duties(5);
+        assert_eq!(five[3..], [(vec![0], 1), (vec![1], 1)]);
+    }
+}

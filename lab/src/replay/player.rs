@@ -293,7 +293,8 @@ impl<'a> Program<'_, 'a> {
                     let runners = &self.space(id).runners;
                     runners.set(runners.get() + 1);
                 }
-                let executes = self.player.script.culprits[step.culprit as usize].deed == Deed::Execute;
+                let executes =
+                    self.player.script.culprits[step.culprit as usize].deed == Deed::Execute;
                 self.turn_to(number, party, executes);
                 if before != Some(id) {
                     self.leave(before);

@@ -239,7 +239,8 @@ impl Context {
             }
             11 => {
                 let both = from.number()?;
-                let target = u16::try_from(both >> 1).map_err(|_| "the number of a CPU is too large")?;
+                let target =
+                    u16::try_from(both >> 1).map_err(|_| "the number of a CPU is too large")?;
                 self.request = from.difference(self.request)?;
                 Kind::Ask { target, request: self.request, flush: both & 1 == 1 }
             }
