@@ -9,7 +9,7 @@ use lookaside_lab::{
         Blame, Replayed, Setup, Upkeep, WorkingSet,
         assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
         replay,
-        validate::{Row, compare, holds},
+        validate::{Row, cold, compare, holds},
     },
     reproduce::{
         Book,
@@ -433,7 +433,7 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
             let why = "does not count in Linux's terms; one that does is `ipi-2025`";
             return Err(Refused(format!("strategy `{}` {why}", run.strategy)).into());
         };
-        compared.push((&run.strategy, compare(recorded, observed)));
+        compared.push((&run.strategy, compare(recorded, observed, cold(&plan.script))));
     }
     let all_hold = compared.iter().all(|(_, rows)| holds(rows));
     let form = match plan.arguments.output.format {
@@ -454,7 +454,8 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
     let is_csv = plan.arguments.output.format == Format::Csv;
     let mut text = if is_csv { String::new() } else { format!("{}\n\n", plan.heading()) };
     for (strategy, rows) in &compared {
-        let mut grid = Grid::new(["count", "recorded", strategy, "off", "limit", ""], &[0, 5]);
+        let mut grid =
+            Grid::new(["count", "recorded", strategy, "off", "unknown", "limit", ""], &[0, 6]);
         for row in rows {
             let off = row.ratio.map(|ratio| percent(ratio - 1.0)).unwrap_or_default();
             let limit =
@@ -464,9 +465,10 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
                 Some(false) => "does not hold",
                 None => "",
             };
-            let counts = [row.recorded.to_string(), row.modelled.to_string()];
-            let [recorded, modelled] = counts;
-            grid.row([row.what.clone(), recorded, modelled, off, limit, verdict.to_owned()]);
+            let [recorded, modelled] = [row.recorded, row.modelled].map(|count| count.to_string());
+            let unknown = if row.unknown > 0 { row.unknown.to_string() } else { String::new() };
+            let verdict = verdict.to_owned();
+            grid.row([row.what.clone(), recorded, modelled, off, unknown, limit, verdict]);
         }
         text += &form(&grid);
         text.push('\n');

@@ -358,6 +358,8 @@ impl<'a> Program<'_, 'a> {
         let mut flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
         // With all the pages of the space nobody knows for the sake of which.
         flush.everything = whole || pages == self.player.script.spaces[space.0 as usize].pages;
+        // Whoever flushes everything does not look whether tables were freed: they may have been.
+        flush.tables |= flush.everything;
         // What was flushed was there, whether somebody saw it come or not.
         timed::tables::map(process.root, first, pages, 0);
         self.flush(party, || self.kernel.change_and(&process, first, pages, stays, &flush));

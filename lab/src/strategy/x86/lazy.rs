@@ -120,6 +120,8 @@ struct Lazy<'a, H: Hardware> {
     steal: &'a [Steal],
     /// When the mask of each space is to be trimmed next, by number.
     trims: RefCell<Vec<Cell<Ps>>>,
+    /// For each CPU whether it has run anything: what it runs first it did not switch to.
+    begun: Vec<Cell<bool>>,
     slots: usize,
     guest: Guest,
     tally: RefCell<Recorded>,
@@ -140,6 +142,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             shared,
             steal,
             trims: RefCell::default(),
+            begun: vec![Cell::new(false); cpus],
             slots: if machine.features.tag_bits == 0 { 1 } else { SLOTS },
             guest,
             tally: RefCell::default(),
@@ -156,6 +159,14 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
 
     fn count(&self, reason: Reason, pages: Pages) {
         *self.tally.borrow_mut().flushes.entry((reason, pages)).or_default() += 1;
+    }
+
+    /// Counts a switch, but for the first of this CPU.
+    fn count_switch(&self, flushed: bool) {
+        if self.begun[me().index()].replace(true) {
+            self.count(Reason::Switch, if flushed { Pages::Everything } else { Pages::Some(0) });
+            self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
+        }
     }
 
     fn tally(&self, f: impl FnOnce(&mut Recorded)) {
@@ -330,8 +341,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
             let latest = next.generation.load(Ordering::SeqCst);
             if cpu.current().generation.get() < latest {
                 self.load(cpu, next.root, next.context, latest);
-                self.count(Reason::Switch, Pages::Everything);
-                self.tally(|tally| tally.misses += 1);
+                self.count_switch(true);
             }
             return;
         }
@@ -342,8 +352,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         let generation = next.generation.load(Ordering::SeqCst);
         let flushed = self.load(cpu, next.root, next.context, generation);
         cpu.loaded.store(next.context, Ordering::Release);
-        self.count(Reason::Switch, if flushed { Pages::Everything } else { Pages::Some(0) });
-        self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
+        self.count_switch(flushed);
     }
 
     fn execute(&self, next: SpaceId) {
@@ -355,6 +364,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
     }
 
     fn idle(&self) {
+        self.begun[me().index()].set(true);
         self.come_back();
         if self.cpu().loaded.get() != KERNEL_CONTEXT {
             self.lazy().store(1, Ordering::Release);
