@@ -42,6 +42,15 @@ fn what_a_flush_does_to_others_is_with_who_flushed() {
         assert_eq!(replayed.operations.interrupts, 10, "{strategy}");
         let count = |of: &str| replayed.latencies.iter().find(|one| one.of == of).unwrap().count;
         assert_eq!(["flush", "switch", "handler"].map(count), [10, 3, 10], "{strategy}");
+        for latency in &replayed.latencies {
+            let times = [latency.p50, latency.p90, latency.p99, latency.max];
+            assert!(times.is_sorted() && times[0] > 10_000, "{strategy}: {latency:?}");
+        }
+        let longest = |of: &str| replayed.latencies.iter().find(|one| one.of == of).unwrap().max;
+        assert!(
+            longest("flush") > longest("handler"),
+            "{strategy}: who flushes waits for handlers"
+        );
         assert!(replayed.share() > 0.0 && replayed.share() < 0.05, "{strategy}");
     }
 }
