@@ -98,10 +98,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.output.check()?;
     let trace = import::open(&arguments.file)?;
     let mut book = Book::shipped()?;
-    if let Some(name) = &arguments.machine {
-        book.admit(name)?;
-    }
-    let plan = Plan::new(arguments, &trace, &book)?;
+    let named = arguments.machine.as_deref().map(|name| book.admit(name)).transpose()?;
+    let plan = Plan::new(arguments, &trace, &book, named.as_deref())?;
     let bar = progress::bar(plan.strategies.len());
     let one = |strategy: &String| {
         let Plan { machine, cpus, working_set, .. } = plan;
@@ -128,16 +126,16 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
 }
 
 impl<'a> Plan<'a> {
-    fn new(arguments: &'a Arguments, trace: &'a Trace, book: &'a Book) -> Result<Self, Refused> {
+    fn new(
+        arguments: &'a Arguments,
+        trace: &'a Trace,
+        book: &'a Book,
+        named: Option<&str>,
+    ) -> Result<Self, Refused> {
         let recorded = trace.origin.cpus.max(1) as usize;
         let cpus = arguments.cpus.unwrap_or(recorded);
-        let key = match &arguments.machine {
-            Some(name) => {
-                let named = book.machines.iter().find(|machine| machine.key == *name);
-                // The path of a file has its key as its last part.
-                let stem = std::path::Path::new(name).file_stem().and_then(|stem| stem.to_str());
-                named.map_or(stem.unwrap_or(name), |machine| &machine.key)
-            }
+        let key = match named {
+            Some(key) => key,
             None => fitting_machine(trace.origin.architecture.as_deref(), cpus, &book.machines)?,
         };
         let machine = book.machine(key)?;
