@@ -136,7 +136,7 @@ impl<'a> Plan<'a> {
         let cpus = arguments.cpus.unwrap_or(recorded);
         let key = match named {
             Some(key) => key,
-            None => fitting_machine(trace.origin.architecture.as_deref(), cpus, &book.machines)?,
+            None => fitting_machine(&trace.origin, cpus, &book.machines)?,
         };
         let machine = book.machine(key)?;
         let linux = if trace.origin.guest == Some(true) { "ipi-2025-kvm" } else { "ipi-2025" };
