@@ -50,6 +50,9 @@ enum Command {
     /// Reads a trace of a live system, in whatever format it has, and says what it holds.
     #[cfg(feature = "clock")]
     Import(commands::import::Arguments),
+    /// Replays a trace of a live system under several strategies, on a modelled machine.
+    #[cfg(feature = "clock")]
+    Replay(commands::replay::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -78,6 +81,8 @@ fn main() -> ExitCode {
         Command::RecordPart(part) => commands::record::part(&part),
         #[cfg(feature = "clock")]
         Command::Import(arguments) => commands::import::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Replay(arguments) => commands::replay::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {

@@ -16,6 +16,8 @@ mod progress;
 #[cfg(all(feature = "clock", target_os = "linux"))]
 pub(crate) mod record;
 #[cfg(feature = "clock")]
+pub(crate) mod replay;
+#[cfg(feature = "clock")]
 pub(crate) mod reproduce;
 #[cfg(feature = "clock")]
 pub(crate) mod run;

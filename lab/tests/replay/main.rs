@@ -1,0 +1,8 @@
+//! Replay: scripts made by hand and at random, on modelled machines.
+
+mod attribution;
+mod command;
+mod observed;
+mod random;
+mod rules;
+mod script;
