@@ -186,7 +186,7 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
 ) -> Result<Report, Failure> {
     let Hardware { arm, mmu, features, set_up } = hardware;
     let model = model(storm.cpus, arm);
-    let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000 };
+    let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000, timeline: 0 };
     let build = || {
         let mmu = mmu();
         let costs = mmu.typical_costs();

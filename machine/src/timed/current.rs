@@ -211,6 +211,7 @@ fn wait_for_turn() {
 
 fn take_interrupt() {
     let activity = with(|machine| {
+        machine.note_taken();
         let interrupt = machine.activity("interrupt");
         let cpu = machine.cpu();
         let now = cpu.now;
@@ -229,6 +230,7 @@ fn take_interrupt() {
         // Returning from an interrupt waits for what the handler has stored.
         machine.drain();
         machine.charge_price(Cause::Interrupts, Price::InterruptExit);
+        machine.note_returned();
         let cpu = machine.cpu();
         cpu.interrupts = true;
         cpu.activity = activity;

@@ -73,11 +73,15 @@ pub fn work(time: Ps) {
 #[inline]
 pub fn during<R>(activity: &'static str, f: impl FnOnce() -> R) -> R {
     let outer = current::with(|machine| {
+        machine.note_begin(activity);
         let activity = machine.activity(activity);
         core::mem::replace(&mut machine.cpu().activity, activity)
     });
     let result = f();
-    current::with(|machine| machine.cpu().activity = outer);
+    current::with(|machine| {
+        machine.note_end();
+        machine.cpu().activity = outer;
+    });
     result
 }
 

@@ -7,6 +7,7 @@ use super::{
     machine::Machine,
     model::BadModel,
     price::Ps,
+    timeline::Timeline,
 };
 
 /// Where the time of a run went.
@@ -22,6 +23,8 @@ pub struct Report {
     pub cpus: Vec<CpuReport>,
     /// Cache lines by the name of what is in them, those first on which most time was spent.
     pub lines: Vec<LineReport>,
+    /// What happened when, if [`Options::timeline`](super::Options::timeline) asked for it.
+    pub timeline: Option<Timeline>,
 }
 
 /// Where the time of one CPU went.
@@ -59,7 +62,8 @@ impl CpuReport {
 }
 
 impl Report {
-    pub(crate) fn new(machine: Machine) -> Self {
+    pub(crate) fn new(mut machine: Machine) -> Self {
+        let timeline = machine.take_timeline();
         let mut lines: Vec<LineReport> = Vec::new();
         for (number, line) in machine.lines.iter().enumerate() {
             if line.moves == 0 {
@@ -92,6 +96,7 @@ impl Report {
             activities: machine.activities,
             cpus,
             lines,
+            timeline,
         }
     }
 
