@@ -105,7 +105,7 @@ mod tests {
         let options = BTreeMap::new();
         let (x, strategy) = (Some(100.0), "lookaside");
         let setup =
-            Setup { machine: &machine, strategy, cpus: Some(2), x, options: &options, seed: 1 };
+            Setup { machine: &machine, strategy, cpus: Some(2), x, options: &options, seed: 1, timeline: 0 };
         let outcome = run(&setup).expect("the machine has what it takes");
         assert_eq!(outcome.report.counters().page_flushes, 2 * 100 * BATCHES);
         let prices = &machine.model.prices;
