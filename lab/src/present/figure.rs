@@ -9,7 +9,7 @@ use super::{
     answer::{Crossover, crossovers},
     document::{Curve, Document, Sensitivity, share},
     scale::Scale,
-    units::{factor, percent, time, value},
+    units::{factor, percent, plain_percent, time, value},
 };
 use crate::replay::Upkeep;
 
@@ -187,7 +187,7 @@ pub(super) fn curves(curves: &[Curve]) -> Option<Curves> {
         bottom,
         logarithmic,
         x_ticks: x_ticks(&cpus, x).map(|(at, cpus)| tick(at, cpus.to_string())).collect(),
-        y_ticks: y.ticks().iter().map(|&share| tick(y.at(share), percent(share))).collect(),
+        y_ticks: y.ticks().iter().map(|&share| tick(y.at(share), plain_percent(share))).collect(),
         crossings,
         rows: curves.iter().map(row).collect(),
         lines,

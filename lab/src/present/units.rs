@@ -49,6 +49,13 @@ pub(super) fn percent(share: f64) -> String {
     format!("{value:.decimals$}\u{a0}%")
 }
 
+/// A round share, in percent with as many digits as it has.
+pub(super) fn plain_percent(share: f64) -> String {
+    let text = format!("{:.8}", 100.0 * share);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text}\u{a0}%")
+}
+
 /// How many times.
 pub(super) fn factor(value: f64) -> String {
     if !value.is_finite() {
@@ -95,6 +102,8 @@ mod tests {
         for (share, expected) in shown.into_iter().zip(expected) {
             assert_eq!(percent(share), expected.replace(' ', "\u{a0}"));
         }
+        assert_eq!(plain_percent(1e-4), "0.01\u{a0}%");
+        assert_eq!(plain_percent(0.0), "0\u{a0}%");
         assert_eq!(percent(1e-9), "under 0.0001\u{a0}%");
     }
 
