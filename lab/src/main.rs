@@ -40,6 +40,9 @@ enum Command {
     /// Sets the fitted numbers of machine files so that the model gives what they are fitted to.
     #[cfg(feature = "clock")]
     Fit(commands::fit::Arguments),
+    /// Reads a trace of a live system, in whatever format it has, and says what it holds.
+    #[cfg(feature = "clock")]
+    Import(commands::import::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -62,6 +65,8 @@ fn main() -> ExitCode {
         Command::List(arguments) => commands::list::run(&arguments),
         #[cfg(feature = "clock")]
         Command::Fit(arguments) => commands::fit::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Import(arguments) => commands::import::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {

@@ -5,6 +5,8 @@ mod storm;
 #[path = "timed/support.rs"]
 mod support;
 
+#[path = "timed/bills.rs"]
+mod bills;
 #[path = "timed/broadcasts.rs"]
 mod broadcasts;
 #[path = "timed/instructions.rs"]

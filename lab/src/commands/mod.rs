@@ -6,6 +6,8 @@ pub(crate) mod explore;
 #[cfg(feature = "clock")]
 pub(crate) mod fit;
 #[cfg(feature = "clock")]
+pub(crate) mod import;
+#[cfg(feature = "clock")]
 pub(crate) mod list;
 #[cfg(feature = "clock")]
 mod output;

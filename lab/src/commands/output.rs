@@ -75,6 +75,14 @@ fn directory(path: &Path) -> &Path {
 
 /// Replaces a file at once: whoever looks finds the old one or all of the new one.
 pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace_with(path, |file| file.write_all(content.as_ref()))
+}
+
+/// The same with what `write` writes.
+pub(crate) fn replace_with(
+    path: &Path,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -84,7 +92,7 @@ pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> 
         builder.permissions(fs::Permissions::from_mode(mode));
     }
     let mut file = builder.prefix(".lab-").tempfile_in(directory(path))?;
-    file.write_all(content.as_ref())?;
+    write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

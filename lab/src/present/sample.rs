@@ -30,7 +30,7 @@ pub(crate) fn ordinary() -> Document {
             curve("freebsd-2019", &[0.001, 0.0025, 0.0069, 0.024, 0.071, 0.19, 0.52]),
         ],
         assumptions: Assumptions {
-            working_set: WorkingSet { window: 100_000, hot: 64, others: 16 },
+            working_set: WorkingSet { window: 100_000, hot: 64, others: 16, pool: 512 },
             working_set_from: "It was not measured: these are the defaults.".into(),
             flushes_from: "As the kernel recorded them.".into(),
             lost: 0,
@@ -64,7 +64,7 @@ pub(crate) fn crowded() -> Document {
     document.results = (0..16).map(|i| result(&strategy(i), 64, more(i), &names)).collect();
     document.results[5].operations.broadcasts = 120_000;
     let shares = |i: usize| {
-        let share = |k: usize| 0.0006 * more(i) * (1.4 + 0.07 * i as f64).powi(k as i32);
+        let share = |k: usize| 0.0006 * more(i) * (1.25 + 0.03 * i as f64).powi(k as i32);
         (0..9).map(share).collect::<Vec<f64>>()
     };
     document.scaling = (0..16).map(|i| curve(&strategy(i), &shares(i))).collect();
@@ -196,6 +196,7 @@ fn result(strategy: &str, cpus: usize, more: f64, blamed: &[(&str, &str)]) -> Re
         blame,
         steps: 1_204_881,
         events: 88_120_034,
+        observed: None,
     }
 }
 

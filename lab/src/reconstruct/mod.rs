@@ -9,10 +9,22 @@
 //! follow from calls and faults by what Linux does. Only the second exists for machines whose kernel
 //! records none (Arm); and only the second can be compared with what was recorded.
 
+mod ahead;
+mod areas;
+mod bits;
+mod counts;
+mod frames;
+mod linux;
+mod memory;
+mod number;
+mod tasks;
+mod walk;
+
 use std::collections::BTreeMap;
 
 use crate::{
     data::Refused,
+    reconstruct::ahead::Ahead,
     trace::{Call, Pages, Reason, Trace},
 };
 
@@ -38,6 +50,9 @@ pub struct Script {
     pub length: u64,
     /// What could not be known.
     pub unknown: Unknown,
+    /// The flushes that the steps stand for, by how many pages they are for Linux on x86, which
+    /// flushes everything from 34 pages on. Each is counted once, by who flushes.
+    pub expected: BTreeMap<Pages, u64>,
     /// What the kernel itself counted, if it did.
     pub recorded: Option<Recorded>,
 }
@@ -47,9 +62,11 @@ pub struct Script {
 pub struct Space {
     /// The name of the process when it was last seen.
     pub name: String,
-    /// How many pages it has room for. Pages are numbered from 0 without the gaps between what was
-    /// used; pages that are neighbours in the address space are neighbours here, in pieces of 512
-    /// that are aligned.
+    /// How many pages it has room for. Pages are numbered from 0, by address, in aligned pieces of 512
+    /// (what one page table maps), and pieces of which nothing was used have no numbers. Where pieces
+    /// are missing, however many, one unused piece stands for them: what reaches across a gap stays
+    /// longer than 512 pages. A parent and the children that it forked number pages alike, until they
+    /// execute another program.
     pub pages: u64,
     /// How many threads used it at most at one time.
     pub threads: u32,
@@ -119,7 +136,9 @@ pub enum Act {
         /// How many.
         pages: u32,
     },
-    /// Pages allow less from here on, and are flushed.
+    /// Pages allow less from here on, or are elsewhere (a copy was made for who writes), and are
+    /// flushed, in one flush. With all the pages of the space: everything is flushed, and nobody knows
+    /// for the sake of which pages.
     Restrict {
         /// In which space.
         space: SpaceId,
@@ -127,8 +146,11 @@ pub enum Act {
         first: u32,
         /// How many.
         pages: u32,
+        /// As in [`Act::Unmap`].
+        whole: bool,
     },
-    /// Pages are gone, and are flushed; with `tables`, page tables go with them.
+    /// Pages are gone, and are flushed, in one flush; with `tables`, page tables go with them.
+    /// Some of the pages between the first and the last may not have been there.
     Unmap {
         /// In which space.
         space: SpaceId,
@@ -138,15 +160,20 @@ pub enum Act {
         pages: u32,
         /// Whether page tables were freed.
         tables: bool,
+        /// Whether Linux flushes everything here, however few the pages are: because another thread
+        /// of the space was changing page tables at the same time, for example.
+        whole: bool,
     },
-    /// Everything in a space allows less, and is flushed: its pages are shared with a child.
+    /// Everything in a space allows less, and is flushed: its pages are shared with a child. The
+    /// child is not used before this.
     Fork {
         /// Whose pages.
         parent: SpaceId,
         /// Who shares them; it has the same pages.
         child: SpaceId,
     },
-    /// A space is not used any more: nobody runs it, and everything in it goes.
+    /// A space is not used any more: nobody runs it, though CPUs without user code may still have it
+    /// loaded, and everything in it goes.
     End(SpaceId),
 }
 
@@ -175,7 +202,7 @@ pub struct Unknown {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Flushes by reason and pages. Those of [`Reason::Switch`] that happened in an interrupt are in
-    /// `dropped` instead.
+    /// `dropped` instead, and those that were no switches between spaces of programs in `patching`.
     pub flushes: BTreeMap<(Reason, Pages), u64>,
     /// Switches to a space whose tag was still good.
     pub hits: u64,
@@ -183,6 +210,9 @@ pub struct Recorded {
     pub misses: u64,
     /// Lazy CPUs that dropped a space because they were asked to flush it.
     pub dropped: u64,
+    /// Flushes at a switch that no thread was switched at: the kernel patches its own text through a
+    /// space that nobody else uses, when the recorder is switched on and off.
+    pub patching: u64,
     /// Requests to flush that were sent to another CPU.
     pub sends: u64,
     /// What became of them: flushed, dropped by a lazy CPU, another space was loaded, nothing to do.
@@ -194,6 +224,31 @@ pub struct Recorded {
 /// # Errors
 ///
 /// If the trace has no events of user processes, or flushes are asked for that it does not have.
-pub fn reconstruct(_trace: &Trace, _flushes: Flushes) -> Result<Script, Refused> {
-    unimplemented!()
+pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
+    let ahead = Ahead::read(trace);
+    if ahead.programs.is_empty() {
+        return Err(Refused("the trace has no events of programs: nothing to replay".into()));
+    }
+    let (recorded, senders) = counts::count(trace, &ahead);
+    if flushes == Flushes::Recorded && recorded.is_none() {
+        let why = "the trace has no recorded flushes; take those that follow from calls instead";
+        return Err(Refused(why.into()));
+    }
+    let walk::Found { steps, spaces, culprits, pieces, unknown, expected } =
+        walk::Walk::new(trace, flushes, &ahead).all();
+    let families: Vec<u32> = spaces.iter().map(|space| space.family).collect();
+    let (cpus, rooms) = pieces.number(steps, &families)?;
+    let spaces = spaces
+        .iter()
+        .zip(rooms)
+        .map(|(space, pages)| Space {
+            name: walk::name(trace, space.name),
+            pages,
+            threads: space.most,
+        })
+        .collect();
+    let ends = trace.events.first().zip(trace.events.last());
+    let length = ends.map_or(0, |(first, last)| last.time.saturating_sub(first.time));
+    let unknown = Unknown { senders, ..unknown };
+    Ok(Script { spaces, culprits, cpus, length, unknown, expected, recorded })
 }

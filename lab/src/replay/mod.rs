@@ -6,11 +6,26 @@
 //! steps keep their order when it moves between CPUs. Between its steps a program computes, and uses the
 //! pages of its working set ([`WorkingSet`]), for a trace shows no accesses.
 
+mod accesses;
+mod parties;
+mod plan;
+mod player;
+mod tally;
+pub mod validate;
+
+use lookaside_machine::timed::{self, Arena, Options};
 use serde::Serialize;
 
+use self::{
+    parties::Parties,
+    plan::Plan,
+    player::{NS, Player, START, part},
+};
 use crate::{
     data::{Machine, Refused},
-    reconstruct::Script,
+    kernel::Kernel,
+    reconstruct::{Recorded, Script},
+    strategy::Place,
 };
 
 /// How a script is to be replayed.
@@ -40,6 +55,52 @@ pub struct WorkingSet {
     pub hot: u32,
     /// How many of the other pages are used in each window.
     pub others: u32,
+    /// How many other pages there are: those that were mapped before the hot ones. Before the trace shows
+    /// that any are mapped, a program has as many as it needs for this.
+    pub pool: u32,
+}
+
+impl WorkingSet {
+    /// All pages that a program uses.
+    const fn pages(&self) -> u32 {
+        self.hot + self.pool
+    }
+
+    /// The same in whole pieces, so that what the script aligns stays aligned behind them.
+    fn room(&self) -> u32 {
+        part(self.pages().into())
+    }
+
+    /// The one that a program was seen to have: the parameters of the workload `build`.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is missing.
+    pub fn of_build(options: &std::collections::BTreeMap<String, f64>) -> Result<Self, Refused> {
+        let option = |name: &str| {
+            let value = options.get(name).copied();
+            value.ok_or_else(|| Refused(format!("the workload `build` has no `{name}`")))
+        };
+        Ok(Self {
+            window: (option("window")? * 1000.0) as u64,
+            hot: option("hot_pages")? as u32,
+            others: option("others_per_window")? as u32,
+            pool: option("other_pages")? as u32,
+        })
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        if self.window == 0 || self.window > 1_000_000_000 {
+            return Err(Refused("a window of a working set is 1 ns to 1 s".into()));
+        }
+        if self.pages() > 1 << 20 || self.others > 1 << 20 {
+            return Err(Refused("a working set has at most 1048576 pages".into()));
+        }
+        if self.others > 0 && self.pool == 0 {
+            return Err(Refused("a working set without other pages uses none of them".into()));
+        }
+        Ok(())
+    }
 }
 
 /// What a replay gives. All times are picoseconds, summed over all CPUs where nothing else is said.
@@ -63,10 +124,21 @@ pub struct Replayed {
     pub latencies: Vec<Latency>,
     /// Who caused it, those first that caused most.
     pub blame: Vec<Blame>,
-    /// How many steps of the script were executed.
+    /// How many steps of the script were executed, those of copies included.
     pub steps: u64,
     /// How many events were simulated.
     pub events: u64,
+    /// What happened in the terms in which Linux counts it, if the strategy is Linux's.
+    #[serde(skip)]
+    pub observed: Option<Recorded>,
+}
+
+impl Replayed {
+    /// What part of the time of all CPUs TLB upkeep took.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.total as f64 / (self.traced as f64 * self.cpus as f64)
+    }
 }
 
 /// What TLB upkeep took, by cause, in picoseconds.
@@ -149,6 +221,16 @@ impl Upkeep {
         Self::NAMES.into_iter().zip([switches, refills, flushes, waits, victims, fabric])
     }
 
+    /// Adds what something else took.
+    pub fn add(&mut self, other: &Self) {
+        self.switches += other.switches;
+        self.refills += other.refills;
+        self.flushes += other.flushes;
+        self.waits += other.waits;
+        self.victims += other.victims;
+        self.fabric += other.fabric;
+    }
+
     /// All causes together.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -156,12 +238,54 @@ impl Upkeep {
     }
 }
 
+/// A trace may be this long, in nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+
 /// Replays a script.
 ///
 /// # Errors
 ///
-/// If the machine has fewer CPUs or not this strategy, or if the run fails: a stale translation, for
-/// example, which would be a defect of the strategy.
-pub fn replay(_script: &Script, _setup: &Setup<'_>) -> Result<Replayed, Refused> {
-    unimplemented!()
+/// If the machine has fewer CPUs or not this strategy, if the script cannot be, or if the run fails: a
+/// stale translation, for example, which would be a defect of the strategy.
+pub fn replay(script: &Script, setup: &Setup<'_>) -> Result<Replayed, Refused> {
+    let Setup { machine, strategy, cpus, working_set, seed } = setup;
+    let (machine, cpus) = (*machine, *cpus);
+    let limit = machine.model.topology.cpus();
+    if cpus == 0 || cpus > limit {
+        return Err(Refused(format!("{cpus} CPUs; machine `{}` has {limit}", machine.key)));
+    }
+    if script.length == 0 || script.length > LONGEST {
+        return Err(Refused(format!(
+            "a trace of {} ns; one of up to an hour is replayed",
+            script.length
+        )));
+    }
+    working_set.check()?;
+    let plan = Plan::new(script, cpus)?;
+    let room = |space: &crate::reconstruct::Space| {
+        let copies = if space.threads > 1 { plan.copies as u64 } else { 1 };
+        space.pages.checked_mul(copies).is_some_and(|pages| pages <= 1 << 30)
+    };
+    if !script.spaces.iter().all(room) {
+        return Err(Refused("a space of the script has more than 4 TiB".into()));
+    }
+    let parties = Parties::new(script);
+    let arena = Arena::new(memory(cpus, script.spaces.len() * plan.copies));
+    // Whoever needs a hundred times as long will never be done.
+    let limit = START + 100 * script.length * NS + 60_000_000_000_000;
+    let options = Options { cpus, seed: *seed, limit, timeline: 0 };
+    let (player, report) = timed::simulate(&machine.model, &arena, options, || {
+        let kernel = Kernel::new(Place { arena: &arena, machine, cpus }, strategy);
+        Player::new(script, setup, &plan, &parties, kernel)
+    })?;
+    if let Err(refused) = &player.kernel {
+        return Err(refused.clone());
+    }
+    Ok(tally::replayed(script, setup, &parties, &player, &report))
+}
+
+/// Enough memory for the words of any strategy, in bytes. The system provides what is used.
+const fn memory(cpus: usize, spaces: usize) -> usize {
+    // For each CPU, for each pair of CPUs, for each space, and in each space for each CPU.
+    (1 << 22) + cpus * (1 << 15) + cpus * cpus * 128 + spaces * (1024 + cpus)
 }

@@ -9,9 +9,16 @@
 
 pub mod file;
 pub mod import;
+pub mod lackey;
+mod names;
+mod order;
+mod summary;
 
 use core::fmt;
 use std::path::PathBuf;
+
+pub use names::Names;
+pub use summary::Summary;
 
 /// A trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -217,6 +224,34 @@ pub enum Kind {
         /// How many; 0 for an unknown number.
         events: u64,
     },
+}
+
+impl Kind {
+    /// The word for it in tables, and as a key for programs.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Switch { .. } => "switch",
+            Self::Migrate { .. } => "migrate",
+            Self::Create { .. } => "create",
+            Self::Execute { .. } => "execute",
+            Self::Exit => "exit",
+            Self::Rename { .. } => "rename",
+            Self::Unmapped { .. } => "unmapped",
+            Self::Flush { .. } => "flush",
+            Self::Call { .. } => "call",
+            Self::Return { .. } => "return",
+            Self::Fault { .. } => "fault",
+            Self::Ask { .. } => "ask",
+            Self::Serve { .. } => "serve",
+            Self::Served { .. } => "served",
+            Self::Send { .. } => "send",
+            Self::SendMany { .. } => "send_many",
+            Self::Interrupt => "interrupt",
+            Self::Resume => "resume",
+            Self::Lost { .. } => "lost",
+        }
+    }
 }
 
 /// Flag of `clone`: the address space is shared.

@@ -310,7 +310,7 @@ impl Machine {
 
     /// The CPU that runs sends an interrupt.
     #[inline]
-    pub(crate) fn note_sent(&mut self, to: usize, arrival: Ps) {
+    pub(crate) fn note_interrupt(&mut self, to: usize, arrival: Ps) {
         self.note(|recorder, cpu, now| recorder.sent(cpu, to, now, arrival));
     }
 

@@ -4,13 +4,24 @@ With its trace processor where that can be had: the Python package fetches the p
 own. Otherwise by the schema of the format, which the package contains.
 """
 
-import bisect
 import sys
-from collections import Counter
 
+from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+
+
+def known(message):
+    """Whether the schema has every field of a message and of those within it."""
+    if len(UnknownFieldSet(message)) > 0:
+        return False
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            parts = value if hasattr(value, "__len__") else [value]
+            if not all(known(part) for part in parts):
+                return False
+    return True
 
 
 def decode(path):
@@ -18,12 +29,9 @@ def decode(path):
     trace = schema.Trace()
     with open(path, "rb") as file:
         trace.ParseFromString(file.read())
-    assert not any(packet.HasField("trusted_uid") for packet in trace.packet)
-    names, tracks, stacks, slices, values = {}, {}, {}, [], {}
-    starts, ends = Counter(), Counter()
+    names, tracks, stacks, slices, values, arrows = {}, {}, {}, [], {}, {}
     for packet in trace.packet:
-        # Whatever the schema does not know would be left over.
-        assert packet.SerializeToString() == packet.SerializeToString(deterministic=True)
+        assert known(packet), "a packet has fields that the schema does not know"
         for name in packet.interned_data.event_names:
             names[name.iid] = name.name
         if packet.HasField("track_descriptor"):
@@ -34,8 +42,10 @@ def decode(path):
             continue
         event, time = packet.track_event, packet.timestamp
         assert event.track_uuid in tracks, f"an event of no track at {time}"
-        starts.update(event.flow_ids)
-        ends.update(event.terminating_flow_ids)
+        for end, ids in ((False, event.flow_ids), (True, event.terminating_flow_ids)):
+            for id in ids:
+                line = tracks[event.track_uuid].thread.thread_name
+                arrows.setdefault(id, []).append((time, end, names[event.name_iid], line))
         if event.type == COUNTER:
             values.setdefault(event.track_uuid, []).append((time, event.counter_value))
         elif event.type == INSTANT:
@@ -56,28 +66,26 @@ def decode(path):
     processes = {track.process.pid for track in tracks.values() if track.HasField("process")}
     assert all(tracks[uuid].thread.pid in processes for uuid in threads)
     assert all(uuid in threads for uuid, *_ in slices)
-    return slices, starts, ends, values, threads
+    return slices, arrows, values, threads
 
 
-def arrows(slices, starts, ends):
-    """Each interrupt is sent, most are taken, and an answer is the end of an arrow."""
+def follow(slices, arrows):
+    """Each arrow is sent, most are taken by the handler on the CPU that it goes to, and answered ones end."""
     sent = sum(name.startswith("interrupt to CPU") for _, name, *_ in slices)
-    answers = sum(name.startswith("answer of CPU") for _, name, *_ in slices)
-    assert len(starts) == sent, f"{len(starts)} arrows for {sent} interrupts"
-    assert all(count == 1 for count in ends.values()), "an arrow ends twice"
-    assert all(count <= 2 for count in starts.values())
-    assert set(ends) <= set(starts), "an arrow ends that never began"
-    assert len(ends) >= answers
-    handlers = {}
-    for track, name, begin, end in slices:
-        if name == "interrupt":
-            handlers.setdefault(track, []).append((begin, end))
-    for all_of in handlers.values():
-        all_of.sort()
-        starts_of = [begin for begin, _ in all_of]
-        assert all(a[1] <= b[0] for a, b in zip(all_of, all_of[1:])), "handlers overlap"
-        assert bisect.bisect(starts_of, all_of[-1][0]) == len(all_of)
-    return sent, answers
+    assert len(arrows) == sent, f"{len(arrows)} arrows for {sent} interrupts"
+    answers = 0
+    for points in arrows.values():
+        points.sort()
+        assert sum(end for _, end, *_ in points) <= 1, "an arrow ends twice"
+        assert not any(end for _, end, *_ in points[:-1]), "an arrow goes on after its end"
+        (_, _, first, sender), rest = points[0], points[1:]
+        assert first.startswith("interrupt to "), first
+        target = first.removeprefix("interrupt to ")
+        for i, (_, _, name, line) in enumerate(rest):
+            handler = i == 0
+            assert (name, line) == (("interrupt", target) if handler else (f"answer of {target}", sender))
+        answers += len(rest) == 2
+    return answers
 
 
 def processed(path):
@@ -104,14 +112,14 @@ def processed(path):
 def main(paths):
     assert paths, __doc__
     for path in paths:
-        slices, starts, ends, values, threads = decode(path)
-        sent, answers = arrows(slices, starts, ends)
+        slices, arrows, values, threads = decode(path)
+        answers = follow(slices, arrows)
         points = sum(map(len, values.values()))
         assert slices and points, "a timeline of nothing"
         found = processed(path)
         if found is not None:
             # An arrow of n steps is n - 1 pieces.
-            pieces = sum(starts.values()) + sum(ends.values()) - len(starts)
+            pieces = sum(len(points) - 1 for points in arrows.values())
             expected = {
                 "slices": len(slices),
                 "threads": len(threads),
@@ -122,7 +130,7 @@ def main(paths):
             assert found == expected, f"{found} is not {expected}"
         by = "the trace processor" if found else "the schema"
         print(
-            f"timeline: {path}: {len(threads)} CPUs, {len(slices)} slices, {sent} interrupts, "
+            f"timeline: {path}: {len(threads)} CPUs, {len(slices)} slices, {len(arrows)} interrupts, "
             f"{answers} answered, {points} values, as {by} has it"
         )
 

@@ -1,0 +1,6 @@
+//! Replay: scripts made by hand and at random, on modelled machines.
+
+mod attribution;
+mod random;
+mod rules;
+mod script;
