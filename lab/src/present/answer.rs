@@ -115,12 +115,7 @@ fn steps<'c>(
 }
 
 /// Where two curves cross between two numbers of CPUs. Equal at an end is no crossing.
-fn crossing(
-    a: &Curve,
-    b: &Curve,
-    from: [CurvePoint; 2],
-    to: [CurvePoint; 2],
-) -> Option<Crossover> {
+fn crossing(a: &Curve, b: &Curve, from: [CurvePoint; 2], to: [CurvePoint; 2]) -> Option<Crossover> {
     let log = |share: f64| share.max(f64::MIN_POSITIVE).ln();
     let before = log(from[0].share) - log(from[1].share);
     let after = log(to[0].share) - log(to[1].share);
@@ -142,9 +137,10 @@ fn crossing(
 
 /// The share at a number of CPUs, on the line between those that were tried.
 fn at(curve: &Curve, cpus: f64) -> Option<f64> {
-    let pair = curve.points.windows(2).find(|pair| {
-        (pair[0].cpus as f64..=pair[1].cpus as f64).contains(&cpus)
-    })?;
+    let pair = curve
+        .points
+        .windows(2)
+        .find(|pair| (pair[0].cpus as f64..=pair[1].cpus as f64).contains(&cpus))?;
     let [x0, x1] = [pair[0].cpus, pair[1].cpus].map(|cpus| (cpus as f64).ln());
     let [y0, y1] = [pair[0].share, pair[1].share].map(|share| share.max(f64::MIN_POSITIVE).ln());
     let part = if x1 > x0 { (cpus.ln() - x0) / (x1 - x0) } else { 0.0 };

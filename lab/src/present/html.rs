@@ -127,9 +127,7 @@ pub fn to_html(document: &Document) -> String {
         steps: grouped(document.baseline().steps),
         events: grouped(document.results.iter().map(|result| result.events).sum()),
     };
-    template
-        .render(Serde(&page))
-        .expect("the page has all that its template asks for")
+    template.render(Serde(&page)).expect("the page has all that its template asks for")
 }
 
 /// The document as JSON within a page: `<` is written so that no text of it can end the element.

@@ -60,7 +60,8 @@ mod tests {
             upkeep,
             interrupts: 0,
         };
-        result.blame = vec![blame("a;b\nc d", "munmap"), blame("", "x"), blame("a;b c d", "munmap")];
+        result.blame =
+            vec![blame("a;b\nc d", "munmap"), blame("", "x"), blame("a;b c d", "munmap")];
         result.blame[2].process = "a_b_c d".into();
         assert_eq!(to_stacks(&result), "(no name);x;waits 1\na_b_c d;munmap;waits 3\n");
     }

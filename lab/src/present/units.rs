@@ -30,7 +30,8 @@ pub(super) fn time(ps: f64) -> String {
         return "0".to_owned();
     }
     // What shows as 1000 in one unit is 1 in the next.
-    let (unit, name) = UNITS.into_iter().find(|(unit, _)| ps >= unit * 0.9995).unwrap_or((1.0, "ps"));
+    let (unit, name) =
+        UNITS.into_iter().find(|(unit, _)| ps >= unit * 0.9995).unwrap_or((1.0, "ps"));
     format!("{}\u{a0}{name}", digits(ps / unit))
 }
 

@@ -118,9 +118,7 @@ pub fn working_set_in(file: &Path, window: u64) -> Result<Pattern, BadTrace> {
     let pattern = reader.finish();
     if pattern.threads.is_empty() {
         let references = pattern.references;
-        return Err(whole(format!(
-            "its {references} references make no whole window of {window}"
-        )));
+        return Err(whole(format!("its {references} references make no whole window of {window}")));
     }
     Ok(pattern)
 }
@@ -293,8 +291,10 @@ impl Pages {
     fn usage(self, whole: u64) -> Use {
         let in_whole = |page: &Page| page.windows - u64::from(page.latest == whole);
         let counts = self.pages.values().map(in_whole);
-        let hot = counts.clone().filter(|&windows| windows * 100 >= whole * HOT_PERCENT && windows > 0);
-        let (number, uses) = hot.fold((0, 0), |(number, uses), windows| (number + 1, uses + windows));
+        let hot =
+            counts.clone().filter(|&windows| windows * 100 >= whole * HOT_PERCENT && windows > 0);
+        let (number, uses) =
+            hot.fold((0, 0), |(number, uses), windows| (number + 1, uses + windows));
         let all: u64 = self.in_window.iter().map(|&pages| u64::from(pages)).sum();
         Use {
             pages: counts.filter(|&windows| windows > 0).count() as u64,

@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn only_what_one_cpu_has_out_of_order_counts() {
-        let event = |time, cpu, task| Event { time, cpu, in_interrupt: None, task, kind: Kind::Exit };
+        let event =
+            |time, cpu, task| Event { time, cpu, in_interrupt: None, task, kind: Kind::Exit };
         let mut events = vec![event(5, 0, 1), event(3, 1, 2), event(4, 0, 3), event(5, 1, 4)];
         assert_eq!(order(&mut events), 1);
         assert_eq!(events.iter().map(|event| event.task).collect::<Vec<_>>(), [2, 3, 1, 4]);

@@ -2,7 +2,7 @@
 
 use lookaside::{Ordering::Relaxed, Word as _};
 use lookaside_machine::timed::{
-    self, Cause, Doing, Interrupt, Model, Moment, Options, Ps, Report, Timeline, World, Word,
+    self, Cause, Doing, Interrupt, Model, Moment, Options, Ps, Report, Timeline, Word, World,
     during, idle_until, relax, work,
 };
 
@@ -99,8 +99,10 @@ fn an_interrupt_is_sent_taken_left_and_answered() {
     assert!(begin < one.sent && 1961 < answered && answered <= end, "{one:?} {begin} {end}");
     assert!(answered < one.returned.unwrap(), "{one:?}");
     // What it waited for is within the flush.
-    let waits: Vec<_> =
-        slices(&timeline, 0).into_iter().filter(|s| s.0 == Doing::Waiting(Cause::Waiting)).collect();
+    let waits: Vec<_> = slices(&timeline, 0)
+        .into_iter()
+        .filter(|s| s.0 == Doing::Waiting(Cause::Waiting))
+        .collect();
     assert!(!waits.is_empty() && waits.iter().all(|w| begin <= w.1 && w.2 <= end), "{waits:?}");
     assert_eq!(timeline.dropped, 0);
     assert_eq!(timeline.ended.len(), 2);
@@ -144,11 +146,11 @@ fn slices_of_a_cpu_are_nested_and_those_of_waits_add_up() {
         }
         for cause in [Cause::Waiting, Cause::Locks, Cause::BroadcastQueue] {
             let all = (0..4).flat_map(|cpu| slices(timeline, cpu));
-            let waited: Ps =
-                all.filter(|s| s.0 == Doing::Waiting(cause)).map(|s| s.2 - s.1).sum();
+            let waited: Ps = all.filter(|s| s.0 == Doing::Waiting(cause)).map(|s| s.2 - s.1).sum();
             assert_eq!(waited, report.spent_on(cause), "{cause:?}");
         }
-        let kinds = |wanted: fn(&Moment) -> bool| timeline.moments.iter().filter(|m| wanted(m));
+        let kinds =
+            |wanted: fn(&Moment) -> bool| timeline.moments.iter().filter(move |m| wanted(m));
         let sent = kinds(|moment| matches!(moment, Moment::Interrupt(_))).count() as u64;
         let broadcast = kinds(|moment| matches!(moment, Moment::Broadcast { .. })).count() as u64;
         let counters = report.counters();

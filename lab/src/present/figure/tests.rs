@@ -56,8 +56,8 @@ fn the_number_on_which_most_depends_comes_first() {
     // The bars meet where the factor is.
     for row in &tornado.rows {
         for [x, width] in [row.low_bar, row.high_bar] {
-            let touches = (x - tornado.centre).abs() < 0.05
-                || (x + width - tornado.centre).abs() < 0.05;
+            let touches =
+                (x - tornado.centre).abs() < 0.05 || (x + width - tornado.centre).abs() < 0.05;
             assert!(touches, "{} {x} {width}", row.parameter);
         }
     }

@@ -44,7 +44,9 @@ pub(super) fn origin(from: &mut Bytes<'_>) -> Result<Origin, Malformed> {
         command: list(from)?,
         root: match from.number()? {
             0 => None,
-            more => Some(u32::try_from(more - 1).map_err(|_| "the number of a process is too large")?),
+            more => {
+                Some(u32::try_from(more - 1).map_err(|_| "the number of a process is too large")?)
+            }
         },
         absent: list(from)?,
         losses: Losses {

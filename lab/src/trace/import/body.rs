@@ -74,12 +74,12 @@ fn event_of(event: &[u8], body: &[u8], names: &mut Names) -> Body {
         b"page_fault_user" => known(fault(body)),
         b"tlb_flush" => known(flush(body)),
         b"csd_queue_cpu" => known(ask(body)),
-        b"csd_function_entry" => known(
-            function(body).map(|(request, flush)| Kind::Serve { request, flush }),
-        ),
-        b"csd_function_exit" => known(
-            function(body).map(|(request, flush)| Kind::Served { request, flush }),
-        ),
+        b"csd_function_entry" => {
+            known(function(body).map(|(request, flush)| Kind::Serve { request, flush }))
+        }
+        b"csd_function_exit" => {
+            known(function(body).map(|(request, flush)| Kind::Served { request, flush }))
+        }
         b"ipi_send_cpu" => known(send(body)),
         b"ipi_send_cpumask" => known(send_many(body)),
         b"sched_migrate_task" => known(migrate(body)),
@@ -93,7 +93,8 @@ fn event_of(event: &[u8], body: &[u8], names: &mut Names) -> Body {
 
 /// Whether an event of that name would be read if there were a colon after it.
 fn is_known(event: &[u8]) -> bool {
-    named_call(event, b"sys_").is_some() || event_of(event, b"", &mut Names::default()) != Body::Foreign
+    named_call(event, b"sys_").is_some()
+        || event_of(event, b"", &mut Names::default()) != Body::Foreign
 }
 
 fn known(kind: Option<Kind>) -> Body {
@@ -238,14 +239,9 @@ fn fault(body: &[u8]) -> Option<Kind> {
 
 /// Whether a function that other CPUs are asked to call flushes their TLBs.
 fn flushes(function: &[u8]) -> bool {
-    [
-        &b"flush_tlb_"[..],
-        b"do_flush_tlb_",
-        b"do_kernel_range_flush",
-        b"kernel_tlb_flush_",
-    ]
-    .iter()
-    .any(|prefix| function.starts_with(prefix))
+    [&b"flush_tlb_"[..], b"do_flush_tlb_", b"do_kernel_range_flush", b"kernel_tlb_flush_"]
+        .iter()
+        .any(|prefix| function.starts_with(prefix))
 }
 
 fn function(body: &[u8]) -> Option<(u64, bool)> {

@@ -196,7 +196,10 @@ mod tests {
                 "imp:  lto 8xp2o44tlru-20878 [000] 49447.940082534: tlb_flush:         x",
                 (Ftrace, "lto 8xp2o44tlru", Some(20878), None, 0, 49_447_940_082_534),
             ),
-            ("a b-12 [3] .... 1.000002: tlb_flush: x", (Ftrace, "a b", Some(12), None, 3, 1_000_002_000)),
+            (
+                "a b-12 [3] .... 1.000002: tlb_flush: x",
+                (Ftrace, "a b", Some(12), None, 3, 1_000_002_000),
+            ),
             (
                 "          worker  4101/4102  [000]  4223.516174123:      tlb:tlb_flush: x",
                 (Perf, "worker", Some(4102), Some(4101), 0, 4_223_516_174_123),

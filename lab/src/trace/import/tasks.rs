@@ -20,8 +20,18 @@ const KERNEL: u64 = 0x20_0000;
 
 /// How names of threads of the kernel begin.
 const KERNEL_NAMES: [&[u8]; 12] = [
-    b"kworker/", b"ksoftirqd/", b"migration/", b"cpuhp/", b"rcu_", b"kthreadd", b"kswapd",
-    b"kcompactd", b"khugepaged", b"jbd2/", b"irq/", b"idle_inject/",
+    b"kworker/",
+    b"ksoftirqd/",
+    b"migration/",
+    b"cpuhp/",
+    b"rcu_",
+    b"kthreadd",
+    b"kswapd",
+    b"kcompactd",
+    b"khugepaged",
+    b"jbd2/",
+    b"irq/",
+    b"idle_inject/",
 ];
 
 /// Finds out who was there from what threads do.
@@ -131,7 +141,8 @@ fn list(from: impl Read, names: &mut Names) -> Result<(Vec<Task>, u64), Bad> {
     match first {
         Some(line) if tasks.is_empty() => Err(Bad(
             BadPlace::Line(line),
-            "it is no list of threads, as `grep -H . /proc/[0-9]*/task/[0-9]*/stat` makes it".into(),
+            "it is no list of threads, as `grep -H . /proc/[0-9]*/task/[0-9]*/stat` makes it"
+                .into(),
         )),
         _ => Ok((tasks, damaged)),
     }
@@ -150,7 +161,8 @@ fn thread(line: &[u8], names: &mut Names) -> Option<Task> {
     // A name may hold brackets; nothing after it does.
     let close = name.iter().rposition(|&byte| byte == b')')?;
     // The state, five numbers, and then the flags.
-    let flags = name[close + 1..].split(|&byte| byte == b' ').filter(|word| !word.is_empty()).nth(6)?;
+    let flags =
+        name[close + 1..].split(|&byte| byte == b' ').filter(|word| !word.is_empty()).nth(6)?;
     let (flags, rest) = decimal(flags)?;
     Some(Task {
         id: u32::try_from(id).ok()?,
