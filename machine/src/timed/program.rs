@@ -135,6 +135,7 @@ pub fn relax() {
         if c.must_poll() {
             let poll = machine.model.prices.charge(super::Price::LineCluster).max(1000);
             machine.charge(Cause::Waiting, poll);
+            machine.note_wait(Cause::Waiting, poll);
             machine.cpu().forget_watched();
             return false;
         }

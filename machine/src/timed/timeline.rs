@@ -167,6 +167,18 @@ impl Recorder {
         self.push(Moment::Slice { cpu: cpu as u32, doing, begin, end: now });
     }
 
+    fn waited(&mut self, waiter: u32, why: Cause, from: Ps, until: Ps) {
+        // A wait in a loop that polls is one for each time round.
+        if let Some(Moment::Slice { cpu, doing, end, .. }) = self.moments.back_mut()
+            && (*cpu, *doing, *end) == (waiter, Doing::Waiting(why), from)
+        {
+            *end = until;
+            return;
+        }
+        let doing = Doing::Waiting(why);
+        self.push(Moment::Slice { cpu: waiter, doing, begin: from, end: until });
+    }
+
     /// The sender does something else from here on.
     fn close(&mut self, from: u32, to: u32) {
         let Some(open) = self.open.get_mut(&(from, to)) else { return };
@@ -301,9 +313,8 @@ impl Machine {
     #[inline]
     pub(crate) fn note_wait(&mut self, cause: Cause, time: Ps) {
         self.note(|recorder, cpu, end| {
-            let doing = Doing::Waiting(cause);
             if time > 0 {
-                recorder.push(Moment::Slice { cpu: cpu as u32, doing, begin: end - time, end });
+                recorder.waited(cpu as u32, cause, end - time, end);
             }
         });
     }

@@ -157,12 +157,13 @@ fn slices_of_a_cpu_are_nested_and_those_of_waits_add_up() {
         assert_eq!((sent, broadcast), (counters.sent, counters.broadcasts));
         assert_eq!(sent == 0, arm);
         assert_eq!(broadcast > 0, arm);
-        // The last count of walks that each CPU noted is not more than it had in the end.
+        // Walks are noted where activities begin and end, of which the storm on Arm has none.
         let walks = timeline.moments.iter().rev().find_map(|moment| match moment {
             Moment::Walks { cpu: 0, count, .. } => Some(*count),
             _ => None,
         });
-        assert!(walks.unwrap() > 0 && walks.unwrap() <= report.cpus[0].counters.walks);
+        let most = report.cpus[0].counters.walks;
+        assert!(walks.map_or(arm, |walks| walks > 0 && walks <= most), "{walks:?} {most}");
     }
 }
 

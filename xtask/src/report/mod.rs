@@ -34,7 +34,7 @@ const WINDOWS: [(&str, u32, u32, bool); 4] = [
 /// Runs whose timelines are looked at: interrupts on x86, broadcasts on Arm.
 const RUNS: [(&str, &[&str]); 3] = [
     ("linux", &["storm", "--machine", "zen4", "--strategy", "linux-ipi-2025", "--cpus", "8"]),
-    ("library", &["migrate", "--machine", "zen4", "--strategy", "lookaside", "--cpus", "4"]),
+    ("library", &["madvise", "--machine", "haswell_desktop", "--strategy", "lookaside"]),
     ("arm", &["storm", "--machine", "altra_2node", "--strategy", "lookaside", "--cpus", "8"]),
 ];
 

@@ -297,7 +297,8 @@ impl<W: Write> File<W> {
         if changes.is_empty() {
             return Ok(());
         }
-        changes.sort_unstable();
+        // What is over at once has begun before.
+        changes.sort_unstable_by_key(|&(time, more)| (time, !more));
         self.counter(counter, None, name)?;
         let mut count = 0_u64;
         for (i, &(time, more)) in changes.iter().enumerate() {
