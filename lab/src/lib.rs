@@ -3,8 +3,9 @@
 //! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), and
 //! how they are explored ([`explore`]). For time: machines and published results as data ([`data`]), a
 //! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
-//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]). All
-//! that is for time is behind the feature `clock`, so that bugs put back are built and explored quickly.
+//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
+//! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
+//! so that bugs put back are built and explored quickly.
 
 #[cfg(feature = "clock")]
 pub mod data;
@@ -13,6 +14,8 @@ pub mod explore;
 pub mod kernel;
 #[cfg(feature = "clock")]
 pub mod names;
+#[cfg(feature = "clock")]
+pub mod present;
 #[cfg(feature = "clock")]
 pub mod reconstruct;
 #[cfg(all(feature = "clock", target_os = "linux"))]

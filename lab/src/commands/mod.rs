@@ -23,6 +23,8 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 #[cfg(feature = "clock")]
 mod shared;
+#[cfg(feature = "clock")]
+mod timeline;
 
 use core::error::Error;
 use std::process::ExitCode;

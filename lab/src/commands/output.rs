@@ -52,7 +52,7 @@ impl Output {
     }
 }
 
-/// Refuses a place that cannot be written to.
+/// Refuses a file that cannot be written to.
 pub(crate) fn check(path: &Path) -> Result<(), Refused> {
     let shown = path.display();
     if path.is_dir() {
@@ -74,8 +74,8 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// Replaces a file at once: whoever looks finds the old one or all of the new one.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    replace_with(path, |file| file.write_all(text.as_bytes()))
+pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace_with(path, |file| file.write_all(content.as_ref()))
 }
 
 /// The same with what `write` writes.

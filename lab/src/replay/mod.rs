@@ -274,7 +274,7 @@ pub fn replay(script: &Script, setup: &Setup<'_>) -> Result<Replayed, Refused> {
     let arena = Arena::new(memory(cpus, script.spaces.len() * plan.copies));
     // Whoever needs a hundred times as long will never be done.
     let limit = START + 100 * script.length * NS + 60_000_000_000_000;
-    let options = Options { cpus, seed: *seed, limit };
+    let options = Options { cpus, seed: *seed, limit, timeline: 0 };
     let (player, report) = timed::simulate(&machine.model, &arena, options, || {
         let kernel = Kernel::new(Place { arena: &arena, machine, cpus }, strategy);
         Player::new(script, setup, &plan, &parties, kernel)

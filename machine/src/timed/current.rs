@@ -212,6 +212,7 @@ fn wait_for_turn() {
 
 fn take_interrupt() {
     let (activity, party) = with(|machine| {
+        machine.note_taken();
         let interrupt = machine.activity("interrupt");
         let cpu = machine.cpu();
         let now = cpu.now;
@@ -233,6 +234,7 @@ fn take_interrupt() {
         // Returning from an interrupt waits for what the handler has stored.
         machine.drain();
         machine.charge_price(Cause::Interrupts, Price::InterruptExit);
+        machine.note_returned();
         let cpu = machine.cpu();
         cpu.interrupts = true;
         (cpu.activity, cpu.party) = (activity, party);

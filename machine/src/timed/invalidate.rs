@@ -146,6 +146,7 @@ impl Machine {
         self.happened(Happened::Invalidate { what, broadcast: true });
         let now = self.cpu().now;
         let service = self.fabric.operation(&self.model, now);
+        self.note_broadcast(service.ends);
         let cpu = self.cpu();
         cpu.broadcasts
             .push_back(Broadcast { answered: service.ends, queued: service.begins - now });

@@ -16,7 +16,9 @@ use super::{
     price::{Price, Ps},
     queue::{LAST, Queue, key},
     report::Failure,
+    simulate::Options,
     tables::{Stamp, Tables},
+    timeline::Recorder,
     tlb::{Found, Tlb},
 };
 
@@ -52,15 +54,17 @@ pub(crate) struct Machine {
     pub(crate) horizon: Ps,
     pub(crate) history: History,
     pub(crate) failure: Option<Failure>,
+    /// How many moments are to be kept for a timeline; 0 for none.
+    timeline: usize,
+    /// What keeps them, while programs run.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 impl Machine {
     pub(crate) fn new(
         model: Model,
         arena: Range<usize>,
-        cpus: usize,
-        seed: u64,
-        limit: Ps,
+        Options { cpus, seed, limit, timeline }: Options,
     ) -> Self {
         let random = |cpu| super::random::start(seed, cpu);
         Self {
@@ -86,6 +90,8 @@ impl Machine {
             horizon: 0,
             history: History::default(),
             failure: None,
+            timeline,
+            recorder: None,
         }
     }
 
@@ -102,6 +108,8 @@ impl Machine {
         self.bills.fill(Bill::default());
         self.events = 0;
         self.horizon = self.limit.min(LAST);
+        self.recorder =
+            (self.timeline > 0).then(|| Box::new(Recorder::new(self.timeline, self.cpus.len())));
         self.started = true;
     }
 
@@ -151,6 +159,7 @@ impl Machine {
     pub(crate) fn rest(&mut self, cause: Cause, time: Ps) {
         self.charge(cause, time);
         self.cpu().rested += time;
+        self.note_wait(cause, time);
     }
 
     /// Whether something may have been taken from the CPU that runs.
@@ -198,6 +207,7 @@ impl Machine {
             None => self.charge_price(Cause::Words, Price::Hit),
             Some(moves) => {
                 self.wait_for_load(line, moves, writer);
+                self.note_read(line);
                 if dirty {
                     let ends = self.cpu().now;
                     self.lines[line].handed_at(ends);
@@ -260,6 +270,7 @@ impl Machine {
         for &other in woken[..count].iter().chain(&more) {
             queue.set(other, queue.get(other).min(key(ends, other)));
         }
+        self.note_wrote(line);
         Some((moves, ends))
     }
 
@@ -319,6 +330,7 @@ impl Machine {
             }
             let arrival = self.cpu().now + self.delivery(self.running, target as usize);
             self.note_sent();
+            self.note_interrupt(target as usize, arrival);
             self.pend(target as usize, arrival);
         }
     }

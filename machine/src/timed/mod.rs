@@ -60,6 +60,7 @@ mod report;
 pub mod riscv;
 mod simulate;
 pub mod tables;
+mod timeline;
 mod tlb;
 mod word;
 pub mod x86;
@@ -78,4 +79,5 @@ pub use program::{
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};
+pub use timeline::{Doing, Interrupt, Moment, Timeline};
 pub use word::Word;

@@ -74,11 +74,15 @@ pub fn work(time: Ps) {
 #[inline]
 pub fn during<R>(activity: &'static str, f: impl FnOnce() -> R) -> R {
     let outer = current::with(|machine| {
+        machine.note_begin(activity);
         let activity = machine.activity(activity);
         core::mem::replace(&mut machine.cpu().activity, activity)
     });
     let result = f();
-    current::with(|machine| machine.cpu().activity = outer);
+    current::with(|machine| {
+        machine.note_end();
+        machine.cpu().activity = outer;
+    });
     result
 }
 
@@ -131,6 +135,7 @@ pub fn relax() {
         if c.must_poll() {
             let poll = machine.model.prices.charge(super::Price::LineCluster).max(1000);
             machine.charge(Cause::Waiting, poll);
+            machine.note_wait(Cause::Waiting, poll);
             machine.cpu().forget_watched();
             return false;
         }

@@ -8,6 +8,7 @@ use super::{
     machine::Machine,
     model::BadModel,
     price::Ps,
+    timeline::Timeline,
 };
 
 /// Where the time of a run went.
@@ -26,6 +27,8 @@ pub struct Report {
     pub bills: Vec<Bill>,
     /// Cache lines by the name of what is in them, those first on which most time was spent.
     pub lines: Vec<LineReport>,
+    /// What happened when, if [`Options::timeline`](super::Options::timeline) asked for it.
+    pub timeline: Option<Timeline>,
 }
 
 /// Where the time of one CPU went.
@@ -63,7 +66,8 @@ impl CpuReport {
 }
 
 impl Report {
-    pub(crate) fn new(machine: Machine) -> Self {
+    pub(crate) fn new(mut machine: Machine) -> Self {
+        let timeline = machine.take_timeline();
         let mut lines: Vec<LineReport> = Vec::new();
         let mut names = vec!["unnamed"; machine.lines.len()];
         for &(first, end, name) in &machine.names {
@@ -100,6 +104,7 @@ impl Report {
             cpus,
             bills: machine.bills,
             lines,
+            timeline,
         };
         let stolen = report.spent_on(Cause::Stolen);
         bill::share(&mut report.bills, stolen);
