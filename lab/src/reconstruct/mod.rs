@@ -47,9 +47,11 @@ pub struct Script {
 pub struct Space {
     /// The name of the process when it was last seen.
     pub name: String,
-    /// How many pages it has room for. Pages are numbered from 0 without the gaps between what was
-    /// used; pages that are neighbours in the address space are neighbours here, in pieces of 512
-    /// that are aligned.
+    /// How many pages it has room for. Pages are numbered from 0, by address, in aligned pieces of 512
+    /// (what one page table maps), and pieces of which nothing was used have no numbers. Where pieces
+    /// are missing, however many, one unused piece stands for them: what reaches across a gap stays
+    /// longer than 512 pages. A parent and the children that it forked number pages alike, until they
+    /// execute another program.
     pub pages: u64,
     /// How many threads used it at most at one time.
     pub threads: u32,
@@ -119,7 +121,9 @@ pub enum Act {
         /// How many.
         pages: u32,
     },
-    /// Pages allow less from here on, and are flushed.
+    /// Pages allow less from here on, or are elsewhere (a copy was made for who writes), and are
+    /// flushed, in one flush. With all the pages of the space: everything is flushed, and nobody knows
+    /// for the sake of which pages.
     Restrict {
         /// In which space.
         space: SpaceId,
@@ -128,7 +132,8 @@ pub enum Act {
         /// How many.
         pages: u32,
     },
-    /// Pages are gone, and are flushed; with `tables`, page tables go with them.
+    /// Pages are gone, and are flushed, in one flush; with `tables`, page tables go with them.
+    /// Some of the pages between the first and the last may not have been there.
     Unmap {
         /// In which space.
         space: SpaceId,
@@ -139,14 +144,16 @@ pub enum Act {
         /// Whether page tables were freed.
         tables: bool,
     },
-    /// Everything in a space allows less, and is flushed: its pages are shared with a child.
+    /// Everything in a space allows less, and is flushed: its pages are shared with a child. The
+    /// child is not used before this.
     Fork {
         /// Whose pages.
         parent: SpaceId,
         /// Who shares them; it has the same pages.
         child: SpaceId,
     },
-    /// A space is not used any more: nobody runs it, and everything in it goes.
+    /// A space is not used any more: nobody runs it, though CPUs without user code may still have it
+    /// loaded, and everything in it goes.
     End(SpaceId),
 }
 
@@ -175,7 +182,7 @@ pub struct Unknown {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Flushes by reason and pages. Those of [`Reason::Switch`] that happened in an interrupt are in
-    /// `dropped` instead.
+    /// `dropped` instead, and those that were no switches between spaces of programs in `patching`.
     pub flushes: BTreeMap<(Reason, Pages), u64>,
     /// Switches to a space whose tag was still good.
     pub hits: u64,
@@ -183,6 +190,9 @@ pub struct Recorded {
     pub misses: u64,
     /// Lazy CPUs that dropped a space because they were asked to flush it.
     pub dropped: u64,
+    /// Flushes at a switch that no thread was switched at: the kernel patches its own text through a
+    /// space that nobody else uses, when the recorder is switched on and off.
+    pub patching: u64,
     /// Requests to flush that were sent to another CPU.
     pub sends: u64,
     /// What became of them: flushed, dropped by a lazy CPU, another space was loaded, nothing to do.
