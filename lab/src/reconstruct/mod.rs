@@ -38,6 +38,9 @@ pub struct Script {
     pub length: u64,
     /// What could not be known.
     pub unknown: Unknown,
+    /// The flushes that the steps stand for, by how many pages they are for Linux on x86, which
+    /// flushes everything from 34 pages on. Each is counted once, by who flushes.
+    pub expected: BTreeMap<Pages, u64>,
     /// What the kernel itself counted, if it did.
     pub recorded: Option<Recorded>,
 }
@@ -131,6 +134,8 @@ pub enum Act {
         first: u32,
         /// How many.
         pages: u32,
+        /// As in [`Act::Unmap`].
+        whole: bool,
     },
     /// Pages are gone, and are flushed, in one flush; with `tables`, page tables go with them.
     /// Some of the pages between the first and the last may not have been there.
@@ -143,6 +148,9 @@ pub enum Act {
         pages: u32,
         /// Whether page tables were freed.
         tables: bool,
+        /// Whether Linux flushes everything here, however few the pages are: because another thread
+        /// of the space was changing page tables at the same time, for example.
+        whole: bool,
     },
     /// Everything in a space allows less, and is flushed: its pages are shared with a child. The
     /// child is not used before this.
