@@ -9,10 +9,22 @@
 //! follow from calls and faults by what Linux does. Only the second exists for machines whose kernel
 //! records none (Arm); and only the second can be compared with what was recorded.
 
+mod ahead;
+mod areas;
+mod bits;
+mod counts;
+mod frames;
+mod linux;
+mod memory;
+mod number;
+mod tasks;
+mod walk;
+
 use std::collections::BTreeMap;
 
 use crate::{
     data::Refused,
+    reconstruct::ahead::Ahead,
     trace::{Call, Pages, Reason, Trace},
 };
 
@@ -212,6 +224,31 @@ pub struct Recorded {
 /// # Errors
 ///
 /// If the trace has no events of user processes, or flushes are asked for that it does not have.
-pub fn reconstruct(_trace: &Trace, _flushes: Flushes) -> Result<Script, Refused> {
-    unimplemented!()
+pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
+    let ahead = Ahead::read(trace);
+    if ahead.programs.is_empty() {
+        return Err(Refused("the trace has no events of programs: nothing to replay".into()));
+    }
+    let (recorded, senders) = counts::count(trace, &ahead);
+    if flushes == Flushes::Recorded && recorded.is_none() {
+        let why = "the trace has no recorded flushes; take those that follow from calls instead";
+        return Err(Refused(why.into()));
+    }
+    let walk::Found { steps, spaces, culprits, pieces, unknown, expected } =
+        walk::Walk::new(trace, flushes, &ahead).all();
+    let families: Vec<u32> = spaces.iter().map(|space| space.family).collect();
+    let (cpus, rooms) = pieces.number(steps, &families)?;
+    let spaces = spaces
+        .iter()
+        .zip(rooms)
+        .map(|(space, pages)| Space {
+            name: walk::name(trace, space.name),
+            pages,
+            threads: space.most,
+        })
+        .collect();
+    let ends = trace.events.first().zip(trace.events.last());
+    let length = ends.map_or(0, |(first, last)| last.time.saturating_sub(first.time));
+    let unknown = Unknown { senders, ..unknown };
+    Ok(Script { spaces, culprits, cpus, length, unknown, expected, recorded })
 }
