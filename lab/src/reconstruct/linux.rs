@@ -156,6 +156,11 @@ impl Memory {
                 let range = pages(value as u64, second);
                 if fourth & MAP_FIXED != 0 {
                     self.unmap(&range, frames, &mut effect);
+                } else {
+                    // Nothing was there, whatever was guessed.
+                    for (_, bits, piece) in self.within(&range) {
+                        piece.drop_pages(bits, frames);
+                    }
                 }
                 let view = match (fourth & MAP_TYPE, fourth & MAP_ANONYMOUS != 0) {
                     (MAP_PRIVATE, true) => View::Anonymous,
@@ -380,7 +385,7 @@ impl Memory {
                 // Frames go along: for the few pages that have one it is as if they were copied.
                 piece.drop_pages(here, frames);
                 if !here.is_empty() {
-                    if sets[0].count() == PIECE {
+                    if length == PIECE && to % PIECE == 0 {
                         // The table itself is moved.
                         self.pieces.remove(&number);
                     }

@@ -12,7 +12,7 @@ use crate::{
         number::{ALL, Pieces, Raw, RawAct},
         tasks::{Open, State, Tasks},
     },
-    trace::{CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace},
+    trace::{CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace, fault},
 };
 
 /// A flush belongs to the fault before it if no more time is between them, in nanoseconds: enough for
@@ -141,7 +141,7 @@ impl<'t> Walk<'t> {
 
     fn event(&mut self, place: usize, event: &Event) {
         match event.kind {
-            Kind::Switch { next, name, .. } => self.switch(event, next, name),
+            Kind::Switch { next, name, runnable } => self.switch(event, next, name, runnable),
             Kind::Create { task, name, flags } => self.create(event, task, name, flags),
             Kind::Execute { task, .. } => {
                 if let Some(task) = self.tasks.tasks.get_mut(&task) {
@@ -176,7 +176,7 @@ impl<'t> Walk<'t> {
                 self.forget_call(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, None);
-                task.call = Some(Open { call, arguments, flushes: Vec::new() });
+                task.call = Some(Open { call, arguments, flushes: Vec::new(), waits: false });
                 if let Some(space) = task.space {
                     let how = linux::gathers(call, &arguments);
                     self.tasks.spaces[space as usize].gather(how, true);
@@ -215,11 +215,25 @@ impl<'t> Walk<'t> {
     }
 
     /// A CPU turns to a thread.
-    fn switch(&mut self, event: &Event, next: u32, name: NameId) {
+    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool) {
         if self.cpus[usize::from(event.cpu)].running.is_none() {
             self.run(event, event.task, None);
         }
+        // Who sleeps in a call that works alone waits for its turn, and does not gather yet.
+        self.wait(event.task, !runnable);
         self.run(event, next, Some(name));
+        self.wait(next, false);
+    }
+
+    /// A thread in a call waits for others to end theirs, or does not any more.
+    fn wait(&mut self, task: u32, waits: bool) {
+        let Some(task) = self.tasks.tasks.get_mut(&task) else { return };
+        let (Some(space), Some(open)) = (task.space, &mut task.call) else { return };
+        let how = linux::gathers(open.call, &open.arguments);
+        if how == Gathers::Alone && open.waits != waits {
+            open.waits = waits;
+            self.tasks.spaces[space as usize].gather(how, !waits);
+        }
     }
 
     fn run(&mut self, event: &Event, task: u32, name: Option<NameId>) {
@@ -354,7 +368,7 @@ impl<'t> Walk<'t> {
     fn forget_call(&mut self, id: u32) -> Option<Open> {
         let task = self.tasks.tasks.get_mut(&id)?;
         let open = task.call.take()?;
-        if let Some(space) = task.space {
+        if let Some(space) = task.space.filter(|_| !open.waits) {
             let how = linux::gathers(open.call, &open.arguments);
             self.tasks.spaces[space as usize].gather(how, false);
         }
@@ -371,7 +385,9 @@ impl<'t> Walk<'t> {
             None => Gathers::No,
         };
         let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes }) = self.forget_call(event.task) else { return };
+        let Some(Open { call, arguments, flushes, .. }) = self.forget_call(event.task) else {
+            return;
+        };
         if !open {
             return;
         }
@@ -439,6 +455,10 @@ impl<'t> Walk<'t> {
         task.fault = Some((page, event.time));
         task.told = None;
         let Some(space) = task.space else { return };
+        const COPY: u64 = fault::PRESENT | fault::WRITE;
+        if code & COPY == COPY {
+            self.tasks.find_shared(space, page);
+        }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
         let outcome = memory.fault(page, code, frames);
