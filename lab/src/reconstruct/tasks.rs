@@ -25,8 +25,8 @@ pub(super) struct Task {
     pub(super) call: Option<Open>,
     /// The page and the time of the fault that it took last, if nothing else happened since.
     pub(super) fault: Option<(u64, u64)>,
-    /// The flush that it last told others of, if it did not yet do it itself.
-    pub(super) told: Option<Pages>,
+    /// Whether it told others of a flush, and did not yet do it itself.
+    pub(super) told: bool,
     /// Whether it is between its turn to another program and the event that says so.
     pub(super) executing: bool,
     /// Whether it ends.
@@ -130,7 +130,7 @@ impl Tasks {
     /// A thread comes to be. Nobody has its number.
     pub(super) fn add(&mut self, id: u32, process: usize, space: Option<u32>) {
         self.enter(space);
-        let (call, fault, told) = (None, None, None);
+        let (call, fault, told) = (None, None, false);
         let task = Task { process, space, call, fault, told, executing: false, ending: false };
         self.tasks.insert(id, task);
     }

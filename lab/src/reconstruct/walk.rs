@@ -145,7 +145,7 @@ impl<'t> Walk<'t> {
             Kind::Create { task, name, flags } => self.create(event, task, name, flags),
             Kind::Execute { task, .. } => {
                 if let Some(task) = self.tasks.tasks.get_mut(&task) {
-                    (task.executing, task.told, task.fault) = (false, None, None);
+                    (task.executing, task.told, task.fault) = (false, false, None);
                 }
             }
             Kind::Exit => {
@@ -175,7 +175,7 @@ impl<'t> Walk<'t> {
                 self.present(event);
                 self.forget_call(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
-                (task.fault, task.told) = (None, None);
+                (task.fault, task.told) = (None, false);
                 task.call = Some(Open { call, arguments, flushes: Vec::new(), waits: false });
                 if let Some(space) = task.space {
                     let how = linux::gathers(call, &arguments);
@@ -271,7 +271,7 @@ impl<'t> Walk<'t> {
             self.introduce(child, Some(name));
             return;
         };
-        (parent.fault, parent.told) = (None, None);
+        (parent.fault, parent.told) = (None, false);
         let (process, space) = (parent.process, parent.space);
         let process = if flags & CLONE_THREAD != 0 {
             process
@@ -315,7 +315,7 @@ impl<'t> Walk<'t> {
         let Some(task) = self.tasks.tasks.get_mut(&id) else { return };
         let before = task.space.take();
         let process = task.process;
-        (task.executing, task.ending, task.fault, task.told) = (true, false, None, None);
+        (task.executing, task.ending, task.fault, task.told) = (true, false, None, false);
         let who = self.tasks.processes[process].name;
         let space = self.tasks.family_and_space(who, Memory::fresh());
         self.tasks.enter(Some(space));
@@ -377,7 +377,7 @@ impl<'t> Walk<'t> {
 
     fn returned(&mut self, event: &Event, call: Call, value: i64) {
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
-        (task.fault, task.told) = (None, None);
+        (task.fault, task.told) = (None, false);
         let Some(space) = task.space else { return };
         let open = task.call.as_ref().is_some_and(|open| open.call == call);
         let how = match &task.call {
@@ -453,7 +453,7 @@ impl<'t> Walk<'t> {
     fn fault(&mut self, event: &Event, page: u64, code: u64) {
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
         task.fault = Some((page, event.time));
-        task.told = None;
+        task.told = false;
         let Some(space) = task.space else { return };
         const COPY: u64 = fault::PRESENT | fault::WRITE;
         if code & COPY == COPY {
@@ -479,18 +479,20 @@ impl<'t> Walk<'t> {
     /// The kernel recorded a flush, that it told others of it (`told`) or that it did it itself.
     fn recorded(&mut self, place: usize, event: &Event, pages: Pages, told: bool) {
         if self.ahead.forks.contains(&place) {
-            if told || !self.told_before(event.task, pages) {
+            if told || !self.told_before(event.task) {
                 self.expect(pages);
             }
-            self.set_told(event.task, told.then_some(pages));
+            self.set_told(event.task, told);
             return;
         }
-        if !told && self.told_before(event.task, pages) {
-            self.set_told(event.task, None);
+        if !told && self.told_before(event.task) {
+            // If it is of more pages than others were told, it catches up with flushes that others
+            // began meanwhile.
+            self.set_told(event.task, false);
             return;
         }
         self.introduce(event.task, None);
-        self.set_told(event.task, told.then_some(pages));
+        self.set_told(event.task, told);
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else {
             self.unknown.addresses += 1;
             return;
@@ -549,13 +551,13 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn told_before(&self, task: u32, pages: Pages) -> bool {
-        self.tasks.tasks.get(&task).is_some_and(|task| task.told == Some(pages))
+    fn told_before(&self, task: u32) -> bool {
+        self.tasks.tasks.get(&task).is_some_and(|task| task.told)
     }
 
-    fn set_told(&mut self, task: u32, pages: Option<Pages>) {
+    fn set_told(&mut self, task: u32, told: bool) {
         if let Some(task) = self.tasks.tasks.get_mut(&task) {
-            task.told = pages;
+            task.told = told;
         }
     }
 
