@@ -51,6 +51,29 @@ pub(super) struct Effect {
     pub(super) unknown: bool,
 }
 
+impl Effect {
+    /// Others gathered at the same time: what they took away was perhaps not flushed yet. So there is
+    /// a flush of everything even if the call itself found nothing.
+    pub(super) fn crowd(&mut self, call: Call, arguments: &[u64; 5], value: i64) {
+        if value != 0 || self.flushes.iter().any(|flush| flush.gathered) {
+            return;
+        }
+        let gone = matches!(call, Call::Munmap | Call::Madvise);
+        if let Call::Munmap | Call::Madvise | Call::Mprotect | Call::PkeyMprotect = call
+            && let Some(range) = subject(call, arguments)
+        {
+            self.flushes.push(Flush {
+                first: range.start,
+                last: range.end - 1,
+                counted: Pages::Everything,
+                gone,
+                tables: false,
+                gathered: true,
+            });
+        }
+    }
+}
+
 /// Whether a page table goes when nothing is left in it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tables {

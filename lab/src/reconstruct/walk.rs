@@ -393,7 +393,10 @@ impl<'t> Walk<'t> {
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
-        let effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        if crowded {
+            effect.crowd(call, &arguments, value);
+        }
         self.unknown.mappings += u64::from(effect.unknown);
         match self.source {
             Flushes::FromCalls => {

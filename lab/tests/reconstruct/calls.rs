@@ -271,6 +271,9 @@ fn who_gathers_beside_others_flushes_everything() {
         acts(&script).last(),
         Some(Act::Restrict { first: 0, pages: 16, whole: true, .. })
     ));
+    // Even if there is nothing.
+    check(&story, |s| _ = s.about(Call::Mprotect, 20, 4, READ), &[-1]);
+    check(&story, |s| _ = s.call(Call::Membarrier, &[]), &[]);
     // Not once the other is back.
     let mut alone = story.copy();
     alone.on(1, 11).end(Call::Madvise, 0).on(0, 10);
