@@ -19,7 +19,7 @@ use crate::{
 /// a page to be copied, and for its thread to lose its turn meanwhile.
 const FAULT: u64 = 1_000_000;
 /// The page below the highest address of a program, where the kernel builds the stack of a new one.
-const STACK: u64 = 0x7fff_ffff_e;
+const STACK: u64 = 0x7_ffff_fffe;
 /// Names of threads of the kernel begin with one of these.
 const KERNEL: [&str; 18] = [
     "kworker/",
