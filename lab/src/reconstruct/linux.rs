@@ -3,7 +3,7 @@
 //! The rules, and how each was found, are in `docs/reconstruction.md`. They are those of Linux 6.18;
 //! none is a matter of the machine except the ceiling.
 
-use std::ops::Range;
+use core::ops::Range;
 
 use crate::{
     reconstruct::{
@@ -408,7 +408,7 @@ impl Memory {
                 // Frames go along: for the few pages that have one it is as if they were copied.
                 piece.drop_pages(here, frames);
                 if !here.is_empty() {
-                    if length == PIECE && to % PIECE == 0 {
+                    if length == PIECE && to.is_multiple_of(PIECE) {
                         // The table itself is moved.
                         self.pieces.remove(&number);
                     }

@@ -1,7 +1,8 @@
 //! What is in one address space, as far as can be known: which pages are there, and what hardware lets
 //! a program do with them.
 
-use std::{collections::BTreeMap, ops::Range};
+use core::ops::Range;
+use std::collections::BTreeMap;
 
 use crate::{
     reconstruct::{
