@@ -17,6 +17,8 @@ pub(super) struct Ahead {
     pub(super) forks: HashSet<usize>,
     /// Threads that took faults, called the kernel, or executed: no threads of the kernel.
     pub(super) programs: HashSet<u32>,
+    /// Whether any program did anything.
+    pub(super) any: bool,
 }
 
 /// What a thread did since it last ran its own code.
@@ -32,6 +34,8 @@ impl Ahead {
     /// Reads all events.
     pub(super) fn read(trace: &Trace) -> Self {
         let mut ahead = Self::default();
+        let kernel = trace.tasks.iter().filter(|task| task.kernel).map(|task| task.id);
+        let kernel: HashSet<u32> = kernel.chain([0]).collect();
         let mut tasks: HashMap<u32, Since> = HashMap::new();
         for (place, event) in trace.events.iter().enumerate() {
             match event.kind {
@@ -64,15 +68,20 @@ impl Ahead {
                     };
                 }
                 Kind::Create { flags, .. } => {
+                    ahead.any |= !kernel.contains(&event.task);
                     let since = tasks.remove(&event.task).unwrap_or_default();
                     if flags & CLONE_VM == 0 {
                         ahead.forks.extend(pair(trace, since.flushes));
                     }
                 }
-                Kind::Exit => drop(tasks.remove(&event.task)),
+                Kind::Exit => {
+                    ahead.any |= !kernel.contains(&event.task);
+                    tasks.remove(&event.task);
+                }
                 _ => {}
             }
         }
+        ahead.any |= !ahead.programs.is_empty();
         ahead
     }
 }

@@ -1,6 +1,7 @@
 //! The areas of an address space: what was mapped where, and what is allowed there.
 
-use std::{collections::BTreeMap, ops::Range};
+use core::ops::Range;
+use std::collections::BTreeMap;
 
 /// What an area is a view of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The rules, and how each was found, are in `docs/reconstruction.md`. They are those of Linux 6.18;
 //! none is a matter of the machine except the ceiling.
 
-use std::ops::Range;
+use core::ops::Range;
 
 use crate::{
     reconstruct::{
@@ -49,6 +49,29 @@ pub(super) struct Effect {
     pub(super) mapped: Option<(u64, u64)>,
     /// Whether it depended on what was mapped before the trace began.
     pub(super) unknown: bool,
+}
+
+impl Effect {
+    /// Others gathered at the same time: what they took away was perhaps not flushed yet. So there is
+    /// a flush of everything even if the call itself found nothing.
+    pub(super) fn crowd(&mut self, call: Call, arguments: &[u64; 5], value: i64) {
+        if value != 0 || self.flushes.iter().any(|flush| flush.gathered) {
+            return;
+        }
+        let gone = matches!(call, Call::Munmap | Call::Madvise);
+        if let Call::Munmap | Call::Madvise | Call::Mprotect | Call::PkeyMprotect = call
+            && let Some(range) = subject(call, arguments)
+        {
+            self.flushes.push(Flush {
+                first: range.start,
+                last: range.end - 1,
+                counted: Pages::Everything,
+                gone,
+                tables: false,
+                gathered: true,
+            });
+        }
+    }
 }
 
 /// Whether a page table goes when nothing is left in it.
@@ -156,6 +179,11 @@ impl Memory {
                 let range = pages(value as u64, second);
                 if fourth & MAP_FIXED != 0 {
                     self.unmap(&range, frames, &mut effect);
+                } else {
+                    // Nothing was there, whatever was guessed.
+                    for (_, bits, piece) in self.within(&range) {
+                        piece.drop_pages(bits, frames);
+                    }
                 }
                 let view = match (fourth & MAP_TYPE, fourth & MAP_ANONYMOUS != 0) {
                     (MAP_PRIVATE, true) => View::Anonymous,
@@ -380,7 +408,7 @@ impl Memory {
                 // Frames go along: for the few pages that have one it is as if they were copied.
                 piece.drop_pages(here, frames);
                 if !here.is_empty() {
-                    if sets[0].count() == PIECE {
+                    if length == PIECE && to.is_multiple_of(PIECE) {
                         // The table itself is moved.
                         self.pieces.remove(&number);
                     }

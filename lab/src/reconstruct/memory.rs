@@ -1,7 +1,8 @@
 //! What is in one address space, as far as can be known: which pages are there, and what hardware lets
 //! a program do with them.
 
-use std::{collections::BTreeMap, ops::Range};
+use core::ops::Range;
+use std::collections::BTreeMap;
 
 use crate::{
     reconstruct::{
@@ -103,9 +104,27 @@ impl Memory {
         })
     }
 
-    /// How many pages of the range are there.
-    pub(super) fn count(&mut self, range: &Range<u64>) -> u64 {
-        self.within(range).map(|(_, bits, piece)| piece.present.and(bits).count()).sum()
+    /// Whether something is known to be at that page.
+    pub(super) fn has(&self, page: u64) -> bool {
+        let piece = self.pieces.get(&(page / PIECE));
+        piece.is_some_and(|piece| !piece.present.and(Bits::one(page % PIECE)).is_empty())
+    }
+
+    /// Whether the page may be one that this space and others had before a fork: nothing is known of
+    /// it, and no system call mapped it since.
+    pub(super) fn may_share(&self, page: u64) -> bool {
+        let private = |view| matches!(view, View::Anonymous);
+        !self.has(page) && self.areas.at(page).is_none_or(|(_, area)| private(area.view))
+    }
+
+    /// One more space has the page in this frame, and may not write to it.
+    pub(super) fn share(&mut self, page: u64, frame: u32) {
+        let piece = self.pieces.entry(page / PIECE).or_default();
+        let one = Bits::one(page % PIECE);
+        piece.present = piece.present.or(one);
+        piece.own = piece.own.or(one);
+        let frames = piece.frames.get_or_insert_with(|| Box::new([NO_FRAME; PIECE as usize]));
+        frames[(page % PIECE) as usize] = frame;
     }
 
     /// The first page that is there at all.
@@ -149,7 +168,9 @@ impl Memory {
             if !matches!(view, Some(View::SharedFile | View::SharedMemory)) {
                 piece.own = piece.own.or(bits);
             }
-        } else if matches!(view, None | Some(View::PrivateFile | View::SharedFile)) {
+        } else if matches!(view, Some(View::PrivateFile | View::SharedFile))
+            || (view.is_none() && self.complete)
+        {
             let ends = area.as_ref().map_or(0..u64::MAX, |(ends, _)| ends.clone());
             bits = around(page, &ends).without(piece.present).or(bits);
         } else if view == Some(View::SharedMemory) {

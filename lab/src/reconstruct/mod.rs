@@ -226,7 +226,7 @@ pub struct Recorded {
 /// If the trace has no events of user processes, or flushes are asked for that it does not have.
 pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
     let ahead = Ahead::read(trace);
-    if ahead.programs.is_empty() {
+    if !ahead.any {
         return Err(Refused("the trace has no events of programs: nothing to replay".into()));
     }
     let (recorded, senders) = counts::count(trace, &ahead);

@@ -3,9 +3,16 @@
 use std::collections::HashMap;
 
 use crate::{
-    reconstruct::{frames::Frames, linux::Gathers, memory::Memory},
+    reconstruct::{
+        frames::{Frames, NO_FRAME},
+        linux::Gathers,
+        memory::Memory,
+    },
     trace::{Call, NameId, Pages, Trace},
 };
+
+/// With how many others a space is believed to share a page of which nothing is known.
+const KIN: usize = 8;
 
 /// A thread.
 #[derive(Debug)]
@@ -18,8 +25,8 @@ pub(super) struct Task {
     pub(super) call: Option<Open>,
     /// The page and the time of the fault that it took last, if nothing else happened since.
     pub(super) fault: Option<(u64, u64)>,
-    /// The flush that it last told others of, if it did not yet do it itself.
-    pub(super) told: Option<Pages>,
+    /// Whether it told others of a flush, and did not yet do it itself.
+    pub(super) told: bool,
     /// Whether it is between its turn to another program and the event that says so.
     pub(super) executing: bool,
     /// Whether it ends.
@@ -31,6 +38,8 @@ pub(super) struct Task {
 pub(super) struct Open {
     pub(super) call: Call,
     pub(super) arguments: [u64; 5],
+    /// Whether it waits for others to end theirs.
+    pub(super) waits: bool,
     /// The recorded flushes in it: by CPU and place among its steps, with what the kernel said.
     pub(super) flushes: Vec<(u16, usize, Pages)>,
 }
@@ -84,8 +93,8 @@ pub(super) struct Tasks {
     pub(super) tasks: HashMap<u32, Task>,
     pub(super) processes: Vec<Process>,
     pub(super) spaces: Vec<State>,
-    /// How many families of spaces there are.
-    pub(super) families: u32,
+    /// The spaces of each family that did not end.
+    pub(super) families: Vec<Vec<u32>>,
     pub(super) frames: Frames,
 }
 
@@ -121,7 +130,7 @@ impl Tasks {
     /// A thread comes to be. Nobody has its number.
     pub(super) fn add(&mut self, id: u32, process: usize, space: Option<u32>) {
         self.enter(space);
-        let (call, fault, told) = (None, None, None);
+        let (call, fault, told) = (None, None, false);
         let task = Task { process, space, call, fault, told, executing: false, ending: false };
         self.tasks.insert(id, task);
     }
@@ -135,14 +144,38 @@ impl Tasks {
 
     /// A space in a new family.
     pub(super) fn family_and_space(&mut self, name: NameId, memory: Memory) -> u32 {
-        self.families += 1;
-        self.space(name, self.families - 1, memory)
+        self.families.push(Vec::new());
+        self.space(name, (self.families.len() - 1) as u32, memory)
     }
 
     /// A space.
     pub(super) fn space(&mut self, name: NameId, family: u32, memory: Memory) -> u32 {
         self.spaces.push(State { name: Some(name), family, memory, ..State::default() });
-        (self.spaces.len() - 1) as u32
+        let space = (self.spaces.len() - 1) as u32;
+        self.families[family as usize].push(space);
+        space
+    }
+
+    /// The page of that space was there before anything was known of it. If it may be the same page
+    /// in spaces that forks made, they share it.
+    pub(super) fn find_shared(&mut self, space: u32, page: u64) {
+        let Self { spaces, families, frames, .. } = self;
+        if !spaces[space as usize].memory.may_share(page) {
+            return;
+        }
+        let family = &families[spaces[space as usize].family as usize];
+        let mut frame = NO_FRAME;
+        let kin = family.iter().filter(|kin| **kin != space).rev().take(KIN);
+        for &kin in kin {
+            let memory = &mut spaces[kin as usize].memory;
+            if memory.may_share(page) {
+                frame = frames.share(frame);
+                memory.share(page, frame);
+            }
+        }
+        if frame != NO_FRAME {
+            spaces[space as usize].memory.share(page, frame);
+        }
     }
 
     /// One more thread uses a space.
@@ -161,6 +194,7 @@ impl Tasks {
         state.users = state.users.saturating_sub(1);
         if state.users == 0 {
             state.memory.end(&mut self.frames);
+            self.families[state.family as usize].retain(|kin| *kin != space);
         }
         state.users == 0
     }

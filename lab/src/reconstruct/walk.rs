@@ -12,14 +12,14 @@ use crate::{
         number::{ALL, Pieces, Raw, RawAct},
         tasks::{Open, State, Tasks},
     },
-    trace::{CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace},
+    trace::{CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace, fault},
 };
 
 /// A flush belongs to the fault before it if no more time is between them, in nanoseconds: enough for
 /// a page to be copied, and for its thread to lose its turn meanwhile.
 const FAULT: u64 = 1_000_000;
 /// The page below the highest address of a program, where the kernel builds the stack of a new one.
-const STACK: u64 = 0x7fff_ffff_e;
+const STACK: u64 = 0x7_ffff_fffe;
 /// Names of threads of the kernel begin with one of these.
 const KERNEL: [&str; 18] = [
     "kworker/",
@@ -141,11 +141,11 @@ impl<'t> Walk<'t> {
 
     fn event(&mut self, place: usize, event: &Event) {
         match event.kind {
-            Kind::Switch { next, name, .. } => self.switch(event, next, name),
+            Kind::Switch { next, name, runnable } => self.switch(event, next, name, runnable),
             Kind::Create { task, name, flags } => self.create(event, task, name, flags),
             Kind::Execute { task, .. } => {
                 if let Some(task) = self.tasks.tasks.get_mut(&task) {
-                    (task.executing, task.told, task.fault) = (false, None, None);
+                    (task.executing, task.told, task.fault) = (false, false, None);
                 }
             }
             Kind::Exit => {
@@ -175,8 +175,8 @@ impl<'t> Walk<'t> {
                 self.present(event);
                 self.forget_call(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
-                (task.fault, task.told) = (None, None);
-                task.call = Some(Open { call, arguments, flushes: Vec::new() });
+                (task.fault, task.told) = (None, false);
+                task.call = Some(Open { call, arguments, flushes: Vec::new(), waits: false });
                 if let Some(space) = task.space {
                     let how = linux::gathers(call, &arguments);
                     self.tasks.spaces[space as usize].gather(how, true);
@@ -215,11 +215,25 @@ impl<'t> Walk<'t> {
     }
 
     /// A CPU turns to a thread.
-    fn switch(&mut self, event: &Event, next: u32, name: NameId) {
+    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool) {
         if self.cpus[usize::from(event.cpu)].running.is_none() {
             self.run(event, event.task, None);
         }
+        // Who sleeps in a call that works alone waits for its turn, and does not gather yet.
+        self.wait(event.task, !runnable);
         self.run(event, next, Some(name));
+        self.wait(next, false);
+    }
+
+    /// A thread in a call waits for others to end theirs, or does not any more.
+    fn wait(&mut self, task: u32, waits: bool) {
+        let Some(task) = self.tasks.tasks.get_mut(&task) else { return };
+        let (Some(space), Some(open)) = (task.space, &mut task.call) else { return };
+        let how = linux::gathers(open.call, &open.arguments);
+        if how == Gathers::Alone && open.waits != waits {
+            open.waits = waits;
+            self.tasks.spaces[space as usize].gather(how, !waits);
+        }
     }
 
     fn run(&mut self, event: &Event, task: u32, name: Option<NameId>) {
@@ -257,7 +271,7 @@ impl<'t> Walk<'t> {
             self.introduce(child, Some(name));
             return;
         };
-        (parent.fault, parent.told) = (None, None);
+        (parent.fault, parent.told) = (None, false);
         let (process, space) = (parent.process, parent.space);
         let process = if flags & CLONE_THREAD != 0 {
             process
@@ -301,7 +315,7 @@ impl<'t> Walk<'t> {
         let Some(task) = self.tasks.tasks.get_mut(&id) else { return };
         let before = task.space.take();
         let process = task.process;
-        (task.executing, task.ending, task.fault, task.told) = (true, false, None, None);
+        (task.executing, task.ending, task.fault, task.told) = (true, false, None, false);
         let who = self.tasks.processes[process].name;
         let space = self.tasks.family_and_space(who, Memory::fresh());
         self.tasks.enter(Some(space));
@@ -354,7 +368,7 @@ impl<'t> Walk<'t> {
     fn forget_call(&mut self, id: u32) -> Option<Open> {
         let task = self.tasks.tasks.get_mut(&id)?;
         let open = task.call.take()?;
-        if let Some(space) = task.space {
+        if let Some(space) = task.space.filter(|_| !open.waits) {
             let how = linux::gathers(open.call, &open.arguments);
             self.tasks.spaces[space as usize].gather(how, false);
         }
@@ -363,7 +377,7 @@ impl<'t> Walk<'t> {
 
     fn returned(&mut self, event: &Event, call: Call, value: i64) {
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
-        (task.fault, task.told) = (None, None);
+        (task.fault, task.told) = (None, false);
         let Some(space) = task.space else { return };
         let open = task.call.as_ref().is_some_and(|open| open.call == call);
         let how = match &task.call {
@@ -371,13 +385,18 @@ impl<'t> Walk<'t> {
             None => Gathers::No,
         };
         let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes }) = self.forget_call(event.task) else { return };
+        let Some(Open { call, arguments, flushes, .. }) = self.forget_call(event.task) else {
+            return;
+        };
         if !open {
             return;
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
-        let effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        if crowded {
+            effect.crowd(call, &arguments, value);
+        }
         self.unknown.mappings += u64::from(effect.unknown);
         match self.source {
             Flushes::FromCalls => {
@@ -437,8 +456,12 @@ impl<'t> Walk<'t> {
     fn fault(&mut self, event: &Event, page: u64, code: u64) {
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
         task.fault = Some((page, event.time));
-        task.told = None;
+        task.told = false;
         let Some(space) = task.space else { return };
+        const COPY: u64 = fault::PRESENT | fault::WRITE;
+        if code & COPY == COPY {
+            self.tasks.find_shared(space, page);
+        }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
         let outcome = memory.fault(page, code, frames);
@@ -459,18 +482,20 @@ impl<'t> Walk<'t> {
     /// The kernel recorded a flush, that it told others of it (`told`) or that it did it itself.
     fn recorded(&mut self, place: usize, event: &Event, pages: Pages, told: bool) {
         if self.ahead.forks.contains(&place) {
-            if told || !self.told_before(event.task, pages) {
+            if told || !self.told_before(event.task) {
                 self.expect(pages);
             }
-            self.set_told(event.task, told.then_some(pages));
+            self.set_told(event.task, told);
             return;
         }
-        if !told && self.told_before(event.task, pages) {
-            self.set_told(event.task, None);
+        if !told && self.told_before(event.task) {
+            // If it is of more pages than others were told, it catches up with flushes that others
+            // began meanwhile.
+            self.set_told(event.task, false);
             return;
         }
         self.introduce(event.task, None);
-        self.set_told(event.task, told.then_some(pages));
+        self.set_told(event.task, told);
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else {
             self.unknown.addresses += 1;
             return;
@@ -529,13 +554,13 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn told_before(&self, task: u32, pages: Pages) -> bool {
-        self.tasks.tasks.get(&task).is_some_and(|task| task.told == Some(pages))
+    fn told_before(&self, task: u32) -> bool {
+        self.tasks.tasks.get(&task).is_some_and(|task| task.told)
     }
 
-    fn set_told(&mut self, task: u32, pages: Option<Pages>) {
+    fn set_told(&mut self, task: u32, told: bool) {
         if let Some(task) = self.tasks.tasks.get_mut(&task) {
-            task.told = pages;
+            task.told = told;
         }
     }
 
