@@ -6,6 +6,8 @@
 //! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]). All
 //! that is for time is behind the feature `clock`, so that bugs put back are built and explored quickly.
 
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod calibrate;
 #[cfg(feature = "clock")]
 pub mod data;
 pub mod explore;

@@ -50,6 +50,9 @@ enum Command {
     /// Reads a trace of a live system, in whatever format it has, and says what it holds.
     #[cfg(feature = "clock")]
     Import(commands::import::Arguments),
+    /// Measures this machine, and writes a machine file.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    Calibrate(commands::calibrate::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -78,6 +81,8 @@ fn main() -> ExitCode {
         Command::RecordPart(part) => commands::record::part(&part),
         #[cfg(feature = "clock")]
         Command::Import(arguments) => commands::import::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {
