@@ -115,7 +115,7 @@ impl Facts {
     /// # Errors
     ///
     /// If the host took too much of the time.
-    pub fn usable(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         if self.stolen <= MOST_STOLEN {
             return Ok(());
         }
@@ -145,7 +145,7 @@ mod tests {
         let facts = |stolen| Facts { stolen, ..Facts::default() };
         assert!(facts(10).warnings().is_empty());
         assert_eq!(facts(55).warnings(), ["The host took 5.5 % of the time away."]);
-        assert!(facts(100).usable().is_ok());
-        assert!(facts(101).usable().unwrap_err().contains("10.1 %"));
+        assert!(facts(100).check().is_ok());
+        assert!(facts(101).check().unwrap_err().contains("10.1 %"));
     }
 }

@@ -145,14 +145,25 @@ fn features(facts: &Facts) -> Vec<Finding> {
     ]
 }
 
-/// What a step of the chase over pages takes beyond one of the control, for sizes from `least` to `most`.
+/// The sizes from `least` to `most` pages of which the chases can be compared. Where the lines of the
+/// control alone no longer fit into a cache, neither do the page tables: the curve is that cache's.
+fn sizes(samples: &Samples, [least, most]: [usize; 2]) -> Vec<usize> {
+    let control = |size| needed(samples, Probe::Lines(size)).map_or(0.0, |all| all.median);
+    let usual = control(USUAL);
+    let fits = |&size: &usize| size <= USUAL || control(size) <= 1.5 * usual;
+    PAGES.into_iter().filter(|&size| size >= least && size <= most).take_while(fits).collect()
+}
+
+/// So many lines are in the second cache of any machine, and in the first of none.
+const USUAL: usize = 2048;
+
+/// What a step of the chase over pages takes beyond one of the control, by size.
 fn curve(
     samples: &Samples,
-    [least, most]: [usize; 2],
+    between: [usize; 2],
     of: impl Fn(&[Point]) -> Result<f64, String>,
 ) -> Result<Summary, String> {
-    let sizes: Vec<usize> =
-        PAGES.into_iter().filter(|size| (least..=most).contains(size)).collect();
+    let sizes = sizes(samples, between);
     let probes: Vec<Probe> =
         sizes.iter().flat_map(|&size| [Probe::Pages(size), Probe::Lines(size)]).collect();
     by_parts(samples, &probes, |values| {
@@ -174,7 +185,13 @@ fn translations(samples: &Samples, facts: &Facts) -> Vec<Finding> {
         curve(samples, far, |points| Ok(of(knees::second(points, hit)?)))
     };
     let second = level(|found| found.entries as f64).and_then(|summary| summary.within(0.2));
-    let walk = level(|found| found.walk).and_then(|summary| summary.within(0.2));
+    let walk = level(|found| found.walk).and_then(|summary| summary.within(0.3));
+    let least = |why: String| {
+        let hit = hit.clone()?;
+        let fit = curve(samples, far, |points| Ok(knees::fits(points, hit)? as f64))?;
+        let remark = format!("only that it has these at least; its size is {why}");
+        Ok(Known { value: fit.lower.round(), ..derived(fit, remark) })
+    };
     let next = |entries: f64| {
         let more = PAGES.into_iter().find(|&size| size as f64 > entries);
         more.map_or(String::new(), |more| format!("; {more} pages do not fit"))
@@ -191,10 +208,14 @@ fn translations(samples: &Samples, facts: &Facts) -> Vec<Finding> {
         let remark = "that fits the curve best if what goes is chosen at random; the knee is soft";
         whole(summary, |summary, remark| derived(summary, remark), remark.to_owned())
     });
+    let second = second.or_else(least);
     let beyond = beyond
         .map(|summary| derived(summary, "a chase over pages beyond the first level, less control"));
     let walk = walk.map(|summary| {
-        derived(summary, "with the size of the second level, from chases over up to 16384 pages")
+        derived(
+            summary,
+            "with the size of the second level, from chases over more pages than it holds",
+        )
     });
     let ways = || Err("a chase in one order cannot tell them".to_owned());
     let large = if facts.virtualised() == Some(false) {

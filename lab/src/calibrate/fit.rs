@@ -84,6 +84,10 @@ pub fn complete(
     samples: &Samples,
     facts: &Facts,
 ) -> Result<(), Refused> {
+    let first = findings.iter().find(|finding| finding.key == Some("tlb.first"));
+    if let Some(Err(why)) = first.map(|finding| &finding.outcome) {
+        return Err(Refused(format!("no machine without the first level of its TLB: {why}")));
+    }
     let machine = Machine::read(&Text::new("calibrated.toml", file::text(findings, facts)))?;
     let fits = Fits { machine, samples, facts };
     let [send, deliver] = fits.interrupts();

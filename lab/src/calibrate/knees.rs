@@ -24,7 +24,7 @@ pub struct Second {
     pub entries: usize,
     /// What a walk takes beyond a hit in the first level.
     pub walk: f64,
-    /// How far the curve is from the one that this gives, as a share of the walk.
+    /// How far the curve is from the one that this gives, as a share of its highest point.
     pub residual: f64,
 }
 
@@ -89,8 +89,8 @@ pub fn second(points: &[Point], second_level: f64) -> Result<Second, String> {
     let most = points.iter().map(|point| point.0).max().unwrap_or(0);
     let extra: Vec<(f64, f64)> =
         points.iter().map(|&(pages, value)| (pages as f64, value - second_level)).collect();
-    let last = extra.last().map_or(0.0, |point| point.1);
-    if last < second_level.max(2.0) {
+    let highest = extra.iter().map(|point| point.1).fold(0.0, f64::max);
+    if highest < second_level.max(2.0) {
         return Err(format!("{most} pages all fit, or walks cost nothing"));
     }
     let mut best: Option<Second> = None;
@@ -106,7 +106,7 @@ pub fn second(points: &[Point], second_level: f64) -> Result<Second, String> {
         }
         let walk = product / square;
         let error = |&(pages, value): &(f64, f64)| (value - share(pages) * walk).powi(2);
-        let residual = (extra.iter().map(error).sum::<f64>() / extra.len() as f64).sqrt() / walk;
+        let residual = (extra.iter().map(error).sum::<f64>() / extra.len() as f64).sqrt() / highest;
         if best.is_none_or(|best| residual < best.residual) {
             best = Some(Second { entries, walk: walk + second_level, residual });
         }
@@ -120,6 +120,16 @@ pub fn second(points: &[Point], second_level: f64) -> Result<Second, String> {
         return Err(format!("the curve is {:.0} % off the one of any size", best.residual * 100.0));
     }
     Ok(best)
+}
+
+/// The most pages that surely fit the second level: up to there a step takes less than three hits.
+///
+/// # Errors
+///
+/// If not even the fewest do.
+pub fn fits(points: &[Point], second_level: f64) -> Result<usize, String> {
+    let fit = points.iter().take_while(|point| point.1 < 3.0 * second_level).last();
+    fit.map(|point| point.0).ok_or_else(|| "no number of pages fits it".to_owned())
 }
 
 #[cfg(test)]
@@ -204,5 +214,9 @@ mod tests {
         let disturbed = [(512, 1.5), (1024, 40.0), (2048, 1.5), (4096, 35.0), (8192, 20.0)];
         assert!(second(&disturbed, 1.5).unwrap_err().contains("off the one"));
         assert!(second(&[], 1.5).is_err());
+        // What can be said all the same.
+        assert_eq!(fits(&late, 1.5), Ok(4096));
+        assert_eq!(fits(&disturbed, 1.5), Ok(512));
+        assert!(fits(&[(512, 40.0)], 1.5).is_err());
     }
 }

@@ -1,11 +1,15 @@
 //! `lab calibrate`: a machine file of this machine.
 
 use core::time::Duration;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use lookaside_lab::{
     calibrate::{
-        self,
+        self, Recording,
         facts::Facts,
         file,
         findings::{self, Finding},
@@ -40,6 +44,9 @@ pub(crate) struct Arguments {
     /// Write what was measured, block by block, as JSON.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+    /// Measure nothing, and work out what was written with `--raw`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["raw", "seconds"])]
+    from: Option<PathBuf>,
     /// How long to measure, in seconds.
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
@@ -55,35 +62,47 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         }
     }
     let given = arguments.check.as_deref().map(Machine::open).transpose()?;
-    let scope = if given.is_some() { Scope::Compared } else { Scope::All };
-    let bar = progress::share();
-    let time = Duration::from_secs(arguments.seconds);
-    let (samples, facts) =
-        calibrate::measure(time, scope, &|share| bar.set_position((share * 100.0) as u64))?;
-    bar.finish_and_clear();
+    let recording = match &arguments.from {
+        Some(path) => recorded(path)?,
+        None => measured(arguments, if given.is_some() { Scope::Compared } else { Scope::All })?,
+    };
     if let Some(path) = &arguments.raw {
-        let series: Vec<_> = samples.iter().collect();
-        replace(path, &serde_json::to_string(&(&facts, series))?)?;
+        replace(path, &serde_json::to_string(&recording)?)?;
     }
+    let Recording { facts, samples } = &recording;
+    facts.check().map_err(Refused)?;
     if let Some(machine) = given {
-        return Ok(compare(&machine, &samples, &facts));
+        return Ok(compare(&machine, samples, facts));
     }
-    let mut findings = findings::findings(&samples, &facts);
-    let completed = fit::complete(&mut findings, &samples, &facts);
+    let mut findings = findings::findings(samples, facts);
+    let completed = fit::complete(&mut findings, samples, facts);
     print!("{}", table(&findings).to_text());
-    summary(&samples, &facts);
+    summary(samples, facts);
     completed?;
-    let text = file::text(&findings, &facts);
-    let name = arguments
-        .output
-        .as_ref()
-        .map_or("calibrated.toml".into(), |path| path.display().to_string());
+    let text = file::text(&findings, facts);
+    let path = arguments.output.as_deref();
+    let name = path.map_or("calibrated.toml".into(), |path| path.display().to_string());
     let machine = file::check(&name, &text)?;
-    if let Some(path) = &arguments.output {
+    if let Some(path) = path {
         replace(path, &text)?;
         println!("Written to {}.", path.display());
     }
-    if arguments.predict { Ok(compare(&machine, &samples, &facts)) } else { Ok(ExitCode::SUCCESS) }
+    Ok(if arguments.predict { compare(&machine, samples, facts) } else { ExitCode::SUCCESS })
+}
+
+fn measured(arguments: &Arguments, scope: Scope) -> Result<Recording, Refused> {
+    let bar = progress::share();
+    let time = Duration::from_secs(arguments.seconds);
+    let recording =
+        calibrate::measure(time, scope, &|share| bar.set_position((share * 100.0) as u64));
+    bar.finish_and_clear();
+    recording
+}
+
+fn recorded(path: &Path) -> Result<Recording, Refused> {
+    let refused = |why: String| Refused(format!("{}: {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
 }
 
 fn show(value: f64) -> String {
@@ -137,7 +156,7 @@ fn compare(machine: &Machine, samples: &Samples, facts: &Facts) -> ExitCode {
         remarks.extend(measured.as_ref().err().cloned());
         remarks.extend(predicted.as_ref().err().cloned());
         if prediction.is_right() == Some(false) {
-            remarks.push(format!("more than {}", percent(predict::BOUND)));
+            remarks.push(format!("more than {:.0} %", predict::BOUND * 100.0));
         }
         let number = |value: Option<f64>| value.map(show).unwrap_or_default();
         let measured = measured.as_ref().ok();
