@@ -196,17 +196,14 @@ fn translations(samples: &Samples, facts: &Facts) -> Vec<Finding> {
         let more = PAGES.into_iter().find(|&size| size as f64 > entries);
         more.map_or(String::new(), |more| format!("; {more} pages do not fit"))
     };
-    let whole = |summary: Summary, known: fn(Summary, String) -> Known, remark: String| {
-        let known = known(summary, remark);
-        Known { value: known.value.round(), ..known }
-    };
+    let whole = |known: Known| Known { value: known.value.round(), ..known };
     let first = first.map(|summary| {
         let remark = format!("where a chase over pages begins to miss{}", next(summary.median));
-        whole(summary, |summary, remark| measured(summary, remark), remark)
+        whole(measured(summary, remark))
     });
     let second = second.map(|summary| {
         let remark = "that fits the curve best if what goes is chosen at random; the knee is soft";
-        whole(summary, |summary, remark| derived(summary, remark), remark.to_owned())
+        whole(derived(summary, remark))
     });
     let second = second.or_else(least);
     let beyond = beyond
