@@ -7,6 +7,8 @@
 //! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
 //! so that bugs put back are built and explored quickly.
 
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod calibrate;
 #[cfg(feature = "clock")]
 pub mod data;
 pub mod explore;

@@ -53,6 +53,9 @@ enum Command {
     /// Replays a trace of a live system under several strategies, on a modelled machine.
     #[cfg(feature = "clock")]
     Replay(commands::replay::Arguments),
+    /// Measures this machine, and writes a machine file.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    Calibrate(commands::calibrate::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -83,6 +86,8 @@ fn main() -> ExitCode {
         Command::Import(arguments) => commands::import::run(&arguments),
         #[cfg(feature = "clock")]
         Command::Replay(arguments) => commands::replay::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {

@@ -1,5 +1,7 @@
 //! The commands, one in each file, and what they share.
 
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub(crate) mod calibrate;
 #[cfg(feature = "clock")]
 pub(crate) mod explain;
 pub(crate) mod explore;

@@ -30,3 +30,13 @@ pub(crate) fn events() -> ProgressBar {
     }
     bar
 }
+
+/// A bar for so many hundredths of what is to be done.
+#[cfg(target_os = "linux")]
+pub(crate) fn share() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent} %, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
