@@ -11,12 +11,18 @@ pub(super) fn here(absent: Vec<String>) -> Origin {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     Origin {
         architecture: text(system.machine()),
-        kernel: text(system.release()),
+        kernel: text(system.release()).map(|release| version(&release).to_owned()),
         cpus: count(&online).unwrap_or(1),
         guest: fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(guest),
         absent,
         ..Origin::default()
     }
+}
+
+/// The version in the name of a release, without what those who built it have added.
+fn version(release: &str) -> &str {
+    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.');
+    release[..end.unwrap_or(release.len())].trim_end_matches('.')
 }
 
 /// How many numbers there are in a list such as `0-3,8`.
@@ -67,6 +73,13 @@ mod tests {
         assert_eq!(count("0"), Some(1));
         assert_eq!(count(""), None);
         assert_eq!(count("3-0"), None);
+    }
+
+    #[test]
+    fn a_release_tells_its_version_and_not_who_built_it() {
+        assert_eq!(version("6.18.44-somebody-7"), "6.18.44");
+        assert_eq!(version("6.1.0+"), "6.1.0");
+        assert_eq!(version("5.15"), "5.15");
     }
 
     #[test]
