@@ -313,5 +313,5 @@ fn operations_of_the_whole_address_space_are_counted_at_once() {
     assert_eq!(x86.operations(&uniform(0, 1 << 36, 12), Leaves, Place::Here), None);
     assert!(x86.faults_forget() && !x86.walks_outlive_tags());
     let costs = x86.typical_costs();
-    assert!(costs.by_address(costs.here, 33) && !costs.by_address(costs.here, 512));
+    assert!(costs.by_address(costs.here, 33, 33) && !costs.by_address(costs.here, 512, 512));
 }
