@@ -63,7 +63,9 @@ impl<P: Platform> Epochs<'_, P> {
         })
     }
 
-    /// Whether no other CPU, and no device, holds anything under the tag of a space.
+    /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
+    /// other's entries that is not believed: another may have taken over what this one holds without ever
+    /// running the space. No scenario shows it.
     fn is_only_here(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool {
         here.mmu().sharing() == Sharing::Private
             && space.residents.none_but(here.id())
