@@ -327,7 +327,7 @@ s = "nobody"
     let plan = Plan::new(&book, &Request::default()).unwrap();
     assert_eq!(plan.runs.len(), 4);
     let execute = |_: &Machine, run: &Run| {
-        let value = match (run.strategy.as_str(), run.options.get("cold").is_some()) {
+        let value = match (run.strategy.as_str(), run.options.contains_key("cold")) {
             ("old", false) => 4.0,
             ("old", true) => 8.0,
             (_, false) => 5.0,
