@@ -133,12 +133,19 @@ fn local_01_a_fresh_tag_does_for_a_flush() {
 #[test]
 fn flag_02_initiators_do_not_wait_for_each_other() {
     shallow(&["crossfire-recent", "crossfire-riscv-interrupts"]);
-    shallow(&["two-spaces-recent", "merged-recent"]);
+    shallow(&["two-spaces-recent", "merged-recent", "merged-riscv"]);
+}
+
+#[test]
+fn flag_02_who_is_called_pays_for_all_who_have_called() {
+    shallow(&["merged-recent", "merged-riscv", "crossfire-recent", "called-left-riscv"]);
+    bounded(&["called-left-recent", "called-down-recent"]);
+    proved(&["merged-late-recent", "called-oftener-recent"]);
 }
 
 #[test]
 fn flag_04_an_early_answer_stops_every_use() {
-    shallow(&["early-riscv-interrupts"]);
+    shallow(&["early-riscv-interrupts", "early-recent-riscv"]);
 }
 
 #[test]
