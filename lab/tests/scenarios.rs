@@ -59,6 +59,7 @@ fn asid_09_three_epochs_with_three_tags() {
 fn asid_10_releasing_pinning_parking_and_lending_while_epochs_turn() {
     bounded(&["release-arm", "pin-arm", "park-arm", "firmware-arm", "restart-arm"]);
     shallow(&["release-arm-cnp", "park-arm-cnp", "last-arm-cnp"]);
+    bounded(&["release-left-arm", "release-absent-arm"]);
 }
 
 #[test]

@@ -108,14 +108,23 @@ impl Costs {
     /// What it costs to lose everything that is held under a tag.
     #[must_use]
     pub const fn loss(&self) -> u64 {
-        self.refill.saturating_mul(self.useful_entries)
+        self.loss_beside(0)
     }
 
-    /// Whether `operations` invalidations by address cost less than one by tag and what is lost
-    /// with it.
+    /// What is lost with a tag beside `pages` that have to go: had they been spared, nobody could find
+    /// them again. How many of them were held is not known; so all count, as far as there are useful
+    /// entries.
     #[must_use]
-    pub const fn by_address(&self, costs: OperationCosts, operations: u64) -> bool {
-        operations.saturating_mul(costs.address) <= costs.tag.saturating_add(self.loss())
+    pub const fn loss_beside(&self, pages: u64) -> u64 {
+        self.refill.saturating_mul(self.useful_entries.saturating_sub(pages))
+    }
+
+    /// Whether `operations` invalidations by address, of `pages` in all, cost no more than one by tag
+    /// and what is lost with it.
+    #[must_use]
+    pub const fn by_address(&self, costs: OperationCosts, operations: u64, pages: u64) -> bool {
+        let by_tag = costs.tag.saturating_add(self.loss_beside(pages));
+        operations.saturating_mul(costs.address) <= by_tag
     }
 }
 

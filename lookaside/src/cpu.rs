@@ -69,8 +69,12 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
 
     #[inline]
     pub(crate) fn named(&self) -> (Root, Tag) {
-        // Relaxed: this CPU's own word.
-        (Root::new(self.table.get()), Tag(self.tag.load(Ordering::Relaxed) as u16))
+        (Root::new(self.table.get()), self.tag())
+    }
+
+    #[inline]
+    pub(crate) fn tag(&self) -> Tag {
+        Tag(self.tag.load(Ordering::Relaxed) as u16) // Relaxed: this CPU's own word.
     }
 
     /// Notes the table that the register is about to name, for those who borrow the register.

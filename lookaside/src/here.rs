@@ -203,7 +203,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     #[must_use]
     #[inline]
     pub fn tag(&self) -> Tag {
-        self.cpu.named().1
+        self.cpu.tag()
     }
 
     /// Whether the root register names what the library believes it names. Code that writes the

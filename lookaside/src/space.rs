@@ -191,7 +191,8 @@ impl<'a, P: Platform> Space<'a, P> {
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
         // ORDER O-FINISH (pairs with O-UNFINISHED, O-FINISHED): as there.
-        self.unfinished.load(Ordering::Acquire) > self.finished.load(Ordering::Acquire)
+        let unfinished = self.unfinished.load(Ordering::Acquire);
+        unfinished != 0 && unfinished > self.finished.load(Ordering::Acquire)
     }
 
     /// Notes that everything was flushed, completely, that was owed up to `generation`.

@@ -317,7 +317,7 @@ fn operations_are_counted_as_they_are_executed() {
         assert!(m.walks_outlive_tags() && !m.faults_forget());
         let costs = m.typical_costs();
         for place in [costs.here, costs.everywhere] {
-            assert!(costs.by_address(place, 512) && !costs.by_address(place, 1 << 13));
+            assert!(costs.by_address(place, 256, 256) && !costs.by_address(place, 512, 512));
         }
     }
 }

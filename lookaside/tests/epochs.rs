@@ -134,10 +134,37 @@ fn asid_10_a_released_tag_comes_back_at_once_and_after_a_flush() {
     let _ = switch(&tlb, 0, &other);
     tlb.platform().forget_logs();
     assert_eq!(here(&tlb).release(&mut first), Ok(Released::AtOnce));
-    assert_eq!(tlb.platform().log(0), [Op::FlushTagEverywhere(tag.0)]);
+    assert_eq!(tlb.platform().log(0), [Op::FlushTag(tag.0)]);
     let next = space(&tlb, 3);
     assert_eq!(switch(&tlb, 0, &next), Switched::Fresh);
     assert_eq!(next.cookie().tag(), tag);
+}
+
+#[test]
+fn asid_10_a_released_tag_is_flushed_where_it_is_held() {
+    let config = EpochsConfig { tags: 16, pins: 1, ..Default::default() };
+    let tlb = machine_with(2, Fake::new(2, 8), config);
+    let (mut here_and_there, mut there) = (space(&tlb, 1), space(&tlb, 2));
+    let _ = switch(&tlb, 0, &here_and_there);
+    let _ = switch(&tlb, 1, &here_and_there);
+    let _ = switch(&tlb, 1, &there);
+    let tags = [here_and_there.cookie().tag().0, there.cookie().tag().0];
+    for cpu in 0..2 {
+        let _ = on(cpu, || here(&tlb).park());
+    }
+    let mut device = space(&tlb, 3);
+    let pinned = here(&tlb).pin(&device).unwrap();
+    here(&tlb).unpin(&device).unwrap();
+    tlb.platform().forget_logs();
+    for space in [&mut here_and_there, &mut there, &mut device] {
+        assert_eq!(here(&tlb).release(space), Ok(Released::AtOnce));
+    }
+    let everywhere = [tags[0], tags[1], pinned.0].map(Op::FlushTagEverywhere);
+    assert_eq!(tlb.platform().log(0), everywhere);
+    // Nobody ever ran it: there is nothing to flush.
+    tlb.platform().forget_logs();
+    assert_eq!(here(&tlb).release(&mut space(&tlb, 4)), Ok(Released::AtOnce));
+    assert_eq!(tlb.platform().log(0), []);
 }
 
 #[test]
@@ -166,13 +193,19 @@ fn asid_10_a_lazy_cpu_keeps_its_space_from_being_released() {
 
 #[test]
 fn asid_10_without_broadcast_a_tag_waits_for_the_turnover() {
-    let tlb = machine(1, Fake::new(1, 8).without_broadcast(), 16);
-    let mut user = space(&tlb, 1);
-    let _ = switch(&tlb, 0, &user);
+    let tlb = machine(2, Fake::new(2, 8).without_broadcast(), 16);
+    let (mut user, mut alone) = (space(&tlb, 1), space(&tlb, 2));
+    let _ = switch(&tlb, 1, &user);
+    let _ = on(1, || here(&tlb).park());
+    let _ = switch(&tlb, 0, &alone);
+    let tag = alone.cookie().tag();
     let _ = here(&tlb).park();
     tlb.platform().forget_logs();
     assert_eq!(here(&tlb).release(&mut user), Ok(Released::Later));
     assert_eq!(tlb.platform().log(0), []);
+    // What only this CPU holds takes no broadcast.
+    assert_eq!(here(&tlb).release(&mut alone), Ok(Released::AtOnce));
+    assert_eq!(tlb.platform().log(0), [Op::FlushTag(tag.0)]);
 }
 
 #[test]

@@ -31,6 +31,9 @@ impl Insn {
 
 impl Instructions for &'static Insn {
     fn write_cr3(&self, value: u64) {
+        if value & KEEP == 0 {
+            self.empty(value & 0xfff);
+        }
         self.cr3.set(value);
     }
     fn read_cr3(&self) -> u64 {

@@ -185,11 +185,14 @@ fn stage2() -> Stage2<Insn> {
 
 #[test]
 fn asid_10_a_guests_tag_comes_back_only_after_every_cpu_was_told_to_forget_it() {
-    let tlb = books(stage2(), 1);
-    on(0, &tlb, |here| here.online(&features(0)).unwrap());
+    let tlb = books(stage2(), 2);
     let (mut guest, other) = (space(&tlb, 1), space(&tlb, 2));
-    let _ = on(0, &tlb, |here| here.switch(&guest));
+    for cpu in 0..2 {
+        on(cpu, &tlb, |here| here.online(&features(0)).unwrap());
+        let _ = on(cpu, &tlb, |here| here.switch(&guest));
+    }
     let tag = guest.cookie().tag();
+    let _ = on(1, &tlb, |here| here.park());
     let _ = on(0, &tlb, |here| here.switch(&other));
     executed();
     assert_eq!(on(0, &tlb, |here| here.release(&mut guest)), Ok(Released::AtOnce));

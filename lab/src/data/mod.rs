@@ -257,6 +257,9 @@ pub struct Published {
     /// Points at which, as the publication says, the variants do what the baseline does: values that
     /// differ there say nothing about which is better.
     pub controls: Vec<f64>,
+    /// Whether the series differ in where they were run and not in what the kernel did: the
+    /// recommended strategy is then run as each of them, and compared with that one.
+    pub conditions: bool,
     /// What is to be known.
     pub notes: Option<String>,
     /// Why a prediction misses, by variant, from 0 for the baseline; empty where none does.

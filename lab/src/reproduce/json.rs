@@ -64,7 +64,7 @@ impl<'a> Flat<'a> {
             ratio_modelled: row.modelled.and_then(|pair| pair.ratio),
             error: row.error,
             role: row.standing.map(super::Standing::word),
-            recommended: place.recommended.map(|pair| pair.value),
+            recommended: row.recommended.map(|pair| pair.value),
             recommended_strategy: &result.recommended.strategy,
             recommended_over_best: place.over_best,
             cause: row.cause.as_deref(),

@@ -47,7 +47,7 @@
 //! | `role` | `fitted`, `predicted` or `given`; `null` where nothing was published |
 //! | `recommended` | what the recommended strategy gives on the same run, in the same unit |
 //! | `recommended_strategy` | its name |
-//! | `recommended_over_best` | how many times as good it is as the best published variant in the model; `null` if there are no variants |
+//! | `recommended_over_best` | how many times as good it is as the best published variant in the model, or where the series are conditions as the series under which it is least; `null` if there are no variants |
 //! | `cause` | why a prediction misses, where one does |
 //! | `problem` | why there is no `modelled` |
 

@@ -75,6 +75,8 @@ pub struct Line {
     pub published: Option<f64>,
     /// Its run.
     pub run: usize,
+    /// The run of the recommended strategy under the same conditions.
+    pub recommended: usize,
 }
 
 /// The value of a series at a point.
@@ -194,12 +196,17 @@ impl<'b> Plan<'b> {
                     || request.strategies.contains(&series.strategy);
                 let published = value(series, x);
                 if wanted && published.is_some() {
+                    let recommended = match result.conditions {
+                        true => add(&recommended.strategy, &series.options),
+                        false => recommended_run,
+                    };
                     lines.push(Line {
                         member: Some(member),
                         name: series.name.clone(),
                         strategy: series.strategy.clone(),
                         published: published.filter(|_| other.is_none()),
                         run: add(&series.strategy, &series.options),
+                        recommended,
                     });
                 }
             }
@@ -211,6 +218,7 @@ impl<'b> Plan<'b> {
                         strategy: strategy.clone(),
                         published: None,
                         run: add(strategy, &recommended.options),
+                        recommended: recommended_run,
                     });
                 }
             }

@@ -51,10 +51,21 @@ pub struct Row {
     pub error: Option<f64>,
     /// Whether the value was fitted; none where nothing was published.
     pub standing: Option<Standing>,
+    /// What the recommended strategy gives under the same conditions.
+    pub recommended: Option<Pair>,
     /// Why a prediction misses.
     pub cause: Option<String>,
     /// Why the model gives nothing.
     pub problem: Option<String>,
+}
+
+impl Row {
+    /// How many times as good the recommended strategy is under the same conditions.
+    #[must_use]
+    pub fn over(&self, better: Better) -> Option<f64> {
+        let gain = |pair: Option<Pair>| ratio::gain(pair?.ratio?, better);
+        Some(gain(self.recommended)? / gain(self.modelled)?)
+    }
 }
 
 /// The rows of one point of a result.
@@ -71,7 +82,8 @@ pub struct Place<'b> {
     /// Why it gives nothing.
     pub problem: Option<String>,
     /// How many times as good the recommended strategy is as the best published variant in the same
-    /// model run; none if there are no variants.
+    /// model run; none if there are no variants. Where the series are conditions, the least of how many
+    /// times as good it is as each of them.
     pub over_best: Option<f64>,
 }
 
@@ -144,6 +156,7 @@ fn compare<'b>(
     };
     let published_baseline = point.lines.first().and_then(|line| line.published);
     let row = |line: &Line| {
+        let recommended = modelled(line.recommended).ok();
         let (modelled, problem) = split(modelled(line.run));
         let published = line
             .published
@@ -175,14 +188,20 @@ fn compare<'b>(
             modelled,
             error,
             standing,
+            recommended,
             cause: cause.cloned(),
             problem,
         }
     };
     let rows: Vec<Row> = point.lines.iter().map(row).collect();
     let (recommended, problem) = split(modelled(point.recommended));
-    let over_best =
-        recommended.and_then(|recommended| over_best(&rows, recommended, result.better));
+    let over_best = match result.conditions {
+        true => {
+            let published = rows.iter().filter(|row| row.member.is_some());
+            published.filter_map(|row| row.over(result.better)).reduce(f64::min)
+        }
+        false => recommended.and_then(|recommended| over_best(&rows, recommended, result.better)),
+    };
     Place { x: point.x, machine: &point.machine.key, rows, recommended, problem, over_best }
 }
 

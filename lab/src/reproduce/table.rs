@@ -2,7 +2,7 @@
 
 use super::{
     grid::{Grid, number, percent, times, wrapped},
-    ratio,
+    ratio::{self, Pair},
     reference::Member,
     row::{Comparison, Place, Reproduction, Row},
     summary::{SAME, Summary},
@@ -121,12 +121,20 @@ fn grid(comparison: &Comparison<'_>) -> Grid {
         for row in &place.rows {
             let cells = cells(result, name(comparison, row), row);
             grid.row(with_x(result, place, cells));
+            if result.conditions {
+                let cells = recommended(result, row.recommended, row.over(result.better));
+                grid.row(with_x(result, place, cells));
+            }
+        }
+        if result.conditions {
+            continue;
         }
         // Where nothing but a cost was published, the recommended strategy pays it as well.
         let ratio = place.recommended.and_then(|pair| pair.ratio);
         let same = ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1.0 - SAME);
         if !(result.variants.is_empty() && same) {
-            grid.row(with_x(result, place, recommended(result, place)));
+            let cells = recommended(result, place.recommended, place.over_best);
+            grid.row(with_x(result, place, cells));
         }
     }
     grid
@@ -154,13 +162,13 @@ fn cells(result: &Published, name: String, row: &Row) -> Vec<String> {
     ]
 }
 
-fn recommended(result: &Published, place: &Place<'_>) -> Vec<String> {
-    let gain = place.recommended.and_then(|pair| ratio::gain(pair.ratio?, result.better));
-    let over = place.over_best.map(|multiple| format!("{} best", times(multiple)));
+fn recommended(result: &Published, pair: Option<Pair>, over: Option<f64>) -> Vec<String> {
+    let gain = pair.and_then(|pair| ratio::gain(pair.ratio?, result.better));
+    let over = over.map(|multiple| format!("{} best", times(multiple)));
     vec![
         format!("> {}", result.recommended.strategy),
         String::new(),
-        place.recommended.map_or_else(|| "none".to_owned(), |pair| number(pair.value)),
+        pair.map_or_else(|| "none".to_owned(), |pair| number(pair.value)),
         String::new(),
         gain.map(times).unwrap_or_default(),
         String::new(),

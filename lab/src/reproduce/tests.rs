@@ -290,6 +290,64 @@ fn names_that_do_not_exist_are_refused_with_the_nearest() {
 }
 
 #[test]
+fn where_series_are_conditions_the_recommended_strategy_meets_each_of_them() {
+    let published = r#"
+[[result]]
+id = "weather"
+source = "s"
+confidence = "R"
+machine = "one"
+workload = "pingpong"
+metric = "time"
+measure = "time"
+unit = "ns"
+better = "lower"
+conditions = true
+[result.baseline]
+name = "warm"
+strategy = "old"
+value = 4
+role = "predict"
+[[result.variant]]
+name = "cold"
+strategy = "old"
+options = { cold = 1 }
+value = 8
+role = "predict"
+[result.recommended]
+strategy = "lookaside"
+[sources]
+s = "nobody"
+"#;
+    let files = Files {
+        machines: vec![machine("one", "")],
+        published: vec![Text::new("published/weather.toml", published)],
+    };
+    let book = Book::of(&files).unwrap();
+    let plan = Plan::new(&book, &Request::default()).unwrap();
+    assert_eq!(plan.runs.len(), 4);
+    let execute = |_: &Machine, run: &Run| {
+        let value = match (run.strategy.as_str(), run.options.contains_key("cold")) {
+            ("old", false) => 4.0,
+            ("old", true) => 8.0,
+            (_, false) => 5.0,
+            (_, true) => 4.0,
+        };
+        let metrics = vec![Metric { key: "time", unit: "ns", value }];
+        Ok(Measured { metrics, ..Measured::default() })
+    };
+    let reproduction = plan.execute(&book, &execute, &|| (), false);
+    let text = table::to_text(&reproduction);
+    for over in ["0.80x best", "2.00x best"] {
+        assert_eq!(text.matches(over).count(), 1, "{text}");
+    }
+    assert!(text.contains("weather:recommended: 0.80x the best published"), "{text}");
+    let json = to_json(&reproduction);
+    assert_eq!(json.matches("\"recommended_over_best\": 0.8").count(), 2, "{json}");
+    assert!(json.contains("\"recommended\": 5.0") && json.contains("\"recommended\": 4.0"));
+}
+
+#[test]
 fn fitting_meets_all_values_at_once() {
     let mut book = book();
     for (name, number) in [("paths.pingpong", 1.0), ("paths.extra", 0.1)] {

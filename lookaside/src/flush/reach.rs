@@ -216,11 +216,12 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
         if sweep.depth() == Depth::Tables && self.mmu().walks_outlive_tags() {
             return false;
         }
+        let loss = costs.loss_beside(sweep.pages());
         let cost = match sweep.operations(self.mmu(), &costs, place) {
             Some(operations) => operations.saturating_mul(flush.address),
-            None => flush.tag.saturating_add(costs.loss()),
+            None => flush.tag.saturating_add(loss),
         };
-        costs.fresh_tag.saturating_add(costs.loss()) < cost.saturating_add(flush.wait)
+        costs.fresh_tag.saturating_add(loss) < cost.saturating_add(flush.wait)
     }
 
     #[inline]

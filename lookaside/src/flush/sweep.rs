@@ -154,7 +154,16 @@ impl Sweep {
         for stretch in self.stretches() {
             sum = sum.saturating_add(mmu.operations(stretch, self.depth, place)?);
         }
-        costs.by_address(each, sum).then_some(sum)
+        costs.by_address(each, sum, self.pages()).then_some(sum)
+    }
+
+    /// How many pages go.
+    pub(super) fn pages(&self) -> u64 {
+        if self.everything {
+            return u64::MAX;
+        }
+        let pages = self.stretches().iter().map(|stretch| stretch.range.pages());
+        pages.fold(0, u64::saturating_add)
     }
 
     /// Removes it on this CPU, under `tag`.

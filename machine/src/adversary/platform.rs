@@ -18,15 +18,16 @@ pub struct Platform<M> {
 }
 
 /// Costs that make every way of flushing the best one somewhere: two pages by address, more by tag;
-/// a broadcast rather than an interrupt; and what a CPU holds is worth as much as one broadcast.
+/// a broadcast rather than an interrupt; and what a CPU holds, three entries, is worth as much as one
+/// broadcast.
 pub const COSTS: Costs = Costs {
     here: OperationCosts { address: 1, tag: 1, wait: 1 },
-    everywhere: OperationCosts { address: 1, tag: 1, wait: 1 },
+    everywhere: OperationCosts { address: 1, tag: 1, wait: 3 },
     refill: 1,
-    useful_entries: 1,
+    useful_entries: 3,
     interrupt: 100,
     interrupt_more: 10,
-    fresh_tag: 2,
+    fresh_tag: 4,
 };
 
 impl<M> Platform<M> {

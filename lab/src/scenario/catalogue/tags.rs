@@ -29,6 +29,13 @@ const RELEASE_LAZY: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Lazy, 
 /// A page goes while the tags run out.
 const UNMAP: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
+/// A space is released that another CPU has left, and its tag is another space's.
+const RELEASE_LEFT: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Run(C), Tell, Run(B)]];
+
+/// The same, where a flush has found that the other CPU left.
+const RELEASE_ABSENT: &[&[Act]] =
+    &[&[Await, Unmap(A), Release(A), Run(B)], &[Run(A), Run(C), Tell, Run(B)]];
+
 const RELEASE: &[&[Act]] =
     &[&[Run(A), Run(B), Release(A), Run(C), Run(D)], &[Run(E), Run(F), Run(E)]];
 
@@ -113,6 +120,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as release-arm, with shared TLBs"),
     by_epoch!("release-lazy-arm", Arm, THREE_TAGS, RELEASE_LAZY, Exhaust,
         "a space is released while a lazy CPU may still name it"),
+    by_epoch!("release-left-arm", Arm, THREE_TAGS, RELEASE_LEFT, Exhaust,
+        "a space is released that another CPU has left"),
+    by_epoch!("release-absent-arm", Arm, THREE_TAGS, RELEASE_ABSENT, Exhaust,
+        "the same, where a flush has found that it left"),
     by_epoch!("pin-arm", Arm, ONE_PIN, PIN, Exhaust,
         "a tag is pinned and unpinned while the tags run out"),
     by_epoch!("park-arm", Arm, THREE_TAGS, PARK, Exhaust,

@@ -105,6 +105,10 @@ impl Slip {
     }
 }
 
+/// A word in a line of its own.
+#[repr(align(64))]
+pub(super) struct Line(pub(super) Word);
+
 /// An address space in the books of Linux.
 #[repr(align(64))]
 pub(super) struct Books<'a> {
@@ -113,6 +117,9 @@ pub(super) struct Books<'a> {
     pub(super) context: u64,
     /// How many flushes were asked of it.
     pub(super) generation: Word,
+    /// How many of its flushes were begun and are not over, since August 2017: whoever finds a page
+    /// absent looks here ("mm: migrate: prevent racy access to tlb_flush_pending").
+    pub(super) pending: &'a Line,
     /// Whom to interrupt.
     pub(super) cpus: Mask<'a>,
 }
@@ -160,7 +167,10 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
     pub(super) fn add(&self, space: SpaceId, root: u64) {
         let cpus = Mask::new(self.arena, self.cpus, "CPUs of spaces");
         let context = u64::from(space.0) + 1;
-        let books = self.arena.put(Books { root, context, generation: Word::ZERO, cpus });
+        let pending = self.arena.put(Line(Word::ZERO));
+        timed::name(pending, "flushes under way");
+        let books = Books { root, context, generation: Word::ZERO, pending, cpus };
+        let books = self.arena.put(books);
         timed::name(&books.generation, "generations of spaces");
         let mut spaces = self.spaces.borrow_mut();
         assert_eq!(spaces.len(), space.0 as usize, "spaces are numbered in ascending order");

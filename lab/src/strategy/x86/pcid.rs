@@ -59,12 +59,15 @@ struct Ways {
     slots: usize,
     /// Whether the initiator flushes after it has sent its interrupts, not before.
     concurrent: bool,
+    /// Whether flushes under way are counted.
+    pending: bool,
     promotions: bool,
 }
 
 impl Ways {
-    const OF_2017: Self = Self { slots: SLOTS, concurrent: false, promotions: false };
-    const OF_2022: Self = Self { concurrent: true, ..Self::OF_2017 };
+    const OF_2017: Self =
+        Self { slots: SLOTS, concurrent: false, pending: false, promotions: false };
+    const OF_2022: Self = Self { concurrent: true, pending: true, ..Self::OF_2017 };
 }
 
 /// A space that a CPU ran, and what it has caught up with.
@@ -210,6 +213,12 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
     fn flush(&self, flush: &Flush) {
         let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
         let (cpu, books) = (self.cpu(), self.common.space(space));
+        let count = |change: u64| {
+            if self.ways.pending {
+                let _ = books.pending.0.fetch_add(change, Ordering::Relaxed);
+            }
+        };
+        count(1);
         let generation = books.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let request = Request::new(flush, generation);
         let here = || {
@@ -223,6 +232,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
             here();
             self.common.ask(books.cpus, &request, || ());
         }
+        count(1_u64.wrapping_neg());
     }
 
     fn serve(&self) {

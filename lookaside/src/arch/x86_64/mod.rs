@@ -36,7 +36,7 @@
 //! | --- | --- | --- | --- |
 //! | load, keep | `CR3`, bit 63 set | the same | `CR3`, which flushes |
 //! | load, drop | `CR3`, bit 63 clear | the same | the same |
-//! | one tag | type 1 | reload `CR3` if current, else toggle `PGE` | as for all tags |
+//! | one tag | reload `CR3` if current, else type 1 | reload `CR3` if current, else toggle `PGE` | as for all tags |
 //! | all tags | type 3 | toggle `PGE` | type 3, or reload `CR3` |
 //! | address of the current tag | `INVLPG` | `INVLPG` | `INVLPG` |
 //! | address of another tag | type 0; type 1 if a table was unlinked | toggle `PGE` | `INVLPG` |

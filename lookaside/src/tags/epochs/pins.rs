@@ -44,7 +44,9 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
             }
             // With the books nobody gives the space another tag, and whoever has them next sees the
             // pin.
-            let _books = space.open(self.tlb().platform());
+            let mut books = space.open(self.tlb().platform());
+            // The device counts as an absent CPU that holds something.
+            books.set_stale(true);
             let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Relaxed);
             tags.turn.pins.store(pinned + 1, Ordering::Relaxed);

@@ -2,11 +2,12 @@
 
 use super::{Cookie, Epochs, LAST_TAG};
 use crate::{
-    arch::Mmu,
+    arch::{Mmu, Sharing},
     cpu::Cpu,
     error::Error,
     here::Here,
     platform::{CpuId, Ordering, Platform, Word},
+    residency::Residency,
     space::Space,
     tags::{Names, Released, Tags},
     tlb::Tlb,
@@ -37,15 +38,20 @@ impl<P: Platform> Epochs<'_, P> {
         if cookie == Cookie::NONE {
             return Ok(Released::AtOnce);
         }
-        if let Some(cpu) = self.running(here, cookie) {
+        if let Some(cpu) = self.running(here, space, cookie) {
             return Err(Error::StillRunning { cpu });
         }
-        if !here.mmu().broadcasts() {
+        let alone = Self::is_only_here(here, space);
+        if !alone && !here.mmu().broadcasts() {
             space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.
             return Ok(Released::Later);
         }
         // No register names the tag, so what is removed now does not come back.
-        here.mmu().flush_tag_everywhere(here.errata(), cookie.tag());
+        if !alone {
+            here.mmu().flush_tag_everywhere(here.errata(), cookie.tag());
+        } else if space.residents.get(here.id()) != Residency::Absent {
+            here.mmu().flush_tag(here.errata(), cookie.tag());
+        }
         space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.
         // If an epoch has turned, the tag was dealt again with all the others: the stock is of the
         // later epoch and refuses it, or it is void as soon as this CPU finds out.
@@ -57,12 +63,27 @@ impl<P: Platform> Epochs<'_, P> {
         })
     }
 
-    /// A CPU whose register names the space with this cookie.
-    fn running(&self, here: &Here<'_, P, Self>, cookie: Cookie) -> Option<CpuId> {
+    /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
+    /// other's entries that is not believed: another may have taken over what this one holds without ever
+    /// running the space. No scenario shows it.
+    fn is_only_here(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool {
+        here.mmu().sharing() == Sharing::Private
+            && space.residents.none_but(here.id())
+            && !space.absent_may_hold()
+    }
+
+    /// A CPU whose register names the space with this cookie. Who is absent does not.
+    fn running(
+        &self,
+        here: &Here<'_, P, Self>,
+        space: &Space<'_, P>,
+        cookie: Cookie,
+    ) -> Option<CpuId> {
         let names = |cpu: &Cpu<P, Self>| {
             self.named(here.tlb(), cpu, cookie) != Names::No && !self.is_anothers(cpu, cookie)
         };
-        here.tlb().cpus().iter().position(names).map(|index| CpuId(index as u32))
+        let cpus = here.tlb().cpus();
+        space.residents.iter().find(|cpu| cpus.get(cpu.index()).is_some_and(names))
     }
 
     /// Whether `cpu`, whose register names the tag of `cookie`, got it for another space, in a later

@@ -151,7 +151,11 @@ fn pcid_10_flush_tag() {
     let other = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, Tag(6));
     let only = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, Tag::RESERVED);
     let fence = Did::Mfence;
-    assert_eq!(emitted(FULL, PLAIN, current), [fence, Did::Invpcid(1, [5, 0])]);
+    assert_eq!(emitted(FULL, PLAIN, current), [Did::Cr3(0x5_0005)]);
+    assert_eq!(
+        emitted(FULL, AT_EXIT, current),
+        [Did::Cr3(0x5_0005), fence, Did::Invpcid(1, [0x805, 0])]
+    );
     assert_eq!(emitted(FULL, PLAIN, other), [fence, Did::Invpcid(1, [6, 0])]);
     assert_eq!(
         emitted(FULL, AT_EXIT, other),

@@ -104,7 +104,7 @@ fn eco_m5_where_tables_were_unlinked_another_pcid_goes_as_a_whole() {
     let page = [uniform(0x7000, 1, 12)];
     let whole = |pcid| Did::Invpcid(1, [pcid, 0]);
     assert_eq!(emitted(FULL, PLAIN, flush(OTHER, &page, Tables)), [FENCE, whole(6)]);
-    let halves = [FENCE, whole(5), whole(0x805)];
+    let halves = [Did::Cr3(0x5_0005), FENCE, whole(0x805)];
     assert_eq!(emitted(FULL, ON_LOAD, flush(TAG, &page, Tables)), halves);
 }
 
@@ -131,7 +131,7 @@ fn xsa_279_a_stretch_that_is_not_canonical_widens_and_never_faults() {
     ] {
         for stretches in [[bad, page], [page, bad]] {
             for depth in [Leaves, Tables] {
-                let whole = [FENCE, Did::Invpcid(1, [5, 0])];
+                let whole = [Did::Cr3(0x5_0005)];
                 assert_eq!(emitted(FULL, PLAIN, flush(TAG, &stretches, depth)), whole);
                 let whole = [FENCE, Did::Invpcid(1, [6, 0])];
                 assert_eq!(emitted(FULL, PLAIN, flush(OTHER, &stretches, depth)), whole);
@@ -154,7 +154,7 @@ fn xsa_279_a_stretch_that_is_not_canonical_widens_and_never_faults() {
     let low = [uniform(HOLE, 1, 12)];
     assert_eq!(emitted(five, five_levels, flush(TAG, &low, Leaves)), invlpgs(&[HOLE]));
     let bad = [uniform(1 << 56, 1, 12)];
-    let whole = [FENCE, Did::Invpcid(1, [5, 0])];
+    let whole = [Did::Cr3(0x5_0005)];
     assert_eq!(emitted(five, five_levels, flush(TAG, &bad, Leaves)), whole);
 }
 
@@ -313,5 +313,5 @@ fn operations_of_the_whole_address_space_are_counted_at_once() {
     assert_eq!(x86.operations(&uniform(0, 1 << 36, 12), Leaves, Place::Here), None);
     assert!(x86.faults_forget() && !x86.walks_outlive_tags());
     let costs = x86.typical_costs();
-    assert!(costs.by_address(costs.here, 33) && !costs.by_address(costs.here, 512));
+    assert!(costs.by_address(costs.here, 33, 33) && !costs.by_address(costs.here, 512, 512));
 }

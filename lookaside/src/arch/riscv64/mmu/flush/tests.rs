@@ -236,5 +236,5 @@ fn operations_are_counted_as_they_are_executed() {
     assert_eq!(riscv.operations(&uniform(0, 1 << 27, 12), Leaves, Place::Here), None);
     assert!(!riscv.walks_outlive_tags() && !riscv.faults_forget());
     let costs = riscv.typical_costs();
-    assert!(costs.by_address(costs.here, 33) && !costs.by_address(costs.here, 512));
+    assert!(costs.by_address(costs.here, 33, 33) && !costs.by_address(costs.here, 512, 512));
 }
