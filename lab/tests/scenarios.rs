@@ -141,7 +141,7 @@ fn flag_02_initiators_do_not_wait_for_each_other() {
 fn flag_02_who_is_called_pays_for_all_who_have_called() {
     shallow(&["merged-recent", "merged-riscv", "crossfire-recent", "called-left-riscv"]);
     bounded(&["called-left-recent", "called-down-recent"]);
-    proved(&["merged-late-recent", "called-oftener-recent"]);
+    proved(&["merged-late-recent", "called-late-recent", "called-next-no-pcid"]);
 }
 
 #[test]

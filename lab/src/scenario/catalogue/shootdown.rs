@@ -17,9 +17,11 @@ const MERGED_LATE: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A), Protec
 /// A CPU asks one that leaves the space, and then asks it for something else in the next.
 const LEFT: &[&[Act]] = &[&[Unmap(A), UnmapOther(B)], &[Run(A), Run(B)]];
 
-/// A CPU was called in one space oftener than it is in the next.
-const OFTENER: &[&[Act]] =
-    &[&[Unmap(B), UnmapOther(B), Unmap(A)], &[UnmapOther(A)], &[Run(B), Run(A)]];
+/// A CPU has paid in one space, and then owes as much in the next.
+const CALLED_NEXT: &[&[Act]] = &[&[Unmap(B), FreeTable(A)], &[Run(B), Run(A)]];
+
+/// A CPU is called for what it has paid on its way in, and then for something else.
+const CALLED_LATE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)]];
 
 /// A CPU is called, goes down and comes up.
 const CALLED_DOWN: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Restart, Run(A)]];
@@ -75,8 +77,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a CPU is called in a space that it leaves, and again in the next"),
     by_recency!("called-left-riscv", RvInterrupts, LEFT, Bounded(4),
         "as called-left-recent, on RISC-V"),
-    by_recency!("called-oftener-recent", Pcid, OFTENER, Random(20_000),
-        "a CPU pays in two spaces, and the numbers of the first are higher"),
+    by_recency!("called-late-recent", Pcid, CALLED_LATE, Exhaust,
+        "a CPU is called for what it has paid on its way in, and once more"),
+    by_recency!("called-next-no-pcid", Plain, CALLED_NEXT, Exhaust,
+        "a CPU without PCIDs pays in a space, and the next takes its slot"),
     by_recency!("called-down-recent", Pcid, CALLED_DOWN, Exhaust,
         "a CPU is called while it goes down and comes up"),
     by_recency!("two-spaces-recent", Pcid, TWO_SPACES, Bounded(3),
