@@ -184,7 +184,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         let cpu = self.cpus.get(id.index());
         let (count, id) = cpu.map_or((&self.serials.0.gathers, NOBODY), |cpu| (&cpu.gathers, id.0));
         // Relaxed: a number that only has to differ from others. The thread may be moved in between.
-        count.fetch_add(1, Ordering::Relaxed) + 1 << CPU_BITS | u64::from(id)
+        (count.fetch_add(1, Ordering::Relaxed) + 1) << CPU_BITS | u64::from(id)
     }
 
     /// The platform.

@@ -238,7 +238,8 @@ impl<W: Word> Inbox<W> {
         let serial = self.request.serial.load(Ordering::Acquire);
         let asked = self.read();
         // Relaxed: after the loads in `read`, which acquire.
-        let whole = serial % 2 == 0 && self.request.serial.load(Ordering::Relaxed) == serial;
+        let whole =
+            serial.is_multiple_of(2) && self.request.serial.load(Ordering::Relaxed) == serial;
         let whose = Whose::Space { label, first: generation, last: generation };
         (whole && asked.whose == whose).then_some(asked)
     }

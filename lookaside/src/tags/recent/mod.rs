@@ -182,6 +182,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
 impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, R> {
     type Cpu = RecentCpu<P::Word, SLOTS>;
 
+    #[expect(clippy::declare_interior_mutable_const, reason = "each use is to be a CPU of its own")]
     const CPU: Self::Cpu = RecentCpu {
         active: Aligned(P::Word::ZERO),
         slots: Aligned(Slots {
@@ -445,7 +446,8 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             slots.user_owes(slot);
         }
         here.load(next.root(), tag, held, Sharing::Private);
-        slots.record(slot, running(next.id()) | u64::from(tagless) * DROPPED, generation);
+        let dropped = if tagless { DROPPED } else { 0 };
+        slots.record(slot, running(next.id()) | dropped, generation);
         Self::entered(here, next, slot);
         if known.is_none() {
             return Switched::Fresh;
