@@ -79,7 +79,7 @@ fn pcid_02_no_slot_holds_what_it_does_not_say() {
 }
 
 #[test]
-fn pcid_04_entering_against_revoking_is_proved_with_store_buffers() {
+fn pcid_04_entering_against_revoking_with_store_buffers() {
     deep(&["recent-unmap", "recent-unmap-riscv", "recent-leave", "recent-leave-riscv"]);
     deep(&["recent-park", "recent-firmware"]);
 }
