@@ -18,7 +18,9 @@ const SAME: f64 = 1.005;
 #[must_use]
 pub fn answer(document: &Document) -> String {
     let baseline = document.baseline();
-    let (subject, machine) = (&document.question.subject, &document.machine.name);
+    // Backticks are around names here, and so not in them.
+    let plain = |name: &str| name.replace('`', "'");
+    let (subject, machine) = (plain(&document.question.subject), plain(&document.machine.name));
     let name = &baseline.strategy;
     let cpus = match baseline.cpus {
         1 => "one CPU".to_owned(),

@@ -45,7 +45,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let folder = workspace.root().join("target/report");
     process::run(cargo(workspace, &["--example", "report"]).arg("--").arg(&folder))?;
     for (page, checks) in PAGES {
-        let path = folder.join(page).join("report.html");
+        let path = folder.join(page).join("index.html");
         let probed = probe(&browser, &path, checks)?;
         println!("report: {page}: {probed} checks hold, the console is empty");
         for (name, width, height, dark) in WINDOWS {
