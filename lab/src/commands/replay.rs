@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// How many CPUs; without it as many as were recorded.
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
-    /// The strategies; ratios are to the first. Without it the library's and what Linux does.
+    /// The strategies; ratios are to the first. Without it what Linux does and the library's.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
     strategy: Vec<String>,
     /// What programs use while they compute: in each window, in us, the hot pages, and so many others

@@ -64,7 +64,8 @@ impl Report {
         if !folder.exists() {
             return Ok(());
         }
-        let mut files = fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
+        let mut files =
+            fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
         if files.next().is_some() && !present::is_report(folder) {
             let why = "holds other things than an earlier report; `--force` writes into it";
             return Err(Refused(format!("`{shown}` {why}")));
@@ -139,11 +140,8 @@ impl Report {
             others().rev().flat_map(|cpus| (0..results.len()).map(move |i| (i, cpus))).collect();
         let setup =
             |&(i, cpus): &(usize, usize)| Setup { cpus, ..plan.setup(&results[i].strategy) };
-        let point = |run: &Replayed| CurvePoint {
-            cpus: run.cpus,
-            total: run.total,
-            share: run.share(),
-        };
+        let point =
+            |run: &Replayed| CurvePoint { cpus: run.cpus, total: run.total, share: run.share() };
         let setups: Vec<Setup<'_>> = tries.iter().map(setup).collect();
         let runs = all(&plan.script, &setups)?;
         let curve = |(i, result): (usize, &Replayed)| {
@@ -226,7 +224,8 @@ fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivi
         .iter()
         .flat_map(|tried| &tried.ends)
         .flat_map(|(_, machine, working_set)| {
-            let of = |strategy| Setup { machine, working_set: *working_set, ..plan.setup(strategy) };
+            let of =
+                |strategy| Setup { machine, working_set: *working_set, ..plan.setup(strategy) };
             pair.map(of)
         })
         .collect();
@@ -258,7 +257,8 @@ fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivi
 
 /// Whose time it is: the program that was recorded, or else the file's name.
 fn subject(plan: &Plan<'_>) -> String {
-    let file = || plan.arguments.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let file =
+        || plan.arguments.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     plan.trace.origin.command.first().cloned().unwrap_or_else(file)
 }
 
