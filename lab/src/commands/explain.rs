@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Json => explain::to_json(&explanation),
     };
     output.write(&text)?;
-    timeline.write(&outcome.report, machine)?;
+    timeline.write(outcome.report.timeline.as_ref(), machine)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -35,4 +35,4 @@ use std::process::ExitCode;
 use self::shared::{check_place, execute, option};
 
 /// What a command gives: how the program ends, or why it could not.
-pub(crate) type Result = core::result::Result<ExitCode, Box<dyn Error>>;
+pub(crate) type Result<T = ExitCode> = core::result::Result<T, Box<dyn Error>>;

@@ -1,5 +1,7 @@
 //! `lab replay`: a trace of a live system under several strategies, on a modelled machine.
 
+mod report;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use lookaside_lab::{
@@ -8,7 +10,7 @@ use lookaside_lab::{
     replay::{
         Blame, Replayed, Setup, Upkeep, WorkingSet,
         assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
-        replay,
+        replay_with_timeline,
         validate::{Row, cold, compare, holds},
     },
     reproduce::{
@@ -21,9 +23,11 @@ use lookaside_lab::{
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+use self::report::Report;
 use super::{
     output::{Format, Output},
     progress,
+    timeline::Timeline,
 };
 
 /// What is to be replayed.
@@ -38,7 +42,7 @@ pub(crate) struct Arguments {
     /// How many CPUs; without it as many as were recorded.
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
-    /// The strategies; ratios are to the first. Without it the library's and what Linux does.
+    /// The strategies; ratios are to the first. Without it what Linux does and the library's.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
     strategy: Vec<String>,
     /// What programs use while they compute: in each window, in us, the hot pages, and so many others
@@ -64,6 +68,10 @@ pub(crate) struct Arguments {
     /// if they differ by too much.
     #[arg(long, conflicts_with = "flushes")]
     validate: bool,
+    #[command(flatten)]
+    report: Report,
+    #[command(flatten)]
+    timeline: Timeline,
     #[command(flatten)]
     output: Output,
 }
@@ -96,22 +104,30 @@ struct Plan<'a> {
 /// Replays it.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.output.check()?;
+    arguments.report.check()?;
+    arguments.timeline.check()?;
     let trace = import::open(&arguments.file)?;
     let mut book = Book::shipped()?;
     let named = arguments.machine.as_deref().map(|name| book.admit(name)).transpose()?;
     let plan = Plan::new(arguments, &trace, &book, named.as_deref())?;
     let bar = progress::bar(plan.strategies.len());
+    arguments.report.check_curve(plan.machine)?;
+    // A timeline is of the first strategy.
+    let moments = |strategy: &String| match *strategy == plan.strategies[0] {
+        true => arguments.timeline.moments(),
+        false => 0,
+    };
     let one = |strategy: &String| {
-        let Plan { machine, cpus, working_set, .. } = plan;
-        let setup = Setup { machine, strategy, cpus, working_set, seed: arguments.seed };
-        let replayed = replay(&plan.script, &setup);
+        let setup = plan.setup(strategy);
+        let replayed = replay_with_timeline(&plan.script, &setup, moments(strategy));
         bar.inc(1);
         replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
     };
-    let runs: Result<Vec<Replayed>, Refused> =
+    let runs: Result<Vec<_>, Refused> =
         plan.strategies.par_iter().with_max_len(1).map(one).collect();
     bar.finish_and_clear();
-    let runs = runs?;
+    let (runs, timelines): (Vec<Replayed>, Vec<_>) = runs?.into_iter().unzip();
+    arguments.timeline.write(timelines[0].as_ref(), plan.machine)?;
     if arguments.validate {
         return validated(&plan, &runs);
     }
@@ -122,6 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Table => plan.to_text(&runs, Grid::to_text),
     };
     arguments.output.write(&text)?;
+    arguments.report.write(&plan, &runs)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -167,8 +184,13 @@ impl<'a> Plan<'a> {
         Ok(Self { arguments, trace, script, flushes, machine, strategies, cpus, working_set, from })
     }
 
-    fn sentences(&self) -> Vec<String> {
-        let basis = Basis {
+    fn setup<'s>(&'s self, strategy: &'s str) -> Setup<'s> {
+        let Self { machine, cpus, working_set, .. } = *self;
+        Setup { machine, strategy, cpus, working_set, seed: self.arguments.seed }
+    }
+
+    fn basis(&self) -> Basis<'_> {
+        Basis {
             origin: &self.trace.origin,
             script: &self.script,
             flushes: self.flushes,
@@ -177,8 +199,11 @@ impl<'a> Plan<'a> {
             cpus: self.cpus,
             working_set: self.working_set,
             working_set_from: &self.from,
-        };
-        basis.sentences()
+        }
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        self.basis().sentences()
     }
 
     fn heading(&self) -> String {

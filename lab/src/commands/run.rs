@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Table => to_text(arguments, &key, &results, Grid::to_text),
     };
     output.write(&text)?;
-    timeline.write(&outcomes[0].report, machine)?;
+    timeline.write(outcomes[0].report.timeline.as_ref(), machine)?;
     Ok(ExitCode::SUCCESS)
 }
 

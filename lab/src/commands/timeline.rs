@@ -7,7 +7,7 @@ use lookaside_lab::{
     data::{Machine, Refused},
     present::perfetto,
 };
-use lookaside_machine::timed::Report;
+use lookaside_machine::timed;
 
 use super::output;
 
@@ -35,8 +35,12 @@ impl Timeline {
     }
 
     /// Writes the timeline of a run, and says if it is not all of it.
-    pub(crate) fn write(&self, report: &Report, machine: &Machine) -> std::io::Result<()> {
-        let (Some(path), Some(timeline)) = (&self.perfetto, &report.timeline) else {
+    pub(crate) fn write(
+        &self,
+        timeline: Option<&timed::Timeline>,
+        machine: &Machine,
+    ) -> std::io::Result<()> {
+        let (Some(path), Some(timeline)) = (&self.perfetto, timeline) else {
             return Ok(());
         };
         let mut bytes = Vec::new();

@@ -18,7 +18,9 @@ const SAME: f64 = 1.005;
 #[must_use]
 pub fn answer(document: &Document) -> String {
     let baseline = document.baseline();
-    let (subject, machine) = (&document.question.subject, &document.machine.name);
+    // Backticks are around names here, and so not in them.
+    let plain = |name: &str| name.replace('`', "'");
+    let (subject, machine) = (plain(&document.question.subject), plain(&document.machine.name));
     let name = &baseline.strategy;
     let cpus = match baseline.cpus {
         1 => "one CPU".to_owned(),
@@ -101,14 +103,15 @@ pub fn crossovers(curves: &[Curve]) -> Vec<Crossover> {
     found
 }
 
-/// Two curves between two neighbouring numbers of CPUs that both have.
+/// Two curves between two neighbouring numbers of CPUs that both have and at which they do not do the same.
 fn steps<'c>(
     a: &'c Curve,
     b: &'c Curve,
 ) -> impl Iterator<Item = ([CurvePoint; 2], [CurvePoint; 2])> + 'c {
     let common = |point: &CurvePoint| {
         let other = b.points.iter().find(|other| other.cpus == point.cpus)?;
-        Some([*point, *other])
+        let differ = (log(point.share) - log(other.share)).abs() >= SAME.ln();
+        differ.then_some([*point, *other])
     };
     let common: Vec<[CurvePoint; 2]> = a.points.iter().filter_map(common).collect();
     (1..common.len()).map(move |i| (common[i - 1], common[i]))
@@ -116,7 +119,6 @@ fn steps<'c>(
 
 /// Where two curves cross between two numbers of CPUs. Equal at an end is no crossing.
 fn crossing(a: &Curve, b: &Curve, from: [CurvePoint; 2], to: [CurvePoint; 2]) -> Option<Crossover> {
-    let log = |share: f64| share.max(f64::MIN_POSITIVE).ln();
     let before = log(from[0].share) - log(from[1].share);
     let after = log(to[0].share) - log(to[1].share);
     if before * after >= 0.0 {
@@ -124,15 +126,20 @@ fn crossing(a: &Curve, b: &Curve, from: [CurvePoint; 2], to: [CurvePoint; 2]) ->
     }
     let (better, worse) = if after < 0.0 { (a, b) } else { (b, a) };
     let part = before / (before - after);
-    let between = |from: f64, to: f64| (from + (to - from) * part).exp();
+    let (first, last) = ((from[0].cpus as f64).ln(), (to[0].cpus as f64).ln());
+    let cpus = (first + (last - first) * part).exp();
     Some(Crossover {
         better: better.strategy.clone(),
         worse: worse.strategy.clone(),
         after: from[0].cpus,
         by: to[0].cpus,
-        cpus: between((from[0].cpus as f64).ln(), (to[0].cpus as f64).ln()),
-        share: between(log(from[0].share), log(to[0].share)),
+        cpus,
+        share: at(a, cpus)?,
     })
+}
+
+fn log(share: f64) -> f64 {
+    share.max(f64::MIN_POSITIVE).ln()
 }
 
 /// The share at a number of CPUs, on the line between those that were tried.
@@ -142,7 +149,7 @@ fn at(curve: &Curve, cpus: f64) -> Option<f64> {
         .windows(2)
         .find(|pair| (pair[0].cpus as f64..=pair[1].cpus as f64).contains(&cpus))?;
     let [x0, x1] = [pair[0].cpus, pair[1].cpus].map(|cpus| (cpus as f64).ln());
-    let [y0, y1] = [pair[0].share, pair[1].share].map(|share| share.max(f64::MIN_POSITIVE).ln());
+    let [y0, y1] = [pair[0].share, pair[1].share].map(log);
     let part = if x1 > x0 { (cpus.ln() - x0) / (x1 - x0) } else { 0.0 };
     Some((y0 + (y1 - y0) * part).exp())
 }

@@ -303,6 +303,8 @@ pub(super) struct Arm {
 
 /// So many numbers are drawn.
 const ARMS: usize = 12;
+/// The axis of factors reaches at least so many times below and above what the factor is.
+const SPAN: f64 = 1.1;
 
 /// The tornado.
 pub(super) fn tornado(sensitivity: &Sensitivity) -> Tornado {
@@ -311,7 +313,9 @@ pub(super) fn tornado(sensitivity: &Sensitivity) -> Tornado {
     let centre = sorted.factor;
     let all = sorted.swings.iter().flat_map(|swing| [swing.at_low, swing.at_high]).chain([centre]);
     let known = || all.clone().filter(|&at| at > 0.0 && at.is_finite());
-    let (least, most) = (known().fold(f64::MAX, f64::min), known().fold(0.0, f64::max));
+    // What hardly changes anything is not blown up until it looks as if it did.
+    let least = known().fold(centre / SPAN, f64::min);
+    let most = known().fold(centre * SPAN, f64::max);
     let scale = Scale::logarithmic(least, most, [0.0, 1000.0]);
     let bar = |at: f64| {
         let (a, b) = (scale.at(at), scale.at(centre));

@@ -38,12 +38,13 @@ pub fn fitting_machine<'m>(
     })
 }
 
-/// The strategies that are compared where nobody names any: the library's, and what Linux does.
+/// The strategies that are compared where nobody names any: what Linux does, and the library's beside
+/// it.
 #[must_use]
 pub fn usual_strategies(machine: &Machine) -> &'static [&'static str] {
     match machine.isa {
-        Isa::X86_64 => &["lookaside", "ipi-2025"],
-        Isa::Aarch64 => &["lookaside", "linux-broadcast"],
+        Isa::X86_64 => &["ipi-2025", "lookaside"],
+        Isa::Aarch64 => &["linux-broadcast", "lookaside"],
         Isa::Riscv64 => &["lookaside"],
     }
 }
@@ -97,21 +98,11 @@ pub struct Basis<'a> {
 }
 
 impl Basis<'_> {
-    /// The sentences.
+    /// All of it in sentences.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
-        let Self { origin, script, machine, cpus, .. } = *self;
-        let mut all = Vec::new();
-        let key = &machine.key;
-        all.push(if self.chosen {
-            let why = origin
-                .architecture
-                .as_deref()
-                .unwrap_or("an unknown architecture, probably x86_64");
-            format!("Costs are those of `{key}` ({}), which stands for {why}.", machine.name)
-        } else {
-            format!("Costs are those of `{key}` ({}).", machine.name)
-        });
+        let Self { origin, script, .. } = *self;
+        let mut all = vec![self.machine()];
         let WorkingSet { window, hot, others, pool } = self.working_set;
         all.push(format!(
             "No trace shows accesses. In each {} us of computing a program is taken to use its {hot} hot \
@@ -119,43 +110,81 @@ impl Basis<'_> {
             window as f64 / 1000.0,
             self.working_set_from,
         ));
-        all.push(match self.flushes {
-            Flushes::Recorded => "Flushes are those that the kernel recorded.".into(),
+        all.push(self.flushes_from().into());
+        all.extend(self.copies());
+        unknown(&script.unknown, &mut all);
+        let lost = origin.losses.lost;
+        if lost > 0 {
+            let why = "events were lost when the trace was recorded: what is missing costs nothing";
+            all.push(format!("{lost} {why}."));
+        }
+        self.damage(&mut all);
+        all
+    }
+
+    /// What of it a report has no place of its own for.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.chosen {
+            all.push(self.machine());
+        }
+        all.extend(self.copies());
+        self.damage(&mut all);
+        all
+    }
+
+    fn machine(&self) -> String {
+        let key = &self.machine.key;
+        let name = &self.machine.name;
+        if !self.chosen {
+            return format!("Costs are those of `{key}` ({name}).");
+        }
+        let architecture = self.origin.architecture.as_deref();
+        let why = architecture.unwrap_or("an unknown architecture, probably x86_64");
+        format!("Costs are those of `{key}` ({name}), which stands for {why}.")
+    }
+
+    /// Where flushes come from, in a sentence.
+    #[must_use]
+    pub const fn flushes_from(&self) -> &'static str {
+        match self.flushes {
+            Flushes::Recorded => "Flushes are those that the kernel recorded.",
             Flushes::FromCalls => {
                 "Flushes follow from system calls, faults, forks and exits by what Linux does; what the \
                  kernel flushes of its own accord is missing."
-                    .into()
             }
-        });
-        let recorded = script.cpus.len();
+        }
+    }
+
+    fn copies(&self) -> Option<String> {
+        let (recorded, cpus) = (self.script.cpus.len(), self.cpus);
         if cpus > recorded {
-            all.push(format!(
+            return Some(format!(
                 "{recorded} CPUs were recorded: what they did is done by {cpus}, in copies that begin up \
                  to 1 ms later; processes with several threads have as many more."
             ));
-        } else if cpus < recorded {
-            all.push(format!(
+        }
+        (cpus < recorded).then(|| {
+            format!(
                 "{recorded} CPUs were recorded: on {cpus} they take turns at their steps. Computing does \
                  not take longer for that, so that shares are upper bounds."
-            ));
-        }
-        unknown(&script.unknown, &mut all);
-        let losses = origin.losses;
+            )
+        })
+    }
+
+    fn damage(&self, all: &mut Vec<String>) {
+        let losses = self.origin.losses;
         let mut lost = |count: u64, what: &str| {
             if count > 0 {
                 all.push(format!("{count} {what}."));
             }
         };
-        lost(
-            losses.lost,
-            "events were lost when the trace was recorded: what is missing costs nothing",
-        );
         lost(losses.damaged, "lines of the trace could not be read");
         lost(losses.reordered, "events were not in the order of time, and were put into it");
         if losses.truncated {
             all.push("The end of the trace is missing.".into());
         }
-        all
     }
 }
 

@@ -14,7 +14,7 @@ mod player;
 mod tally;
 pub mod validate;
 
-use lookaside_machine::timed::{self, Arena, Options};
+use lookaside_machine::timed::{self, Arena, Options, Timeline};
 use serde::Serialize;
 
 use self::{
@@ -249,6 +249,19 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// If the machine has fewer CPUs or not this strategy, if the script cannot be, or if the run fails: a
 /// stale translation, for example, which would be a defect of the strategy.
 pub fn replay(script: &Script, setup: &Setup<'_>) -> Result<Replayed, Refused> {
+    replay_with_timeline(script, setup, 0).map(|(replayed, _)| replayed)
+}
+
+/// The same with a timeline of so many moments, the latest; 0 for none.
+///
+/// # Errors
+///
+/// As [`replay`].
+pub fn replay_with_timeline(
+    script: &Script,
+    setup: &Setup<'_>,
+    moments: usize,
+) -> Result<(Replayed, Option<Timeline>), Refused> {
     let Setup { machine, strategy, cpus, working_set, seed } = setup;
     let (machine, cpus) = (*machine, *cpus);
     let limit = machine.model.topology.cpus();
@@ -274,15 +287,16 @@ pub fn replay(script: &Script, setup: &Setup<'_>) -> Result<Replayed, Refused> {
     let arena = Arena::new(memory(cpus, script.spaces.len() * plan.copies));
     // Whoever needs a hundred times as long will never be done.
     let limit = START + 100 * script.length * NS + 60_000_000_000_000;
-    let options = Options { cpus, seed: *seed, limit, timeline: 0 };
-    let (player, report) = timed::simulate(&machine.model, &arena, options, || {
+    let options = Options { cpus, seed: *seed, limit, timeline: moments };
+    let (player, mut report) = timed::simulate(&machine.model, &arena, options, || {
         let kernel = Kernel::new(Place { arena: &arena, machine, cpus }, strategy);
         Player::new(script, setup, &plan, &parties, kernel)
     })?;
     if let Err(refused) = &player.kernel {
         return Err(refused.clone());
     }
-    Ok(tally::replayed(script, setup, &parties, &player, &report))
+    let timeline = report.timeline.take();
+    Ok((tally::replayed(script, setup, &parties, &player, &report), timeline))
 }
 
 /// Enough memory for the words of any strategy, in bytes. The system provides what is used.

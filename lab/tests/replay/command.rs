@@ -85,7 +85,7 @@ fn the_table_says_what_it_costs_and_who_caused_it() {
     assert_eq!(text, written(&[]), "two runs write the same");
     let expected = [
         "on skylake_sp, 2 CPUs",
-        "lookaside  ipi-2025",
+        "ipi-2025  lookaside",
         "share of all CPUs' time",
         "worker   mprotect",
     ];

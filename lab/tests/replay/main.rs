@@ -4,5 +4,6 @@ mod attribution;
 mod command;
 mod observed;
 mod random;
+mod report;
 mod rules;
 mod script;

@@ -1,7 +1,7 @@
 //! The report's page in a browser, and timelines as Perfetto reads them.
 //!
-//! Pages are made of made-up results (`lab/examples/report.rs`). Each is tried out by a script
-//! (`probe.js`) that is put at its end: it sorts every table both ways, finds, unfolds. The browser must
+//! Pages are made of made-up results (`lab/examples/report.rs`), and one of a replay. Each is tried out by
+//! a script (`probe.js`) that is put at its end: it sorts every table both ways, finds, unfolds. The browser must
 //! have nothing to say on its console. Pictures of the pages are left for people to look at.
 
 use std::{
@@ -20,8 +20,12 @@ const PROBE: &str = include_str!("probe.js");
 const TIMELINE: &str = "xtask/src/report/timeline.py";
 
 /// The pages: their names, and how many checks each has at least.
-const PAGES: [(&str, usize); 4] =
-    [("ordinary", 60), ("crowded", 60), ("idle", 40), ("hostile", 60)];
+const PAGES: [(&str, usize); 5] =
+    [("ordinary", 60), ("crowded", 60), ("idle", 40), ("hostile", 60), (REPLAYED, 60)];
+
+/// The page of a replay, and the trace that is replayed.
+const REPLAYED: &str = "replayed";
+const TRACE: &str = "lab/tests/traces/tracefs.txt";
 
 /// How wide the window is, how high, and whether it is dark.
 const WINDOWS: [(&str, u32, u32, bool); 4] = [
@@ -44,8 +48,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let python = python(workspace)?;
     let folder = workspace.root().join("target/report");
     process::run(cargo(workspace, &["--example", "report"]).arg("--").arg(&folder))?;
+    let mut files = vec![folder.join(REPLAYED).with_extension("pftrace")];
+    let mut lab = cargo(workspace, &["--bin", "lab"]);
+    lab.args(["--", "replay", TRACE, "--report"]).arg(folder.join(REPLAYED));
+    process::output(lab.arg("--force").arg("--perfetto").arg(&files[0]))?;
     for (page, checks) in PAGES {
-        let path = folder.join(page).join("report.html");
+        let path = folder.join(page).join("index.html");
         let probed = probe(&browser, &path, checks)?;
         println!("report: {page}: {probed} checks hold, the console is empty");
         for (name, width, height, dark) in WINDOWS {
@@ -53,7 +61,6 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         }
     }
     println!("report: pages and pictures are in {}", folder.display());
-    let mut files: Vec<PathBuf> = Vec::new();
     for (name, arguments) in RUNS {
         let file = folder.join(name).with_extension("pftrace");
         let mut lab = cargo(workspace, &["--bin", "lab"]);

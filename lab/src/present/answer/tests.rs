@@ -2,6 +2,14 @@ use super::*;
 use crate::present::sample;
 
 #[test]
+fn a_name_cannot_end_before_its_end() {
+    let mut document = sample::ordinary();
+    document.question.subject = "a`b` on nothing".into();
+    let text = answer(&document);
+    assert!(text.starts_with("`a'b' on nothing` on "), "{text}");
+}
+
+#[test]
 fn the_first_sentence_has_the_share_and_the_factor() {
     let mut document = sample::ordinary();
     let share = percent(share(document.baseline()));
@@ -64,6 +72,13 @@ fn of_many_crossings_those_count_that_change_the_answer() {
     assert_eq!(crossovers(&[first.clone(), leader, c.clone(), d.clone()]), []);
     // Without the leader it changes who is the cheapest.
     assert_eq!(crossovers(&[first, c, d]).len(), 1);
+    // Less than half a percent is the same, and no passing; beyond it the last that differed counts.
+    let same = curve("same", &[(1, 0.1002), (2, 0.0999), (4, 0.1001)]);
+    let flat = curve("flat", &[(1, 0.1), (2, 0.1), (4, 0.1)]);
+    assert_eq!(crossovers(&[flat.clone(), same]), []);
+    let late = crossovers(&[flat, curve("late", &[(1, 0.2), (2, 0.1), (4, 0.05)])]);
+    assert_eq!((late[0].after, late[0].by, late.len()), (1, 4, 1));
+    assert!((late[0].cpus - 2.0).abs() < 1e-9 && late[0].share == 0.1, "{late:?}");
     // Who touches does not pass, and numbers of CPUs that only one has say nothing.
     let flat = curve("flat", &[(1, 0.1), (2, 0.1), (4, 0.1)]);
     assert_eq!(crossovers(&[flat.clone(), curve("e", &[(1, 0.2), (2, 0.1)])]), []);
