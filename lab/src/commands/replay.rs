@@ -450,13 +450,16 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
         let why = "the kernel recorded no flushes, so there is nothing to compare with";
         return Err(Refused(why.into()).into());
     };
+    let kernel = reconstruct(plan.trace, Flushes::Recorded)?;
+    let unknown = [cold(&plan.script), plan.script.unknown.mappings];
     let mut compared: Vec<(&str, Vec<Row>)> = Vec::new();
     for run in runs {
         let Some(observed) = &run.observed else {
             let why = "does not count in Linux's terms; one that does is `ipi-2025`";
             return Err(Refused(format!("strategy `{}` {why}", run.strategy)).into());
         };
-        compared.push((&run.strategy, compare(recorded, observed, cold(&plan.script))));
+        let pages = [&kernel.expected, &plan.script.expected];
+        compared.push((&run.strategy, compare(recorded, observed, unknown, pages)));
     }
     let all_hold = compared.iter().all(|(_, rows)| holds(rows));
     let form = match plan.arguments.output.format {

@@ -43,7 +43,7 @@ impl Ahead {
                     tasks.remove(&event.task);
                     ahead.programs.insert(event.task);
                 }
-                Kind::Fault { code, .. } => {
+                Kind::Fault { address, code } if address < crate::trace::fault::KERNEL => {
                     // The kernel writes to the new space's stack between its beginning and the event.
                     let since = tasks.entry(event.task).or_default();
                     since.flushes = [None; 2];

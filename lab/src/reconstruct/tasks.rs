@@ -40,6 +40,12 @@ pub(super) struct Open {
     pub(super) arguments: [u64; 5],
     /// Whether it waits for others to end theirs.
     pub(super) waits: bool,
+    /// Where and when it went about its work: when it began, or when its thread slept last and came back.
+    pub(super) began: (u16, u64),
+    /// Whether its thread sleeps, or came back from that only now.
+    pub(super) slept: bool,
+    /// When its thread lost the CPU since, though it could have gone on.
+    pub(super) stopped: Option<u64>,
     /// The recorded flushes in it: by CPU and place among its steps, with what the kernel said.
     pub(super) flushes: Vec<(u16, usize, Pages)>,
 }

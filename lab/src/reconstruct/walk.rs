@@ -128,7 +128,7 @@ impl<'t> Walk<'t> {
         }
         let order = self.culprits.order.into_iter();
         Found {
-            steps: self.cpus.into_iter().map(|cpu| cpu.steps).collect(),
+            steps: self.cpus.into_iter().map(|cpu| in_order(cpu.steps)).collect(),
             spaces: self.tasks.spaces,
             culprits: order
                 .map(|(who, deed)| Culprit { process: name(self.trace, who), deed })
@@ -176,7 +176,15 @@ impl<'t> Walk<'t> {
                 self.forget_call(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, false);
-                task.call = Some(Open { call, arguments, flushes: Vec::new(), waits: false });
+                task.call = Some(Open {
+                    call,
+                    arguments,
+                    flushes: Vec::new(),
+                    waits: false,
+                    began: (event.cpu, event.time),
+                    slept: false,
+                    stopped: None,
+                });
                 if let Some(space) = task.space {
                     let how = linux::gathers(call, &arguments);
                     self.tasks.spaces[space as usize].gather(how, true);
@@ -188,7 +196,9 @@ impl<'t> Walk<'t> {
             }
             Kind::Fault { address, code } => {
                 self.present(event);
-                self.fault(event, address / 4096, code);
+                if address < fault::KERNEL {
+                    self.fault(event, address / 4096, code);
+                }
             }
             Kind::Lost { .. } => {
                 self.unknown.gaps += 1;
@@ -221,8 +231,19 @@ impl<'t> Walk<'t> {
         }
         // Who sleeps in a call that works alone waits for its turn, and does not gather yet.
         self.wait(event.task, !runnable);
+        if let Some(open) =
+            self.tasks.tasks.get_mut(&event.task).and_then(|task| task.call.as_mut())
+        {
+            open.slept = !runnable;
+            open.stopped = open.stopped.or(Some(event.time));
+        }
         self.run(event, next, Some(name));
         self.wait(next, false);
+        if let Some(open) = self.tasks.tasks.get_mut(&next).and_then(|task| task.call.as_mut())
+            && open.slept
+        {
+            (open.began, open.slept, open.stopped) = ((event.cpu, event.time), false, None);
+        }
     }
 
     /// A thread in a call waits for others to end theirs, or does not any more.
@@ -385,7 +406,9 @@ impl<'t> Walk<'t> {
             None => Gathers::No,
         };
         let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes, .. }) = self.forget_call(event.task) else {
+        let Some(Open { call, arguments, flushes, began, stopped, .. }) =
+            self.forget_call(event.task)
+        else {
             return;
         };
         if !open {
@@ -400,13 +423,20 @@ impl<'t> Walk<'t> {
         self.unknown.mappings += u64::from(effect.unknown);
         match self.source {
             Flushes::FromCalls => {
+                // Halfway through the work: what goes is freed after that, and others are waited for.
+                let end = stopped.unwrap_or(event.time);
+                let flushed = Event {
+                    cpu: began.0,
+                    time: began.1 + end.saturating_sub(began.1) / 2,
+                    ..*event
+                };
                 for flush in &effect.flushes {
                     let crowded = crowded && flush.gathered;
                     let counted = if crowded { Pages::Everything } else { flush.counted };
                     self.expect(counted);
                     let few = flush.last - flush.first < 33;
                     let whole = few && counted == Pages::Everything;
-                    self.step(event, event.task, Deed::Call(call), act(space, flush, whole));
+                    self.step(&flushed, event.task, Deed::Call(call), act(space, flush, whole));
                 }
             }
             Flushes::Recorded => self.refine(space, &flushes, &effect),
@@ -589,6 +619,12 @@ impl<'t> Walk<'t> {
             self.pieces.add(family, last);
         }
     }
+}
+
+/// Steps by time: flushes are known only when their call returns, which is later.
+fn in_order(mut steps: Vec<Raw>) -> Vec<Raw> {
+    steps.sort_by_key(|step| step.time);
+    steps
 }
 
 /// A flush as a step.

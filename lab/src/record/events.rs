@@ -17,6 +17,7 @@ const PLAIN: &[&str] = &[
     "mmap/exit_mmap",
     "tlb/tlb_flush",
     "exceptions/page_fault_user",
+    "exceptions/page_fault_kernel",
     "csd/csd_queue_cpu",
     "csd/csd_function_entry",
     "csd/csd_function_exit",
@@ -100,7 +101,7 @@ impl Meaning {
             "task_rename" => Self::Rename { task: field("pid")?, name: field("newcomm")? },
             "exit_mmap" => Self::Unmapped { space: field("mm").or_else(|| field("mt"))? },
             "tlb_flush" => Self::Flush { reason: field("reason")?, pages: field("pages")? },
-            "page_fault_user" => {
+            "page_fault_user" | "page_fault_kernel" => {
                 Self::Fault { address: field("address")?, code: field("error_code")? }
             }
             "csd_queue_cpu" => Self::Ask {

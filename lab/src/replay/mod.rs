@@ -26,7 +26,7 @@ use crate::{
     data::{Machine, Refused},
     kernel::Kernel,
     reconstruct::{Recorded, Script},
-    strategy::Place,
+    strategy::{self, Place},
 };
 
 /// How a script is to be replayed.
@@ -275,6 +275,14 @@ pub fn replay_with_timeline(
         )));
     }
     working_set.check()?;
+    if strategy::is_for_one_thread(strategy)
+        && let Some(space) = script.spaces.iter().find(|space| space.threads > 1)
+    {
+        return Err(Refused(format!(
+            "it is for processes with one thread, and `{}` has {}",
+            space.name, space.threads
+        )));
+    }
     let plan = Plan::new(script, cpus)?;
     let room = |space: &crate::reconstruct::Space| {
         let copies = if space.threads > 1 { plan.copies as u64 } else { 1 };

@@ -1,7 +1,7 @@
 //! What a kernel recorded beside what the model counts when it replays the same trace: whether the model
 //! does what Linux does.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Serialize;
 
@@ -55,23 +55,39 @@ const fn name(reason: Reason) -> &'static str {
     }
 }
 
-/// Both beside each other: flushes by reason, then switches and interrupts, each with a limit; and after
-/// that what became of interrupts, and flushes by reason and pages. What `cold` switches find depends on what
-/// was there before: see [`cold`].
+/// Flushes by how many pages they are of, each counted once, by who flushes: [`Script::expected`].
+pub type ByPages = BTreeMap<Pages, u64>;
+
+/// Both beside each other: flushes by reason, how many are of as many pages as were recorded, then switches
+/// and interrupts, each with a limit; and after that what became of interrupts, and flushes by pages. What
+/// switches say is in two counts of its own, as it depends on what was there before for `cold` of them (see
+/// [`cold`]); so do the pages of flushes for `mappings` calls.
+///
+/// `pages` are those of the script with recorded flushes and of the one that was replayed.
 #[must_use]
-pub fn compare(recorded: &Recorded, modelled: &Recorded, cold: u64) -> Vec<Row> {
+pub fn compare(
+    recorded: &Recorded,
+    modelled: &Recorded,
+    [cold, mappings]: [u64; 2],
+    pages: [&ByPages; 2],
+) -> Vec<Row> {
     let of = |counts: &Recorded, reason: Reason| -> u64 {
         let flushes = counts.flushes.iter().filter(|((one, _), _)| *one == reason);
         flushes.map(|(_, count)| count).sum()
     };
+    let [recorded_pages, expected_pages] = pages;
+    let of_pages = |pages: &Pages, all: &ByPages| all.get(pages).copied().unwrap_or(0);
     let mut rows = Vec::new();
-    for reason in Reason::ALL {
+    for reason in Reason::ALL.into_iter().filter(|&reason| reason != Reason::Switch) {
         let counts = [of(recorded, reason), of(modelled, reason)];
         if counts != [0, 0] {
             let what = format!("flushes, reason {}", name(reason));
             rows.push(Row::new(what, counts, 0, Some(FLUSHES)));
         }
     }
+    let as_many = |(pages, count): (&Pages, &u64)| (*count).min(of_pages(pages, recorded_pages));
+    let counts = [recorded_pages.values().sum(), expected_pages.iter().map(as_many).sum()];
+    rows.push(Row::new("flushes of as many pages".to_owned(), counts, mappings, Some(FLUSHES)));
     let found = [
         ("switches that find their tag", [recorded.hits, modelled.hits]),
         ("switches that flush", [recorded.misses, modelled.misses]),
@@ -87,16 +103,14 @@ pub fn compare(recorded: &Recorded, modelled: &Recorded, cold: u64) -> Vec<Row> 
     other("requests: a lazy CPU dropped the space", |counts| counts.fates[1], None);
     other("requests: another space was loaded", |counts| counts.fates[2], None);
     other("requests: nothing to do", |counts| counts.fates[3], None);
-    let both = recorded.flushes.keys().chain(modelled.flushes.keys());
-    let keys: std::collections::BTreeSet<_> = both.copied().collect();
-    for (reason, pages) in keys {
-        let count = |counts: &Recorded| counts.flushes.get(&(reason, pages)).copied().unwrap_or(0);
-        let pages = match pages {
+    let keys: BTreeSet<_> = recorded_pages.keys().chain(expected_pages.keys()).copied().collect();
+    for key in keys {
+        let of = match key {
             Pages::Some(pages) => pages.to_string(),
             Pages::Everything => "all".to_owned(),
         };
-        let what = format!("reason {}, pages {pages}", reason as u8);
-        rows.push(Row::new(what, [recorded, modelled].map(count), 0, None));
+        let counts = pages.map(|all| of_pages(&key, all));
+        rows.push(Row::new(format!("flushes, pages {of}"), counts, 0, None));
     }
     rows
 }
@@ -149,6 +163,8 @@ mod tests {
             flushes: [((Reason::Remote, Pages::Some(1)), remote)].into(),
             ..Recorded::default()
         };
+        let none = ByPages::new();
+        let compare = |a: &_, b: &_, cold| compare(a, b, [cold, 0], [&none; 2]);
         let holds = |sends, remote| holds(&compare(&counts(100, 100), &counts(sends, remote), 0));
         assert!(holds(110, 105) && holds(90, 95));
         assert!(!holds(111, 100) && !holds(100, 106) && !holds(100, 94));
@@ -158,5 +174,18 @@ mod tests {
         let found = |hits, misses| Recorded { hits, misses, ..Recorded::default() };
         let may = |hits| super::holds(&compare(&found(8, 2), &found(hits, 10 - hits), 2));
         assert!(may(8) && may(6) && may(10) && !may(5));
+    }
+
+    #[test]
+    fn pages_have_to_agree_and_not_only_their_number() {
+        let pages =
+            |few, all| -> ByPages { [(Pages::Some(1), few), (Pages::Everything, all)].into() };
+        let holds = |few, all| {
+            let counts = Recorded::default();
+            holds(&compare(&counts, &counts, [0, 0], [&pages(90, 10), &pages(few, all)]))
+        };
+        assert!(holds(90, 10) && holds(95, 5) && holds(86, 10));
+        assert!(!holds(96, 4), "as many flushes, of other pages");
+        assert!(!holds(84, 10), "flushes are missing");
     }
 }

@@ -133,6 +133,13 @@ pub struct Entry {
     pub build: for<'a> fn(Place<'a>) -> Result<Box<dyn Strategy + 'a>, Refused>,
 }
 
+/// Whether a strategy is for processes with one thread alone. A kernel does not tell a strategy of threads,
+/// and this one counts them.
+#[must_use]
+pub fn is_for_one_thread(name: &str) -> bool {
+    name == "local-mm-users"
+}
+
 /// Pages of 4 KiB from an address on.
 fn stretch(start: u64, pages: u64) -> Stretch {
     let range = VaRange::new(start, pages << 12, 12);

@@ -172,7 +172,7 @@ pub enum Kind {
         /// What it returned; errors are -4095 to -1.
         value: i64,
     },
-    /// A page fault of a user program.
+    /// A page fault of a program, or of the kernel when it used an address of a program or of its own.
     Fault {
         /// The address.
         address: u64,
@@ -272,6 +272,9 @@ pub mod fault {
     pub const USER: u64 = 1 << 2;
     /// It was the fetch of an instruction.
     pub const FETCH: u64 = 1 << 4;
+
+    /// Addresses from here on are the kernel's own.
+    pub const KERNEL: u64 = 1 << 63;
 }
 
 /// How many pages a flush was of.

@@ -232,3 +232,45 @@ fn who_does_it_is_the_process() {
     assert_eq!(unmap.task, 11);
     assert_eq!(script.culprits[unmap.culprit as usize].deed, Deed::Call(Call::Munmap));
 }
+
+/// On which CPU and when the only flush is, in microseconds since the call began.
+fn flushed(story: &Story, call: u64) -> (usize, f64) {
+    let script = script(story);
+    let gone = |act: &Act| matches!(act, Act::Unmap { .. });
+    let found = (0..).zip(&script.cpus).flat_map(|(cpu, steps)| {
+        assert!(steps.is_sorted_by_key(|step| step.time));
+        let on_cpu = steps.iter().map(move |step| (cpu, step));
+        on_cpu.filter(|(_, step)| gone(&step.act)).collect::<Vec<_>>()
+    });
+    let (cpu, step) = found.last().expect("a flush");
+    (cpu, (step.time as f64 - call as f64) / 1000.0)
+}
+
+#[test]
+fn a_call_flushes_halfway_through_its_work() {
+    let mut story = Story::fresh();
+    story.map(0, 4, WRITE, ANONYMOUS).touch([0, 1], ABSENT_WRITE).switch(10);
+    let start = story.trace.events[0].time;
+    let begun = |story: &mut Story| {
+        story.begin(Call::Munmap, &[BASE, 4 * 4096]);
+        story.trace.events.last().expect("the call").time - start
+    };
+    let mut plain = story.copy();
+    let call = begun(&mut plain);
+    plain.on(1, 20).touch([7], ABSENT_WRITE).on(0, 10).end(Call::Munmap, 0);
+    assert_eq!(flushed(&plain, call), (0, 1.0), "between 0 and 2");
+
+    let mut sleeping = story.copy();
+    let call = begun(&mut sleeping);
+    sleeping.switch_from(2, false).on(1, 2).switch(10).end(Call::Munmap, 0);
+    assert_eq!(
+        flushed(&sleeping, call),
+        (1, 2.5),
+        "after its sleep, where it woke: between 2 and 3"
+    );
+
+    let mut stopped = story.copy();
+    let call = begun(&mut stopped);
+    stopped.switch(2).switch(0).switch(10).end(Call::Munmap, 0);
+    assert_eq!(flushed(&stopped, call), (0, 0.5), "before it lost the CPU: between 0 and 1");
+}

@@ -41,8 +41,8 @@ fn every_strategy_executes_every_script() {
         let machine = machine(key);
         let without = !machine.features.invlpgb;
         for entry in strategy::all().filter(|entry| entry.isas.contains(&machine.isa)) {
-            // The kernel does not tell this one of threads.
-            let is_single = entry.name == "local-mm-users";
+            // Scripts have threads.
+            let is_single = strategy::is_for_one_thread(entry.name);
             if is_single || without && entry.name.contains("invlpgb") {
                 continue;
             }

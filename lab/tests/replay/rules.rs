@@ -49,6 +49,17 @@ fn pair(threads: u32) -> Script {
 }
 
 #[test]
+fn what_knows_no_threads_refuses_them() {
+    let machine = machine("neoverse_n1");
+    let working_set = SMALL;
+    let setup =
+        Setup { machine: &machine, strategy: "local-mm-users", cpus: 2, working_set, seed: 1 };
+    assert!(replay(&pair(1), &setup).is_ok());
+    let Refused(why) = replay(&pair(2), &setup).unwrap_err();
+    assert_eq!(why, "it is for processes with one thread, and `first` has 2");
+}
+
+#[test]
 fn threads_interrupt_each_other_in_copies_and_not_on_one_cpu() {
     let interrupts = |script: &Script, cpus| {
         let replayed = run(script, &machine("skylake_sp"), "ipi-2025", cpus);

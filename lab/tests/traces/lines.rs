@@ -1,6 +1,6 @@
 //! Lines one by one: what the samples do not have.
 
-use lookaside_lab::trace::{BadPlace, Event, Kind, Pages, Purpose, Reason, Trace, import};
+use lookaside_lab::trace::{BadPlace, Event, Kind, Pages, Purpose, Reason, Trace, fault, import};
 
 use super::read_text;
 
@@ -105,6 +105,15 @@ fn flushes_are_known_by_the_number_of_their_reason() {
     damaged("tlb_flush: pages:4294967296 reason:x (1)");
     damaged("tlb_flush: reason:x (1)");
     damaged("tlb_flush");
+}
+
+#[test]
+fn faults_of_the_kernel_are_faults_and_its_own_addresses_may_be_names() {
+    let read = |text: &str| kind(&format!("page_fault_kernel: address={text} error_code=0x2"));
+    let at = |address| Kind::Fault { address, code: fault::WRITE };
+    assert_eq!(read("0x7f373f90c000 ip=rep_movs_alternative+0x4a/0x90"), at(0x7f37_3f90_c000));
+    assert_eq!(read("init_task+0x10/0x2000 ip=probe_kernel_read+0x1/0x10"), at(fault::KERNEL));
+    damaged("page_fault_kernel: address= ip=0x1 error_code=0x2");
 }
 
 #[test]

@@ -1,11 +1,14 @@
-//! Linux with PCIDs as of 2025: what [`super::pcid`] became.
+//! Linux with PCIDs as of 2025: what [`super::pcid`] became. Built from knowledge of what Linux 6.14 and
+//! later do, not from a text of its authors; the changes that are named here are where each part can be
+//! looked up. Whether it does the same is found out by replaying what live kernels counted
+//! (`docs/replay.md`, "Validation"); that was done with Linux 6.18.
 //!
 //! A CPU that goes idle stays in the space's mask and says that it is lazy ("x86/mm/tlb: Make lazy TLB
 //! mode even lazier", 2016 to 2018). It is interrupted only where page tables were freed, and then leaves
 //! the space for the kernel's own, which takes a slot like any other; else it compares generations when it
 //! comes back. A switch no longer takes a CPU out of the mask of the space that it leaves ("x86/mm/tlb:
-//! Update `mm_cpumask` lazily", 2024): once a second a flush goes to all CPUs of the mask, and who finds
-//! that it has another space loaded takes itself out ("Only trim the `mm_cpumask` once a second"). Until
+//! Update `mm_cpumask` lazily", 209954cbc7d0, 2024): once a second a flush goes to all CPUs of the mask, and who finds
+//! that it has another space loaded takes itself out ("Only trim the `mm_cpumask` once a second", 6db2526c1d69). Until
 //! then the sender looks at what each CPU has loaded, and passes over those that have something else.
 //!
 //! In guests of KVM there is one thing more ("KVM: x86: Support paravirtualized TLB flush", 2017): a vCPU

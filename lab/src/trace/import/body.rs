@@ -6,7 +6,7 @@
 use super::field::{
     after_blanks, decimal, hexadecimal, number, number_of, pointer, split_first, split_last, value,
 };
-use crate::trace::{Call, Kind, Names, Pages, Purpose, Reason, functions};
+use crate::trace::{Call, Kind, Names, Pages, Purpose, Reason, fault as faults, functions};
 
 /// What a line tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +71,7 @@ fn event_of(event: &[u8], body: &[u8], names: &mut Names) -> Body {
         },
         b"call_function_entry" | b"call_function_single_entry" => known(Some(Kind::Interrupt)),
         b"call_function_exit" | b"call_function_single_exit" => known(Some(Kind::Resume)),
-        b"page_fault_user" => known(fault(body)),
+        b"page_fault_user" | b"page_fault_kernel" => known(fault(body)),
         b"tlb_flush" => known(flush(body)),
         b"csd_queue_cpu" => known(ask(body)),
         b"csd_function_entry" => {
@@ -233,7 +233,10 @@ fn flush(body: &[u8]) -> Option<Kind> {
 }
 
 fn fault(body: &[u8]) -> Option<Kind> {
-    let (address, _) = number(value(body, b"address=")?)?;
+    let address = value(body, b"address=")?;
+    // Addresses of the kernel's own are printed as the names of what is there.
+    let named = address.first().is_some_and(|&byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let address = if named { faults::KERNEL } else { number(address)?.0 };
     let (code, _) = number(value(body, b"error_code=")?)?;
     Some(Kind::Fault { address, code })
 }

@@ -13,7 +13,7 @@ use super::{
     head::Head,
     lines::{End, Lines},
 };
-use crate::trace::{BadPlace, BadTrace, Kind, NameId, Names, Task};
+use crate::trace::{BadPlace, BadTrace, Kind, NameId, Names, Task, fault};
 
 /// Flag of a thread in `/proc/*/task/*/stat`: it belongs to the kernel (`PF_KTHREAD`).
 const KERNEL: u64 = 0x20_0000;
@@ -62,7 +62,11 @@ impl Seen {
             self.threads.entry(task).or_insert(thread);
         }
         let Some(task) = head.task.filter(|&task| task != 0) else { return };
-        let user = matches!(kind, Kind::Call { .. } | Kind::Fault { .. } | Kind::Unmapped { .. });
+        let user = match *kind {
+            Kind::Call { .. } | Kind::Unmapped { .. } => true,
+            Kind::Fault { code, .. } => code & fault::USER != 0,
+            _ => false,
+        };
         // Most events are of the thread of the event before, and tell nothing new of it.
         if self.latest == Some(task) && !user && !kernel {
             return;
