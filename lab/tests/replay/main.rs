@@ -7,3 +7,4 @@ mod random;
 mod report;
 mod rules;
 mod script;
+mod shipped;

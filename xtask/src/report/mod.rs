@@ -25,7 +25,7 @@ const PAGES: [(&str, usize); 5] =
 
 /// The page of a replay, and the trace that is replayed.
 const REPLAYED: &str = "replayed";
-const TRACE: &str = "lab/tests/traces/tracefs.txt";
+const TRACE: &str = "traces/sort.trace";
 
 /// How wide the window is, how high, and whether it is dark.
 const WINDOWS: [(&str, u32, u32, bool); 4] = [
