@@ -179,6 +179,9 @@ struct Try {
     ends: [(f64, Machine, WorkingSet); 2],
 }
 
+/// Sets a part of a working set.
+type Change = fn(&mut WorkingSet, u32);
+
 /// Every price of the machine's file and every part of the working set, halved and doubled.
 fn tries(machine: &Machine, set: WorkingSet) -> Result<Vec<Try>, Refused> {
     let mut all = Vec::new();
@@ -191,7 +194,7 @@ fn tries(machine: &Machine, set: WorkingSet) -> Result<Vec<Try>, Refused> {
         let (name, unit) = (price.name.clone(), price.unit.clone());
         all.push(Try { name, unit, value: price.number, ends: [end(0.5)?, end(2.0)?] });
     }
-    let parts: [(&str, u32, fn(&mut WorkingSet, u32)); 3] = [
+    let parts: [(&str, u32, Change); 3] = [
         ("hot", set.hot, |set, pages| set.hot = pages),
         ("others", set.others, |set, pages| set.others = pages),
         ("pool", set.pool, |set, pages| set.pool = pages),
