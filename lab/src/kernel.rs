@@ -97,9 +97,19 @@ impl<'a> Kernel<'a> {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.switch(next.id)));
     }
 
+    /// The thread that this CPU runs becomes another process.
+    pub fn execute(&self, next: &Process) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.execute(next.id)));
+    }
+
     /// This CPU has nothing to run but kernel code.
     pub fn idle(&self) {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.idle()));
+    }
+
+    /// This CPU has nothing to run at all.
+    pub fn halt(&self) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.halt()));
     }
 
     /// A path of the kernel that takes so long.
@@ -109,16 +119,28 @@ impl<'a> Kernel<'a> {
 
     /// Changes pages of a process and has every CPU forget what they were.
     pub fn change(&self, process: &Process, first: u64, pages: u64, change: Change) {
-        let Process { id, root, .. } = *process;
-        let stays = matches!(change, Change::Restrict | Change::Promote);
         if change == Change::Promote && !self.strategy.flushes_promotions() {
             return;
         }
-        let stamp = tables::revoke(root, first, pages, stays);
-        let mut flush = Flush::pages(id, first, pages);
-        flush.tables = change == Change::Free;
-        timed::during("flush", || self.strategy.flush(&flush));
-        tables::flushed(root, first, pages, stamp);
+        let tables = change == Change::Free;
+        let flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
+        let stays = matches!(change, Change::Restrict | Change::Promote);
+        self.change_and(process, first, pages, stays, &flush);
+    }
+
+    /// Changes pages of a process, and has every CPU forget what `flush` says, which is those pages or
+    /// more. They stay mapped, or not.
+    pub fn change_and(
+        &self,
+        process: &Process,
+        first: u64,
+        pages: u64,
+        stays: bool,
+        flush: &Flush,
+    ) {
+        let stamp = tables::revoke(process.root, first, pages, stays);
+        timed::during("flush", || self.strategy.flush(flush));
+        tables::flushed(process.root, first, pages, stamp);
     }
 
     /// Unmaps pages of the kernel and has every CPU forget them; they are mapped again at once.
@@ -139,18 +161,41 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// A process shares its pages with a child, which has none yet: both have them from here on, and
+    /// neither may write to them.
+    pub fn fork(&self, parent: &Process, child: &Process) {
+        tables::map_alike(child.root, parent.root);
+        self.change_all(parent, true);
+    }
+
     /// Ends a process that this CPU runs: everything of it is flushed, the CPU runs `next` or
     /// nothing, and the space is given back.
     pub fn exit(&self, process: &Process, next: Option<&Process>) {
-        let Process { id, root, pages } = *process;
-        let stamp = tables::revoke(root, 0, pages, false);
-        timed::during("flush", || self.strategy.flush(&Flush::everything(id)));
-        tables::flushed(root, 0, pages, stamp);
+        self.unmap_all(process);
         match next {
             Some(next) => self.switch(next),
             None => self.idle(),
         }
-        timed::during("exit", || timed::interrupts_off(|| self.strategy.remove(id)));
+        self.remove(process);
+    }
+
+    /// Everything in a process goes, tables too, and every CPU forgets it.
+    pub fn unmap_all(&self, process: &Process) {
+        self.change_all(process, false);
+    }
+
+    /// Gives the space of a process back that no CPU runs and in which nothing is left, and its tables.
+    pub fn release(&self, process: &Process) {
+        self.remove(process);
+        tables::destroy(process.root);
+    }
+
+    fn change_all(&self, process: &Process, stays: bool) {
+        self.change_and(process, 0, process.pages, stays, &Flush::everything(process.id));
+    }
+
+    fn remove(&self, process: &Process) {
+        timed::during("exit", || timed::interrupts_off(|| self.strategy.remove(process.id)));
     }
 
     /// What a handler of interrupts does. Half of the path `handler` comes before: registers are saved;

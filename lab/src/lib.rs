@@ -3,9 +3,12 @@
 //! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), and
 //! how they are explored ([`explore`]). For time: machines and published results as data ([`data`]), a
 //! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
-//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]). All
-//! that is for time is behind the feature `clock`, so that bugs put back are built and explored quickly.
+//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
+//! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
+//! so that bugs put back are built and explored quickly.
 
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod calibrate;
 #[cfg(feature = "clock")]
 pub mod data;
 pub mod explore;
@@ -14,9 +17,19 @@ pub mod kernel;
 #[cfg(feature = "clock")]
 pub mod names;
 #[cfg(feature = "clock")]
+pub mod present;
+#[cfg(feature = "clock")]
+pub mod reconstruct;
+#[cfg(all(feature = "clock", target_os = "linux"))]
+pub mod record;
+#[cfg(feature = "clock")]
+pub mod replay;
+#[cfg(feature = "clock")]
 pub mod reproduce;
 pub mod scenario;
 #[cfg(feature = "clock")]
 pub mod strategy;
+#[cfg(feature = "clock")]
+pub mod trace;
 #[cfg(feature = "clock")]
 pub mod workload;

@@ -40,6 +40,22 @@ enum Command {
     /// Sets the fitted numbers of machine files so that the model gives what they are fitted to.
     #[cfg(feature = "clock")]
     Fit(commands::fit::Arguments),
+    /// Records what the kernel of this system does: for a command, or everywhere. Needs root.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    Record(commands::record::Arguments),
+    /// A part of a recording, which it starts itself.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    #[command(hide = true)]
+    RecordPart(commands::record::Part),
+    /// Reads a trace of a live system, in whatever format it has, and says what it holds.
+    #[cfg(feature = "clock")]
+    Import(commands::import::Arguments),
+    /// Replays a trace of a live system under several strategies, on a modelled machine.
+    #[cfg(feature = "clock")]
+    Replay(commands::replay::Arguments),
+    /// Measures this machine, and writes a machine file.
+    #[cfg(all(feature = "clock", target_os = "linux"))]
+    Calibrate(commands::calibrate::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
 }
@@ -62,6 +78,16 @@ fn main() -> ExitCode {
         Command::List(arguments) => commands::list::run(&arguments),
         #[cfg(feature = "clock")]
         Command::Fit(arguments) => commands::fit::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::Record(arguments) => commands::record::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::RecordPart(part) => commands::record::part(&part),
+        #[cfg(feature = "clock")]
+        Command::Import(arguments) => commands::import::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Replay(arguments) => commands::replay::run(&arguments),
+        #[cfg(all(feature = "clock", target_os = "linux"))]
+        Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
     };
     result.unwrap_or_else(|error| {

@@ -31,7 +31,7 @@ fn run(
     more: &[(&str, f64)],
 ) -> f64 {
     let options = options(workload, more);
-    let setup = Setup { machine, strategy, cpus, x: None, options: &options, seed: 7 };
+    let setup = Setup { machine, strategy, cpus, x: None, options: &options, seed: 7, timeline: 0 };
     let outcome = (workload::find(workload).unwrap().run)(&setup);
     outcome.unwrap_or_else(|error| panic!("{strategy}: {error}")).metrics[0].value
 }

@@ -151,3 +151,36 @@ fn a_file_is_written_as_a_whole_or_not_at_all() {
     refused(&["list", "--output", nowhere.to_str().expect("a path")]);
     refused(&["list", "--output", directory.path().to_str().expect("a path")]);
 }
+
+#[test]
+fn a_trace_is_imported_and_what_it_holds_is_said() {
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/tracefs.txt");
+    let directory = tempfile::tempdir().expect("a directory");
+    let own = directory.path().join("a.trace");
+    let own = own.to_str().expect("a path");
+    let said = written(&["import", text, "-o", own]);
+    let says =
+        |words: &[&str]| said.lines().any(|l| l.split_whitespace().eq(words.iter().copied()));
+    assert!(says(&["flush", "46"]) && says(&["events", "of", "other", "kinds", "5"]), "{said}");
+    // What was written holds the same.
+    for format in ["table", "json", "csv", "markdown"] {
+        let of = |file| written(&["import", file, "--format", format]);
+        assert_eq!(of(own), of(text), "{format}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&written(&["import", own, "--format", "json"])).expect("JSON");
+    assert_eq!(json["holds"]["kinds"]["fault"], 48);
+    assert_eq!(json["holds"]["truncated"], false);
+
+    let bytes = fs::read(own).expect("the file");
+    fs::write(own, [&bytes[..200], &[0xff], &bytes[201..]].concat()).expect("a file");
+    let error = refused(&["import", own]);
+    assert!(error.contains("a.trace: byte ") && error.ends_with("a block is damaged"), "{error}");
+    assert!(
+        refused(&["import", "-o", own, env!("CARGO_MANIFEST_PATH")]).contains("Cargo.toml:1: ")
+    );
+    let nowhere = directory.path().join("no/a.trace");
+    let error = refused(&["import", text, "-o", nowhere.to_str().expect("a path")]);
+    assert!(error.contains("there is no directory"), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 1);
+}

@@ -33,6 +33,8 @@ pub struct Cpu<P: Platform, T: Tags<P>> {
     /// The tag that the register names; revokers read it.
     tag: P::Word,
     errata: P::Word,
+    /// How many gathers of kernel addresses and batches were begun here.
+    pub(crate) gathers: P::Word,
 }
 
 impl<P: Platform, T: Tags<P>> Cpu<P, T> {
@@ -45,6 +47,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             table: P::Word::ZERO,
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
+            gathers: P::Word::ZERO,
         }
     }
 

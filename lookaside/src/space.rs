@@ -123,10 +123,18 @@ impl<'a, P: Platform> Space<'a, P> {
     /// the space pay before they load its root again, and those that run it must be told.
     #[inline]
     pub(crate) fn owe(&self) -> u64 {
-        // FENCE F-OWE (pairs with F-JOIN, F-RESUME, O-PRESENT): the stores to the page table, and then
-        // the generation, are visible before the caller reads who runs the space. A CPU whose joining
-        // this reader misses reads the new generation and pays by itself.
+        // FENCE F-OWE (pairs with F-JOIN, F-RESUME, F-HEED, O-PRESENT): the stores to the page table,
+        // and then the generation, are visible before the caller reads who runs the space and who was
+        // called. A CPU whose joining this reader misses reads the new generation and pays by itself;
+        // so does one that is found called already.
         self.generation.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether several gathers are under way. A guess.
+    pub(crate) fn is_crowded(&self) -> bool {
+        // Relaxed, both: nothing is concluded from it.
+        let over = self.over.load(Ordering::Relaxed);
+        self.begun.load(Ordering::Relaxed) > over + 1
     }
 
     /// What a CPU that paid up to generation `paid` owes now that it is `now`.

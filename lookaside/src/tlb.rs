@@ -39,8 +39,14 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
 struct Serials<W> {
     /// The identifier of the latest space. Identifiers begin with 1.
     latest_id: W,
-    kernel_gathers: W,
+    /// Of CPUs without storage.
+    gathers: W,
 }
+
+/// Bits of a serial number that tell which CPU has counted, or that it has no storage.
+const CPU_BITS: u32 = 14;
+const NOBODY: u32 = (1 << CPU_BITS) - 1;
+const _: () = assert!(MAX_CPUS < 1 << CPU_BITS);
 
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
 const LAST_ID: u64 = (1 << 62) - 1;
@@ -62,7 +68,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         for cpu in cpus {
             cpu.inbox.go_down();
         }
-        let serials = Serials { latest_id: P::Word::ZERO, kernel_gathers: P::Word::ZERO };
+        let serials = Serials { latest_id: P::Word::ZERO, gathers: P::Word::ZERO };
         let (board, up) = (Aligned(Board::NEW), Aligned(Up::NEW));
         Ok(Self { platform, tags, cpus, errata, serials: Aligned(serials), board, up })
     }
@@ -83,6 +89,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// * Whatever the kernel executes and touches while the root is loaded is mapped by it, or by
     ///   a root register of the kernel's own.
     /// * Entries for user addresses, pages and blocks alike, are not global.
+    /// * For as long, and until every CPU has left it, the space stays where it is in memory.
     pub unsafe fn space<'s>(
         &self,
         root: Root,
@@ -130,8 +137,9 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
     /// [`Here::online`].
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
-        match self.inbox(cpu) {
-            Some(_) => {
+        match self.cpus.get(cpu.index()) {
+            Some(halted) => {
+                T::stopped(&halted.tags);
                 self.go_down(cpu);
                 Ok(())
             }
@@ -169,9 +177,14 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
     }
 
-    /// Counts what belongs to no space: gathers of kernel addresses, and batches.
-    pub(crate) const fn kernel_gathers(&self) -> &P::Word {
-        &self.serials.0.kernel_gathers
+    /// A number for what belongs to no space, a gather of kernel addresses or a batch, which nothing
+    /// else has had or will have. Each CPU counts for itself, so that no line moves for it.
+    pub(crate) fn serial(&self) -> u64 {
+        let id = self.platform.cpu();
+        let cpu = self.cpus.get(id.index());
+        let (count, id) = cpu.map_or((&self.serials.0.gathers, NOBODY), |cpu| (&cpu.gathers, id.0));
+        // Relaxed: a number that only has to differ from others. The thread may be moved in between.
+        (count.fetch_add(1, Ordering::Relaxed) + 1) << CPU_BITS | u64::from(id)
     }
 
     /// The platform.

@@ -8,7 +8,9 @@ use lookaside::{
     Word as _,
 };
 use lookaside_machine::{
-    adversary::{Buffers, Config, Rule, Word, interrupt, irq_off, irq_on, oracle, outcome, relax},
+    adversary::{
+        Buffers, Config, Rule, Word, interrupt, irq_off, irq_on, oracle, outcome, relax, reset,
+    },
     explore::Budget,
 };
 
@@ -50,6 +52,39 @@ fn an_interrupt_comes_at_any_step_however_late() {
     // Once each, and never not at all: when the program has ended at the latest.
     let all = (0..=STEPS).map(|step| 1 << step).collect::<Vec<_>>();
     assert_eq!(late.holds().outcomes.into_iter().collect::<Vec<_>>(), all);
+}
+
+#[test]
+fn a_cpu_that_goes_off_loses_what_waits_for_it() {
+    let taken = |lost: bool| {
+        programs(config(), world, move |world: &World, cpu| {
+            if cpu == 0 {
+                while world.sent.load(Acquire) == 0 {
+                    relax();
+                }
+                interrupt(0b10);
+                world.sent.store(2, Release);
+                return;
+            }
+            irq_off();
+            world.sent.store(1, Release);
+            while world.sent.load(Acquire) == 1 {
+                relax();
+            }
+            if lost {
+                reset();
+            }
+            irq_on();
+        })
+        .interrupt(|world, _| world.taken.store(1, Relaxed))
+        .finish(|world| outcome(world.taken.peek()))
+        .holds()
+        .outcomes
+        .into_iter()
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(taken(false), [1]);
+    assert_eq!(taken(true), [0]);
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod storm;
 #[path = "timed/support.rs"]
 mod support;
 
+#[path = "timed/bills.rs"]
+mod bills;
 #[path = "timed/broadcasts.rs"]
 mod broadcasts;
 #[path = "timed/instructions.rs"]
@@ -13,6 +15,8 @@ mod instructions;
 mod interrupts;
 #[path = "timed/runs.rs"]
 mod runs;
+#[path = "timed/timeline.rs"]
+mod timeline;
 #[path = "timed/tlb.rs"]
 mod tlb;
 #[path = "timed/words.rs"]

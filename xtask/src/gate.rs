@@ -6,7 +6,7 @@ use std::{process::Command, time::Instant};
 use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     failure::{Failure, Result},
-    fences, integration, mutants, process, seeds,
+    fences, integration, mutants, process, report, seeds,
     setup::{self, BareMetal, TARGETS},
     workspace::Workspace,
 };
@@ -105,6 +105,12 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, machine and explorer", || {
         cargo(workspace, &["test", "--release", "--package", MACHINE, "--package", LAB])
+    })?;
+    gate.step("report, in a browser", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        report::run(workspace).map(|()| Outcome::Passed)
     })?;
     gate.step("documentation", || {
         if quick {

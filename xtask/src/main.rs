@@ -9,6 +9,7 @@
 //! cargo xtask instructions  how many instructions the common paths take
 //! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
 //! cargo xtask integration   how many lines of the kernel it takes to use the library
+//! cargo xtask report        the report's page in a browser, timelines as Perfetto reads them
 //! ```
 
 mod boot;
@@ -19,6 +20,7 @@ mod instructions;
 mod integration;
 mod mutants;
 mod process;
+mod report;
 mod seeds;
 mod setup;
 mod source;
@@ -69,6 +71,9 @@ enum Command {
     Boot(boot::Options),
     /// Count the lines of the kernel that use the library, and compare with the goal.
     Integration,
+    /// Make reports of made-up results, try their pages out in Chromium, and read timelines with
+    /// Perfetto's package. What is missing is installed first.
+    Report,
     /// Put bugs back into the library, one at a time, and demand that the explorer finds each.
     Mutants {
         /// The mutants to try; all of them if none is named.
@@ -100,6 +105,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Instructions { paths } => instructions::run(&workspace, paths),
         Command::Boot(options) => boot::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
+        Command::Report => report::run(&workspace),
         Command::Mutants { list: true, .. } => mutants::list(&workspace),
         Command::Mutants { names, list: false } => mutants::run(&workspace, names),
     }

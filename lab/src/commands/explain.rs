@@ -12,7 +12,10 @@ use lookaside_lab::{
     strategy, workload,
 };
 
-use super::output::{Format, Output};
+use super::{
+    output::{Format, Output},
+    timeline::Timeline,
+};
 
 /// What is to be explained.
 #[derive(clap::Args)]
@@ -34,13 +37,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    timeline: Timeline,
+    #[command(flatten)]
     output: Output,
 }
 
 /// Explains it.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
-    let output = &arguments.output;
+    let Arguments { timeline, output, .. } = arguments;
     output.check()?;
+    timeline.check()?;
     let mut book = Book::shipped()?;
     let run = if arguments.run.contains('/') {
         direct(&mut book, arguments)?
@@ -48,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         published(&book, arguments)?
     };
     let machine = book.machine(&run.machine)?;
-    let outcome = super::execute(&run, machine, &arguments.option)?;
+    let outcome = super::execute(&run, machine, &arguments.option, timeline.moments())?;
     let explanation = Explanation { run: &run, machine, outcome: &outcome };
     let text = match output.format {
         Format::Table => explanation.to_text(),
@@ -57,6 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Json => explain::to_json(&explanation),
     };
     output.write(&text)?;
+    timeline.write(outcome.report.timeline.as_ref(), machine)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -36,17 +36,7 @@ pub(crate) struct Output {
 impl Output {
     /// Refuses a place that cannot be written to, before the work is done.
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        let Some(path) = &self.output else { return Ok(()) };
-        let shown = path.display();
-        if path.is_dir() {
-            return Err(Refused(format!("`{shown}` is a directory")));
-        }
-        let directory = directory(path);
-        if !directory.is_dir() {
-            let directory = directory.display();
-            return Err(Refused(format!("`{shown}`: there is no directory `{directory}`")));
-        }
-        Ok(())
+        self.output.as_deref().map_or(Ok(()), check)
     }
 
     /// Writes all of `text`.
@@ -62,6 +52,20 @@ impl Output {
     }
 }
 
+/// Refuses a file that cannot be written to.
+pub(crate) fn check(path: &Path) -> Result<(), Refused> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Refused(format!("`{shown}` is a directory")));
+    }
+    let directory = directory(path);
+    if !directory.is_dir() {
+        let directory = directory.display();
+        return Err(Refused(format!("`{shown}`: there is no directory `{directory}`")));
+    }
+    Ok(())
+}
+
 fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -70,7 +74,15 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// Replaces a file at once: whoever looks finds the old one or all of the new one.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace_with(path, |file| file.write_all(content.as_ref()))
+}
+
+/// The same with what `write` writes.
+pub(crate) fn replace_with(
+    path: &Path,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -80,7 +92,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
         builder.permissions(fs::Permissions::from_mode(mode));
     }
     let mut file = builder.prefix(".lab-").tempfile_in(directory(path))?;
-    file.write_all(text.as_bytes())?;
+    write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -20,3 +20,23 @@ pub(crate) fn count() -> ProgressBar {
     }
     bar
 }
+
+/// A count of events of which nobody knows how many they will be.
+#[cfg(target_os = "linux")]
+pub(crate) fn events() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{human_pos} events, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// A bar for so many hundredths of what is to be done.
+#[cfg(target_os = "linux")]
+pub(crate) fn share() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent} %, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}

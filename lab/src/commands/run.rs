@@ -18,6 +18,7 @@ use serde_json::json;
 use super::{
     output::{Format, Output},
     progress,
+    timeline::Timeline,
 };
 
 /// What is to be run.
@@ -47,6 +48,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     #[command(flatten)]
+    timeline: Timeline,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -70,8 +73,13 @@ struct Metric {
 
 /// Runs it.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
-    let Arguments { workload, strategy, cpus, x, seed, seeds, output, .. } = arguments;
+    let Arguments { workload, strategy, cpus, x, seed, seeds, timeline, output, .. } = arguments;
     output.check()?;
+    timeline.check()?;
+    if timeline.moments() > 0 && (strategy.len() > 1 || *seeds > 1) {
+        let why = "a timeline is of one run: `--perfetto` takes one strategy and one seed";
+        return Err(Refused(why.into()).into());
+    }
     let mut book = Book::shipped()?;
     let key = book.admit(&arguments.machine)?;
     let machine = book.machine(&key)?;
@@ -94,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         strategy.iter().flat_map(|name| seeds.clone().map(|seed| run(name, seed))).collect();
     let bar = progress::bar(runs.len());
     let outcome = |run: &Run| {
-        let outcome = super::execute(run, machine, &arguments.option);
+        let outcome = super::execute(run, machine, &arguments.option, timeline.moments());
         bar.inc(1);
         outcome
     };
@@ -111,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Table => to_text(arguments, &key, &results, Grid::to_text),
     };
     output.write(&text)?;
+    timeline.write(outcomes[0].report.timeline.as_ref(), machine)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,15 +14,16 @@ pub(super) fn option(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
 }
 
-/// Executes a run for which some options were given on the command line. One that the workload did not
-/// look for is refused.
+/// Executes a run for which some options were given on the command line, with a timeline of so many
+/// moments. An option that the workload did not look for is refused.
 pub(super) fn execute(
     run: &Run,
     machine: &Machine,
     given: &[(String, f64)],
+    timeline: usize,
 ) -> Result<Outcome, Refused> {
     let _ = workload::take_asked();
-    let outcome = run.outcome(machine)?;
+    let outcome = run.outcome(machine, timeline)?;
     let known = workload::take_asked();
     match given.iter().find(|(name, _)| !known.contains(name)) {
         None => Ok(outcome),

@@ -53,6 +53,7 @@ const NUMBERS: &[(&str, &[(&str, Kind)])] = &[
             ("invlpgb", Kind::Flag),
             ("tlbi_range", Kind::Flag),
             ("paired", Kind::Flag),
+            ("virtualised", Kind::Flag),
         ],
     ),
     (

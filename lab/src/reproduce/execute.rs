@@ -66,12 +66,13 @@ impl From<Outcome> for Measured {
 pub type Execute<'e> = dyn Fn(&Machine, &Run) -> Result<Measured, Refused> + Sync + 'e;
 
 impl Run {
-    /// Runs it on the timed machine, with where the time went.
+    /// Runs it on the timed machine, with where the time went and with a timeline of so many moments;
+    /// 0 for none.
     ///
     /// # Errors
     ///
     /// If the machine, the workload or the strategy refuses it, or if it fails.
-    pub fn outcome(&self, machine: &Machine) -> Result<Outcome, Refused> {
+    pub fn outcome(&self, machine: &Machine, timeline: usize) -> Result<Outcome, Refused> {
         let setup = Setup {
             machine,
             strategy: &self.strategy,
@@ -79,6 +80,7 @@ impl Run {
             x: self.x,
             options: &self.options,
             seed: self.seed,
+            timeline,
         };
         (workload::find(&self.workload)?.run)(&setup)
     }
@@ -89,7 +91,7 @@ impl Run {
     ///
     /// As there.
     pub fn measure(&self, machine: &Machine) -> Result<Measured, Refused> {
-        self.outcome(machine).map(Measured::from)
+        self.outcome(machine, 0).map(Measured::from)
     }
 
     /// The same text for the same run, and no other.

@@ -13,7 +13,7 @@ pub(super) enum Act {
     Park,
     /// Call firmware, which has a root of its own.
     Firmware,
-    /// Go down and come up again.
+    /// Go down, lose interrupts that are under way, and come up again.
     Restart,
     /// Release the tag of a space that no other CPU uses any more.
     Release(usize),

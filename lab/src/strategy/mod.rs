@@ -15,7 +15,10 @@ mod x86;
 use lookaside::{Stretch, VaRange};
 use lookaside_machine::timed::Arena;
 
-use crate::data::{Isa, Machine, Refused};
+use crate::{
+    data::{Isa, Machine, Refused},
+    reconstruct::Recorded,
+};
 
 /// An address space, by its number: the order in which spaces were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,9 +71,21 @@ pub trait Strategy {
     /// Makes this CPU run a space. Called with interrupts off.
     fn switch(&self, next: SpaceId);
 
+    /// The thread that this CPU runs has another space from here on: it executes a program. Called with
+    /// interrupts off.
+    fn execute(&self, next: SpaceId) {
+        self.switch(next);
+    }
+
     /// This CPU goes idle, or runs a kernel thread: no user code until the next switch. Called with
     /// interrupts off.
     fn idle(&self);
+
+    /// This CPU has nothing at all to run, and halts until it is interrupted or switches. Where it is a
+    /// guest's, its host may take it away. Called with interrupts off.
+    fn halt(&self) {
+        self.idle();
+    }
 
     /// Has every CPU forget something whose tables were changed before, and returns when all have.
     /// Called with interrupts on; the strategy turns them off where it must.
@@ -86,6 +101,12 @@ pub trait Strategy {
     /// Whether a change that only allows more has to be flushed.
     fn flushes_promotions(&self) -> bool {
         false
+    }
+
+    /// What has happened so far in the terms in which Linux counts it, if the strategy is Linux's. Takes
+    /// no time.
+    fn observed(&self) -> Option<Recorded> {
+        None
     }
 }
 
@@ -110,6 +131,13 @@ pub struct Entry {
     pub isas: &'static [Isa],
     /// Makes one. Called while a world is being built.
     pub build: for<'a> fn(Place<'a>) -> Result<Box<dyn Strategy + 'a>, Refused>,
+}
+
+/// Whether a strategy is for processes with one thread alone. A kernel does not tell a strategy of threads,
+/// and this one counts them.
+#[must_use]
+pub fn is_for_one_thread(name: &str) -> bool {
+    name == "local-mm-users"
 }
 
 /// Pages of 4 KiB from an address on.

@@ -138,8 +138,15 @@ mod tests {
         let options = [("pages", 640.0), ("block_pages", 320.0)];
         let options: BTreeMap<_, _> = options.map(|(name, value)| (name.to_owned(), value)).into();
         let (x, strategy) = (None, "lookaside");
-        let setup =
-            Setup { machine: &machine, strategy, cpus: Some(2), x, options: &options, seed: 1 };
+        let setup = Setup {
+            machine: &machine,
+            strategy,
+            cpus: Some(2),
+            x,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
         let outcome = run(&setup).expect("the machine has what it takes");
         let counters = outcome.report.counters();
         assert_eq!((counters.page_flushes, counters.broadcasts), (0, 0));
@@ -153,8 +160,15 @@ mod tests {
         let machine = Machine::named("altra_1node").expect("a machine of the repository");
         let options = BTreeMap::new();
         let strategy = "lookaside-untagged";
-        let setup =
-            Setup { machine: &machine, strategy, cpus: None, x: None, options: &options, seed: 1 };
+        let setup = Setup {
+            machine: &machine,
+            strategy,
+            cpus: None,
+            x: None,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
         assert!(run(&setup).is_err_and(|refused| refused.0.contains("contiguous blocks")));
     }
 }

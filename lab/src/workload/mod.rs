@@ -43,6 +43,8 @@ pub struct Setup<'m> {
     pub options: &'m BTreeMap<String, f64>,
     /// What pseudo-random numbers begin with.
     pub seed: u64,
+    /// How many moments the report keeps for a timeline; 0 for none.
+    pub timeline: usize,
 }
 
 impl Setup<'_> {

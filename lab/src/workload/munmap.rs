@@ -117,8 +117,15 @@ mod tests {
         assert!(machine.features.paired);
         let options = BTreeMap::new();
         let (x, strategy) = (Some(0.25), "lookaside");
-        let setup =
-            Setup { machine: &machine, strategy, cpus: Some(1), x, options: &options, seed: 1 };
+        let setup = Setup {
+            machine: &machine,
+            strategy,
+            cpus: Some(1),
+            x,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
         let outcome = (ENTRIES[0].run)(&setup).expect("the machine has what it takes");
         let counters = outcome.report.counters();
         let calls = CALLS[0] + CALLS[1];

@@ -60,13 +60,13 @@ pub(crate) fn run<'a, S>(
     build: impl FnOnce(&Kernel<'a>) -> S,
     program: impl Fn(&Kernel<'a>, &S, usize),
 ) -> Result<(S, Report), Refused> {
-    let Setup { machine, strategy, seed, .. } = *setup;
+    let Setup { machine, strategy, seed, timeline, .. } = *setup;
     let limit = machine.model.topology.cpus();
     if cpus == 0 || cpus > limit {
         let key = &machine.key;
         return Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}")));
     }
-    let options = Options { cpus, seed, limit: LIMIT };
+    let options = Options { cpus, seed, limit: LIMIT, timeline };
     let (stage, report) = timed::simulate(&machine.model, arena, options, || {
         let kernel = Kernel::new(Place { arena, machine, cpus }, strategy);
         let state = OnceCell::new();

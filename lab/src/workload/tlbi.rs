@@ -104,8 +104,15 @@ mod tests {
         let machine = Machine::named("phytium_n80").expect("a machine of the repository");
         let options = BTreeMap::new();
         let (x, strategy) = (Some(100.0), "lookaside");
-        let setup =
-            Setup { machine: &machine, strategy, cpus: Some(2), x, options: &options, seed: 1 };
+        let setup = Setup {
+            machine: &machine,
+            strategy,
+            cpus: Some(2),
+            x,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
         let outcome = run(&setup).expect("the machine has what it takes");
         assert_eq!(outcome.report.counters().page_flushes, 2 * 100 * BATCHES);
         let prices = &machine.model.prices;

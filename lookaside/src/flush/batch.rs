@@ -47,8 +47,7 @@ impl<'w, P: Platform> Batch<'w, P> {
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        // Relaxed: a number that only has to differ from others.
-        let serial = tlb.kernel_gathers().fetch_add(1, Ordering::Relaxed) + 1;
+        let serial = tlb.serial();
         Ok(Self { ticket: Ticket { space: OF_BATCHES, serial }, targets, broadcast: false })
     }
 

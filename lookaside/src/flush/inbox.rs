@@ -36,6 +36,14 @@ const DOWN: u64 = u64::MAX;
 const CPU_BITS: u32 = 13;
 const _: () = assert!(crate::cpuset::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
 
+/// Who has called a CPU since it looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Called {
+    No,
+    By(CpuId),
+    BySeveral,
+}
+
 /// The letter box of one CPU.
 pub(crate) struct Inbox<W> {
     /// Written by whoever asks.
@@ -58,9 +66,17 @@ struct Counter<W> {
     /// The latest number.
     latest: W,
     ring: [W; RING],
+    /// Who has called this CPU since it looked: nobody, one, whose number and one more this is, or
+    /// [`SEVERAL`].
+    called: W,
 }
 
+/// What `called` says if several have.
+const SEVERAL: u64 = u64::MAX;
+
 struct Request<W> {
+    /// How often it was changed; odd while it is.
+    serial: W,
     /// The label of the space, in the words of the strategy; or [`KERNEL`].
     label: W,
     generation: W,
@@ -155,9 +171,14 @@ impl Asked {
 
 impl<W: Word> Inbox<W> {
     pub(crate) const NEW: Self = Self {
-        asked: Aligned(Counter { latest: W::ZERO, ring: [const { W::ZERO }; RING] }),
+        asked: Aligned(Counter {
+            latest: W::ZERO,
+            ring: [const { W::ZERO }; RING],
+            called: W::ZERO,
+        }),
         answered: Aligned(Answers { own: W::ZERO, board: W::ZERO }),
         request: Aligned(Request {
+            serial: W::ZERO,
             label: W::ZERO,
             generation: W::ZERO,
             shape: W::ZERO,
@@ -180,17 +201,23 @@ impl<W: Word> Inbox<W> {
         ] {
             shape |= if set { flag } else { 0 };
         }
-        // Relaxed, all of them: O-POST publishes them, or F-KERNEL.
+        // Relaxed, both: nobody else writes it, and what comes next releases it.
+        let serial = request.serial.load(Ordering::Relaxed);
+        request.serial.store(serial + 1, Ordering::Relaxed);
+        // ORDER O-DESCRIBE (pairs with O-DESCRIBED): who sees any of this sees that the former
+        // request has gone.
+        let write = |word: &W, value| word.store(value, Ordering::Release);
         if let Whose::Space { label, last, .. } = demand.whose {
-            request.label.store(label, Ordering::Relaxed);
-            request.generation.store(last, Ordering::Relaxed);
+            write(&request.label, label);
+            write(&request.generation, last);
         }
-        request.shape.store(shape, Ordering::Relaxed);
+        write(&request.shape, shape);
         for (words, stretch) in request.stretches.iter().zip(sweep.stretches()) {
             let [first, second] = pack(stretch);
-            words[0].store(first, Ordering::Relaxed);
-            words[1].store(second, Ordering::Relaxed);
+            write(&words[0], first);
+            write(&words[1], second);
         }
+        write(&request.serial, serial + 2);
     }
 
     /// As an initiator: notes the number that it has taken on the board.
@@ -203,15 +230,28 @@ impl<W: Word> Inbox<W> {
         self.request.own.get()
     }
 
-    /// As a target: what the owner of this box asks for.
+    /// As a CPU that runs the space with this label: the owner's request, if it is the flush of
+    /// `generation`. The owner may be writing its next one.
+    pub(crate) fn read_flush(&self, label: u64, generation: u64) -> Option<Asked> {
+        // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
+        // before it was read and still is afterwards.
+        let serial = self.request.serial.load(Ordering::Acquire);
+        let asked = self.read();
+        // Relaxed: after the loads in `read`, which acquire.
+        let whole =
+            serial.is_multiple_of(2) && self.request.serial.load(Ordering::Relaxed) == serial;
+        let whose = Whose::Space { label, first: generation, last: generation };
+        (whole && asked.whose == whose).then_some(asked)
+    }
+
+    /// As a target: what the owner of this box asks for. It does not change until we answer.
     pub(super) fn read(&self) -> Asked {
-        // Relaxed, all of them: O-TOLD or O-NOTED made them visible, and they do not change until we
-        // answer.
         let request = &*self.request;
-        let shape = request.shape.load(Ordering::Relaxed);
+        let load = |word: &W| word.load(Ordering::Acquire); // As O-DESCRIBED.
+        let shape = load(&request.shape);
         let mut sweep = Sweep::new();
-        for words in &request.stretches[..(shape & 0xff) as usize] {
-            match unpack(words.each_ref().map(|word| word.load(Ordering::Relaxed))) {
+        for words in request.stretches.iter().take((shape & 0xff) as usize) {
+            match unpack(words.each_ref().map(load)) {
                 Some(stretch) => sweep.add(stretch),
                 None => sweep.widen(),
             }
@@ -227,8 +267,7 @@ impl<W: Word> Inbox<W> {
         } else if shape & EVERY_SPACE != 0 {
             Whose::EverySpace
         } else {
-            let generation = request.generation.load(Ordering::Relaxed);
-            let label = request.label.load(Ordering::Relaxed);
+            let (generation, label) = (load(&request.generation), load(&request.label));
             Whose::Space { label, first: generation, last: generation }
         };
         Asked { whose, sweep, early: shape & EARLY != 0 }
@@ -240,6 +279,52 @@ impl<W: Word> Inbox<W> {
         // they are now, and the target that sees the slot sees the request.
         let number = self.asked.latest.fetch_add(1, Ordering::SeqCst) + 1;
         self.slot(number).store(slot(number, from), Ordering::Release); // O-POST
+    }
+
+    /// As initiator `from`, which has raised the generation of a space and described what is owed:
+    /// calls the owner, and says whether it must be interrupted for that. If not, somebody else has
+    /// called before and does it, and the owner has not looked yet. Where others ask at the same time
+    /// (`crowded`) it is worth a look first whether there is anything to write.
+    pub(crate) fn call(&self, from: CpuId, crowded: bool) -> bool {
+        let called = &self.asked.called;
+        // ORDER O-CALLED (pairs with F-HEED, O-CALLER): after F-OWE; and who sees the call sees what the
+        // caller has described.
+        if crowded && called.load(Ordering::SeqCst) == SEVERAL {
+            return false;
+        }
+        let mine = u64::from(from.0) + 1;
+        // As O-CALLED, both.
+        match called.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => true,
+            Err(SEVERAL) => false,
+            Err(_) => called.swap(SEVERAL, Ordering::SeqCst) == 0,
+        }
+    }
+
+    /// As the owner: who has called.
+    pub(crate) fn called(&self) -> Called {
+        // ORDER O-CALLER (pairs with O-CALLED): the call, then what the caller has described.
+        match self.asked.called.load(Ordering::Acquire) {
+            0 => Called::No,
+            SEVERAL => Called::BySeveral,
+            one => Called::By(CpuId((one - 1) as u32)),
+        }
+    }
+
+    /// As the owner: takes the call of `only` back, to which it has answered; and says whether nobody
+    /// else has called meanwhile.
+    pub(crate) fn heed_one(&self, only: CpuId) -> bool {
+        let call = u64::from(only.0) + 1;
+        // Relaxed: nothing is read for it afterwards. Who calls later finds nobody, and interrupts.
+        let was = self.asked.called.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
+        was.is_ok()
+    }
+
+    /// As the owner: takes all calls back, before it looks what is owed.
+    pub(crate) fn heed(&self) {
+        // FENCE F-HEED (pairs with F-OWE, O-CALLED): "nobody has called", then the generation. Whoever
+        // found that others had called before has raised it before.
+        self.asked.called.swap(0, Ordering::SeqCst);
     }
 
     /// The latest number that anybody has taken.
@@ -308,6 +393,7 @@ impl<W: Word> Inbox<W> {
     pub(crate) fn come_up(&self, latest: u64) {
         // Relaxed: O-UP and the ways into a space are by read-modify-writes that release, and nobody
         // asks this CPU before it has done one of them.
+        self.asked.called.store(0, Ordering::Relaxed);
         self.answered.own.store(self.latest(), Ordering::Relaxed);
         self.answered.board.store(latest, Ordering::Relaxed);
     }

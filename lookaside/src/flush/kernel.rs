@@ -12,7 +12,7 @@ use crate::{
     counts::{Event, Outcome},
     flags::Flags,
     here::Here,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
     range::{Stretch, VaRange},
     tags::Tags,
     tlb::Tlb,
@@ -31,8 +31,7 @@ pub struct KernelGather {
 impl KernelGather {
     /// Begins to gather changes.
     pub fn new<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>) -> Self {
-        // Relaxed: a number that only has to differ from others.
-        let serial = tlb.kernel_gathers().fetch_add(1, Ordering::Relaxed) + 1;
+        let serial = tlb.serial();
         Self { ticket: Ticket { space: 0, serial }, sweep: Sweep::new() }
     }
 

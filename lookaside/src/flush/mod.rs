@@ -25,6 +25,7 @@ mod reach;
 mod shootdown;
 mod sweep;
 
+pub(crate) use self::inbox::Asked;
 pub use self::{
     batch::Batch,
     fault::Permissions,

@@ -62,7 +62,7 @@ impl Done {
     }
 }
 
-impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
+impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
     /// Decides, acts and waits.
     #[inline]
     pub(super) fn act(&self) -> Done {
@@ -87,7 +87,7 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         }
         let mut shootdown = None;
         let told = self.each_running(runs_here, |running| {
-            shootdown.get_or_insert_with(|| Shootdown::new(self.here, &self.demand)).ask(running);
+            shootdown.get_or_insert_with(|| self.shootdown()).ask(running);
         });
         // The others are at it; meanwhile this CPU does its part.
         let enough = told.is_ok() && (!runs_here || self.pay());
@@ -105,6 +105,15 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
             (true, None) => Outcome::Nobody,
         };
         Done { outcome, targets, rounds }
+    }
+
+    /// A request to those who must act.
+    fn shootdown(&self) -> Shootdown<'_, 't, P, T> {
+        if T::PAYS_BY_GENERATION && !self.reaches_resting() {
+            Shootdown::of_debtors(self.here, self.space, &self.demand)
+        } else {
+            Shootdown::new(self.here, &self.demand)
+        }
     }
 
     /// Whether no other CPU holds anything that matters.
@@ -179,10 +188,6 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         runs_here: bool,
         mut ask: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
-        if let (Whose::Space { last, .. }, true) = (self.demand.whose, T::PAYS_BY_GENERATION) {
-            // For those who rest now. Who is absent has missed other flushes already.
-            self.space.record(last, self.demand.sweep.debt());
-        }
         let mut left = if self.can_broadcast() { self.interrupts_worth() } else { u64::MAX };
         for word in self.space.residents.scan() {
             let running = self.sort(word, runs_here);
@@ -348,6 +353,12 @@ impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
         }
         let running = self.running(others);
         let resting = Targets { mask: others.mask & !running.mask, ..others };
+        if let (Whose::Space { last, .. }, true) = (self.demand.whose, T::PAYS_BY_GENERATION) {
+            // Who is absent has missed other flushes already.
+            if resting.mask != 0 {
+                self.space.record(last, self.demand.sweep.debt());
+            }
+        }
         // Who owes already needs not be told again, but by whom it is found to be gone.
         let gone = self.may_go() && resting.iter().any(|cpu| self.names(cpu) == Names::No);
         if resting.mask & word.present().mask == 0 && !gone {

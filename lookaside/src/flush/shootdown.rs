@@ -2,13 +2,14 @@
 
 use super::{
     board::{KEPT, Notice},
-    inbox::{Asked, Demand, TOLD_APART, Whose},
+    inbox::{Asked, Called, Demand, TOLD_APART, Whose},
 };
 use crate::{
-    arch::Mmu,
+    arch::{Depth, Mmu},
     counts::Event,
     here::Here,
     platform::{CpuId, Platform, Stuck, Targets},
+    space::Space,
     tags::Tags,
 };
 
@@ -28,15 +29,37 @@ pub(crate) struct Shootdown<'h, 't, P: Platform, T: Tags<P>> {
     done: usize,
     targets: u32,
     rounds: u64,
-    /// The number on the board, if everyone is asked there.
-    number: Option<u64>,
+    way: Way,
+}
+
+/// How the targets learn what is asked of them, and where they answer.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Each by a number in its box.
+    Boxes,
+    /// All by this number on the board.
+    Board(u64),
+    /// They run a space, are called, and look up what they owe on it up to this generation.
+    Debts { label: u64, generation: u64, depth: Depth, crowded: bool },
 }
 
 impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// Writes down what will be asked.
     pub(crate) fn new(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
         here.inbox().describe(demand);
-        Self::begin(here, None)
+        Self::begin(here, Way::Boxes)
+    }
+
+    /// Writes down, where those look who run the space that owes this, what will be asked.
+    pub(crate) fn of_debtors(
+        here: &'h Here<'t, P, T>,
+        space: &Space<'_, P>,
+        demand: &Demand<'_>,
+    ) -> Self {
+        let Whose::Space { label, last, .. } = demand.whose else { return Self::new(here, demand) };
+        here.inbox().describe(demand);
+        let (depth, crowded) = (demand.sweep.depth(), space.is_crowded());
+        Self::begin(here, Way::Debts { label, generation: last, depth, crowded })
     }
 
     /// Writes down, for every CPU to see, what will be asked. The tables have been changed before.
@@ -47,12 +70,12 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         }
         let number = here.tlb().board().post(notice);
         here.inbox().note_own(number);
-        Self::begin(here, Some(number))
+        Self::begin(here, Way::Board(number))
     }
 
-    const fn begin(here: &'h Here<'t, P, T>, number: Option<u64>) -> Self {
+    const fn begin(here: &'h Here<'t, P, T>, way: Way) -> Self {
         let none = Targets { first: CpuId(0), mask: 0 };
-        Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, number }
+        Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, way }
     }
 
     /// Asks these CPUs, of which this one is none.
@@ -63,14 +86,23 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         if self.begun - self.done == WINDOW {
             self.await_oldest();
         }
-        if self.number.is_none() {
-            for cpu in group.iter() {
-                if let Some(target) = self.here.tlb().inbox(cpu) {
-                    target.post(self.here.id());
+        let mut interrupted = group;
+        for cpu in group.iter() {
+            let Some(target) = self.here.tlb().inbox(cpu) else { continue };
+            match self.way {
+                Way::Boxes => target.post(self.here.id()),
+                Way::Board(_) => break,
+                Way::Debts { crowded, .. } => {
+                    if !target.call(self.here.id(), crowded) {
+                        interrupted.mask &= !(1 << (cpu.0 - group.first.0));
+                    }
                 }
             }
         }
-        self.here.tlb().platform().interrupt(group);
+        // Who called a CPU interrupts it, and does nothing before: others count on it.
+        if interrupted.mask != 0 {
+            self.here.tlb().platform().interrupt(interrupted);
+        }
         self.groups[self.begun % WINDOW] = group;
         self.begun += 1;
         self.targets += group.count();
@@ -96,12 +128,17 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         let Some(target) = self.here.tlb().inbox(cpu) else { return };
         // Somebody may have asked after us. To wait for that number too costs at most one more round
         // of the target, and spares us a note of ours for each target.
-        let posted = self.number.unwrap_or_else(|| target.latest());
+        let posted = match self.way {
+            Way::Boxes => target.latest(),
+            Way::Board(number) => number,
+            Way::Debts { generation, .. } => generation,
+        };
         let mut rounds = 0_u64;
         loop {
-            let acknowledged = match self.number {
-                Some(_) => target.answered_on_board(),
-                None => target.answered(),
+            let acknowledged = match self.way {
+                Way::Boxes => target.answered(),
+                Way::Board(_) => target.answered_on_board(),
+                Way::Debts { label, depth, .. } => T::paid(self.here.tlb(), cpu, label, depth),
             };
             if acknowledged >= posted {
                 break;
@@ -128,9 +165,32 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// When it returns, this CPU holds nothing that was asked for, or drops it before it loads the
     /// root of its space again.
     pub fn serve(&self) {
-        // The box last: nothing is read there between the last invalidation and the answer.
         self.serve_board();
+        // The others last: nothing is read there between the last invalidation and the answer.
         self.serve_box();
+        if T::PAYS_BY_GENERATION {
+            self.serve_calls();
+        }
+    }
+
+    /// Pays what is owed on the space that this CPU runs, if it was called for that.
+    fn serve_calls(&self) {
+        let inbox = self.inbox();
+        let called = inbox.called();
+        if called == Called::No {
+            return;
+        }
+        let mut useful = 0;
+        if let Called::By(only) = called {
+            useful = T::pay_asker(self, only);
+            // The call is taken back after the answer, so that nobody waits for that.
+            if useful > 0 && inbox.heed_one(only) {
+                return self.served(useful, useful);
+            }
+        }
+        inbox.heed();
+        useful += T::catch_up(self);
+        self.served(useful.max(1), useful);
     }
 
     /// Answers what was asked of every CPU.

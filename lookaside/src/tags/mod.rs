@@ -17,7 +17,7 @@ pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
 pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
 
 use crate::{
-    arch::Wait,
+    arch::{Depth, Wait},
     error::Error,
     flush::{Demand, Sweep},
     here::Here,
@@ -104,8 +104,35 @@ pub trait Tags<P: Platform>: Sized {
     const ONE_TAG: bool;
 
     /// Whether CPUs look at a space's generation on their way in, and may be spared a flush by tag if
-    /// they find what was owed last.
+    /// they find what was owed last; and look at it again whenever they are called.
     const PAYS_BY_GENERATION: bool;
+
+    /// Up to which generation of the space with this label `cpu` has paid: all of them, if it does not
+    /// run the space or rests, and need not act in this depth. Used only with
+    /// [`Self::PAYS_BY_GENERATION`].
+    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, depth: Depth) -> u64 {
+        let _ = (tlb, cpu, label, depth);
+        u64::MAX
+    }
+
+    /// Pays what `asker` asks, which has called this CPU, if that is the one flush that is owed here;
+    /// and says how many flushes were paid. Used only with [`Self::PAYS_BY_GENERATION`].
+    fn pay_asker(here: &Here<'_, P, Self>, asker: CpuId) -> u64 {
+        let _ = (here, asker);
+        0
+    }
+
+    /// Pays whatever this CPU owes on the space that it runs, and says how many flushes that were. Used
+    /// only with [`Self::PAYS_BY_GENERATION`].
+    fn catch_up(here: &Here<'_, P, Self>) -> u64 {
+        let _ = here;
+        0
+    }
+
+    /// A CPU has stopped and runs no space: nobody waits for it.
+    fn stopped(cpu: &Self::Cpu) {
+        let _ = cpu;
+    }
 
     /// What CPUs that run `space` know it by; `None` if no CPU can hold anything of it. Asked after
     /// the tables were changed and published: a CPU that gets to know the space by another label

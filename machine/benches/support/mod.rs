@@ -180,13 +180,13 @@ struct Hardware<M: Mmu, F> {
 fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
     arena: &'a Arena,
     storm: Storm,
-    seed: u64,
+    (seed, timeline): (u64, usize),
     hardware: Hardware<M, impl FnOnce() -> M>,
     tags: impl FnOnce(&Platform<M>) -> T,
 ) -> Result<Report, Failure> {
     let Hardware { arm, mmu, features, set_up } = hardware;
     let model = model(storm.cpus, arm);
-    let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000 };
+    let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000, timeline };
     let build = || {
         let mmu = mmu();
         let costs = mmu.typical_costs();
@@ -214,6 +214,11 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
 
 /// A storm on x86 with PCIDs and without broadcasts: shootdowns by interrupt.
 pub fn x86(storm: Storm, seed: u64) -> Result<Report, Failure> {
+    x86_with(storm, seed, 0)
+}
+
+/// The same with a timeline of so many moments.
+pub fn x86_with(storm: Storm, seed: u64, timeline: usize) -> Result<Report, Failure> {
     let mut features = x86_64::Features::decode(|leaf, _| match leaf {
         0 => [7, 0, 0, 0],
         1 => [0, 0, 1 << 17, 1 << 13],
@@ -233,11 +238,16 @@ pub fn x86(storm: Storm, seed: u64) -> Result<Report, Failure> {
     let mmu = || X86::new(x86::Insn, &features, config).expect("a CPU").with_global_kernel();
     let arena = arena(storm);
     let hardware = Hardware { arm: false, mmu, features, set_up: X86::set_up_cpu };
-    run(&arena, storm, seed, hardware, |_| <Recent>::new())
+    run(&arena, storm, (seed, timeline), hardware, |_| <Recent>::new())
 }
 
 /// A storm on Arm, where invalidations are broadcast.
 pub fn arm(storm: Storm, seed: u64) -> Result<Report, Failure> {
+    arm_with(storm, seed, 0)
+}
+
+/// The same with a timeline of so many moments.
+pub fn arm_with(storm: Storm, seed: u64, timeline: usize) -> Result<Report, Failure> {
     let features = aarch64::Features::decode(IdRegisters { mmfr0: 0x25, ..IdRegisters::default() });
     let config = aarch64::Config {
         features,
@@ -250,7 +260,7 @@ pub fn arm(storm: Storm, seed: u64) -> Result<Report, Failure> {
     let mmu = || Aarch64::new(arm::Insn, config).expect("a CPU");
     let arena = arena(storm);
     let hardware = Hardware { arm: true, mmu, features, set_up: |_| () };
-    run(&arena, storm, seed, hardware, |platform| {
+    run(&arena, storm, (seed, timeline), hardware, |platform| {
         let words = Epochs::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
         let words = arena.fill(words, |_| Word::ZERO);
         Epochs::new(platform, EpochsConfig::default(), words).expect("words for all tags")

@@ -288,6 +288,11 @@ impl Machine {
                 self.open &= !(1 << cpu);
                 0
             }
+            Op::Reset => {
+                self.drain_all(cpu);
+                self.interrupted &= !(1 << cpu);
+                0
+            }
             // Executions choose: see `execution`. Elsewhere the first will do.
             Op::Access(va) | Op::AccessStore(va, _) => {
                 let store = matches!(op, Op::AccessStore(..));

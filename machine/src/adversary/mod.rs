@@ -106,7 +106,8 @@
 //!   it is translated.
 //! * Interrupts come between two steps. They do not come between two `get`s or `set`s with no step
 //!   between, and not while a handler runs: there are no NMIs.
-//! * Interrupts of one CPU by several others are one while it is pending; none is ever lost.
+//! * Interrupts of one CPU by several others are one while it is pending; none is lost but by
+//!   a CPU that goes off ([`reset`]).
 //! * Instruction fetch and the instruction cache.
 
 mod access;
@@ -147,7 +148,7 @@ pub use config::{Arch, Bbm, Buffers, Config, Updates};
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};
-pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome, saw};
+pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome, reset, saw};
 pub use trace::{Line, name};
 pub use violation::{Rule, Violation};
 pub use word::Word;

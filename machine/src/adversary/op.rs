@@ -30,6 +30,9 @@ pub(crate) enum Op {
     Relax,
     /// Turns interrupts off.
     IrqOff,
+    /// The CPU goes off and comes on again: what is buffered reaches memory, and an interrupt that
+    /// waits is lost.
+    Reset,
     /// Makes a claim to the oracle.
     Claim,
     /// Uses a translation.

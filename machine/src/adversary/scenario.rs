@@ -108,6 +108,17 @@ pub fn irq_off() {
     }
 }
 
+/// The CPU that runs goes off and comes on again, with interrupts off: one that waits for it is lost.
+/// What the CPU holds it keeps, as not every architecture says that it forgets.
+#[track_caller]
+pub fn reset() {
+    let matters =
+        current::with(|machine| machine.phase == Phase::Running && machine.config.interrupts);
+    if matters {
+        step(Op::Reset);
+    }
+}
+
 /// Turns interrupts on on the CPU that runs.
 ///
 /// # Panics

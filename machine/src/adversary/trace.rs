@@ -105,6 +105,7 @@ impl Machine {
             Op::Interrupt(mask) => format!("interrupts CPUs {mask:#b}"),
             Op::Relax => "relax".to_owned(),
             Op::IrqOff => "interrupts off".to_owned(),
+            Op::Reset => "goes off and comes on again".to_owned(),
             Op::Access(va) => format!("accesses va {va:#x}"),
             Op::AccessStore(va, value) => format!("stores {value:#x} at va {va:#x}"),
             Op::Arm(instruction) => instruction.to_string(),

@@ -6,6 +6,7 @@ use corosensei::Yielder;
 
 use super::{
     account::{Account, Counters},
+    bill::Party,
     invalidate::Broadcast,
     price::Ps,
     tlb::Tlb,
@@ -50,6 +51,14 @@ impl Loads {
     }
 }
 
+/// An interrupt on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) arrival: Ps,
+    /// On whose behalf it was sent.
+    pub(crate) party: Party,
+}
+
 /// The state of a CPU.
 pub(crate) struct Cpu {
     pub(crate) now: Ps,
@@ -57,10 +66,12 @@ pub(crate) struct Cpu {
     pub(crate) ended: Option<Ps>,
     /// What the program says it is doing.
     pub(crate) activity: usize,
+    /// On whose behalf it does that.
+    pub(crate) party: Party,
     /// Whether interrupts are on.
     pub(crate) interrupts: bool,
-    /// When interrupts arrive that were not taken yet, in ascending order.
-    pub(crate) pending: VecDeque<Ps>,
+    /// Interrupts that were not taken yet, in the order in which they arrive.
+    pub(crate) pending: VecDeque<Pending>,
     /// Whether the CPU waits for others, who may bring the end of its wait forward.
     pub(crate) waiting: bool,
     /// Whether it waits for one of [`Self::watched`] to be written.
@@ -101,6 +112,7 @@ impl Cpu {
             now: 0,
             ended: None,
             activity: 0,
+            party: Party::NOBODY,
             interrupts: true,
             pending: VecDeque::new(),
             waiting: false,
@@ -155,6 +167,6 @@ impl Cpu {
     /// Whether an interrupt has arrived that can be taken.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupts && self.pending.front().is_some_and(|&arrival| arrival <= self.now)
+        self.interrupts && self.pending.front().is_some_and(|first| first.arrival <= self.now)
     }
 }

@@ -8,6 +8,7 @@ use core::{cell::Cell, ptr};
 
 use super::{
     account::Cause,
+    bill::Party,
     machine::Machine,
     price::{Price, Ps},
     queue::{LAST, NEVER, key},
@@ -210,17 +211,21 @@ fn wait_for_turn() {
 }
 
 fn take_interrupt() {
-    let activity = with(|machine| {
+    let (activity, party) = with(|machine| {
+        machine.note_taken();
         let interrupt = machine.activity("interrupt");
         let cpu = machine.cpu();
         let now = cpu.now;
-        cpu.pending.retain(|&arrival| arrival > now);
+        // Those that are taken as one are put down to who sent the first.
+        let sender = cpu.pending.front().map_or(Party::NOBODY, |first| first.party);
+        cpu.pending.retain(|later| later.arrival > now);
+        let party = core::mem::replace(&mut cpu.party, sender);
         cpu.interrupts = false;
         cpu.loads.end();
         cpu.counters.taken += 1;
         let activity = core::mem::replace(&mut cpu.activity, interrupt);
         machine.charge_price(Cause::Interrupts, Price::InterruptEntry);
-        activity
+        (activity, party)
     });
     let handler = HANDLER.get().expect("a machine that runs has a handler");
     // SAFETY: whoever set the handler made the two fit, and keeps the world alive while it runs.
@@ -229,9 +234,10 @@ fn take_interrupt() {
         // Returning from an interrupt waits for what the handler has stored.
         machine.drain();
         machine.charge_price(Cause::Interrupts, Price::InterruptExit);
+        machine.note_returned();
         let cpu = machine.cpu();
         cpu.interrupts = true;
-        cpu.activity = activity;
+        (cpu.activity, cpu.party) = (activity, party);
         cpu.forget_watched();
     });
 }
@@ -243,8 +249,8 @@ pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
         let cpu = machine.running;
         let c = &mut machine.cpus[cpu];
         c.waiting = true;
-        let arrival = c.pending.front().filter(|_| c.interrupts);
-        let until = until.into_iter().chain(arrival.copied()).min();
+        let arrival = c.pending.front().filter(|_| c.interrupts).map(|first| first.arrival);
+        let until = until.into_iter().chain(arrival).min();
         (c.now, until.map_or(NEVER, |until| key(until.max(c.now).min(LAST + 1), cpu)))
     });
     suspend(until);

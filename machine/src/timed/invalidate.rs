@@ -146,11 +146,14 @@ impl Machine {
         self.happened(Happened::Invalidate { what, broadcast: true });
         let now = self.cpu().now;
         let service = self.fabric.operation(&self.model, now);
+        self.note_broadcast(service.ends);
         let cpu = self.cpu();
         cpu.broadcasts
             .push_back(Broadcast { answered: service.ends, queued: service.begins - now });
         cpu.counters.broadcasts += 1;
         cpu.received += 1; // It is no victim of its own.
+        let others = self.cpus.len() as u64 - 1;
+        self.impose(others * self.model.prices.charge(Price::FabricVictim));
         self.broadcasts.begin();
         let is_noted = match what {
             What::Pages { tag, first, pages, upper } => {
@@ -245,7 +248,8 @@ impl Machine {
             if let Some(tlb) = &mut target.tlb {
                 what.remove(tlb);
             }
-            self.cpu().counters.sent += 1;
+            self.impose(handler);
+            self.note_sent();
         }
         let now = self.cpu().now;
         self.rest(Cause::Waiting, last.saturating_sub(now));

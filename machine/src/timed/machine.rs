@@ -5,8 +5,9 @@ use core::ops::Range;
 use super::{
     account::Cause,
     arena::LINE,
+    bill::Bill,
     broadcasts::{Broadcasts, KERNEL_KEY},
-    cpu::Cpu,
+    cpu::{Cpu, Pending},
     fabric::Fabric,
     history::{Happened, History},
     lines::{Line, Move},
@@ -15,7 +16,9 @@ use super::{
     price::{Price, Ps},
     queue::{LAST, Queue, key},
     report::Failure,
+    simulate::Options,
     tables::{Stamp, Tables},
+    timeline::Recorder,
     tlb::{Found, Tlb},
 };
 
@@ -42,6 +45,8 @@ pub(crate) struct Machine {
     pub(crate) tables: Tables,
     pub(crate) kernel_root: u64,
     pub(crate) activities: Vec<&'static str>,
+    /// By party; empty where nobody asked for them.
+    pub(crate) bills: Vec<Bill>,
     pub(crate) locks: Vec<super::lock::State>,
     pub(crate) events: u64,
     pub(crate) limit: Ps,
@@ -49,15 +54,17 @@ pub(crate) struct Machine {
     pub(crate) horizon: Ps,
     pub(crate) history: History,
     pub(crate) failure: Option<Failure>,
+    /// How many moments are to be kept for a timeline; 0 for none.
+    timeline: usize,
+    /// What keeps them, while programs run.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 impl Machine {
     pub(crate) fn new(
         model: Model,
         arena: Range<usize>,
-        cpus: usize,
-        seed: u64,
-        limit: Ps,
+        Options { cpus, seed, limit, timeline }: Options,
     ) -> Self {
         let random = |cpu| super::random::start(seed, cpu);
         Self {
@@ -76,12 +83,15 @@ impl Machine {
             tables: Tables::default(),
             kernel_root: 0,
             activities: vec!["program"],
+            bills: Vec::new(),
             locks: Vec::new(),
             events: 0,
             limit,
             horizon: 0,
             history: History::default(),
             failure: None,
+            timeline,
+            recorder: None,
         }
     }
 
@@ -95,8 +105,11 @@ impl Machine {
             self.queue.set(number, key(0, number));
         }
         self.history = History::default();
+        self.bills.fill(Bill::default());
         self.events = 0;
         self.horizon = self.limit.min(LAST);
+        self.recorder =
+            (self.timeline > 0).then(|| Box::new(Recorder::new(self.timeline, self.cpus.len())));
         self.started = true;
     }
 
@@ -115,6 +128,11 @@ impl Machine {
                 cpu.loads.end();
             }
             cpu.account.add(cpu.activity, cause, time);
+            if let Some(bill) = self.bills.get_mut(cpu.party.0 as usize)
+                && cause != Cause::Stolen
+            {
+                bill.account.add(cpu.activity, cause, time);
+            }
         }
     }
 
@@ -141,6 +159,7 @@ impl Machine {
     pub(crate) fn rest(&mut self, cause: Cause, time: Ps) {
         self.charge(cause, time);
         self.cpu().rested += time;
+        self.note_wait(cause, time);
     }
 
     /// Whether something may have been taken from the CPU that runs.
@@ -188,6 +207,7 @@ impl Machine {
             None => self.charge_price(Cause::Words, Price::Hit),
             Some(moves) => {
                 self.wait_for_load(line, moves, writer);
+                self.note_read(line);
                 if dirty {
                     let ends = self.cpu().now;
                     self.lines[line].handed_at(ends);
@@ -250,6 +270,7 @@ impl Machine {
         for &other in woken[..count].iter().chain(&more) {
             queue.set(other, queue.get(other).min(key(ends, other)));
         }
+        self.note_wrote(line);
         Some((moves, ends))
     }
 
@@ -308,28 +329,53 @@ impl Machine {
                 self.charge_price(Cause::Sends, Price::InterruptSend);
             }
             let arrival = self.cpu().now + self.delivery(self.running, target as usize);
-            self.cpu().counters.sent += 1;
+            self.note_sent();
+            self.note_interrupt(target as usize, arrival);
             self.pend(target as usize, arrival);
         }
     }
 
-    fn pend(&mut self, target: usize, arrival: Ps) {
-        let now = self.cpu().now;
-        let cpu = &mut self.cpus[target];
-        // Those that have arrived and were not taken are one by now.
-        while cpu.pending.get(1).is_some_and(|&earlier| earlier <= now) {
-            cpu.pending.pop_front();
+    /// Counts an interrupt that the CPU which runs sends.
+    pub(crate) fn note_sent(&mut self) {
+        let party = self.cpu().party;
+        self.cpu().counters.sent += 1;
+        if let Some(bill) = self.bills.get_mut(party.0 as usize) {
+            bill.sent += 1;
         }
-        let place = cpu.pending.partition_point(|&earlier| earlier <= arrival);
-        cpu.pending.insert(place, arrival);
+    }
+
+    /// Notes what the CPU that runs would take from others if none of them waited.
+    pub(crate) fn impose(&mut self, time: Ps) {
+        let party = self.cpu().party;
+        if let Some(bill) = self.bills.get_mut(party.0 as usize) {
+            bill.imposed += time;
+        }
+    }
+
+    fn pend(&mut self, target: usize, arrival: Ps) {
+        let (now, party) = (self.cpu().now, self.cpu().party);
+        let cpu = &mut self.cpus[target];
+        // Those that have arrived and were not taken are one by now, that of who sent the first.
+        while cpu.pending.get(1).is_some_and(|earlier| earlier.arrival <= now) {
+            if let Some(first) = cpu.pending.pop_front() {
+                cpu.pending[0].party = first.party;
+            }
+        }
+        let place = cpu.pending.partition_point(|earlier| earlier.arrival <= arrival);
+        cpu.pending.insert(place, Pending { arrival, party });
         if cpu.waiting && cpu.interrupts {
             self.queue.set(target, self.queue.get(target).min(key(arrival, target)));
         }
     }
 
     /// Accesses pages through the root register, or the kernel's. Returns the first that is not
-    /// mapped.
-    pub(crate) fn touch(&mut self, first: u64, pages: u64, kernel: bool) -> Result<(), u64> {
+    /// mapped; or passes over those, if `passing`.
+    pub(crate) fn touch(
+        &mut self,
+        pages: impl Iterator<Item = u64>,
+        kernel: bool,
+        passing: bool,
+    ) -> Result<(), u64> {
         let Self { cpus, tables, broadcasts, model, running, kernel_root, .. } = self;
         let cpu = &mut cpus[*running];
         let (root, key) =
@@ -341,7 +387,7 @@ impl Machine {
         let mut result = Ok(());
         let mut touched = 0;
         let mut stale = None;
-        for page in first..first + pages {
+        for page in pages {
             let known = table.get(page as usize);
             touched += 1;
             let stamp = match tlb.find(instance, page, broadcasts) {
@@ -352,6 +398,10 @@ impl Machine {
                 }
                 Found::Nowhere { upper: cached } => {
                     let Some(known) = known.filter(|known| known.mapped) else {
+                        if passing {
+                            touched -= 1;
+                            continue;
+                        }
                         result = Err(page);
                         break;
                     };

@@ -37,6 +37,7 @@
 mod account;
 mod arena;
 pub mod arm;
+mod bill;
 mod broadcasts;
 mod cache;
 mod cpu;
@@ -59,21 +60,24 @@ mod report;
 pub mod riscv;
 mod simulate;
 pub mod tables;
+mod timeline;
 mod tlb;
 mod word;
 pub mod x86;
 
 pub use account::{Cause, Counters};
 pub use arena::Arena;
+pub use bill::{Bill, Party};
 pub use invalidate::KERNEL;
 pub use lock::Lock;
 pub use model::{BadModel, CacheShape, Distance, MAX_CPUS, Model, TlbShape, Topology};
 pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
-    counters, cpu, during, idle_until, interrupts_off, name, now, random, random_below, relax,
-    touch, touch_kernel, work,
+    counters, cpu, during, idle_until, interrupts_off, keep_bills, name, now, on_behalf, party,
+    random, random_below, relax, touch, touch_kernel, touch_mapped, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};
+pub use timeline::{Doing, Interrupt, Moment, Timeline};
 pub use word::Word;

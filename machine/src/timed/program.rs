@@ -4,6 +4,7 @@ use lookaside::CpuId;
 
 use super::{
     account::{Cause, Counters},
+    bill::{Bill, Party},
     current::{self, step, wait},
     machine::Machine,
     price::Ps,
@@ -73,12 +74,38 @@ pub fn work(time: Ps) {
 #[inline]
 pub fn during<R>(activity: &'static str, f: impl FnOnce() -> R) -> R {
     let outer = current::with(|machine| {
+        machine.note_begin(activity);
         let activity = machine.activity(activity);
         core::mem::replace(&mut machine.cpu().activity, activity)
     });
     let result = f();
-    current::with(|machine| machine.cpu().activity = outer);
+    current::with(|machine| {
+        machine.note_end();
+        machine.cpu().activity = outer;
+    });
     result
+}
+
+/// Keeps a bill for each party below `parties`: see [`super::Report::bills`]. Called while a world is
+/// being built.
+pub fn keep_bills(parties: u32) {
+    current::with(|machine| machine.bills.resize(parties as usize, Bill::default()));
+}
+
+/// Puts what `f` does down to a party, and with it what handlers on other CPUs do that `f` interrupts.
+#[inline]
+pub fn on_behalf<R>(party: Party, f: impl FnOnce() -> R) -> R {
+    let outer = current::with(|machine| core::mem::replace(&mut machine.cpu().party, party));
+    let result = f();
+    current::with(|machine| machine.cpu().party = outer);
+    result
+}
+
+/// On whose behalf the CPU that runs does what it does: in a handler, who sent the interrupt.
+#[must_use]
+#[inline]
+pub fn party() -> Party {
+    current::with(|machine| machine.cpu().party)
 }
 
 /// Calls `f` with interrupts off.
@@ -108,6 +135,7 @@ pub fn relax() {
         if c.must_poll() {
             let poll = machine.model.prices.charge(super::Price::LineCluster).max(1000);
             machine.charge(Cause::Waiting, poll);
+            machine.note_wait(Cause::Waiting, poll);
             machine.cpu().forget_watched();
             return false;
         }
@@ -154,9 +182,18 @@ pub fn random_below(limit: u64) -> u64 {
 /// The number of the first page that is not mapped: a page fault.
 #[inline]
 pub fn touch(first: u64, pages: u64) -> Result<(), u64> {
-    let result = step(|machine| machine.touch(first, pages, false));
+    let result = step(|machine| machine.touch(first..first + pages, false, false));
     current::turn(); // A stale translation ends the run here.
     result
+}
+
+/// Accesses pages, each by its number, through the root register, at one time. Those that are not
+/// mapped are passed over.
+#[inline]
+pub fn touch_mapped(pages: impl Iterator<Item = u64>) {
+    // Nothing stands in the way of pages that are not mapped.
+    let _ = step(|machine| machine.touch(pages, false, true));
+    current::turn();
 }
 
 /// Accesses `pages` pages of the kernel from page `first` on.
@@ -166,7 +203,7 @@ pub fn touch(first: u64, pages: u64) -> Result<(), u64> {
 /// As [`touch`].
 #[inline]
 pub fn touch_kernel(first: u64, pages: u64) -> Result<(), u64> {
-    let result = step(|machine| machine.touch(first, pages, true));
+    let result = step(|machine| machine.touch(first..first + pages, true, false));
     current::turn();
     result
 }

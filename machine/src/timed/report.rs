@@ -4,9 +4,11 @@ use core::fmt;
 
 use super::{
     account::{Account, Cause, Counters},
+    bill::{self, Bill, Party},
     machine::Machine,
     model::BadModel,
     price::Ps,
+    timeline::Timeline,
 };
 
 /// Where the time of a run went.
@@ -20,8 +22,13 @@ pub struct Report {
     pub activities: Vec<&'static str>,
     /// One for each CPU.
     pub cpus: Vec<CpuReport>,
+    /// Who caused it, by the number of the party, if bills were kept. All of them together are what all
+    /// CPUs spent.
+    pub bills: Vec<Bill>,
     /// Cache lines by the name of what is in them, those first on which most time was spent.
     pub lines: Vec<LineReport>,
+    /// What happened when, if [`Options::timeline`](super::Options::timeline) asked for it.
+    pub timeline: Option<Timeline>,
 }
 
 /// Where the time of one CPU went.
@@ -59,14 +66,18 @@ impl CpuReport {
 }
 
 impl Report {
-    pub(crate) fn new(machine: Machine) -> Self {
+    pub(crate) fn new(mut machine: Machine) -> Self {
+        let timeline = machine.take_timeline();
         let mut lines: Vec<LineReport> = Vec::new();
-        for (number, line) in machine.lines.iter().enumerate() {
+        let mut names = vec!["unnamed"; machine.lines.len()];
+        for &(first, end, name) in &machine.names {
+            let end = end.min(names.len());
+            names[first.min(end)..end].fill(name);
+        }
+        for (line, name) in machine.lines.iter().zip(names) {
             if line.moves == 0 {
                 continue;
             }
-            let named = machine.names.iter().rev().find(|(a, b, _)| (*a..*b).contains(&number));
-            let name = named.map_or("unnamed", |(.., name)| name);
             match lines.iter_mut().find(|report| report.name == name) {
                 Some(report) => {
                     report.lines += 1;
@@ -86,13 +97,18 @@ impl Report {
             account: cpu.account,
         };
         let cpus: Vec<_> = machine.cpus.into_iter().map(cpu).collect();
-        Self {
+        let mut report = Self {
             elapsed: cpus.iter().map(|cpu| cpu.ended).max().unwrap_or(0),
             events: machine.events,
             activities: machine.activities,
             cpus,
+            bills: machine.bills,
             lines,
-        }
+            timeline,
+        };
+        let stolen = report.spent_on(Cause::Stolen);
+        bill::share(&mut report.bills, stolen);
+        report
     }
 
     /// What all CPUs spent on a cause.
@@ -115,6 +131,14 @@ impl Report {
     #[must_use]
     pub fn spent_in(&self, activity: &str) -> Ps {
         Cause::ALL.iter().map(|&cause| self.spent(activity, cause)).sum()
+    }
+
+    /// What all CPUs spent in one activity on a cause, on behalf of one party.
+    #[must_use]
+    pub fn billed(&self, party: Party, activity: &str, cause: Cause) -> Ps {
+        let activity = self.activities.iter().position(|&name| name == activity);
+        let bill = self.bills.get(party.0 as usize);
+        bill.zip(activity).map_or(0, |(bill, activity)| bill.spent(activity, cause))
     }
 
     /// The counters of all CPUs.

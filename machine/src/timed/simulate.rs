@@ -34,6 +34,8 @@ pub struct Options {
     pub seed: u64,
     /// A run ends as failed that takes longer, in simulated picoseconds.
     pub limit: Ps,
+    /// How many moments are kept for [`Report::timeline`], the latest; 0 for none.
+    pub timeline: usize,
 }
 
 type Program = Coroutine<(), (), Infallible, DefaultStack>;
@@ -57,11 +59,11 @@ pub fn simulate<W: World>(
     build: impl FnOnce() -> W,
 ) -> Result<(W, Report), Failure> {
     model.check()?;
-    let Options { cpus, seed, limit } = options;
+    let cpus = options.cpus;
     if cpus == 0 || cpus > model.topology.cpus() {
         return Err(Failure::Cpus { asked: cpus, limit: model.topology.cpus() });
     }
-    let machine = Machine::new(model.clone(), arena.addresses(), cpus, seed, limit);
+    let machine = Machine::new(model.clone(), arena.addresses(), options);
     let machine = Owned(Box::into_raw(Box::new(machine)));
     let result = {
         let _current = Current::enter(machine.0);

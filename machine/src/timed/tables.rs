@@ -73,6 +73,15 @@ impl Tables {
         }
     }
 
+    /// Maps the pages that are mapped in other tables, as far as both have them.
+    pub(crate) fn map_alike(&mut self, root: u64, other: u64) {
+        let (to, from) = (Self::number(root), Self::number(other));
+        let Ok([to, from]) = self.pages.get_disjoint_mut([to, from]) else { return };
+        for (page, like) in to.iter_mut().zip(from) {
+            (page.mapped, page.order) = (like.mapped, like.order);
+        }
+    }
+
     /// Changes pages so that their old translations must go, and says when.
     pub(crate) fn revoke(&mut self, root: u64, first: u64, pages: u64, mapped: bool) -> Stamp {
         let stamp = self.next();
@@ -126,6 +135,12 @@ pub fn destroy(root: u64) {
 /// Maps pages. Each TLB entry made from them is good for `2^order` pages.
 pub fn map(root: u64, first: u64, pages: u64, order: u8) {
     step(|machine| machine.tables.map(root, first, pages, order));
+}
+
+/// Maps the pages that are mapped in other tables, as far as both have room for them: those of a child
+/// after a fork.
+pub fn map_alike(root: u64, other: u64) {
+    step(|machine| machine.tables.map_alike(root, other));
 }
 
 /// Changes pages, so that what was held of them must not be used any more after the flush:

@@ -93,7 +93,7 @@ impl World for Nothing {
 }
 
 fn attempt(arena: &Arena, model: &timed::Model, cpus: usize) -> Result<u64, Failure> {
-    let options = Options { cpus, seed: 1, limit: LIMIT };
+    let options = Options { cpus, seed: 1, limit: LIMIT, timeline: 0 };
     simulate(model, arena, options, || Nothing).map(|(_, report)| report.elapsed)
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn try_run(
     program: impl Fn(usize),
     interrupt: impl Fn(),
 ) -> Result<Report, Failure> {
-    let options = Options { cpus, seed: 1, limit: LIMIT };
+    let options = Options { cpus, seed: 1, limit: LIMIT, timeline: 0 };
     let world = || {
         build();
         Closures { program, interrupt }

@@ -5,7 +5,9 @@ use lookaside::{
     Word as _,
     arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
 };
-use lookaside_machine::timed::{Failure, arm::Insn, idle_until, now, tables, touch, touch_kernel};
+use lookaside_machine::timed::{
+    Failure, arm::Insn, idle_until, now, tables, touch, touch_kernel, touch_mapped,
+};
 
 use crate::support::{arena, model, run, try_run, words};
 
@@ -209,4 +211,22 @@ fn a_tag_used_for_another_space_too_early_is_found() {
     };
     let failure = try_run(&model(), 1, &arena, || (), program, || ()).unwrap_err();
     assert!(matches!(failure, Failure::Stale { .. }), "{failure}");
+}
+
+#[test]
+fn pages_that_are_not_mapped_are_passed_over() {
+    let arena = arena();
+    let program = |_| {
+        let [parent, child] = [tables::create(8), tables::create(3)];
+        tables::map(parent, 2, 2, 0);
+        tables::map_alike(child, parent);
+        for (root, tag) in [(child, 1), (parent, 2)] {
+            Insn.write_ttbr0(root | tag << 48);
+            touch_mapped([0, 2, 7, 3, 2].into_iter());
+        }
+    };
+    let report = run(&model(), 1, &arena, program, || ());
+    let counters = report.counters();
+    // The child has room for page 2 alone, twice; the parent for 2, 3 and 2.
+    assert_eq!((counters.walks, counters.accesses), (1 + 2, 2 + 3));
 }

@@ -11,6 +11,21 @@ const THREE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(
 /// Two CPUs ask one for the same space.
 const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]];
 
+/// As that, and the one has just flushed the space itself, so that it owes what neither of them asks.
+const MERGED_LATE: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A), ProtectBoth(A), Write]];
+
+/// A CPU asks one that leaves the space, and then asks it for something else in the next.
+const LEFT: &[&[Act]] = &[&[Unmap(A), UnmapOther(B)], &[Run(A), Run(B)]];
+
+/// A CPU has paid in one space, and then owes as much in the next.
+const CALLED_NEXT: &[&[Act]] = &[&[Unmap(B), FreeTable(A)], &[Run(B), Run(A)]];
+
+/// A CPU is called for what it has paid on its way in, and then for something else.
+const CALLED_LATE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)]];
+
+/// A CPU is called, goes down and comes up.
+const CALLED_DOWN: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Restart, Run(A)]];
+
 /// Two CPUs ask one for two spaces.
 const TWO_SPACES: &[&[Act]] = &[&[Unmap(A)], &[Unmap(B)], &[Run(A), Run(B)]];
 
@@ -54,10 +69,26 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "two CPUs ask a third for one space"),
     by_epoch!("merged-riscv-interrupts", RvInterrupts, few(4), MERGED, Bounded(3),
         "as merged-recent, on RISC-V with one tag a space"),
+    by_recency!("merged-riscv", RvInterrupts, MERGED, Bounded(3),
+        "as merged-recent, on RISC-V, where each hart may number spaces by itself"),
+    by_recency!("merged-late-recent", Pcid, MERGED_LATE, Random(20_000),
+        "as merged-recent, and the third has flushed the space itself"),
+    by_recency!("called-left-recent", Pcid, LEFT, Bounded(4),
+        "a CPU is called in a space that it leaves, and again in the next"),
+    by_recency!("called-left-riscv", RvInterrupts, LEFT, Bounded(4),
+        "as called-left-recent, on RISC-V"),
+    by_recency!("called-late-recent", Pcid, CALLED_LATE, Exhaust,
+        "a CPU is called for what it has paid on its way in, and once more"),
+    by_recency!("called-next-no-pcid", Plain, CALLED_NEXT, Exhaust,
+        "a CPU without PCIDs pays in a space, and the next takes its slot"),
+    by_recency!("called-down-recent", Pcid, CALLED_DOWN, Exhaust,
+        "a CPU is called while it goes down and comes up"),
     by_recency!("two-spaces-recent", Pcid, TWO_SPACES, Bounded(3),
         "two CPUs ask a third for two spaces"),
     by_recency!("early-recent", Pcid, EARLY, Exhaust,
         "a target answers before it invalidates, with user code before and after"),
+    by_recency!("early-recent-riscv", RvInterrupts, EARLY, Exhaust,
+        "as early-recent, on RISC-V, where each hart may number spaces by itself"),
     by_epoch!("early-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY, Exhaust,
         "as early-recent, on RISC-V with one tag a space"),
     by_recency!("early-mixed-recent", Pcid, MIXED, Bounded(3),

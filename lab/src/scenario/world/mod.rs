@@ -12,7 +12,7 @@ use lookaside::{
 };
 use lookaside_machine::adversary::{
     Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
-    relax, tables,
+    relax, reset, tables,
 };
 
 use self::{
@@ -155,6 +155,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Firmware => self.call_firmware(here),
             Act::Restart => {
                 here.offline();
+                reset();
                 self.runs[here.id().index()].set(0);
                 self.come_up(&here);
             }

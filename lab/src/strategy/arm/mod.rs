@@ -46,7 +46,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
     Entry {
         name: "local-mm-users",
-        about: "the same, flushes of single-threaded processes stay local (Arcangeli, 3 Feb 2020)",
+        about: "the same, flushes of single-threaded processes stay local; no others (Arcangeli, 3 Feb 2020)",
         isas: &[Isa::Aarch64],
         build: |place| linux::build(place, linux::Reach::OneUser),
     },

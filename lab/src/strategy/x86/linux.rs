@@ -4,7 +4,7 @@
 use core::cell::RefCell;
 
 use lookaside::{
-    CpuId, Ordering, Word as _,
+    CpuId, Ordering, Targets, Word as _,
     arch::{
         Mmu,
         x86_64::{Instructions as _, X86},
@@ -19,6 +19,7 @@ use crate::{
         Flush, Place, SpaceId,
         hardware::{self, Hardware},
     },
+    trace::Pages,
 };
 
 /// Ranges up to so many pages are invalidated page by page. Since 2014; the figure was chosen by
@@ -56,6 +57,14 @@ impl Request {
         self.pages != EVERYTHING
     }
 
+    /// How many pages it names, as Linux counts them.
+    pub(super) fn pages(&self) -> Pages {
+        match self.is_range() {
+            true => Pages::Some(u32::try_from(self.pages).unwrap_or(u32::MAX)),
+            false => Pages::Everything,
+        }
+    }
+
     /// Invalidates its pages under the tag that the root register names.
     pub(super) fn flush_pages(&self) {
         for page in self.first..self.first + self.pages {
@@ -70,12 +79,17 @@ impl Request {
                 Insn.invlpg(KERNEL + (page << 12));
             }
         } else {
-            const GLOBAL_PAGES: u64 = 1 << 7;
-            let cr4 = Insn.read_cr4();
-            Insn.write_cr4(cr4 & !GLOBAL_PAGES);
-            Insn.write_cr4(cr4 | GLOBAL_PAGES);
+            flush_globally();
         }
     }
+}
+
+/// Invalidates everything on this CPU, global entries too.
+pub(super) fn flush_globally() {
+    const GLOBAL_PAGES: u64 = 1 << 7;
+    let cr4 = Insn.read_cr4();
+    Insn.write_cr4(cr4 & !GLOBAL_PAGES);
+    Insn.write_cr4(cr4 | GLOBAL_PAGES);
 }
 
 /// Where a CPU writes down what it asks of others: a line of its stack.
@@ -189,12 +203,21 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
     /// Has the CPUs of a mask answer `request`. With `meanwhile` after the interrupts are sent and
     /// before the answers are waited for.
     pub(super) fn ask(&self, cpus: Mask<'_>, request: &Request, meanwhile: impl FnOnce()) {
-        let me = timed::cpu();
-        let mut groups = cpus.others(me).peekable();
+        self.ask_these(cpus.others(timed::cpu()), request, meanwhile);
+    }
+
+    /// The same of these CPUs, of which this one is none.
+    pub(super) fn ask_these(
+        &self,
+        cpus: impl IntoIterator<Item = Targets>,
+        request: &Request,
+        meanwhile: impl FnOnce(),
+    ) {
+        let mut groups = cpus.into_iter().peekable();
         if groups.peek().is_none() {
             return meanwhile();
         }
-        self.slips[me.index()].write(request);
+        self.slips[timed::cpu().index()].write(request);
         let asked = self.calls.send(&self.platform, groups);
         meanwhile();
         self.calls.wait(&self.platform, &asked);

@@ -5,6 +5,7 @@ mod call;
 mod concurrent;
 mod freebsd;
 mod invlpgb;
+mod lazy;
 mod linux;
 mod pcid;
 mod requests;
@@ -16,6 +17,7 @@ use super::Entry;
 pub(super) const STRATEGIES: &[&[Entry]] = &[
     untagged::STRATEGIES,
     pcid::STRATEGIES,
+    lazy::STRATEGIES,
     freebsd::STRATEGIES,
     concurrent::STRATEGIES,
     invlpgb::STRATEGIES,

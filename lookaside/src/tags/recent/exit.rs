@@ -26,7 +26,7 @@ where
     #[must_use = "the flush that it stands for counts as paid"]
     pub fn user_cr3(&self, space: &Space<'_, P>) -> u64 {
         let slots = &*self.cpu().slots;
-        let (owes, slot) = (slots.user_owes.get(), 1 << slots.current.get());
+        let (owes, slot) = (slots.user_owes.get(), 1 << slots.current());
         let held = if owes & slot == 0 { Held::Keep } else { Held::Drop };
         slots.user_owes.set(owes & !slot);
         self.mmu().user_cr3(space.root(), self.tag(), held)

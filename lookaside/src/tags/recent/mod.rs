@@ -23,11 +23,17 @@
 //! CPU holds. No slot then holds a space, so none is ever found; but what was paid is noted, because
 //! a lazy CPU that comes back needs it.
 
+mod called;
 mod exit;
 mod replacement;
 
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    ptr,
+    sync::atomic::{AtomicPtr, Ordering as Local},
+};
 
+use self::called::Owing;
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
     arch::{Depth, Held, Mmu, Sharing, Tag, Wait},
@@ -47,6 +53,9 @@ use crate::{
 const SWITCHING: u64 = 1;
 /// The register names the space, but no user code runs.
 const LAZY: u64 = 2;
+
+/// In a slot: what it says is true, but nothing is kept under its tag, so it is not to be found.
+const DROPPED: u64 = 1;
 
 /// What an empty slot holds. Identifiers begin with 1.
 const NOBODY: u64 = 0;
@@ -70,7 +79,7 @@ pub struct Recent<const SLOTS: usize = 6, R = RoundRobin> {
 pub struct RecentCpu<W, const SLOTS: usize> {
     /// Which space the register names; read by revokers.
     active: Aligned<W>,
-    /// What only this CPU touches.
+    /// What only this CPU writes, and revokers that wait for it read.
     slots: Aligned<Slots<W, SLOTS>>,
 }
 
@@ -80,6 +89,8 @@ struct Slots<W, const SLOTS: usize> {
     paid: [W; SLOTS],
     /// The slot of the space that the register names.
     current: W,
+    /// The generation of that space.
+    generation: AtomicPtr<W>,
     replacement: W,
     /// Slots whose entries under the tag of a separate user table are still to be flushed.
     user_owes: W,
@@ -109,7 +120,8 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     /// The slot that holds a space.
     #[inline]
     fn holding(&self, who: u64) -> Option<usize> {
-        self.id.iter().position(|slot| slot.get() == who)
+        // Relaxed: this CPU's own words.
+        self.id.iter().position(|slot| slot.load(Ordering::Relaxed) == who)
     }
 
     /// Tells the replacement policy that a space was found.
@@ -131,17 +143,33 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
             self.hit::<R>(slot);
             return slot;
         }
-        let current = self.current.get() as usize;
+        let current = self.current();
         let (slot, after) = R::victim(self.replacement.get(), SLOTS, current);
         self.replacement.set(after);
         slot
     }
 
+    /// The generation of the space that the register names.
+    ///
+    /// # Safety
+    ///
+    /// The register does name a space.
+    unsafe fn generation(&self) -> &W {
+        // SAFETY: the space was entered last, has not been left, and stays where it is until then:
+        // that is a condition of `Tlb::space`.
+        unsafe { &*self.generation.load(Local::Relaxed) } // Relaxed: this CPU's own.
+    }
+
     /// Records that this CPU holds, under the tag of `slot`, nothing of `who` that was revoked
     /// before `generation`, and nothing of any other space.
     fn record(&self, slot: usize, who: u64, generation: u64) {
-        self.id[slot].set(who);
-        self.paid[slot].set(generation);
+        // Relaxed: this CPU's own word.
+        if self.id[slot].load(Ordering::Relaxed) != who {
+            // As O-PAID: no number is ever seen beside another space.
+            self.paid[slot].store(0, Ordering::Release);
+            self.id[slot].store(who, Ordering::Release);
+        }
+        self.pay(slot, generation);
     }
 
     /// Notes that what is loaded now drops the entries of the kernel's tag only, where the user's
@@ -154,12 +182,14 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
 impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, R> {
     type Cpu = RecentCpu<P::Word, SLOTS>;
 
+    #[expect(clippy::declare_interior_mutable_const, reason = "each use is to be a CPU of its own")]
     const CPU: Self::Cpu = RecentCpu {
         active: Aligned(P::Word::ZERO),
         slots: Aligned(Slots {
             id: [const { P::Word::ZERO }; SLOTS],
             paid: [const { P::Word::ZERO }; SLOTS],
             current: P::Word::ZERO,
+            generation: AtomicPtr::new(ptr::null_mut()),
             replacement: P::Word::ZERO,
             user_owes: P::Word::ZERO,
         }),
@@ -212,7 +242,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         let active = &here.cpu().active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
-            // ORDER O-LAZY (pairs with O-WHO): whoever skips this CPU because it is lazy knows that
+            // ORDER O-LAZY (pairs with O-WHO, O-SETTLED): whoever skips this CPU because it is lazy knows that
             // what its user code did before has been done.
             active.store(now | LAZY, Ordering::Release);
         }
@@ -226,7 +256,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
             return Switched::Unchanged;
         }
         here.park_register();
-        // ORDER O-PARKED (pairs with O-WHO, O-RELEASE): as O-ENTERED.
+        // ORDER O-PARKED (pairs with O-WHO, O-SETTLED, O-RELEASE): as O-ENTERED.
         active.store(0, Ordering::Release);
         Switched::Kept
     }
@@ -267,7 +297,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         let tables = demand.sweep.depth() == Depth::Tables;
         // Relaxed: this CPU's own word.
         let (slot, tag) = if id_of(here.cpu().active.load(Ordering::Relaxed)) == label {
-            (slots.current.get() as usize, here.tag())
+            (slots.current(), here.tag())
         } else if tables && mmu.walks_outlive_tags() {
             match slots.holding(running(label)) {
                 Some(slot) => (slot, tag_of(slot)),
@@ -276,7 +306,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         } else {
             return false;
         };
-        let paid = slots.paid[slot].get();
+        let paid = slots.paid(slot);
         if paid >= last {
             return false;
         }
@@ -287,8 +317,34 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
             mmu.flush_tag(here.errata(), tag);
         }
         // Recorded after the flush: what is recorded was flushed.
-        slots.paid[slot].set(last);
+        slots.pay(slot, last);
         true
+    }
+
+    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, depth: Depth) -> u64 {
+        tlb.cpus().get(cpu.index()).map_or(u64::MAX, |cpu| cpu.tags.paid(label, depth))
+    }
+
+    fn pay_asker(here: &Here<'_, P, Self>, asker: CpuId) -> u64 {
+        let Some(owing) = Owing::of(here) else { return 0 };
+        // The asker may have found that this CPU has left another space, and ask for something else.
+        let asker = here.tlb().inbox(asker);
+        match asker.and_then(|asker| asker.read_flush(owing.label, owing.paid + 1)) {
+            Some(asked) => owing.pay(here, Some(asked), owing.paid + 1),
+            None => 0,
+        }
+    }
+
+    fn catch_up(here: &Here<'_, P, Self>) -> u64 {
+        let Some(owing) = Owing::of(here) else { return 0 };
+        // SAFETY: the register names a space.
+        let generation = unsafe { here.cpu().slots.generation() };
+        owing.pay(here, None, generation.load(Ordering::SeqCst)) // As F-HEED.
+    }
+
+    fn stopped(cpu: &Self::Cpu) {
+        // Relaxed: whoever waits for it needs nothing of it.
+        cpu.active.store(0, Ordering::Relaxed);
     }
 
     fn flush_everywhere(_: &Here<'_, P, Self>, _: u64, _: &Sweep, _: Wait) {
@@ -334,7 +390,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         let known = slots.holding(running(next.id()));
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
         match known {
-            Some(slot) if slots.paid[slot].get() == generation => {
+            Some(slot) if slots.paid(slot) == generation => {
                 slots.hit::<R>(slot);
                 here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
                 Self::entered(here, next, slot);
@@ -347,8 +403,12 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     /// After the load of the root.
     #[inline]
     fn entered<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>, slot: usize) {
-        here.cpu().slots.current.set(slot as u64);
-        // ORDER O-ENTERED (pairs with O-WHO, O-RELEASE): a revoker that does not interrupt this CPU
+        let slots = &*here.cpu().slots;
+        // Relaxed: O-ENTERED follows.
+        slots.current.store(slot as u64, Ordering::Relaxed);
+        // Relaxed: this CPU's own.
+        slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
+        // ORDER O-ENTERED (pairs with O-WHO, O-SETTLED, O-RELEASE): a revoker that does not interrupt this CPU
         // for the space it left knows that the register no longer names it.
         here.cpu().active.store(running(space.id()), Ordering::Release);
     }
@@ -370,7 +430,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             None => slots.victim::<R>(),
         };
         let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
-        let owed = known.and_then(|slot| next.owed(slots.paid[slot].get(), generation));
+        let owed = known.and_then(|slot| next.owed(slots.paid(slot), generation));
         let held = match owed {
             Some(Debt::Pages(range)) => {
                 let note = [Stretch::uniform(range)];
@@ -386,7 +446,8 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             slots.user_owes(slot);
         }
         here.load(next.root(), tag, held, Sharing::Private);
-        slots.record(slot, if tagless { NOBODY } else { running(next.id()) }, generation);
+        let dropped = if tagless { DROPPED } else { 0 };
+        slots.record(slot, running(next.id()) | dropped, generation);
         Self::entered(here, next, slot);
         if known.is_none() {
             return Switched::Fresh;
@@ -414,17 +475,17 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads the
         // generation.
         here.cpu().active.swap(running(next.id()), Ordering::SeqCst);
-        Self::catch_up(here, next)
+        Self::pay_late(here, next)
     }
 
     /// Pays what this CPU owes on the space that its register names.
-    fn catch_up<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
+    fn pay_late<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
         let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
-        let slot = slots.current.get() as usize;
+        let slot = slots.current();
         let tag = here.tag();
         // Read before the flush and recorded after it: what is recorded was flushed. As F-RESUME.
         let generation = space.generation.load(Ordering::SeqCst);
-        match space.owed(slots.paid[slot].get(), generation) {
+        match space.owed(slots.paid(slot), generation) {
             None => return Switched::Unchanged,
             Some(Debt::Pages(range)) => {
                 let note = [Stretch::uniform(range)];
@@ -432,7 +493,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             }
             Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }
-        slots.paid[slot].set(generation);
+        slots.pay(slot, generation);
         here.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
     }

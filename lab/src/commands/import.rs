@@ -1,0 +1,100 @@
+//! `lab import`: a trace in any format becomes one in the project's own.
+
+use std::{
+    io::{self, ErrorKind, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use lookaside_lab::{
+    reproduce::grid::{Grid, number},
+    trace::{Origin, Summary, Trace, file, import},
+};
+use serde_json::{Value, json};
+
+use super::output::{self, Format};
+
+/// What is to be read.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The trace: `.trace`, or text of tracefs (`trace`, `trace_pipe`), of `trace-cmd report` or of `perf
+    /// script`; each may be compressed with gzip or zstd.
+    file: PathBuf,
+    /// Write it to this file in the project's own format; its name should end in `.trace`.
+    #[arg(short, long, value_name = "OUT.trace")]
+    output: Option<PathBuf>,
+    /// How it is said what the trace holds.
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+}
+
+/// Reads it.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let Arguments { file, output, format } = arguments;
+    if let Some(path) = output {
+        output::check(path)?;
+    }
+    let trace = import::open(file)?;
+    if let Some(path) = output {
+        write(&trace, path)?;
+    }
+    let summary = Summary::of(&trace);
+    let text = match format {
+        Format::Json => format!("{:#}\n", to_json(&trace.origin, &summary)?),
+        Format::Csv => join(&grids(&trace.origin, &summary), Grid::to_csv),
+        Format::Markdown => join(&grids(&trace.origin, &summary), Grid::to_markdown),
+        Format::Table => join(&grids(&trace.origin, &summary), Grid::to_text),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn write(trace: &Trace, path: &Path) -> io::Result<()> {
+    output::replace_with(path, |to| file::write(trace, to))
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+fn join(grids: &[Grid], form: fn(&Grid) -> String) -> String {
+    grids.iter().map(form).collect::<Vec<_>>().join("\n")
+}
+
+/// What is known of the whole, what happened how often, and what is missing.
+fn grids(origin: &Origin, summary: &Summary) -> [Grid; 3] {
+    let unknown = || "not known".to_owned();
+    let mut about = Grid::new(["trace", "value"], &[0]);
+    about.row(["architecture", &origin.architecture.clone().unwrap_or_else(unknown)]);
+    about.row(["kernel", &origin.kernel.clone().unwrap_or_else(unknown)]);
+    about.row(["CPUs", &summary.cpus.to_string()]);
+    about.row(["threads at the beginning", &summary.tasks.to_string()]);
+    about.row(["seconds", &number(summary.length as f64 / 1e9)]);
+    if !origin.command.is_empty() {
+        about.row(["command", &origin.command.join(" ")]);
+    }
+    let mut kinds = Grid::new(["event", "count"], &[0]);
+    for (word, count) in &summary.kinds {
+        kinds.row([word.replace('_', " "), count.to_string()]);
+    }
+    kinds.row(["all".to_owned(), summary.events.to_string()]);
+    let mut losses = Grid::new(["missing", "count"], &[0]);
+    losses.row(["lost by the kernel", &summary.lost.to_string()]);
+    losses.row(["lines that cannot be read", &summary.damaged.to_string()]);
+    losses.row(["events of other kinds", &summary.foreign.to_string()]);
+    losses.row(["events put in order", &summary.reordered.to_string()]);
+    losses.row(["end of the file", if summary.truncated { "missing" } else { "there" }]);
+    [about, kinds, losses]
+}
+
+fn to_json(origin: &Origin, summary: &Summary) -> serde_json::Result<Value> {
+    let Origin { architecture, kernel, guest, command, root, absent, .. } = origin;
+    Ok(json!({
+        "architecture": architecture,
+        "kernel": kernel,
+        "guest": guest,
+        "command": command,
+        "root": root,
+        "absent": absent,
+        "holds": serde_json::to_value(summary)?,
+    }))
+}

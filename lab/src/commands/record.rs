@@ -1,0 +1,207 @@
+//! `lab record`: what the kernel of this system does.
+
+use core::time::Duration;
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, BufWriter, Write},
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{ExitCode, ExitStatus},
+};
+
+use lookaside_lab::{
+    data::Refused,
+    record::{self, End, NoRecording, Plan, Recording, What},
+    trace::file,
+};
+
+use super::progress;
+
+/// What the program ends with if a command cannot be executed, as shells do.
+const NOT_EXECUTABLE: u8 = 126;
+/// What the program ends with if there is no such command, as shells do.
+const NOT_FOUND: u8 = 127;
+/// Behind this, the number of a signal, as shells do.
+const SIGNALS: i32 = 128;
+
+/// What is to be recorded.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The file that is written; without it, the name of the command, or `system`, with `.trace`.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Record the whole system for so long; without a command and a time, until Ctrl-C.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "command")]
+    seconds: Option<f64>,
+    /// Keep what other processes do, too, and their names.
+    #[arg(long)]
+    all: bool,
+    /// Disturb less: do not record when system calls end that return no address. Their errors, and what
+    /// a thread did after them, are guessed then.
+    #[arg(long)]
+    lean: bool,
+    /// The buffer of each CPU, in KiB; without it, 16 MiB or what fits into a quarter of the memory
+    /// that is free.
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..))]
+    buffer: Option<u64>,
+    /// A command: only what its processes do is recorded, and what other CPUs do for them. Its status
+    /// becomes that of this program.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// A part of a recording.
+#[derive(clap::Args)]
+pub(crate) struct Part {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(clap::Subcommand)]
+enum Role {
+    /// Removes the instance when the recorder is gone.
+    Guard { instance: PathBuf },
+    /// Becomes the command when the recorder says so.
+    Start {
+        socket: PathBuf,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Records.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let length = arguments.seconds.map(Duration::try_from_secs_f64).transpose()?;
+    let output = arguments.output.clone().unwrap_or_else(|| default_name(&arguments.command));
+    let file = Output::prepare(output, arguments.force)?;
+    let what = match &arguments.command[..] {
+        [] => What::System(length),
+        command => What::Command(command.to_vec()),
+    };
+    let folder = file.folder().to_owned();
+    let Arguments { all, lean, buffer: buffer_kib, .. } = *arguments;
+    let plan = Plan { what, all, lean, buffer_kib, folder };
+    let bar = progress::events();
+    let recorded = record::record(&plan, |events| bar.set_position(events));
+    bar.finish_and_clear();
+    let Recording { trace, end, length } = match recorded {
+        Ok(recording) => recording,
+        Err(NoRecording::Refused(refused)) => return Err(refused.into()),
+        Err(NoRecording::NotExecuted { why, missing }) => {
+            let command = arguments.command.first().map(PathBuf::from).unwrap_or_default();
+            eprintln!("error: {}: {why}", command.display());
+            return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE }));
+        }
+    };
+    if trace.origin.losses.lost > 0 {
+        eprintln!(
+            "warning: the kernel lost {} events; the trace says where. Try --buffer with more than \
+             {} KiB",
+            trace.origin.losses.lost,
+            record::BUFFER_KIB,
+        );
+    }
+    if !trace.origin.absent.is_empty() {
+        eprintln!("note: this kernel has no {}", trace.origin.absent.join(", "));
+    }
+    let path = file.write(|to| file::write(&trace, to))?;
+    eprintln!("{}: {} events in {:.1} s", path.display(), trace.events.len(), length.as_secs_f64());
+    Ok(match end {
+        End::Time => ExitCode::SUCCESS,
+        End::Command(status) => told(status),
+        // Without a command or a time this is how recordings end.
+        End::Signal(_) if arguments.command.is_empty() && arguments.seconds.is_none() => {
+            ExitCode::SUCCESS
+        }
+        End::Signal(signal) => status_code(SIGNALS + signal),
+    })
+}
+
+/// Executes a part of a recording.
+pub(crate) fn part(part: &Part) -> super::Result {
+    match &part.role {
+        Role::Guard { instance } => record::stand(instance)?,
+        // The recorder has been told why, if it is there.
+        Role::Start { socket, command } => {
+            let _ = record::start(socket, command);
+            return Ok(ExitCode::from(NOT_EXECUTABLE));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says how a command ended, if not well, and passes it on.
+fn told(status: ExitStatus) -> ExitCode {
+    if !status.success() {
+        eprintln!("the command ended with {status}");
+    }
+    status_code(status.code().unwrap_or_else(|| SIGNALS + status.signal().unwrap_or(0)))
+}
+
+fn status_code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// The name of a file for a recording of this command.
+fn default_name(command: &[OsString]) -> PathBuf {
+    let program = command.first().and_then(|program| Path::new(program).file_name());
+    let mut name = program.unwrap_or(OsStr::new("system")).to_owned();
+    name.push(".trace");
+    name.into()
+}
+
+/// A file that appears when it is whole.
+struct Output {
+    path: PathBuf,
+    force: bool,
+}
+
+impl Output {
+    /// Refuses what would fail after the recording.
+    fn prepare(path: PathBuf, force: bool) -> Result<Self, Refused> {
+        let output = Self { path, force };
+        if !force && output.path.exists() {
+            return Err(output.exists());
+        }
+        match fs::metadata(output.folder()) {
+            Ok(folder) if folder.is_dir() => Ok(output),
+            _ => Err(Refused(format!("{}: there is no such folder", output.folder().display()))),
+        }
+    }
+
+    fn exists(&self) -> Refused {
+        Refused(format!("{} exists; --force replaces it", self.path.display()))
+    }
+
+    fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        }
+    }
+
+    fn write(
+        self,
+        write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
+    ) -> Result<PathBuf, Refused> {
+        let refuse = |error: io::Error| Refused(format!("{}: {error}", self.path.display()));
+        let mut builder = tempfile::Builder::new();
+        // As other programs make their files; the user's mask applies.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+        let file = builder.tempfile_in(self.folder()).map_err(refuse)?;
+        let mut writer = BufWriter::new(file.as_file());
+        write(&mut writer).and_then(|()| writer.flush()).map_err(refuse)?;
+        drop(writer);
+        let persisted =
+            if self.force { file.persist(&self.path) } else { file.persist_noclobber(&self.path) };
+        match persisted {
+            Ok(_) => Ok(self.path),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(self.exists()),
+            Err(error) => Err(refuse(error.error)),
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! `lab replay`: a trace of a live system under several strategies, on a modelled machine.
+
+mod report;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use lookaside_lab::{
+    data::{Isa, Machine, Refused},
+    reconstruct::{Flushes, Script, reconstruct},
+    replay::{
+        Blame, Replayed, Setup, Upkeep, WorkingSet,
+        assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
+        replay_with_timeline,
+        validate::{Row, cold, compare, holds},
+    },
+    reproduce::{
+        Book,
+        grid::{Grid, number, percent, times, wrapped},
+    },
+    strategy,
+    trace::{Trace, import, lackey},
+};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use self::report::Report;
+use super::{
+    output::{Format, Output},
+    progress,
+    timeline::Timeline,
+};
+
+/// What is to be replayed.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The trace, in any format that `lab import` reads.
+    file: PathBuf,
+    /// The machine, as `lab list machines` shows it, or the path of a machine file; without it one that
+    /// has the architecture of the trace.
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// How many CPUs; without it as many as were recorded.
+    #[arg(long, value_name = "N")]
+    cpus: Option<usize>,
+    /// The strategies; ratios are to the first. Without it what Linux does and the library's.
+    #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
+    strategy: Vec<String>,
+    /// What programs use while they compute: in each window, in us, the hot pages, and so many others
+    /// out of a pool.
+    #[arg(
+        long,
+        value_name = "hot=N,others=N,pool=N,window=US",
+        value_delimiter = ',',
+        value_parser = super::option,
+        conflicts_with = "lackey"
+    )]
+    working_set: Vec<(String, f64)>,
+    /// The same from a memory trace of valgrind's lackey.
+    #[arg(long, value_name = "FILE")]
+    lackey: Option<PathBuf>,
+    /// Where flushes come from.
+    #[arg(long, value_enum)]
+    flushes: Option<Source>,
+    /// What pseudo-random numbers begin with.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Shows what the kernel counted beside what the model counts that does what Linux does, and fails
+    /// if they differ by too much.
+    #[arg(long, conflicts_with = "flushes")]
+    validate: bool,
+    #[command(flatten)]
+    report: Report,
+    #[command(flatten)]
+    timeline: Timeline,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where flushes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Source {
+    /// What the kernel recorded.
+    Recorded,
+    /// What follows from system calls, faults, forks and exits.
+    Calls,
+}
+
+/// So many culprits are shown to people.
+const CULPRITS: usize = 12;
+
+/// What is known before the runs.
+struct Plan<'a> {
+    arguments: &'a Arguments,
+    trace: &'a Trace,
+    script: Script,
+    flushes: Flushes,
+    machine: &'a Machine,
+    strategies: Vec<String>,
+    cpus: usize,
+    working_set: WorkingSet,
+    from: String,
+}
+
+/// Replays it.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    arguments.output.check()?;
+    arguments.report.check()?;
+    arguments.timeline.check()?;
+    let trace = import::open(&arguments.file)?;
+    let mut book = Book::shipped()?;
+    let named = arguments.machine.as_deref().map(|name| book.admit(name)).transpose()?;
+    let plan = Plan::new(arguments, &trace, &book, named.as_deref())?;
+    let bar = progress::bar(plan.strategies.len());
+    arguments.report.check_curve(plan.machine)?;
+    // A timeline is of the first strategy.
+    let moments = |strategy: &String| match *strategy == plan.strategies[0] {
+        true => arguments.timeline.moments(),
+        false => 0,
+    };
+    let one = |strategy: &String| {
+        let setup = plan.setup(strategy);
+        let replayed = replay_with_timeline(&plan.script, &setup, moments(strategy));
+        bar.inc(1);
+        replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
+    };
+    let runs: Result<Vec<_>, Refused> =
+        plan.strategies.par_iter().with_max_len(1).map(one).collect();
+    bar.finish_and_clear();
+    let (runs, timelines): (Vec<Replayed>, Vec<_>) = runs?.into_iter().unzip();
+    arguments.timeline.write(timelines[0].as_ref(), plan.machine)?;
+    if arguments.validate {
+        return validated(&plan, &runs);
+    }
+    let text = match arguments.output.format {
+        Format::Json => plan.to_json(&runs),
+        Format::Csv => plan.to_csv(&runs),
+        Format::Markdown => plan.to_text(&runs, Grid::to_markdown),
+        Format::Table => plan.to_text(&runs, Grid::to_text),
+    };
+    arguments.output.write(&text)?;
+    arguments.report.write(&plan, &runs)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl<'a> Plan<'a> {
+    fn new(
+        arguments: &'a Arguments,
+        trace: &'a Trace,
+        book: &'a Book,
+        named: Option<&str>,
+    ) -> Result<Self, Refused> {
+        let recorded = trace.origin.cpus.max(1) as usize;
+        let cpus = arguments.cpus.unwrap_or(recorded);
+        let key = match named {
+            Some(key) => key,
+            None => fitting_machine(&trace.origin, cpus, &book.machines)?,
+        };
+        let machine = book.machine(key)?;
+        let linux = if trace.origin.guest == Some(true) { "ipi-2025-kvm" } else { "ipi-2025" };
+        let given = &arguments.strategy;
+        let strategies: Vec<String> = match (given.is_empty(), arguments.validate) {
+            (false, _) => given.clone(),
+            (true, true) => vec![linux.to_owned()],
+            (true, false) => {
+                usual_strategies(machine).iter().map(|&name| name.to_owned()).collect()
+            }
+        };
+        for name in &strategies {
+            strategy::find(name, machine)?;
+        }
+        let flushes = match arguments.flushes {
+            _ if arguments.validate => Flushes::FromCalls,
+            Some(Source::Calls) => Flushes::FromCalls,
+            Some(Source::Recorded) if machine.isa != Isa::X86_64 => {
+                let why = "flushes are recorded on x86 alone, and differ elsewhere";
+                return Err(Refused(format!("{why}: `{}` needs --flushes calls", machine.key)));
+            }
+            Some(Source::Recorded) => Flushes::Recorded,
+            None => usual_flushes(machine, has_flushes(trace)),
+        };
+        let script = reconstruct(trace, flushes)?;
+        let cpus = arguments.cpus.unwrap_or(script.cpus.len());
+        let (working_set, from) = working_set(arguments, book)?;
+        Ok(Self { arguments, trace, script, flushes, machine, strategies, cpus, working_set, from })
+    }
+
+    fn setup<'s>(&'s self, strategy: &'s str) -> Setup<'s> {
+        let Self { machine, cpus, working_set, .. } = *self;
+        Setup { machine, strategy, cpus, working_set, seed: self.arguments.seed }
+    }
+
+    fn basis(&self) -> Basis<'_> {
+        Basis {
+            origin: &self.trace.origin,
+            script: &self.script,
+            flushes: self.flushes,
+            machine: self.machine,
+            chosen: self.arguments.machine.is_none(),
+            cpus: self.cpus,
+            working_set: self.working_set,
+            working_set_from: &self.from,
+        }
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        self.basis().sentences()
+    }
+
+    fn heading(&self) -> String {
+        let Self { machine, cpus, script, arguments, .. } = self;
+        let file = arguments.file.file_name().unwrap_or_default().display();
+        let seconds = number(script.length as f64 / 1e9);
+        let steps: usize = script.cpus.iter().map(Vec::len).sum();
+        format!(
+            "{file}: {seconds} s of {} CPUs, {} events, {steps} steps; on {}, {cpus} CPUs, seed {}",
+            script.cpus.len(),
+            self.trace.events.len(),
+            machine.key,
+            arguments.seed
+        )
+    }
+
+    fn assumptions(&self) -> String {
+        self.sentences().iter().map(|text| format!("* {}\n", wrapped(text, 0))).collect()
+    }
+
+    fn to_text(&self, runs: &[Replayed], form: fn(&Grid) -> String) -> String {
+        let first = &runs[0];
+        let mut text = format!("{}\n\n", self.heading());
+        text += &format!("time of all CPUs, in ms\n\n{}\n", form(&causes(runs)));
+        text += &format!("operations\n\n{}\n", form(&operations(runs)));
+        text += &format!("how long operations take, in ns\n\n{}\n", form(&latencies(runs)));
+        let who = form(&culprits(runs, Some(CULPRITS)));
+        text += &format!("who caused it under {}, in ms of all CPUs\n\n{who}\n", first.strategy);
+        text + "what this rests on\n\n" + &self.assumptions()
+    }
+
+    fn to_csv(&self, runs: &[Replayed]) -> String {
+        let mut grid =
+            Grid::new(["strategy", "table", "row", "column", "value", "unit"], &[0, 1, 2, 3, 5]);
+        for run in runs {
+            let mut row = |table: &str, row: &str, column: &str, value: String, unit: &str| {
+                grid.row([run.strategy.as_str(), table, row, column, &value, unit]);
+            };
+            for (cause, time) in run.upkeep.iter() {
+                row("time", cause, "time", time.to_string(), "ps");
+            }
+            row("time", "total", "time", run.total.to_string(), "ps");
+            row("time", "total", "share", run.share().to_string(), "");
+            for (name, count) in operations_of(run) {
+                row("operations", name, "count", count.to_string(), "");
+            }
+            for latency in &run.latencies {
+                let quantiles = [
+                    ("p50", latency.p50),
+                    ("p90", latency.p90),
+                    ("p99", latency.p99),
+                    ("max", latency.max),
+                ];
+                for (name, time) in quantiles {
+                    row("latency", latency.of, name, time.to_string(), "ps");
+                }
+            }
+            for blame in &run.blame {
+                let who = format!("{};{}", blame.process, blame.deed);
+                row("blame", &who, "count", blame.count.to_string(), "");
+                row("blame", &who, "interrupts", blame.interrupts.to_string(), "");
+                for (cause, time) in blame.upkeep.iter() {
+                    row("blame", &who, cause, time.to_string(), "ps");
+                }
+            }
+        }
+        grid.to_csv()
+    }
+
+    fn about(&self) -> Value {
+        json!({
+            "file": self.arguments.file.file_name().unwrap_or_default().display().to_string(),
+            "machine": self.machine.key,
+            "cpus": self.cpus,
+            "recorded_cpus": self.script.cpus.len(),
+            "events": self.trace.events.len(),
+            "traced": self.script.length,
+            "flushes": if self.flushes == Flushes::Recorded { "recorded" } else { "calls" },
+            "working_set": self.working_set,
+            "seed": self.arguments.seed,
+            "assumptions": self.sentences(),
+        })
+    }
+
+    fn to_json(&self, runs: &[Replayed]) -> String {
+        let mut document = self.about();
+        let one = |run: &Replayed| {
+            let mut value = json!(run);
+            value["share"] = json!(run.share());
+            value["ratio"] = json!(ratio(run, &runs[0]));
+            value
+        };
+        document["strategies"] = runs.iter().map(one).collect();
+        format!("{document:#}\n")
+    }
+}
+
+fn has_flushes(trace: &Trace) -> bool {
+    let is_flush = |event: &lookaside_lab::trace::Event| {
+        matches!(event.kind, lookaside_lab::trace::Kind::Flush { .. })
+    };
+    trace.events.iter().any(is_flush)
+}
+
+/// The working set, and where it comes from.
+fn working_set(arguments: &Arguments, book: &Book) -> Result<(WorkingSet, String), Refused> {
+    if let Some(file) = &arguments.lackey {
+        let pattern = lackey::working_set(file).map_err(|bad| Refused(bad.to_string()))?;
+        return Ok((working_set_of(&pattern)?, "its busiest thread under lackey".into()));
+    }
+    let mut set = WorkingSet::of_build(&book.options("build", &std::collections::BTreeMap::new()))?;
+    if arguments.working_set.is_empty() {
+        return Ok((set, "what a compiler was seen to use".into()));
+    }
+    for (name, value) in &arguments.working_set {
+        let whole = || match value.fract() == 0.0 && (0.0..=f64::from(1 << 20)).contains(value) {
+            true => Ok(*value as u32),
+            false => Err(Refused(format!("`{name}` is a number of pages, at most 1048576"))),
+        };
+        match name.as_str() {
+            "hot" => set.hot = whole()?,
+            "others" => set.others = whole()?,
+            "pool" => set.pool = whole()?,
+            "window" if *value > 0.0 && *value <= 1e6 => set.window = (value * 1000.0) as u64,
+            "window" => return Err(Refused("`window` is a time in us, at most 1000000".into())),
+            _ => {
+                let known = ["hot", "others", "pool", "window"];
+                return Err(lookaside_lab::names::unknown(
+                    "part of a working set",
+                    name,
+                    known.into_iter(),
+                ));
+            }
+        }
+    }
+    Ok((set, "as given".into()))
+}
+
+/// The whole time over that of another strategy.
+fn ratio(run: &Replayed, first: &Replayed) -> Option<f64> {
+    let ratio = run.total as f64 / first.total as f64;
+    ratio.is_finite().then_some(ratio)
+}
+
+fn ms(time: u64) -> String {
+    number(time as f64 / 1e9)
+}
+
+fn share(part: f64) -> String {
+    format!("{:.3} %", part * 100.0)
+}
+
+fn header<'r>(first: &'r str, runs: &'r [Replayed]) -> impl Iterator<Item = &'r str> {
+    [first].into_iter().chain(runs.iter().map(|run| run.strategy.as_str()))
+}
+
+fn causes(runs: &[Replayed]) -> Grid {
+    let mut grid = Grid::new(header("cause", runs), &[0]);
+    for (i, name) in Upkeep::NAMES.into_iter().enumerate() {
+        let time = |run: &Replayed| run.upkeep.iter().nth(i).map_or(0, |(_, time)| time);
+        let cells = runs.iter().map(|run| ms(time(run)));
+        grid.row([name.to_owned()].into_iter().chain(cells));
+    }
+    let mut row = |name: &str, cell: &dyn Fn(&Replayed) -> String| {
+        grid.row([name.to_owned()].into_iter().chain(runs.iter().map(cell)));
+    };
+    row("total", &|run| ms(run.total));
+    row("share of all CPUs' time", &|run| share(run.share()));
+    row("ratio", &|run| ratio(run, &runs[0]).map(times).unwrap_or_default());
+    grid
+}
+
+fn operations_of(run: &Replayed) -> [(&'static str, u64); 8] {
+    let of = run.operations;
+    [
+        ("switches", of.switches),
+        ("flushes", of.flushes),
+        ("interrupts", of.interrupts),
+        ("invalidations of a page", of.page_flushes),
+        ("invalidations of a tag or all", of.full_flushes),
+        ("broadcasts", of.broadcasts),
+        ("walks", of.walks),
+        ("page accesses", of.accesses),
+    ]
+}
+
+fn operations(runs: &[Replayed]) -> Grid {
+    let mut grid = Grid::new(header("operation", runs), &[0]);
+    for (i, (name, _)) in operations_of(&runs[0]).into_iter().enumerate() {
+        let counts: Vec<u64> = runs.iter().map(|run| operations_of(run)[i].1).collect();
+        if counts.iter().any(|&count| count > 0) {
+            grid.row([name.to_owned()].into_iter().chain(counts.iter().map(u64::to_string)));
+        }
+    }
+    grid
+}
+
+fn latencies(runs: &[Replayed]) -> Grid {
+    let header = ["operation", "strategy", "count", "p50", "p90", "p99", "longest"];
+    let mut grid = Grid::new(header, &[0, 1]);
+    for i in 0..runs[0].latencies.len() {
+        for run in runs {
+            let latency = &run.latencies[i];
+            let times = [latency.p50, latency.p90, latency.p99, latency.max];
+            let times = times.map(|time| number(time as f64 / 1e3));
+            let start = [latency.of.to_owned(), run.strategy.clone(), latency.count.to_string()];
+            grid.row(start.into_iter().chain(times));
+        }
+    }
+    grid
+}
+
+/// Who caused it under the first strategy, and what that is under the others.
+fn culprits(runs: &[Replayed], most: Option<usize>) -> Grid {
+    let first = &runs[0];
+    let strategies = runs.iter().map(|run| run.strategy.as_str());
+    let header = ["process", "deed", "count", "interrupts", "part"].into_iter().chain(strategies);
+    let mut grid = Grid::new(header, &[0, 1]);
+    let same =
+        |blame: &Blame, other: &&Blame| blame.process == other.process && blame.deed == other.deed;
+    for blame in first.blame.iter().take(most.unwrap_or(usize::MAX)) {
+        let part = blame.upkeep.total() as f64 / first.total.max(1) as f64;
+        let time = |run: &Replayed| {
+            run.blame
+                .iter()
+                .find(|other| same(blame, other))
+                .map_or(0, |blame| blame.upkeep.total())
+        };
+        let start = [
+            blame.process.clone(),
+            blame.deed.clone(),
+            blame.count.to_string(),
+            blame.interrupts.to_string(),
+            format!("{:.1} %", part * 100.0),
+        ];
+        grid.row(start.into_iter().chain(runs.iter().map(|run| ms(time(run)))));
+    }
+    grid
+}
+
+/// What the kernel counted beside what the model counts.
+fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
+    let Some(recorded) = &plan.script.recorded else {
+        let why = "the kernel recorded no flushes, so there is nothing to compare with";
+        return Err(Refused(why.into()).into());
+    };
+    let kernel = reconstruct(plan.trace, Flushes::Recorded)?;
+    let unknown = [cold(&plan.script), plan.script.unknown.mappings];
+    let mut compared: Vec<(&str, Vec<Row>)> = Vec::new();
+    for run in runs {
+        let Some(observed) = &run.observed else {
+            let why = "does not count in Linux's terms; one that does is `ipi-2025`";
+            return Err(Refused(format!("strategy `{}` {why}", run.strategy)).into());
+        };
+        let pages = [&kernel.expected, &plan.script.expected];
+        compared.push((&run.strategy, compare(recorded, observed, unknown, pages)));
+    }
+    let all_hold = compared.iter().all(|(_, rows)| holds(rows));
+    let form = match plan.arguments.output.format {
+        Format::Json => {
+            let mut document = plan.about();
+            document["holds"] = json!(all_hold);
+            document["strategies"] = compared
+                .iter()
+                .map(|(strategy, rows)| json!({"strategy": strategy, "rows": rows, "holds": holds(rows)}))
+                .collect();
+            plan.arguments.output.write(&format!("{document:#}\n"))?;
+            return Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Format::Csv => Grid::to_csv,
+        Format::Markdown => Grid::to_markdown,
+        Format::Table => Grid::to_text,
+    };
+    let is_csv = plan.arguments.output.format == Format::Csv;
+    let mut text = if is_csv { String::new() } else { format!("{}\n\n", plan.heading()) };
+    for (strategy, rows) in &compared {
+        let mut grid =
+            Grid::new(["count", "recorded", strategy, "off", "unknown", "limit", ""], &[0, 6]);
+        for row in rows {
+            let off = row.ratio.map(|ratio| percent(ratio - 1.0)).unwrap_or_default();
+            let limit =
+                row.limit.map(|limit| format!("{:.0} %", limit * 100.0)).unwrap_or_default();
+            let verdict = match row.within {
+                Some(true) => "holds",
+                Some(false) => "does not hold",
+                None => "",
+            };
+            let [recorded, modelled] = [row.recorded, row.modelled].map(|count| count.to_string());
+            let unknown = if row.unknown > 0 { row.unknown.to_string() } else { String::new() };
+            let verdict = verdict.to_owned();
+            grid.row([row.what.clone(), recorded, modelled, off, unknown, limit, verdict]);
+        }
+        text += &form(&grid);
+        text.push('\n');
+    }
+    if !is_csv {
+        text += &format!("what this rests on\n\n{}", plan.assumptions());
+    }
+    plan.arguments.output.write(&text)?;
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

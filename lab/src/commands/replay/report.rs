@@ -1,0 +1,310 @@
+//! The report of a replay: the same question asked for other numbers of CPUs and other prices, and all of
+//! it written into a folder.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use lookaside_lab::{
+    data::{Machine, Refused},
+    present::{
+        self, About, Assumptions, Curve, CurvePoint, Document, Loss, Question, Sensitivity, Swing,
+    },
+    reconstruct::Script,
+    replay::{Replayed, Setup, WorkingSet, replay},
+};
+use rayon::prelude::*;
+
+use super::{Plan, progress};
+
+/// A curve has at most so many CPUs where nobody says how many.
+const USUAL_CPUS: usize = 64;
+/// So many numbers are kept on which the answer depends most.
+const NUMBERS: usize = 10;
+
+/// Options that say whether a report is written.
+#[derive(Args)]
+pub(super) struct Report {
+    /// Also write a report into this folder: a page for people (`index.html`), tables, JSON, and stacks for
+    /// flame graphs.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "validate")]
+    report: Option<PathBuf>,
+    /// Write the report though its folder holds other things than an earlier one.
+    #[arg(long, requires = "report")]
+    force: bool,
+    /// The numbers of CPUs in the report's curve, or `none`; without it 1, 2, 4 and so on as far as the
+    /// machine goes, to 64 at most.
+    #[arg(long, value_name = "N,...", requires = "report", value_parser = counts)]
+    curve: Option<Counts>,
+    /// Do not try on which prices the answer depends.
+    #[arg(long, requires = "report")]
+    no_sensitivity: bool,
+}
+
+/// Numbers of CPUs.
+#[derive(Clone, Debug)]
+struct Counts(Vec<usize>);
+
+fn counts(text: &str) -> Result<Counts, String> {
+    if text == "none" {
+        return Ok(Counts(Vec::new()));
+    }
+    let count = |part: &str| part.parse::<usize>().map_err(|_| format!("`{part}` is no number"));
+    text.split(',').map(count).collect::<Result<_, _>>().map(Counts)
+}
+
+impl Report {
+    /// Refuses a folder that holds something else, before the work is done.
+    pub(super) fn check(&self) -> Result<(), Refused> {
+        let Some(folder) = self.report.as_deref().filter(|_| !self.force) else { return Ok(()) };
+        let shown = folder.display();
+        if !folder.exists() {
+            return Ok(());
+        }
+        let mut files =
+            fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
+        if files.next().is_some() && !present::is_report(folder) {
+            let why = "holds other things than an earlier report; `--force` writes into it";
+            return Err(Refused(format!("`{shown}` {why}")));
+        }
+        Ok(())
+    }
+
+    /// Refuses numbers of CPUs that the machine does not have.
+    pub(super) fn check_curve(&self, machine: &Machine) -> Result<(), Refused> {
+        let (key, limit) = (&machine.key, machine.model.topology.cpus());
+        let given = self.curve.iter().flat_map(|counts| &counts.0);
+        match given.copied().find(|&cpus| cpus == 0 || cpus > limit) {
+            Some(cpus) => Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the report of what the strategies gave, if one is asked for.
+    pub(super) fn write(&self, plan: &Plan<'_>, results: &[Replayed]) -> super::super::Result<()> {
+        let Some(folder) = &self.report else { return Ok(()) };
+        let file = &plan.arguments.file;
+        let content = fs::read(file).map_err(|e| Refused(format!("{}: {e}", file.display())))?;
+        let basis = plan.basis();
+        let document = Document {
+            version: Document::VERSION,
+            question: Question {
+                subject: subject(plan),
+                input: Question::input_of(file),
+                hash: Question::hash_of(&content),
+                command: command(std::env::args_os()),
+                version: env!("CARGO_PKG_VERSION").into(),
+                seed: plan.arguments.seed,
+            },
+            machine: About::of(plan.machine),
+            results: results.to_vec(),
+            scaling: self.scaling(plan, results)?,
+            assumptions: Assumptions {
+                working_set: plan.working_set,
+                working_set_from: format!("No trace shows accesses: this is {}.", plan.from),
+                flushes_from: basis.flushes_from().into(),
+                lost: plan.trace.origin.losses.lost,
+                unknown: Loss::of(&plan.script.unknown),
+                notes: basis.notes(),
+            },
+            sensitivity: if self.no_sensitivity { None } else { sensitivity(plan, results)? },
+        };
+        present::write(&document, folder)
+            .map_err(|error| Refused(format!("`{}`: {error}", folder.display())))?;
+        eprintln!("{}", present::answer(&document).replace('`', ""));
+        eprintln!("note: the report is {}", folder.join(present::PAGE).display());
+        Ok(())
+    }
+
+    /// What the strategies give with other numbers of CPUs, and with the one that there is already.
+    fn scaling(&self, plan: &Plan<'_>, results: &[Replayed]) -> Result<Vec<Curve>, Refused> {
+        let mut counts = match &self.curve {
+            Some(Counts(given)) if given.is_empty() => return Ok(Vec::new()),
+            Some(Counts(given)) => given.clone(),
+            None => {
+                let limit = plan.machine.model.topology.cpus().min(USUAL_CPUS);
+                core::iter::successors(Some(1), |cpus| Some(cpus * 2))
+                    .take_while(|&cpus| cpus <= limit)
+                    .collect()
+            }
+        };
+        counts.push(plan.cpus);
+        counts.sort_unstable();
+        counts.dedup();
+        let others = || counts.iter().copied().filter(|&cpus| cpus != plan.cpus);
+        // Those that take longest first.
+        let tries: Vec<(usize, usize)> =
+            others().rev().flat_map(|cpus| (0..results.len()).map(move |i| (i, cpus))).collect();
+        let setup =
+            |&(i, cpus): &(usize, usize)| Setup { cpus, ..plan.setup(&results[i].strategy) };
+        let point =
+            |run: &Replayed| CurvePoint { cpus: run.cpus, total: run.total, share: run.share() };
+        let setups: Vec<Setup<'_>> = tries.iter().map(setup).collect();
+        let runs = all(&plan.script, &setups)?;
+        let curve = |(i, result): (usize, &Replayed)| {
+            let own = tries.iter().zip(&runs).filter(|((of, _), _)| *of == i);
+            let mut points: Vec<CurvePoint> = own.map(|(_, run)| point(run)).collect();
+            points.push(point(result));
+            points.sort_unstable_by_key(|point| point.cpus);
+            Curve { strategy: result.strategy.clone(), points }
+        };
+        Ok(results.iter().enumerate().map(curve).collect())
+    }
+}
+
+/// Replays several setups at a time, with a bar.
+fn all(script: &Script, setups: &[Setup<'_>]) -> Result<Vec<Replayed>, Refused> {
+    let bar = progress::bar(setups.len());
+    let one = |setup: &Setup<'_>| {
+        let replayed = replay(script, setup);
+        bar.inc(1);
+        let of = |Refused(why)| {
+            Refused(format!("strategy `{}` on {} CPUs: {why}", setup.strategy, setup.cpus))
+        };
+        replayed.map_err(of)
+    };
+    let runs = setups.par_iter().with_max_len(1).map(one).collect();
+    bar.finish_and_clear();
+    runs
+}
+
+/// A number that is tried lower and higher, and the setups' machine and working set with each.
+struct Try {
+    name: String,
+    unit: String,
+    value: f64,
+    ends: [(f64, Machine, WorkingSet); 2],
+}
+
+/// Sets a part of a working set.
+type Change = fn(&mut WorkingSet, u32);
+
+/// Every price of the machine's file and every part of the working set, halved and doubled.
+fn tries(machine: &Machine, set: WorkingSet) -> Result<Vec<Try>, Refused> {
+    let mut all = Vec::new();
+    let prices = machine.values.iter().filter(|value| value.name.starts_with("prices."));
+    for price in prices.filter(|value| value.number > 0.0) {
+        let end = |times: f64| {
+            let (mut machine, number) = (machine.clone(), price.number * times);
+            machine.set_number(&price.name, number).map(|()| (number, machine, set))
+        };
+        let (name, unit) = (price.name.clone(), price.unit.clone());
+        all.push(Try { name, unit, value: price.number, ends: [end(0.5)?, end(2.0)?] });
+    }
+    let parts: [(&str, u32, Change); 3] = [
+        ("hot", set.hot, |set, pages| set.hot = pages),
+        ("others", set.others, |set, pages| set.others = pages),
+        ("pool", set.pool, |set, pages| set.pool = pages),
+    ];
+    for (name, pages, change) in parts.into_iter().filter(|&(_, pages, _)| pages > 0) {
+        let end = |pages: u32| {
+            let mut set = set;
+            change(&mut set, pages);
+            (f64::from(pages), machine.clone(), set)
+        };
+        let ends = [end(pages.div_ceil(2)), end(pages.saturating_mul(2))];
+        let (name, unit) = (format!("working_set.{name}"), "pages".into());
+        all.push(Try { name, unit, value: f64::from(pages), ends });
+    }
+    Ok(all)
+}
+
+/// On which numbers the factor between the first two strategies depends most, if there are two and both
+/// cost anything.
+fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivity>, Refused> {
+    let [baseline, other, ..] = results else { return Ok(None) };
+    let factor = |other: &Replayed, baseline: &Replayed| {
+        let factor = other.total as f64 / baseline.total as f64;
+        (factor.is_finite() && factor > 0.0).then_some(factor)
+    };
+    let Some(now) = factor(other, baseline) else { return Ok(None) };
+    let tries = tries(plan.machine, plan.working_set)?;
+    let pair = [other, baseline].map(|result| result.strategy.as_str());
+    let setups: Vec<Setup<'_>> = tries
+        .iter()
+        .flat_map(|tried| &tried.ends)
+        .flat_map(|(_, machine, working_set)| {
+            let of =
+                |strategy| Setup { machine, working_set: *working_set, ..plan.setup(strategy) };
+            pair.map(of)
+        })
+        .collect();
+    let runs = all(&plan.script, &setups)?;
+    let swing = |(tried, runs): (&Try, &[Replayed])| {
+        let at = [factor(&runs[0], &runs[1])?, factor(&runs[2], &runs[3])?];
+        let [low, high] = [&tried.ends[0], &tried.ends[1]].map(|end| end.0);
+        Some(Swing {
+            parameter: tried.name.clone(),
+            unit: tried.unit.clone(),
+            value: tried.value,
+            low,
+            high,
+            at_low: at[0],
+            at_high: at[1],
+        })
+    };
+    let swings = tries.iter().zip(runs.chunks_exact(4)).filter_map(swing).collect();
+    let mut sensitivity = Sensitivity {
+        strategy: other.strategy.clone(),
+        baseline: baseline.strategy.clone(),
+        factor: now,
+        swings,
+    };
+    sensitivity.sort();
+    sensitivity.swings.truncate(NUMBERS);
+    Ok(Some(sensitivity))
+}
+
+/// Whose time it is: the program that was recorded, or else the file's name.
+fn subject(plan: &Plan<'_>) -> String {
+    let file =
+        || plan.arguments.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    plan.trace.origin.command.first().cloned().unwrap_or_else(file)
+}
+
+/// The command line, with names of files in it instead of paths: a report says nothing about where things
+/// are.
+fn command(arguments: impl Iterator<Item = OsString>) -> String {
+    let word = |text: OsString| {
+        let text = text.to_string_lossy().into_owned();
+        let (option, value) = match text.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => (format!("{option}="), value),
+            _ => (String::new(), text.as_str()),
+        };
+        let name = Path::new(value).file_name().map(|name| name.to_string_lossy());
+        let text = option + &name.unwrap_or(value.into());
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:+@%".contains(c);
+        if !text.is_empty() && text.chars().all(plain) {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+    };
+    let words: Vec<String> =
+        core::iter::once("lab".to_owned()).chain(arguments.skip(1).map(word)).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_has_no_folders_and_can_be_typed_again() {
+        let words = ["/x/lab", "replay", "/home/me/a b.trace", "--report=/var/out", "--cpus", "4"];
+        let typed = command(words.into_iter().map(Into::into));
+        assert_eq!(typed, "lab replay 'a b.trace' --report=out --cpus 4");
+        let hostile = command(["lab", "it's", ".."].into_iter().map(Into::into));
+        assert_eq!(hostile, r"lab 'it'\''s' ..");
+    }
+
+    #[test]
+    fn numbers_of_cpus_are_numbers_or_none() {
+        assert_eq!(counts("4,1").unwrap().0, [4, 1]);
+        assert!(counts("none").unwrap().0.is_empty());
+        assert!(counts("4,x").is_err() && counts("").is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! Timelines of runs, for those who want to see what each CPU did.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lookaside_lab::{
+    data::{Machine, Refused},
+    present::perfetto,
+};
+use lookaside_machine::timed;
+
+use super::output;
+
+/// Options that say whether a timeline is written.
+#[derive(Args)]
+pub(crate) struct Timeline {
+    /// Also write what each CPU did, and when, for Perfetto (ui.perfetto.dev).
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// How many moments the timeline has at most: the latest.
+    #[arg(long, value_name = "N", default_value_t = 200_000, requires = "perfetto",
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    moments: u64,
+}
+
+impl Timeline {
+    /// How many moments are to be kept.
+    pub(crate) fn moments(&self) -> usize {
+        if self.perfetto.is_some() { self.moments as usize } else { 0 }
+    }
+
+    /// Refuses a place that cannot be written to, before the work is done.
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        self.perfetto.as_deref().map_or(Ok(()), output::check)
+    }
+
+    /// Writes the timeline of a run, and says if it is not all of it.
+    pub(crate) fn write(
+        &self,
+        timeline: Option<&timed::Timeline>,
+        machine: &Machine,
+    ) -> std::io::Result<()> {
+        let (Some(path), Some(timeline)) = (&self.perfetto, timeline) else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        perfetto::write(timeline, machine, &mut bytes)?;
+        output::replace(path, bytes)?;
+        if timeline.dropped > 0 {
+            let (kept, dropped) = (timeline.moments.len(), timeline.dropped);
+            eprintln!(
+                "note: the timeline has the latest {kept} moments; {dropped} before them are \
+                 dropped (`--moments` keeps more)"
+            );
+        }
+        Ok(())
+    }
+}

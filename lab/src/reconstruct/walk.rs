@@ -1,0 +1,638 @@
+//! The walk through the events, from the first to the last.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    reconstruct::{
+        Culprit, Deed, Flushes, Unknown,
+        ahead::Ahead,
+        frames::Budget,
+        linux::{self, Effect, Flush, Gathers},
+        memory::{Memory, Outcome},
+        number::{ALL, Pieces, Raw, RawAct},
+        tasks::{Open, State, Tasks},
+    },
+    trace::{CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace, fault},
+};
+
+/// A flush belongs to the fault before it if no more time is between them, in nanoseconds: enough for
+/// a page to be copied, and for its thread to lose its turn meanwhile.
+const FAULT: u64 = 1_000_000;
+/// The page below the highest address of a program, where the kernel builds the stack of a new one.
+const STACK: u64 = 0x7_ffff_fffe;
+/// Names of threads of the kernel begin with one of these.
+const KERNEL: [&str; 18] = [
+    "kworker/",
+    "ksoftirqd/",
+    "migration/",
+    "rcu_",
+    "rcub/",
+    "rcuc/",
+    "rcuog/",
+    "rcuop/",
+    "rcuos/",
+    "cpuhp/",
+    "kswapd",
+    "kcompactd",
+    "khugepaged",
+    "kthreadd",
+    "jbd2/",
+    "irq/",
+    "watchdogd",
+    "oom_reaper",
+];
+
+/// A CPU.
+#[derive(Debug, Default)]
+struct Cpu {
+    steps: Vec<Raw>,
+    /// The thread that runs, once known.
+    running: Option<u32>,
+}
+
+/// Where the walk is.
+#[derive(Debug)]
+pub(super) struct Walk<'t> {
+    trace: &'t Trace,
+    source: Flushes,
+    ahead: &'t Ahead,
+    start: u64,
+    budget: Budget,
+    cpus: Vec<Cpu>,
+    tasks: Tasks,
+    pieces: Pieces,
+    culprits: Culprits,
+    unknown: Unknown,
+    expected: BTreeMap<Pages, u64>,
+}
+
+/// What the walk found.
+pub(super) struct Found {
+    pub(super) steps: Vec<Vec<Raw>>,
+    pub(super) spaces: Vec<State>,
+    pub(super) culprits: Vec<Culprit>,
+    pub(super) pieces: Pieces,
+    pub(super) unknown: Unknown,
+    pub(super) expected: BTreeMap<Pages, u64>,
+}
+
+/// Who does things, each once.
+#[derive(Debug, Default)]
+struct Culprits {
+    numbers: HashMap<(Option<NameId>, Deed), u32>,
+    order: Vec<(Option<NameId>, Deed)>,
+}
+
+impl Culprits {
+    fn number(&mut self, name: Option<NameId>, deed: Deed) -> u32 {
+        *self.numbers.entry((name, deed)).or_insert_with(|| {
+            self.order.push((name, deed));
+            (self.order.len() - 1) as u32
+        })
+    }
+}
+
+/// The name, or a word for it.
+pub(super) fn name(trace: &Trace, name: Option<NameId>) -> String {
+    let known = name.and_then(|name| trace.names.get(name.0 as usize));
+    known.cloned().unwrap_or_else(|| "unknown".into())
+}
+
+impl<'t> Walk<'t> {
+    /// Before the first event.
+    pub(super) fn new(trace: &'t Trace, source: Flushes, ahead: &'t Ahead) -> Self {
+        let cpus = trace.events.iter().map(|event| usize::from(event.cpu) + 1).max().unwrap_or(0);
+        let cpus = cpus.max((trace.origin.cpus as usize).min(1 << 16));
+        Self {
+            trace,
+            source,
+            ahead,
+            start: trace.events.first().map_or(0, |event| event.time),
+            budget: Budget::new(trace.events.len()),
+            cpus: core::iter::repeat_with(Cpu::default).take(cpus).collect(),
+            tasks: Tasks::first(trace),
+            pieces: Pieces::default(),
+            culprits: Culprits::default(),
+            unknown: Unknown::default(),
+            expected: BTreeMap::new(),
+        }
+    }
+
+    /// Goes through all events.
+    pub(super) fn all(mut self) -> Found {
+        for (place, event) in self.trace.events.iter().enumerate() {
+            if let Some(&(task, old)) = self.ahead.executes.get(&place) {
+                self.turn(event, task, old);
+            }
+            self.event(place, event);
+        }
+        let order = self.culprits.order.into_iter();
+        Found {
+            steps: self.cpus.into_iter().map(|cpu| in_order(cpu.steps)).collect(),
+            spaces: self.tasks.spaces,
+            culprits: order
+                .map(|(who, deed)| Culprit { process: name(self.trace, who), deed })
+                .collect(),
+            pieces: self.pieces,
+            unknown: self.unknown,
+            expected: self.expected,
+        }
+    }
+
+    fn event(&mut self, place: usize, event: &Event) {
+        match event.kind {
+            Kind::Switch { next, name, runnable } => self.switch(event, next, name, runnable),
+            Kind::Create { task, name, flags } => self.create(event, task, name, flags),
+            Kind::Execute { task, .. } => {
+                if let Some(task) = self.tasks.tasks.get_mut(&task) {
+                    (task.executing, task.told, task.fault) = (false, false, None);
+                }
+            }
+            Kind::Exit => {
+                self.present(event);
+                self.exit(event, event.task);
+            }
+            Kind::Rename { task, name } => {
+                if let Some(known) = self.tasks.tasks.get(&task) {
+                    let process = &mut self.tasks.processes[known.process];
+                    if process.leader == task {
+                        process.name = name;
+                        if let Some(space) = known.space {
+                            self.tasks.spaces[space as usize].name = Some(name);
+                        }
+                    }
+                }
+            }
+            Kind::Flush { reason: Reason::LocalSpace | Reason::Local, pages }
+                if self.source == Flushes::Recorded =>
+            {
+                self.recorded(place, event, pages, false);
+            }
+            Kind::Flush { reason: Reason::Send, pages } if self.source == Flushes::Recorded => {
+                self.recorded(place, event, pages, true);
+            }
+            Kind::Call { call, arguments } => {
+                self.present(event);
+                self.forget_call(event.task);
+                let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
+                (task.fault, task.told) = (None, false);
+                task.call = Some(Open {
+                    call,
+                    arguments,
+                    flushes: Vec::new(),
+                    waits: false,
+                    began: (event.cpu, event.time),
+                    slept: false,
+                    stopped: None,
+                });
+                if let Some(space) = task.space {
+                    let how = linux::gathers(call, &arguments);
+                    self.tasks.spaces[space as usize].gather(how, true);
+                }
+            }
+            Kind::Return { call, value } => {
+                self.present(event);
+                self.returned(event, call, value);
+            }
+            Kind::Fault { address, code } => {
+                self.present(event);
+                if address < fault::KERNEL {
+                    self.fault(event, address / 4096, code);
+                }
+            }
+            Kind::Lost { .. } => {
+                self.unknown.gaps += 1;
+                // Calls may have returned unseen, and others begun.
+                let tasks: Vec<u32> = self.tasks.tasks.keys().copied().collect();
+                for task in tasks {
+                    self.forget_call(task);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The thread of an event runs on its CPU. If another was believed to, events are missing.
+    fn present(&mut self, event: &Event) {
+        let running = self.cpus[usize::from(event.cpu)].running;
+        if running == Some(event.task) {
+            return;
+        }
+        if running.is_some() {
+            self.unknown.gaps += 1;
+        }
+        self.run(event, event.task, None);
+    }
+
+    /// A CPU turns to a thread.
+    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool) {
+        if self.cpus[usize::from(event.cpu)].running.is_none() {
+            self.run(event, event.task, None);
+        }
+        // Who sleeps in a call that works alone waits for its turn, and does not gather yet.
+        self.wait(event.task, !runnable);
+        if let Some(open) =
+            self.tasks.tasks.get_mut(&event.task).and_then(|task| task.call.as_mut())
+        {
+            open.slept = !runnable;
+            open.stopped = open.stopped.or(Some(event.time));
+        }
+        self.run(event, next, Some(name));
+        self.wait(next, false);
+        if let Some(open) = self.tasks.tasks.get_mut(&next).and_then(|task| task.call.as_mut())
+            && open.slept
+        {
+            (open.began, open.slept, open.stopped) = ((event.cpu, event.time), false, None);
+        }
+    }
+
+    /// A thread in a call waits for others to end theirs, or does not any more.
+    fn wait(&mut self, task: u32, waits: bool) {
+        let Some(task) = self.tasks.tasks.get_mut(&task) else { return };
+        let (Some(space), Some(open)) = (task.space, &mut task.call) else { return };
+        let how = linux::gathers(open.call, &open.arguments);
+        if how == Gathers::Alone && open.waits != waits {
+            open.waits = waits;
+            self.tasks.spaces[space as usize].gather(how, !waits);
+        }
+    }
+
+    fn run(&mut self, event: &Event, task: u32, name: Option<NameId>) {
+        self.introduce(task, name);
+        self.cpus[usize::from(event.cpu)].running = Some(task);
+        let act = match self.tasks.tasks.get(&task).and_then(|task| task.space) {
+            Some(space) => RawAct::Run(space),
+            None => RawAct::Idle,
+        };
+        self.step(event, task, Deed::Switch, act);
+    }
+
+    /// A thread that nobody introduced is introduced.
+    fn introduce(&mut self, task: u32, name: Option<NameId>) {
+        if task == 0 || self.tasks.tasks.contains_key(&task) {
+            return;
+        }
+        self.unknown.tasks += 1;
+        let text = name.and_then(|name| self.trace.names.get(name.0 as usize));
+        let kernel = text.is_some_and(|text| KERNEL.iter().any(|prefix| text.starts_with(prefix)));
+        let program = !kernel || self.ahead.programs.contains(&task);
+        self.tasks.stranger(task, name.unwrap_or(NameId(u32::MAX)), program);
+    }
+
+    fn create(&mut self, event: &Event, child: u32, name: NameId, flags: u64) {
+        self.present(event);
+        if child == 0 {
+            return;
+        }
+        if self.tasks.tasks.contains_key(&child) {
+            // Its end was not seen, and its number is given away again.
+            self.exit(event, child);
+        }
+        let Some(parent) = self.tasks.tasks.get_mut(&event.task) else {
+            self.introduce(child, Some(name));
+            return;
+        };
+        (parent.fault, parent.told) = (None, false);
+        let (process, space) = (parent.process, parent.space);
+        let process = if flags & CLONE_THREAD != 0 {
+            process
+        } else {
+            let name = self.tasks.processes[process].name;
+            self.tasks.processes.push(crate::reconstruct::tasks::Process { name, leader: child });
+            self.tasks.processes.len() - 1
+        };
+        let Some(parent) = space.filter(|_| flags & CLONE_VM == 0) else {
+            self.tasks.add(child, process, space);
+            return;
+        };
+        let Tasks { spaces, frames, .. } = &mut self.tasks;
+        let state = &mut spaces[parent as usize];
+        let (family, who) = (state.family, state.name);
+        let memory = state.memory.fork(frames, &mut self.budget).unwrap_or_else(|| {
+            self.unknown.mappings += 1;
+            Memory::default()
+        });
+        let space = self.tasks.space(who.unwrap_or(name), family, memory);
+        self.tasks.add(child, process, Some(space));
+        self.step(event, event.task, Deed::Fork, RawAct::Fork { parent, child: space });
+        if self.source == Flushes::FromCalls {
+            self.expect(Pages::Everything);
+        }
+    }
+
+    /// A thread turns to the space of another program.
+    fn turn(&mut self, event: &Event, id: u32, old: u32) {
+        if id != old
+            && let Some(task) = self.tasks.tasks.remove(&old)
+        {
+            // It takes the number of its process's first thread, which has ended.
+            if self.tasks.tasks.contains_key(&id) {
+                self.exit(event, id);
+            }
+            self.tasks.tasks.insert(id, task);
+        }
+        self.introduce(id, None);
+        self.forget_call(id);
+        let Some(task) = self.tasks.tasks.get_mut(&id) else { return };
+        let before = task.space.take();
+        let process = task.process;
+        (task.executing, task.ending, task.fault, task.told) = (true, false, None, false);
+        let who = self.tasks.processes[process].name;
+        let space = self.tasks.family_and_space(who, Memory::fresh());
+        self.tasks.enter(Some(space));
+        if let Some(task) = self.tasks.tasks.get_mut(&id) {
+            task.space = Some(space);
+        }
+        if let Some(cpu) = self.cpus.get_mut(usize::from(event.cpu)) {
+            cpu.running = Some(id);
+        }
+        self.step(event, id, Deed::Execute, RawAct::Run(space));
+        if self.tasks.leave(before)
+            && let Some(before) = before
+        {
+            self.step(event, id, Deed::Execute, RawAct::End(before));
+        }
+        if self.source == Flushes::FromCalls {
+            // The stack is built at the top, and moved to where it is to be. Then the tables between
+            // go.
+            let act =
+                RawAct::Unmap { space, first: STACK, last: STACK, tables: false, whole: false };
+            self.step(event, id, Deed::Execute, act);
+            let act = RawAct::Unmap { space, first: STACK, last: STACK, tables: true, whole: true };
+            self.step(event, id, Deed::Execute, act);
+            self.expect(Pages::Some(1));
+            self.expect(Pages::Everything);
+        }
+    }
+
+    /// A thread ends.
+    fn exit(&mut self, event: &Event, id: u32) {
+        self.forget_call(id);
+        let Some(task) = self.tasks.tasks.get_mut(&id) else { return };
+        let space = task.space.take();
+        task.ending = true;
+        if space.is_none() {
+            return;
+        }
+        let here = self.cpus[usize::from(event.cpu)].running == Some(id);
+        if here {
+            self.step(event, id, Deed::Exit, RawAct::Idle);
+        }
+        if self.tasks.leave(space)
+            && let Some(space) = space
+        {
+            self.step(event, id, Deed::Exit, RawAct::End(space));
+        }
+    }
+
+    /// A thread is not in a call any more.
+    fn forget_call(&mut self, id: u32) -> Option<Open> {
+        let task = self.tasks.tasks.get_mut(&id)?;
+        let open = task.call.take()?;
+        if let Some(space) = task.space.filter(|_| !open.waits) {
+            let how = linux::gathers(open.call, &open.arguments);
+            self.tasks.spaces[space as usize].gather(how, false);
+        }
+        Some(open)
+    }
+
+    fn returned(&mut self, event: &Event, call: Call, value: i64) {
+        let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
+        (task.fault, task.told) = (None, false);
+        let Some(space) = task.space else { return };
+        let open = task.call.as_ref().is_some_and(|open| open.call == call);
+        let how = match &task.call {
+            Some(open) => linux::gathers(open.call, &open.arguments),
+            None => Gathers::No,
+        };
+        let crowded = self.tasks.spaces[space as usize].crowded(how);
+        let Some(Open { call, arguments, flushes, began, stopped, .. }) =
+            self.forget_call(event.task)
+        else {
+            return;
+        };
+        if !open {
+            return;
+        }
+        let Tasks { spaces, frames, .. } = &mut self.tasks;
+        let memory = &mut spaces[space as usize].memory;
+        let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        if crowded {
+            effect.crowd(call, &arguments, value);
+        }
+        self.unknown.mappings += u64::from(effect.unknown);
+        match self.source {
+            Flushes::FromCalls => {
+                // Halfway through the work: what goes is freed after that, and others are waited for.
+                let end = stopped.unwrap_or(event.time);
+                let flushed = Event {
+                    cpu: began.0,
+                    time: began.1 + end.saturating_sub(began.1) / 2,
+                    ..*event
+                };
+                for flush in &effect.flushes {
+                    let crowded = crowded && flush.gathered;
+                    let counted = if crowded { Pages::Everything } else { flush.counted };
+                    self.expect(counted);
+                    let few = flush.last - flush.first < 33;
+                    let whole = few && counted == Pages::Everything;
+                    self.step(&flushed, event.task, Deed::Call(call), act(space, flush, whole));
+                }
+            }
+            Flushes::Recorded => self.refine(space, &flushes, &effect),
+        }
+        if let Some((first, last)) = effect.mapped {
+            let act = RawAct::Map { space, first, last };
+            self.step(event, event.task, Deed::Call(call), act);
+        }
+    }
+
+    /// What a call did is known now: the flushes that were recorded in it get their pages.
+    fn refine(&mut self, space: u32, flushes: &[(u16, usize, Pages)], effect: &Effect) {
+        let same = flushes.len() == effect.flushes.len();
+        let mut rest = effect.flushes.iter();
+        for &(cpu, place, pages) in flushes {
+            // As many as were found: one by one. Else those of the same size find each other.
+            let found = if same {
+                rest.next()
+            } else {
+                let mut ahead = rest.clone();
+                let found = ahead.find(|flush| flush.counted == pages);
+                if found.is_some() {
+                    rest = ahead;
+                }
+                found
+            };
+            let Some(mut flush) = found.copied() else { continue };
+            let mut whole = false;
+            match (pages, flush.counted) {
+                (Pages::Some(n), _) if pages != flush.counted && n > 0 => {
+                    let had = flush.last - flush.first + 1;
+                    self.unknown.unseen_pages += u64::from(n).saturating_sub(had);
+                    flush.last = flush.first.saturating_add(u64::from(n) - 1).min(ALL - 1);
+                }
+                (Pages::Everything, Pages::Some(_)) => whole = true,
+                (Pages::Everything, Pages::Everything) => whole = flush.last - flush.first < 33,
+                _ => {}
+            }
+            let raw = act(space, &flush, whole);
+            self.note(raw);
+            if let Some(step) = self.cpus[usize::from(cpu)].steps.get_mut(place) {
+                step.act = raw;
+            }
+        }
+    }
+
+    fn fault(&mut self, event: &Event, page: u64, code: u64) {
+        let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
+        task.fault = Some((page, event.time));
+        task.told = false;
+        let Some(space) = task.space else { return };
+        const COPY: u64 = fault::PRESENT | fault::WRITE;
+        if code & COPY == COPY {
+            self.tasks.find_shared(space, page);
+        }
+        let Tasks { spaces, frames, .. } = &mut self.tasks;
+        let memory = &mut spaces[space as usize].memory;
+        let outcome = memory.fault(page, code, frames);
+        let deed = Deed::Fault;
+        match outcome {
+            Outcome::Mapped { first, last } => {
+                self.step(event, event.task, deed, RawAct::Map { space, first, last });
+            }
+            Outcome::Copied if self.source == Flushes::FromCalls => {
+                let act = RawAct::Restrict { space, first: page, last: page, whole: false };
+                self.step(event, event.task, deed, act);
+                self.expect(Pages::Some(1));
+            }
+            Outcome::Copied | Outcome::Allowed | Outcome::Nothing => {}
+        }
+    }
+
+    /// The kernel recorded a flush, that it told others of it (`told`) or that it did it itself.
+    fn recorded(&mut self, place: usize, event: &Event, pages: Pages, told: bool) {
+        if self.ahead.forks.contains(&place) {
+            if told || !self.told_before(event.task) {
+                self.expect(pages);
+            }
+            self.set_told(event.task, told);
+            return;
+        }
+        if !told && self.told_before(event.task) {
+            // If it is of more pages than others were told, it catches up with flushes that others
+            // began meanwhile.
+            self.set_told(event.task, false);
+            return;
+        }
+        self.introduce(event.task, None);
+        self.set_told(event.task, told);
+        let Some(task) = self.tasks.tasks.get_mut(&event.task) else {
+            self.unknown.addresses += 1;
+            return;
+        };
+        let Some(space) = task.space else {
+            // What ends has nothing to flush that its end does not stand for.
+            self.unknown.addresses += u64::from(!task.ending);
+            return;
+        };
+        let near = task.fault.filter(|(_, time)| event.time.saturating_sub(*time) <= FAULT);
+        let one = pages == Pages::Some(1);
+        let (deed, first, last) = match (&task.call, near) {
+            (_, Some((page, _))) if one => (Deed::Fault, page, page),
+            _ if task.executing => (Deed::Execute, STACK, STACK),
+            (Some(open), _) => {
+                let deed = Deed::Call(open.call);
+                match linux::subject(open.call, &open.arguments) {
+                    Some(range) => (deed, range.start, range.end - 1),
+                    None => (deed, 0, ALL),
+                }
+            }
+            _ => (Deed::Other, 0, ALL),
+        };
+        let (first, last) = match (pages, last) {
+            (Pages::Everything, _) => (first, last),
+            (Pages::Some(_), ALL) => {
+                self.unknown.addresses += u64::from(!matches!(deed, Deed::Call(_)));
+                let first = self.tasks.spaces[space as usize].memory.first_page().unwrap_or(STACK);
+                (first, first)
+            }
+            _ => (first, last),
+        };
+        if pages == Pages::Everything && last == ALL && deed == Deed::Other {
+            self.unknown.addresses += 1;
+        }
+        let last = match pages {
+            Pages::Some(n) if last != ALL => {
+                first.saturating_add(u64::from(n).saturating_sub(1)).min(ALL - 1)
+            }
+            _ => last,
+        };
+        let whole = pages == Pages::Everything && (last == ALL || last - first < 33);
+        let act = if deed == Deed::Execute {
+            RawAct::Unmap { space, first, last, tables: whole, whole }
+        } else {
+            RawAct::Restrict { space, first, last, whole }
+        };
+        let step = self.cpus[usize::from(event.cpu)].steps.len();
+        self.step(event, event.task, deed, act);
+        self.expect(pages);
+        if let Deed::Call(_) = deed
+            && let Some(task) = self.tasks.tasks.get_mut(&event.task)
+            && let Some(open) = &mut task.call
+        {
+            open.flushes.push((event.cpu, step, pages));
+        }
+    }
+
+    fn told_before(&self, task: u32) -> bool {
+        self.tasks.tasks.get(&task).is_some_and(|task| task.told)
+    }
+
+    fn set_told(&mut self, task: u32, told: bool) {
+        if let Some(task) = self.tasks.tasks.get_mut(&task) {
+            task.told = told;
+        }
+    }
+
+    fn expect(&mut self, pages: Pages) {
+        *self.expected.entry(pages).or_default() += 1;
+    }
+
+    fn step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct) {
+        let culprit = self.culprits.number(self.tasks.name(task), deed);
+        self.note(act);
+        let time = event.time.saturating_sub(self.start);
+        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, culprit, act });
+    }
+
+    /// The pages of an act get numbers.
+    fn note(&mut self, act: RawAct) {
+        let (RawAct::Map { space, first, last }
+        | RawAct::Restrict { space, first, last, .. }
+        | RawAct::Unmap { space, first, last, .. }) = act
+        else {
+            return;
+        };
+        if last != ALL {
+            let family = self.tasks.spaces[space as usize].family;
+            self.pieces.add(family, first);
+            self.pieces.add(family, last);
+        }
+    }
+}
+
+/// Steps by time: flushes are known only when their call returns, which is later.
+fn in_order(mut steps: Vec<Raw>) -> Vec<Raw> {
+    steps.sort_by_key(|step| step.time);
+    steps
+}
+
+/// A flush as a step.
+fn act(space: u32, flush: &Flush, whole: bool) -> RawAct {
+    let Flush { first, last, gone, tables, .. } = *flush;
+    if gone {
+        RawAct::Unmap { space, first, last, tables, whole }
+    } else {
+        RawAct::Restrict { space, first, last, whole }
+    }
+}

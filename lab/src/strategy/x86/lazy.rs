@@ -1,0 +1,444 @@
+//! Linux with PCIDs as of 2025: what [`super::pcid`] became. Built from knowledge of what Linux 6.14 and
+//! later do, not from a text of its authors; the changes that are named here are where each part can be
+//! looked up. Whether it does the same is found out by replaying what live kernels counted
+//! (`docs/replay.md`, "Validation"); that was done with Linux 6.18.
+//!
+//! A CPU that goes idle stays in the space's mask and says that it is lazy ("x86/mm/tlb: Make lazy TLB
+//! mode even lazier", 2016 to 2018). It is interrupted only where page tables were freed, and then leaves
+//! the space for the kernel's own, which takes a slot like any other; else it compares generations when it
+//! comes back. A switch no longer takes a CPU out of the mask of the space that it leaves ("x86/mm/tlb:
+//! Update `mm_cpumask` lazily", 209954cbc7d0, 2024): once a second a flush goes to all CPUs of the mask, and who finds
+//! that it has another space loaded takes itself out ("Only trim the `mm_cpumask` once a second", 6db2526c1d69). Until
+//! then the sender looks at what each CPU has loaded, and passes over those that have something else.
+//!
+//! In guests of KVM there is one thing more ("KVM: x86: Support paravirtualized TLB flush", 2017): a vCPU
+//! whose host does not run it is not interrupted; the host empties its TLB before it runs again.
+//!
+//! All of this is counted in Linux's own terms, those of its event `tlb_flush`.
+
+use core::cell::{Cell, RefCell};
+
+use lookaside::{
+    CpuId, Ordering, Targets, Word as _,
+    arch::x86_64::{Instructions as _, X86},
+};
+use lookaside_machine::timed::{self, Ps, Word, x86::Insn};
+
+use super::linux::{Books, Common, Request, flush_globally, me};
+use crate::{
+    data::{Isa, Refused},
+    reconstruct::Recorded,
+    strategy::{
+        Entry, Flush, Place, SpaceId, Strategy,
+        hardware::{Hardware, RESERVED, X86Cpu},
+    },
+    trace::{Pages, Reason},
+};
+
+/// All of them.
+pub(super) const STRATEGIES: &[Entry] = &[
+    Entry {
+        name: "ipi-2025",
+        about: "Linux 6.14 and later: CPUs without user code are lazy, masks are trimmed once a second",
+        isas: &[Isa::X86_64],
+        build: |place| Lazy::<X86Cpu>::build(place, Guest::No),
+    },
+    Entry {
+        name: "ipi-2025-kvm",
+        about: "the same in a guest of KVM, whose halted CPUs are not interrupted: the host flushes",
+        isas: &[Isa::X86_64],
+        build: |place| Lazy::<X86Cpu>::build(place, Guest::Kvm),
+    },
+];
+
+const SLOTS: usize = 6;
+const KEEP: u64 = 1 << 63;
+
+/// What `loaded` says while a CPU is between two spaces.
+const SWITCHING: u64 = u64::MAX;
+/// The context of the kernel's own space, in which nothing is ever flushed.
+const KERNEL_CONTEXT: u64 = u64::MAX - 1;
+
+/// How often a flush goes to the whole mask.
+const TRIM: Ps = 1_000_000_000_000;
+/// How long KVM waits for something to do for a halted vCPU before it takes it away: its `halt_poll_ns`
+/// on x86, 200 us.
+const POLL: Ps = 200_000_000;
+
+/// Whether a host is asked to flush.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guest {
+    No,
+    Kvm,
+}
+
+/// A space that a CPU ran, and what it has caught up with.
+struct Slot {
+    context: Word,
+    generation: Word,
+}
+
+/// What a CPU notes for itself, and others look at.
+#[repr(align(64))]
+struct Cpu {
+    /// The context of the space that is loaded.
+    loaded: Word,
+    /// The slot that is loaded, and the one to be given out next.
+    current: Word,
+    next: Word,
+    slots: [Slot; SLOTS],
+}
+
+impl Cpu {
+    const fn new() -> Self {
+        let slots = [const { Slot { context: Word::ZERO, generation: Word::ZERO } }; SLOTS];
+        Self { loaded: Word::ZERO, current: Word::ZERO, next: Word::ZERO, slots }
+    }
+
+    fn current(&self) -> &Slot {
+        &self.slots[self.current.get() as usize]
+    }
+}
+
+/// What a CPU says for others, in a line of its own.
+#[repr(align(64))]
+struct Shared {
+    /// 1 while it runs no user code.
+    lazy: Word,
+}
+
+/// What a host and its guest know of a vCPU together.
+#[repr(align(64))]
+struct Steal {
+    /// When it halted, in picoseconds; 0 if it runs.
+    halted: Word,
+    /// 1 if its TLB is to be emptied before it runs again.
+    flush: Word,
+}
+
+struct Lazy<'a, H: Hardware> {
+    common: Common<'a, H>,
+    cpus: &'a [Cpu],
+    shared: &'a [Shared],
+    steal: &'a [Steal],
+    /// When the mask of each space is to be trimmed next, by number.
+    trims: RefCell<Vec<Cell<Ps>>>,
+    /// For each CPU whether it has run anything: what it runs first it did not switch to.
+    begun: Vec<Cell<bool>>,
+    slots: usize,
+    guest: Guest,
+    tally: RefCell<Recorded>,
+}
+
+impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
+    fn build(place: Place<'a>, guest: Guest) -> Result<Box<dyn Strategy + 'a>, Refused> {
+        let Place { arena, machine, cpus } = place;
+        let own = arena.fill(cpus, |_| Cpu::new());
+        timed::name(own, "CPUs");
+        let shared = arena.fill(cpus, |_| Shared { lazy: Word::ZERO });
+        timed::name(shared, "lazy CPUs");
+        let steal = arena.fill(cpus, |_| Steal { halted: Word::ZERO, flush: Word::ZERO });
+        timed::name(steal, "halted CPUs");
+        Ok(Box::new(Self {
+            common: Common::new(place)?,
+            cpus: own,
+            shared,
+            steal,
+            trims: RefCell::default(),
+            begun: vec![Cell::new(false); cpus],
+            slots: if machine.features.tag_bits == 0 { 1 } else { SLOTS },
+            guest,
+            tally: RefCell::default(),
+        }))
+    }
+
+    fn cpu(&self) -> &'a Cpu {
+        &self.cpus[me().index()]
+    }
+
+    fn lazy(&self) -> &'a Word {
+        &self.shared[me().index()].lazy
+    }
+
+    fn count(&self, reason: Reason, pages: Pages) {
+        *self.tally.borrow_mut().flushes.entry((reason, pages)).or_default() += 1;
+    }
+
+    /// Counts a switch, but for the first of this CPU.
+    fn count_switch(&self, flushed: bool) {
+        if self.begun[me().index()].replace(true) {
+            self.count(Reason::Switch, if flushed { Pages::Everything } else { Pages::Some(0) });
+            self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
+        }
+    }
+
+    fn tally(&self, f: impl FnOnce(&mut Recorded)) {
+        f(&mut self.tally.borrow_mut());
+    }
+
+    /// Loads a space of which `generation` was read after this CPU joined its mask. Whether what was
+    /// held of it had to go.
+    fn load(&self, cpu: &Cpu, root: u64, context: u64, generation: u64) -> bool {
+        let found = cpu.slots[..self.slots].iter().position(|slot| slot.context.get() == context);
+        let (slot, flush) = match found {
+            // Without PCIDs each load flushes.
+            Some(slot) => (slot, self.slots == 1 || cpu.slots[slot].generation.get() < generation),
+            None => {
+                let slot = cpu.next.get() as usize % self.slots;
+                cpu.next.set((slot as u64 + 1) % self.slots as u64);
+                (slot, true)
+            }
+        };
+        if flush {
+            cpu.slots[slot].context.set(context);
+            cpu.slots[slot].generation.set(generation);
+        }
+        cpu.current.set(slot as u64);
+        Insn.write_cr3(root | slot as u64 | if flush { 0 } else { KEEP });
+        flush
+    }
+
+    /// Leaves the space that this CPU has loaded lazily for the kernel's own.
+    fn drop_space(&self, cpu: &Cpu) {
+        cpu.loaded.store(SWITCHING, Ordering::SeqCst);
+        self.load(cpu, RESERVED, KERNEL_CONTEXT, 0);
+        cpu.loaded.store(KERNEL_CONTEXT, Ordering::Release);
+    }
+
+    /// What a CPU does about a flush of a space: what Linux counts, and what became of it. With
+    /// interrupts off.
+    fn meet(&self, cpu: &Cpu, books: &Books<'_>, request: &Request, here: bool) -> Fate {
+        if cpu.loaded.get() != books.context {
+            books.cpus.remove(me());
+            self.count(Reason::WrongSpace, Pages::Some(0));
+            return Fate::Elsewhere;
+        }
+        if self.lazy().load(Ordering::Relaxed) != 0 {
+            self.drop_space(cpu);
+            return Fate::Dropped;
+        }
+        let slot = cpu.current();
+        let caught_up = slot.generation.get();
+        if request.generation <= caught_up {
+            return Fate::Nothing;
+        }
+        // Read before the flush, so that no more is recorded than was flushed.
+        let latest = books.generation.load(Ordering::SeqCst);
+        let next = request.generation == caught_up + 1 && request.generation == latest;
+        let pages = if request.is_range() && next {
+            request.flush_pages();
+            request.pages()
+        } else {
+            Insn.write_cr3(books.root | cpu.current.get());
+            Pages::Everything
+        };
+        slot.generation.set(latest);
+        self.count(if here { Reason::LocalSpace } else { Reason::Remote }, pages);
+        Fate::Flushed
+    }
+
+    /// The CPUs of a mask that have to act now, but this one.
+    fn targets(&self, books: &Books<'_>, all: bool, tables: bool) -> Vec<Targets> {
+        let must_act = |cpu: CpuId| {
+            if self.is_away(cpu) {
+                return false;
+            }
+            if tables {
+                return true;
+            }
+            if self.shared[cpu.index()].lazy.load(Ordering::SeqCst) != 0 {
+                return false;
+            }
+            let loaded = self.cpus[cpu.index()].loaded.load(Ordering::SeqCst);
+            all || loaded == SWITCHING || loaded == books.context
+        };
+        let mut targets: Vec<Targets> = books.cpus.others(me()).collect();
+        for group in &mut targets {
+            let Targets { first, mask } = *group;
+            let bit = |cpu: CpuId| 1 << (cpu.0 - first.0);
+            group.mask = Targets { first, mask }
+                .iter()
+                .filter(|&cpu| must_act(cpu))
+                .fold(0, |mask, cpu| mask | bit(cpu));
+        }
+        targets.retain(|group| group.mask != 0);
+        targets
+    }
+
+    /// Whether a CPU is one that its host does not run. If so, the host was told to empty its TLB.
+    fn is_away(&self, cpu: CpuId) -> bool {
+        let steal = &self.steal[cpu.index()];
+        if self.guest == Guest::No {
+            return false;
+        }
+        let halted = steal.halted.load(Ordering::SeqCst);
+        if halted == 0 || timed::now() < halted + POLL {
+            return false;
+        }
+        steal.flush.store(1, Ordering::SeqCst);
+        // It may have come back in between, and then looked before this.
+        steal.halted.load(Ordering::SeqCst) == halted
+    }
+
+    /// This vCPU runs: its host does first what it was told to do.
+    fn come_back(&self) {
+        let steal = &self.steal[me().index()];
+        if self.guest == Guest::Kvm && steal.halted.peek() != 0 {
+            steal.halted.store(0, Ordering::SeqCst);
+            if steal.flush.swap(0, Ordering::SeqCst) != 0 {
+                flush_globally();
+            }
+        }
+    }
+
+    /// Whether the mask of a space is to be trimmed, which is then done.
+    fn is_due(&self, space: SpaceId) -> bool {
+        let trims = self.trims.borrow();
+        let next = &trims[space.0 as usize];
+        let due = timed::now() >= next.get();
+        if due {
+            next.set(timed::now() + TRIM);
+        }
+        due
+    }
+}
+
+/// What becomes of a request to flush, in the order of [`Recorded::fates`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Flushed,
+    Dropped,
+    Elsewhere,
+    Nothing,
+}
+
+impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
+    fn online(&self) {
+        self.common.online();
+        let cpu = self.cpu();
+        // The kernel's own space is in slot 0, where a CPU starts.
+        cpu.slots[0].context.set(KERNEL_CONTEXT);
+        cpu.loaded.set(KERNEL_CONTEXT);
+        cpu.next.set(1 % self.slots as u64);
+    }
+
+    fn add(&self, space: SpaceId, root: u64) {
+        self.common.add(space, root);
+        self.trims.borrow_mut().push(Cell::new(timed::now() + TRIM));
+    }
+
+    fn switch(&self, next: SpaceId) {
+        self.come_back();
+        let (cpu, next) = (self.cpu(), self.common.space(next));
+        let lazy = self.lazy();
+        let was_lazy = lazy.load(Ordering::Relaxed) != 0;
+        if was_lazy {
+            lazy.store(0, Ordering::SeqCst);
+        }
+        if cpu.loaded.get() == next.context {
+            if !was_lazy {
+                return;
+            }
+            // Who flushed and saw that this CPU was lazy has raised the generation before.
+            Word::fence(Ordering::SeqCst);
+            let latest = next.generation.load(Ordering::SeqCst);
+            if cpu.current().generation.get() < latest {
+                self.load(cpu, next.root, next.context, latest);
+                self.count_switch(true);
+            }
+            return;
+        }
+        cpu.loaded.store(SWITCHING, Ordering::SeqCst);
+        if !next.cpus.has(me()) {
+            next.cpus.add(me());
+        }
+        let generation = next.generation.load(Ordering::SeqCst);
+        let flushed = self.load(cpu, next.root, next.context, generation);
+        cpu.loaded.store(next.context, Ordering::Release);
+        self.count_switch(flushed);
+    }
+
+    fn execute(&self, next: SpaceId) {
+        let counted = |tally: &Recorded| (tally.hits, tally.misses);
+        let before = counted(&self.tally.borrow());
+        self.switch(next);
+        // Linux says the same, but there was no switch between threads.
+        self.tally(|tally| (tally.hits, tally.misses) = before);
+    }
+
+    fn idle(&self) {
+        self.begun[me().index()].set(true);
+        self.come_back();
+        if self.cpu().loaded.get() != KERNEL_CONTEXT {
+            self.lazy().store(1, Ordering::Release);
+        }
+    }
+
+    fn halt(&self) {
+        self.idle();
+        if self.guest == Guest::Kvm {
+            self.steal[me().index()].halted.store(timed::now().max(1), Ordering::SeqCst);
+        }
+    }
+
+    fn flush(&self, flush: &Flush) {
+        let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
+        let (cpu, books) = (self.cpu(), self.common.space(space));
+        let generation = books.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let request = Request::new(flush, generation);
+        let meet = || {
+            timed::interrupts_off(|| {
+                if self.meet(cpu, books, &request, true) == Fate::Dropped {
+                    // No thread was switched at.
+                    self.tally(|tally| tally.patching += 1);
+                }
+            });
+        };
+        if books.cpus.others(me()).next().is_none() {
+            if cpu.loaded.get() == books.context {
+                meet();
+            }
+            return;
+        }
+        self.count(Reason::Send, request.pages());
+        let all = self.is_due(space);
+        let targets = self.targets(books, all, flush.tables);
+        let sends = targets.iter().map(|group| u64::from(group.mask.count_ones())).sum::<u64>();
+        self.tally(|tally| tally.sends += sends);
+        let loaded = cpu.loaded.get() == books.context;
+        // This CPU is asked as the others are.
+        let is_lazy = self.lazy().load(Ordering::Relaxed) != 0;
+        let acts = books.cpus.has(me()) && (flush.tables || !is_lazy && (loaded || all));
+        self.common.ask_these(targets, &request, || {
+            if acts {
+                meet();
+            }
+        });
+    }
+
+    fn serve(&self) {
+        let cpu = self.cpu();
+        let steal = &self.steal[me().index()];
+        let halted = self.guest == Guest::Kvm && steal.halted.peek() != 0;
+        self.come_back();
+        self.common.serve(|request| {
+            let fate = self.meet(cpu, self.common.named(request.space), request, false);
+            self.tally(|tally| {
+                tally.fates[fate as usize] += 1;
+                tally.dropped += u64::from(fate == Fate::Dropped);
+            });
+        });
+        if halted {
+            // It was interrupted in its sleep, and goes on with it.
+            steal.halted.store(timed::now().max(1), Ordering::SeqCst);
+        }
+    }
+
+    fn remove(&self, _: SpaceId) {
+        // Context numbers are never reused, so that slots of the space are never found again.
+    }
+
+    fn observed(&self) -> Option<Recorded> {
+        Some(self.tally.borrow().clone())
+    }
+}

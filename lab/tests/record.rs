@@ -1,0 +1,212 @@
+//! `lab record` on this very system, where it lets us: root, and a tracing file system. Elsewhere these
+//! tests say that they were skipped.
+#![cfg(all(feature = "clock", target_os = "linux"))]
+
+use core::time::Duration;
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Instant,
+};
+
+use lookaside_lab::trace::{Call, Kind, Trace, import};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const LAB: &str = env!("CARGO_BIN_EXE_lab");
+const INSTANCES: [&str; 2] =
+    ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
+/// Longer than the guard tries.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where instances are; none if nothing can be recorded here.
+fn instances() -> Option<PathBuf> {
+    let root = rustix::process::geteuid().is_root();
+    let place = INSTANCES.map(PathBuf::from).into_iter().find(|place| {
+        let probe =
+            place.join(format!("probe-{}-{:?}", std::process::id(), thread::current().id()));
+        fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).is_ok()
+    });
+    if !root || place.is_none() {
+        eprintln!("skipped: recording needs root and a tracing file system");
+        return None;
+    }
+    place
+}
+
+fn lab(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(LAB);
+    command.current_dir(folder).arg("record").args(words).stdin(Stdio::null());
+    command
+}
+
+fn output(folder: &Path, words: &[&str]) -> Output {
+    lab(folder, words).output().expect("the program runs")
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The instances of a recorder.
+fn of_recorder(instances: &Path, recorder: u32) -> Vec<PathBuf> {
+    let prefix = format!("lookaside-{recorder}-");
+    let entries = fs::read_dir(instances).expect("instances").flatten();
+    let own = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(&prefix);
+    entries.filter(|entry| own(&entry.file_name())).map(|entry| entry.path()).collect()
+}
+
+#[track_caller]
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts a recording, and returns when it is under way.
+fn under_way(instances: &Path, folder: &Path, words: &[&str]) -> Child {
+    let child = lab(folder, words).stderr(Stdio::null()).spawn().expect("the program runs");
+    let on = |instance: &PathBuf| {
+        fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1")
+    };
+    let id = child.id();
+    // A new instance is on; ours is switched off first, and on again when it is set up.
+    let sized = |instance: &PathBuf| {
+        fs::read_to_string(instance.join("events/sched/sched_switch/enable"))
+            .is_ok_and(|on| on.trim() == "1")
+    };
+    wait_until("the recording", || {
+        of_recorder(instances, id).iter().any(|instance| sized(instance) && on(instance))
+    });
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    let id = Pid::from_raw(child.id().cast_signed()).expect("a process");
+    kill_process(id, signal).expect("it lives");
+}
+
+fn open(file: &Path) -> Trace {
+    import::open(file).expect("a trace")
+}
+
+#[test]
+fn a_command_is_recorded_with_its_family_and_without_strangers() {
+    let Some(instances) = instances() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let script = "cat /proc/self/stat > own; (exec ls / > /dev/null); exit 7";
+    let output = output(folder.path(), &["-o", "a.trace", "--", "/bin/sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(7), "{}", errors(&output));
+    assert!(errors(&output).contains("a.trace: "), "{}", errors(&output));
+    let trace = open(&folder.path().join("a.trace"));
+    assert_eq!(trace.origin.command[..2], ["sh", "-c"]);
+    let root = trace.origin.root.expect("a root");
+    let of = |kind: fn(&Kind) -> bool| trace.events.iter().filter(move |event| kind(&event.kind));
+    // The shell, cat and ls are executed.
+    assert!(of(|kind| matches!(kind, Kind::Execute { .. })).any(|event| event.task == root));
+    let names: BTreeSet<&str> = trace.names.iter().map(String::as_str).collect();
+    assert!(["sh", "cat", "ls"].iter().all(|name| names.contains(name)), "{names:?}");
+    let known: BTreeSet<_> = ["sh", "cat", "ls", "lab", "exe", "other", "kernel"].into();
+    assert!(names.is_subset(&known), "{names:?}");
+    // Whoever calls is of the family.
+    let mut family = BTreeSet::from([root]);
+    for event in &trace.events {
+        match event.kind {
+            Kind::Create { task, .. } if family.contains(&event.task) => drop(family.insert(task)),
+            Kind::Call { .. } | Kind::Fault { .. } => {
+                assert!(family.contains(&event.task), "{event:?}");
+            }
+            _ => {}
+        }
+    }
+    let own = fs::read_to_string(folder.path().join("own")).expect("the command ran");
+    let cat: u32 = own.split(' ').next().expect("a number").parse().expect("a number");
+    assert!(family.contains(&cat));
+    assert!(of(|kind| matches!(kind, Kind::Call { call: Call::Mmap, .. })).count() > 10);
+    assert!(trace.events.is_sorted_by_key(|event| event.time));
+    assert_eq!(trace.origin.losses.damaged, 0);
+    assert!(fs::read_dir(&instances).expect("instances").flatten().all(|entry| {
+        let name = entry.file_name();
+        !name.to_string_lossy().starts_with(&format!("lookaside-{root}"))
+    }));
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_nothing_on() {
+    let Some(instances) = instances() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let mut child = under_way(&instances, folder.path(), &["--seconds", "60"]);
+    send(&child, Signal::KILL);
+    child.wait().expect("it ends");
+    wait_until("its instance goes", || of_recorder(&instances, child.id()).is_empty());
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "half a trace is none");
+}
+
+#[test]
+fn a_recorder_that_is_interrupted_writes_what_there_is() {
+    let Some(instances) = instances() else { return };
+    let folder = TempDir::new().expect("a folder");
+    for (signal, words, code) in [
+        (Signal::TERM, &["-o", "t.trace", "--", "sleep", "60"][..], 128 + 15),
+        (Signal::HUP, &["-o", "h.trace", "--seconds", "60"], 128 + 1),
+        (Signal::INT, &["-o", "i.trace"], 0),
+    ] {
+        let mut child = under_way(&instances, folder.path(), words);
+        send(&child, signal);
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(code), "{signal:?}");
+        assert!(of_recorder(&instances, child.id()).is_empty(), "{signal:?}");
+        open(&folder.path().join(words[1]));
+    }
+}
+
+#[test]
+fn what_a_dead_recorder_left_is_removed_and_what_others_made_is_not() {
+    let Some(instances) = instances() else { return };
+    let folder = TempDir::new().expect("a folder");
+    let id = std::process::id();
+    // No process has lived since before the system was started.
+    let (stale, other) =
+        (instances.join(format!("lookaside-{id}-1")), instances.join(format!("lookalike-{id}-1")));
+    fs::create_dir(&stale).expect("an instance");
+    fs::create_dir(&other).expect("an instance");
+    let output = output(folder.path(), &["--seconds", "0.1"]);
+    let (stale_left, other_left) = (stale.exists(), other.exists());
+    fs::remove_dir(&other).expect("it is still there");
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(!stale_left && other_left);
+    assert!(folder.path().join("system.trace").exists());
+}
+
+#[test]
+fn refusals_say_what_to_do_and_leave_nothing() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("true.trace"), "mine").expect("a file");
+    let exists = output(folder.path(), &["--", "true"]);
+    assert_eq!(exists.status.code(), Some(2));
+    assert!(errors(&exists).contains("true.trace exists; --force"), "{}", errors(&exists));
+    assert_eq!(fs::read(folder.path().join("true.trace")).expect("it stays"), b"mine");
+    let nowhere = output(folder.path(), &["-o", "no/a.trace", "--", "true"]);
+    assert!(errors(&nowhere).contains("no such folder"), "{}", errors(&nowhere));
+
+    let Some(_) = instances() else { return };
+    let missing = output(folder.path(), &["-o", "m.trace", "--", "no-such-program"]);
+    assert_eq!(missing.status.code(), Some(127), "{}", errors(&missing));
+    assert!(errors(&missing).contains("no-such-program: "), "{}", errors(&missing));
+    let barred = output(folder.path(), &["-o", "m.trace", "--", "/"]);
+    assert_eq!(barred.status.code(), Some(126), "{}", errors(&barred));
+    assert!(!folder.path().join("m.trace").exists());
+    // Somebody who is not root.
+    let open_to_all = Path::new("/");
+    let mut command = lab(open_to_all, &["-o", "never.trace", "--", "true"]);
+    if let Ok(output) = command.uid(65_534).output() {
+        assert_eq!(output.status.code(), Some(2));
+        assert!(errors(&output).contains("needs root: "), "{}", errors(&output));
+    }
+}

@@ -1,0 +1,178 @@
+//! `lab replay --report` and `--perfetto`, from a trace of a live system to files.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+/// A small recording, of `sh`, `grep` and a program with threads.
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/tracefs.txt");
+
+fn lab(trace: &Path, to: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.arg("replay").arg(trace).arg("--report").arg(to).args(arguments);
+    command.output().expect("the program can be started")
+}
+
+#[track_caller]
+fn report(to: &Path, arguments: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let output = lab(Path::new(TRACE), to, arguments);
+    assert!(output.status.success(), "{output:?}");
+    files(to)
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path());
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    entries.map(|path| (name(&path), fs::read(&path).expect("a file"))).collect()
+}
+
+#[track_caller]
+fn refused(trace: &Path, to: &Path, arguments: &[&str]) -> String {
+    let output = lab(trace, to, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).expect("messages are text")
+}
+
+fn json(files: &BTreeMap<String, Vec<u8>>) -> Value {
+    serde_json::from_slice(&files["report.json"]).expect("JSON")
+}
+
+#[test]
+fn two_replays_write_the_same_report() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name).join("out"));
+    let arguments = ["--curve", "1,4", "--strategy", "ipi-2025,lookaside,cr3-flush"];
+    let first = report(&a, &arguments);
+    assert_eq!(first, report(&b, &arguments));
+    let names: Vec<&str> = first.keys().map(String::as_str).collect();
+    let expected = [
+        "cr3-flush.stacks",
+        "culprits.csv",
+        "index.html",
+        "ipi-2025.stacks",
+        "lookaside.stacks",
+        "report.json",
+        "scaling.csv",
+        "sensitivity.csv",
+        "strategies.csv",
+    ];
+    assert_eq!(names, expected);
+
+    let document = json(&first);
+    assert_eq!(document["question"]["subject"], "tracefs");
+    assert_eq!(document["question"]["input"], "tracefs.txt");
+    let command = "lab replay tracefs.txt --report out --curve 1,4 \
+                   --strategy ipi-2025,lookaside,cr3-flush";
+    assert_eq!(document["question"]["command"], command);
+    for (result, curve) in document["scaling"].as_array().unwrap().iter().enumerate() {
+        let points = curve["points"].as_array().unwrap();
+        let cpus: Vec<u64> = points.iter().map(|point| point["cpus"].as_u64().unwrap()).collect();
+        assert_eq!(cpus, [1, 2, 4]);
+        // The recorded number of CPUs is what was replayed anyway.
+        assert_eq!(points[1]["total"], document["results"][result]["total"]);
+    }
+    // No place on this machine is in any of the files.
+    let place = folder.path().to_str().unwrap().as_bytes();
+    let told = |bytes: &Vec<u8>| bytes.windows(place.len()).any(|window| window == place);
+    assert!(!first.values().any(told));
+}
+
+#[test]
+fn a_report_takes_the_place_of_an_earlier_one_and_of_nothing_else() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let to = folder.path().join("out");
+    let short = ["--curve", "none", "--no-sensitivity", "--strategy", "lookaside"];
+    let old = report(&to, &["--curve", "1"]);
+    assert!(old.contains_key("ipi-2025.stacks") && old.contains_key("scaling.csv"));
+    let new: Vec<String> = report(&to, &short).into_keys().collect();
+    let expected =
+        ["culprits.csv", "index.html", "lookaside.stacks", "report.json", "strategies.csv"];
+    assert_eq!(new, expected);
+
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("scaling.csv"), "mine").unwrap();
+    let why = refused(Path::new(TRACE), &other, &short);
+    assert!(why.contains("other things than an earlier report"), "{why}");
+    assert_eq!(files(&other).len(), 1);
+    let forced = report(&other, &[&short[..], &["--force"]].concat());
+    assert_eq!(forced["scaling.csv"], b"mine");
+    assert_eq!(forced.len(), 6);
+}
+
+#[test]
+fn what_makes_no_report_is_refused_before_the_work() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (trace, to) = (Path::new(TRACE), folder.path().join("out"));
+    assert!(refused(trace, &to, &["--curve", "5000"]).contains("5000 CPUs; machine `skylake_sp`"));
+    assert!(refused(trace, &to, &["--curve", "0"]).contains("0 CPUs"));
+    assert!(refused(trace, &to, &["--curve", "many"]).contains("`many` is no number"));
+    assert!(refused(trace, &to, &["--validate"]).contains("cannot be used with"));
+    assert!(refused(trace, trace, &[]).contains("tracefs.txt`"));
+    assert!(!to.exists());
+}
+
+#[test]
+fn sensitivity_is_by_the_numbers_of_the_machine() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let document = json(&report(&folder.path().join("out"), &["--curve", "none"]));
+    let sensitivity = &document["sensitivity"];
+    assert_eq!(sensitivity["baseline"], document["results"][0]["strategy"]);
+    let total = |i: usize| document["results"][i]["total"].as_f64().unwrap();
+    let factor = sensitivity["factor"].as_f64().unwrap();
+    assert!((factor - total(1) / total(0)).abs() < 1e-12, "{factor}");
+    let swings = sensitivity["swings"].as_array().unwrap();
+    assert_eq!(swings.len(), 10);
+    for swing in swings {
+        let number = |key: &str| swing[key].as_f64().unwrap();
+        assert_eq!(number("high"), 2.0 * number("value"), "{swing}");
+        assert!(number("low") <= number("value"), "{swing}");
+    }
+    // The first matters.
+    assert_ne!(swings[0]["at_low"], swings[0]["at_high"]);
+}
+
+#[test]
+fn names_of_processes_do_no_harm() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let text = fs::read_to_string(TRACE).unwrap();
+    let trace = folder.path().join("<b>`x`.txt");
+    fs::write(&trace, text.replace("worker-", "<img onerror=x>-")).unwrap();
+    let to = folder.path().join("out");
+    let output = lab(&trace, &to, &["--curve", "none", "--no-sensitivity"]);
+    assert!(output.status.success(), "{output:?}");
+    let page = String::from_utf8(files(&to).remove("index.html").unwrap()).unwrap();
+    assert!(page.contains("&lt;img onerror=x&gt;"), "the name is shown");
+    assert!(!page.contains("<img") && !page.contains("<b>`"), "and not believed");
+    assert!(page.contains("<b>&lt;b&gt;&#x27;x&#x27;</b>") || page.contains("<b>&lt;b&gt;'x'</b>"));
+}
+
+#[test]
+fn the_timeline_is_of_the_first_strategy_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("run.pftrace");
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+        let output =
+            command.args(["replay", TRACE]).args(more).output().expect("it can be started");
+        assert!(output.status.success(), "{output:?}");
+        output
+    };
+    let plain = run(&[]);
+    let path = file.to_str().unwrap();
+    assert_eq!(run(&["--perfetto", path]).stdout, plain.stdout);
+    let whole = fs::metadata(&file).unwrap().len();
+    let output = run(&["--perfetto", path, "--moments", "20"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the latest 20 moments"));
+    assert!(fs::metadata(&file).unwrap().len() < whole);
+    run(&["--strategy", "lookaside,ipi-2025", "--perfetto", path]);
+    let both = fs::read(&file).unwrap();
+    run(&["--strategy", "lookaside", "--perfetto", path]);
+    assert!(both == fs::read(&file).unwrap());
+}

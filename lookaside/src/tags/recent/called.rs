@@ -1,0 +1,113 @@
+//! Paying when called: what a CPU does that others have called, and how they learn that it has paid.
+//!
+//! If one has called, his request says what is owed. If several have, the generation of the space says
+//! that something is, and one payment in full does for all of them.
+//!
+//! The answer is what the CPU's books say anyway: a slot holds a space, and up to which generation that
+//! was paid. Both are never used again, so it is true for ever, and it does not matter how the CPU came
+//! to pay: called, on its way in, or by a flush of its own.
+
+use super::{DROPPED, LAZY, Recent, RecentCpu, SWITCHING, Slots, id_of, running};
+use crate::{
+    arch::{Depth, Mmu},
+    flush::Asked,
+    here::Here,
+    platform::{Ordering, Platform, Word},
+    tags::Replacement,
+};
+
+impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
+    /// As the owner: the slot of the space that the register names.
+    #[inline]
+    pub(super) fn current(&self) -> usize {
+        self.current.load(Ordering::Relaxed) as usize // Relaxed: this CPU's own word.
+    }
+
+    /// As the owner: up to which generation the space of a slot was paid.
+    #[inline]
+    pub(super) fn paid(&self, slot: usize) -> u64 {
+        self.paid[slot].load(Ordering::Relaxed) // Relaxed: this CPU's own word.
+    }
+
+    /// As the owner: the space of a slot was paid up to `generation`.
+    #[inline]
+    pub(super) fn pay(&self, slot: usize, generation: u64) {
+        // ORDER O-PAID (pairs with O-SETTLED): the flush is complete, and what this CPU did through
+        // the old translations has been done.
+        self.paid[slot].store(generation, Ordering::Release);
+    }
+}
+
+impl<W: Word, const SLOTS: usize> RecentCpu<W, SLOTS> {
+    /// As a revoker: up to which generation of the space with this label this CPU has paid; all, if it
+    /// need not act.
+    pub(super) fn paid(&self, label: u64, depth: Depth) -> u64 {
+        // ORDER O-SETTLED (pairs with O-PAID, O-ENTERED, O-LAZY, O-PARKED): the payment, or that the
+        // CPU runs another space, then the new use of the frame; and the space of a slot before its
+        // number. A slot that was given to another space meanwhile was given when this one was left.
+        let active = self.active.load(Ordering::Acquire);
+        // A CPU that is switching may have loaded the root of either.
+        let runs = active & SWITCHING != 0 || id_of(active) == label;
+        let rests = active & LAZY != 0 && depth == Depth::Leaves;
+        if !runs || rests {
+            return u64::MAX;
+        }
+        let slot = self.slots.current.load(Ordering::Acquire) as usize; // As O-SETTLED.
+        let who = self.slots.id[slot].load(Ordering::Acquire); // As O-SETTLED.
+        if who & !DROPPED == running(label) {
+            self.slots.paid[slot].load(Ordering::Acquire) // As O-SETTLED.
+        } else {
+            0
+        }
+    }
+}
+
+/// What this CPU may owe on the space that it runs.
+#[derive(Clone, Copy)]
+pub(super) struct Owing {
+    pub(super) label: u64,
+    slot: usize,
+    /// Up to which generation it has paid.
+    pub(super) paid: u64,
+}
+
+impl Owing {
+    /// Of the CPU that runs this; `None` if it runs no space.
+    pub(super) fn of<P: Platform, const SLOTS: usize, R: Replacement>(
+        here: &Here<'_, P, Recent<SLOTS, R>>,
+    ) -> Option<Self> {
+        let cpu = here.cpu();
+        // Relaxed: this CPU's own word.
+        let active = cpu.active.load(Ordering::Relaxed);
+        let slot = cpu.slots.current();
+        let owing = || Self { label: id_of(active), slot, paid: cpu.slots.paid(slot) };
+        (active != 0).then(owing)
+    }
+
+    /// Pays up to generation `now` what is asked, or everything if that is not known. Says how many
+    /// flushes were paid.
+    pub(super) fn pay<P: Platform, const SLOTS: usize, R: Replacement>(
+        self,
+        here: &Here<'_, P, Recent<SLOTS, R>>,
+        asked: Option<Asked>,
+        now: u64,
+    ) -> u64 {
+        let (slots, tag) = (&*here.cpu().slots, here.tag());
+        if now <= self.paid {
+            return 0;
+        }
+        let early = asked.is_some_and(|asked| asked.early);
+        if early {
+            slots.pay(self.slot, now);
+        }
+        match asked {
+            Some(asked) => asked.sweep.flush(here.tlb().platform(), here.errata(), tag),
+            None => here.mmu().flush_tag(here.errata(), tag),
+        }
+        // Recorded after the flush: what is recorded was flushed.
+        if !early {
+            slots.pay(self.slot, now);
+        }
+        now - self.paid
+    }
+}
