@@ -13,9 +13,9 @@ mod message;
 
 use std::io::{self, Write};
 
-use lookaside_machine::timed::{Interrupt, Moment, Ps, Timeline};
+use lookaside_machine::timed::{Doing, Interrupt, Moment, Ps, Timeline};
 use prost::Message as _;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::{
     lane::Lane,
@@ -72,14 +72,21 @@ pub fn write(timeline: &Timeline, machine: &Machine, out: impl Write) -> io::Res
     file.under_way(COUNTERS + 1, "broadcasts under way", way)
 }
 
-/// The interrupts that were sent after programs began.
+/// The interrupts that were sent after programs began, and of which the timeline still has the handler
+/// if they were taken: what happened at its beginning may be kept in part.
 fn interrupts(timeline: &Timeline, lanes: &[Lane]) -> Vec<Interrupt> {
+    let handler = |moment: &Moment| match *moment {
+        Moment::Slice { cpu, doing: Doing::Activity("interrupt"), begin, .. } => Some((cpu, begin)),
+        _ => None,
+    };
+    let handlers: FxHashSet<(u32, Ps)> = timeline.moments.iter().filter_map(handler).collect();
     let interrupt = |moment: &Moment| match *moment {
         Moment::Interrupt(interrupt) => Some(interrupt),
         _ => None,
     };
     let begun = |i: &Interrupt| lanes.get(i.from as usize).is_some_and(|l| l.begin <= i.sent);
-    timeline.moments.iter().filter_map(interrupt).filter(begun).collect()
+    let seen = |i: &Interrupt| i.taken.is_none_or(|taken| handlers.contains(&(i.to, taken)));
+    timeline.moments.iter().filter_map(interrupt).filter(|i| begun(i) && seen(i)).collect()
 }
 
 /// The interrupts that each handler serves, by the moment at which it is entered: the number of an

@@ -94,6 +94,16 @@ fn an_arrow_goes_from_sending_to_the_handler_to_the_answer() {
 }
 
 #[test]
+fn an_interrupt_of_which_the_handler_was_dropped_is_not_shown() {
+    let mut cut = shootdown();
+    cut.moments.retain(|moment| !matches!(moment, Moment::Slice { cpu: 1, .. }));
+    let packets = written(&cut, &named("zen4"));
+    let events = packets.iter().filter_map(|packet| packet.track_event.as_ref());
+    let arrows = events.filter(|e| !e.flow_ids.is_empty() || !e.terminating_flow_ids.is_empty());
+    assert_eq!(arrows.count(), 0);
+}
+
+#[test]
 fn counters_count() {
     let packets = written(&shootdown(), &named("zen4"));
     let values = |name: &str| -> Vec<(u64, i64)> {
