@@ -1,7 +1,7 @@
 //! What the command line is made of.
 //!
 //! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), and
-//! how they are explored ([`explore`]). For time: machines and published results as data ([`data`]), a
+//! how they are explored ([`explore`]), one or all ([`check`]). For time: machines and published results as data ([`data`]), a
 //! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
 //! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
 //! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
@@ -9,6 +9,8 @@
 
 #[cfg(all(feature = "clock", target_os = "linux"))]
 pub mod calibrate;
+#[cfg(feature = "clock")]
+pub mod check;
 #[cfg(feature = "clock")]
 pub mod data;
 pub mod explore;

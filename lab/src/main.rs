@@ -56,8 +56,11 @@ enum Command {
     /// Measures this machine, and writes a machine file.
     #[cfg(all(feature = "clock", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
-    /// Runs the library on a machine that does everything hardware may do, and looks for harm.
+    /// Runs one scenario of the library on a machine that does everything hardware may do.
     Explore(commands::explore::Arguments),
+    /// Runs all scenarios of the library there, ever deeper, and looks for harm.
+    #[cfg(feature = "clock")]
+    Check(commands::check::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -89,6 +92,8 @@ fn main() -> ExitCode {
         #[cfg(all(feature = "clock", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
+        #[cfg(feature = "clock")]
+        Command::Check(arguments) => commands::check::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -3,6 +3,8 @@
 #[cfg(all(feature = "clock", target_os = "linux"))]
 pub(crate) mod calibrate;
 #[cfg(feature = "clock")]
+pub(crate) mod check;
+#[cfg(feature = "clock")]
 pub(crate) mod explain;
 pub(crate) mod explore;
 #[cfg(feature = "clock")]

@@ -21,6 +21,15 @@ pub(crate) fn count() -> ProgressBar {
     bar
 }
 
+/// How far checking has come, in millions of steps.
+pub(crate) fn checking() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{pos} million steps, {elapsed}; {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// A count of events of which nobody knows how many they will be.
 #[cfg(target_os = "linux")]
 pub(crate) fn events() -> ProgressBar {

@@ -10,7 +10,7 @@ mod hardware;
 mod script;
 mod world;
 
-pub use catalogue::{all, find};
+pub use catalogue::{TOPICS, Topic, all, find};
 use lookaside_machine::explore::{Budget, Failure, Report, Schedule, ScheduleError};
 
 /// How a scenario is explored when nothing else is said.
@@ -47,6 +47,9 @@ impl Entry {
 pub trait Explored {
     /// Explores as deep as is said, within the budget.
     fn explore(&mut self, depth: Depth, budget: Budget) -> Report;
+
+    /// Explores so many executions at random, and as many by PCT. The report counts both.
+    fn chance(&mut self, seed: u64, schedules: u64) -> Report;
 
     /// Shortens the schedule of a failure.
     fn shrink(&mut self, failure: &Failure) -> Failure;

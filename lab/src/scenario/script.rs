@@ -68,6 +68,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
 
 /// How many pre-emptions are explored before everything is.
 const SHALLOW: u32 = 3;
+/// How many orderings a bug may take that PCT is to find: most of the record take two to four.
+const DEPTH: u32 = 4;
 
 impl<S: Scenario> Explored for Explorer<S> {
     fn explore(&mut self, depth: Depth, budget: Budget) -> Report {
@@ -78,11 +80,22 @@ impl<S: Scenario> Explored for Explorer<S> {
                 if shallow.failure.is_some() { shallow } else { self.exhaust(budget) }
             }
             Depth::Bounded(preemptions) => self.bounded(preemptions, budget),
-            Depth::Random(schedules) => {
-                let random = self.random(1, schedules);
-                if random.failure.is_some() { random } else { self.pct(1, 4, schedules) }
-            }
+            Depth::Random(schedules) => self.chance(1, schedules),
         }
+    }
+
+    fn chance(&mut self, seed: u64, schedules: u64) -> Report {
+        let random = self.random(seed, schedules);
+        if random.failure.is_some() {
+            return random;
+        }
+        let mut both = self.pct(seed, DEPTH, schedules);
+        both.schedules += random.schedules;
+        both.steps += random.steps;
+        both.elapsed += random.elapsed;
+        both.outcomes.extend(random.outcomes);
+        both.seen.extend(random.seen);
+        both
     }
 
     fn shrink(&mut self, failure: &Failure) -> Failure {

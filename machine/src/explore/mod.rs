@@ -59,18 +59,26 @@ pub use schedule::{Schedule, ScheduleError};
 pub struct Budget {
     /// After how many executions.
     pub schedules: u64,
+    /// After how many steps of all executions together.
+    pub steps: u64,
     /// After how much time.
     pub time: Duration,
 }
 
 impl Budget {
     /// No end.
-    pub const UNLIMITED: Self = Self { schedules: u64::MAX, time: Duration::MAX };
+    pub const UNLIMITED: Self = Self { schedules: u64::MAX, steps: u64::MAX, time: Duration::MAX };
 
     /// A number of executions.
     #[must_use]
     pub const fn schedules(schedules: u64) -> Self {
         Self { schedules, ..Self::UNLIMITED }
+    }
+
+    /// A number of steps. What is explored within it is the same on every machine.
+    #[must_use]
+    pub const fn steps(steps: u64) -> Self {
+        Self { steps, ..Self::UNLIMITED }
     }
 
     /// A time.
@@ -202,7 +210,8 @@ impl<S: Scenario> Explorer<S> {
         loop {
             let done = self.executor.executions - executions;
             let late = done.is_multiple_of(64) && begin.elapsed() >= budget.time;
-            if done >= budget.schedules || late {
+            let spent = self.executor.steps - steps >= budget.steps;
+            if done >= budget.schedules || spent || late {
                 break;
             }
             if !strategy.next() {

@@ -20,18 +20,42 @@ use super::{
     world::PlatformOf,
 };
 
+/// A protocol of the library, and the scenarios that are about it.
+pub struct Topic {
+    /// Its name, on the command line.
+    pub name: &'static str,
+    /// What it is about, in one line.
+    pub about: &'static str,
+    /// The scenarios.
+    pub scenarios: &'static [Entry],
+}
+
+/// The protocols, in the order in which they are best read.
+pub static TOPICS: [Topic; 7] = [
+    Topic {
+        name: "epochs",
+        about: "tags that last until they run out",
+        scenarios: tags::SCENARIOS,
+    },
+    Topic { name: "recent", about: "tags of each CPU's own", scenarios: recent::SCENARIOS },
+    Topic { name: "flush", about: "who must act for a flush", scenarios: flush::SCENARIOS },
+    Topic { name: "fresh", about: "a fresh tag instead of a flush", scenarios: fresh::SCENARIOS },
+    Topic {
+        name: "shootdown",
+        about: "asking other CPUs, and waiting",
+        scenarios: shootdown::SCENARIOS,
+    },
+    Topic {
+        name: "gather",
+        about: "several flushes at one time, and batches",
+        scenarios: gather::SCENARIOS,
+    },
+    Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
+];
+
 /// All scenarios, in the order in which they are best read.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
-    let topics = [
-        tags::SCENARIOS,
-        recent::SCENARIOS,
-        flush::SCENARIOS,
-        fresh::SCENARIOS,
-        shootdown::SCENARIOS,
-        gather::SCENARIOS,
-        blocks::SCENARIOS,
-    ];
-    topics.into_iter().flatten()
+    TOPICS.iter().flat_map(|topic| topic.scenarios)
 }
 
 /// The scenario of this name.

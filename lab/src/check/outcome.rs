@@ -1,0 +1,289 @@
+//! What checking came to, and putting together what several machines found.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use include_dir::{Dir, include_dir};
+use lookaside_machine::explore::Report;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Rung, Shard, Subject};
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+
+static LIBRARY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../lookaside/src");
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// The version of this format.
+    pub format: u32,
+    /// The SHA-256 of the library's source, every file with its name.
+    pub source: String,
+    /// What the random numbers began with.
+    pub seed: u64,
+    /// Which parts of the rounds this is, in order.
+    pub shards: Vec<(u32, u32)>,
+    /// Executions.
+    pub schedules: u64,
+    /// Steps of all executions.
+    pub steps: u64,
+    /// The number of scenarios in which a rule was broken.
+    pub stale: usize,
+    /// How long it took; if it was merged, the sum.
+    pub seconds: f64,
+    /// What was found in each.
+    pub scenarios: Vec<Checked>,
+    /// What became of the bugs that were put back.
+    pub mutants: Option<serde_json::Value>,
+    /// What became of other systems' protocols.
+    pub zoo: Option<serde_json::Value>,
+    /// How the machine did on other people's litmus tests.
+    pub litmus: Option<serde_json::Value>,
+}
+
+/// A scenario that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checked {
+    /// Its name.
+    pub name: String,
+    /// The protocol that it is about.
+    pub protocol: String,
+    /// The rounds that ended by themselves.
+    pub rounds: BTreeSet<u32>,
+    /// Whether everything was explored that can happen.
+    pub exhausted: bool,
+    /// With how many pre-emptions everything was explored.
+    pub preemptions: Option<u32>,
+    /// Executions by chance.
+    pub chance: u64,
+    /// Executions.
+    pub schedules: u64,
+    /// Steps of all executions.
+    pub steps: u64,
+    /// The most different states that one round has reached.
+    pub states: u64,
+    /// What happened in at least one execution.
+    pub seen: BTreeSet<String>,
+    /// The first failure.
+    pub failure: Option<Found>,
+}
+
+/// A failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// The rule that was broken.
+    pub rule: String,
+    /// What happened.
+    pub message: String,
+    /// A shortened schedule that replays it.
+    pub schedule: String,
+}
+
+/// Why results cannot be put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MergeError {
+    /// There are none.
+    Nothing,
+    /// The results are of another version of the format.
+    Format(u32),
+    /// The results are of different sources, seeds or scenarios.
+    Different(&'static str),
+    /// The results are of parts of different sizes.
+    Parts,
+    /// One part is there more than once.
+    Twice(Shard),
+    /// A part is missing.
+    Missing(Shard),
+}
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => write!(f, "there is nothing to merge"),
+            Self::Format(found) => {
+                write!(f, "the results have format {found}; this program merges format {FORMAT}")
+            }
+            Self::Different(what) => write!(f, "the results have different {what}"),
+            Self::Parts => write!(f, "the results are not parts of one whole"),
+            Self::Twice(Shard { index, of }) => write!(f, "shard {index}/{of} is there twice"),
+            Self::Missing(Shard { index, of }) => write!(f, "shard {index}/{of} is missing"),
+        }
+    }
+}
+
+impl core::error::Error for MergeError {}
+
+impl Checked {
+    /// A scenario of which nothing is known yet.
+    pub(super) fn new(subject: &Subject) -> Self {
+        Self {
+            name: subject.entry.name.to_owned(),
+            protocol: subject.protocol.to_owned(),
+            rounds: BTreeSet::new(),
+            exhausted: false,
+            preemptions: None,
+            chance: 0,
+            schedules: 0,
+            steps: 0,
+            states: 0,
+            seen: BTreeSet::new(),
+            failure: None,
+        }
+    }
+
+    /// Adds what a round has found.
+    pub(super) fn add(&mut self, round: u32, rung: Rung, report: &Report, found: Option<Found>) {
+        match rung {
+            Rung::Bounded { preemptions, .. } if report.complete => {
+                self.preemptions = self.preemptions.max(Some(preemptions));
+            }
+            Rung::Exhaust { .. } => self.exhausted |= report.complete,
+            Rung::Chance { .. } => self.chance += report.schedules,
+            Rung::Bounded { .. } => {}
+        }
+        self.schedules += report.schedules;
+        self.steps += report.steps;
+        self.states = self.states.max(report.states);
+        self.seen.extend(report.seen.iter().map(|&what| what.to_owned()));
+        self.rounds.insert(round);
+        self.failure = self.failure.take().or(found);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.rounds.extend(other.rounds);
+        self.exhausted |= other.exhausted;
+        self.preemptions = self.preemptions.max(other.preemptions);
+        self.chance += other.chance;
+        self.schedules += other.schedules;
+        self.steps += other.steps;
+        self.states = self.states.max(other.states);
+        self.seen.extend(other.seen);
+        self.failure = self.failure.take().or(other.failure);
+    }
+}
+
+impl Outcome {
+    /// The outcome of these scenarios.
+    pub(super) fn new(seed: u64, shard: Shard, scenarios: Vec<Checked>, seconds: f64) -> Self {
+        let mut outcome = Self {
+            format: FORMAT,
+            source: source(),
+            seed,
+            shards: vec![(shard.index, shard.of)],
+            schedules: 0,
+            steps: 0,
+            stale: 0,
+            seconds,
+            scenarios,
+            mutants: None,
+            zoo: None,
+            litmus: None,
+        };
+        outcome.sum();
+        outcome
+    }
+
+    fn sum(&mut self) {
+        self.schedules = self.scenarios.iter().map(|checked| checked.schedules).sum();
+        self.steps = self.scenarios.iter().map(|checked| checked.steps).sum();
+        self.stale = self.scenarios.iter().filter(|checked| checked.failure.is_some()).count();
+    }
+
+    /// Puts the parts together that several machines have found.
+    ///
+    /// # Errors
+    ///
+    /// If they are not all the parts of one whole, each once.
+    pub fn merge(parts: Vec<Self>) -> Result<Self, MergeError> {
+        if let Some(part) = parts.iter().find(|part| part.format != FORMAT) {
+            return Err(MergeError::Format(part.format));
+        }
+        let mut parts = parts.into_iter();
+        let mut whole = parts.next().ok_or(MergeError::Nothing)?;
+        for part in parts {
+            whole.join(part)?;
+        }
+        let of = whole.shards.first().map_or(1, |&(_, of)| of);
+        if whole.shards.iter().any(|&(_, other)| other != of) {
+            return Err(MergeError::Parts);
+        }
+        whole.shards.sort_unstable();
+        if let Some(pair) = whole.shards.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(MergeError::Twice(Shard { index: pair[0].0, of }));
+        }
+        let missing = (0..of).find(|&index| !whole.shards.contains(&(index, of)));
+        if let Some(index) = missing {
+            return Err(MergeError::Missing(Shard { index, of }));
+        }
+        whole.shards = vec![(0, 1)];
+        whole.sum();
+        Ok(whole)
+    }
+
+    fn join(&mut self, part: Self) -> Result<(), MergeError> {
+        if part.source != self.source {
+            return Err(MergeError::Different("sources"));
+        }
+        if part.seed != self.seed {
+            return Err(MergeError::Different("seeds"));
+        }
+        let names = |outcome: &Self| -> BTreeSet<String> {
+            outcome.scenarios.iter().map(|checked| checked.name.clone()).collect()
+        };
+        if names(&part) != names(self) {
+            return Err(MergeError::Different("scenarios"));
+        }
+        let mut others: BTreeMap<_, _> =
+            part.scenarios.into_iter().map(|checked| (checked.name.clone(), checked)).collect();
+        for checked in &mut self.scenarios {
+            if let Some(other) = others.remove(&checked.name) {
+                checked.merge(other);
+            }
+        }
+        self.shards.extend(part.shards);
+        self.seconds += part.seconds;
+        self.mutants = self.mutants.take().or(part.mutants);
+        self.zoo = self.zoo.take().or(part.zoo);
+        self.litmus = self.litmus.take().or(part.litmus);
+        Ok(())
+    }
+
+    /// Whether nothing was found that should not be.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.stale == 0
+    }
+
+    /// The outcome as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("numbers and strings are JSON");
+        text.push('\n');
+        text
+    }
+}
+
+/// The SHA-256 of the library's source, in hexadecimal digits.
+fn source() -> String {
+    let mut files = Vec::new();
+    let mut folders = vec![&LIBRARY];
+    while let Some(folder) = folders.pop() {
+        files.extend(folder.files());
+        folders.extend(folder.dirs());
+    }
+    files.sort_by_key(|file| file.path());
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(file.path().to_string_lossy().as_bytes());
+        hash.update([0]);
+        hash.update((file.contents().len() as u64).to_le_bytes());
+        hash.update(file.contents());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

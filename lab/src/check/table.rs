@@ -1,0 +1,68 @@
+//! The outcome as a table for people.
+
+use super::Outcome;
+use crate::{reproduce::grid::Grid, scenario::TOPICS};
+
+/// A row for each protocol, a line for each failure, and the sum.
+#[must_use]
+pub fn to_text(outcome: &Outcome) -> String {
+    let header =
+        ["protocol", "scenarios", "exhausted", "bounded", "by chance", "schedules", "Msteps"];
+    let mut grid = Grid::new(header, &[0, 3]);
+    for topic in &TOPICS {
+        let of = || outcome.scenarios.iter().filter(|checked| checked.protocol == topic.name);
+        if of().next().is_none() {
+            continue;
+        }
+        let steps: u64 = of().map(|checked| checked.steps).sum();
+        let schedules: u64 = of().map(|checked| checked.schedules).sum();
+        let chance: u64 = of().map(|checked| checked.chance).sum();
+        grid.row([
+            topic.name.to_owned(),
+            of().count().to_string(),
+            of().filter(|checked| checked.exhausted).count().to_string(),
+            depths(of().filter(|checked| !checked.exhausted).map(|checked| checked.preemptions)),
+            chance.to_string(),
+            schedules.to_string(),
+            format!("{:.1}", steps as f64 / 1e6),
+        ]);
+    }
+    let mut text = grid.to_text();
+    for checked in &outcome.scenarios {
+        let Some(found) = &checked.failure else { continue };
+        text.push_str(&format!(
+            "\n  {} breaks a rule: {}: {}\n    see it: cargo lab explore --schedule '{}'\n",
+            checked.name, found.rule, found.message, found.schedule
+        ));
+    }
+    text + &closing(outcome)
+}
+
+/// How many scenarios were explored with how many pre-emptions.
+fn depths(preemptions: impl Iterator<Item = Option<u32>>) -> String {
+    let mut counts = std::collections::BTreeMap::<Option<u32>, usize>::new();
+    preemptions.for_each(|depth| *counts.entry(depth).or_default() += 1);
+    let shown = counts.into_iter().rev().map(|(depth, count)| match depth {
+        Some(depth) => format!("{count} to {depth}"),
+        None => format!("{count} in part"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn closing(outcome: &Outcome) -> String {
+    let Outcome { schedules, steps, seconds, stale, .. } = outcome;
+    let scenarios = outcome.scenarios.len();
+    let rate = *steps as f64 / seconds.max(1e-9) / 1e6;
+    let verdict = match stale {
+        0 => "no rule was broken".to_owned(),
+        1 => "A RULE WAS BROKEN in 1 scenario".to_owned(),
+        n => format!("RULES WERE BROKEN in {n} scenarios"),
+    };
+    let source = outcome.source.get(..16).unwrap_or(&outcome.source);
+    format!(
+        "\n{verdict}: {scenarios} scenarios, {schedules} schedules, {:.1} million steps in \
+         {seconds:.1} s ({rate:.1} million a second)\nsource {source}, seed {}\n",
+        *steps as f64 / 1e6,
+        outcome.seed
+    )
+}

@@ -1,0 +1,98 @@
+//! `lab check`: every protocol on the adversarial machine, ever deeper, until a budget is spent.
+
+use core::time::Duration;
+use std::{fs, num::NonZero, path::PathBuf, process::ExitCode, thread};
+
+use lookaside_lab::{
+    check::{self, Outcome, Request, Shard, Until},
+    data::Refused,
+};
+
+use super::{
+    output::{Format, Output},
+    progress,
+};
+
+/// What is to be checked.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Protocols, or single scenarios of `lab explore`; all if there are none.
+    #[arg(value_name = "PROTOCOL")]
+    protocols: Vec<String>,
+    /// End after so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    budget: f64,
+    /// End when so many steps were explored.
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// End when every scenario had so many rounds. Then the result does not depend on the clock,
+    /// if the budget suffices.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// What the random numbers begin with.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u32,
+    /// Do only this part of the rounds; others do the other parts.
+    #[arg(long, value_name = "I/N", default_value = "0/1")]
+    shard: Shard,
+    /// On how many threads; as many as there are processors if not given.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+    /// Check nothing, but put the results of all shards together, as `--format json` wrote them.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["protocols", "shard"])]
+    merge: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Checks it. The program ends with 1 if a rule is broken.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let output = &arguments.output;
+    output.check()?;
+    if !matches!(output.format, Format::Table | Format::Json) {
+        return Err(Refused("`lab check` writes `table` and `json`".to_owned()).into());
+    }
+    let outcome = if arguments.merge.is_empty() { explore(arguments)? } else { merge(arguments)? };
+    output.write(&match output.format {
+        Format::Json => outcome.to_json(),
+        _ => check::to_text(&outcome),
+    })?;
+    Ok(if outcome.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>> {
+    let request = Request {
+        subjects: check::select(&arguments.protocols)?,
+        seed: arguments.seed.into(),
+        shard: arguments.shard,
+        until: Until {
+            time: Duration::try_from_secs_f64(arguments.budget)?,
+            steps: arguments.steps.unwrap_or(u64::MAX),
+            rounds: arguments.rounds.unwrap_or(u32::MAX),
+        },
+        threads: arguments
+            .threads
+            .or_else(|| thread::available_parallelism().ok())
+            .map_or(1, NonZero::get),
+    };
+    let bar = progress::checking();
+    let outcome = check::run(&request, &|now| {
+        bar.set_position(now.steps / 1_000_000);
+        bar.set_message(format!(
+            "round {}: {} of {} scenarios exhausted, {} broken",
+            now.round, now.exhausted, now.scenarios, now.stale
+        ));
+    });
+    bar.finish_and_clear();
+    Ok(outcome)
+}
+
+fn merge(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>> {
+    let read = |path: &PathBuf| -> Result<Outcome, Box<dyn core::error::Error>> {
+        let shown = path.display();
+        let text = fs::read_to_string(path).map_err(|error| format!("`{shown}`: {error}"))?;
+        Ok(serde_json::from_str(&text).map_err(|error| format!("`{shown}`: {error}"))?)
+    };
+    let parts = arguments.merge.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(Outcome::merge(parts)?)
+}
