@@ -140,11 +140,12 @@ mod trace;
 mod updates;
 mod violation;
 mod walker;
+mod window;
 mod word;
 pub mod x86;
 
 pub use access::{access, access_store};
-pub use config::{Arch, Bbm, Buffers, Config, Updates};
+pub use config::{Arch, Bbm, Buffers, Config, Loads, Updates};
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};
