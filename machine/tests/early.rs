@@ -22,8 +22,7 @@ struct World {
 
 /// Programs of as many CPUs, on a machine with early loads.
 fn early(config: Config, run: impl Fn(&World, usize) + 'static) -> Programs<World> {
-    let build =
-        || World { x: Word::ZERO, y: Word::ZERO, seen: [const { Word::ZERO }; 4] };
+    let build = || World { x: Word::ZERO, y: Word::ZERO, seen: [const { Word::ZERO }; 4] };
     let mut config = config.with_early_loads();
     config.check_private = false;
     programs(config, build, run).finish(|world| {

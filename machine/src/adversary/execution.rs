@@ -224,9 +224,7 @@ impl<S: Scenario> Executor<S> {
                 let early = self.machine().loads_early();
                 let done = match self.machine().cpus[cpu].op {
                     Op::Access(va) | Op::AccessStore(va, _) => self.access(cpu, va, chooser),
-                    Op::Load(word, order) if early => {
-                        self.load(cpu, word, order, chooser)
-                    }
+                    Op::Load(word, order) if early => self.load(cpu, word, order, chooser),
                     _ => {
                         self.machine().execute_announced(cpu);
                         true

@@ -148,7 +148,14 @@ impl Machine {
     }
 
     /// A load returns one of the values that were visible.
-    pub(crate) fn satisfy(&mut self, cpu: usize, word: Address, order: Ordering, seen: Seen, old: bool) {
+    pub(crate) fn satisfy(
+        &mut self,
+        cpu: usize,
+        word: Address,
+        order: Ordering,
+        seen: Seen,
+        old: bool,
+    ) {
         // There is something newer to wait for.
         if old {
             self.changed |= 1 << cpu;
@@ -178,8 +185,7 @@ impl Machine {
         let changes = self.memory.changes();
         let last = changes[since..].iter().rposition(|change| change.word == word);
         let from = last.map_or(since, |last| since + last + 1);
-        let forwarded =
-            |floor: &Floor| floor.own && floor.from == from;
+        let forwarded = |floor: &Floor| floor.own && floor.from == from;
         if self.cpus[cpu].window.floor(word).is_some_and(forwarded) { 0 } else { from }
     }
 

@@ -9,10 +9,10 @@ const SPARE: Few = few(33);
 const RETURNED: Few = few(4);
 
 /// Two pages go, and nobody else is there: the tag is left to whoever comes meanwhile.
-const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A), Run(B)]];
+pub(super) const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A), Run(B)]];
 
 /// The others are sent away first, with what they hold, and come back.
-const BACK: &[&[Act]] = &[
+pub(super) const BACK: &[&[Act]] = &[
     &[Run(B), Await, Run(A), ProtectBoth(A), ProtectBoth(A), Unmap(A)],
     &[Run(A), Run(B), Tell, Run(A), Run(B)],
 ];
@@ -21,7 +21,8 @@ const BACK: &[&[Act]] = &[
 const CROSSFIRE: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(A), Run(B), Zap(A)]];
 
 /// Who does not run the space knows it by the tag that it had.
-const FORMER: &[&[Act]] = &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), ProtectBoth(A)]];
+pub(super) const FORMER: &[&[Act]] =
+    &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), ProtectBoth(A)]];
 
 /// The same, and takes a table.
 const FORMER_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), ProtectBoth(A)]];

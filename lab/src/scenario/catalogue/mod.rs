@@ -1,6 +1,7 @@
 //! The scenarios.
 
 mod blocks;
+mod early;
 mod flush;
 mod fresh;
 mod gather;
@@ -29,6 +30,7 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
         fresh::SCENARIOS,
         shootdown::SCENARIOS,
         gather::SCENARIOS,
+        early::SCENARIOS,
         blocks::SCENARIOS,
     ];
     topics.into_iter().flatten()
