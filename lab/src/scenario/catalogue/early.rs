@@ -62,6 +62,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as fresh-back-arm, with early loads"),
     by_epoch!("fresh-former-riscv-early", Early<RvFresh>, few(33), fresh::FORMER, Bounded(3),
         "as fresh-former-riscv, with early loads"),
+    by_epoch!("fresh-table-riscv-early", Early<RvFresh>, few(33), fresh::TABLE, Bounded(2),
+        "as fresh-table-riscv, with early loads"),
 
     by_epoch!("crossfire-riscv-early", Early<RvInterrupts>, THREE_TAGS, CROSSFIRE, Bounded(3),
         "as crossfire-riscv-interrupts, with early loads"),

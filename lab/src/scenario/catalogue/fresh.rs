@@ -38,7 +38,8 @@ const TURN: &[&[Act]] =
     &[&[Run(B), Run(A), Release(B), Zap(A), Run(A)], &[Run(C), Run(D), Run(A), Run(E)]];
 
 /// What was left behind under the former tag goes with the table.
-const TABLE: &[&[Act]] = &[&[Run(A), ProtectBoth(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const TABLE: &[&[Act]] =
+    &[&[Run(A), ProtectBoth(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
 
 const PINNED: &[&[Act]] = &[&[Pin(A), Run(A), Zap(A), Unpin(A)], &[Run(A), Run(B), Run(A)]];
 
