@@ -168,6 +168,19 @@ fn flag_07_the_kernel_reaches_cpus_that_come_and_go() {
 }
 
 #[test]
+fn acquires_that_bring_what_is_loaded_next() {
+    // Loads may be satisfied early. The mutants in `mutants/loads.toml` are found here.
+    shallow(&["rollover-riscv-early", "meet-arm-early", "unmap-arm-early", "release-arm-early"]);
+    shallow(&["recent-unmap-riscv-early", "recent-leave-riscv-early", "recent-note-riscv-early"]);
+    shallow(&["flush-back-arm-early", "flush-table-arm-early", "fresh-table-riscv-early"]);
+    shallow(&["crossfire-riscv-early", "relies-arm-early"]);
+    bounded(&["swapped-arm-early", "swapped-riscv-early", "swapped-recent-early"]);
+    bounded(&["swapped-left-early", "given-up-arm-early"]);
+    bounded(&["asked-twice-riscv-early", "kernel-up-riscv-early"]);
+    proved(&["called-left-riscv-early"]);
+}
+
+#[test]
 fn three_cpus_at_random() {
     proved(&["rollover-three-cpus", "rollover-three-cpus-cnp", "recent-crowd"]);
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Programs, programs};
 use lookaside::{
     CpuId,
-    Ordering::{Relaxed, Release, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
     Word as _,
     arch::{
         aarch64::{self, Dsb, Scope, Tlbi, TlbiOp},
@@ -66,7 +66,7 @@ fn memory(world: &World, cpu: usize, what: u64) {
         6 => word.store(value, SeqCst),
         7 => see(&world.seen[cpu], word.swap(value, Relaxed)),
         8 => see(&world.seen[cpu], word.fetch_or(value, SeqCst)),
-        9 => Word::fence(Release),
+        9 => Word::fence(if value == 1 { Release } else { Acquire }),
         10 => Word::fence(SeqCst),
         _ => {
             while word.load(Relaxed) == 0 {
@@ -231,6 +231,15 @@ fn memory_and_interrupts() {
         let config = Config::x86(2).with_buffers(buffers).with_interrupts();
         let [compared, _] = compare(0..60, &config, 3, Does::Load);
         assert!(compared >= 25, "{buffers:?}: {compared}");
+    }
+}
+
+#[test]
+fn early_loads() {
+    for config in [Config::arm(2), Config::arm(2).with_interrupts(), Config::riscv(2)] {
+        let length = if config.interrupts { 3 } else { 4 };
+        let [compared, _] = compare(0..60, &config.with_early_loads(), length, Does::Load);
+        assert!(compared >= 20, "{compared}");
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) enum Act {
     Unmap(usize),
     /// As [`Self::Unmap`], with the space's other page.
     UnmapOther(usize),
+    /// As [`Self::Unmap`], and write out what user code has stored.
+    SwapOut(usize),
     /// As [`Self::Unmap`], but other CPUs answer before they invalidate.
     UnmapEarly(usize),
     /// Unlink the last-level table of a space, make everybody let go of it, and free it.
@@ -80,6 +82,7 @@ impl Act {
             | Self::Retry(space)
             | Self::Unmap(space)
             | Self::UnmapOther(space)
+            | Self::SwapOut(space)
             | Self::UnmapEarly(space)
             | Self::FreeTable(space)
             | Self::FreeAll(space)

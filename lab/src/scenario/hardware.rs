@@ -328,6 +328,37 @@ riscv_hardware! {
     RvFreshInterrupts: Remote::Interrupts, Config::with_interrupts, FRESH;
 }
 
+/// Hardware whose loads may be satisfied early.
+pub(super) struct Early<H>(PhantomData<H>);
+
+impl<H: Hardware> Hardware for Early<H> {
+    type Mmu = H::Mmu;
+
+    fn config(cpus: usize) -> Config {
+        H::config(cpus).with_early_loads()
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        H::mmu(reserved)
+    }
+
+    fn features() -> <Self::Mmu as Mmu>::Features {
+        H::features()
+    }
+
+    fn costs() -> Costs {
+        H::costs()
+    }
+
+    fn observe(event: Event) {
+        H::observe(event);
+    }
+
+    fn set_up(mmu: &Self::Mmu) {
+        H::set_up(mmu);
+    }
+}
+
 /// Hardware that only judges what the library says has happened.
 macro_rules! judged {
     ($(#[doc = $doc:literal])* $name:ident: $fits:expr, $complaint:literal;) => {

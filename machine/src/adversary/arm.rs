@@ -83,6 +83,10 @@ impl Machine {
                     Dsb::Ish => self.complete(cpu, true),
                     Dsb::Nshst | Dsb::Ishst => {}
                 }
+                match kind {
+                    Dsb::Nsh | Dsb::Ish => self.close_now(cpu),
+                    Dsb::Nshst | Dsb::Ishst => self.close_wrote(cpu),
+                }
             }
             Arm::Isb => {
                 self.cpus[cpu].lingering.clear();

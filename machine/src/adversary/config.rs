@@ -23,6 +23,16 @@ pub enum Buffers {
     Pso,
 }
 
+/// When a load is satisfied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loads {
+    /// When it is executed: loads never overtake anything.
+    InOrder,
+    /// At that time or before: it may return what memory has held since the last operation of its CPU that
+    /// holds loads back. Arm and RISC-V, as near as this machine comes to them; with [`Buffers::Pso`] only.
+    Early,
+}
+
 /// What hardware writes into descriptors by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Updates {
@@ -58,6 +68,8 @@ pub struct Config {
     pub cpus: usize,
     /// What may stand between a store and memory.
     pub buffers: Buffers,
+    /// When a load is satisfied. In order by default.
+    pub loads: Loads,
     /// Whether CPUs may use each other's entries where Arm's CnP bit allows it. If not, the bit is
     /// ignored.
     pub cnp: bool,
@@ -109,6 +121,7 @@ impl Config {
             arch,
             cpus,
             buffers,
+            loads: Loads::InOrder,
             cnp: false,
             ets2: false,
             walks_outlive_tags: matches!(arch, Arch::Arm),
@@ -149,6 +162,13 @@ impl Config {
     #[must_use]
     pub fn with_buffers(mut self, buffers: Buffers) -> Self {
         self.buffers = buffers;
+        self
+    }
+
+    /// The same machine with loads that may be satisfied early.
+    #[must_use]
+    pub fn with_early_loads(mut self) -> Self {
+        self.loads = Loads::Early;
         self
     }
 
@@ -209,6 +229,8 @@ impl Config {
         assert!(self.block_bits <= self.index_bits, "a block lies in one table");
         let told = self.arch != Arch::X86 || self.updates == Updates::Dirty;
         assert!(told, "x86 always sets accessed and dirty bits");
+        let held = self.loads == Loads::InOrder || self.buffers == Buffers::Pso;
+        assert!(held, "where loads are early, stores to different words are not in order");
         assert!((1..=0x1000).contains(&self.tables), "a machine has 1 to 4096 tables");
     }
 }

@@ -4,7 +4,7 @@ use core::panic::Location;
 
 use corosensei::Yielder;
 
-use super::{hash::mix, op::Op, tlb::Entry};
+use super::{hash::mix, op::Op, tlb::Entry, window::Window};
 
 /// A store that has not reached memory, or the barrier that a `Release` fence leaves behind.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +109,8 @@ pub(crate) struct Cpu {
     /// How many interrupt handlers are under way: 0 or 1.
     pub(crate) depth: u32,
     pub(crate) buffer: Vec<Buffered>,
+    /// When its loads may be satisfied.
+    pub(crate) window: Window,
     pub(crate) registers: Registers,
     /// The hash of `registers`.
     pub(crate) registers_hash: u64,
@@ -139,6 +141,7 @@ impl Cpu {
             milestones: 0,
             depth: 0,
             buffer: Vec::with_capacity(16),
+            window: Window::default(),
             registers: Registers::default(),
             registers_hash: 0,
             live: Vec::with_capacity(8),
@@ -161,6 +164,7 @@ impl Cpu {
         self.milestones = 0;
         self.depth = 0;
         self.buffer.clear();
+        self.window.clear();
         self.registers.clone_from(&snapshot.registers);
         self.registers_hash = snapshot.registers_hash;
         self.live.clone_from(&snapshot.live);

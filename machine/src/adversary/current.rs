@@ -155,7 +155,7 @@ pub(crate) fn private_set(word: Address, value: u64) {
         machine.touch(cpu, word, true);
         if machine.cpus[cpu].buffer.iter().any(|entry| entry.word == word) {
             machine.store(cpu, word, value, Ordering::Relaxed);
-        } else if machine.memory.write(word, value) != value {
+        } else if machine.memory.write(word, value, true) != value {
             machine.changed |= 1 << cpu;
         }
     } else {

@@ -8,17 +8,18 @@ use core::panic::AssertUnwindSafe;
 use std::panic;
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
-use lookaside::CpuId;
+use lookaside::{CpuId, Ordering};
 
 pub(crate) use super::choice::{Choice, Chooser, Point};
 use super::{
     callback,
     current::{self, Current},
     machine::{Machine, Phase},
-    op::Op,
+    op::{Address, Op},
     scenario::Scenario,
     trace::Trace,
     violation::{Rule, Violation},
+    window::Seen,
 };
 
 /// How an execution ended.
@@ -42,6 +43,8 @@ pub(crate) struct Executor<S: Scenario> {
     programs: Vec<Option<Program>>,
     stacks: Vec<DefaultStack>,
     choices: Vec<Choice>,
+    /// What a load may return.
+    values: Vec<Seen>,
     /// Whether local operations are executed at once. Schedules are only valid if they are.
     pub(crate) reduce: bool,
     /// Steps of all executions.
@@ -71,6 +74,7 @@ impl<S: Scenario> Executor<S> {
             programs: (0..count).map(|_| None).collect(),
             stacks: Vec::new(),
             choices: Vec::with_capacity(64),
+            values: Vec::with_capacity(16),
             reduce: true,
             steps: 0,
             executions: 0,
@@ -217,12 +221,17 @@ impl<S: Scenario> Executor<S> {
             Choice::Step(cpu) => {
                 *last = cpu;
                 self.machine().cpus[cpu].early = false;
-                if let Op::Access(va) | Op::AccessStore(va, _) = self.machine().cpus[cpu].op {
-                    if !self.access(cpu, va, chooser) {
-                        return Some(End::Abandoned);
+                let early = self.machine().loads_early();
+                let done = match self.machine().cpus[cpu].op {
+                    Op::Access(va) | Op::AccessStore(va, _) => self.access(cpu, va, chooser),
+                    Op::Load(word, order) if early => self.load(cpu, word, order, chooser),
+                    _ => {
+                        self.machine().execute_announced(cpu);
+                        true
                     }
-                } else {
-                    self.machine().execute_announced(cpu);
+                };
+                if !done {
+                    return Some(End::Abandoned);
                 }
                 if self.machine().violation.is_none() {
                     self.resume(cpu);
@@ -279,6 +288,46 @@ impl<S: Scenario> Executor<S> {
         }
         machine.finish_access(cpu, op, values[index]);
         machine.tell(cpu, values[index].result);
+        true
+    }
+
+    /// Executes a load that may be satisfied early. Which value it returns is a choice of its own: the
+    /// newest, or, as an actor would have to come in between for that, a pre-emption.
+    fn load(
+        &mut self,
+        cpu: usize,
+        word: Address,
+        order: Ordering,
+        chooser: &mut impl Chooser,
+    ) -> bool {
+        let mut values = core::mem::take(&mut self.values);
+        let machine = self.machine();
+        machine.touch(cpu, word, false);
+        machine.drain_for_load(cpu, order);
+        machine.visible(cpu, word, order, &mut values);
+        let index = if values.len() > 1 {
+            let choices: Vec<_> = (0..values.len()).map(Choice::Value).collect();
+            // SAFETY: as in `machine`; the chooser only reads.
+            let machine = unsafe { &*self.machine };
+            chooser.choose(&Point { choices: &choices, goes_on: true, machine })
+        } else {
+            Some(0)
+        };
+        let chosen = index.map(|index| (values[index], index > 0));
+        self.values = values;
+        let Some((seen, old)) = chosen else { return false };
+        let machine = self.machine();
+        machine.steps += 1;
+        if machine.trace.is_some() {
+            let op = machine.cpus[cpu].op;
+            machine.trace_op(cpu, op);
+            machine.trace_result(op, seen.value);
+            if old {
+                machine.note(cpu, "the load was early".to_owned());
+            }
+        }
+        machine.satisfy(cpu, word, order, seen, old);
+        machine.tell(cpu, seen.value);
         true
     }
 

@@ -195,6 +195,7 @@ impl Machine {
         let history = self.cpus[cpu].history;
         self.cpus[cpu].deliver = false;
         self.cpus[cpu].depth += 1;
+        self.close_now(cpu);
         // Taking an exception synchronises the context.
         if self.config.arch == Arch::Arm {
             self.execute_arm(cpu, Arm::Isb);
@@ -282,6 +283,9 @@ impl Machine {
             }
             Op::Relax => {
                 self.changed &= !(1 << cpu);
+                if self.loads_early() {
+                    self.close_looked(cpu);
+                }
                 0
             }
             Op::IrqOff => {
@@ -290,6 +294,7 @@ impl Machine {
             }
             Op::Reset => {
                 self.drain_all(cpu);
+                self.close_now(cpu);
                 self.interrupted &= !(1 << cpu);
                 0
             }
@@ -311,8 +316,10 @@ impl Machine {
     pub(crate) fn hash(&self) -> u64 {
         let masks = mix(mix3(self.changed, self.interrupted, self.resting), self.open);
         let mut hash = self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ masks;
+        let early = self.loads_early();
         for (index, cpu) in self.cpus.iter().enumerate() {
-            hash ^= mix3(cpu.hash(), index as u64, 0x5eed);
+            let window = if early { self.window_hash(index) } else { 0x5eed };
+            hash ^= mix3(cpu.hash(), index as u64, window);
         }
         hash
     }

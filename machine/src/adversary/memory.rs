@@ -9,13 +9,24 @@ use super::{
     machine::{Machine, Phase},
     op::{Address, Rmw},
     violation::Rule,
+    window::acquires,
 };
+
+/// A change of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) word: Address,
+    /// What the word held before.
+    pub(crate) old: u64,
+    /// A CPU has changed a word of its own.
+    pub(crate) private: bool,
+}
 
 /// What an execution has done to memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Every change: the word and what it held.
-    undo: Vec<(Address, u64)>,
+    /// Every change.
+    changes: Vec<Change>,
     /// The hash of the difference from the memory that the execution began with.
     pub(crate) hash: u64,
 }
@@ -23,13 +34,20 @@ pub(crate) struct Memory {
 impl Memory {
     /// Writes without any effect but the log's.
     #[inline]
-    pub(crate) fn write(&mut self, word: Address, value: u64) -> u64 {
+    pub(crate) fn write(&mut self, word: Address, value: u64, private: bool) -> u64 {
         // SAFETY: `word` came from a live `Word` (worlds are 'static), and this thread alone can
         // reach it.
         let old = unsafe { word.replace(value) };
-        self.undo.push((word, old));
-        self.hash ^= mix(word as u64, old) ^ mix(word as u64, value);
+        if old != value {
+            self.changes.push(Change { word, old, private });
+            self.hash ^= mix(word as u64, old) ^ mix(word as u64, value);
+        }
         old
+    }
+
+    /// Every change, in order. How many there were before something is when that was.
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
     }
 }
 
@@ -47,7 +65,7 @@ fn releases(order: Ordering) -> bool {
 impl Machine {
     /// Puts memory back to what the execution began with.
     pub(crate) fn rewind_memory(&mut self) {
-        while let Some((word, old)) = self.memory.undo.pop() {
+        while let Some(Change { word, old, .. }) = self.memory.changes.pop() {
             // SAFETY: as in `Memory::write`.
             unsafe { *word = old };
             if let Some((table, index)) = self.tables.locate(word) {
@@ -59,13 +77,13 @@ impl Machine {
 
     /// Makes what memory holds now what executions begin with.
     pub(crate) fn forget_changes(&mut self) {
-        self.memory.undo.clear();
+        self.memory.changes.clear();
         self.memory.hash = 0;
     }
 
     /// A store reaches memory. Walks see it.
     pub(crate) fn land(&mut self, by: usize, word: Address, value: u64) {
-        if self.memory.write(word, value) == value {
+        if self.memory.write(word, value, false) == value {
             return;
         }
         self.changed |= !(1 << by);
@@ -133,14 +151,20 @@ impl Machine {
         own.map_or_else(|| read(word), |entry| entry.value)
     }
 
+    /// A load that is not early.
     pub(crate) fn load(&mut self, cpu: usize, word: Address, order: Ordering) -> u64 {
+        self.drain_for_load(cpu, order);
+        self.view(cpu, word)
+    }
+
+    /// What a load waits for reaches memory.
+    pub(crate) fn drain_for_load(&mut self, cpu: usize, order: Ordering) {
         if order == Ordering::SeqCst
             && self.config.buffers == Buffers::Pso
             && let Some(last) = self.cpus[cpu].buffer.iter().rposition(|entry| entry.strong)
         {
             self.drain_first(cpu, last + 1);
         }
-        self.view(cpu, word)
     }
 
     pub(crate) fn store(&mut self, cpu: usize, word: Address, value: u64, order: Ordering) {
@@ -173,18 +197,28 @@ impl Machine {
             self.drain_all(cpu);
         }
         let old = read(word);
+        if self.loads_early() {
+            self.satisfy_newest(cpu, word, order);
+        }
         if let Some(new) = rmw.apply(old) {
             if new != old {
                 self.changed |= 1 << cpu;
             }
             self.land(cpu, word, new);
+            if self.loads_early() {
+                self.store_landed(cpu, word, order == Ordering::SeqCst, false);
+            }
         }
         old
     }
 
     pub(crate) fn fence(&mut self, cpu: usize, order: Ordering) {
+        if self.loads_early() && acquires(order) {
+            self.close_read(cpu);
+        }
         if order == Ordering::SeqCst {
             self.drain_all(cpu);
+            self.close_now(cpu);
         } else if releases(order)
             && self.config.buffers == Buffers::Pso
             && self.cpus[cpu].buffer.last().is_some_and(|last| !last.word.is_null())
@@ -250,6 +284,9 @@ impl Machine {
             self.data_landed(cpu, entry.word);
         }
         self.land(cpu, entry.word, entry.value);
+        if self.loads_early() {
+            self.store_landed(cpu, entry.word, entry.strong, true);
+        }
     }
 
     /// Calls `each` with the index of every buffered store of `cpu` that may reach memory next.

@@ -62,10 +62,21 @@
 //! its CPU, and a `SeqCst` fence waits for everything. A page walk is not a load: it reads memory,
 //! at any moment.
 //!
+//! With [`Loads::Early`] a load may be *satisfied* before it is executed: it returns what memory held at any
+//! time since the last operation of its CPU that holds loads back, but nothing older than what the CPU has read
+//! or written there. An acquiring load may be early itself; what follows it is not earlier than the value that
+//! it returned. A locked operation reads the newest value, and a load after it may be satisfied between its
+//! read and its write: as a barrier, an acquiring one is an acquiring load and no more. Dependencies hold
+//! nothing back. A word that a program waits for by [`relax`] is not read old for ever: after the wait it is as
+//! it was then, or newer. An interrupt holds back what follows it. All CPUs see stores in one order.
+//!
 //! # Not modelled
 //!
 //! What may alarm falsely:
 //!
+//! * Early loads know no dependencies: a load whose address is that of an earlier one may be satisfied before
+//!   it, which Arm and RISC-V forbid. A program that relies on that, and not on an `Acquire`, is reported.
+//! * A loop that looks again without [`relax`] may read what is old until the execution counts as endless.
 //! * A claim that follows a plain store may be made when that store has reached memory, and others
 //!   have gone on. A claim about what is in memory now follows a fence, or an atomic.
 //! * [`relax`] waits until a word has changed. A loop that gives up after a number of rounds, or
@@ -78,8 +89,10 @@
 //!
 //! What may be missed:
 //!
-//! * Loads execute in program order: a missing `Acquire` is never seen, nor is load buffering.
-//!   Stores of one CPU become visible to all others at once.
+//! * No store is seen before an earlier load of its CPU is satisfied: load buffering is not shown, and an
+//!   `Acquire` that only stores depend on is never missed. Without [`Loads::Early`], which is not the default,
+//!   loads execute in program order, and no missing `Acquire` is seen.
+//! * A compare-exchange that fails has read the newest value.
 //! * Accessed and dirty bits of descriptors that the scenario does not name, of blocks above the last
 //!   level, and of descriptors that name tables. The accessed bit is set unasked once for each
 //!   descriptor and execution; the dirty bit never is. A store sets it in the step in which it is
@@ -140,11 +153,12 @@ mod trace;
 mod updates;
 mod violation;
 mod walker;
+mod window;
 mod word;
 pub mod x86;
 
 pub use access::{access, access_store};
-pub use config::{Arch, Bbm, Buffers, Config, Updates};
+pub use config::{Arch, Bbm, Buffers, Config, Loads, Updates};
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};

@@ -82,7 +82,10 @@ impl Machine {
                 self.invalidate_now(cpu, self.fenced(pages, asid));
             }
             Riscv::SfenceWInval => self.drain_tables(cpu),
-            Riscv::Fence => self.drain_all(cpu),
+            Riscv::Fence => {
+                self.drain_all(cpu);
+                self.close_now(cpu);
+            }
             Riscv::Sinval(address, asid) => {
                 let pages = address.map(|address| (address >> 12, address >> 12));
                 self.doom(cpu, self.fenced(pages, asid), false);

@@ -76,6 +76,8 @@ pub fn milestone() {
         if machine.phase == Phase::Running && cpu.depth == 0 {
             cpu.milestones += 1;
             cpu.history = super::hash::mix(cpu.milestones, 0x3115);
+            let cpu = machine.running;
+            machine.forget_looked(cpu);
         }
     });
 }

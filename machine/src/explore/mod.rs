@@ -3,12 +3,12 @@
 //! Nothing is stored of an execution but what was chosen: an explorer begins each execution anew,
 //! and the machine takes back what the one before did. What can be chosen is which CPU executes its
 //! next operation, which CPU takes an interrupt that is pending, which buffered store reaches memory,
-//! and which of several translations an access uses.
+//! which of several translations an access uses, and which value a load returns that may be early.
 //!
 //! * [`Explorer::exhaust`] tries everything.
 //! * [`Explorer::bounded`] tries everything with at most so many pre-emptions. Where the CPU that executed
 //!   the last step could go on, anything else costs one: another CPU, an interrupt, a buffered
-//!   store. Where it cannot, everything is free. [`Explorer::deepen`] raises the bound step by step.
+//!   store; and so does a load that is early. Where it cannot, everything is free. [`Explorer::deepen`] raises the bound step by step.
 //! * [`Explorer::random`] and [`Explorer::pct`] leave it to chance, for what is too large.
 //!
 //! # Why exhausting leaves nothing out
@@ -19,7 +19,7 @@
 //! of a state is the hash of all results since its program began, or since its last
 //! [`milestone`](crate::adversary::milestone); what an interrupt handler was told is forgotten when
 //! it returns, since it leaves nothing behind but words. The rest of the state is memory, the store
-//! buffers, registers, TLBs, invalidations under way, what is pending and masked, and what the
+//! buffers, what of the past early loads may still return, registers, TLBs, invalidations under way, what is pending and masked, and what the
 //! oracle remembers. Two executions that reach the same state have the same futures, and the first
 //! visit explores all of them. States are compared by 64-bit hashes: among ten million, the chance
 //! that any two are confused is about 3 in a million.

@@ -3,13 +3,13 @@
 use super::*;
 
 /// A CPU goes away and comes back while another one, which runs the space, takes its page.
-const BACK: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const BACK: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
 /// The same by a CPU that does not run the space.
-const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
 /// The same with a table.
-const TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
 
 /// Everything goes.
 const ALL: &[&[Act]] = &[&[Run(A), FreeAll(A)], &[Run(A), Run(B), Run(A)]];
@@ -22,12 +22,13 @@ const MIGRATED: &[&[Act]] =
 const DECAY: &[&[Act]] = &[&[Run(A), Unmap(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
 
 /// Two CPUs make a third one absent, or owing.
-const THIRD: &[&[Act]] = &[&[Run(A), Unmap(A)], &[UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const THIRD: &[&[Act]] =
+    &[&[Run(A), Unmap(A)], &[UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
 
 /// What user code has under way when its CPU leaves the space.
-const LEFT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Write, Run(B)]];
+pub(super) const LEFT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Write, Run(B)]];
 
-const LAZY: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Lazy, Run(A)]];
+pub(super) const LAZY: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Lazy, Run(A)]];
 
 /// What user code has under way when its CPU becomes lazy.
 const LAZY_WRITE: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Write, Lazy]];

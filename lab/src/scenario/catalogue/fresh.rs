@@ -9,10 +9,10 @@ const SPARE: Few = few(33);
 const RETURNED: Few = few(4);
 
 /// Two pages go, and nobody else is there: the tag is left to whoever comes meanwhile.
-const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A), Run(B)]];
+pub(super) const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A), Run(B)]];
 
 /// The others are sent away first, with what they hold, and come back.
-const BACK: &[&[Act]] = &[
+pub(super) const BACK: &[&[Act]] = &[
     &[Run(B), Await, Run(A), ProtectBoth(A), ProtectBoth(A), Unmap(A)],
     &[Run(A), Run(B), Tell, Run(A), Run(B)],
 ];
@@ -21,7 +21,8 @@ const BACK: &[&[Act]] = &[
 const CROSSFIRE: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(A), Run(B), Zap(A)]];
 
 /// Who does not run the space knows it by the tag that it had.
-const FORMER: &[&[Act]] = &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), ProtectBoth(A)]];
+pub(super) const FORMER: &[&[Act]] =
+    &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), ProtectBoth(A)]];
 
 /// The same, and takes a table.
 const FORMER_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), ProtectBoth(A)]];
@@ -37,7 +38,8 @@ const TURN: &[&[Act]] =
     &[&[Run(B), Run(A), Release(B), Zap(A), Run(A)], &[Run(C), Run(D), Run(A), Run(E)]];
 
 /// What was left behind under the former tag goes with the table.
-const TABLE: &[&[Act]] = &[&[Run(A), ProtectBoth(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const TABLE: &[&[Act]] =
+    &[&[Run(A), ProtectBoth(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
 
 const PINNED: &[&[Act]] = &[&[Pin(A), Run(A), Zap(A), Unpin(A)], &[Run(A), Run(B), Run(A)]];
 

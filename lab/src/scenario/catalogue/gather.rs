@@ -3,16 +3,16 @@
 use super::*;
 
 /// One CPU unmaps a page; another relies on its absence.
-const RELIES: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Zap(A)]];
+pub(super) const RELIES: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Zap(A)]];
 
 /// The same, when a table goes.
 const RELIES_LATE: &[&[Act]] = &[&[Run(A), Abandon(A), UnmapOther(A)], &[Zap(A)]];
 
 /// A gather is given up; the next flush is told of it by the page that it finds absent.
-const GIVEN_UP: &[&[Act]] = &[&[Run(A), Abandon(A)], &[Run(A), Zap(A)]];
+pub(super) const GIVEN_UP: &[&[Act]] = &[&[Run(A), Abandon(A)], &[Run(A), Zap(A)]];
 
 /// A gather is given up while another one is flushed.
-const GIVEN_UP_LATE: &[&[Act]] = &[&[Run(A), Abandon(A)], &[UnmapOther(A), Zap(A)]];
+pub(super) const GIVEN_UP_LATE: &[&[Act]] = &[&[Run(A), Abandon(A)], &[UnmapOther(A), Zap(A)]];
 
 /// The same for a CPU that was away.
 const GIVEN_UP_AWAY: &[&[Act]] = &[&[Abandon(A), Zap(A)], &[Run(A), Run(B), Run(A)]];

@@ -1,6 +1,7 @@
 //! The scenarios.
 
 mod blocks;
+mod early;
 mod flush;
 mod fresh;
 mod gather;
@@ -31,7 +32,7 @@ pub struct Topic {
 }
 
 /// The protocols, in the order in which they are best read.
-pub static TOPICS: [Topic; 7] = [
+pub static TOPICS: [Topic; 8] = [
     Topic {
         name: "epochs",
         about: "tags that last until they run out",
@@ -49,6 +50,11 @@ pub static TOPICS: [Topic; 7] = [
         name: "gather",
         about: "several flushes at one time, and batches",
         scenarios: gather::SCENARIOS,
+    },
+    Topic {
+        name: "early",
+        about: "all of these where loads may be satisfied early",
+        scenarios: early::SCENARIOS,
     },
     Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
 ];

@@ -3,9 +3,9 @@
 use super::*;
 
 /// Another CPU comes and goes.
-const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+pub(super) const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
-const LAZY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(A)]];
+pub(super) const LAZY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(A)]];
 
 /// Two pages go, one after the other.
 const LAZY_TWICE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Lazy, Run(A)]];
@@ -13,7 +13,7 @@ const LAZY_TWICE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Lazy, Run(
 const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
 
 /// A table goes from under a CPU that is leaving it.
-const LEAVE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Run(B), Park]];
+pub(super) const LEAVE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Run(B), Park]];
 
 /// Two CPUs shoot at each other over one space.
 const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), FreeTable(A)]];
@@ -25,7 +25,8 @@ const TWICE: &[&[Act]] =
     &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
 
 /// Two flushes of pages, one after the other, each of which may be paid by page.
-const NOTE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
+pub(super) const NOTE: &[&[Act]] =
+    &[&[Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
 
 const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
 

@@ -3,25 +3,25 @@
 use super::*;
 
 /// Two CPUs shoot at each other over one space.
-const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)]];
+pub(super) const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)]];
 
 /// Three do.
 const THREE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(A), FreeTable(A)]];
 
 /// Two CPUs ask one for the same space.
-const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]];
+pub(super) const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]];
 
 /// As that, and the one has just flushed the space itself, so that it owes what neither of them asks.
 const MERGED_LATE: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A), ProtectBoth(A), Write]];
 
 /// A CPU asks one that leaves the space, and then asks it for something else in the next.
-const LEFT: &[&[Act]] = &[&[Unmap(A), UnmapOther(B)], &[Run(A), Run(B)]];
+pub(super) const LEFT: &[&[Act]] = &[&[Unmap(A), UnmapOther(B)], &[Run(A), Run(B)]];
 
 /// A CPU has paid in one space, and then owes as much in the next.
 const CALLED_NEXT: &[&[Act]] = &[&[Unmap(B), FreeTable(A)], &[Run(B), Run(A)]];
 
 /// A CPU is called for what it has paid on its way in, and then for something else.
-const CALLED_LATE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)]];
+pub(super) const CALLED_LATE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)]];
 
 /// A CPU is called, goes down and comes up.
 const CALLED_DOWN: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Restart, Run(A)]];
@@ -43,7 +43,7 @@ const MOVED: &[&[Act]] = &[&[Run(A), Move(A)], &[Run(A), UnmapMoved(A)]];
 
 const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Run(B)]];
 
-const KERNEL_UP: &[&[Act]] = &[&[FlushKernel, Await, ClaimKernel], &[Up, Tell]];
+pub(super) const KERNEL_UP: &[&[Act]] = &[&[FlushKernel, Await, ClaimKernel], &[Up, Tell]];
 
 const KERNEL_LAZY: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Lazy, Park]];
 

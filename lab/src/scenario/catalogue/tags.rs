@@ -3,7 +3,8 @@
 use super::*;
 
 /// Three tags and six spaces, one of which runs on both CPUs: three epochs.
-const ROLLOVER: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(D)], &[Run(E), Run(B), Run(F)]];
+pub(super) const ROLLOVER: &[&[Act]] =
+    &[&[Run(A), Run(B), Run(C), Run(D)], &[Run(E), Run(B), Run(F)]];
 
 /// CPU 1 stays in A over two turnovers; CPU 0 comes back to A in between and after, and then takes
 /// its page away.
@@ -12,7 +13,7 @@ const STAYS: &[&[Act]] =
 
 /// A CPU that an epoch has passed meets a space that got its tag in the new epoch, and the tag is
 /// one that this CPU used before.
-const MEET: &[&[Act]] = &[&[Run(D), Run(A), Run(B), Run(D)], &[Run(C), Run(D)]];
+pub(super) const MEET: &[&[Act]] = &[&[Run(D), Run(A), Run(B), Run(D)], &[Run(C), Run(D)]];
 
 /// A CPU is passed while it moves to a space, whose page goes afterwards.
 const LATE: &[&[Act]] = &[&[Run(B), Run(A), Run(B)], &[Run(C), Run(D), Run(B), Unmap(B)]];
@@ -27,7 +28,7 @@ const WINDOW: &[&[Act]] = &[&[Run(C), Run(D), Run(A)], &[Run(A), Run(E), Run(F)]
 const RELEASE_LAZY: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Lazy, Tell, Run(B)]];
 
 /// A page goes while the tags run out.
-const UNMAP: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
+pub(super) const UNMAP: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
 /// A space is released that another CPU has left, and its tag is another space's.
 const RELEASE_LEFT: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Run(C), Tell, Run(B)]];
@@ -36,7 +37,7 @@ const RELEASE_LEFT: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Run(C)
 const RELEASE_ABSENT: &[&[Act]] =
     &[&[Await, Unmap(A), Release(A), Run(B)], &[Run(A), Run(C), Tell, Run(B)]];
 
-const RELEASE: &[&[Act]] =
+pub(super) const RELEASE: &[&[Act]] =
     &[&[Run(A), Run(B), Release(A), Run(C), Run(D)], &[Run(E), Run(F), Run(E)]];
 
 const PIN: &[&[Act]] =

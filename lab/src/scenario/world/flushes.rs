@@ -20,6 +20,16 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         oracle::frame_freed(released(held.release(&here.flush(gather))));
     }
 
+    pub(super) fn swap_out(&self, here: At<'_, H, T>, number: usize) {
+        let (gather, held) = self.clear(number, 0);
+        let frame = released(held.release(&here.flush(gather)));
+        let contents = tables::contents(frame);
+        // Relaxed: the flush is complete, and so is whatever user code did through what it took away.
+        let written = contents.load(Ordering::Relaxed);
+        oracle::check(written == contents.peek(), "what is written out is not what was stored");
+        oracle::frame_freed(frame);
+    }
+
     pub(super) fn unmap_early(&self, here: At<'_, H, T>, number: usize) {
         let (gather, held) = self.clear(number, 0);
         oracle::frame_quiet(released(held.release(&here.flush_early(gather))));

@@ -166,6 +166,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Tell => self.told.store(1, Ordering::Release),
             Act::Unmap(number) => self.unmap(&here, number, 0),
             Act::UnmapOther(number) => self.unmap(&here, number, 1),
+            Act::SwapOut(number) => self.swap_out(&here, number),
             Act::UnmapEarly(number) => self.unmap_early(&here, number),
             Act::FreeTable(number) => self.free_table(&here, number, false),
             Act::FreeAll(number) => self.free_table(&here, number, true),

@@ -1,0 +1,97 @@
+//! Scenarios of the others once more, on machines whose loads may be satisfied early: what a missing
+//! `Acquire` would break.
+
+use super::{
+    flush::{BACK, LAZY, LEFT, STRANGER, TABLE, THIRD},
+    fresh, gather,
+    recent::{LAZY as RECENT_LAZY, LEAVE, NOTE, VISIT},
+    shootdown::{self, CALLED_LATE, CROSSFIRE, KERNEL_UP, MERGED},
+    tags::{MEET, RELEASE, ROLLOVER, UNMAP},
+    *,
+};
+
+/// The kernel writes out what user code has stored in a page that it takes.
+const SWAPPED: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write]];
+
+/// The same while the CPU leaves the space.
+const SWAPPED_LEFT: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write, Run(B)]];
+
+#[rustfmt::skip]
+pub(super) static SCENARIOS: &[Entry] = &[
+    by_epoch!("rollover-arm-early", Early<Arm>, THREE_TAGS, ROLLOVER, Bounded(3),
+        "as rollover-arm, with early loads"),
+    by_epoch!("rollover-riscv-early", Early<Rv>, THREE_TAGS, ROLLOVER, Bounded(3),
+        "as rollover-riscv, with early loads"),
+    by_epoch!("meet-arm-early", Early<Arm>, THREE_TAGS, MEET, Bounded(3),
+        "as meet-arm, with early loads"),
+    by_epoch!("meet-riscv-early", Early<Rv>, THREE_TAGS, MEET, Bounded(3),
+        "as meet-riscv, with early loads"),
+    by_epoch!("unmap-arm-early", Early<Arm>, THREE_TAGS, UNMAP, Bounded(3),
+        "as unmap-arm, with early loads"),
+    by_epoch!("unmap-riscv-early", Early<Rv>, THREE_TAGS, UNMAP, Bounded(3),
+        "as unmap-riscv, with early loads"),
+    by_epoch!("release-arm-early", Early<Arm>, THREE_TAGS, RELEASE, Bounded(3),
+        "as release-arm, with early loads"),
+
+    by_recency!("recent-unmap-riscv-early", Early<RvInterrupts>, VISIT, Bounded(3),
+        "as recent-unmap-riscv, with early loads"),
+    by_recency!("recent-lazy-riscv-early", Early<RvInterrupts>, RECENT_LAZY, Bounded(3),
+        "as recent-lazy-riscv, with early loads"),
+    by_recency!("recent-leave-riscv-early", Early<RvInterrupts>, LEAVE, Bounded(3),
+        "as recent-leave-riscv, with early loads"),
+    by_recency!("recent-note-riscv-early", Early<RvInterrupts>, NOTE, Bounded(4),
+        "as recent-note-riscv, with early loads"),
+
+    by_epoch!("flush-back-arm-early", Early<Arm>, THREE_TAGS, BACK, Bounded(3),
+        "as flush-back-arm, with early loads"),
+    by_epoch!("flush-back-riscv-early", Early<Rv>, THREE_TAGS, BACK, Bounded(3),
+        "as flush-back-riscv, with early loads"),
+    by_epoch!("flush-stranger-riscv-early", Early<Rv>, THREE_TAGS, STRANGER, Bounded(3),
+        "as flush-stranger-riscv, with early loads"),
+    by_epoch!("flush-table-arm-early", Early<Arm>, THREE_TAGS, TABLE, Bounded(3),
+        "as flush-table-arm, with early loads"),
+    by_epoch!("flush-lazy-riscv-early", Early<Rv>, THREE_TAGS, LAZY, Bounded(3),
+        "as flush-lazy-riscv, with early loads"),
+    by_epoch!("flush-left-riscv-early", Early<RvInterrupts>, THREE_TAGS, LEFT, Bounded(3),
+        "as flush-left-riscv-interrupts, with early loads"),
+    by_epoch!("flush-third-arm-early", Early<Arm>, few(4), THIRD, Bounded(2),
+        "as flush-third-arm, with early loads"),
+    by_epoch!("fresh-both-riscv-early", Early<RvFresh>, few(33), fresh::BOTH, Bounded(3),
+        "as fresh-both-riscv, with early loads"),
+    by_epoch!("fresh-back-arm-early", Early<ArmFresh>, few(33), fresh::BACK, Bounded(3),
+        "as fresh-back-arm, with early loads"),
+    by_epoch!("fresh-former-riscv-early", Early<RvFresh>, few(33), fresh::FORMER, Bounded(3),
+        "as fresh-former-riscv, with early loads"),
+    by_epoch!("fresh-table-riscv-early", Early<RvFresh>, few(33), fresh::TABLE, Bounded(2),
+        "as fresh-table-riscv, with early loads"),
+
+    by_epoch!("crossfire-riscv-early", Early<RvInterrupts>, THREE_TAGS, CROSSFIRE, Bounded(3),
+        "as crossfire-riscv-interrupts, with early loads"),
+    by_epoch!("merged-riscv-interrupts-early", Early<RvInterrupts>, few(4), MERGED, Bounded(3),
+        "as merged-riscv-interrupts, with early loads"),
+    by_recency!("merged-riscv-early", Early<RvInterrupts>, MERGED, Bounded(3),
+        "as merged-riscv, with early loads"),
+    by_recency!("called-left-riscv-early", Early<RvInterrupts>, shootdown::LEFT, Random(20_000),
+        "as called-left-riscv, with early loads"),
+    by_epoch!("asked-twice-riscv-early", Early<RvInterrupts>, THREE_TAGS, CALLED_LATE, Bounded(4),
+        "a CPU is asked for two pages, one after the other, with early loads"),
+    by_epoch!("kernel-up-riscv-early", Early<RvInterrupts>, THREE_TAGS, KERNEL_UP, Bounded(4),
+        "as kernel-up-riscv-interrupts, with early loads"),
+    by_epoch!("swapped-arm-early", Early<Arm>, THREE_TAGS, SWAPPED, Bounded(4),
+        "a page is written out when everybody has let go of it, with early loads"),
+    by_epoch!("swapped-riscv-early", Early<RvInterrupts>, THREE_TAGS, SWAPPED, Bounded(4),
+        "as swapped-arm-early, on RISC-V with interrupts"),
+    by_recency!("swapped-recent-early", Early<RvInterrupts>, SWAPPED, Bounded(4),
+        "as swapped-arm-early, on RISC-V with tags of each CPU's own"),
+    by_recency!("swapped-left-early", Early<RvInterrupts>, SWAPPED_LEFT, Bounded(4),
+        "as swapped-recent-early, while the CPU leaves the space"),
+
+    by_epoch!("relies-arm-early", Early<Arm>, THREE_TAGS, gather::RELIES, Bounded(3),
+        "as relies-arm, with early loads"),
+    by_epoch!("relies-riscv-early", Early<Rv>, THREE_TAGS, gather::RELIES, Bounded(4),
+        "as relies-arm-early, on RISC-V"),
+    by_epoch!("given-up-arm-early", Early<Arm>, THREE_TAGS, gather::GIVEN_UP, Bounded(4),
+        "as given-up-arm, with early loads"),
+    by_epoch!("given-up-late-arm-early", Early<Arm>, THREE_TAGS, gather::GIVEN_UP_LATE, Bounded(4),
+        "as given-up-late-arm, with early loads"),
+];
