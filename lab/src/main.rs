@@ -58,6 +58,9 @@ enum Command {
     Calibrate(commands::calibrate::Arguments),
     /// Runs the library on a machine that does everything hardware may do, and looks for harm.
     Explore(commands::explore::Arguments),
+    /// Runs the protocols of other systems on the same machine: where they break, or that they do not.
+    #[cfg(feature = "clock")]
+    Zoo(commands::zoo::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -89,6 +92,8 @@ fn main() -> ExitCode {
         #[cfg(all(feature = "clock", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
+        #[cfg(feature = "clock")]
+        Command::Zoo(arguments) => commands::zoo::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
