@@ -71,7 +71,7 @@ fn named(names: &[String]) -> Result<Vec<&'static Specimen>, String> {
 
 fn table(judgements: &[Judgement]) -> Grid {
     let header = ["specimen", "expected", "found", "schedules", "steps", "s", "twin clean"];
-    let mut grid = Grid::new(header, &[0, 1, 2, 6]);
+    let mut grid = Grid::new(header, &[0, 1, 2, 6]).with_widths(&[32, 17, 10, 9, 8, 5, 5]);
     for judgement in judgements {
         let same = judgement.agrees();
         grid.row([

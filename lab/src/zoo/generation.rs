@@ -136,6 +136,8 @@ impl Protocol for Generations {
 const PAGE: super::kernel::Act = Take(Change::Page(0));
 const TABLE: super::kernel::Act = Take(Change::Table);
 const BACK: &[super::kernel::Act] = &[Run(B), Run(A)];
+/// Comes back when the page has gone.
+const LATE: &[super::kernel::Act] = &[Run(B), Await, Run(A)];
 const IDLES: &[super::kernel::Act] = &[Lazy, Wake];
 
 pub(super) static SPECIMENS: &[Specimen] = &[
@@ -151,7 +153,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::StaleTranslation),
         repair: Some("compare generations on return, and flush if behind"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], BACK], |repaired| {
+            open(name, form, &[&[PAGE, Tell], LATE], |repaired| {
                 Generations::new(if repaired { Flaw::None } else { Flaw::NoCompare })
             })
         },
@@ -179,8 +181,9 @@ pub(super) static SPECIMENS: &[Specimen] = &[
                  already, so that no locked operation came between.",
         why: "A CPU on its way into a space says so with a plain store, and reads the generation. The \
               store is still in its buffer while it reads the old value; an initiator raises the \
-              generation, sees a CPU that runs something else, and skips it.",
-        expected: Expected::Breaks(Rule::FreedFrame),
+              generation, sees a CPU that runs something else, and skips it. The frame goes, and \
+              then the CPU loads the root with the old entry kept.",
+        expected: Expected::Breaks(Rule::StaleTranslation),
         repair: Some("a full fence between the two"),
         open: |name, form| {
             open(name, form, &[&[PAGE], BACK], |repaired| {

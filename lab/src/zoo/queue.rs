@@ -6,18 +6,18 @@ use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax};
 use super::{
     Expected, Specimen,
     acknowledge::{forget, load, untagged},
-    kernel::{Act::*, CPUS, Change, Kernel, Protocol, Scripts, each, open},
+    kernel::{Act::*, Change, Kernel, Protocol, open},
 };
 
-/// Each target has a queue of one request.
+/// A request for each page, and one target, whose queue holds one request.
 struct Queue {
     repaired: bool,
-    /// Who asks each target, plus one.
-    queue: [Word; CPUS],
-    /// Who asks each target besides, where the queue was full.
-    wide: [Word; CPUS],
-    /// Who has answered each initiator.
-    done: [Word; CPUS],
+    /// Which page is asked for, plus one.
+    queue: Word,
+    /// Which pages are asked for besides, a bit each, where the queue was full.
+    wide: Word,
+    /// Which pages the target has answered for.
+    done: Word,
 }
 
 impl Protocol for Queue {
@@ -26,35 +26,35 @@ impl Protocol for Queue {
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("queue", &self.queue), ("overflow", &self.wide), ("done for", &self.done)]
+        let one = core::slice::from_ref;
+        vec![("queue", one(&self.queue)), ("overflow", one(&self.wide)), ("done", one(&self.done))]
     }
 
     fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
         load(kernel, to);
     }
 
-    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
-        for target in each(kernel.others(cpu)) {
-            let own = cpu as u64 + 1;
-            let full = self.queue[target].compare_exchange(0, own, Release, Relaxed).is_err();
+    fn flush(&self, kernel: &Kernel, cpu: usize, change: Change) {
+        let pages = change.pages().len();
+        for page in 0..pages {
+            let request = page as u64 + 1;
+            let full = self.queue.compare_exchange(0, request, Release, Relaxed).is_err();
             if full && self.repaired {
-                self.wide[target].fetch_or(1 << cpu, Release);
+                self.wide.fetch_or(1 << page, Release);
             }
+            interrupt(kernel.others(cpu));
         }
-        interrupt(kernel.others(cpu));
         forget();
-        while self.done[cpu].load(Acquire) != kernel.others(cpu) {
+        while self.done.load(Acquire) != (1 << pages) - 1 {
             relax();
         }
     }
 
-    fn interrupt(&self, _: &Kernel, cpu: usize) {
-        let first = self.queue[cpu].swap(0, Acquire);
-        let asked = self.wide[cpu].swap(0, Acquire) | (1 << first) >> 1;
+    fn interrupt(&self, _: &Kernel, _: usize) {
+        let first = self.queue.swap(0, Acquire);
+        let asked = self.wide.swap(0, Acquire) | (1 << first) >> 1;
         forget();
-        each(asked).for_each(|initiator| {
-            self.done[initiator].fetch_or(1 << cpu, Release);
-        });
+        self.done.fetch_or(asked, Release);
     }
 }
 
@@ -67,16 +67,15 @@ pub(super) static SPECIMENS: &[Specimen] = &[Specimen {
     why: "Each CPU has a queue of requests. When it is full, a request is dropped and nobody is told. \
           An initiator that waits for the answer to it waits for ever; one that counts only what it \
           could queue gives back a frame that the target may still use. Here the queue holds one \
-          request, and two initiators are enough; a longer one takes more of them.",
+          request, and one initiator with two pages fills it; a longer one takes more of either.",
     expected: Expected::Breaks(Rule::NoProgress),
     repair: Some("when the queue is full, ask for a full flush in a word that cannot be"),
     open: |name, form| {
-        const SCRIPTS: Scripts = &[&[Take(Change::Page(0))], &[], &[Take(Change::Page(1))]];
-        open(name, form, SCRIPTS, |repaired| Queue {
+        open(name, form, &[&[Take(Change::Both)], &[Load(0)]], |repaired| Queue {
             repaired,
-            queue: [const { Word::ZERO }; CPUS],
-            wide: [const { Word::ZERO }; CPUS],
-            done: [const { Word::ZERO }; CPUS],
+            queue: Word::ZERO,
+            wide: Word::ZERO,
+            done: Word::ZERO,
         })
     },
 }];
