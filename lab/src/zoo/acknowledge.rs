@@ -375,8 +375,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "early-acknowledgement",
         arch: Arch::X86,
-        record: "FreeBSD amd64, the scoreboard of `mp_machdep.c` (kernels.md 3.4 and G1, read in the \
-                 source; that it would be wrong for what a kernel itself uses is our own analysis).",
+        record: "FreeBSD amd64, the scoreboard of `mp_machdep.c` (on record; that it would be wrong for what a kernel itself uses is our own analysis).",
         why: "As `acknowledge-before-flush`, but for pages of user code, and with a weaker claim: that no \
               program reaches the frame any more, not that no translation to it is left. The handler runs \
               to its end before any program does, so what lingers meanwhile is used by nobody. \

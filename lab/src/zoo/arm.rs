@@ -177,7 +177,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         name: "completion-on-another-cpu",
         arch: Arch::Arm,
         record: "FreeBSD on arm64, fixed by a `DSB ISH` in every switch; Linux has one for the same \
-                 reason (kernels.md I3 and bug 30, read in the source).",
+                 reason (on record).",
         why: "A thread is pre-empted between its `TLBI` and its `DSB`, and goes on elsewhere. A `DSB` waits \
               for invalidations of the CPU that executes it. The thread's is another CPU's: its barrier \
               waits for nothing.",
@@ -194,7 +194,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         arch: Arch::Arm,
         record: "A sub-table given back before its walk-cache entries were gone: the changelog of \
                  `aarch64-paging` 0.12.3 (eco-M5). How it came about there is not recorded; this is \
-                 verification.md mutant 8.",
+                 mutant 8 of the field's list.",
         why: "`TLBI VALE1IS` removes leaves, and may leave partial walks. A CPU keeps the one that ends at \
               the table, and walks on through the table after it was given back.",
         expected: Expected::Breaks(Rule::FreedFrame),
@@ -222,8 +222,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         name: "broadcast-of-a-private-tag",
         arch: Arch::Arm,
         record: "gVisor, #5650 and #5736: broadcasts by tags that each virtual CPU gives out for \
-                 itself; illumos on arm64, richlowe/illumos-gate#220 (kernels.md bugs 35 and 31d, \
-                 threads).",
+                 itself; illumos on arm64, richlowe/illumos-gate#220 (threads).",
         why: "Each CPU gives a space a tag of its own, and an initiator broadcasts with the tag that it \
               has for the space. On another CPU that number is another space, which loses what it \
               had, and the space itself, under another number there, keeps what it should lose.",
@@ -253,7 +252,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "broadcast-with-barriers",
         arch: Arch::Arm,
-        record: "The Arm sequence, as Linux has it (kernels.md I, read in the source), and Hermit on arm64 \
+        record: "The Arm sequence, as Linux has it (on record), and Hermit on arm64 \
                  (read in the source at b0678ba0).",
         why: "`DSB ISHST` puts the cleared descriptor into memory before the `TLBI`; that removes what was \
               cached, on all CPUs; the `DSB ISH` behind it waits for all of them, and for stores through \
@@ -271,7 +270,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "break-before-make",
         arch: Arch::Arm,
-        record: "kernels.md B1 (read in the source), and what the architecture asks for.",
+        record: "What the architecture asks for, and Linux does (on record).",
         why: "The descriptor is cleared, the old translation is removed everywhere and completed, and only \
               then is the new one written. In between an access faults; at no time do two translations \
               exist.",

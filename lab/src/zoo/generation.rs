@@ -144,8 +144,8 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "no-generation-compare-on-return",
         arch: Arch::X86,
-        record: "The look that Linux's switch takes at `tlb_gen` (kernels.md X1, X5), left out; no system is \
-                 named that leaves it out. verification.md mutant 9 is the same idea.",
+        record: "The look that Linux's switch takes at `tlb_gen` (on record), left out; no system is \
+                 named that leaves it out. Mutant 9 of the field's list is the same idea.",
         why: "With PCIDs a CPU that leaves a space keeps what it has cached of it. An initiator does not \
               interrupt CPUs that run something else: they owe a flush, and pay when they return. One \
               that does not compare generations does not know that it owes anything, loads the root \
@@ -161,7 +161,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "switching-counts-as-away",
         arch: Arch::X86,
-        record: "Linux, CVE-2025-37964, fixed by fea4e317f9e7 (commit; kernels.md bug 1).",
+        record: "Linux, CVE-2025-37964, fixed by fea4e317f9e7 (commit).",
         why: "A CPU on its way into a space has read the generation and decided that it owes \
               nothing; that it runs the space is not yet written down. An initiator that raises \
               the generation then sees a CPU that runs something else, and skips it. The CPU arrives \
@@ -177,7 +177,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "no-fence-before-the-generation",
         arch: Arch::X86,
-        record: "Linux, fixed by 83b0177a6c48 in 2025 (commit; kernels.md bug 2): the mask bit was set \
+        record: "Linux, fixed by 83b0177a6c48 in 2025 (commit): the mask bit was set \
                  already, so that no locked operation came between.",
         why: "A CPU on its way into a space says so with a plain store, and reads the generation. The \
               store is still in its buffer while it reads the old value; an initiator raises the \
@@ -194,7 +194,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "lazy-skipped-for-tables",
         arch: Arch::X86,
-        record: "Linux, fixed by 2ff6ddf1 (commit; kernels.md 1.2 #19 and X7).",
+        record: "Linux, fixed by 2ff6ddf1 (commit).",
         why: "A lazy CPU runs no user code, so a page may be taken from it unseen: it compares \
               generations when it wakes. Its root register still names the space, though, and its \
               walker goes on. If a table is given back without asking it, hardware walks through \
@@ -210,8 +210,8 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "wake-without-compare",
         arch: Arch::X86,
-        record: "The look that Linux takes when a lazy CPU resumes the same space (kernels.md X7), left \
-                 out: verification.md mutant 16. No system is named.",
+        record: "The look that Linux takes when a lazy CPU resumes the same space (on record), left \
+                 out: mutant 16 of the field's list. No system is named.",
         why: "A CPU that was lazy while a page went was not asked, and goes on in the same space without \
               a look at the generation: it uses the entry that it was spared to drop.",
         expected: Expected::Breaks(Rule::StaleTranslation),
@@ -225,7 +225,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "generation-and-mask",
         arch: Arch::X86,
-        record: "Linux on x86-64 since 4.14 (kernels.md 3.3 and X1 to X8, read in the source). Ours asks by \
+        record: "Linux on x86-64 since 4.14 (on record). Ours asks by \
                  what each CPU has loaded, and always flushes the whole PCID.",
         why: "Each flush raises the space's generation and asks those who run it, or are on their way; \
               all others owe. What a CPU says of itself and what it then reads have a full fence \

@@ -47,8 +47,8 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "tlbsync-on-another-cpu",
         arch: Arch::X86,
-        record: "The `INVLPGB` series for Linux, v3 to v5, found in review by Jann Horn (verification.md 3.2); a \
-                 missed `need_tlbsync` after the merge was the same (kernels.md bug 26).",
+        record: "The `INVLPGB` series for Linux, v3 to v5, found in review by Jann Horn (thread); a \
+                 missed `need_tlbsync` after the merge was the same (on record).",
         why: "A thread broadcasts an invalidation, is moved to another CPU and executes `TLBSYNC` there. \
               `TLBSYNC` waits for what its own CPU has sent: it returns at once, and the frame is given \
               back while the invalidation is under way.",
@@ -63,7 +63,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "invlpgb-and-tlbsync",
         arch: Arch::X86,
-        record: "Linux since 6.15 (kernels.md X10, read in the source), COCONUT-SVSM (read in the source at \
+        record: "Linux since 6.15 (on record), COCONUT-SVSM (read in the source at \
                  f4bc4bcd).",
         why: "A space has one tag on all CPUs. Its initiator makes its stores visible, broadcasts by that \
               tag, and waits with `TLBSYNC` on the same CPU. Who runs what does not matter.",

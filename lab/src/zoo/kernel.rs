@@ -147,8 +147,8 @@ struct Space {
 impl Space {
     fn new(number: usize, access: Access) -> Self {
         let root = tables::allocate();
-        for page in 0..PAGES.len() {
-            tables::map(root, PAGES[page], frame(number, page), access);
+        for (page, va) in PAGES.into_iter().enumerate() {
+            tables::map(root, va, frame(number, page), access);
         }
         let parent = tables::entry(root, PAGES[0], 1);
         let letter = ["A", "B"][number];

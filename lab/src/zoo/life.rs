@@ -133,8 +133,8 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "trust-an-empty-entry",
         arch: Arch::Arm,
-        record: "Linux, fixed by 3ea277194daa (kernels.md bug 13, from memory there) and, of the same \
-                 kind, 60bae7370896 (bug 12, commit).",
+        record: "Linux, fixed by 3ea277194daa (commit, from memory) and, of the same \
+                 kind, 60bae7370896 (commit).",
         why: "One CPU clears an entry and flushes later. Another wants the same page gone, finds the \
               entry empty, has nothing to flush, and reports that the page is gone. It is not: the first \
               one's flush is still to come.",
@@ -145,7 +145,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "flush-before-the-switch",
         arch: Arch::X86,
-        record: "Xen, XSA-292 (kernels.md bug 17).",
+        record: "Xen, XSA-292 (the advisory).",
         why: "A PCID is flushed, and then the root of another space is loaded under it, with what is cached \
               kept. Between the two the old root is still loaded and hardware still walks: entries of the \
               old space come back under the PCID, and the new space uses them.",

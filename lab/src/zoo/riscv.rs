@@ -156,7 +156,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "bit-cleared-while-entries-stay",
         arch: Arch::Riscv,
-        record: "Linux on RISC-V, 82dd33fde026 and the revert e92105002 (commits; kernels.md R1 and bug 6).",
+        record: "Linux on RISC-V, 82dd33fde026 and the revert e92105002 (commits).",
         why: "With tags, a hart that leaves a space keeps what it has cached of it. It takes itself out of \
               the set of harts to fence all the same. A page goes while it is away; it returns under the \
               same tag, and uses the old entry.",
@@ -184,7 +184,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "remote-fence-by-firmware",
         arch: Arch::Riscv,
-        record: "The SBI's remote fence, as Linux uses it (kernels.md 1.2 #23 and R1, read in the source).",
+        record: "The SBI's remote fence, as Linux uses it (on record).",
         why: "The initiator makes its stores visible, fences itself, and has the firmware fence every hart \
               that ever ran the space under its tag. The call returns when they have. A hart joins \
               before it loads the root and never leaves.",

@@ -157,7 +157,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         name: "set-mask-after-switch",
         arch: Arch::X86,
         record: "No system is named for it. That the set comes first is what Linux demands on RISC-V \
-                 (kernels.md R1); Linux's 71b3c126 put barriers between the mask and `CR3` (2016, \
+                 (on record); Linux's 71b3c126 put barriers between the mask and `CR3` (2016, \
                  related).",
         why: "A CPU that enters a space loads the root, and then joins the set. In between its walker \
               caches what an initiator is taking away, and nobody asks it to let go.",
@@ -172,7 +172,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "ask-only-if-current",
         arch: Arch::X86,
-        record: "seL4 on x86-64 without PCIDs, SMP: #107 (thread; kernels.md bug 29, fixed).",
+        record: "seL4 on x86-64 without PCIDs, SMP: #107 (thread; fixed).",
         why: "An unmap in a space that the initiator does not run returns early: nothing is cached here, \
               so nothing is to be flushed. But another CPU runs that space.",
         expected: Expected::Breaks(Rule::FreedFrame),
@@ -186,7 +186,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
     Specimen {
         name: "plain-read-of-the-set",
         arch: Arch::Riscv,
-        record: "eco-M18, the form without fences: verification.md mutant 1, for which no system is named. \
+        record: "eco-M18, the form without fences: mutant 1 of the field's list, for which no system is named. \
                  Asterinas uses the repair below, Redox has a full fence on both sides (read in the \
                  source).",
         why: "The initiator clears a descriptor and reads who runs the space, with a plain load. The \
