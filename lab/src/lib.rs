@@ -1,7 +1,8 @@
 //! What the command line is made of.
 //!
-//! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), and
-//! how they are explored ([`explore`]), one or all ([`check`]). For time: machines and published results as data ([`data`]), a
+//! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), how one
+//! of them is explored ([`explore`]) or all ([`check`]), and the protocols of other systems on the same
+//! machine ([`zoo`]). For time: machines and published results as data ([`data`]), a
 //! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
 //! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
 //! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
@@ -35,3 +36,4 @@ pub mod strategy;
 pub mod trace;
 #[cfg(feature = "clock")]
 pub mod workload;
+pub mod zoo;

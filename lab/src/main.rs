@@ -61,6 +61,9 @@ enum Command {
     /// Runs all scenarios of the library there, ever deeper, and looks for harm.
     #[cfg(feature = "clock")]
     Check(commands::check::Arguments),
+    /// Runs the protocols of other systems on the same machine: where they break, or that they do not.
+    #[cfg(feature = "clock")]
+    Zoo(commands::zoo::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -94,6 +97,8 @@ fn main() -> ExitCode {
         Command::Explore(arguments) => commands::explore::run(arguments),
         #[cfg(feature = "clock")]
         Command::Check(arguments) => commands::check::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Zoo(arguments) => commands::zoo::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");

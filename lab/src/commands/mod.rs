@@ -29,6 +29,8 @@ pub(crate) mod run;
 mod shared;
 #[cfg(feature = "clock")]
 mod timeline;
+#[cfg(feature = "clock")]
+pub(crate) mod zoo;
 
 use core::error::Error;
 use std::process::ExitCode;

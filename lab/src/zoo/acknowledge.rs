@@ -1,0 +1,393 @@
+//! What an acknowledgement says, and whether anybody waits for it.
+
+use lookaside::{
+    Ordering::*,
+    Word as _,
+    arch::{
+        riscv64::Instructions as _,
+        x86_64::{Instructions as _, Invpcid},
+    },
+};
+use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax, riscv, x86};
+
+use super::{
+    Expected, Specimen,
+    kernel::{A, Act::*, B, CPUS, Call, Change, Kernel, PAGES, Protocol, Scripts, each, open},
+    riscv::satp,
+};
+
+/// A machine without PCIDs, as most of these kernels use theirs: a switch flushes.
+pub(super) fn untagged(cpus: usize) -> Config {
+    Config::x86(cpus).with_interrupts()
+}
+
+/// Switches and forgets what was cached.
+pub(super) fn load(kernel: &Kernel, to: usize) {
+    x86::Insn.write_cr3(kernel.root(to).address());
+}
+
+/// Forgets all that this CPU has cached.
+pub(super) fn forget() {
+    x86::Insn.invpcid(Invpcid::Context, [0, 0]);
+}
+
+/// What a target and its initiator do.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// The target flushes and acknowledges, and the initiator waits.
+    Right,
+    /// The target acknowledges before it flushes.
+    Early,
+    /// Nobody waits.
+    Forgets,
+    /// The initiator looks so often and no more.
+    GivesUp(u32),
+}
+
+/// All other CPUs are asked.
+struct Everybody {
+    way: Way,
+    call: Call,
+}
+
+impl Everybody {
+    const fn new(way: Way) -> Self {
+        Self { way, call: Call::new() }
+    }
+}
+
+impl Protocol for Everybody {
+    fn config(&self, cpus: usize) -> Config {
+        untagged(cpus)
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        vec![("owed", self.call.words())]
+    }
+
+    fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
+        load(kernel, to);
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
+        self.call.send(kernel.others(cpu));
+        forget();
+        match self.way {
+            Way::Right | Way::Early => self.call.wait(),
+            Way::Forgets => {}
+            Way::GivesUp(rounds) => self.call.wait_for(rounds),
+        }
+    }
+
+    fn interrupt(&self, _: &Kernel, cpu: usize) {
+        if self.way == Way::Early {
+            self.call.answer(cpu);
+        }
+        forget();
+        if self.way != Way::Early {
+            self.call.answer(cpu);
+        }
+    }
+}
+
+/// The acknowledgements are one counter, and those who must acknowledge are counted while one waits.
+struct Counter {
+    repaired: bool,
+    /// Who runs A.
+    used_by: Word,
+    acks: Word,
+    asked: [Word; CPUS],
+}
+
+impl Protocol for Counter {
+    fn config(&self, cpus: usize) -> Config {
+        untagged(cpus)
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        let one = core::slice::from_ref;
+        vec![("used by", one(&self.used_by)), ("acks", one(&self.acks)), ("asked", &self.asked)]
+    }
+
+    fn switch(&self, kernel: &Kernel, cpu: usize, from: Option<usize>, to: usize) {
+        if to == A {
+            self.used_by.fetch_or(1 << cpu, SeqCst);
+        }
+        load(kernel, to);
+        if from == Some(A) && to != A {
+            self.used_by.fetch_and(!(1 << cpu), SeqCst);
+        }
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
+        self.acks.store(0, Relaxed);
+        let targets = self.used_by.fetch_or(0, SeqCst) & kernel.others(cpu);
+        each(targets).for_each(|target| self.asked[target].store(1, Relaxed));
+        interrupt(targets);
+        forget();
+        loop {
+            let counted = if self.repaired {
+                targets
+            } else {
+                self.used_by.load(SeqCst) & kernel.others(cpu)
+            };
+            if self.acks.load(Acquire) >= u64::from(counted.count_ones()) {
+                return;
+            }
+            relax();
+        }
+    }
+
+    fn interrupt(&self, _: &Kernel, cpu: usize) {
+        if self.asked[cpu].swap(0, AcqRel) == 1 {
+            forget();
+            self.acks.fetch_add(1, Release);
+        }
+    }
+}
+
+/// The target's acknowledgement orders nothing, or all that came before it.
+struct Weak {
+    repaired: bool,
+    done: Word,
+}
+
+impl Protocol for Weak {
+    fn config(&self, cpus: usize) -> Config {
+        Config::riscv(cpus).with_interrupts()
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        vec![("done", core::slice::from_ref(&self.done))]
+    }
+
+    fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
+        satp(kernel, to);
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
+        interrupt(kernel.others(cpu));
+        riscv::Insn.sfence_vma(None, None);
+        while self.done.load(Acquire) == 0 {
+            relax();
+        }
+    }
+
+    fn interrupt(&self, _: &Kernel, _: usize) {
+        riscv::Insn.sfence_vma(None, None);
+        self.done.store(1, if self.repaired { Release } else { Relaxed });
+    }
+}
+
+/// One shootdown at a time, and a counter that the last target brings to nothing.
+struct Classic {
+    lock: Word,
+    left: Word,
+}
+
+impl Protocol for Classic {
+    fn config(&self, cpus: usize) -> Config {
+        untagged(cpus)
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        let one = core::slice::from_ref;
+        vec![("lock", one(&self.lock)), ("left", one(&self.left))]
+    }
+
+    fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
+        load(kernel, to);
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
+        while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            relax();
+        }
+        let targets = kernel.others(cpu);
+        self.left.store(u64::from(targets.count_ones()), Relaxed);
+        interrupt(targets);
+        forget();
+        while self.left.load(Acquire) != 0 {
+            relax();
+        }
+        self.lock.store(0, Release);
+    }
+
+    fn interrupt(&self, _: &Kernel, _: usize) {
+        forget();
+        self.left.fetch_add(u64::MAX, Release);
+    }
+}
+
+/// Each request has a generation, and a target writes it down before it flushes.
+struct Scoreboard {
+    generation: Word,
+    slots: [Word; CPUS],
+}
+
+impl Protocol for Scoreboard {
+    fn config(&self, cpus: usize) -> Config {
+        untagged(cpus)
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        vec![("generation", core::slice::from_ref(&self.generation)), ("slot", &self.slots)]
+    }
+
+    fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
+        load(kernel, to);
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, change: Change) {
+        let generation = self.generation.fetch_add(1, Release) + 1;
+        each(kernel.others(cpu)).for_each(|target| self.slots[target].store(0, Release));
+        interrupt(kernel.others(cpu));
+        change.pages().iter().for_each(|&va| x86::Insn.invlpg(va));
+        for target in each(kernel.others(cpu)) {
+            while self.slots[target].load(Acquire) != generation {
+                relax();
+            }
+        }
+    }
+
+    fn interrupt(&self, _: &Kernel, cpu: usize) {
+        if self.slots[cpu].load(Acquire) == 0 {
+            let generation = self.generation.load(Acquire);
+            self.slots[cpu].store(generation, Release);
+        }
+        PAGES.into_iter().for_each(|va| x86::Insn.invlpg(va));
+    }
+}
+
+const PAGE: super::kernel::Act = Take(Change::Page(0));
+const TABLE: super::kernel::Act = Take(Change::Table);
+
+pub(super) static SPECIMENS: &[Specimen] = &[
+    Specimen {
+        name: "acknowledge-before-flush",
+        arch: Arch::X86,
+        record: "NrOS, `Shootdown::process` (eco-M9, read in the source at 38557a67); the TLB code that \
+                 shipped with CortenMM, `do_remote_flush` (read in the source). Asterinas clears its flag \
+                 after the call today. FreeBSD does it for pages, where it is sound: \
+                 `early-acknowledgement`.",
+        why: "A target says that it is done, and then flushes. For a page that is no harm as long as no \
+              program runs on the target between the two. A table is different: hardware walks on its \
+              own, and between the two the target can still walk through the table that the initiator \
+              has been told is free.",
+        expected: Expected::Breaks(Rule::FreedFrame),
+        repair: Some("flush, then acknowledge"),
+        open: |name, form| {
+            open(name, form, &[&[TABLE], &[Run(B)]], |repaired| {
+                Everybody::new(if repaired { Way::Right } else { Way::Early })
+            })
+        },
+    },
+    Specimen {
+        name: "fire-and-forget",
+        arch: Arch::X86,
+        record: "Hermit on x86-64, `ipi_tlb_flush` (eco-M12, read in the source at b0678ba0); \
+                 ruxos#104, with its fixes #108 and #114 (threads).",
+        why: "The initiator interrupts the others and goes on. That the interrupt was sent says \
+              nothing about when it is taken: a target with interrupts off, or one that is merely \
+              late, uses the page after its frame has been given back.",
+        expected: Expected::Breaks(Rule::FreedFrame),
+        repair: Some("wait for the acknowledgement of each target"),
+        open: |name, form| {
+            open(name, form, &[&[PAGE], &[Load(0)]], |repaired| {
+                Everybody::new(if repaired { Way::Right } else { Way::Forgets })
+            })
+        },
+    },
+    Specimen {
+        name: "give-up-after-n-spins",
+        arch: Arch::X86,
+        record: "Twizzler, `ArchTlbMgr::finish` (eco-M11, read in the source at c09e6e38): 5000 spins, \
+                 a line in the log, and on.",
+        why: "The initiator looks for the acknowledgement a number of times, and then goes on \
+              without it. A target may be late by any time: an interrupt storm, a virtual CPU that the host \
+              has put aside. Here the initiator looks twice; with 5000 times the schedule would be \
+              longer, and no other. A bound turns a hang, which is seen, into a stale translation, which \
+              is not.",
+        expected: Expected::Breaks(Rule::FreedFrame),
+        repair: Some("wait without a bound, and report who is late"),
+        open: |name, form| {
+            open(name, form, &[&[PAGE], &[Load(0)]], |repaired| {
+                Everybody::new(if repaired { Way::Right } else { Way::GivesUp(2) })
+            })
+        },
+    },
+    Specimen {
+        name: "counter-over-acknowledges",
+        arch: Arch::X86,
+        record: "Suspected in Redox, `Flusher::flush` and `src/percpu.rs` (eco-M13, our own reading at \
+                 663e6641, confirmed by nobody). That acknowledgements there go to whatever space is \
+                 current on the target is not shown here.",
+        why: "The initiator counts acknowledgements, and compares them with the number of CPUs that use \
+              the space now. A CPU that is asked and then leaves the space is not counted any more, but \
+              still acknowledges: its acknowledgement pays for another CPU that has not flushed.",
+        expected: Expected::Breaks(Rule::FreedFrame),
+        repair: Some("count those who were asked, once, when they are asked"),
+        open: |name, form| {
+            open(name, form, &[&[PAGE], &[Run(B)], &[]], |repaired| Counter {
+                repaired,
+                used_by: Word::ZERO,
+                acks: Word::ZERO,
+                asked: [const { Word::ZERO }; CPUS],
+            })
+        },
+    },
+    Specimen {
+        name: "relaxed-acknowledgement",
+        arch: Arch::Riscv,
+        record: "NrOS's acknowledgement and the counter of Theseus are stored and awaited with \
+                 `Relaxed` (eco-A4, read in the source). On x86-64, where both run, the order of memory \
+                 hides it; we show it on RISC-V.",
+        why: "A store of user code has been translated and is still on its way when the interrupt \
+              comes. `SFENCE.VMA` orders stores to page tables before walks, and waits for no others. A \
+              relaxed acknowledgement overtakes the store; the frame is given back, and then the store \
+              lands in it.",
+        expected: Expected::Breaks(Rule::FreedFrame),
+        repair: Some("acknowledge with `Release`"),
+        open: |name, form| {
+            open(name, form, &[&[PAGE], &[Store(0)]], |repaired| Weak {
+                repaired,
+                done: Word::ZERO,
+            })
+        },
+    },
+    Specimen {
+        name: "counter-under-a-lock",
+        arch: Arch::X86,
+        record: "The textbook protocol, as in kernels since the first with several CPUs. Theseus has \
+                 its shape: one global lock, one counter (read in the source; its orderings are \
+                 `relaxed-acknowledgement`).",
+        why: "One shootdown at a time. Who was asked is fixed under the lock, each target flushes and \
+              then counts down once, and the initiator waits, with interrupts on, until nobody is \
+              left. Two initiators wait for the lock with interrupts on, so that each can answer the \
+              other.",
+        expected: Expected::Sound,
+        repair: None,
+        open: |name, form| {
+            const SCRIPTS: Scripts = &[&[PAGE], &[Take(Change::Page(1)), Store(0)], &[Store(0)]];
+            open(name, form, SCRIPTS, |_| Classic { lock: Word::ZERO, left: Word::ZERO })
+        },
+    },
+    Specimen {
+        name: "early-acknowledgement",
+        arch: Arch::X86,
+        record: "FreeBSD amd64, the scoreboard of `mp_machdep.c` (on record; that it would be wrong for what a kernel itself uses is our own analysis).",
+        why: "As `acknowledge-before-flush`, but for pages of user code, and with a weaker claim: that no \
+              program reaches the frame any more, not that no translation to it is left. The handler runs \
+              to its end before any program does, so what lingers meanwhile is used by nobody. \
+              Generations keep a late answer to one request from serving as the answer to the next.",
+        expected: Expected::Sound,
+        repair: None,
+        open: |name, form| {
+            const FIRST: &[super::kernel::Act] = &[Take(Change::Quiet(0)), Take(Change::Quiet(1))];
+            open(name, form, &[FIRST, &[Load(0), Store(1)]], |_| Scoreboard {
+                generation: Word::ZERO,
+                slots: [const { Word::ZERO }; CPUS],
+            })
+        },
+    },
+];

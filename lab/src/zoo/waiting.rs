@@ -1,0 +1,149 @@
+//! Waits that never end.
+
+use lookaside::{Ordering::*, Word as _};
+use lookaside_machine::adversary::{
+    Arch, Config, Rule, Word, interrupt, irq_off, irq_on, relax, reset,
+};
+
+use super::{
+    Expected, Specimen,
+    acknowledge::{forget, load, untagged},
+    kernel::{A, Act::*, CPUS, Call, Change, Kernel, Protocol, Scripts, each, open},
+};
+
+/// Initiators wait with interrupts off.
+struct Deaf {
+    repaired: bool,
+    /// Who has not answered each initiator.
+    owed: [Word; CPUS],
+}
+
+impl Deaf {
+    /// Flushes for whoever has asked, and answers.
+    fn serve(&self, kernel: &Kernel, cpu: usize) {
+        for initiator in each(kernel.others(cpu)) {
+            if self.owed[initiator].load(Acquire) & 1 << cpu != 0 {
+                forget();
+                self.owed[initiator].fetch_and(!(1 << cpu), Release);
+            }
+        }
+    }
+}
+
+impl Protocol for Deaf {
+    fn config(&self, cpus: usize) -> Config {
+        untagged(cpus)
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        vec![("owed to", &self.owed)]
+    }
+
+    fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
+        load(kernel, to);
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
+        irq_off();
+        self.owed[cpu].store(kernel.others(cpu), Relaxed);
+        interrupt(kernel.others(cpu));
+        forget();
+        while self.owed[cpu].load(Acquire) != 0 {
+            if self.repaired {
+                self.serve(kernel, cpu);
+            }
+            relax();
+        }
+        irq_on();
+    }
+
+    fn interrupt(&self, kernel: &Kernel, cpu: usize) {
+        self.serve(kernel, cpu);
+    }
+}
+
+/// All CPUs that count as up are asked.
+struct Roll {
+    repaired: bool,
+    up: Word,
+    call: Call,
+}
+
+impl Protocol for Roll {
+    fn config(&self, cpus: usize) -> Config {
+        untagged(cpus)
+    }
+
+    fn words(&self) -> Vec<(&'static str, &[Word])> {
+        vec![("up", core::slice::from_ref(&self.up)), ("owed", self.call.words())]
+    }
+
+    fn switch(&self, kernel: &Kernel, cpu: usize, from: Option<usize>, to: usize) {
+        if from.is_none() {
+            self.up.fetch_or(1 << cpu, SeqCst);
+        }
+        load(kernel, to);
+    }
+
+    fn online(&self, kernel: &Kernel, cpu: usize) {
+        // Setting the interrupt controller up loses what was sent before.
+        if self.repaired {
+            reset();
+        }
+        self.up.fetch_or(1 << cpu, SeqCst);
+        if !self.repaired {
+            reset();
+        }
+        load(kernel, A);
+    }
+
+    fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
+        self.call.send(self.up.fetch_or(0, SeqCst) & kernel.others(cpu));
+        forget();
+        self.call.wait();
+    }
+
+    fn interrupt(&self, _: &Kernel, cpu: usize) {
+        forget();
+        self.call.answer(cpu);
+    }
+}
+
+pub(super) static SPECIMENS: &[Specimen] = &[
+    Specimen {
+        name: "wait-with-interrupts-off",
+        arch: Arch::X86,
+        record: "eco-M14: Uros#317 and Quark#527 (threads); Asterinas had #1602 (thread) and panics today \
+                 rather than wait so; Redox polls in six places against it (read in the source).",
+        why: "Two CPUs take a page each, at the same time and with interrupts off. Each waits for the \
+              other to answer, neither takes the other's interrupt, and both wait for ever. A lock that \
+              a target spins on with interrupts off while the initiator holds it does the same.",
+        expected: Expected::Breaks(Rule::NoProgress),
+        repair: Some("serve what others ask while waiting"),
+        open: |name, form| {
+            const SCRIPTS: Scripts = &[&[Take(Change::Page(0))], &[Take(Change::Page(1))]];
+            open(name, form, SCRIPTS, |repaired| Deaf {
+                repaired,
+                owed: [const { Word::ZERO }; CPUS],
+            })
+        },
+    },
+    Specimen {
+        name: "online-before-interrupts",
+        arch: Arch::X86,
+        record: "tgoskits#1179, fixed in #1196 (eco-M15, threads). On RISC-V, `hart_start` returns before \
+                 the hart runs, which invites the same.",
+        why: "A CPU counts as up before it can take interrupts. An initiator asks it, the request \
+              reaches an interrupt controller that is not set up, and is lost; the initiator waits for \
+              ever for the answer. One that would not wait would find the CPU with a stale translation.",
+        expected: Expected::Breaks(Rule::NoProgress),
+        repair: Some("count the CPU as up when it can take interrupts"),
+        open: |name, form| {
+            open(name, form, &[&[Take(Change::Page(0))], &[Online]], |repaired| Roll {
+                repaired,
+                up: Word::ZERO,
+                call: Call::new(),
+            })
+        },
+    },
+];
