@@ -87,7 +87,11 @@ fn pcid_04_entering_against_revoking_with_store_buffers() {
 #[test]
 fn pcid_06_lazy_cpus_catch_up_and_hear_of_tables() {
     proved(&["recent-lazy", "recent-lazy-riscv"]);
-    deep(&["recent-lazy-table"]);
+    deep(&["recent-lazy-table", "recent-lazy-table-no-pcid", "recent-lazy-table-riscv"]);
+    // Who was asked once is not asked again, and keeps its register if it has lent it.
+    proved(&["recent-lazy-once"]);
+    bounded(&["recent-lazy-firmware"]);
+    shallow(&["recent-lazy-several"]);
 }
 
 #[test]

@@ -18,7 +18,9 @@ pub struct Costs {
     pub everywhere: OperationCosts,
     /// One miss: a walk that brings an entry back.
     pub refill: u64,
-    /// How many entries a space that runs is expected to find again, had they not been removed.
+    /// How many entries a space that runs is expected to find again, had they not been removed. None
+    /// where an invalidation by address removes everything, as it does in Intel's guests of which the
+    /// host has smaller pages: a kernel finds out by timing the use of another page after one.
     pub useful_entries: u64,
     /// To interrupt one CPU and learn that its handler has run.
     pub interrupt: u64,

@@ -57,6 +57,11 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// if nothing was flushed meanwhile. As with every switch, invalidations that the outgoing
     /// thread has begun are complete afterwards: it may go on elsewhere.
     ///
+    /// Until the next [`Self::switch`] this CPU must do with what the reserved root maps: if it is
+    /// interrupted because a page table of the space goes, [`Self::serve`] may park it, so that it is
+    /// not asked again. [`crate::Recent`] does that. Coming back is then a switch as from any other
+    /// space, and what is owed is paid by it.
+    ///
     /// The space must not be released before this CPU has left it by [`Self::switch`] or
     /// [`Self::park`].
     #[inline]
@@ -76,7 +81,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// services of firmware, for example. Nothing under that root is kept afterwards.
     ///
     /// The space that this CPU ran stays its space: its tag is not given to another, and flushes
-    /// of it that arrive meanwhile are paid on return. Interrupts may be on meanwhile if their
+    /// of it that arrive meanwhile are paid on return. One in which it is lazy it may leave, as by
+    /// [`Self::park`]. Interrupts may be on meanwhile if their
     /// handlers do no more with this CPU than [`Self::serve`].
     ///
     /// # Errors
@@ -89,6 +95,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// user entries is global, and what the kernel executes and touches meanwhile is mapped.
     pub unsafe fn borrow(&mut self, root: Root) -> Result<Borrowed<'_, 't, P, T>, Error> {
         self.mmu().check_root(root)?;
+        T::lend(self);
         self.mmu().settle();
         self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
         Ok(Borrowed { here: self })

@@ -13,6 +13,8 @@ pub(super) enum Act {
     Park,
     /// Call firmware, which has a root of its own.
     Firmware,
+    /// As [`Self::Firmware`], with interrupts on meanwhile.
+    LongFirmware,
     /// Go down, lose interrupts that are under way, and come up again.
     Restart,
     /// Release the tag of a space that no other CPU uses any more.
@@ -43,6 +45,8 @@ pub(super) enum Act {
     FreeTable(usize),
     /// Clear the top table of a space, make everybody let go of everything, and free it.
     FreeAll(usize),
+    /// Find that no other CPU would be asked, whatever went from a space.
+    Forgotten(usize),
     /// Make the page of a space read-only.
     Protect(usize),
     /// Make whatever both pages map read-only, and make everybody let go of it.
@@ -86,6 +90,7 @@ impl Act {
             | Self::UnmapEarly(space)
             | Self::FreeTable(space)
             | Self::FreeAll(space)
+            | Self::Forgotten(space)
             | Self::Protect(space)
             | Self::ProtectBoth(space)
             | Self::Allow(space)
@@ -98,6 +103,7 @@ impl Act {
             | Self::Lazy
             | Self::Park
             | Self::Firmware
+            | Self::LongFirmware
             | Self::Restart
             | Self::Tell
             | Self::Await

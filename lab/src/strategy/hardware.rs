@@ -201,6 +201,8 @@ pub fn costs(machine: &Machine, typical: Costs) -> Costs {
             typical.interrupt,
         ),
         interrupt_more: sum(&[Price::InterruptSend, line], typical.interrupt_more),
+        // What an invalidation by address removes anyway is not worth to be spared.
+        useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
         ..typical
     }
 }

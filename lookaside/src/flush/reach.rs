@@ -33,7 +33,7 @@ use crate::{
     here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
     residency::Word32,
-    space::Space,
+    space::{Debt, Space},
     tags::{Names, Tags},
 };
 
@@ -356,7 +356,7 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
         if let (Whose::Space { last, .. }, true) = (self.demand.whose, T::PAYS_BY_GENERATION) {
             // Who is absent has missed other flushes already.
             if resting.mask != 0 {
-                self.space.record(last, self.demand.sweep.debt());
+                self.space.record(last, self.debt());
             }
         }
         // Who owes already needs not be told again, but by whom it is found to be gone.
@@ -365,6 +365,16 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
             return running;
         }
         Targets { mask: running.mask | self.send_away(resting).mask, ..running }
+    }
+
+    /// What a CPU has to be told of it that pays later: the addresses, or nothing where everything under
+    /// the tag is cheaper to lose than they are to remove.
+    fn debt(&self) -> Debt {
+        let sweep = self.demand.sweep;
+        match sweep.operations(self.mmu(), &self.costs(), Place::Here) {
+            Some(_) => sweep.debt(),
+            None => Debt::Everything,
+        }
     }
 
     /// Whether CPUs may become absent: not where only a broadcast could reach them, and there is none.

@@ -177,6 +177,12 @@ pub trait Tags<P: Platform>: Sized {
         false
     }
 
+    /// The register is about to be lent to a foreign root. A strategy that has lazy CPUs leave their
+    /// space when they are called has this one leave it now.
+    fn lend(here: &Here<'_, P, Self>) {
+        let _ = here;
+    }
+
     /// Puts back what the register named before it was lent to a foreign root. In the books it
     /// never stopped to name it.
     fn give_back(here: &Here<'_, P, Self>);

@@ -12,6 +12,15 @@ const LAZY_TWICE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Lazy, Run(
 
 const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
 
+/// The CPU was lazy before the table goes: it is not asked for the next one.
+const LAZY_ONCE: &[&[Act]] = &[&[Await, FreeTable(A), Forgotten(A)], &[Run(A), Lazy, Tell]];
+
+/// A lazy CPU is called by two.
+const LAZY_SEVERAL: &[&[Act]] = &[&[FreeTable(A)], &[Unmap(A)], &[Run(A), Lazy, Run(A)]];
+
+/// A lazy CPU lends its root register, and is called meanwhile.
+const LAZY_LENT: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, LongFirmware, Run(A)]];
+
 /// A table goes from under a CPU that is leaving it.
 pub(super) const LEAVE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Run(B), Park]];
 
@@ -63,6 +72,16 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-lazy, on RISC-V"),
     by_recency!("recent-lazy-table", Pcid, LAZY_TABLE, Exhaust,
         "a table goes while another CPU is lazy"),
+    by_recency!("recent-lazy-table-no-pcid", Plain, LAZY_TABLE, Exhaust,
+        "as recent-lazy-table, without PCIDs"),
+    by_recency!("recent-lazy-table-riscv", RvInterrupts, LAZY_TABLE, Exhaust,
+        "as recent-lazy-table, on RISC-V"),
+    by_recency!("recent-lazy-once", Pcid, LAZY_ONCE, Exhaust,
+        "a table goes while another CPU is lazy, which need not be asked again"),
+    by_recency!("recent-lazy-several", Pcid, LAZY_SEVERAL, Bounded(3),
+        "a table and a page go by two CPUs while a third is lazy, and comes back"),
+    by_recency!("recent-lazy-firmware", Pcid, LAZY_LENT, Exhaust,
+        "a table goes while another CPU is lazy and calls firmware, with interrupts on"),
     by_recency!("recent-leave", Pcid, LEAVE, Exhaust,
         "a table goes while another CPU leaves the space"),
     by_recency!("recent-leave-riscv", RvInterrupts, LEAVE, Exhaust,

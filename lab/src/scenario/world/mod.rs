@@ -7,7 +7,7 @@ mod flushes;
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, Ordering, Released, Space, Tags, Tlb, Word as _,
+    Cpu, CpuId, Error, Here, Names, Ordering, Released, Space, Tags, Tlb, Word as _,
     arch::{Root, Tag},
 };
 use lookaside_machine::adversary::{
@@ -20,6 +20,9 @@ use self::{
     cell::{PAGES, SpaceCell, share_kernel},
 };
 use super::{act::Act, hardware::Hardware};
+
+/// The frame of the firmware's page.
+const FIRMWARES: Frame = Frame(0x500);
 
 /// What a strategy can do beyond [`Tags`].
 pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
@@ -89,7 +92,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         let kernel = kernel.then(cell::kernel);
         let shared = kernel.map(|(descriptor, _)| descriptor);
         let firmware = tables::allocate();
-        tables::map(firmware, PAGES[0], Frame(0x500), Access::WRITE);
+        tables::map(firmware, PAGES[0], FIRMWARES, Access::WRITE);
         for root in [reserved, firmware] {
             share_kernel(root, shared);
         }
@@ -152,7 +155,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 let _ = here.park();
                 self.runs[here.id().index()].set(0);
             }
-            Act::Firmware => self.call_firmware(here),
+            Act::Firmware => self.call_firmware(here, || ()),
+            Act::LongFirmware => self.call_firmware(here, || {
+                irq_on();
+                let found = access(PAGES[0]);
+                oracle::check(found == Some(FIRMWARES), "firmware runs without its root");
+                irq_off();
+            }),
             Act::Restart => {
                 here.offline();
                 reset();
@@ -170,6 +179,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::UnmapEarly(number) => self.unmap_early(&here, number),
             Act::FreeTable(number) => self.free_table(&here, number, false),
             Act::FreeAll(number) => self.free_table(&here, number, true),
+            Act::Forgotten(number) => self.find_forgotten(&here, number),
             Act::Protect(number) => self.protect(&here, number),
             Act::ProtectBoth(number) => self.protect_both(&here, number),
             Act::Allow(number) => self.allow(&here, number),
@@ -231,11 +241,14 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         unsafe { &*self.spaces[number].space.get() }
     }
 
-    fn call_firmware(&self, mut here: Here<'_, PlatformOf<H>, T>) {
+    fn call_firmware(&self, mut here: Here<'_, PlatformOf<H>, T>, run: impl FnOnce()) {
         let root = Root::new(self.firmware.0 << 12);
         // SAFETY: the firmware's tables are like any space's.
         match unsafe { here.borrow(root) } {
-            Ok(borrowed) => drop(borrowed),
+            Ok(borrowed) => {
+                run();
+                drop(borrowed);
+            }
             Err(error) => oracle::fail(error.to_string()),
         }
         // Nothing of the firmware's is left, and the CPU runs what it ran.
@@ -245,6 +258,14 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         };
         let found = access(PAGES[0]);
         oracle::check(found.is_none() || found == own, "firmware left its root behind");
+    }
+
+    fn find_forgotten(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+        let Some(label) = T::label(&self.tlb, self.space(number)) else { return };
+        for cpu in (0..self.runs.len() as u32).map(CpuId).filter(|&cpu| cpu != here.id()) {
+            let names = T::names(&self.tlb, cpu, label);
+            oracle::check(names == Names::No, "a CPU would be asked again that has nothing to do");
+        }
     }
 
     fn pin(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {

@@ -6,6 +6,9 @@
 //! The answer is what the CPU's books say anyway: a slot holds a space, and up to which generation that
 //! was paid. Both are never used again, so it is true for ever, and it does not matter how the CPU came
 //! to pay: called, on its way in, or by a flush of its own.
+//!
+//! A lazy CPU is called because a table goes. It does not pay, it leaves: then nobody asks it for the next
+//! table, and what it owes it pays if it comes back.
 
 use super::{DROPPED, LAZY, Recent, RecentCpu, SWITCHING, Slots, id_of, running};
 use crate::{
@@ -13,7 +16,7 @@ use crate::{
     flush::Asked,
     here::Here,
     platform::{Ordering, Platform, Word},
-    tags::Replacement,
+    tags::{Replacement, Tags as _},
 };
 
 impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
@@ -60,6 +63,18 @@ impl<W: Word, const SLOTS: usize> RecentCpu<W, SLOTS> {
             0
         }
     }
+}
+
+/// Leaves the space in which this CPU is lazy, and says whether it is.
+pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, R: Replacement>(
+    here: &Here<'_, P, Recent<SLOTS, R>>,
+) -> bool {
+    // Relaxed: this CPU's own word.
+    let lazy = here.cpu().active.load(Ordering::Relaxed) & LAZY != 0;
+    if lazy {
+        let _ = Recent::park(here);
+    }
+    lazy
 }
 
 /// What this CPU may owe on the space that it runs.

@@ -33,7 +33,7 @@ use core::{
     sync::atomic::{AtomicPtr, Ordering as Local},
 };
 
-use self::called::Owing;
+use self::called::{Owing, leave_if_lazy};
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
     arch::{Depth, Held, Mmu, Sharing, Tag, Wait},
@@ -326,6 +326,9 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     fn pay_asker(here: &Here<'_, P, Self>, asker: CpuId) -> u64 {
+        if leave_if_lazy(here) {
+            return 1;
+        }
         let Some(owing) = Owing::of(here) else { return 0 };
         // The asker may have found that this CPU has left another space, and ask for something else.
         let asker = here.tlb().inbox(asker);
@@ -336,6 +339,9 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     fn catch_up(here: &Here<'_, P, Self>) -> u64 {
+        if leave_if_lazy(here) {
+            return 1;
+        }
         let Some(owing) = Owing::of(here) else { return 0 };
         // SAFETY: the register names a space.
         let generation = unsafe { here.cpu().slots.generation() };
@@ -349,6 +355,11 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
 
     fn flush_everywhere(_: &Here<'_, P, Self>, _: u64, _: &Sweep, _: Wait) {
         unreachable!("a tag is one CPU's own");
+    }
+
+    fn lend(here: &Here<'_, P, Self>) {
+        // If it were called meanwhile it would park, and the foreign root would be gone.
+        leave_if_lazy(here);
     }
 
     fn give_back(here: &Here<'_, P, Self>) {
