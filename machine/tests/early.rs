@@ -344,3 +344,20 @@ fn a_handler_sees_what_was_stored_before_the_interrupt() {
     });
     assert_eq!(outcomes(&interrupted), [0x2100, 0x2200]);
 }
+
+#[test]
+fn states_differ_by_what_may_still_be_read() {
+    // The fence before both writes, between them or after them: memory, and what was read, are the same,
+    // and what may be read is not. The explorer meets the last first.
+    let fenced = arm(|world, cpu| {
+        if cpu == 0 {
+            world.x.swap(1, Relaxed);
+            world.y.swap(1, Relaxed);
+        } else {
+            world.seen[2].store(0, Relaxed);
+            Word::fence(SeqCst);
+            flag_and_data(world, [Relaxed; 2], || ());
+        }
+    });
+    assert_eq!(fenced, ALL);
+}
