@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
     time::Instant,
 };
 
@@ -19,8 +20,8 @@ const LOOK: f64 = 3.0;
 const KNOWN: f64 = 60.0;
 /// How a mutant is searched that was never found: first with few pre-emptions everywhere, then as
 /// deep as scenarios say. Seconds for each scenario, and for all of them.
-const SHALLOW: (Option<u32>, f64, f64) = (Some(2), 1.5, 25.0);
-const DEEP: (Option<u32>, f64, f64) = (None, 6.0, 60.0);
+const SHALLOW: (Option<u32>, f64, f64) = (Some(2), 0.5, 4.0);
+const DEEP: (Option<u32>, f64, f64) = (None, 4.0, 16.0);
 /// How long an excused one is looked for, to see whether the excuse holds.
 const DOUBT: (Option<u32>, f64, f64) = (Some(2), 0.5, 1.0);
 
@@ -45,6 +46,11 @@ impl<'s> Generated<'s> {
             })
         };
         sites.iter().flat_map(of).collect()
+    }
+
+    /// The file of its site.
+    fn file(&self) -> &str {
+        self.name.split("::").next().expect("a split has a first part")
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -115,6 +121,8 @@ pub(super) struct Hunt<'h> {
     pub(super) hints: &'h BTreeMap<String, Finder>,
     /// Whether to explore for what a test finds, too.
     pub(super) learn: bool,
+    /// How many mutants of a file, or of all files (""), each scenario has found.
+    pub(super) finds: Mutex<BTreeMap<(String, String), usize>>,
 }
 
 impl Hunt<'_> {
@@ -178,19 +186,26 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// The scenarios that reach it: those first that found the most in the same file.
+    /// The scenarios that reach it: those first that found the most in the same file, and then those
+    /// that found the most at all.
     fn likely_first(&self, mutant: &Generated<'_>) -> Vec<&str> {
-        let file = mutant.name.split("::").next().expect("a split has a first part");
-        let mut counts = BTreeMap::<&str, usize>::new();
-        for (other, finder) in self.hints {
-            if let (true, Finder::Scenario(name, _)) = (other.starts_with(file), finder) {
-                *counts.entry(name).or_default() += 1;
-            }
-        }
+        let file = mutant.file();
+        let finds = self.finds.lock().expect("no worker panics while it counts");
         let mut scenarios: Vec<&str> =
             self.map.of(mutant.site).iter().map(String::as_str).collect();
-        scenarios.sort_by_key(|name| core::cmp::Reverse(counts.get(name).copied().unwrap_or(0)));
+        scenarios.sort_by_cached_key(|name| {
+            let of = |file: &str| finds.get(&(file.to_owned(), (*name).to_owned())).copied();
+            core::cmp::Reverse((of(file).unwrap_or(0), of("").unwrap_or(0)))
+        });
         scenarios
+    }
+
+    /// Counts a find, for its file and for all.
+    fn count(&self, mutant: &Generated<'_>, scenario: &str) {
+        let mut finds = self.finds.lock().expect("no worker panics while it counts");
+        for file in [mutant.file(), ""] {
+            *finds.entry((file.to_owned(), scenario.to_owned())).or_default() += 1;
+        }
     }
 
     fn ask(&self, mutant: &Generated<'_>, finder: &Finder, budget: f64) -> Result<Option<Found>> {
@@ -201,6 +216,7 @@ impl Hunt<'_> {
         Ok(match exploration.verdict() {
             Verdict::Found { schedule, schedules } => {
                 let seconds = exploration.seconds;
+                self.count(mutant, scenario);
                 Some(Found { finder, seconds, schedule: Some(schedule), schedules })
             }
             // One that hangs or dies without a schedule was not found.

@@ -302,7 +302,8 @@ fn find_generated(
     let views = each(&mills, mill.scenarios()?.into(), |mill, name| View::of(mill, name))?;
     let map = Map::new(views);
     let hints = ledger::read_hints(workspace)?;
-    let hunt = Hunt { mill, map: &map, hints: &hints, learn: options.learn };
+    let hunt =
+        Hunt { mill, map: &map, hints: &hints, learn: options.learn, finds: Mutex::default() };
     let say = summary.sayer();
     let outcome = |mutant: &Generated<'_>, end: End| {
         let schedule = end.found().and_then(|found| found.schedule.as_deref());
