@@ -49,15 +49,17 @@ const WORKERS: usize = 2;
 /// mutant that hid best from it, and for so many seconds at least.
 const CLEAN_TIMES: f64 = 2.0;
 const CLEAN_LEAST: f64 = 1.0;
-/// The kinds of generated mutants of which none may survive. Survivors of others are shown.
-const DEMANDED: &[Kind] = &[];
+/// The kinds of generated mutants of which none may survive. Only these are tried unless others are
+/// asked for, since what survives takes the longest.
+const DEMANDED: &[Kind] = &[Kind::Instruction];
 
 /// What is to be tried, and how it is shown.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// The mutants to try, or how their names begin; all of them if none is named.
+    /// The mutants to try, or how their names begin; if none is named, those that were written and
+    /// those of the kinds of which none may survive.
     names: Vec<String>,
-    /// Only those that are generated.
+    /// Only those that are generated, of all kinds.
     #[arg(long, conflicts_with = "written")]
     generated: bool,
     /// Only those that were written.
@@ -146,6 +148,10 @@ fn select<'s>(
     }
     if options.written {
         generated.clear();
+    }
+    let asked = options.generated || options.learn || options.list || !options.names.is_empty();
+    if !asked && options.kind.is_empty() {
+        generated.retain(|mutant| DEMANDED.contains(&mutant.kind()));
     }
     if !options.kind.is_empty() {
         written.clear();
