@@ -206,7 +206,7 @@ impl Finder<'_, '_, '_> {
             Expr::Call(ExprCall { func, .. }) => match &**func {
                 // `Self::begin` makes a value.
                 Expr::Path(path)
-                    if !path.path.segments.first().is_some_and(|s| s.ident == "Self") =>
+                    if path.path.segments.first().is_none_or(|s| s.ident != "Self") =>
                 {
                     path.path.segments.last().expect("a path").ident.to_string()
                 }
