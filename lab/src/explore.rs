@@ -37,6 +37,9 @@ pub fn explore(
         }
         Some(failure) => {
             broken(&mut *explored, failure, out)?;
+            let seconds = report.elapsed.as_secs_f64();
+            let Report { schedules, steps, .. } = report;
+            writeln!(out, "found after {schedules} schedules, {steps} steps, {seconds:.1} s")?;
             Ok(Verdict::Broken)
         }
     }

@@ -125,7 +125,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
         }
-        mutants::run(workspace, &[]).map(|()| Outcome::Passed)
+        mutants::run(workspace, &mutants::Options::default()).map(|()| Outcome::Passed)
     })
 }
 

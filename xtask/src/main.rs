@@ -5,7 +5,7 @@
 //! cargo xtask test          everything that must hold before a change lands
 //! cargo xtask fences        every named fence and ordering has its partner, its test and its mutant
 //! cargo xtask seeds         each item of the founding systems' lists has the tests it names
-//! cargo xtask mutants       bugs of the field, put back in one at a time, are found
+//! cargo xtask mutants       bugs of the field and weakened lines, one at a time, are found
 //! cargo xtask instructions  how many instructions the common paths take
 //! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
 //! cargo xtask integration   how many lines of the kernel it takes to use the library
@@ -74,14 +74,9 @@ enum Command {
     /// Make reports of made-up results, try their pages out in Chromium, and read timelines with
     /// Perfetto's package. What is missing is installed first.
     Report,
-    /// Put bugs back into the library, one at a time, and demand that the explorer finds each.
-    Mutants {
-        /// The mutants to try; all of them if none is named.
-        names: Vec<String>,
-        /// Print the mutants instead of trying them.
-        #[arg(long)]
-        list: bool,
-    },
+    /// Put bugs into the library, one at a time, and demand that each is found: those that were
+    /// written down, and one for every ordering, barrier, flush and check.
+    Mutants(mutants::Options),
 }
 
 fn main() -> ExitCode {
@@ -106,7 +101,6 @@ fn run(command: &Command) -> Result<()> {
         Command::Boot(options) => boot::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),
-        Command::Mutants { list: true, .. } => mutants::list(&workspace),
-        Command::Mutants { names, list: false } => mutants::run(&workspace, names),
+        Command::Mutants(options) => mutants::run(&workspace, options),
     }
 }

@@ -1,7 +1,7 @@
 //! Where the workspace is, and which files belong to it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fs, io,
     path::{Path, PathBuf},
     process::Command,
@@ -88,14 +88,26 @@ impl Workspace {
     /// A file that is the same already keeps its time stamp, so that cargo builds only what
     /// changed since the last copy.
     pub(crate) fn copy_to(&self, to: &Path) -> Result<()> {
-        let files = self.files()?;
-        let wanted: BTreeSet<PathBuf> = files.iter().map(|file| to.join(file)).collect();
+        self.copy_with(to, &BTreeMap::new())
+    }
+
+    /// As [`Self::copy_to`], with other texts for some files, and perhaps more of them.
+    pub(crate) fn copy_with(&self, to: &Path, texts: &BTreeMap<String, String>) -> Result<()> {
+        let mut files = self.files()?;
+        files.retain(|file| !texts.contains_key(file));
+        let wanted: BTreeSet<PathBuf> =
+            files.iter().chain(texts.keys()).map(|file| to.join(file)).collect();
         if to.exists() {
             remove_all_but(&wanted, to).context(|| format!("clearing {}", to.display()))?;
         }
+        let copying = |file: &str| format!("copying {file} to {}", to.display());
         for file in &files {
-            copy_if_different(&self.root.join(file), &to.join(file))
-                .context(|| format!("copying {file} to {}", to.display()))?;
+            fs::read(self.root.join(file))
+                .and_then(|text| write_if_different(&text, &to.join(file)))
+                .context(|| copying(file))?;
+        }
+        for (file, text) in texts {
+            write_if_different(text.as_bytes(), &to.join(file)).context(|| copying(file))?;
         }
         Ok(())
     }
@@ -113,8 +125,7 @@ fn remove_all_but(wanted: &BTreeSet<PathBuf>, directory: &Path) -> io::Result<()
     Ok(())
 }
 
-fn copy_if_different(from: &Path, to: &Path) -> io::Result<()> {
-    let text = fs::read(from)?;
+fn write_if_different(text: &[u8], to: &Path) -> io::Result<()> {
     if fs::read(to).is_ok_and(|present| present == text) {
         return Ok(());
     }

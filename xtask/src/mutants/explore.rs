@@ -11,7 +11,7 @@ use std::{
 use crate::failure::{Context, Result};
 
 /// Beyond its budget the explorer gets this long to come to an end. A mutant may well loop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How a line with a schedule begins.
 const SCHEDULE: &str = "schedule: ";
 /// How a schedule begins.

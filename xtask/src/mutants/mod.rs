@@ -1,27 +1,23 @@
-//! Bugs of the field, put back into the library one at a time: the explorer must find each.
+//! Bugs put into the library one at a time: the explorer must find each.
 //!
-//! A mutant is data, in `mutants/*.toml`:
+//! There are two sorts. *Written* mutants are bugs of the field as edits of the source, in
+//! `mutants/*.toml` (see [`record`]). *Generated* ones weaken every ordering, barrier, flush and check
+//! that the library has (see [`sites`]); those that nothing can find are excused, in writing (see
+//! [`ledger`]). All of them stand in one build, and a run chooses one by its number (see [`weave`]).
+//! The few written ones that cannot be chosen at run time have builds of their own.
 //!
-//! ```toml
-//! [[mutant]]
-//! name = "epoch-read-before-tag-is-published"
-//! record = "FreeBSD arm64, pmap_alloc_asid, the fence between ..."
-//! why = "The CPU keeps a tag of the old epoch that turnover has handed out again."
-//! architectures = ["aarch64", "riscv64"]    # optional; all of them if absent
-//! file = "lookaside/src/tags/epochs.rs"
-//! find = '''            W::fence(Ordering::SeqCst);'''
-//! replace = ''''''
-//! scenario = ["turn-and-enter"]             # each of them must find it
-//! budget = 60                               # optional: seconds for each scenario
-//! ```
-//!
-//! `find` must occur exactly once in `file`, so that a mutant can neither rot silently nor change
-//! more than it says. The explorer is the program `lab`, and this is all we ask of it:
-//! `lab explore SCENARIO --budget SECONDS` exits 0 if it found no violation, and exits 1 after it
-//! printed a line `schedule: v1:...` if it found one.
+//! The explorer is the program `lab`, and this is all we ask of it: `lab explore` lists the names of
+//! scenarios, one at the begin of each line; `lab explore SCENARIO --budget SECONDS` exits 0 if it
+//! found no violation, and exits 1 after it printed a line `schedule: v1:...` if it found one.
 
 mod explore;
+mod hunt;
+mod ledger;
+mod mill;
+mod outcome;
 mod record;
+mod sites;
+mod weave;
 mod workshop;
 
 use std::{
@@ -31,28 +27,155 @@ use std::{
     time::Instant,
 };
 
-use self::{explore::Verdict, record::Mutant, workshop::Workshop};
+use self::{
+    explore::Verdict,
+    hunt::{Generated, Hunt, Map, View},
+    ledger::{Excuses, Finder},
+    mill::Mill,
+    outcome::{End, Outcome, Summary},
+    record::Mutant,
+    sites::Kind,
+    weave::Woven,
+    workshop::Workshop,
+};
 use crate::{
     failure::{Failure, Result},
     workspace::Workspace,
 };
 
-/// How many mutants are built and explored at the same time.
+/// How many searches run at the same time.
 const WORKERS: usize = 2;
 /// A scenario on the source as it is must be clean for so many times as long as it took to find the
 /// mutant that hid best from it, and for so many seconds at least.
 const CLEAN_TIMES: f64 = 2.0;
-const CLEAN_LEAST: f64 = 2.0;
+const CLEAN_LEAST: f64 = 1.0;
+/// The kinds of generated mutants of which none may survive. Only these are tried unless others are
+/// asked for, since what survives takes the longest.
+const DEMANDED: &[Kind] = &[Kind::Instruction];
 
-/// The names of all mutants.
+/// What is to be tried, and how it is shown.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// The mutants to try, or how their names begin; if none is named, those that were written and
+    /// those of the kinds of which none may survive.
+    names: Vec<String>,
+    /// Only those that are generated, of all kinds.
+    #[arg(long, conflicts_with = "written")]
+    generated: bool,
+    /// Only those that were written.
+    #[arg(long)]
+    written: bool,
+    /// Of those that are generated, only these kinds.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    kind: Vec<Kind>,
+    /// Print the mutants instead of trying them.
+    #[arg(long)]
+    list: bool,
+    /// Search everywhere for what is not found where it was before, and write down where it is.
+    #[arg(long)]
+    learn: bool,
+    /// Show a schedule again, as a line FOUND prints it, with the one mutant that is named.
+    #[arg(long, value_name = "v1:...", conflicts_with_all = ["list", "learn"])]
+    replay: Option<String>,
+    /// How the result is printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A line for each mutant, as it is found.
+    #[default]
+    Text,
+    /// One document at the end; lines go to standard error.
+    Json,
+}
+
+/// The names of all written mutants.
 pub(crate) fn names(workspace: &Workspace) -> Result<BTreeSet<String>> {
     Ok(record::read(workspace)?.into_iter().map(|mutant| mutant.name).collect())
 }
 
+/// Does what the options say.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    let started = Instant::now();
+    let written = record::read(workspace)?;
+    // Rotten records show at once, before anything is built.
+    for mutant in &written {
+        mutant.apply(&workspace.read(&mutant.file)?)?;
+    }
+    let woven = weave::weave(workspace, &written)?;
+    let excuses = Excuses::read(workspace)?;
+    let generated = Generated::all(&woven.sites);
+    let codes = generated.iter().map(|mutant| (mutant.name.clone(), &*mutant.site.code)).collect();
+    excuses.check(&codes)?;
+    let (written, generated) = select(written, generated, options)?;
+    if options.list {
+        list(&written, &generated, &excuses);
+        return Ok(());
+    }
+    if let Some(schedule) = &options.replay {
+        return replay(workspace, &woven, (&written, &generated), schedule);
+    }
+    if written.is_empty() && generated.is_empty() {
+        println!("mutants: there are none, so there is nothing to find");
+        return Ok(());
+    }
+    let mut summary = Summary::new(options.format == Format::Json);
+    summary.say(&format!(
+        "mutants: {} written and {} generated to find",
+        written.len(),
+        generated.len()
+    ));
+    let mill = Mill::open(workspace, &woven)?;
+    summary.say(&format!("mutants: built ({:.1} s)", started.elapsed().as_secs_f64()));
+    find_written(workspace, &mill, &woven, &written, &mut summary)?;
+    if !generated.is_empty() {
+        find_generated(workspace, &mill, &excuses, &generated, options, &mut summary)?;
+    }
+    check_clean(&mill, &mut summary)?;
+    summary.close(started.elapsed(), DEMANDED)
+}
+
+/// Those that the options name.
+fn select<'s>(
+    mut written: Vec<Mutant>,
+    mut generated: Vec<Generated<'s>>,
+    options: &Options,
+) -> Result<(Vec<Mutant>, Vec<Generated<'s>>)> {
+    if options.generated {
+        written.clear();
+    }
+    if options.written {
+        generated.clear();
+    }
+    let asked = options.generated || options.learn || options.list || !options.names.is_empty();
+    if !asked && options.kind.is_empty() {
+        generated.retain(|mutant| DEMANDED.contains(&mutant.kind()));
+    }
+    if !options.kind.is_empty() {
+        written.clear();
+        generated.retain(|mutant| options.kind.contains(&mutant.kind()));
+    }
+    if !options.names.is_empty() {
+        for name in &options.names {
+            let known = written.iter().any(|mutant| mutant.name == *name)
+                || generated.iter().any(|mutant| mutant.name.starts_with(name));
+            if !known {
+                return Err(Failure::new(format!(
+                    "there is no mutant `{name}`: `cargo xtask mutants --list` shows all"
+                )));
+            }
+        }
+        written.retain(|mutant| options.names.contains(&mutant.name));
+        generated.retain(|mutant| options.names.iter().any(|name| mutant.name.starts_with(name)));
+    }
+    Ok((written, generated))
+}
+
 /// Prints what there is.
-pub(crate) fn list(workspace: &Workspace) -> Result<()> {
-    let mutants = record::read(workspace)?;
-    for mutant in &mutants {
+fn list(written: &[Mutant], generated: &[Generated<'_>], excuses: &Excuses) {
+    for mutant in written {
         println!("{}", mutant.name);
         println!("    where      {}", mutant.file);
         println!("    on         {}", mutant.architectures());
@@ -60,72 +183,61 @@ pub(crate) fn list(workspace: &Workspace) -> Result<()> {
         println!("    repeats    {}", mutant.record.trim());
         println!("    why        {}", mutant.why.trim());
     }
-    println!("mutants: {}", mutants.len());
-    Ok(())
+    for mutant in generated {
+        println!("{} (line {}) {}", mutant.name, mutant.site.line, mutant.site.code);
+        if let Some(why) = excuses.covers(&mutant.name) {
+            println!("    excused    {}", why.trim());
+        }
+    }
+    println!("mutants: {} written, {} generated", written.len(), generated.len());
+    for kind in Kind::ALL {
+        let count = generated.iter().filter(|mutant| mutant.kind() == kind).count();
+        if count > 0 {
+            println!("    {kind}: {count}");
+        }
+    }
 }
 
-/// Tries the named mutants, or all.
-pub(crate) fn run(workspace: &Workspace, names: &[String]) -> Result<()> {
-    let mutants = record::select(record::read(workspace)?, names)?;
-    if mutants.is_empty() {
-        println!("mutants: there are none in {}/, so there is nothing to find", record::DIRECTORY);
-        return Ok(());
+/// Shows a schedule again with the one mutant that is named.
+fn replay(
+    workspace: &Workspace,
+    woven: &Woven,
+    (written, generated): (&[Mutant], &[Generated<'_>]),
+    schedule: &str,
+) -> Result<()> {
+    let number = match (written, generated) {
+        ([mutant], []) => woven.written.get(&mutant.name).copied(),
+        ([], [mutant]) => Some(mutant.number),
+        _ => return Err(Failure::new("`--replay` takes the name of one mutant")),
+    };
+    match number {
+        Some(number) => Mill::open(workspace, woven)?.replay(number, schedule),
+        None => {
+            let workshop = Workshop::open(workspace, 0)?;
+            workshop.with(&written[0], || {
+                workshop.build()?;
+                workshop.replay(schedule)
+            })?
+        }
     }
-    // Rotten records show at once, before anything is built.
-    for mutant in &mutants {
-        mutant.apply(&workspace.read(&mutant.file)?)?;
-    }
-    let started = Instant::now();
-    let workshops =
-        (0..WORKERS).map(|number| Workshop::open(workspace, number)).collect::<Result<Vec<_>>>()?;
-
-    println!("mutants: {} to find", mutants.len());
-    let searches = each(&workshops, mutants.iter().collect(), mutated)?;
-    let survivors: Vec<String> = searches.iter().filter_map(Search::survivor).collect();
-    let survived = survivors.len();
-
-    let mut budgets = BTreeMap::new();
-    for (scenario, seconds) in searches.iter().flat_map(|search| &search.seconds) {
-        let most = budgets.entry(*scenario).or_insert(CLEAN_LEAST);
-        *most = most.max(CLEAN_TIMES * seconds);
-    }
-    println!("mutants: the source as it is must be clean in {} scenarios", budgets.len());
-    let clean = each(&workshops, budgets.into_iter().collect(), |workshop, (scenario, budget)| {
-        unmutated(workshop, scenario, budget)
-    })?;
-    if clean.contains(&false) {
-        return Err(Failure::new(
-            "the source as it is does not pass the scenarios, so finding a mutant proves nothing",
-        ));
-    }
-    println!(
-        "mutants: {} found, {survived} survived ({:.1} s)",
-        searches.len() - survived,
-        started.elapsed().as_secs_f64()
-    );
-    if survived > 0 {
-        let survivors = survivors.join(", ");
-        return Err(Failure::new(format!("{survived} mutants were not found: {survivors}")));
-    }
-    Ok(())
 }
 
-/// Does `work` for each job, with one thread for each workshop. Every job is tried, even if one
+/// Does `work` for each job, with one thread for each place of work. Every job is tried, even if one
 /// ends in an error; the first error is then returned.
-fn each<J: Send, T: Send>(
-    workshops: &[Workshop],
+fn each<W: Sync, J: Send, T: Send>(
+    places: &[W],
     jobs: VecDeque<J>,
-    work: impl Fn(&Workshop, J) -> Result<T> + Sync,
+    work: impl Fn(&W, J) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let jobs = Mutex::new(jobs);
     let results = Mutex::new(Vec::new());
     let next = || jobs.lock().expect("no worker panics while it takes a job").pop_front();
     thread::scope(|scope| {
-        for workshop in workshops {
+        for place in places {
             let (next, results, work) = (&next, &results, &work);
             scope.spawn(move || {
                 while let Some(job) = next() {
-                    let result = work(workshop, job);
+                    let result = work(place, job);
                     results.lock().expect("no worker panics while it adds a result").push(result);
                 }
             });
@@ -134,74 +246,177 @@ fn each<J: Send, T: Send>(
     results.into_inner().expect("every worker has ended").into_iter().collect()
 }
 
-/// Whether a scenario is clean on the source as it is.
-fn unmutated(workshop: &Workshop, scenario: &str, budget: f64) -> Result<bool> {
-    workshop.build()?;
-    let exploration = workshop.explore(scenario, budget)?;
-    match exploration.verdict() {
-        Verdict::Clean => {
-            println!("clean: {scenario} ({:.1} s)", exploration.seconds);
-            Ok(true)
-        }
-        Verdict::Found { .. } => {
-            println!("NOT CLEAN: {scenario} finds a violation in the source as it is");
-            print!("{}", exploration.output);
-            Ok(false)
-        }
-        Verdict::Broken(why) => Err(Failure::new(format!("{scenario}: {why}"))),
-    }
-}
-
-/// The search for a mutant.
-struct Search<'m> {
-    mutant: &'m str,
-    /// The scenarios that have not found it.
-    missed: Vec<&'m str>,
-    /// How long each took that has found it.
-    seconds: Vec<(&'m str, f64)>,
-}
-
-impl Search<'_> {
-    /// Its name, and where it was not found.
-    fn survivor(&self) -> Option<String> {
-        let missed = self.missed.join(" ");
-        (!missed.is_empty()).then(|| format!("{} ({missed})", self.mutant))
-    }
-}
-
-/// Lets every scenario of a mutant search for it.
-fn mutated<'m>(workshop: &Workshop, mutant: &'m Mutant) -> Result<Search<'m>> {
-    let restored = workshop.with(mutant, || {
-        workshop
-            .build()
-            .map_err(|failure| Failure::new(format!("the mutant {}: {failure}", mutant.name)))?;
-        let mut search = Search { mutant: &mutant.name, missed: Vec::new(), seconds: Vec::new() };
+/// Lets every scenario of every written mutant search for it.
+fn find_written(
+    workspace: &Workspace,
+    mill: &Mill,
+    woven: &Woven,
+    written: &[Mutant],
+    summary: &mut Summary,
+) -> Result<()> {
+    let (together, alone): (Vec<&Mutant>, Vec<&Mutant>) =
+        written.iter().partition(|mutant| woven.written.contains_key(&mutant.name));
+    let say = summary.sayer();
+    let search = |mutant: &Mutant, explore: &dyn Fn(&str) -> Result<explore::Exploration>| {
+        let mut outcomes = Vec::new();
         for scenario in &mutant.scenario {
-            let exploration = workshop.explore(scenario, mutant.budget as f64)?;
-            let time = exploration.seconds;
-            match exploration.verdict() {
-                Verdict::Found { schedule, schedules } => {
-                    search.seconds.push((scenario, time));
-                    let schedules = schedules
-                        .map_or_else(String::new, |schedules| format!("{schedules} schedules, "));
-                    println!(
-                        "FOUND {} ({scenario}, {schedules}{time:.1} s, {schedule})",
-                        mutant.name
-                    );
-                }
-                Verdict::Clean => {
-                    println!("SURVIVED {} ({scenario}, {time:.1} s)", mutant.name);
-                    search.missed.push(scenario);
-                }
-                Verdict::Broken(why) => {
-                    println!("SURVIVED {} ({scenario}, {time:.1} s): {why}", mutant.name);
-                    search.missed.push(scenario);
-                }
-            }
+            let exploration = explore(scenario)?;
+            let number = woven.written.get(&mutant.name);
+            let name = format!("{} ({scenario})", mutant.name);
+            let outcome = Outcome::of_scenario(name, scenario, &exploration, |schedule| {
+                number.map(|number| mill.spelled(*number, schedule))
+            });
+            say(&outcome.line());
+            outcomes.push(outcome);
         }
-        Ok(search)
-    });
-    restored?
+        Ok(outcomes)
+    };
+    let mut found = each(&[mill; WORKERS], together.into(), |mill, mutant| {
+        let number = woven.written[&mutant.name];
+        search(mutant, &|name| mill.explore(number, (name, None), mutant.budget as f64))
+    })?;
+    if !alone.is_empty() {
+        summary.say(&format!("mutants: {} have builds of their own", alone.len()));
+        let workshops = (0..WORKERS)
+            .map(|number| Workshop::open(workspace, number))
+            .collect::<Result<Vec<_>>>()?;
+        found.extend(each(&workshops, alone.into(), |workshop, mutant| {
+            workshop.with(mutant, || {
+                let named =
+                    |failure| Failure::new(format!("the mutant {}: {failure}", mutant.name));
+                workshop.build().map_err(named)?;
+                search(mutant, &|name| workshop.explore(name, mutant.budget as f64))
+            })?
+        })?);
+    }
+    for outcomes in found {
+        summary.add_written(outcomes);
+    }
+    Ok(())
+}
+
+/// Searches for every generated mutant.
+fn find_generated(
+    workspace: &Workspace,
+    mill: &Mill,
+    excuses: &Excuses,
+    generated: &[Generated<'_>],
+    options: &Options,
+    summary: &mut Summary,
+) -> Result<()> {
+    let mills = [mill; WORKERS];
+    let views = each(&mills, mill.scenarios()?.into(), |mill, name| View::of(mill, name))?;
+    let map = Map::new(views);
+    let hints = ledger::read_hints(workspace)?;
+    let hunt =
+        Hunt { mill, map: &map, hints: &hints, learn: options.learn, finds: Mutex::default() };
+    let say = summary.sayer();
+    let outcome = |mutant: &Generated<'_>, end: End| {
+        let schedule = end.found().and_then(|found| found.schedule.as_deref());
+        let replay = schedule.map(|schedule| mill.spelled(mutant.number, schedule));
+        let unreached = map.of(mutant.site).is_empty();
+        let kind = Some(mutant.kind());
+        let outcome = Outcome { name: mutant.name.clone(), kind, end, replay, unreached };
+        say(&outcome.line());
+        outcome
+    };
+    let mut outcomes = Vec::new();
+    let mut left: Vec<&Generated<'_>> = generated.iter().collect();
+    let steps: [(&str, Search<'_>); 3] = [
+        ("exploring", &|mutant| match excuses.of(&mutant.name) {
+            Some(_) => Ok(hunt.doubt(mutant)?.map(End::NoExcuse)),
+            None => Ok(hunt.explore(mutant)?.map(End::Found)),
+        }),
+        ("testing", &|mutant| match excuses.of(&mutant.name) {
+            Some(_) => Ok(Some(End::Excused)),
+            None => Ok(hunt.test(mutant)?.map(End::Found)),
+        }),
+        ("exploring as deep as scenarios say", &|mutant| {
+            let found = if options.learn { hunt.deep(mutant)? } else { None };
+            Ok(Some(match (found, excuses.covers(&mutant.name)) {
+                (Some(found), _) => End::Found(found),
+                (None, Some(_)) => End::Excused,
+                (None, None) => End::Survived(None),
+            }))
+        }),
+    ];
+    for (number, (what, search)) in steps.iter().enumerate() {
+        if left.is_empty() {
+            break;
+        }
+        summary.say(&format!("mutants: {what}, {} are left", left.len()));
+        if number == 1 {
+            mill.build_tests()?;
+        }
+        let ends = each(&mills, left.into(), |_, mutant| {
+            Ok((mutant, search(mutant)?.map(|end| outcome(mutant, end))))
+        })?;
+        left = ends.iter().filter(|(_, end)| end.is_none()).map(|(mutant, _)| *mutant).collect();
+        outcomes.extend(ends.into_iter().filter_map(|(_, end)| end));
+        if options.learn {
+            // Now already: whoever ends the run loses only one step.
+            learn(workspace, &outcomes, options, generated)?;
+        }
+    }
+    for outcome in outcomes {
+        summary.add_generated(outcome);
+    }
+    Ok(())
+}
+
+type Search<'s> = &'s (dyn Fn(&Generated<'_>) -> Result<Option<End>> + Sync);
+
+/// Writes down where mutants were found.
+fn learn(
+    workspace: &Workspace,
+    outcomes: &[Outcome],
+    options: &Options,
+    generated: &[Generated<'_>],
+) -> Result<()> {
+    let mut hints = ledger::read_hints(workspace)?;
+    let names: BTreeSet<&str> = generated.iter().map(|mutant| &*mutant.name).collect();
+    if options.names.is_empty() && options.kind.is_empty() {
+        hints.retain(|name, _| names.contains(&**name));
+    }
+    for outcome in outcomes {
+        if let End::Found(found) = &outcome.end {
+            hints.insert(outcome.name.clone(), found.finder.clone());
+        }
+    }
+    ledger::write_hints(workspace, &hints)
+}
+
+/// Whether each scenario that found something is clean with no mutant chosen.
+fn check_clean(mill: &Mill, summary: &mut Summary) -> Result<()> {
+    let mut budgets = BTreeMap::new();
+    for found in summary.found() {
+        if let Finder::Scenario(name, preemptions) = &found.finder {
+            let most = budgets.entry((name.clone(), *preemptions)).or_insert(CLEAN_LEAST);
+            *most = f64::max(*most, CLEAN_TIMES * found.seconds);
+        }
+    }
+    summary
+        .say(&format!("mutants: the source as it is must be clean in {} searches", budgets.len()));
+    let say = summary.sayer();
+    let clean = each(&[mill; WORKERS], budgets.into_iter().collect(), |mill, (search, budget)| {
+        let (scenario, preemptions) = search;
+        let exploration = mill.explore(0, (&scenario, preemptions), budget)?;
+        match exploration.verdict() {
+            Verdict::Clean => Ok(true),
+            Verdict::Found { .. } => {
+                say(&format!("NOT CLEAN: {scenario} finds a violation in the source as it is"));
+                say(&exploration.output);
+                Ok(false)
+            }
+            Verdict::Broken(why) => Err(Failure::new(format!("{scenario}: {why}"))),
+        }
+    })?;
+    if clean.contains(&false) {
+        return Err(Failure::new(
+            "the source as it is does not pass the scenarios, so finding a mutant proves nothing",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

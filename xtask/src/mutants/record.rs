@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fs, io, path::Path};
 
 use serde::Deserialize;
 
+use super::ledger::{EXCUSED, HINTS};
 use crate::{
     failure::{Context, Failure, Result},
     workspace::Workspace,
@@ -121,7 +122,10 @@ pub(super) fn read(workspace: &Workspace) -> Result<Vec<Mutant>> {
     let mut files = fs::read_dir(&directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
         .context(|| format!("listing {}", directory.display()))?;
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    let beside = [EXCUSED, HINTS].map(|name| directory.join(name));
+    files.retain(|file| {
+        file.extension().is_some_and(|extension| extension == "toml") && !beside.contains(file)
+    });
     files.sort();
     let mut mutants: Vec<Mutant> = Vec::new();
     for file in &files {
@@ -139,15 +143,4 @@ fn read_file(file: &Path) -> Result<Vec<Mutant>> {
         .map_err(|error| error.to_string())
         .and_then(|text| parse(&text))
         .context(|| file.display().to_string())
-}
-
-/// The mutants of these names, or all if there is no name.
-pub(super) fn select(mutants: Vec<Mutant>, names: &[String]) -> Result<Vec<Mutant>> {
-    if let Some(unknown) = names.iter().find(|name| !mutants.iter().any(|m| m.name == **name)) {
-        return Err(Failure::new(format!(
-            "there is no mutant `{unknown}`: `cargo xtask mutants --list` shows all"
-        )));
-    }
-    let wanted = |mutant: &Mutant| names.is_empty() || names.contains(&mutant.name);
-    Ok(mutants.into_iter().filter(wanted).collect())
 }

@@ -1,10 +1,6 @@
 //! Records that are right and wrong, and one small workspace in which mutants are really built.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, fs, path::PathBuf, process::Command};
 
 use super::{record::parse, *};
 use crate::process;
@@ -65,15 +61,7 @@ fn a_mutant_is_put_in_exactly_once() {
     }
 }
 
-#[test]
-fn names_select_mutants() {
-    let mutants = parse(&format!("{GOOD}{}", GOOD.replace("no-check", "other"))).unwrap();
-    assert_eq!(record::select(mutants.clone(), &[]).unwrap().len(), 2);
-    assert_eq!(record::select(mutants.clone(), &["other".to_owned()]).unwrap()[0].name, "other");
-    assert!(record::select(mutants, &["none".to_owned()]).is_err());
-}
-
-/// A workspace with a library of one function and an "explorer" that calls it.
+/// A workspace with a library of a few functions and an "explorer" that calls them.
 struct Fixture(PathBuf);
 
 impl Fixture {
@@ -87,10 +75,7 @@ impl Fixture {
             "lookaside/Cargo.toml",
             "[package]\nname = 'lookaside'\nversion = '0.1.0'\nedition = '2024'\n",
         );
-        fixture.write(
-            "lookaside/src/lib.rs",
-            "pub fn sum(a: u8, b: u8) -> u8 { a + b }\npub fn product(a: u8, b: u8) -> u8 { a * b }\n",
-        );
+        fixture.write("lookaside/src/lib.rs", LIBRARY);
         fixture.write(
             "lab/Cargo.toml",
             "[package]\nname = 'lookaside-lab'\nversion = '0.1.0'\nedition = '2024'\n\
@@ -102,10 +87,16 @@ impl Fixture {
             r#"
             fn main() {
                 let words: Vec<String> = std::env::args().skip(1).collect();
-                assert_eq!((words[0].as_str(), words[2].as_str()), ("explore", "--budget"));
+                assert_eq!(words[0], "explore");
+                if words.len() == 1 {
+                    println!("sums adds\nproducts multiplies\nleast compares");
+                    return;
+                }
+                assert_eq!(words[2].as_str(), "--budget");
                 let right = match words[1].as_str() {
                     "sums" => lookaside::sum(2, 3) == 5,
                     "products" => lookaside::product(2, 3) == 6,
+                    "least" => lookaside::least(2, 3) == 2,
                     _ => std::process::exit(2),
                 };
                 if right {
@@ -140,10 +131,30 @@ impl Fixture {
     }
 
     fn run(&self, names: &[&str]) -> Result<()> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        run(&Workspace::at(&self.0), &names)
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        self.try_out(&Options { names, written: true, ..Options::default() })
+    }
+
+    fn try_out(&self, options: &Options) -> Result<()> {
+        run(&Workspace::at(&self.0), options)
     }
 }
+
+/// With one check, which matters if `a` is greater and can be left out otherwise.
+const LIBRARY: &str = "
+pub fn sum(a: u8, b: u8) -> u8 { a + b }
+pub fn product(a: u8, b: u8) -> u8 { a * b }
+pub const fn halved(a: u8) -> u8 { a / 2 }
+pub fn least(a: u8, b: u8) -> u8 { if a < b { a } else { halved(2 * b) } }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_least_of_two() {
+        assert_eq!((super::least(2, 3), super::least(5, 3)), (2, 3));
+    }
+}
+";
 
 impl Drop for Fixture {
     fn drop(&mut self) {
@@ -173,24 +184,46 @@ fn mutants_are_built_found_and_taken_out_again() {
     fails_with(fixture.run(&["minus", "plus", "swapped"]), "1 mutants were not found");
     fails_with(fixture.run(&[]), "2 mutants were not found");
     let source = fs::read_to_string(fixture.0.join("lookaside/src/lib.rs")).unwrap();
-    for worker in ["src-0", "src-1"] {
-        let copy = Path::new("target/mutants").join(worker).join("lookaside/src/lib.rs");
-        assert_eq!(fs::read_to_string(fixture.0.join(copy)).unwrap(), source);
-    }
+    assert_eq!(source, LIBRARY);
 
     // A mutant that does not build is an error, and so is a scenario that does not exist.
     fixture.mutants(&[("typo", "a + b", "a + c", "sums")]);
-    fails_with(fixture.run(&[]), "the mutant typo");
+    fails_with(fixture.run(&[]), "cannot find value `c`");
     fixture.mutants(&[("lost", "a + b", "a", "quotients")]);
     fails_with(fixture.run(&[]), "quotients");
+    // One that cannot be chosen at run time has a build of its own, and leaves nothing behind.
+    fixture.mutants(&[("quartered", "a / 2", "a / 4", "least"), sum]);
+    fails_with(fixture.run(&[]), "1 mutants were not found: quartered (least)");
+    let copy = fixture.0.join("target/mutants/src-0/lookaside/src/lib.rs");
+    assert_eq!(fs::read_to_string(copy).unwrap(), LIBRARY);
     // Source that is not clean proves nothing.
     fixture.mutants(&[sum]);
     fixture.write(
         "lookaside/src/lib.rs",
-        "pub fn sum(a: u8, b: u8) -> u8 { a + b + 1 }\npub fn product(_: u8, _: u8) -> u8 { 6 }\n",
+        "pub fn sum(a: u8, b: u8) -> u8 { a + b + 1 }\npub fn product(_: u8, _: u8) -> u8 { 6 }\n\
+         pub fn least(a: u8, _: u8) -> u8 { a }\n",
     );
     fails_with(fixture.run(&[]), "as it is does not pass");
     // A record that no longer fits is an error before anything is built.
     fixture.mutants(&[product]);
     fails_with(fixture.run(&[]), "does not occur");
+}
+
+#[test]
+fn generated_mutants_are_explored_then_tested_then_excused() {
+    let fixture = Fixture::new("generated");
+    let all = Options { generated: true, ..Options::default() };
+    // Without the explorer's scenario only the test shows what `always` does.
+    assert_eq!(fixture.try_out(&all), Ok(()), "one is found by each");
+
+    let excused = |mutant: &str, code: &str| {
+        let text = format!("[[excused]]\nmutant = '{mutant}'\ncode = '{code}'\nwhy = 'w'\n");
+        fixture.write("mutants/excused.toml", &text);
+    };
+    excused("lib.rs::least/check-1/never", "a < b");
+    fails_with(fixture.try_out(&all), "excused, and found all the same");
+    excused("lib.rs::least/check-1/never", "a <= b");
+    fails_with(fixture.try_out(&all), "its code is now `a < b`");
+    excused("lib.rs::least/check-2/never", "a < b");
+    fails_with(fixture.try_out(&all), "no such mutant");
 }

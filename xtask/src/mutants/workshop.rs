@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// The package whose program is the explorer.
-const PACKAGE: &str = "lookaside-lab";
+pub(super) const PACKAGE: &str = "lookaside-lab";
 /// The name of that program.
-const PROGRAM: &str = "lab";
+pub(super) const PROGRAM: &str = "lab";
 
 /// The copy has a target directory of its own, so that only what a mutant changes is built again.
 #[derive(Debug)]
@@ -54,6 +54,14 @@ impl Workshop {
             .args(["explore", scenario, "--budget"])
             .arg(budget.to_string());
         explore::run(&mut command, budget)
+    }
+
+    /// Shows a schedule again.
+    pub(super) fn replay(&self, schedule: &str) -> Result<()> {
+        let mut command = Command::new(self.target.join("release").join(PROGRAM));
+        command.current_dir(&self.source).args(["explore", "--schedule", schedule]);
+        println!("$ {}", process::spelled(&command));
+        command.status().map(drop).context(|| "starting the explorer".to_owned())
     }
 
     /// Does `work` with the mutant in the copy, and takes it out again.

@@ -1,0 +1,230 @@
+//! What became of each mutant, and of all of them together.
+
+use core::{fmt::Write as _, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    explore::{Exploration, Verdict},
+    hunt::Found,
+    ledger::Finder,
+    sites::Kind,
+};
+use crate::failure::{Failure, Result};
+
+/// How the search for a mutant ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum End {
+    Found(Found),
+    /// It was found although it is excused: the excuse is false.
+    NoExcuse(Found),
+    Excused,
+    /// With what was wrong, where the explorer did not do its work.
+    Survived(Option<String>),
+}
+
+impl End {
+    pub(super) fn found(&self) -> Option<&Found> {
+        match self {
+            Self::Found(found) | Self::NoExcuse(found) => Some(found),
+            Self::Excused | Self::Survived(_) => None,
+        }
+    }
+}
+
+/// One mutant, and one scenario if it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Outcome {
+    pub(super) name: String,
+    /// Of a generated one.
+    pub(super) kind: Option<Kind>,
+    pub(super) end: End,
+    /// The command that shows the schedule again.
+    pub(super) replay: Option<String>,
+    /// Whether no scenario comes to its site.
+    pub(super) unreached: bool,
+}
+
+impl Outcome {
+    /// What one scenario of a written mutant came to.
+    pub(super) fn of_scenario(
+        name: String,
+        scenario: &str,
+        exploration: &Exploration,
+        spelled: impl FnOnce(&str) -> Option<String>,
+    ) -> Self {
+        let seconds = exploration.seconds;
+        let (end, replay) = match exploration.verdict() {
+            Verdict::Found { schedule, schedules } => {
+                let replay = spelled(&schedule);
+                let finder = Finder::Scenario(scenario.to_owned(), None);
+                let schedule = Some(schedule);
+                (End::Found(Found { finder, seconds, schedule, schedules }), replay)
+            }
+            Verdict::Clean => (End::Survived(None), None),
+            Verdict::Broken(why) => (End::Survived(Some(why)), None),
+        };
+        Self { name, kind: None, end, replay, unreached: false }
+    }
+
+    /// The line that reports show.
+    pub(super) fn line(&self) -> String {
+        let Self { name, end, .. } = self;
+        let place = if self.unreached { ", which no scenario reaches" } else { "" };
+        let mut line = match end {
+            End::Found(_) => format!("FOUND {name}"),
+            End::NoExcuse(_) => format!("NO EXCUSE {name}: it is excused, and found"),
+            End::Excused => format!("excused {name}{place}"),
+            End::Survived(None) => format!("SURVIVED {name}{place}"),
+            End::Survived(Some(why)) => format!("SURVIVED {name}: {why}"),
+        };
+        if let Some(found) = end.found() {
+            let Found { finder, seconds, schedule, schedules } = found;
+            let by = if schedule.is_some() { "" } else { "the test " };
+            let _ = write!(line, " ({by}{finder}, ");
+            if let Some(schedules) = schedules {
+                let _ = write!(line, "{schedules} schedules, ");
+            }
+            let _ = write!(line, "{seconds:.1} s");
+            if let Some(schedule) = schedule {
+                let _ = write!(line, ", {schedule}");
+            }
+            line.push(')');
+        }
+        if let Some(replay) = &self.replay {
+            let _ = write!(line, "\n    {replay}");
+        }
+        line
+    }
+}
+
+/// What became of all of them.
+#[derive(Debug)]
+pub(super) struct Summary {
+    json: bool,
+    /// Each with its scenarios.
+    written: Vec<Vec<Outcome>>,
+    generated: Vec<Outcome>,
+}
+
+impl Summary {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, written: Vec::new(), generated: Vec::new() }
+    }
+
+    /// Prints a line, where lines go.
+    pub(super) fn say(&self, line: &str) {
+        self.sayer()(line);
+    }
+
+    pub(super) fn sayer(&self) -> fn(&str) {
+        if self.json { |line| eprintln!("{line}") } else { |line| println!("{line}") }
+    }
+
+    pub(super) fn add_written(&mut self, outcomes: Vec<Outcome>) {
+        self.written.push(outcomes);
+    }
+
+    pub(super) fn add_generated(&mut self, outcome: Outcome) {
+        self.generated.push(outcome);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Outcome> {
+        self.written.iter().flatten().chain(&self.generated)
+    }
+
+    /// Everything that was found.
+    pub(super) fn found(&self) -> impl Iterator<Item = &Found> {
+        self.all().filter_map(|outcome| outcome.end.found())
+    }
+
+    /// Prints the end of it. A written mutant that survived is a failure, and a generated one of the
+    /// `demanded` kinds, and any excuse that is false.
+    pub(super) fn close(&self, time: Duration, demanded: &[Kind]) -> Result<()> {
+        let survives = |outcome: &&Outcome| matches!(outcome.end, End::Survived(_));
+        let survivors: Vec<&Outcome> = self.all().filter(survives).collect();
+        if self.json {
+            println!("{:#}", self.document(time, &survivors));
+        } else {
+            self.table(time);
+        }
+        let names = |outcomes: Vec<&Outcome>| {
+            outcomes.iter().map(|outcome| outcome.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let excused = |outcome: &&Outcome| matches!(outcome.end, End::NoExcuse(_));
+        let false_excuses: Vec<&Outcome> = self.all().filter(excused).collect();
+        if !false_excuses.is_empty() {
+            let names = names(false_excuses);
+            return Err(Failure::new(format!("excused, and found all the same: {names}")));
+        }
+        let counts = |outcome: &&Outcome| outcome.kind.is_none_or(|kind| demanded.contains(&kind));
+        let survivors: Vec<&Outcome> = survivors.into_iter().filter(counts).collect();
+        if !survivors.is_empty() {
+            let (count, names) = (survivors.len(), names(survivors));
+            return Err(Failure::new(format!("{count} mutants were not found: {names}")));
+        }
+        Ok(())
+    }
+
+    /// Killed by exploration, found by a test, excused, survived.
+    fn counts<'o>(outcomes: impl Iterator<Item = &'o Outcome>) -> [usize; 4] {
+        let mut counts = [0; 4];
+        for outcome in outcomes {
+            counts[match &outcome.end {
+                End::Found(found) | End::NoExcuse(found) => usize::from(found.schedule.is_none()),
+                End::Excused => 2,
+                End::Survived(_) => 3,
+            }] += 1;
+        }
+        counts
+    }
+
+    fn killed_written(&self) -> usize {
+        let killed = |outcomes: &&Vec<Outcome>| outcomes.iter().all(|o| o.end.found().is_some());
+        self.written.iter().filter(killed).count()
+    }
+
+    fn table(&self, time: Duration) {
+        let row = |name: &str, total: usize, [killed, tested, excused, survived]: [usize; 4]| {
+            println!("{name:12} {total:6} {killed:9} {tested:9} {excused:8} {survived:9}");
+        };
+        println!("\nmutants       total  explored  by tests  excused  survived");
+        let (total, killed) = (self.written.len(), self.killed_written());
+        row("written", total, [killed, 0, 0, total - killed]);
+        for kind in Kind::ALL {
+            let of_kind = || self.generated.iter().filter(move |o| o.kind == Some(kind));
+            if of_kind().next().is_some() {
+                row(&kind.to_string(), of_kind().count(), Self::counts(of_kind()));
+            }
+        }
+        let unreached = self.generated.iter().filter(|outcome| outcome.unreached).count();
+        println!("generated ones at places that no scenario reaches: {unreached}");
+        println!("in all {:.1} s", time.as_secs_f64());
+    }
+
+    fn document(&self, time: Duration, survivors: &[&Outcome]) -> serde_json::Value {
+        let [killed, by_test, excused, _] = Self::counts(self.generated.iter());
+        let found = self.all().filter_map(|outcome| Some((outcome, outcome.end.found()?)));
+        let found = found.map(|(outcome, found)| {
+            json!({
+                "mutant": outcome.name,
+                "by": found.finder.to_string(),
+                "schedules": found.schedules,
+                "seconds": found.seconds,
+                "schedule": found.schedule,
+                "replay": outcome.replay,
+            })
+        });
+        let unreached = self.generated.iter().filter(|outcome| outcome.unreached);
+        json!({
+            "total": self.written.len() + self.generated.len(),
+            "killed": self.killed_written() + killed,
+            "by_test": by_test,
+            "excused": excused,
+            "survived": survivors.iter().map(|outcome| &outcome.name).collect::<Vec<_>>(),
+            "unreached": unreached.map(|outcome| &outcome.name).collect::<Vec<_>>(),
+            "found": found.collect::<Vec<_>>(),
+            "seconds": time.as_secs_f64(),
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! What is put into a source with one of each kind.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::mutants::sites::Kind;
+
+const SOURCE: &str = "\
+const fn computed(a: u8) -> bool { if a > 1 { true } else { false } }
+const LIMIT: usize = if cfg!(test) { 1 } else { 2 };
+fn orders(word: &AtomicU64) {
+    word.store(1, Ordering::Release);
+    let _ = word.compare_exchange(1, 2, Ordering::SeqCst, Ordering::Acquire);
+    word.fetch_add(1, Ordering::Relaxed);
+}
+fn barriers(insn: &I, scope: Scope) {
+    insn.dsb(Dsb::Ish);
+    match scope {
+        Scope::Local => settle(insn),
+        Scope::InnerShareable => publish(insn, Scope::InnerShareable),
+    }
+}
+fn checks(a: u8, b: Option<u8>) -> bool {
+    if let Some(b) = b && a == b {
+        return true;
+    }
+    while a > 3 {}
+    match a {
+        1 if b.is_none() => a > 2 && LIMIT > 1,
+        _ => a < 1 || a > 7,
+    }
+}
+#[cfg(test)]
+mod tests {
+    fn not_shipped(a: u8) -> bool { if a > 1 { true } else { false } }
+}
+";
+
+fn woven() -> (Vec<Site>, String) {
+    let mut edits = Edits::new(SOURCE);
+    let sites = sites::find("a.rs", &syn::parse_file(SOURCE).unwrap(), 1, &mut edits);
+    (sites, edits.apply())
+}
+
+#[test]
+fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
+    let (sites, _) = woven();
+    let found: Vec<(&str, usize, &str)> =
+        sites.iter().map(|site| (&*site.id, site.line, &*site.changes[0])).collect();
+    let expected = [
+        ("a.rs::orders/ordering-1", 4, "Relaxed"),
+        ("a.rs::orders/ordering-2", 5, "AcqRel"),
+        ("a.rs::orders/ordering-3", 5, "Relaxed"),
+        ("a.rs::barriers/instruction-1", 9, "dropped"),
+        ("a.rs::barriers/extent-1", 9, "Ishst"),
+        ("a.rs::barriers/flush-1", 11, "dropped"),
+        ("a.rs::barriers/flush-2", 12, "dropped"),
+        ("a.rs::barriers/extent-2", 12, "Local"),
+        ("a.rs::checks/check-1", 16, "always"),
+        ("a.rs::checks/check-2", 19, "never"),
+        ("a.rs::checks/check-3", 21, "always"),
+        ("a.rs::checks/operand-1", 21, "left-out"),
+        ("a.rs::checks/operand-2", 21, "left-out"),
+        ("a.rs::checks/operand-3", 22, "left-out"),
+        ("a.rs::checks/operand-4", 22, "left-out"),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(sites.iter().map(|site| site.kind).collect::<BTreeSet<_>>(), Kind::ALL.into());
+    // No two changes have one number.
+    let mut next = 1;
+    for site in &sites {
+        assert_eq!(site.first, next);
+        next += site.changes.len() as u32;
+    }
+}
+
+#[test]
+fn what_is_woven_is_rust_and_keeps_its_lines() {
+    let (_, text) = woven();
+    syn::parse_file(&text).unwrap();
+    assert_eq!(text.lines().count(), SOURCE.lines().count());
+    for (line, (old, new)) in SOURCE.lines().zip(text.lines()).enumerate() {
+        let computed = !(2..25).contains(&line);
+        assert!(!computed || old == new, "{new}");
+    }
+    let wrapped = [
+        "word.store(1, crate::mutant::pick(1, Ordering::Release, \
+         &[core::sync::atomic::Ordering::Relaxed, ]));",
+        "{ if crate::mutant::keep(5) { insn.dsb(crate::mutant::pick(6, Dsb::Ish, \
+         &[Dsb::Ishst])) } };",
+        "if let Some(b) = b && crate::mutant::check(10, a == b) {",
+        "while crate::mutant::forced(12, a > 3, false) {}",
+        "crate::mutant::forced(15, a > 2, true) && crate::mutant::forced(16, LIMIT > 1, true)",
+        "crate::mutant::forced(17, a < 1, false) || crate::mutant::forced(18, a > 7, false)",
+    ];
+    for wrapped in wrapped {
+        assert!(text.contains(wrapped), "{wrapped}\n{text}");
+    }
+}
+
+fn bodies(find: &str, replace: &str) -> Option<Vec<(Range<usize>, String)>> {
+    assert_eq!(SOURCE.matches(find).count(), 1, "{find}");
+    let mutated = SOURCE.replace(find, replace);
+    let (old, new) = (syn::parse_file(SOURCE).unwrap(), syn::parse_file(&mutated).unwrap());
+    changed_bodies((SOURCE, &old), (&mutated, &new))
+}
+
+#[test]
+fn a_written_mutant_is_a_body_beside_the_original() {
+    let changed = bodies("    insn.dsb(Dsb::Ish);\n", "").unwrap();
+    let [(place, body)] = &changed[..] else { panic!("{changed:?}") };
+    assert!(SOURCE[place.clone()].starts_with("{\n    insn.dsb"));
+    assert!(!body.contains("dsb") && !body.contains('\n'), "{body}");
+    // A comment is no change, and a body that the compiler computes cannot be chosen later.
+    assert_eq!(bodies("    while a > 3 {}", "    // Waits.\n    while a > 3 {}"), None);
+    assert_eq!(bodies("if a > 1 { true } else { false } }\nconst", "a > 2 }\nconst"), None);
+    assert_eq!(bodies("{ 1 } else { 2 }", "{ 1 } else { 3 }"), None);
+    assert_eq!(bodies("checks(a: u8, b", "checks(b: u8, a"), None);
+}
+
+#[test]
+fn what_ends_where_something_begins_ends_first() {
+    let mut edits = Edits::new("abcd");
+    edits.wrap(0..4, "<", ">");
+    edits.wrap(0..2, "(", ")");
+    edits.wrap(2..4, "[", "]");
+    assert_eq!(edits.apply(), "<(ab)[cd]>");
+}
