@@ -1,7 +1,7 @@
 //! The zoo: the protocols by which other systems keep TLBs coherent, each as small as it can be told.
 //!
 //! A specimen is built from a public description, and holds the protocol and nothing else: the kernel
-//! around it ([`kernel`]), the machine and the oracle are the same for all. One that is broken is
+//! around it (`kernel.rs`), the machine and the oracle are the same for all. One that is broken is
 //! found out by the rule that it breaks, and becomes clean by its one repair, so that it is not the
 //! kernel around it that breaks. One that is sound is explored to the end.
 
