@@ -15,6 +15,8 @@ pub mod explore;
 #[cfg(feature = "clock")]
 pub mod kernel;
 #[cfg(feature = "clock")]
+pub mod litmus;
+#[cfg(feature = "clock")]
 pub mod names;
 #[cfg(feature = "clock")]
 pub mod present;

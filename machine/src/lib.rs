@@ -70,4 +70,5 @@
 
 pub mod adversary;
 pub mod explore;
+pub mod litmus;
 pub mod timed;
