@@ -111,7 +111,13 @@ impl Observed {
         });
         Observation {
             values: self.places.iter().map(|place| (*place, value(place))).collect(),
-            faults: taken.filter(|taken| self.faults.iter().any(|atom| atom.is(taken))).collect(),
+            faults: taken
+                .filter(|taken| {
+                    self.faults.iter().any(|atom| {
+                        atom.is(taken) && (atom.kind.is_none() || atom.kind == taken.kind)
+                    })
+                })
+                .collect(),
         }
     }
 }

@@ -239,16 +239,8 @@ impl Rules<'_> {
         let same_done = |cell: usize| {
             steps[..index].iter().all(|earlier| earlier.done || earlier.cell() != Some(cell))
         };
-        if let Some(fault) = walk.fault {
-            let earlier = match fault {
-                FaultKind::Translation => (0..index).all(|at| {
-                    steps[at].done
-                        || !is_access(program, &steps[at])
-                        || !matches!(names(self.test, thread, steps, at), Some(Named::Page(_)))
-                }),
-                FaultKind::AccessFlag | FaultKind::Permission => same_done(walk.cell),
-            };
-            if before.dsb && before.dmb_full && before.dmb_loads && before.dmb_stores && earlier {
+        if walk.fault.is_some() {
+            if before.dsb && before.dmb_full && before.dmb_loads && before.dmb_stores {
                 return self.free_fault(thread, index, events);
             }
             return None;
@@ -321,7 +313,9 @@ impl Rules<'_> {
                     let earlier = (0..at).all(|at| {
                         steps[at].walk.is_some() || names(self.test, thread, steps, at) != page
                     });
-                    step.done && earlier
+                    // A fault has reached no memory that an earlier access could have missed.
+                    let faults = step.walk.is_some_and(|walk| walk.fault.is_some());
+                    step.done && (faults || earlier)
                 })
             },
         )

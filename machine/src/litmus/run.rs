@@ -48,8 +48,8 @@ impl Rules<'_> {
                 let steps = &mut next.threads[thread];
                 steps[step].walk = Some(walk);
                 if walk.fault.is_some() {
-                    // What comes after it does not run: nothing of it may have happened.
-                    if !steps[step + 1..].iter().all(Step::untouched) {
+                    // What comes after it does not run: nothing of it may have been seen.
+                    if !steps[step + 1..].iter().all(Step::unseen) {
                         return None;
                     }
                     steps.truncate(step + 1);
@@ -68,6 +68,7 @@ impl Rules<'_> {
             Event::Update { thread, step } => {
                 let walk = next.threads[thread][step].walk.as_mut()?;
                 let word = walk.update.take()?;
+                walk.updated = true;
                 let version = walk.version;
                 let Some(Named::Page(page)) = names(self.test, thread, &next.threads[thread], step)
                 else {

@@ -31,6 +31,8 @@ pub(crate) struct Walk {
     pub(crate) fault: Option<FaultKind>,
     /// What hardware makes of the descriptor before the access.
     pub(crate) update: Option<u64>,
+    /// Hardware has written the descriptor.
+    pub(crate) updated: bool,
     /// The CPUs that have issued, and not completed, an invalidation that came after this walk.
     pub(crate) doomed: u64,
 }
@@ -53,9 +55,9 @@ impl Step {
         Self { at: at as u16, walk: None, done: false, value: 0, source: None }
     }
 
-    /// Whether nothing of it has happened.
-    pub(crate) fn untouched(&self) -> bool {
-        self.walk.is_none() && !self.done
+    /// Whether it can be forgotten: nothing that it did is seen by others.
+    pub(crate) fn unseen(&self) -> bool {
+        !self.done && self.walk.is_none_or(|walk| !walk.updated)
     }
 
     /// The cell of an access that does not fault.

@@ -38,6 +38,7 @@ pub(crate) fn translations(
                 version: None,
                 fault: thread.user.then_some(FaultKind::Permission),
                 update: None,
+                updated: false,
                 doomed: 0,
             }];
         }
@@ -65,6 +66,7 @@ fn through(test: &Test, thread: &Thread, entry: &Entry, fresh: bool, kind: Kind)
         version: Some(entry.owner),
         fault: None,
         update: None,
+        updated: false,
         doomed: entry.doomed,
     };
     let fault = |kind| Some(Walk { fault: Some(kind), ..walk });
