@@ -90,7 +90,7 @@ impl Observed {
     }
 
     /// What is shown of a final state.
-    pub fn of(&self, found: &Final, labels: &Labels) -> Observation {
+    pub(super) fn of(&self, found: &Final, labels: &Labels) -> Observation {
         let variables = found.contents.len();
         let value = |place: &Place| match *place {
             Place::Register(thread, register) => {

@@ -4,17 +4,19 @@ mod condition;
 mod names;
 mod read;
 mod recorded;
+mod suite;
 mod text;
 
 pub use condition::{FaultAtom, Observation, Observed, Proposition, Taken};
 pub use names::{Names, Place};
 pub use read::{Labels, Litmus, Quantifier};
 pub use recorded::Recorded;
+pub use suite::{Case, Compared, Mode, Score, Skipped, Suite};
 pub use text::Trouble;
 
 use std::collections::BTreeSet;
 
-use lookaside_machine::litmus::{Hardware, explore};
+use lookaside_machine::litmus::{Final, Hardware, explore, witness};
 
 /// What the machine makes of a test.
 #[derive(Clone, Debug)]
@@ -38,6 +40,23 @@ impl Litmus {
         let states = outcomes.finals.iter().map(|found| self.observed.of(found, &self.labels));
         let states = states.collect();
         Some(Found { states, broke: outcomes.broke, explored: outcomes.states })
+    }
+
+    /// The steps of an execution that ends in a state, in words; nothing if there is none.
+    #[must_use]
+    pub fn witness(&self, hardware: Hardware, state: &Observation) -> Option<Vec<String>> {
+        let wanted = |found: &Final| &self.observed.of(found, &self.labels) == state;
+        witness(&self.test, hardware, &wanted)
+    }
+
+    /// Whether the proposition holds in some of the states, in all, or in none.
+    #[must_use]
+    pub fn verdict(&self, states: &BTreeSet<Observation>) -> &'static str {
+        match states.iter().filter(|state| self.proposition.holds(state)).count() {
+            0 => "never",
+            count if count == states.len() => "always",
+            _ => "sometimes",
+        }
     }
 
     /// A state in words.
