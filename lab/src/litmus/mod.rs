@@ -6,6 +6,7 @@ mod read;
 mod recorded;
 mod suite;
 mod text;
+mod traces;
 
 pub use condition::{FaultAtom, Observation, Observed, Proposition, Taken};
 pub use names::{Names, Place};
@@ -13,6 +14,7 @@ pub use read::{Labels, Litmus, Quantifier};
 pub use recorded::Recorded;
 pub use suite::{Case, Compared, Mode, Score, Skipped, Suite};
 pub use text::Trouble;
+pub use traces::{Trace, Traces};
 
 use std::collections::BTreeSet;
 
