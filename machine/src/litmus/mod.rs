@@ -1,5 +1,7 @@
 //! Litmus tests: the rules of the adversary on a CPU that runs out of order.
 
+mod access;
+mod coherence;
 mod descriptor;
 mod explore;
 mod order;

@@ -2,13 +2,14 @@
 
 use lookaside::arch::aarch64::{Scope, Tlbi};
 
-use crate::adversary::{arm::decode_tlbi, clash::clash, config::Arch, flags, tlb::Entry};
+use crate::adversary::{arm::decode_tlbi, clash::clash, config::Arch, tlb::Entry};
 
 use super::{
-    descriptor::cacheable,
-    order::{Event, Rules, coherent},
-    state::{Cell, Source, State, Step, data, instruction, names, register},
-    test::{Fault, Final, Instruction, Named, OnFault, Register},
+    coherence::coherent,
+    descriptor::{cacheable, with_accessed},
+    order::{Event, Rules},
+    state::{Cell, Source, State, Step, address, data, instruction, names, register},
+    test::{Barrier, Fault, Final, Instruction, Named, OnFault, Register},
     translate::{descriptor_cell, entry},
 };
 
@@ -41,7 +42,7 @@ impl Rules<'_> {
         match *event {
             Event::Touch { variable } => {
                 let cell = descriptor_cell(self.test, variable);
-                let word = super::descriptor::with_accessed(next.cells[cell].value);
+                let word = with_accessed(next.cells[cell].value);
                 self.write(&mut next, cell, word);
             }
             Event::Walk { thread, step, walk } => {
@@ -53,9 +54,7 @@ impl Rules<'_> {
                         return None;
                     }
                     steps.truncate(step + 1);
-                    let faults = steps
-                        .iter()
-                        .filter(|step| step.walk.is_some_and(|walk| walk.fault.is_some()));
+                    let faults = steps.iter().filter(|step| step.faults());
                     let retries = self.test.threads[thread].on_fault == OnFault::Retry;
                     if retries && faults.count() > 1 {
                         return None;
@@ -108,7 +107,7 @@ impl Rules<'_> {
         let program = &self.test.threads[thread];
         let step = &mut state.threads[thread][at];
         step.done = true;
-        if step.walk.is_some_and(|walk| walk.fault.is_some()) {
+        if step.faults() {
             let code = program.code.len();
             let resumes = usize::from(step.at);
             match &program.on_fault {
@@ -140,7 +139,7 @@ impl Rules<'_> {
                 self.invalidate(state, thread, Tlbi { op, scope, operand });
                 Some(())
             }
-            Instruction::Dsb(super::test::Barrier::Full) => {
+            Instruction::Dsb(Barrier::Full) => {
                 complete(state, thread);
                 Some(())
             }
@@ -176,7 +175,6 @@ impl Rules<'_> {
             let cell = usize::try_from(frame).ok().and_then(|frame| frame.checked_sub(1));
             cell.and_then(|cell| state.cells.get(cell)).map(|cell| cell.value)
         };
-        debug_assert!(flags::writable(Arch::Arm, 0));
         clash(config, held, added).is_some() || contents(held) != contents(added)
     }
 
@@ -238,7 +236,7 @@ impl Rules<'_> {
                 }
                 if access
                     && let Some(kind) = step.walk.and_then(|walk| walk.fault)
-                    && let Some(address) = super::state::address(program, steps, at)
+                    && let Some(address) = address(program, steps, at)
                 {
                     let instruction = usize::from(step.at);
                     faults.push(Fault { thread, instruction, address, kind });

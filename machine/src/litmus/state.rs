@@ -55,6 +55,11 @@ impl Step {
         Self { at: at as u16, walk: None, done: false, value: 0, source: None }
     }
 
+    /// Whether it was translated to a fault.
+    pub(crate) fn faults(&self) -> bool {
+        self.walk.is_some_and(|walk| walk.fault.is_some())
+    }
+
     /// Whether it can be forgotten: nothing that it did is seen by others.
     pub(crate) fn unseen(&self) -> bool {
         !self.done && self.walk.is_none_or(|walk| !walk.updated)
