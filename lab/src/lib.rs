@@ -1,11 +1,12 @@
 //! What the command line is made of.
 //!
 //! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), and
-//! how they are explored ([`explore`]). For time: machines and published results as data ([`data`]), a
-//! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
-//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
-//! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
-//! so that bugs put back are built and explored quickly.
+//! how they are explored ([`explore`]); litmus tests of others and of our own ([`litmus`]). For time:
+//! machines and published results as data ([`data`]), a model kernel ([`kernel`]) with strategies to keep
+//! TLBs coherent ([`strategy`]), programs that run on it ([`workload`]), and the comparison of what was
+//! published with what comes out ([`reproduce`]). Results become pages and timelines in [`present`]. All
+//! but scenarios and their explorer is behind the feature `clock`, so that bugs put back are built and
+//! explored quickly.
 
 #[cfg(all(feature = "clock", target_os = "linux"))]
 pub mod calibrate;
