@@ -1,12 +1,12 @@
 //! What the command line is made of.
 //!
 //! For correctness: scenarios in which the library runs on the adversarial machine ([`scenario`]), how one
-//! of them is explored ([`explore`]) or all ([`check`]), and the protocols of other systems on the same
-//! machine ([`zoo`]). For time: machines and published results as data ([`data`]), a
-//! model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]), programs that run on
-//! it ([`workload`]), and the comparison of what was published with what comes out ([`reproduce`]).
-//! Results become pages and timelines in [`present`]. All that is for time is behind the feature `clock`,
-//! so that bugs put back are built and explored quickly.
+//! of them is explored ([`explore`]) or all ([`check`]); the protocols of other systems on the same machine
+//! ([`zoo`]); litmus tests of others and of our own ([`litmus`]). For time: machines and published results
+//! as data ([`data`]), a model kernel ([`kernel`]) with strategies to keep TLBs coherent ([`strategy`]),
+//! programs that run on it ([`workload`]), and the comparison of what was published with what comes out
+//! ([`reproduce`]). Results become pages and timelines in [`present`]. All but scenarios, the zoo and their
+//! explorer is behind the feature `clock`, so that bugs put back are built and explored quickly.
 
 #[cfg(all(feature = "clock", target_os = "linux"))]
 pub mod calibrate;
@@ -17,6 +17,8 @@ pub mod data;
 pub mod explore;
 #[cfg(feature = "clock")]
 pub mod kernel;
+#[cfg(feature = "clock")]
+pub mod litmus;
 #[cfg(feature = "clock")]
 pub mod names;
 #[cfg(feature = "clock")]

@@ -56,6 +56,9 @@ enum Command {
     /// Measures this machine, and writes a machine file.
     #[cfg(all(feature = "clock", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
+    /// Runs litmus tests of address translation, and checks traces, and compares with what is recorded.
+    #[cfg(feature = "clock")]
+    Litmus(commands::litmus::Arguments),
     /// Runs one scenario of the library on a machine that does everything hardware may do.
     Explore(commands::explore::Arguments),
     /// Runs all scenarios of the library there, ever deeper, and looks for harm.
@@ -94,6 +97,8 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => commands::replay::run(&arguments),
         #[cfg(all(feature = "clock", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Litmus(arguments) => commands::litmus::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
         #[cfg(feature = "clock")]
         Command::Check(arguments) => commands::check::run(&arguments),

@@ -69,5 +69,7 @@
 //! ```
 
 pub mod adversary;
+pub mod casemate;
 pub mod explore;
+pub mod litmus;
 pub mod timed;

@@ -6,7 +6,7 @@ use std::{process::Command, time::Instant};
 use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     failure::{Failure, Result},
-    fences, integration, mutants, process, report, seeds,
+    fences, integration, litmus, mutants, process, report, seeds,
     setup::{self, BareMetal, TARGETS},
     workspace::Workspace,
 };
@@ -105,6 +105,12 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, machine and explorer", || {
         cargo(workspace, &["test", "--release", "--package", MACHINE, "--package", LAB])
+    })?;
+    gate.step("litmus", || {
+        let Some(folder) = litmus::folder(workspace) else {
+            return Ok(Outcome::Skipped(litmus::NOT_HERE));
+        };
+        litmus::run(workspace, &folder).map(|()| Outcome::Passed)
     })?;
     gate.step("report, in a browser", || {
         if quick {

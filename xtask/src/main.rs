@@ -18,6 +18,7 @@ mod fences;
 mod gate;
 mod instructions;
 mod integration;
+mod litmus;
 mod mutants;
 mod process;
 mod report;

@@ -14,6 +14,8 @@ pub(crate) mod import;
 #[cfg(feature = "clock")]
 pub(crate) mod list;
 #[cfg(feature = "clock")]
+pub(crate) mod litmus;
+#[cfg(feature = "clock")]
 mod output;
 #[cfg(feature = "clock")]
 mod progress;

@@ -72,7 +72,7 @@ impl Machine {
     pub(crate) fn execute_arm(&mut self, cpu: usize, instruction: Arm) -> u64 {
         match instruction {
             Arm::Tlbi(tlbi) => {
-                if let Some(what) = self.decode_tlbi(tlbi) {
+                if let Some(what) = decode_tlbi(tlbi, self.config.tag_bits) {
                     self.doom(cpu, what, tlbi.scope == Scope::InnerShareable);
                 }
             }
@@ -119,36 +119,36 @@ impl Machine {
         list.push(value);
         self.registers_changed(cpu);
     }
+}
 
-    /// What a `TLBI` names; nothing if its operand names nothing.
-    fn decode_tlbi(&self, tlbi: Tlbi) -> Option<What> {
-        let operand = tlbi.operand;
-        let asid = (operand >> 48) as u16 & ((1u32 << self.config.tag_bits) - 1) as u16;
-        let (tag, partial) = match tlbi.op {
-            TlbiOp::Vmall | TlbiOp::Vmalls12 | TlbiOp::Alle1 => return Some(What::all(true)),
-            TlbiOp::Aside => return Some(What::tag(asid)),
-            TlbiOp::Va | TlbiOp::Rva => (Some(asid), Partial::Leading),
-            TlbiOp::Vaa | TlbiOp::Rvaa => (None, Partial::Leading),
-            TlbiOp::Val | TlbiOp::Rval => (Some(asid), Partial::No),
-            TlbiOp::Vaal | TlbiOp::Rvaal => (None, Partial::No),
-        };
-        let (pages, level) = match tlbi.op {
-            TlbiOp::Rva | TlbiOp::Rvaa | TlbiOp::Rval | TlbiOp::Rvaal => decode_range(operand)?,
-            _ => {
-                let page = operand & 0x0fff_ffff_ffff; // VA[55:12]
-                // TTL (bits 47:44): granule and level; no granule means no hint.
-                let hint = match operand >> 46 & 0b11 {
-                    0 => None,
-                    1 => Some(operand >> 44 & 0b11),
-                    _ => return None, // the machine's granule is 4 KiB
-                };
-                ((page, page), hint)
-            }
-        };
-        // The architecture counts levels from the top: 3 is the last.
-        let level = level.map(|level| 3 - level as u8);
-        Some(What { tag, globals: true, pages, partial, level })
-    }
+/// What a `TLBI` names; nothing if its operand names nothing.
+pub(crate) fn decode_tlbi(tlbi: Tlbi, tag_bits: u32) -> Option<What> {
+    let operand = tlbi.operand;
+    let asid = (operand >> 48) as u16 & ((1u32 << tag_bits) - 1) as u16;
+    let (tag, partial) = match tlbi.op {
+        TlbiOp::Vmall | TlbiOp::Vmalls12 | TlbiOp::Alle1 => return Some(What::all(true)),
+        TlbiOp::Aside => return Some(What::tag(asid)),
+        TlbiOp::Va | TlbiOp::Rva => (Some(asid), Partial::Leading),
+        TlbiOp::Vaa | TlbiOp::Rvaa => (None, Partial::Leading),
+        TlbiOp::Val | TlbiOp::Rval => (Some(asid), Partial::No),
+        TlbiOp::Vaal | TlbiOp::Rvaal => (None, Partial::No),
+    };
+    let (pages, level) = match tlbi.op {
+        TlbiOp::Rva | TlbiOp::Rvaa | TlbiOp::Rval | TlbiOp::Rvaal => decode_range(operand)?,
+        _ => {
+            let page = operand & 0x0fff_ffff_ffff; // VA[55:12]
+            // TTL (bits 47:44): granule and level; no granule means no hint.
+            let hint = match operand >> 46 & 0b11 {
+                0 => None,
+                1 => Some(operand >> 44 & 0b11),
+                _ => return None, // the machine's granule is 4 KiB
+            };
+            ((page, page), hint)
+        }
+    };
+    // The architecture counts levels from the top: 3 is the last.
+    let level = level.map(|level| 3 - level as u8);
+    Some(What { tag, globals: true, pages, partial, level })
 }
 
 /// The pages of a range operand, and the level that it hints at.

@@ -8,7 +8,7 @@
 
 use super::{
     block,
-    config::Bbm,
+    config::{Bbm, Config},
     flags,
     machine::{Machine, Phase},
     tlb::Entry,
@@ -34,7 +34,7 @@ impl Machine {
                 let reachable = holder == cpu || other.is(Entry::SHARED);
                 if reachable
                     && self.meets(&other, added)
-                    && let Some(why) = self.clash(&other, added)
+                    && let Some(why) = clash(&self.config, &other, added)
                 {
                     let text = format!(
                         "CPU {cpu} can hold {} and {}, which differ in {why}",
@@ -58,32 +58,32 @@ impl Machine {
             && prefix(one) == prefix(other)
             && (global || (one.tag == other.tag && one.owner == other.owner))
     }
+}
 
-    /// What two translations of one address differ in, if it asks for a break.
-    fn clash(&self, one: &Entry, other: &Entry) -> Option<&'static str> {
-        let arch = self.config.arch;
-        let contiguous =
-            |entry: &Entry| entry.level == 0 && block::is_contiguous(arch, entry.descriptor);
-        let sizes = [one, other].map(|entry| (entry.level, contiguous(entry)));
-        if sizes[0] != sizes[1] && self.config.bbm == Bbm::L0 {
-            return Some("size");
-        }
-        let differ = |mask: u64| (one.descriptor ^ other.descriptor) & mask != 0;
-        if differ(MEMORY_TYPE) {
-            return Some("memory type");
-        }
-        if differ(NOT_GLOBAL) {
-            return Some("whether they are global");
-        }
-        let writable = |entry: &Entry| flags::writable(arch, entry.descriptor);
-        // The common page is the smaller one's.
-        let level = one.level.min(other.level);
-        let page = if one.level == level { one.vpn } else { other.vpn };
-        let frame = |entry: &Entry| {
-            let span = (u32::from(entry.level) - u32::from(level)) * self.config.index_bits;
-            let low = u32::from(level) * self.config.index_bits;
-            (self.target(entry).0 >> low) + (page & ((1 << span) - 1))
-        };
-        (frame(one) != frame(other) && (writable(one) || writable(other))).then_some("output")
+/// What two translations of one address differ in, if it asks for a break.
+pub(crate) fn clash(config: &Config, one: &Entry, other: &Entry) -> Option<&'static str> {
+    let arch = config.arch;
+    let contiguous =
+        |entry: &Entry| entry.level == 0 && block::is_contiguous(arch, entry.descriptor);
+    let sizes = [one, other].map(|entry| (entry.level, contiguous(entry)));
+    if sizes[0] != sizes[1] && config.bbm == Bbm::L0 {
+        return Some("size");
     }
+    let differ = |mask: u64| (one.descriptor ^ other.descriptor) & mask != 0;
+    if differ(MEMORY_TYPE) {
+        return Some("memory type");
+    }
+    if differ(NOT_GLOBAL) {
+        return Some("whether they are global");
+    }
+    let writable = |entry: &Entry| flags::writable(arch, entry.descriptor);
+    // The common page is the smaller one's.
+    let level = one.level.min(other.level);
+    let page = if one.level == level { one.vpn } else { other.vpn };
+    let frame = |entry: &Entry| {
+        let span = (u32::from(entry.level) - u32::from(level)) * config.index_bits;
+        let low = u32::from(level) * config.index_bits;
+        (entry.target(arch).0 >> low) + (page & ((1 << span) - 1))
+    };
+    (frame(one) != frame(other) && (writable(one) || writable(other))).then_some("output")
 }

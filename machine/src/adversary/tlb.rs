@@ -6,13 +6,14 @@
 //! touches the page.
 
 use super::{
+    config::Arch,
     format::{Decoded, Frame, decode},
     hash::{mix, mix3},
     machine::Machine,
 };
 
 /// A cached walk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     /// The page number without the bits that the levels below resolve.
     pub(crate) vpn: u64,
@@ -76,6 +77,14 @@ impl Entry {
         mix(mix3(self.vpn, self.descriptor, small), mix(self.doomed, cpu as u64 + 1))
     }
 
+    /// Where it leads.
+    pub(crate) fn target(&self, arch: Arch) -> Frame {
+        match decode(arch, u32::from(self.level), self.descriptor) {
+            Decoded::Leaf { frame, .. } | Decoded::Table { frame, .. } => frame,
+            Decoded::Invalid => Frame(0),
+        }
+    }
+
     /// Whether it translates `vpn`, or leads to what does.
     pub(crate) fn covers(&self, vpn: u64, index_bits: u32) -> bool {
         vpn >> (u32::from(self.level) * index_bits) == self.vpn
@@ -85,10 +94,7 @@ impl Entry {
 impl Machine {
     /// Where the entry leads.
     pub(crate) fn target(&self, entry: &Entry) -> Frame {
-        match decode(self.config.arch, u32::from(entry.level), entry.descriptor) {
-            Decoded::Leaf { frame, .. } | Decoded::Table { frame, .. } => frame,
-            Decoded::Invalid => Frame(0),
-        }
+        entry.target(self.config.arch)
     }
 
     /// Adds a walk to what `cpu` may have cached. An entry that is there already and was doomed or

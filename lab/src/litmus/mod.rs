@@ -1,0 +1,83 @@
+//! Litmus tests of others, run on the machine and compared with what they recorded.
+
+mod condition;
+mod names;
+mod read;
+mod recorded;
+mod suite;
+mod text;
+mod traces;
+
+pub use condition::{FaultAtom, Observation, Observed, Proposition, Taken};
+pub use names::{Names, Place};
+pub use read::{Labels, Litmus, Quantifier};
+pub use recorded::Recorded;
+pub use suite::{Case, Compared, Mode, Score, Skipped, Suite};
+pub use text::Trouble;
+pub use traces::{Trace, Traces};
+
+use std::collections::BTreeSet;
+
+use lookaside_machine::litmus::{Final, Hardware, explore, witness};
+
+/// What the machine makes of a test.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The final states, as the test shows them.
+    pub states: BTreeSet<Observation>,
+    /// A change needed break-before-make and lacked it, in some execution.
+    pub broke: bool,
+    /// How many states the machine went through.
+    pub explored: usize,
+}
+
+/// The states after which the machine gives up on a test.
+pub const LIMIT: usize = 4_000_000;
+
+impl Litmus {
+    /// Runs every execution; nothing if there are too many.
+    #[must_use]
+    pub fn run(&self, hardware: Hardware) -> Option<Found> {
+        let outcomes = explore(&self.test, hardware, LIMIT)?;
+        let states = outcomes.finals.iter().map(|found| self.observed.of(found, &self.labels));
+        let states = states.collect();
+        Some(Found { states, broke: outcomes.broke, explored: outcomes.states })
+    }
+
+    /// The steps of an execution that ends in a state, in words; nothing if there is none.
+    #[must_use]
+    pub fn witness(&self, hardware: Hardware, state: &Observation) -> Option<Vec<String>> {
+        let wanted = |found: &Final| &self.observed.of(found, &self.labels) == state;
+        witness(&self.test, hardware, &wanted)
+    }
+
+    /// Whether the proposition holds in some of the states, in all, or in none.
+    #[must_use]
+    pub fn verdict(&self, states: &BTreeSet<Observation>) -> &'static str {
+        match states.iter().filter(|state| self.proposition.holds(state)).count() {
+            0 => "never",
+            count if count == states.len() => "always",
+            _ => "sometimes",
+        }
+    }
+
+    /// A state in words.
+    #[must_use]
+    pub fn show(&self, state: &Observation) -> String {
+        let mut text = String::new();
+        for (place, value) in &state.values {
+            let (place, value) = (self.names.show_place(*place), self.names.show(*value));
+            text.push_str(&format!("{place}={value}; "));
+        }
+        for fault in &state.faults {
+            let label = fault.label.as_ref().map_or(String::new(), |label| format!(":{label}"));
+            let on = fault.on.map_or(String::new(), |on| match on {
+                Place::Contents(of) => format!(",{}", self.names.name(of)),
+                other => format!(",{}", self.names.show_place(other)),
+            });
+            let kind = fault.kind.map_or(String::new(), |kind| format!(",MMU:{kind:?}"));
+            text.push_str(&format!("Fault(P{}{label}{on}{kind}); ", fault.thread));
+        }
+        text
+    }
+}

@@ -1,0 +1,231 @@
+//! What must have happened before a part of an instruction may.
+//!
+//! Instructions run out of order, each in up to three parts: the *walk* that chooses a translation,
+//! the *update* that hardware makes to the descriptor, and the *access* itself, or the fault. This file
+//! has the barriers and invalidations, [`super::access`] the parts of an access.
+
+use super::{
+    Hardware,
+    descriptor::{cacheable, with_accessed},
+    state::{Source, State, Walk, address, instruction, names, register},
+    test::{Barrier, Instruction, Test},
+    translate::Kind,
+};
+
+/// One thing that may happen next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// An access is translated.
+    Walk { thread: usize, step: usize, walk: Walk },
+    /// Hardware writes the descriptor of an access.
+    Update { thread: usize, step: usize },
+    /// A load reads.
+    Read { thread: usize, step: usize, source: Source },
+    /// A store reaches memory, a fault is taken, a barrier is passed, an invalidation is issued.
+    Do { thread: usize, step: usize },
+    /// Hardware sets the access flag of a descriptor unasked.
+    Touch { variable: usize },
+}
+
+/// What has happened of the instructions before one: all of each kind.
+pub(super) struct Before {
+    /// Every `ISB` is passed, and every fault is taken.
+    pub(super) synchronised: bool,
+    /// Every `DSB` is passed.
+    pub(super) dsb: bool,
+    pub(super) dmb_full: bool,
+    pub(super) dmb_loads: bool,
+    pub(super) dmb_stores: bool,
+    /// Every access is translated.
+    pub(super) walks: bool,
+    /// The address of every access is known.
+    pub(super) addresses: bool,
+    /// Every load has read.
+    pub(super) loads: bool,
+    /// Every store has reached memory.
+    pub(super) stores: bool,
+    /// Hardware has written every descriptor that it must.
+    pub(super) updates: bool,
+    /// Every `TLBI` is issued.
+    pub(super) invalidations: bool,
+}
+
+impl Before {
+    /// Nothing came before.
+    const NOTHING: Self = Self {
+        synchronised: true,
+        dsb: true,
+        dmb_full: true,
+        dmb_loads: true,
+        dmb_stores: true,
+        walks: true,
+        addresses: true,
+        loads: true,
+        stores: true,
+        updates: true,
+        invalidations: true,
+    };
+
+    /// Whether what a barrier orders before itself has happened.
+    fn performed(&self, kind: Barrier) -> bool {
+        match kind {
+            Barrier::Full => self.loads && self.stores,
+            Barrier::Loads => self.loads,
+            Barrier::Stores => self.stores,
+        }
+    }
+
+    /// The same for a `DSB`. A full one waits for walks, updates and invalidations, too.
+    fn finished(&self, kind: Barrier) -> bool {
+        let more = self.walks && self.updates && self.invalidations;
+        self.dsb && self.performed(kind) && (kind != Barrier::Full || more)
+    }
+}
+
+/// What the events of a state are looked for in.
+pub(crate) struct Rules<'a> {
+    pub(crate) test: &'a Test,
+    pub(crate) hardware: Hardware,
+    /// The variables whose descriptors something may write.
+    pub(crate) changing: Vec<bool>,
+}
+
+impl Rules<'_> {
+    /// Everything that may happen next. If something may happen that takes nothing from anything
+    /// else, that alone.
+    pub(crate) fn events(&self, state: &State) -> Vec<Event> {
+        let mut events = Vec::new();
+        for thread in 0..state.threads.len() {
+            if let Some(free) = self.of_thread(state, thread, &mut events) {
+                return vec![free];
+            }
+        }
+        if self.test.threads.iter().any(|thread| thread.accessed) {
+            let variables = self.test.contents.len();
+            for variable in 0..variables {
+                if may_touch(state.cells[variables + variable].value) {
+                    events.push(Event::Touch { variable });
+                }
+            }
+        }
+        events
+    }
+
+    fn of_thread(&self, state: &State, thread: usize, events: &mut Vec<Event>) -> Option<Event> {
+        let program = &self.test.threads[thread];
+        let steps = &state.threads[thread];
+        let mut before = Before::NOTHING;
+        for (index, step) in steps.iter().enumerate() {
+            let what = instruction(program, step);
+            let act = Event::Do { thread, step: index };
+            match what {
+                Instruction::Nop
+                | Instruction::Move { .. }
+                | Instruction::Copy { .. }
+                | Instruction::ShiftRight { .. } => {}
+                Instruction::Isb => {
+                    if !step.done {
+                        if before.synchronised && before.dsb && before.walks {
+                            return Some(act);
+                        }
+                        before.synchronised = false;
+                    }
+                }
+                Instruction::Dmb(kind) => {
+                    if !step.done {
+                        if before.synchronised && before.performed(kind) {
+                            return Some(act);
+                        }
+                        match kind {
+                            Barrier::Full => before.dmb_full = false,
+                            Barrier::Loads => before.dmb_loads = false,
+                            Barrier::Stores => before.dmb_stores = false,
+                        }
+                    }
+                }
+                Instruction::Dsb(kind) => {
+                    if !step.done {
+                        if before.synchronised && before.finished(kind) {
+                            if kind != Barrier::Full || !completes(state, thread) {
+                                return Some(act);
+                            }
+                            if self.may_complete(state, thread) {
+                                events.push(act);
+                            }
+                        }
+                        before.dsb = false;
+                    }
+                }
+                Instruction::Tlbi { operand, .. } => {
+                    if !step.done {
+                        let known =
+                            operand.is_none_or(|of| register(program, steps, index, of).is_some());
+                        if before.synchronised && before.dsb && known {
+                            events.push(act);
+                        }
+                        before.invalidations = false;
+                    }
+                }
+                Instruction::Load { .. } | Instruction::Store { .. } => {
+                    let kind = match what {
+                        Instruction::Load { .. } => Kind::Load,
+                        _ => Kind::Store,
+                    };
+                    if let Some(free) = self.of_access(state, thread, index, kind, &before, events)
+                    {
+                        return Some(free);
+                    }
+                    let walked = step.walk.is_some();
+                    before.walks &= walked;
+                    before.addresses &= walked || address(program, steps, index).is_some();
+                    before.updates &= step.walk.is_none_or(|walk| walk.update.is_none());
+                    if step.faults() {
+                        before.synchronised &= step.done;
+                    } else if kind == Kind::Load {
+                        before.loads &= step.done;
+                    } else {
+                        before.stores &= step.done;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a full `DSB` of `by` may be passed: other CPUs have performed what they translated
+    /// before its invalidations (A7), and what they translate of the same page before that, they
+    /// have translated.
+    fn may_complete(&self, state: &State, by: usize) -> bool {
+        state.threads.iter().enumerate().filter(|(thread, _)| *thread != by).all(
+            |(thread, steps)| {
+                steps.iter().enumerate().all(|(at, step)| {
+                    let doomed = step.walk.is_some_and(|walk| walk.doomed & 1 << by != 0);
+                    if !doomed {
+                        return true;
+                    }
+                    let page = names(self.test, thread, steps, at);
+                    let earlier = (0..at).all(|at| {
+                        steps[at].walk.is_some() || names(self.test, thread, steps, at) != page
+                    });
+                    // A fault has reached no memory that an earlier access could have missed.
+                    step.done && (step.faults() || earlier)
+                })
+            },
+        )
+    }
+}
+
+/// Whether invalidations of `by` wait for completion, anywhere.
+fn completes(state: &State, by: usize) -> bool {
+    state.tlbs.iter().flatten().any(|entry| entry.doomed & 1 << by != 0)
+        || state
+            .threads
+            .iter()
+            .flatten()
+            .any(|step| step.walk.is_some_and(|walk| walk.doomed & 1 << by != 0))
+}
+
+/// Whether hardware may set the access flag of a descriptor unasked: it is valid, and has it not.
+fn may_touch(word: u64) -> bool {
+    !cacheable(word) && cacheable(with_accessed(word))
+}
