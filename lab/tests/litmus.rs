@@ -79,6 +79,37 @@ fn a_folder_is_read_as_far_as_it_can_be() {
     assert!(!steps.is_empty());
 }
 
+/// Runs the command; how it ended, and what it wrote.
+fn lab(arguments: &[&str], folder: &Path) -> (Option<i32>, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lab"));
+    let output = command.arg("litmus").args(arguments).arg(folder).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn the_command_ends_as_the_comparison_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let (code, text) = lab(&[], folder.path());
+    assert!(code == Some(2) && text.contains("neither"), "{text}");
+    write("plain.litmus", PLAIN);
+    let (code, text) = lab(&[], folder.path());
+    assert!(code == Some(0) && text.contains("plain (base): always"), "{text}");
+    assert_eq!(lab(&["--strict"], folder.path()).0, Some(1));
+    for mode in ["base", "ets2"] {
+        fs::create_dir_all(folder.path().join("outcomes").join(mode)).unwrap();
+        write(&format!("outcomes/{mode}/plain.out"), "States 1\n[x]=1;\n");
+    }
+    assert_eq!(lab(&["--strict"], folder.path()).0, Some(0));
+    write("outcomes/ets2/plain.out", "States 1\n[x]=2;\n");
+    let (code, text) = lab(&["--format", "json"], folder.path());
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, json["modes"]["ets2"]["all"]["extra"].as_u64()), (Some(1), Some(1)));
+    let (code, text) = lab(&["--test", "plain"], folder.path());
+    assert!(code == Some(1) && text.contains("how [x]=1;  comes about"), "{text}");
+}
+
 #[test]
 fn a_recorded_state_too_few_is_refused() {
     let mut names = Litmus::read(PLAIN).unwrap().names;

@@ -86,7 +86,8 @@ impl<'a> Words<'a> {
             tokens.push(Token { text, line });
             rest = after;
         }
-        Self { tokens, at: 0, last: line }
+        let last = tokens.last().map_or(first_line, |token| token.line);
+        Self { tokens, at: 0, last }
     }
 
     pub(super) fn line(&self) -> usize {
