@@ -12,7 +12,8 @@
 //! ```json
 //! {
 //!   "format": 1, "source": "9f3c…", "seed": 1, "shards": [[0, 1]],
-//!   "schedules": 1048576, "steps": 120000000, "stale": 0, "seconds": 12.5,
+//!   "schedules": 1048576, "steps": 120000000, "stale": 0, "agrees": true,
+//!   "seconds": 12.5,
 //!   "scenarios": [{
 //!     "name": "rollover-arm", "protocol": "epochs", "rounds": [0, 1, 2], "exhausted": true,
 //!     "preemptions": 3, "chance": 4000, "schedules": 12345, "steps": 1234567, "states": 54321,
@@ -24,7 +25,9 @@
 //!
 //! `stale` is the number of scenarios in which a rule was broken, be it that a translation was stale,
 //! that nobody could go on, or any other. `preemptions` is the largest number within which everything
-//! was explored. A failure has the keys `rule`, `message` and `schedule`.
+//! was explored. `zoo` has the keys `total`, `agree` and `specimens`; `litmus` is what `lab litmus --format
+//! json` writes, and `mutants` what `cargo xtask mutants --format json` does; `agrees` says whether they were
+//! as they should be. A failure has the keys `rule`, `message` and `schedule`.
 
 mod outcome;
 mod run;

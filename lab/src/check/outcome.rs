@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use include_dir::{Dir, include_dir};
 use lookaside_machine::explore::Report;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Rung, Shard, Subject};
+use crate::{litmus::Results, zoo::Judgement};
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -33,16 +35,18 @@ pub struct Outcome {
     pub steps: u64,
     /// The number of scenarios in which a rule was broken.
     pub stale: usize,
+    /// Whether zoo, litmus tests and mutants were as they should be, where they were asked for.
+    pub agrees: bool,
     /// How long it took; if it was merged, the sum.
     pub seconds: f64,
     /// What was found in each.
     pub scenarios: Vec<Checked>,
     /// What became of the bugs that were put back.
-    pub mutants: Option<serde_json::Value>,
+    pub mutants: Option<Value>,
     /// What became of other systems' protocols.
-    pub zoo: Option<serde_json::Value>,
+    pub zoo: Option<Value>,
     /// How the machine did on other people's litmus tests.
-    pub litmus: Option<serde_json::Value>,
+    pub litmus: Option<Value>,
 }
 
 /// A scenario that was checked.
@@ -179,6 +183,7 @@ impl Outcome {
             schedules: 0,
             steps: 0,
             stale: 0,
+            agrees: true,
             seconds,
             scenarios,
             mutants: None,
@@ -248,16 +253,39 @@ impl Outcome {
         }
         self.shards.extend(part.shards);
         self.seconds += part.seconds;
+        self.agrees &= part.agrees;
         self.mutants = self.mutants.take().or(part.mutants);
         self.zoo = self.zoo.take().or(part.zoo);
         self.litmus = self.litmus.take().or(part.litmus);
         Ok(())
     }
 
-    /// Whether nothing was found that should not be.
+    /// Adds what became of other systems' protocols.
+    pub fn add_zoo(&mut self, judgements: impl Iterator<Item = Judgement>) {
+        let judgements: Vec<_> = judgements.collect();
+        let agree = judgements.iter().filter(|judgement| judgement.agrees()).count();
+        self.zoo = Some(json!({
+            "total": judgements.len(), "agree": agree, "specimens": judgements,
+        }));
+        self.agrees &= agree == judgements.len();
+    }
+
+    /// Adds how the machine did on litmus tests and traces.
+    pub fn add_litmus(&mut self, results: &Results<'_>) {
+        self.litmus = Some(results.to_json());
+        self.agrees &= results.agree(false);
+    }
+
+    /// Adds what became of the bugs that were put back, as `cargo xtask mutants` says it.
+    pub fn add_mutants(&mut self, mutants: Value) {
+        self.agrees &= mutants["survived"].as_array().is_some_and(Vec::is_empty);
+        self.mutants = Some(mutants);
+    }
+
+    /// Whether no rule was broken, and all else was as it should be.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
-        self.stale == 0
+        self.stale == 0 && self.agrees
     }
 
     /// The outcome as JSON.

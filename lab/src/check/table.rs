@@ -35,7 +35,32 @@ pub fn to_text(outcome: &Outcome) -> String {
             checked.name, found.rule, found.message, found.schedule
         ));
     }
-    text + &closing(outcome)
+    text + &closing(outcome) + &others(outcome)
+}
+
+/// A line each for zoo, litmus tests and mutants.
+fn others(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    if let Some(zoo) = &outcome.zoo {
+        text += &format!("zoo: {} of {} specimens as expected\n", zoo["agree"], zoo["total"]);
+    }
+    if let Some(litmus) = &outcome.litmus {
+        for (mode, score) in litmus["modes"].as_object().into_iter().flatten() {
+            let all = &score["all"];
+            text += &format!("litmus, {mode}: {} of {} tests exact\n", all["exact"], all["tests"]);
+        }
+        let traces = litmus["casemate"].as_array().map_or(&[][..], Vec::as_slice);
+        let agree = traces.iter().filter(|trace| trace["agrees"] != false).count();
+        text += &format!("traces: {agree} of {} as recorded\n", traces.len());
+    }
+    if let Some(mutants) = &outcome.mutants {
+        let survived = mutants["survived"].as_array().map_or(0, Vec::len);
+        text += &format!(
+            "mutants: {} of {} found, {} excused, {survived} survived\n",
+            mutants["killed"], mutants["total"], mutants["excused"]
+        );
+    }
+    text
 }
 
 /// How many scenarios were explored with how many pre-emptions.

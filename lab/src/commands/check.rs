@@ -1,12 +1,21 @@
 //! `lab check`: every protocol on the adversarial machine, ever deeper, until a budget is spent.
 
 use core::time::Duration;
-use std::{fs, num::NonZero, path::PathBuf, process::ExitCode, thread};
+use std::{
+    env, fs,
+    num::NonZero,
+    path::PathBuf,
+    process::{Command, ExitCode, Stdio},
+    thread,
+};
 
 use lookaside_lab::{
     check::{self, Outcome, Request, Shard, Until},
     data::Refused,
+    litmus::{Mode, Results},
+    zoo,
 };
+use lookaside_machine::explore::Budget;
 
 use super::{
     output::{Format, Output},
@@ -38,8 +47,22 @@ pub(crate) struct Arguments {
     /// On how many threads; as many as there are processors if not given.
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
+    /// Judge the protocols of other systems, too (`lab zoo`).
+    #[arg(long)]
+    zoo: bool,
+    /// Run the litmus tests and traces of this folder, too (`lab litmus`).
+    #[arg(long, value_name = "FOLDER")]
+    litmus: Option<PathBuf>,
+    /// Put bugs back in, too: `cargo xtask mutants`, in the workspace that this is called in.
+    #[arg(long)]
+    mutants: bool,
     /// Check nothing, but put the results of all shards together, as `--format json` wrote them.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["protocols", "shard"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with_all = ["protocols", "shard", "zoo", "litmus", "mutants"]
+    )]
     merge: Vec<PathBuf>,
     #[command(flatten)]
     output: Output,
@@ -76,7 +99,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
             .map_or(1, NonZero::get),
     };
     let bar = progress::checking();
-    let outcome = check::run(&request, &|now| {
+    let mut outcome = check::run(&request, &|now| {
         bar.set_position(now.steps / 1_000_000);
         bar.set_message(format!(
             "round {}: {} of {} scenarios exhausted, {} broken",
@@ -84,7 +107,29 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
         ));
     });
     bar.finish_and_clear();
+    if arguments.zoo {
+        outcome.add_zoo(zoo::all().map(|specimen| zoo::judge(specimen, Budget::UNLIMITED)));
+    }
+    if let Some(folder) = &arguments.litmus {
+        let (suite, traces) = super::litmus::open(folder)?;
+        outcome.add_litmus(&Results::of(&suite, &traces, &Mode::ALL));
+    }
+    if arguments.mutants {
+        outcome.add_mutants(mutants()?);
+    }
     Ok(outcome)
+}
+
+/// What became of the bugs that `cargo xtask mutants` has put back in.
+fn mutants() -> Result<serde_json::Value, Box<dyn core::error::Error>> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = Command::new(cargo)
+        .args(["xtask", "mutants", "--format", "json"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    serde_json::from_slice(&run.stdout).map_err(|error| {
+        format!("`cargo xtask mutants` gave no result ({}): {error}", run.status).into()
+    })
 }
 
 fn merge(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>> {
