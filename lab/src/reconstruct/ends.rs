@@ -3,7 +3,7 @@
 //! A call is over when it has flushed, and those whom it asked have served it. One that flushed nothing is
 //! taken to be over at once. That it succeeded has to be believed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::trace::{Call, Kind, Reason, Trace, fault};
 
@@ -30,8 +30,7 @@ struct Open {
 /// Finds the ends, each by the place of the event with which it comes; none where returns are recorded.
 pub(super) fn find(trace: &Trace) -> HashMap<usize, Vec<End>> {
     let mut ends = Ends::default();
-    let returns = |kind: Kind| matches!(kind, Kind::Return { call, .. } if !call.gives_address());
-    if trace.events.iter().any(|event| returns(event.kind)) {
+    if !lacks_returns(trace) {
         return ends.found;
     }
     for (place, event) in trace.events.iter().enumerate() {
@@ -75,6 +74,30 @@ pub(super) fn find(trace: &Trace) -> HashMap<usize, Vec<End>> {
     ends.found
 }
 
+/// Whether calls that give no address end unseen: none returns, and a thread goes on after one.
+fn lacks_returns(trace: &Trace) -> bool {
+    let mut inside = HashSet::new();
+    let mut goes_on = false;
+    for event in &trace.events {
+        match event.kind {
+            Kind::Return { call, .. } if !call.gives_address() => return false,
+            Kind::Return { .. } => _ = inside.remove(&event.task),
+            Kind::Call { call, .. } => {
+                goes_on |= inside.contains(&event.task);
+                if !call.gives_address() {
+                    inside.insert(event.task);
+                }
+            }
+            Kind::Fault { code, .. } if code & fault::USER != 0 => {
+                goes_on |= inside.contains(&event.task);
+            }
+            Kind::Lost { .. } => inside.clear(),
+            _ => {}
+        }
+    }
+    goes_on
+}
+
 #[derive(Default)]
 struct Ends {
     found: HashMap<usize, Vec<End>>,
@@ -104,12 +127,14 @@ mod tests {
         Trace { events: kinds.iter().zip(10..).map(event).collect(), ..Trace::default() }
     }
 
+    /// Place, thread and time of each end; thread 9 shows that calls end unseen.
     fn found(kinds: &[(u16, u32, Kind)]) -> Vec<(usize, u32, u64)> {
-        let found = find(&events(kinds));
+        let found = find(&events(&[kinds, &[(1, 9, CALL), (1, 9, CALL)]].concat()));
         let all = found.iter().flat_map(|(place, ends)| ends.iter().map(|end| (*place, end)));
-        let mut all: Vec<_> = all.map(|(place, end)| (place, end.task, end.flushed)).collect();
-        all.sort_unstable();
-        all
+        let ours = all.filter(|(_, end)| end.task != 9);
+        let mut ours: Vec<_> = ours.map(|(place, end)| (place, end.task, end.flushed)).collect();
+        ours.sort_unstable();
+        ours
     }
 
     const CALL: Kind = Kind::Call { call: Call::Munmap, arguments: [0; 5] };
@@ -148,5 +173,7 @@ mod tests {
         let returns = |call| (0, 1, Kind::Return { call, value: 0 });
         assert_eq!(found(&[(0, 1, CALL), returns(Call::Munmap), (0, 1, CALL)]), []);
         assert_eq!(found(&[(0, 1, CALL), returns(Call::Mmap)]), [(0, 1, 10)]);
+        // Nobody goes on after the only call: it is still under way.
+        assert_eq!(find(&events(&[(0, 1, CALL), (0, 2, flush(Reason::LocalSpace))])).len(), 0);
     }
 }
