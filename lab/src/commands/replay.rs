@@ -10,6 +10,7 @@ use lookaside_lab::{
     replay::{
         Blame, Replayed, Setup, Upkeep, WorkingSet,
         assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
+        interrupts::{Interrupts, measure},
         replay_with_timeline,
         validate::{Row, cold, compare, holds},
     },
@@ -95,6 +96,7 @@ struct Plan<'a> {
     script: Script,
     flushes: Flushes,
     machine: &'a Machine,
+    interrupts: Option<Interrupts>,
     strategies: Vec<String>,
     cpus: usize,
     working_set: WorkingSet,
@@ -109,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let trace = import::open(&arguments.file)?;
     let mut book = Book::shipped()?;
     let named = arguments.machine.as_deref().map(|name| book.admit(name)).transpose()?;
-    let plan = Plan::new(arguments, &trace, &book, named.as_deref())?;
+    let plan = Plan::new(arguments, &trace, &mut book, named.as_deref())?;
     let bar = progress::bar(plan.strategies.len());
     arguments.report.check_curve(plan.machine)?;
     // A timeline is of the first strategy.
@@ -146,16 +148,23 @@ impl<'a> Plan<'a> {
     fn new(
         arguments: &'a Arguments,
         trace: &'a Trace,
-        book: &'a Book,
+        book: &'a mut Book,
         named: Option<&str>,
     ) -> Result<Self, Refused> {
         let recorded = trace.origin.cpus.max(1) as usize;
         let cpus = arguments.cpus.unwrap_or(recorded);
         let key = match named {
-            Some(key) => key,
-            None => fitting_machine(&trace.origin, cpus, &book.machines)?,
+            Some(key) => key.to_owned(),
+            None => fitting_machine(&trace.origin, cpus, &book.machines)?.to_owned(),
         };
-        let machine = book.machine(key)?;
+        // The machine that stands for the traced one takes interrupts as that did.
+        let interrupts = (arguments.validate && named.is_none()).then(|| measure(trace)).flatten();
+        if let Some(interrupts) = interrupts {
+            let machine = book.machines.iter_mut().find(|machine| machine.key == key);
+            machine.into_iter().for_each(|machine| interrupts.apply(machine));
+        }
+        let book = &*book;
+        let machine = book.machine(&key)?;
         let linux = if trace.origin.guest == Some(true) { "ipi-2025-kvm" } else { "ipi-2025" };
         let given = &arguments.strategy;
         let strategies: Vec<String> = match (given.is_empty(), arguments.validate) {
@@ -181,7 +190,18 @@ impl<'a> Plan<'a> {
         let script = reconstruct(trace, flushes)?;
         let cpus = arguments.cpus.unwrap_or(script.cpus.len());
         let (working_set, from) = working_set(arguments, book)?;
-        Ok(Self { arguments, trace, script, flushes, machine, strategies, cpus, working_set, from })
+        Ok(Self {
+            arguments,
+            trace,
+            script,
+            flushes,
+            machine,
+            interrupts,
+            strategies,
+            cpus,
+            working_set,
+            from,
+        })
     }
 
     fn setup<'s>(&'s self, strategy: &'s str) -> Setup<'s> {
@@ -196,6 +216,7 @@ impl<'a> Plan<'a> {
             flushes: self.flushes,
             machine: self.machine,
             chosen: self.arguments.machine.is_none(),
+            interrupts: self.interrupts,
             cpus: self.cpus,
             working_set: self.working_set,
             working_set_from: &self.from,

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::ends::{self, End};
 use crate::trace::{CLONE_VM, Kind, Pages, Reason, Trace};
 
 /// What is known before the walk through the events begins.
@@ -19,6 +20,8 @@ pub(super) struct Ahead {
     pub(super) programs: HashSet<u32>,
     /// Whether any program did anything.
     pub(super) any: bool,
+    /// By the place of an event: the calls that end with it, where returns are not recorded.
+    pub(super) ends: HashMap<usize, Vec<End>>,
 }
 
 /// What a thread did since it last ran its own code.
@@ -33,7 +36,7 @@ struct Since {
 impl Ahead {
     /// Reads all events.
     pub(super) fn read(trace: &Trace) -> Self {
-        let mut ahead = Self::default();
+        let mut ahead = Self { ends: ends::find(trace), ..Self::default() };
         let kernel = trace.tasks.iter().filter(|task| task.kernel).map(|task| task.id);
         let kernel: HashSet<u32> = kernel.chain([0]).collect();
         let mut tasks: HashMap<u32, Since> = HashMap::new();

@@ -17,6 +17,8 @@ struct Cpu {
     interrupted: bool,
     /// The flush that it was asked for: what it came to so far, by place in [`Recorded::fates`].
     serving: Option<usize>,
+    /// Whether it serves it in an interrupt.
+    inside: Option<bool>,
     /// Interrupts that were sent to it for the sake of a flush, where requests are not recorded.
     sent: u64,
 }
@@ -47,7 +49,18 @@ pub(super) fn count(trace: &Trace, ahead: &Ahead) -> (Option<Recorded>, u64) {
         }
         counts.event(event);
     }
+    let Counts { recorded, cpus, .. } = &mut counts;
+    cpus.values_mut().for_each(|cpu| cpu.end_request(recorded));
     (Some(counts.recorded), counts.senders)
+}
+
+impl Cpu {
+    /// It does not serve a request any more.
+    fn end_request(&mut self, recorded: &mut Recorded) {
+        if let Some(fate) = self.serving.take() {
+            recorded.fates[fate] += 1;
+        }
+    }
 }
 
 struct Counts {
@@ -66,6 +79,9 @@ impl Counts {
     fn event(&mut self, event: &Event) {
         let Self { recorded, cpus, asked, .. } = self;
         let cpu = cpus.entry(event.cpu).or_default();
+        if self.requests && !event.is_of_request(cpu.inside) {
+            cpu.end_request(recorded);
+        }
         match event.kind {
             Kind::Switch { .. } => cpu.left = Some(event.task),
             Kind::Flush { reason, pages } => self.flush(event, reason, pages),
@@ -78,10 +94,8 @@ impl Counts {
             }
             Kind::Resume => {
                 cpu.interrupted = false;
-                if !self.requests
-                    && let Some(fate) = cpu.serving.take()
-                {
-                    recorded.fates[fate] += 1;
+                if !self.requests {
+                    cpu.end_request(recorded);
                 }
             }
             Kind::Ask { target, request, flush: true } if target != event.cpu => {
@@ -92,13 +106,9 @@ impl Counts {
                 if !asked.remove(&(event.cpu, request)) {
                     self.senders += 1;
                 }
-                cpu.serving = Some(NOTHING);
+                (cpu.serving, cpu.inside) = (Some(NOTHING), event.in_interrupt);
             }
-            Kind::Served { request, flush: true } if request != 0 => {
-                if let Some(fate) = cpu.serving.take() {
-                    recorded.fates[fate] += 1;
-                }
-            }
+            Kind::Served { request, flush: true } if request != 0 => cpu.end_request(recorded),
             Kind::Send { target, purpose: Purpose::Functions } if !self.requests => {
                 recorded.sends += 1;
                 cpus.entry(target).or_default().sent += 1;

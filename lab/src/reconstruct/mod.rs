@@ -13,6 +13,7 @@ mod ahead;
 mod areas;
 mod bits;
 mod counts;
+mod ends;
 mod frames;
 mod linux;
 mod memory;

@@ -125,6 +125,9 @@ impl<'t> Walk<'t> {
                 self.turn(event, task, old);
             }
             self.event(place, event);
+            for end in self.ahead.ends.get(&place).into_iter().flatten() {
+                self.returned(&Event { task: end.task, ..*event }, end.call, 0, Some(end.flushed));
+            }
         }
         let order = self.culprits.order.into_iter();
         Found {
@@ -192,7 +195,7 @@ impl<'t> Walk<'t> {
             }
             Kind::Return { call, value } => {
                 self.present(event);
-                self.returned(event, call, value);
+                self.returned(event, call, value, None);
             }
             Kind::Fault { address, code } => {
                 self.present(event);
@@ -396,7 +399,8 @@ impl<'t> Walk<'t> {
         Some(open)
     }
 
-    fn returned(&mut self, event: &Event, call: Call, value: i64) {
+    /// A call is over; `flushed` is when it flushed, where that had to be found out.
+    fn returned(&mut self, event: &Event, call: Call, value: i64, flushed: Option<u64>) {
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
         (task.fault, task.told) = (None, false);
         let Some(space) = task.space else { return };
@@ -427,7 +431,7 @@ impl<'t> Walk<'t> {
                 let end = stopped.unwrap_or(event.time);
                 let flushed = Event {
                     cpu: began.0,
-                    time: began.1 + end.saturating_sub(began.1) / 2,
+                    time: flushed.unwrap_or(began.1 + end.saturating_sub(began.1) / 2),
                     ..*event
                 };
                 for flush in &effect.flushes {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::trace::{Call, Event, Kind, NameId, Pages, Reason};
 
-/// Events that are no system calls, by their names in tracefs.
+/// Events that are no system calls and no requests, by their names in tracefs.
 const PLAIN: &[&str] = &[
     "sched/sched_switch",
     "sched/sched_migrate_task",
@@ -18,9 +18,14 @@ const PLAIN: &[&str] = &[
     "tlb/tlb_flush",
     "exceptions/page_fault_user",
     "exceptions/page_fault_kernel",
-    "csd/csd_queue_cpu",
-    "csd/csd_function_entry",
-    "csd/csd_function_exit",
+];
+
+/// Requests to other CPUs: that one is made, and that it is served. When it has been served follows from
+/// what its CPU does next.
+const REQUESTS: [&str; 2] = ["csd/csd_queue_cpu", "csd/csd_function_entry"];
+
+/// What stands for requests where the kernel has no such events: their interrupts.
+const INTERRUPTS: [&str; 6] = [
     "ipi/ipi_send_cpu",
     "ipi/ipi_send_cpumask",
     "irq_vectors/call_function_entry",
@@ -34,16 +39,33 @@ const IN_INTERRUPT: u64 = 0x08;
 /// The part of `prev_state` that says what a thread waits for; nothing, if it could go on.
 const WAITS_FOR: u64 = 0xff;
 
-/// System calls that return what nobody could know otherwise: an address.
-const VALUES: [Call; 3] = [Call::Mmap, Call::Mremap, Call::Brk];
-
 /// The names in tracefs of all events that are recorded. With `lean` without the returns of calls that
 /// give no address.
 pub(super) fn names(lean: bool) -> impl Iterator<Item = String> {
-    let returns = Call::ALL.iter().filter(move |call| !lean || VALUES.contains(call));
+    let returns = Call::ALL.iter().filter(move |call| !lean || call.gives_address());
     let returns = returns.map(|call| format!("syscalls/sys_exit_{}", call.name()));
     let calls = Call::ALL.iter().map(|call| format!("syscalls/sys_enter_{}", call.name()));
-    PLAIN.iter().map(|&name| name.to_owned()).chain(calls).chain(returns)
+    PLAIN.iter().chain(&REQUESTS).map(|&name| name.to_owned()).chain(calls).chain(returns)
+}
+
+/// The names of what is recorded as well if the kernel does not have all of the others: interrupts, where
+/// it has no requests.
+pub(super) fn instead(absent: &[String]) -> &'static [&'static str] {
+    let requests = REQUESTS.iter().all(|name| !absent.iter().any(|absent| absent == name));
+    if requests { &[] } else { &INTERRUPTS }
+}
+
+/// What the kernel is to leave out of events of that name, in the language of its filters: requests that
+/// do not flush, and what a CPU calls by itself on the way. `flushers` are the addresses of the functions
+/// that flush; without any, nothing is left out.
+pub(super) fn filter(name: &str, flushers: &[u64]) -> Option<String> {
+    if !REQUESTS.contains(&name) || flushers.is_empty() {
+        return None;
+    }
+    let functions: Vec<_> =
+        flushers.iter().map(|address| format!("func == {address:#x}")).collect();
+    let functions = functions.join(" || ");
+    Some(if name == REQUESTS[1] { format!("csd != 0 && ({functions})") } else { functions })
 }
 
 /// What the events of one kind mean, and where their fields are.

@@ -18,8 +18,17 @@ struct Busy {
     interrupt: Option<usize>,
     /// Whether that has come about.
     interrupt_is_ours: bool,
-    /// In a request: whether one of ours asked. None outside.
-    serves_us: Option<bool>,
+    /// In a request: whether one of ours asked, and whether it is served in an interrupt. None outside.
+    serves: Option<(bool, Option<bool>)>,
+}
+
+impl Busy {
+    /// A request is over, at the latest, where its CPU does what no request does.
+    fn ends_before(&mut self, event: &Event) {
+        if self.serves.is_some_and(|(_, inside)| !event.is_of_request(inside)) {
+            self.serves = None;
+        }
+    }
 }
 
 /// Takes out of a trace what is not about the process `root` and its descendants.
@@ -31,6 +40,15 @@ pub(super) fn only(root: u32, trace: &mut Trace) {
     tree.hide(trace);
 }
 
+/// The place of the event with which a process turns to the program that it executes first: its name
+/// changes, which is before the event that says so. 0 if it does not.
+fn begins(root: u32, events: &[Event]) -> usize {
+    let executes = |event: &Event| matches!(event.kind, Kind::Execute { task, .. } if task == root);
+    let end = events.iter().position(executes).unwrap_or(0);
+    let renames = |event: &Event| matches!(event.kind, Kind::Rename { task, .. } if task == root);
+    events[..end].iter().rposition(renames).unwrap_or(end)
+}
+
 struct Tree {
     /// Our threads that live, or have lived.
     ours: HashSet<u32>,
@@ -38,6 +56,10 @@ struct Tree {
     requests: HashMap<u64, bool>,
     cpus: Vec<Busy>,
     kernel: HashSet<u32>,
+    /// The process of the command, and the place of the event with which it turns to the command: what it
+    /// did before is the recorder's.
+    root: u32,
+    begins: usize,
 }
 
 impl Tree {
@@ -50,6 +72,8 @@ impl Tree {
             requests: HashMap::new(),
             cpus: vec![Busy::default(); cpus],
             kernel,
+            root,
+            begins: begins(root, &trace.events),
         }
     }
 
@@ -63,8 +87,10 @@ impl Tree {
     }
 
     fn keeps(&mut self, event: &Event, place: usize, keep: &mut [bool]) -> bool {
-        let ours = self.ours.contains(&event.task);
+        let begun = event.task != self.root || place >= self.begins;
+        let ours = begun && self.ours.contains(&event.task);
         let cpu = &mut self.cpus[usize::from(event.cpu)];
+        cpu.ends_before(event);
         match event.kind {
             Kind::Switch { .. } | Kind::Lost { .. } => true,
             Kind::Create { task, .. } => {
@@ -83,7 +109,10 @@ impl Tree {
                 true
             }
             Kind::Exit => true,
-            Kind::Migrate { task, .. } | Kind::Rename { task, .. } => self.ours.contains(&task),
+            Kind::Migrate { task, .. } => self.ours.contains(&task),
+            Kind::Rename { task, .. } => {
+                self.ours.contains(&task) && (task != self.root || place >= self.begins)
+            }
             Kind::Unmapped { .. }
             | Kind::Call { .. }
             | Kind::Return { .. }
@@ -98,7 +127,7 @@ impl Tree {
                 // One that nobody asked for in this recording: of whom it is, nobody knows.
                 let known = self.requests.get(&request).copied();
                 let served = known.filter(|_| request != 0).unwrap_or(ours);
-                cpu.serves_us = Some(served);
+                cpu.serves = Some((served, event.in_interrupt));
                 if served {
                     cpu.interrupt_is_ours = true;
                     if let Some(interrupt) = cpu.interrupt {
@@ -107,7 +136,7 @@ impl Tree {
                 }
                 served
             }
-            Kind::Served { .. } => cpu.serves_us.take().unwrap_or(ours),
+            Kind::Served { .. } => cpu.serves.take().map_or(ours, |(served, _)| served),
             Kind::Interrupt => {
                 cpu.interrupt = Some(place);
                 cpu.interrupt_is_ours = ours;
@@ -119,8 +148,8 @@ impl Tree {
             }
             // In a request a flush belongs to who asked. Those of switches belong to the switch, and all
             // switches are kept.
-            Kind::Flush { reason, .. } => match (cpu.serves_us, reason) {
-                (Some(served), _) => served,
+            Kind::Flush { reason, .. } => match (cpu.serves, reason) {
+                (Some((served, _)), _) => served,
                 (None, Reason::Switch) => true,
                 (None, _) => ours,
             },
@@ -254,6 +283,36 @@ mod tests {
         events.extend(on(ROOT, served(7)));
         let [.., first, _, _, _, last] = events[..] else { unreachable!("six events") };
         assert_eq!(kept(&events), [first, last]);
+    }
+
+    #[test]
+    fn a_request_ends_where_its_cpu_does_something_else() {
+        let [_, serve, flushed, _, _] = served(7);
+        // The end of a request is not recorded. A stranger's is served in an interrupt of ours; what we
+        // flush after that is ours.
+        let inside = |kind| Event { in_interrupt: Some(true), ..event(1, ROOT, kind) };
+        let own = event(1, ROOT, flush(Reason::WrongSpace));
+        let asked = event(0, STRANGER, ask(7));
+        assert_eq!(kept(&[asked, inside(serve), inside(flushed), own]), [own]);
+        let fault = event(1, ROOT, Kind::Fault { address: 1, code: 7 });
+        let ours = [fault, inside(flush(Reason::WrongSpace))];
+        let mut events = vec![asked, inside(serve)];
+        events.extend(ours);
+        assert_eq!(kept(&events), ours);
+    }
+
+    #[test]
+    fn what_the_command_did_before_it_was_the_command_is_the_recorders() {
+        let rename = event(0, ROOT, Kind::Rename { task: ROOT, name: NameId(0) });
+        let execute = event(0, ROOT, Kind::Execute { task: ROOT, old: ROOT });
+        let early = [
+            event(0, ROOT, call()),
+            event(0, ROOT, flush(Reason::LocalSpace)),
+            event(0, ROOT, Kind::Fault { address: 1, code: 7 }),
+        ];
+        let own = [rename, event(0, ROOT, Kind::Fault { address: 2, code: 6 }), execute];
+        let later = [event(0, ROOT, call()), rename, execute];
+        assert_eq!(kept(&[&early[..], &own, &later].concat()), [own, later].concat());
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! If the recorder is gone, nothing is executed.
 
 use std::{
-    ffi::OsString,
+    ffi::{CString, OsString},
     fs,
     io::{self, Read, Write},
     os::unix::{
+        ffi::OsStrExt,
         net::{UnixListener, UnixStream},
         process::CommandExt,
     },
@@ -107,6 +108,10 @@ impl Held {
 /// fails.
 pub fn start(socket: &Path, command: &[OsString]) -> io::Error {
     let connect = || {
+        // The kernel calls this process after the program that it is about to be, also before.
+        if let Some(name) = command.first().and_then(|program| Path::new(program).file_name()) {
+            let _ = rustix::thread::set_name(&CString::new(name.as_bytes())?);
+        }
         let mut line = UnixStream::connect(socket)?;
         // Nobody needs the name any more.
         let _ = fs::remove_file(socket);

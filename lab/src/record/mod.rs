@@ -235,16 +235,21 @@ fn set_up(
                 .to_owned(),
         ));
     }
+    let flushers = symbols.flushers();
     let mut decoder = Decoder::new(symbols);
-    let mut absent = Vec::new();
-    for name in events::names(plan.lean) {
+    let mut enable = |name: &String| {
         let text = instance.read(&format!("events/{name}/format"));
         let format = text.ok().and_then(|text| Format::parse(&text));
-        let known = format.is_some_and(|format| decoder.learn(&name, &format));
-        if !known || instance.set(&format!("events/{name}/enable"), "1").is_err() {
-            absent.push(name);
+        if let Some(filter) = events::filter(name, &flushers) {
+            // A kernel that does not understand it records more.
+            let _ = instance.set(&format!("events/{name}/filter"), &filter);
         }
-    }
+        format.is_some_and(|format| decoder.learn(name, &format))
+            && instance.set(&format!("events/{name}/enable"), "1").is_ok()
+    };
+    let mut absent: Vec<String> = events::names(plan.lean).filter(|name| !enable(name)).collect();
+    let instead = events::instead(&absent).iter().map(|&name| name.to_owned());
+    absent.extend(instead.filter(|name| !enable(name)).collect::<Vec<_>>());
     if absent.iter().any(|name| name == "sched/sched_switch") {
         return Err(Refused(
             "the kernel has no event sched_switch, without which nobody knows who ran; it needs \

@@ -82,6 +82,13 @@ impl Symbols {
         self.function(address).is_some_and(|name| functions::flushes(name.as_bytes()))
     }
 
+    /// The addresses of all functions that flush a TLB; none where only addresses close to them are known.
+    pub(super) fn flushers(&self) -> Vec<u64> {
+        let flushers =
+            self.functions.iter().filter(|(_, name)| functions::flushes(name.as_bytes()));
+        flushers.filter(|_| self.slack == 0).map(|&(address, _)| address).collect()
+    }
+
     /// What an interrupt is for that was sent from `site`, to make the target call `callback`.
     pub(super) fn purpose(&self, site: u64, callback: u64) -> Purpose {
         match (callback, self.around(site)) {
@@ -119,6 +126,7 @@ ffffffff81000500 D some_data
             "data is no function"
         );
         assert_eq!(symbols.around(1), None);
+        assert_eq!(symbols.flushers(), [0xffff_ffff_8100_01a0]);
     }
 
     #[test]
@@ -137,5 +145,6 @@ ffffffff81000500 D some_data
         let symbols = Symbols::parse_entries("ffffffff810001a4 flush_tlb_func\n");
         assert!(symbols.flushes(0xffff_ffff_8100_01a0));
         assert!(!symbols.flushes(0xffff_ffff_8100_0180));
+        assert!(symbols.flushers().is_empty(), "the address is that of a later instruction");
     }
 }

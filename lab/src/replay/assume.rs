@@ -1,6 +1,6 @@
 //! What a replay rests on that was not recorded, in sentences.
 
-use super::WorkingSet;
+use super::{WorkingSet, interrupts::Interrupts};
 use crate::{
     data::{Isa, Machine, Refused},
     reconstruct::{Flushes, Script, Unknown},
@@ -89,6 +89,8 @@ pub struct Basis<'a> {
     pub machine: &'a Machine,
     /// Whether the machine was chosen for the trace.
     pub chosen: bool,
+    /// What interrupts took on the traced system, if that is charged instead.
+    pub interrupts: Option<Interrupts>,
     /// How many CPUs are modelled.
     pub cpus: usize,
     /// The working set.
@@ -103,6 +105,13 @@ impl Basis<'_> {
     pub fn sentences(&self) -> Vec<String> {
         let Self { origin, script, .. } = *self;
         let mut all = vec![self.machine()];
+        all.extend(self.interrupts.map(|Interrupts { send, arrive }| {
+            let [send, arrive] = [send, arrive].map(|time| time as f64 / 1000.0);
+            format!(
+                "An interrupt takes {send:.1} us to send and comes after {arrive:.1} us, which are the medians \
+                 of the trace."
+            )
+        }));
         let WorkingSet { window, hot, others, pool } = self.working_set;
         all.push(format!(
             "No trace shows accesses. In each {} us of computing a program is taken to use its {hot} hot \

@@ -8,6 +8,7 @@
 
 mod accesses;
 pub mod assume;
+pub mod interrupts;
 mod parties;
 mod plan;
 mod player;

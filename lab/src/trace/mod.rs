@@ -102,6 +102,21 @@ pub struct Event {
     pub kind: Kind,
 }
 
+impl Event {
+    /// Whether it may be part of a request that its CPU began to serve in an interrupt, or not in one
+    /// (`inside`): the end of a request need not be recorded, and what no request does ends it.
+    pub(crate) fn is_of_request(&self, inside: Option<bool>) -> bool {
+        let may_be = match self.kind {
+            Kind::Served { .. } => true,
+            Kind::Flush { reason, .. } => {
+                matches!(reason, Reason::Remote | Reason::WrongSpace | Reason::Switch)
+            }
+            _ => false,
+        };
+        may_be && self.in_interrupt == inside
+    }
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -368,6 +383,12 @@ impl Call {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|call| call.name() == name)
+    }
+
+    /// Whether it returns what nobody could know otherwise: an address.
+    #[must_use]
+    pub const fn gives_address(self) -> bool {
+        matches!(self, Self::Mmap | Self::Mremap | Self::Brk)
     }
 }
 

@@ -75,7 +75,7 @@ pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
     counters, cpu, during, idle_until, interrupts_off, keep_bills, name, now, on_behalf, party,
-    random, random_below, relax, touch, touch_kernel, touch_mapped, work,
+    random, random_below, relax, take_interrupts, touch, touch_kernel, touch_mapped, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};

@@ -108,7 +108,14 @@ pub fn party() -> Party {
     current::with(|machine| machine.cpu().party)
 }
 
-/// Calls `f` with interrupts off.
+/// Takes the interrupts that have arrived by now, if they are on: a CPU does so before its next instruction,
+/// and also before one that turns them off.
+pub fn take_interrupts() {
+    current::turn();
+}
+
+/// Calls `f` with interrupts off. Those that have arrived and were not taken yet come after it: see
+/// [`take_interrupts`].
 #[inline]
 pub fn interrupts_off<R>(f: impl FnOnce() -> R) -> R {
     let were_on = current::with(|machine| core::mem::replace(&mut machine.cpu().interrupts, false));

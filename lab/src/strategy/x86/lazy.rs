@@ -411,6 +411,9 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         let acts = books.cpus.has(me()) && (flush.tables || !is_lazy && (loaded || all));
         self.common.ask_these(targets, &request, || {
             if acts {
+                // Where it takes long to send an interrupt, as in guests, others' arrive meanwhile. They come
+                // before this CPU's own part, and may leave nothing to do for it.
+                timed::take_interrupts();
                 meet();
             }
         });
