@@ -112,6 +112,27 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         };
         litmus::run(workspace, &folder).map(|()| Outcome::Passed)
     })?;
+    gate.step("check", || {
+        // So many steps that every scenario has its first two rounds.
+        let steps = if quick { "1000000" } else { "100000000" };
+        cargo(
+            workspace,
+            &[
+                "run",
+                "--release",
+                "--quiet",
+                "--package",
+                LAB,
+                "--",
+                "check",
+                "--zoo",
+                "--budget",
+                "600",
+                "--steps",
+                steps,
+            ],
+        )
+    })?;
     gate.step("report, in a browser", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
