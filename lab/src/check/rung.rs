@@ -50,7 +50,9 @@ const DOUBLINGS: u32 = 7;
 pub fn rung(entry: &Entry, round: u32, seed: u64) -> Rung {
     let systematic = match entry.depth {
         Depth::Random(_) => None,
-        Depth::Exhaust | Depth::Bounded(_) if round % 2 == 0 => SYSTEMATIC.get(round as usize / 2),
+        Depth::Exhaust | Depth::Bounded(_) if round.is_multiple_of(2) => {
+            SYSTEMATIC.get(round as usize / 2)
+        }
         Depth::Exhaust | Depth::Bounded(_) => None,
     };
     systematic.copied().unwrap_or_else(|| Rung::Chance {

@@ -1,9 +1,8 @@
 //! `lab check`: every protocol on the adversarial machine, ever deeper, until a budget is spent.
 
-use core::time::Duration;
+use core::{num::NonZero, time::Duration};
 use std::{
     env, fs,
-    num::NonZero,
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
     thread,
