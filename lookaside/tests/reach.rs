@@ -4,7 +4,8 @@
 mod support;
 
 use lookaside::{
-    CpuId, Epochs, Gather, Here, Outcome, Recent, Residency, Space, Switched, arch::Wait,
+    CpuId, Epochs, Gather, Here, Outcome, Recent, Residency, Space, Switched,
+    arch::{Held, Wait},
 };
 use support::{
     Fake, Op,
@@ -213,11 +214,21 @@ fn a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables<T: Strategy>(tlb: Machi
         lazy();
         let (acts, (outcome, _)) = story(tlb, 0, &a, what);
         assert_ne!(outcome, Outcome::Nobody, "{what:?}");
-        assert!(
-            acts.iter()
-                .any(|(_, op)| { [Op::FlushTag(tag), Op::FlushTagEverywhere(tag)].contains(op) })
-        );
-        let _ = switch(tlb, OTHER, &a);
+        let dropped = |acts: &[(u32, Op)]| {
+            let all = [Op::FlushTag(tag), Op::FlushTagEverywhere(tag)];
+            acts.iter().any(|(_, op)| {
+                all.contains(op)
+                    || matches!(op, Op::Load { tag: of, held: Held::Drop, .. } if *of == tag)
+            })
+        };
+        // Who leaves is not asked again, and pays when it comes back.
+        let left = acts.contains(&(OTHER, Op::Park));
+        assert_ne!(dropped(&acts), left, "{what:?}");
+        if left {
+            assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "{what:?}");
+        }
+        let switched = switch(tlb, OTHER, &a);
+        assert!(!left || dropped(&tlb.platform().acts()), "{what:?}: {switched:?}");
     }
     // Nothing was revoked: coming back costs nothing.
     lazy();
@@ -260,7 +271,7 @@ fn the_flusher_need_not_run_the_space<T: Strategy>(tlb: Machine<T>) {
     assert_eq!(story(tlb, 0, &a, What::Space), (vec![], (Outcome::Nobody, 0)));
     tlb.platform().forget_logs();
     let _ = switch(tlb, 0, &a);
-    let paid = |op: &Op| matches!(op, Op::Load { held: lookaside::arch::Held::Drop, .. });
+    let paid = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
     assert!(tlb.platform().log(0).iter().any(paid));
 }
 
