@@ -8,7 +8,7 @@ use lookaside_loom::{Exploration, World, explore, on};
 /// A CPU enters a space while another turns the epoch, and then the space that got a freed tag.
 #[test]
 fn who_enters_while_the_epoch_turns_uses_no_tag_that_was_given_away() {
-    let exploration = Exploration { name: "epochs, turning", preemptions: Some(2), outcomes: &[] };
+    let exploration = Exploration { name: "epochs, turning", preemptions: Some(3), outcomes: &[] };
     explore(exploration, |seen| {
         // Three tags: all are taken.
         let world = World::epochs(seen, 2, 4);
@@ -35,7 +35,7 @@ fn who_enters_while_the_epoch_turns_uses_no_tag_that_was_given_away() {
 #[test]
 fn two_who_turn_the_epoch_take_turns() {
     let exploration =
-        Exploration { name: "epochs, two turning", preemptions: Some(2), outcomes: &[] };
+        Exploration { name: "epochs, two turning", preemptions: Some(3), outcomes: &[] };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 5);
         world.switch(0);
@@ -60,7 +60,7 @@ fn two_who_turn_the_epoch_take_turns() {
 fn who_is_sent_away_and_comes_back_is_called_or_pays() {
     let exploration = Exploration {
         name: "epochs, coming back",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -83,7 +83,7 @@ fn who_is_sent_away_and_comes_back_is_called_or_pays() {
 fn who_was_absent_and_comes_back_is_called_or_pays() {
     let exploration = Exploration {
         name: "epochs, coming back from absence",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -108,7 +108,7 @@ fn who_was_absent_and_comes_back_is_called_or_pays() {
 fn who_leaves_and_is_sent_away_has_done_what_it_did() {
     let exploration = Exploration {
         name: "epochs, leaving",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -129,7 +129,7 @@ fn who_leaves_and_is_sent_away_has_done_what_it_did() {
 fn who_wakes_is_called_or_pays() {
     let exploration = Exploration {
         name: "epochs, waking",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {

@@ -10,7 +10,7 @@ use lookaside_loom::{Exploration, World, explore, on};
 fn who_comes_back_is_called_or_pays() {
     let exploration = Exploration {
         name: "recent, coming back",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -33,7 +33,7 @@ fn who_comes_back_is_called_or_pays() {
 fn who_was_absent_is_called_or_pays() {
     let exploration = Exploration {
         name: "recent, coming back from absence",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -58,7 +58,7 @@ fn who_was_absent_is_called_or_pays() {
 fn who_comes_first_is_called_or_walks_the_new_table() {
     let exploration = Exploration {
         name: "recent, coming first",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -77,7 +77,7 @@ fn who_comes_first_is_called_or_walks_the_new_table() {
 fn who_leaves_has_done_what_it_did() {
     let exploration = Exploration {
         name: "recent, leaving",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
@@ -98,7 +98,7 @@ fn who_leaves_has_done_what_it_did() {
 fn who_resumes_is_called_or_pays() {
     let exploration = Exploration {
         name: "recent, resuming",
-        preemptions: Some(2),
+        preemptions: Some(3),
         outcomes: &[Outcome::Nobody, Outcome::Interrupts],
     };
     explore(exploration, |seen| {
