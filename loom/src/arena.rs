@@ -3,7 +3,7 @@
 //! loom's threads take nothing that is borrowed, and the library's books borrow the CPUs' storage. So
 //! what an execution builds is lent for ever and taken back when the next execution begins.
 
-use std::{any::Any, cell::RefCell};
+use core::{any::Any, cell::RefCell};
 
 thread_local! {
     /// What the present execution has built. All threads of loom run on one thread of the system.

@@ -1,10 +1,8 @@
 //! Running a small program in every way that loom can tell apart.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Instant,
 };
 

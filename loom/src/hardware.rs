@@ -1,6 +1,6 @@
 //! Translation hardware: for each CPU a register and a TLB that keeps all it has walked.
 
-use std::cell::RefCell;
+use core::cell::{RefCell, RefMut};
 
 use lookaside::{
     Costs, Error, OperationCosts, Ordering, Stretch, Word as _,
@@ -88,7 +88,7 @@ impl Hardware {
         self.frames[space].with_mut(|frame| unsafe { *frame = REUSED });
     }
 
-    fn cpu(&self) -> std::cell::RefMut<'_, Cpu> {
+    fn cpu(&self) -> RefMut<'_, Cpu> {
         self.cpus[this_cpu().index()].borrow_mut()
     }
 

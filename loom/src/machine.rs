@@ -1,6 +1,7 @@
 //! A machine whose CPUs are loom's threads.
 
-use std::{cell::Cell, sync::Mutex};
+use core::cell::Cell;
+use std::sync::Mutex;
 
 use lookaside::{
     Cpu, CpuId, Epochs, EpochsConfig, Event, Gather, Here, Ordering, Outcome, Platform, Recent,

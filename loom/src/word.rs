@@ -1,9 +1,7 @@
 //! The library's words as loom's atomics.
 
-use std::{
-    cell::{Cell, OnceCell, RefCell},
-    rc::Rc,
-};
+use core::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
 
 use lookaside::Ordering;
 use loom::sync::{

@@ -57,10 +57,10 @@ fn a_read_of_the_writer_does_not_hide_that_of_another() {
         let world = World::recent(seen, 2, 1);
         let x = keep(Word::ZERO);
         let other = world.start(1, |_| {
-            x.load(Ordering::Relaxed);
-            x.swap(1, Ordering::Relaxed);
+            x.load(Relaxed);
+            x.swap(1, Relaxed);
         });
-        SHOWN[x.load(Ordering::Relaxed) as usize].store(true, Relaxed);
+        SHOWN[x.load(Relaxed) as usize].store(true, Relaxed);
         world.stop(1, other);
     });
     assert!(SHOWN.iter().all(|shown| shown.load(Relaxed)));
