@@ -6,7 +6,7 @@ use std::{process::Command, time::Instant};
 use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     failure::{Failure, Result},
-    fences, integration, litmus, mutants, process, report, seeds,
+    fences, integration, litmus, loom, miri, mutants, process, report, seeds,
     setup::{self, BareMetal, TARGETS},
     workspace::Workspace,
 };
@@ -105,6 +105,21 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, machine and explorer", || {
         cargo(workspace, &["test", "--release", "--package", MACHINE, "--package", LAB])
+    })?;
+    gate.step("loom", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        loom::run(workspace).map(|()| Outcome::Passed)
+    })?;
+    gate.step("Miri", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        if !miri::is_here() {
+            return Ok(Outcome::Skipped(miri::NOT_HERE));
+        }
+        miri::run(workspace).map(|()| Outcome::Passed)
     })?;
     gate.step("litmus", || {
         let Some(folder) = litmus::folder(workspace) else {

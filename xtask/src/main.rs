@@ -7,6 +7,8 @@
 //! cargo xtask seeds         each item of the founding systems' lists has the tests it names
 //! cargo xtask mutants       bugs of the field and weakened lines, one at a time, are found
 //! cargo xtask instructions  how many instructions the common paths take
+//! cargo xtask loom          protocols of two CPUs in every interleaving, the source as it is
+//! cargo xtask miri          the library's own tests under Miri, where it is installed
 //! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
 //! cargo xtask integration   how many lines of the kernel it takes to use the library
 //! cargo xtask report        the report's page in a browser, timelines as Perfetto reads them
@@ -19,6 +21,8 @@ mod gate;
 mod instructions;
 mod integration;
 mod litmus;
+mod loom;
+mod miri;
 mod mutants;
 mod process;
 mod report;
@@ -64,6 +68,11 @@ enum Command {
         /// Count only these, and show from which lines of source the instructions come.
         paths: Vec<String>,
     },
+    /// Run the library's protocols of two CPUs under loom: every interleaving up to a bound, and what C11
+    /// lets loads find.
+    Loom,
+    /// Run the tests that stand beside the library's source under Miri.
+    Miri,
     /// Build the kernel, boot it in an emulator, and demand that all its tests pass.
     ///
     /// It leaves with the exit code 0, prints at least one line `PASS name`, and none that begins with
@@ -99,6 +108,8 @@ fn run(command: &Command) -> Result<()> {
         Command::Fences => fences::run(&workspace),
         Command::Seeds => seeds::run(&workspace),
         Command::Instructions { paths } => instructions::run(&workspace, paths),
+        Command::Loom => loom::run(&workspace),
+        Command::Miri => miri::run(&workspace),
         Command::Boot(options) => boot::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),

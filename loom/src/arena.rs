@@ -1,0 +1,35 @@
+//! What lives as long as one execution.
+//!
+//! loom's threads take nothing that is borrowed, and the library's books borrow the CPUs' storage. So
+//! what an execution builds is lent for ever and taken back when the next execution begins.
+
+use core::{any::Any, cell::RefCell};
+
+thread_local! {
+    /// What the present execution has built. All threads of loom run on one thread of the system.
+    static KEPT: RefCell<Vec<*mut dyn Any>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps `value` where it is until the execution is over.
+pub fn keep<T: 'static>(value: T) -> &'static T {
+    let kept: *mut T = Box::into_raw(Box::new(value));
+    KEPT.with_borrow_mut(|all| all.push(kept));
+    // SAFETY: just made, never written to by this pointer again, and freed only by `clear`, which runs
+    // when no thread of the execution that called this is left.
+    unsafe { &*kept }
+}
+
+/// Takes back what the last execution has built.
+///
+/// # Safety
+///
+/// No thread of the last execution runs any more, and nothing that it kept is referred to.
+pub(crate) unsafe fn clear() {
+    let kept = KEPT.take();
+    // The latest first: it may refer to those before.
+    for value in kept.into_iter().rev() {
+        // SAFETY: it came from `Box::into_raw`, is taken back once, and the caller promises that
+        // nothing refers to it.
+        drop(unsafe { Box::from_raw(value) });
+    }
+}

@@ -1,0 +1,206 @@
+//! Translation hardware: for each CPU a register and a TLB that keeps all it has walked.
+
+use core::cell::{RefCell, RefMut};
+
+use lookaside::{
+    Costs, Error, OperationCosts, Ordering, Stretch, Word as _,
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, Wait},
+};
+use loom::{cell::UnsafeCell, sync::atomic::fence};
+
+use crate::{machine::this_cpu, word::Word};
+
+/// In an entry of a page table: it maps its frame no more. Words begin with zero.
+const UNMAPPED: u64 = 1;
+/// What a frame holds once it was given to another owner.
+const REUSED: u64 = 1;
+
+/// Bits of a tag.
+const TAG_BITS: u32 = 3;
+
+/// The hardware of every CPU, page tables with one entry each, and the frames that these map.
+///
+/// It is as lax as the contract of [`Mmu`] lets it be: a walk is a relaxed load, it comes as early as it
+/// may, what it has found is kept until it is flushed, and neither a flush nor a write of the register
+/// orders any word.
+pub struct Hardware {
+    cpus: Vec<RefCell<Cpu>>,
+    /// Number `n` belongs to the table at `(n + 1) * 4096`.
+    entries: Vec<Word>,
+    /// Read by user code, written by whoever has them next: loom reports it if neither comes first.
+    frames: Vec<UnsafeCell<u64>>,
+    /// Whether [`Mmu::publish`] is a barrier, as on Arm and RISC-V. On x86 it is nothing.
+    barrier: bool,
+}
+
+#[derive(Default)]
+struct Cpu {
+    /// The space whose table the register names, and the tag.
+    named: Option<(usize, Tag)>,
+    /// Under this tag, the page of this space.
+    held: Vec<(Tag, usize)>,
+}
+
+impl Hardware {
+    pub(crate) fn new(cpus: usize, spaces: usize, barrier: bool) -> Self {
+        Self {
+            cpus: (0..cpus).map(|_| RefCell::default()).collect(),
+            entries: (0..spaces).map(|_| Word::ZERO).collect(),
+            frames: (0..spaces).map(|_| UnsafeCell::new(0)).collect(),
+            barrier,
+        }
+    }
+
+    /// The table of a space.
+    pub(crate) fn root(space: usize) -> Root {
+        Root::new((space as u64 + 1) * 4096)
+    }
+
+    /// User code reads its page, and says whether it was there.
+    ///
+    /// # Panics
+    ///
+    /// If this CPU holds another space's page under the tag that its register names, or if the frame has
+    /// another owner.
+    pub fn touch(&self) -> bool {
+        let Some((space, tag)) = self.cpu().named else { return false };
+        if !self.holds(tag) {
+            self.walk();
+        }
+        let held = self.cpu().held.iter().find(|held| held.0 == tag).copied();
+        let Some((_, of)) = held else { return false };
+        assert_eq!(of, space, "a page of one space is used in another one");
+        // SAFETY: nobody writes it meanwhile, or loom says so.
+        let content = self.frames[of].with(|frame| unsafe { *frame });
+        assert_ne!(content, REUSED, "a frame is used that has another owner");
+        true
+    }
+
+    /// Takes the page of a space out of its table.
+    pub fn unmap(&self, space: usize) {
+        // Relaxed: `Here::flush` publishes it.
+        self.entries[space].store(UNMAPPED, Ordering::Relaxed);
+    }
+
+    /// Gives the frame of a space to another owner, who writes to it.
+    pub fn reuse(&self, space: usize) {
+        // SAFETY: nobody uses it meanwhile, or loom says so.
+        self.frames[space].with_mut(|frame| unsafe { *frame = REUSED });
+    }
+
+    fn cpu(&self) -> RefMut<'_, Cpu> {
+        self.cpus[this_cpu().index()].borrow_mut()
+    }
+
+    fn holds(&self, tag: Tag) -> bool {
+        self.cpu().held.iter().any(|held| held.0 == tag)
+    }
+
+    /// The walker looks the page up.
+    fn walk(&self) {
+        let Some((space, tag)) = self.cpu().named else { return };
+        // Nothing is borrowed meanwhile: loom runs others before it.
+        let entry = self.entries[space].load(Ordering::Relaxed);
+        if entry != UNMAPPED {
+            self.cpu().held.push((tag, space));
+        }
+    }
+
+    fn drop_tag(&self, tag: Tag) {
+        self.cpu().held.retain(|held| held.0 != tag);
+    }
+
+    /// After a flush the walker is at work again at once.
+    fn walk_again(&self) {
+        let named = self.cpu().named;
+        if named.is_some_and(|(_, tag)| !self.holds(tag)) {
+            self.walk();
+        }
+    }
+}
+
+impl Mmu for Hardware {
+    type Features = ();
+
+    fn tag_bits(&self) -> u32 {
+        TAG_BITS
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Private
+    }
+
+    fn broadcasts(&self) -> bool {
+        false
+    }
+
+    fn admit(&self, (): &()) -> Result<Errata, Error> {
+        Ok(Errata::NONE)
+    }
+
+    fn check_root(&self, _: Root) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn settle(&self) {}
+
+    fn publish(&self) {
+        if self.barrier {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+        if held == Held::Drop {
+            self.drop_tag(tag);
+        }
+        self.cpu().named = Some(((root.table / 4096) as usize - 1, tag));
+        self.walk_again();
+    }
+
+    fn park(&self, _: Errata) {
+        self.cpu().named = None;
+    }
+
+    fn flush_all(&self, _: Errata) {
+        self.cpu().held.clear();
+        self.walk_again();
+    }
+
+    fn flush_tag(&self, _: Errata, tag: Tag) {
+        self.drop_tag(tag);
+        self.walk_again();
+    }
+
+    fn flush_all_everywhere(&self, _: Errata) {
+        unreachable!("nothing is broadcast");
+    }
+
+    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {
+        unreachable!("nothing is broadcast");
+    }
+
+    fn flush_stretches_everywhere(&self, _: Errata, _: Tag, _: &[Stretch], _: Depth, _: Wait) {
+        unreachable!("nothing is broadcast");
+    }
+
+    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {}
+
+    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {
+        unreachable!("nothing is broadcast");
+    }
+
+    fn typical_costs(&self) -> Costs {
+        let each = OperationCosts { address: 1, tag: 1, wait: 1 };
+        // A fresh tag is dearer than any flush, so that flushes are flushes.
+        Costs {
+            here: each,
+            everywhere: each,
+            refill: 1,
+            useful_entries: 1,
+            interrupt: 1,
+            interrupt_more: 1,
+            fresh_tag: 100,
+        }
+    }
+}
