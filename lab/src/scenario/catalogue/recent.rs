@@ -19,7 +19,7 @@ const LAZY_ONCE: &[&[Act]] = &[&[Await, FreeTable(A), Forgotten(A)], &[Run(A), L
 const LAZY_PAYS: &[&[Act]] = &[&[Await, Unmap(A), UnmapOther(A)], &[Run(A), Lazy, Tell, Run(A)]];
 
 /// A page goes while the CPU is in another space, and it comes back.
-const CAME_BACK: &[&[Act]] = &[&[Await, Unmap(A)], &[Run(A), Run(B), Tell, Run(A)]];
+pub(super) const CAME_BACK: &[&[Act]] = &[&[Await, Unmap(A)], &[Run(A), Run(B), Tell, Run(A)]];
 
 /// A lazy CPU is called by two.
 const LAZY_SEVERAL: &[&[Act]] = &[&[FreeTable(A)], &[Unmap(A)], &[Run(A), Lazy, Run(A)]];
@@ -42,6 +42,10 @@ const TWICE: &[&[Act]] =
 /// Two flushes of pages, one after the other, each of which may be paid by page.
 pub(super) const NOTE: &[&[Act]] =
     &[&[Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
+
+/// The same, and the CPU has missed the first for certain.
+const NOTE_TOLD: &[&[Act]] =
+    &[&[Unmap(A), Tell, UnmapOther(A)], &[Run(A), Run(B), Await, Run(A), Run(B), Run(A)]];
 
 const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
 
@@ -106,6 +110,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "two pages go while another CPU comes and goes"),
     by_recency!("recent-note-riscv", RvInterrupts, NOTE, Bounded(6),
         "the notes of two flushes, each missed and paid by page, on RISC-V"),
+    by_recency!("recent-note-told-riscv", RvInterrupts, NOTE_TOLD, Bounded(5),
+        "as recent-note-riscv, and the first is missed for certain"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs shoot at each other over one space"),
     by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,
