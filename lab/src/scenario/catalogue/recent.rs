@@ -43,10 +43,6 @@ const TWICE: &[&[Act]] =
 pub(super) const NOTE: &[&[Act]] =
     &[&[Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
 
-/// The same, and the CPU has missed the first for certain.
-const NOTE_TOLD: &[&[Act]] =
-    &[&[Unmap(A), Tell, UnmapOther(A)], &[Run(A), Run(B), Await, Run(A), Run(B), Run(A)]];
-
 const PARKED: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Park, Run(B)]];
 
 const LENT: &[&[Act]] = &[&[Run(B), Unmap(A), FreeTable(A)], &[Run(A), Firmware, Run(B)]];
@@ -110,8 +106,6 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "two pages go while another CPU comes and goes"),
     by_recency!("recent-note-riscv", RvInterrupts, NOTE, Bounded(6),
         "the notes of two flushes, each missed and paid by page, on RISC-V"),
-    by_recency!("recent-note-told-riscv", RvInterrupts, NOTE_TOLD, Bounded(5),
-        "as recent-note-riscv, and the first is missed for certain"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs shoot at each other over one space"),
     by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,
