@@ -91,6 +91,21 @@ fn local_09_a_batch_that_broadcasts_waits_once() {
 }
 
 #[test]
+fn local_09_a_batch_publishes_its_changes_before_it_looks_who_runs_the_space() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        tlb.platform().forget_logs();
+        let mut batch = batch(tlb);
+        defer(tlb, 0, &a, &mut batch, What::Page);
+        assert_eq!(tlb.platform().log(0).first(), Some(&Op::Publish));
+        let _ = complete(tlb, 0, batch);
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
 fn local_09_a_batch_of_spaces_that_nobody_runs_executes_nothing() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let spaces: Vec<_> = (1..=3).map(|number| space(tlb, number)).collect();

@@ -77,7 +77,12 @@ fn what_another_gather_has_begun_is_flushed_by_whoever_relies_on_it() {
         tlb.platform().forget_logs();
         let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x7000, 1)));
         assert_ne!(tlb.platform().outcome().0, Outcome::Nobody);
-        assert_ne!(tlb.platform().acts(), []);
+        let acts = tlb.platform().acts();
+        assert_ne!(acts, []);
+        let deep = |op: &Op| {
+            matches!(op, Op::FlushTables(..) | Op::FlushTablesEverywhere(..) | Op::Interrupt(_))
+        };
+        assert!(acts.iter().all(|(_, op)| deep(op)), "tables may have gone as well: {acts:?}");
         let _ = on(1, || here(tlb).flush(first));
         tlb.platform().forget_logs();
         let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x7000, 1)));

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{Flushed, KernelGather, Outcome};
+use lookaside::{Flushed, KernelGather, Outcome, arch::Depth};
 use support::{
     Answer, Fake, Op,
     machine::{Machine, Strategy, epochs, here, pages, recent, space, switch},
@@ -50,6 +50,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     let bits = tlb.platform().mmu.tag_bits;
     on(0, || here(tlb).online(&bits).unwrap());
     assert!(tlb.platform().log(0).contains(&Op::FlushKernel(vec![])), "everything it held");
+    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables), "of tables too");
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));
     assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, asked + 1));
 }
@@ -70,9 +71,11 @@ fn kernel_addresses_are_broadcast_where_hardware_can() {
     });
     let all = vec![(START, 2), (START + (1 << 30), 4)];
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(all)]);
+    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Leaves));
     let _ = flush_kernel(tlb, 70, |gather| gather.unlink_table(pages(START, 512)));
     let table = Op::FlushKernelEverywhere(vec![(START, 512)]);
     assert_eq!(tlb.platform().log(70), [Op::Publish, table]);
+    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables));
     let _ = flush_kernel(tlb, 70, KernelGather::revoke_everything);
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
     assert_eq!(tlb.platform().counts[70].flushes(Outcome::Everywhere), 3);

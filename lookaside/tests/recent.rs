@@ -204,6 +204,29 @@ fn pcid_07_a_debug_build_notices_that_others_wrote_the_register() {
 }
 
 #[test]
+fn every_way_out_settles_what_the_outgoing_thread_began() {
+    let tlb = machine::<6, RoundRobin>(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let _ = machine::switch(tlb, 0, &a);
+    tlb.platform().forget_logs();
+    on(0, || here(tlb).lazy());
+    assert_eq!(tlb.platform().log(0), [Op::Settle]);
+    let _ = on(0, || here(tlb).park());
+    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Park]);
+    let _ = on(0, || here(tlb).park());
+    assert_eq!(tlb.platform().log(0), [Op::Settle], "also where nothing changes");
+}
+
+#[test]
+fn who_comes_in_publishes_that_it_is_present_before_its_root_is_loaded() {
+    let tlb = machine::<6, RoundRobin>(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    tlb.platform().forget_logs();
+    let _ = machine::switch(tlb, 0, &a);
+    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Publish, load(1, 2, Held::Drop)]);
+}
+
+#[test]
 fn pcid_08_who_runs_another_space_need_not_be_told_and_pays_on_return() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));

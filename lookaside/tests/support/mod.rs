@@ -124,6 +124,8 @@ pub(crate) struct FakeMmu {
     cpus: Vec<Mutex<Hardware>>,
     /// What each CPU did, in order.
     trace: Mutex<Vec<(u32, Op)>>,
+    /// How deep the latest flush of kernel addresses went.
+    kernel_depth: Mutex<Option<Depth>>,
 }
 
 /// Numbers like those of a large machine, in nanoseconds: what is broadcast waits long, and what is
@@ -149,6 +151,7 @@ impl Fake {
                 walks_outlive_tags: false,
                 cpus: hardware,
                 trace: Mutex::default(),
+                kernel_depth: Mutex::default(),
             },
             counts: (0..cpus).map(|_| Counts::new()).collect(),
             events: Mutex::default(),
@@ -251,6 +254,11 @@ impl FakeMmu {
     /// How many of what was done, and not looked at, are of this kind.
     pub(crate) fn count(&self, kind: impl Fn(&Op) -> bool) -> usize {
         self.trace.lock().unwrap().iter().filter(|(_, op)| kind(op)).count()
+    }
+
+    /// How deep the latest flush of kernel addresses went, on whichever CPU.
+    pub(crate) fn kernel_depth(&self) -> Option<Depth> {
+        *self.kernel_depth.lock().unwrap()
     }
 
     fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
@@ -465,12 +473,14 @@ impl Mmu for FakeMmu {
         self.act(Op::CompleteEverywhere, |_| ());
     }
 
-    fn flush_kernel(&self, _: Errata, stretches: &[Stretch], _: Depth) {
+    fn flush_kernel(&self, _: Errata, stretches: &[Stretch], depth: Depth) {
+        *self.kernel_depth.lock().unwrap() = Some(depth);
         let every = stretches.is_empty();
         self.act(Op::FlushKernel(addresses(stretches)), |cpu| cpu.entries.retain(|_| !every));
     }
 
-    fn flush_kernel_everywhere(&self, _: Errata, stretches: &[Stretch], _: Depth) {
+    fn flush_kernel_everywhere(&self, _: Errata, stretches: &[Stretch], depth: Depth) {
+        *self.kernel_depth.lock().unwrap() = Some(depth);
         assert!(self.broadcasts);
         let every = stretches.is_empty();
         self.everywhere(Op::FlushKernelEverywhere(addresses(stretches)), |_| !every);

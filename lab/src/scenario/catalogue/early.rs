@@ -4,7 +4,7 @@
 use super::{
     flush::{BACK, LAZY, LEFT, STRANGER, TABLE, THIRD},
     fresh, gather,
-    recent::{LAZY as RECENT_LAZY, LEAVE, NOTE, VISIT},
+    recent::{CAME_BACK, LAZY as RECENT_LAZY, LEAVE, NOTE, VISIT},
     shootdown::{self, CALLED_LATE, CROSSFIRE, KERNEL_UP, MERGED},
     tags::{MEET, RELEASE, ROLLOVER, UNMAP},
     *,
@@ -41,6 +41,9 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-leave-riscv, with early loads"),
     by_recency!("recent-note-riscv-early", Early<RvInterrupts>, NOTE, Bounded(4),
         "as recent-note-riscv, with early loads"),
+
+    by_recency!("recent-came-back-riscv-early", Early<RvInterrupts>, CAME_BACK, Bounded(4),
+        "a page goes while a CPU that was in another space comes back, on RISC-V with early loads"),
 
     by_epoch!("flush-back-arm-early", Early<Arm>, THREE_TAGS, BACK, Bounded(3),
         "as flush-back-arm, with early loads"),

@@ -38,6 +38,9 @@ const LAZY_AWAY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(B), Run(A)]];
 
 const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]];
 
+/// The CPU was lazy before the table goes.
+pub(super) const LAZY_GONE: &[&[Act]] = &[&[Await, FreeTable(A)], &[Run(A), Lazy, Tell]];
+
 /// A space loses a page under the tag that it had before the epoch turned.
 const TURN: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
 
@@ -185,6 +188,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a table goes while another CPU is lazy"),
     by_epoch!("flush-lazy-table-riscv-interrupts", RvInterrupts, THREE_TAGS, LAZY_TABLE, Exhaust,
         "as flush-lazy-table-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-lazy-gone-riscv-interrupts", RvInterrupts, THREE_TAGS, LAZY_GONE, Exhaust,
+        "a table goes when another CPU has become lazy, on RISC-V with interrupts"),
 
     by_epoch!("flush-turn-arm", Arm, THREE_TAGS, TURN, Bounded(4),
         "a page goes while the tags run out"),

@@ -1,6 +1,6 @@
 //! Tags of a CPU's own, by which spaces it ran recently.
 
-use super::*;
+use super::{flush::LAZY_GONE, *};
 
 /// Another CPU comes and goes.
 pub(super) const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
@@ -14,6 +14,12 @@ const LAZY_TABLE: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Lazy, Run(A), Run(B)]
 
 /// The CPU was lazy before the table goes: it is not asked for the next one.
 const LAZY_ONCE: &[&[Act]] = &[&[Await, FreeTable(A), Forgotten(A)], &[Run(A), Lazy, Tell]];
+
+/// Two pages go one after the other while the CPU pays for the first.
+const LAZY_PAYS: &[&[Act]] = &[&[Await, Unmap(A), UnmapOther(A)], &[Run(A), Lazy, Tell, Run(A)]];
+
+/// A page goes while the CPU is in another space, and it comes back.
+pub(super) const CAME_BACK: &[&[Act]] = &[&[Await, Unmap(A)], &[Run(A), Run(B), Tell, Run(A)]];
 
 /// A lazy CPU is called by two.
 const LAZY_SEVERAL: &[&[Act]] = &[&[FreeTable(A)], &[Unmap(A)], &[Run(A), Lazy, Run(A)]];
@@ -78,6 +84,12 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-lazy-table, on RISC-V"),
     by_recency!("recent-lazy-once", Pcid, LAZY_ONCE, Exhaust,
         "a table goes while another CPU is lazy, which need not be asked again"),
+    by_recency!("recent-lazy-gone", Pcid, LAZY_GONE, Exhaust,
+        "a table goes when another CPU has become lazy"),
+    by_recency!("recent-lazy-pays", Pcid, LAZY_PAYS, Bounded(3),
+        "two pages go while another CPU ends being lazy"),
+    by_recency!("recent-came-back", Pcid, CAME_BACK, Exhaust,
+        "a page goes while another CPU is in another space, and it comes back"),
     by_recency!("recent-lazy-several", Pcid, LAZY_SEVERAL, Bounded(3),
         "a table and a page go by two CPUs while a third is lazy, and comes back"),
     by_recency!("recent-lazy-firmware", Pcid, LAZY_LENT, Exhaust,

@@ -139,6 +139,12 @@ fn where_operands_fail_switches_fence_everything() {
 }
 
 #[test]
+fn a_space_is_loaded_for_the_first_time_with_an_invalidation() {
+    // The stores that built its tables are ordered before walks by nothing else.
+    assert_eq!(machine(16, CONFIG, satp(A, 1)).first_load(), Held::Drop);
+}
+
+#[test]
 fn settling_completes_what_this_hart_began() {
     let riscv = machine(16, CONFIG, 0);
     riscv.settle();
