@@ -156,7 +156,7 @@ fn flag_02_initiators_do_not_wait_for_each_other() {
 #[test]
 fn flag_02_who_is_called_pays_for_all_who_have_called() {
     shallow(&["merged-recent", "merged-riscv", "crossfire-recent", "called-left-riscv"]);
-    bounded(&["called-left-recent", "called-down-recent"]);
+    bounded(&["called-left-recent", "called-down-recent", "called-gone-recent"]);
     proved(&["merged-late-recent", "called-late-recent", "called-next-no-pcid"]);
 }
 

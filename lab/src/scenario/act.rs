@@ -17,6 +17,8 @@ pub(super) enum Act {
     LongFirmware,
     /// Go down, lose interrupts that are under way, and come up again.
     Restart,
+    /// Go down for good: the last act.
+    Down,
     /// Release the tag of a space that no other CPU uses any more.
     Release(usize),
     /// Pin the tag of a space.
@@ -105,6 +107,7 @@ impl Act {
             | Self::Firmware
             | Self::LongFirmware
             | Self::Restart
+            | Self::Down
             | Self::Tell
             | Self::Await
             | Self::Read

@@ -26,6 +26,9 @@ pub(super) const CALLED_LATE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)
 /// A CPU is called, goes down and comes up.
 const CALLED_DOWN: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Restart, Run(A)]];
 
+/// A table goes while a CPU goes down for good.
+const GONE: &[&[Act]] = &[&[Unmap(A), FreeTable(A)], &[Run(A), Down]];
+
 /// Two CPUs ask one for two spaces.
 const TWO_SPACES: &[&[Act]] = &[&[Unmap(A)], &[Unmap(B)], &[Run(A), Run(B)]];
 
@@ -83,6 +86,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a CPU without PCIDs pays in a space, and the next takes its slot"),
     by_recency!("called-down-recent", Pcid, CALLED_DOWN, Exhaust,
         "a CPU is called while it goes down and comes up"),
+    by_recency!("called-gone-recent", Pcid, GONE, Bounded(4),
+        "a CPU is called while it goes down for good"),
     by_recency!("two-spaces-recent", Pcid, TWO_SPACES, Bounded(3),
         "two CPUs ask a third for two spaces"),
     by_recency!("early-recent", Pcid, EARLY, Exhaust,

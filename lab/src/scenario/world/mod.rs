@@ -168,6 +168,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 self.runs[here.id().index()].set(0);
                 self.come_up(&here);
             }
+            Act::Down => {
+                here.offline();
+                reset();
+                self.runs[here.id().index()].set(0);
+                // Nobody is there to be interrupted.
+                return;
+            }
             Act::Release(number) => self.release(&here, number),
             Act::Pin(number) => self.pin(&here, number),
             Act::Unpin(number) => self.unpin(&here, number),
