@@ -90,6 +90,9 @@ pub(crate) fn online() -> Result<(), Error> {
 pub(crate) fn serve() {
     // Relaxed: a bit that this CPU has set.
     if ONLINE.load(Ordering::Relaxed) & 1 << arch::cpu() != 0 {
+        #[cfg(all(feature = "no-remote", target_arch = "x86_64"))]
+        return arch::deaf(|| here().serve());
+        #[cfg(not(all(feature = "no-remote", target_arch = "x86_64")))]
         here().serve();
     }
 }
@@ -97,7 +100,7 @@ pub(crate) fn serve() {
 /// Makes this CPU run `space`.
 pub(crate) fn switch(space: &Space) {
     let switched = here().switch(space);
-    if cfg!(feature = "no-remote") {
+    if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
         // SAFETY: none. It is a lie, so that nobody asks this CPU for anything: the hunters must notice.
         let _ = unsafe { books().halted(CpuId(arch::cpu() as u32)) };
     }

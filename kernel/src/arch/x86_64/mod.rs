@@ -18,6 +18,10 @@ mod descriptors;
 mod firmware;
 mod gates;
 mod handover;
+#[cfg(feature = "no-remote")]
+mod no_remote;
+#[cfg(feature = "no-remote")]
+pub(crate) use no_remote::deaf;
 mod others;
 mod paging;
 mod port;

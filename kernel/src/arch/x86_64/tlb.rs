@@ -1,12 +1,17 @@
 //! What the library must know of this machine: all that an integrator writes for x86-64.
 
+#[cfg(not(feature = "no-remote"))]
+use lookaside::arch::x86_64::Native;
 use lookaside::{
     Error, Recent,
-    arch::x86_64::{Config, Features, Levels, Native, Tables, Use, X86},
+    arch::x86_64::{Config, Features, Levels, Tables, Use, X86},
 };
 
 use super::paging;
 use crate::tlb::Hw;
+
+#[cfg(feature = "no-remote")]
+type Native = super::no_remote::Deaf;
 
 pub(crate) type Mmu = X86<Native>;
 pub(crate) type Strategy = Recent<6>;
