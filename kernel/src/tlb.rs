@@ -81,6 +81,10 @@ pub(crate) fn here() -> Here<'static, Hw, Strategy> {
 /// Brings this CPU up.
 pub(crate) fn online() -> Result<(), Error> {
     here().online(&arch::features())?;
+    if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
+        // SAFETY: none. It is a lie, so that nobody asks this CPU for anything: the hunters must notice.
+        unsafe { books().halted(CpuId(arch::cpu() as u32)) }?;
+    }
     ONLINE.fetch_or(1 << arch::cpu(), Ordering::Relaxed); // Relaxed: for this CPU.
     Ok(())
 }
@@ -100,10 +104,6 @@ pub(crate) fn serve() {
 /// Makes this CPU run `space`.
 pub(crate) fn switch(space: &Space) {
     let switched = here().switch(space);
-    if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
-        // SAFETY: none. It is a lie, so that nobody asks this CPU for anything: the hunters must notice.
-        let _ = unsafe { books().halted(CpuId(arch::cpu() as u32)) };
-    }
     let kind = match switched {
         Switched::Unchanged => 0,
         Switched::Kept => 1,

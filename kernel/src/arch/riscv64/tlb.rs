@@ -28,7 +28,7 @@ fn native() -> Native {
 pub(crate) fn mmu() -> Result<Mmu, Error> {
     let remote = match command_line::get("remote") {
         Some("interrupts") => Remote::Interrupts,
-        // Without interrupts, too: see `crate::tlb::switch`.
+        // Without interrupts, too: see `crate::tlb::online`.
         _ if cfg!(feature = "no-remote") => Remote::Interrupts,
         _ => Remote::Sbi,
     };
