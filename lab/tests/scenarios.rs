@@ -66,6 +66,13 @@ fn asid_09_three_epochs_with_three_tags() {
 }
 
 #[test]
+fn asid_09_a_space_leaves_its_tag_when_no_register_names_it() {
+    bounded(&["ended-arm", "ended-riscv"]);
+    bounded(&["flush-older-table-arm", "flush-older-table-x86", "flush-older-twice-arm"]);
+    bounded(&["flush-older-table-riscv", "flush-older-table-riscv-interrupts"]);
+}
+
+#[test]
 fn asid_10_releasing_pinning_parking_and_lending_while_epochs_turn() {
     bounded(&["release-arm", "pin-arm", "park-arm", "firmware-arm", "restart-arm"]);
     shallow(&["release-arm-cnp", "park-arm-cnp", "last-arm-cnp"]);

@@ -21,6 +21,8 @@ pub(super) enum Act {
     Down,
     /// Release the tag of a space that no other CPU uses any more.
     Release(usize),
+    /// As [`Self::Release`], and free the top table.
+    End(usize),
     /// Pin the tag of a space.
     Pin(usize),
     /// Unpin it.
@@ -47,6 +49,8 @@ pub(super) enum Act {
     FreeTable(usize),
     /// Clear the top table of a space, make everybody let go of everything, and free it.
     FreeAll(usize),
+    /// Make everybody let go of everything of a space, walks included, and free nothing.
+    FlushAll(usize),
     /// Find that no other CPU would be asked, whatever went from a space.
     Forgotten(usize),
     /// Make the page of a space read-only.
@@ -83,6 +87,7 @@ impl Act {
         match self {
             Self::Run(space)
             | Self::Release(space)
+            | Self::End(space)
             | Self::Pin(space)
             | Self::Unpin(space)
             | Self::Retry(space)
@@ -92,6 +97,7 @@ impl Act {
             | Self::UnmapEarly(space)
             | Self::FreeTable(space)
             | Self::FreeAll(space)
+            | Self::FlushAll(space)
             | Self::Forgotten(space)
             | Self::Protect(space)
             | Self::ProtectBoth(space)

@@ -55,7 +55,12 @@ const MOVED_AWAY: &[&[Act]] =
 
 /// A table goes from a space that has another tag than when the other CPU ran it.
 const OLDER_TABLE: &[&[Act]] =
-    &[&[Run(C), Run(D), Run(E), Run(A), FreeTable(A)], &[Run(A), Run(B)]];
+    &[&[Await, Run(C), Run(D), Run(A), FreeTable(A)], &[Run(B), Run(A), Tell, Run(B)]];
+
+/// The same, once everybody has forgotten what was held under the former tag, while the CPU is still
+/// leaving the space.
+const OLDER_TWICE: &[&[Act]] =
+    &[&[Await, Run(C), Run(D), Run(A), FlushAll(A), FreeTable(A)], &[Run(B), Run(A), Tell, Run(B)]];
 
 /// The space gets another tag while a CPU comes back that was present under the former one.
 const TURNED: &[&[Act]] = &[&[Run(C), Run(D), Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
@@ -211,6 +216,14 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as quiet-arm, on x86 with interrupts"),
     by_epoch!("flush-older-table-arm", Arm, THREE_TAGS, OLDER_TABLE, Bounded(3),
         "a table goes from a space that has another tag than when the other CPU ran it"),
+    by_epoch!("flush-older-table-riscv", Rv, THREE_TAGS, OLDER_TABLE, Bounded(3),
+        "as flush-older-table-arm, on RISC-V"),
+    by_epoch!("flush-older-table-riscv-interrupts", RvInterrupts, THREE_TAGS, OLDER_TABLE, Bounded(3),
+        "as flush-older-table-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-older-table-x86", Broadcast, THREE_TAGS, OLDER_TABLE, Bounded(3),
+        "as flush-older-table-arm, on x86 with INVLPGB"),
+    by_epoch!("flush-older-twice-arm", Arm, THREE_TAGS, OLDER_TWICE, Bounded(3),
+        "the same, after everybody has forgotten what was held under the former tag"),
     by_epoch!("flush-turn-table-arm", Arm, THREE_TAGS, TURN_TABLE, Bounded(4),
         "a table goes while the tags run out"),
     by_epoch!("flush-released-arm", Arm, THREE_TAGS, RELEASED, Exhaust,

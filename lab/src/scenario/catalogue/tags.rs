@@ -37,6 +37,10 @@ const RELEASE_LEFT: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Run(C)
 const RELEASE_ABSENT: &[&[Act]] =
     &[&[Await, Unmap(A), Release(A), Run(B)], &[Run(A), Run(C), Tell, Run(B)]];
 
+/// A space ends that another CPU is leaving, and that has had another tag since.
+const ENDED: &[&[Act]] =
+    &[&[Await, Run(C), Run(D), Run(A), Run(C), End(A)], &[Run(B), Run(A), Tell, Run(B)]];
+
 pub(super) const RELEASE: &[&[Act]] =
     &[&[Run(A), Run(B), Release(A), Run(C), Run(D)], &[Run(E), Run(F), Run(E)]];
 
@@ -125,6 +129,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a space is released that another CPU has left"),
     by_epoch!("release-absent-arm", Arm, THREE_TAGS, RELEASE_ABSENT, Exhaust,
         "the same, where a flush has found that it left"),
+    by_epoch!("ended-arm", Arm, THREE_TAGS, ENDED, Bounded(3),
+        "a space ends under another tag than that under which a CPU is leaving it"),
+    by_epoch!("ended-riscv", Rv, THREE_TAGS, ENDED, Bounded(3),
+        "as ended-arm, on RISC-V"),
     by_epoch!("pin-arm", Arm, ONE_PIN, PIN, Exhaust,
         "a tag is pinned and unpinned while the tags run out"),
     by_epoch!("park-arm", Arm, THREE_TAGS, PARK, Exhaust,

@@ -74,6 +74,12 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         oracle::table_freed(released(table.release(&flushed)));
     }
 
+    pub(super) fn flush_all(&self, here: At<'_, H, T>, number: usize) {
+        let mut gather = Gather::new(self.space(number));
+        gather.revoke_everything();
+        let _: Flushed = here.flush(gather);
+    }
+
     pub(super) fn protect(&self, here: At<'_, H, T>, number: usize) {
         let cell = &self.spaces[number];
         let mut gather = Gather::new(self.space(number));

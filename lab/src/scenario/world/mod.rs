@@ -175,7 +175,14 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 // Nobody is there to be interrupted.
                 return;
             }
-            Act::Release(number) => self.release(&here, number),
+            Act::Release(number) => {
+                let _ = self.release(&here, number);
+            }
+            Act::End(number) => {
+                if self.release(&here, number) {
+                    oracle::table_freed(self.spaces[number].root);
+                }
+            }
             Act::Pin(number) => self.pin(&here, number),
             Act::Unpin(number) => self.unpin(&here, number),
             // Release: what was done before is seen by those who wait.
@@ -186,6 +193,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::UnmapEarly(number) => self.unmap_early(&here, number),
             Act::FreeTable(number) => self.free_table(&here, number, false),
             Act::FreeAll(number) => self.free_table(&here, number, true),
+            Act::FlushAll(number) => self.flush_all(&here, number),
             Act::Forgotten(number) => self.find_forgotten(&here, number),
             Act::Protect(number) => self.protect(&here, number),
             Act::ProtectBoth(number) => self.protect_both(&here, number),
@@ -288,7 +296,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         told(T::unpin(here, self.space(number)));
     }
 
-    fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+    /// Says whether nobody runs the space any more.
+    fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) -> bool {
         let cell = &self.spaces[number];
         let cookie = self.space(number).tag_word().peek();
         // SAFETY: scripts release a space only when no other CPU uses it.
@@ -297,6 +306,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         if released == Ok(Released::AtOnce) && cookie != 0 {
             oracle::identity_ended("cookie", cookie);
         }
+        released.is_ok()
     }
 }
 

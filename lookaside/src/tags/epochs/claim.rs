@@ -207,8 +207,8 @@ impl<P: Platform> Epochs<'_, P> {
         // The word decides by itself who came first, this CPU or the turnover. If it was this CPU,
         // the turnover reads `cookie` and keeps its tag; if not, this fails.
         //
-        // ORDER O-JOINED (pairs with O-SEES): before this CPU reads its residency, and after what its
-        // user code did in the space that it leaves.
+        // ORDER O-JOINED (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
+        // after what its register named before and what its user code did in the space that it leaves.
         here.cpu()
             .active
             .cookie
@@ -252,6 +252,9 @@ impl<P: Platform> Epochs<'_, P> {
                 (tag, true)
             };
             let new = Cookie::new(epoch, tag);
+            if fresh && old != Cookie::NONE {
+                self.wait_for_late(here);
+            }
             // Nobody has met a fresh tag, so nobody holds anything under it. The books keep others
             // from giving the space another one meanwhile.
             let books = if fresh { Some(next.open(here.tlb().platform())) } else { None };

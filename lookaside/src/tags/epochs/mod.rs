@@ -17,6 +17,8 @@
 //!   the load that follows: `active` speaks of the new tag already. What the register still brings
 //!   in under the old one is no other CPU's business, and by E2 is gone before this CPU meets the
 //!   tag's next owner; and where it *is* another's business, the register is parked (F-PARK).
+//! * **E4** A space leaves its tag for another one only when no register names the space under it, not
+//!   even in that moment: see `late.rs`. So whoever looks for CPUs that name the space's tag misses none.
 //!
 //! # The ways in
 //!
@@ -36,6 +38,7 @@
 
 mod claim;
 mod cookie;
+mod late;
 mod pins;
 mod release;
 mod renew;
@@ -108,6 +111,8 @@ struct Turn<W> {
     pins: W,
     /// How many tags a CPU's stock is filled with at a time.
     window: W,
+    /// Whether the epoch has passed a CPU between joining and loading.
+    late: W,
 }
 
 struct Active<W> {
@@ -164,6 +169,7 @@ impl<'a, P: Platform> Epochs<'a, P> {
                 cursor: P::Word::ZERO,
                 pins: P::Word::ZERO,
                 window: P::Word::ZERO,
+                late: P::Word::ZERO,
             }),
             platform: PhantomData,
         })

@@ -31,7 +31,7 @@ impl<P: Platform> Epochs<'_, P> {
     pub(super) fn turn_over(
         &self,
         here: &Here<'_, P, Self>,
-        _held: &ticket::Held<'_, P::Word>,
+        held: &ticket::Held<'_, P::Word>,
     ) -> u64 {
         let cpus = here.tlb().cpus();
         // Relaxed: written under the lock only.
@@ -41,16 +41,21 @@ impl<P: Platform> Epochs<'_, P> {
         //    old epoch, because its compare-exchange on `active` fails.
         for cpu in cpus {
             let cpu = &cpu.tags;
-            // Relaxed: whether a CPU is passed before or after it moved is settled by the order of
-            // the writes to this one word; nothing else is learned from it.
+            // Whether a CPU is passed before or after it moved is settled by the order of the writes to
+            // this one word.
+            //
+            // ORDER O-PASSES (pairs with O-JOINED): a CPU that has said where it is going, then what its
+            // register named when it said so. An older name could look like the new one.
             let left = Cookie::from_bits(
-                cpu.active.cookie.swap(Cookie::outside(next).bits(), Ordering::Relaxed),
+                cpu.active.cookie.swap(Cookie::outside(next).bits(), Ordering::Acquire),
             );
             // A CPU that had not joined the old epoch still names what it named before.
             if left.joined() {
                 cpu.kept.store(left.bits(), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
             }
         }
+
+        self.note_late(here, held);
 
         // 2. What the registers name now cannot change to a tag that is free: mark it.
         for (index, word) in self.kept.iter().enumerate() {

@@ -1,0 +1,59 @@
+//! CPUs that an epoch has passed between joining and loading.
+//!
+//! Such a CPU is about to load the tag that was kept for it. Its register still names the space that it
+//! leaves, under a tag that was kept for nobody (E3). Should that space be given another tag now, then who
+//! takes a table of it away, or ends it, would look for CPUs that name the new tag, and miss this one. So a
+//! space leaves its tag only when all that were passed in this moment have loaded (E4).
+//!
+//! The moment is short: interrupts are off, and the CPU waits for nobody but those who hold a space's books.
+//! That a turnover meets one in it is rare, and is noted, so that nobody looks for them without need.
+
+use super::{Cookie, Epochs, FIRST_TAG, ticket};
+use crate::{
+    cpu::Cpu,
+    here::Here,
+    platform::{CpuId, Ordering, Platform, Word},
+};
+
+impl<P: Platform> Epochs<'_, P> {
+    /// Notes whether an epoch, now or before, has passed a CPU that is late and still is. The lock is held,
+    /// and every CPU was passed.
+    pub(super) fn note_late(&self, here: &Here<'_, P, Self>, _held: &ticket::Held<'_, P::Word>) {
+        let late = here.tlb().cpus().iter().any(Self::is_late);
+        self.turn.late.store(u64::from(late), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
+    }
+
+    /// Returns when no CPU is late that was passed by the epoch of the caller.
+    #[inline]
+    pub(super) fn wait_for_late(&self, here: &Here<'_, P, Self>) {
+        // Relaxed: the note of the caller's epoch is there by O-EPOCH, and a later one speaks of all that
+        // are late still.
+        if self.turn.late.load(Ordering::Relaxed) != 0 {
+            Self::wait_for_each(here);
+        }
+    }
+
+    #[cold]
+    fn wait_for_each(here: &Here<'_, P, Self>) {
+        let tlb = here.tlb();
+        for (number, cpu) in tlb.cpus().iter().enumerate() {
+            // One that was halted never loads anything again.
+            while Self::is_late(cpu) && tlb.up().contains(CpuId(number as u32)) {
+                tlb.platform().relax();
+            }
+        }
+    }
+
+    /// Whether the register of a CPU that an epoch has passed names something else than what was kept for
+    /// it. Who has joined since then has loaded that before.
+    fn is_late(cpu: &Cpu<P, Self>) -> bool {
+        // ORDER O-PASSED (pairs with O-JOINED): whoever is seen to have joined has loaded what was kept.
+        let active = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::Acquire));
+        // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
+        let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
+        let names = cpu.names_tag();
+        // A parked register and one that is lent name nobody's tables.
+        let named = u32::from(names.0) >= FIRST_TAG;
+        !active.joined() && kept.joined() && named && names != kept.tag()
+    }
+}
