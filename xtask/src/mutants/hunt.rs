@@ -144,10 +144,10 @@ impl Hunt<'_> {
         let started = Instant::now();
         let mut failed = None;
         if let Some(Finder::Test(program, test)) = self.hints.get(&mutant.name) {
-            failed = self.mill.test(mutant.number, Some((program, test)))?;
+            failed = self.mill.test(mutant.number, mutant.kind(), Some((program, test)))?;
         }
         if failed.is_none() {
-            failed = self.mill.test(mutant.number, None)?;
+            failed = self.mill.test(mutant.number, mutant.kind(), None)?;
         }
         let seconds = started.elapsed().as_secs_f64();
         Ok(failed.map(|(program, test)| {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{
     explore::{self, Exploration},
+    sites::Kind,
     weave::Woven,
     workshop::{PACKAGE, PROGRAM},
 };
@@ -23,6 +24,10 @@ use crate::{
 
 /// The package whose tests are asked, too.
 const LIBRARY: &str = "lookaside";
+/// The package whose tests are asked about orderings.
+const LOOM: &str = "lookaside-loom";
+/// How the names of its programs begin.
+const UNDER_LOOM: &str = "loom/";
 /// The run's mutant.
 const CHOSEN: &str = "LOOKASIDE_MUTANT";
 /// Where the numbers of the sites are written that were reached.
@@ -47,9 +52,11 @@ const SUSPECTS: usize = 3;
 pub(super) struct Mill {
     source: PathBuf,
     target: PathBuf,
-    /// The programs that test the library, and their tests that pass with no mutant.
-    tests: OnceLock<BTreeMap<String, (PathBuf, BTreeSet<String>)>>,
+    /// The programs that test the library, those under loom too, and their tests that pass with no mutant.
+    tests: OnceLock<Tests>,
 }
+
+type Tests = BTreeMap<String, (PathBuf, BTreeSet<String>)>;
 
 impl Mill {
     /// Writes the copy and builds the explorer.
@@ -146,8 +153,37 @@ impl Mill {
         }
     }
 
-    /// Builds the library's tests, and runs them once without a mutant.
-    pub(super) fn build_tests(&self) -> Result<()> {
+    /// Builds the library's tests, those under loom if there are orderings to be found and the others if
+    /// there is anything else, and runs them once without a mutant.
+    pub(super) fn build_tests(&self, kinds: impl Iterator<Item = Kind>) -> Result<()> {
+        let (loom, library): (Vec<Kind>, Vec<Kind>) =
+            kinds.partition(|kind| *kind == Kind::Ordering);
+        let mut tests = Tests::new();
+        if !library.is_empty() {
+            let mut command = self.cargo();
+            command.args(["test", "--quiet", "--no-run", "--lib", "--tests", "--package", LIBRARY]);
+            self.add_tests(command, "", &mut tests)?;
+        }
+        if !loom.is_empty() {
+            let mut command = self.cargo();
+            command.env("RUSTFLAGS", "-Awarnings --cfg loom");
+            command.env("CARGO_TARGET_DIR", self.target.with_extension("loom"));
+            command.args([
+                "test",
+                "--quiet",
+                "--no-run",
+                "--release",
+                "--tests",
+                "--package",
+                LOOM,
+            ]);
+            self.add_tests(command, UNDER_LOOM, &mut tests)?;
+        }
+        self.tests.get_or_init(|| tests);
+        Ok(())
+    }
+
+    fn add_tests(&self, mut command: Command, prefix: &str, tests: &mut Tests) -> Result<()> {
         #[derive(Deserialize)]
         struct Message {
             executable: Option<PathBuf>,
@@ -157,19 +193,15 @@ impl Mill {
         struct Target {
             name: String,
         }
-        let mut command = self.cargo();
-        command.args(["test", "--quiet", "--no-run", "--lib", "--tests", "--package", LIBRARY]);
         let messages = process::output(command.arg("--message-format=json"))?;
-        let mut tests = BTreeMap::new();
         for line in messages.lines() {
             let message: Message =
                 serde_json::from_str(line).context(|| "cargo's answer".into())?;
             if let (Some(path), Some(Target { name })) = (message.executable, message.target) {
                 let passed = self.passed(0, &path, None)?;
-                tests.insert(name, (path, passed));
+                tests.insert(format!("{prefix}{name}"), (path, passed));
             }
         }
-        self.tests.get_or_init(|| tests);
         Ok(())
     }
 
@@ -187,14 +219,17 @@ impl Mill {
         Ok(tests.filter_map(|line| line.strip_suffix(" ... ok")).map(str::to_owned).collect())
     }
 
-    /// A test of the library that fails with this mutant and passes without: of all, or this one.
+    /// A test of the library that fails with this mutant and passes without: of all, or this one. Orderings
+    /// are asked of loom, and nothing else is: on this machine's own CPU they make no difference.
     pub(super) fn test(
         &self,
         mutant: u32,
+        kind: Kind,
         only: Option<(&str, &str)>,
     ) -> Result<Option<(String, String)>> {
         for (name, (program, good)) in self.tests.get().into_iter().flatten() {
-            if only.is_some_and(|(wanted, _)| wanted != name) {
+            let fits = name.starts_with(UNDER_LOOM) == (kind == Kind::Ordering);
+            if !fits || only.is_some_and(|(wanted, _)| wanted != name) {
                 continue;
             }
             let test = only.map(|(_, test)| test);

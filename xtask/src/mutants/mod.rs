@@ -320,16 +320,26 @@ fn find_generated(
         say(&outcome.line());
         outcome
     };
+    // A class speaks of all mutants of a place. Those of them that were ever found are searched where that
+    // was; the others only for a moment, unless everything is to be learned anew.
+    let never_found = |mutant: &Generated<'_>| {
+        !options.learn
+            && !hints.contains_key(&mutant.name)
+            && excuses.covers(&mutant.name).is_some()
+    };
     let mut outcomes = Vec::new();
     let mut left: Vec<&Generated<'_>> = generated.iter().collect();
     let steps: [(&str, Search<'_>); 3] = [
         ("exploring", &|mutant| match excuses.of(&mutant.name) {
             Some(_) => Ok(hunt.doubt(mutant)?.map(End::NoExcuse)),
+            None if never_found(mutant) => Ok(hunt.doubt(mutant)?.map(End::Found)),
             None => Ok(hunt.explore(mutant)?.map(End::Found)),
         }),
-        ("testing", &|mutant| match excuses.of(&mutant.name) {
-            Some(_) => Ok(Some(End::Excused)),
-            None => Ok(hunt.test(mutant)?.map(End::Found)),
+        ("testing", &|mutant| {
+            if excuses.of(&mutant.name).is_some() || never_found(mutant) {
+                return Ok(Some(End::Excused));
+            }
+            Ok(hunt.test(mutant)?.map(End::Found))
         }),
         ("exploring as deep as scenarios say", &|mutant| {
             let found = if options.learn { hunt.deep(mutant)? } else { None };
@@ -346,7 +356,7 @@ fn find_generated(
         }
         summary.say(&format!("mutants: {what}, {} are left", left.len()));
         if number == 1 {
-            mill.build_tests()?;
+            mill.build_tests(left.iter().map(|mutant| mutant.kind()))?;
         }
         let ends = each(&mills, left.into(), |_, mutant| {
             Ok((mutant, search(mutant)?.map(|end| outcome(mutant, end))))
