@@ -6,7 +6,7 @@ use super::{
     fresh, gather,
     recent::{CAME_BACK, LAZY as RECENT_LAZY, LEAVE, NOTE, VISIT},
     shootdown::{self, CALLED_LATE, CROSSFIRE, KERNEL_UP, MERGED},
-    tags::{MEET, RELEASE, ROLLOVER, UNMAP},
+    tags::{ENDED, MEET, RELEASE, ROLLOVER, UNMAP, WINDOW},
     *,
 };
 
@@ -26,6 +26,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as meet-arm, with early loads"),
     by_epoch!("meet-riscv-early", Early<Rv>, THREE_TAGS, MEET, Bounded(3),
         "as meet-riscv, with early loads"),
+    by_epoch!("window-riscv-early", Early<Rv>, THREE_TAGS, WINDOW, Bounded(3),
+        "as window-arm, on RISC-V with early loads"),
+    by_epoch!("ended-riscv-early", Early<Rv>, THREE_TAGS, ENDED, Bounded(3),
+        "as ended-riscv, with early loads"),
     by_epoch!("unmap-arm-early", Early<Arm>, THREE_TAGS, UNMAP, Bounded(3),
         "as unmap-arm, with early loads"),
     by_epoch!("unmap-riscv-early", Early<Rv>, THREE_TAGS, UNMAP, Bounded(3),

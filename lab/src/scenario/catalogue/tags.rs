@@ -22,7 +22,7 @@ const LATE: &[&[Act]] = &[&[Run(B), Run(A), Run(B)], &[Run(C), Run(D), Run(B), U
 const ALONE: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A), Run(B), Run(C), Run(A)]];
 
 /// A space that was kept in the second epoch and not in the third is entered while the third begins.
-const WINDOW: &[&[Act]] = &[&[Run(C), Run(D), Run(A)], &[Run(A), Run(E), Run(F)]];
+pub(super) const WINDOW: &[&[Act]] = &[&[Run(C), Run(D), Run(A)], &[Run(A), Run(E), Run(F)]];
 
 /// A space is released while another CPU may still name it lazily.
 const RELEASE_LAZY: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Lazy, Tell, Run(B)]];
@@ -38,7 +38,7 @@ const RELEASE_ABSENT: &[&[Act]] =
     &[&[Await, Unmap(A), Release(A), Run(B)], &[Run(A), Run(C), Tell, Run(B)]];
 
 /// A space ends that another CPU is leaving, and that has had another tag since.
-const ENDED: &[&[Act]] =
+pub(super) const ENDED: &[&[Act]] =
     &[&[Await, Run(C), Run(D), Run(A), Run(C), End(A)], &[Run(B), Run(A), Tell, Run(B)]];
 
 pub(super) const RELEASE: &[&[Act]] =
