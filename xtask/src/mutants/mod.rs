@@ -51,7 +51,7 @@ const CLEAN_TIMES: f64 = 2.0;
 const CLEAN_LEAST: f64 = 1.0;
 /// The kinds of generated mutants of which none may survive. Only these are tried unless others are
 /// asked for, since what survives takes the longest.
-const DEMANDED: &[Kind] = &[Kind::Instruction, Kind::Flush, Kind::Extent];
+const DEMANDED: &[Kind] = &[Kind::Instruction, Kind::Flush, Kind::Extent, Kind::Ordering];
 
 /// What is to be tried, and how it is shown.
 #[derive(Clone, Debug, Default, clap::Args)]
