@@ -201,10 +201,17 @@ mod tests {
 
     use super::*;
 
-    /// A word whose sums are told after the fact, as some instruction sets have them.
-    struct Late(AtomicU64);
+    const SWAP_TELLS_THE_NEW: u8 = 0;
+    const SWAP_STORES_NOTHING: u8 = 1;
+    const REFUSAL_TELLS_THE_WANTED: u8 = 2;
+    const EXCHANGE_TELLS_THE_NEW: u8 = 3;
+    const SUM_IS_TOLD_AFTERWARDS: u8 = 4;
+    const SUM_STORES_NOTHING: u8 = 5;
 
-    impl Word for Late {
+    /// A word of which one operation is wrong.
+    struct Wrong<const WHAT: u8>(AtomicU64);
+
+    impl<const WHAT: u8> Word for Wrong<WHAT> {
         #[allow(clippy::declare_interior_mutable_const, reason = "a template, as for `AtomicU64`")]
         const ZERO: Self = Self(AtomicU64::new(0));
 
@@ -217,7 +224,14 @@ mod tests {
         }
 
         fn swap(&self, value: u64, order: Ordering) -> u64 {
-            Word::swap(&self.0, value, order)
+            match WHAT {
+                SWAP_STORES_NOTHING => Word::load(&self.0, order),
+                SWAP_TELLS_THE_NEW => {
+                    Word::store(&self.0, value, order);
+                    value
+                }
+                _ => Word::swap(&self.0, value, order),
+            }
         }
 
         fn compare_exchange(
@@ -227,11 +241,23 @@ mod tests {
             success: Ordering,
             failure: Ordering,
         ) -> Result<u64, u64> {
-            Word::compare_exchange(&self.0, current, new, success, failure)
+            let result = Word::compare_exchange(&self.0, current, new, success, failure);
+            match WHAT {
+                REFUSAL_TELLS_THE_WANTED => result.map_err(|_| current),
+                EXCHANGE_TELLS_THE_NEW => result.map(|_| new),
+                _ => result,
+            }
         }
 
         fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-            Word::fetch_add(&self.0, value, order).wrapping_add(value)
+            match WHAT {
+                SUM_STORES_NOTHING => Word::load(&self.0, order),
+                // As some instruction sets have it.
+                SUM_IS_TOLD_AFTERWARDS => {
+                    Word::fetch_add(&self.0, value, order).wrapping_add(value)
+                }
+                _ => Word::fetch_add(&self.0, value, order),
+            }
         }
 
         fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
@@ -250,6 +276,15 @@ mod tests {
     #[test]
     fn words_are_tried_out() {
         assert_eq!(check_word::<AtomicU64>(), Ok(()));
-        assert_eq!(check_word::<Late>(), Err(Fault::Word("fetch_add")));
+        for (found, operation) in [
+            (check_word::<Wrong<SWAP_TELLS_THE_NEW>>(), "swap"),
+            (check_word::<Wrong<SWAP_STORES_NOTHING>>(), "swap"),
+            (check_word::<Wrong<REFUSAL_TELLS_THE_WANTED>>(), "compare_exchange"),
+            (check_word::<Wrong<EXCHANGE_TELLS_THE_NEW>>(), "compare_exchange"),
+            (check_word::<Wrong<SUM_IS_TOLD_AFTERWARDS>>(), "fetch_add"),
+            (check_word::<Wrong<SUM_STORES_NOTHING>>(), "fetch_add"),
+        ] {
+            assert_eq!(found, Err(Fault::Word(operation)));
+        }
     }
 }

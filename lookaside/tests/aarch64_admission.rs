@@ -9,7 +9,7 @@ use lookaside::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{
             Aarch64, AsidIn, Config, Features, IdRegisters, Park, Stage2, Stage2Config,
-            registers::{TCR_A1, TCR_AS, TCR_DS},
+            registers::{TCR_A1, TCR_AS, TCR_DS, VTCR_DS, VTCR_SL2, VTCR_T0SZ, VTCR_VS},
         },
     },
 };
@@ -151,4 +151,38 @@ fn asid_15_vmid_width_is_read_back_and_checked() {
     assert!(stage2.admit(&Features { cnp: false, ..features() }).is_err());
     let carmel = Features { midr: 0x4e0f_0040, ..features() };
     assert!(stage2.admit(&carmel).is_err());
+}
+
+#[test]
+fn guests_need_addresses_as_wide_as_the_register_says() {
+    let recorder = Recorder::default();
+    let stage2 = Stage2::new(&recorder, stage2_config()).unwrap();
+    assert_eq!(stage2.admit(&Features { pa_bits: 44, ..features() }), Ok(Errata::NONE));
+    let narrow = stage2.admit(&Features { pa_bits: 42, ..features() });
+    let missing = "physical addresses as wide as VTCR_EL2.PS says";
+    assert_eq!(narrow, Err(Error::MissingFeature(missing)));
+}
+
+#[test]
+fn a_guests_root_above_48_bits_fits_only_with_52_bit_addresses() {
+    let recorder = Recorder::default();
+    let features = Features::decode(IdRegisters {
+        mmfr0: 6 | 2 << 4 | 1 << 28,
+        mmfr1: 2 << 4,
+        ..Default::default()
+    });
+    // 52-bit addresses from level -1, T0SZ 12: the root has sixteen entries.
+    let vtcr = 12 | 6 << 16 | VTCR_VS | VTCR_DS | VTCR_SL2;
+    let config = Stage2Config { features, vtcr, ..stage2_config() };
+    let stage2 = Stage2::new(&recorder, config).unwrap();
+    let root = Root::new(0x000f_0000_0000_0080);
+    assert_eq!(stage2.check_root(root), Ok(()));
+    assert!(stage2.check_root(Root::new(0x40)).is_err());
+    stage2.load(Errata::NONE, root, Tag(1), Held::Keep, Sharing::Private);
+    assert_executed(&recorder, "ttbr0 1:0xbc; isb");
+    // PS may say 52 bits without DS; the register then still holds 48.
+    let vtcr = VTCR & !VTCR_T0SZ | 24 | 6 << 16;
+    let stage2 = Stage2::new(&recorder, Stage2Config { vtcr, ..config }).unwrap();
+    assert_eq!(stage2.check_root(Root::new(1 << 47)), Ok(()));
+    assert!(stage2.check_root(Root::new(1 << 50)).is_err());
 }

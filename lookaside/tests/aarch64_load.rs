@@ -8,7 +8,10 @@ use lookaside::{
     Error,
     arch::{
         Errata, Held, Mmu, Sharing, Tag,
-        aarch64::{Aarch64, Config, Features, Pairing, Park, Stage2, Stage2Config, errata},
+        aarch64::{
+            Aarch64, Config, Features, Pairing, Park, Stage2, Stage2Config, errata,
+            registers::TCR_EPD0,
+        },
     },
 };
 
@@ -86,6 +89,38 @@ fn epd0_is_set_before_the_tag_leaves_and_cleared_after_the_root_arrived() {
         |m| drop_held(m, Errata::NONE),
         "epd0 on; isb; ttbr0 0:0x0; isb; tlbi aside 7; dsb nsh; isb;
          ttbr0 7:0x5000; isb; epd0 off; isb",
+    );
+}
+
+#[test]
+fn walks_that_are_stopped_are_not_stopped_again() {
+    runs(
+        epd0(),
+        |m| {
+            m.park(Errata::NONE);
+            m.park(Errata::NONE);
+        },
+        "epd0 on; isb; ttbr0 0:0x0; isb; ttbr0 0:0x0; isb",
+    );
+    runs(
+        a1(Park::Epd0),
+        |m| {
+            m.park(Errata::NONE);
+            keep(m, Errata::NONE);
+        },
+        "epd0 on; isb; ttbr1 0:0x9000; isb;
+         ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb; epd0 off; isb",
+    );
+}
+
+#[test]
+fn with_a_reserved_root_epd0_is_the_kernels() {
+    let stopped = Config { tcr: TCR | TCR_EPD0, ..config() };
+    runs(stopped, |m| keep(m, Errata::NONE), "ttbr0 7:0x5000; isb");
+    runs(
+        stopped,
+        |m| drop_held(m, Errata::NONE),
+        "ttbr0 0:0x1000; isb; tlbi aside 7; dsb nsh; isb; ttbr0 7:0x5000; isb",
     );
 }
 

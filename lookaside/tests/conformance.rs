@@ -4,7 +4,7 @@ mod support;
 
 use lookaside::{Costs, CpuId, OperationCosts, conformance::*};
 use support::{
-    Answer, Fake,
+    Answer, Fake, Op,
     machine::{Machine, Strategy, epochs, here, recent},
     on,
 };
@@ -57,18 +57,51 @@ fn a_cpu_whose_number_changes_is_found() {
 
 #[test]
 fn costs_that_decide_nothing_are_found() {
-    let tlb = epochs(2, Fake::new(2, 12));
-    let free = OperationCosts { address: 0, tag: 0, wait: 0 };
-    tlb.platform().set_costs(|costs| {
-        *costs = Costs {
-            here: free,
-            everywhere: free,
-            refill: 0,
-            useful_entries: 0,
-            interrupt: 0,
-            interrupt_more: 0,
-            fresh_tag: 0,
-        }
-    });
-    assert_eq!(check_from(0, tlb), Err(Fault::NoCosts));
+    let with = |change: fn(&mut Costs)| {
+        let tlb = epochs(2, Fake::new(2, 12));
+        let free = OperationCosts { address: 0, tag: 0, wait: 0 };
+        tlb.platform().set_costs(|costs| {
+            *costs = Costs {
+                here: free,
+                everywhere: free,
+                refill: 0,
+                useful_entries: 0,
+                interrupt: 0,
+                interrupt_more: 0,
+                fresh_tag: 0,
+            };
+            change(costs);
+        });
+        check_from(0, tlb).map(|report| report.cpus)
+    };
+    assert_eq!(with(|_| ()), Err(Fault::NoCosts));
+    // One of these is enough to choose by.
+    assert_eq!(with(|costs| (costs.refill, costs.useful_entries) = (1, 1)), Ok(1));
+    assert_eq!(with(|costs| costs.here.tag = 1), Ok(1));
+    assert_eq!(with(|costs| costs.interrupt = 1), Ok(1));
+}
+
+#[test]
+fn every_instruction_is_tried_under_a_tag_that_nobody_runs() {
+    let tried = |tag| {
+        let (few, many) = ((0x20_0000, 1), (0x20_0000, 512));
+        vec![
+            Op::Settle,
+            Op::Publish,
+            Op::FlushRange(tag, few.0, few.1),
+            Op::FlushTables(tag, few.0, few.1),
+            Op::FlushTables(tag, many.0, many.1),
+            Op::FlushTag(tag),
+        ]
+    };
+    let everywhere = |tag| [tried(tag), vec![Op::FlushTagEverywhere(tag)]].concat();
+    let tlb = epochs(1, Fake::new(1, 12));
+    check_from(0, tlb).unwrap();
+    assert_eq!(tlb.platform().log(0), everywhere(1));
+    // Nothing is broadcast where nothing can be; and without tags there is only that of everybody.
+    for (bits, tag) in [(12, 1), (0, 0)] {
+        let tlb = recent(1, Fake::new(1, bits));
+        check_from(0, tlb).unwrap();
+        assert_eq!(tlb.platform().log(0), tried(tag));
+    }
 }

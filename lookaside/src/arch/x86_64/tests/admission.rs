@@ -39,6 +39,9 @@ fn what_the_boot_cpu_cannot_do_is_refused() {
     assert_eq!(refusal(&Features { la57: true, ..FULL }, five), None);
     let bare = Features { pge: false, ..NO_INVPCID };
     assert_eq!(refusal(&bare, PLAIN), Some(Error::Unsupported("INVPCID or CR4.PGE")));
+    // Either is enough.
+    assert_eq!(refusal(&Features { pge: false, ..FULL }, PLAIN), None);
+    assert_eq!(refusal(&NO_INVPCID, PLAIN), None);
     for address in [0x1001, 1 << 46] {
         let config = Config { reserved_root: address, ..PLAIN };
         assert_eq!(refusal(&FULL, config), Some(Error::BadRoot { address }));
@@ -68,12 +71,14 @@ fn a_cpu_must_do_what_the_machine_relies_on() {
     let toggling = x86(&cpu, &NO_INVPCID, PLAIN);
     let no_pge = Features { pge: false, ..FULL };
     assert_eq!(toggling.admit(&no_pge), Err(Error::MissingFeature("CR4.PGE")));
+    assert_eq!(toggling.admit(&NO_INVPCID), Ok(Errata::NONE));
     assert_eq!(x86(&cpu, &FULL, PLAIN).admit(&no_pge), Ok(Errata::NONE));
     assert_eq!(x86(&cpu, &FULL, OFF).admit(&Features { pcid: false, ..FULL }), Ok(Errata::NONE));
 
     let wide = Features { la57: true, ..FULL };
     let five = x86(&cpu, &wide, Config { levels: Levels::Five, ..PLAIN });
     assert_eq!(five.admit(&FULL), Err(Error::MissingFeature("five levels of tables")));
+    assert_eq!(five.admit(&wide), Ok(Errata::NONE));
 }
 
 #[test]

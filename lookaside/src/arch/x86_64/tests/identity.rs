@@ -143,6 +143,21 @@ fn leaves_that_do_not_exist_are_not_asked_for() {
 }
 
 #[test]
+fn the_extended_family_and_model_count_only_beside_the_families_that_have_them() {
+    // SDM vol. 2, CPUID: the family's extension is family 15's, the model's that of family 6, too.
+    for (signature, family, model) in
+        [(0x0ff5_0543, 5, 4), (0x0ff5_0643, 6, 0x54), (0x01f5_0f43, 0xf + 0x1f, 0x54)]
+    {
+        let features = decode(&[
+            leaf_0(1, INTEL),
+            (1, [signature, 0, 0, 0]),
+            (0x8000_0000, [0x8000_0000, 0, 0, 0]),
+        ]);
+        assert_eq!((features.family, features.model), (family, model), "{signature:#x}");
+    }
+}
+
+#[test]
 fn vendors() {
     let of = |[b, d, c]: [u32; 3]| Vendor::from_registers(b, d, c);
     assert_eq!(of(INTEL), Vendor::Intel);

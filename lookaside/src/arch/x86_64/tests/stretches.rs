@@ -66,6 +66,19 @@ fn the_current_pcid_takes_one_invlpg_for_each_page_of_every_stretch() {
 }
 
 #[test]
+fn without_pcids_the_low_bits_of_cr3_name_none() {
+    let page = [uniform(0x7000, 1, 12)];
+    for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF)] {
+        let did = emitted(features, config, |x86| {
+            // As firmware may leave it: cached write-through.
+            x86.insn.cr3.set(0x9_0008);
+            flush(Tag::RESERVED, &page, Leaves)(x86);
+        });
+        assert_eq!(did, invlpgs(&[0x7000]));
+    }
+}
+
+#[test]
 fn large_pages_are_steps_only_where_all_are_of_that_size() {
     let steps = |stretch| emitted(FULL, PLAIN, flush(TAG, &[stretch], Leaves));
     assert_eq!(steps(uniform(0x40_0000, 2, 21)), invlpgs(&[0x40_0000, 0x60_0000]));
@@ -139,10 +152,11 @@ fn xsa_279_a_stretch_that_is_not_canonical_widens_and_never_faults() {
                 let broadcast = everywhere(&stretches, depth, Wait::Now);
                 assert_eq!(emitted(BROADCASTING, PLAIN, broadcast), all);
                 let everything = [FENCE, Did::Invpcid(2, [0, 0])];
-                assert_eq!(
-                    emitted(FULL, PLAIN, kernel(Errata::NONE, &stretches, depth)),
-                    everything
-                );
+                // Without PCIDs kernel addresses go by address, if they can.
+                for config in [PLAIN, OFF] {
+                    let did = emitted(FULL, config, kernel(Errata::NONE, &stretches, depth));
+                    assert_eq!(did, everything);
+                }
                 let everything = [FENCE, Did::Invlpgb(12, 0, 0), SYNC];
                 let broadcast =
                     |x86: &X86<&Cpu>| x86.flush_kernel_everywhere(Errata::NONE, &stretches, depth);

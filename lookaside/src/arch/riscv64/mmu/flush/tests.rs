@@ -152,6 +152,8 @@ fn a_page_that_may_be_part_of_a_block_takes_the_block_with_it() {
     assert_eq!(of(uniform(0x2_0000, 1, 16)), block);
     assert_eq!(of(mixed(0x2_3000, 2, 12)), block);
     assert_eq!(of(uniform(0x2_3000, 1, 12)), [leaf(0x2_3000), FENCE]);
+    // No level has pages of 8 KiB: that all are of that size says nothing about blocks.
+    assert_eq!(of(uniform(0x2_2000, 1, 13)), block);
     assert_eq!(of(mixed(0x20_0000, 1, 21)), [leaf(0x20_0000), FENCE]);
     // Without the extension there are no blocks.
     let plain = executed(CONFIG, flush(NO_ERRATA, &[mixed(0x2_3000, 1, 12)], Leaves));
