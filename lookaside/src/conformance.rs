@@ -165,8 +165,10 @@ fn check_word<W: Word>() -> Result<(), Fault> {
     check(word.swap(5, RELAXED) == u64::MAX && word.load(RELAXED) == 5, "swap")?;
     let exchange = |from, to| word.compare_exchange(from, to, RELAXED, RELAXED);
     check(exchange(4, 9) == Err(5) && exchange(5, 9) == Ok(5), "compare_exchange")?;
+    check(word.load(RELAXED) == 9, "compare_exchange")?;
     check(word.fetch_add(u64::MAX, RELAXED) == 9 && word.load(RELAXED) == 8, "fetch_add")?;
     check(word.fetch_or(1 << 63, RELAXED) == 8, "fetch_or")?;
+    check(word.load(RELAXED) == 1 << 63 | 8, "fetch_or")?;
     check(word.fetch_and(1 << 63, RELAXED) == 1 << 63 | 8, "fetch_and")?;
     check(word.load(RELAXED) == 1 << 63, "fetch_and")?;
     word.set(7);
@@ -207,6 +209,8 @@ mod tests {
     const EXCHANGE_TELLS_THE_NEW: u8 = 3;
     const SUM_IS_TOLD_AFTERWARDS: u8 = 4;
     const SUM_STORES_NOTHING: u8 = 5;
+    const EXCHANGE_STORES_NOTHING: u8 = 6;
+    const OR_STORES_NOTHING: u8 = 7;
 
     /// A word of which one operation is wrong.
     struct Wrong<const WHAT: u8>(AtomicU64);
@@ -241,7 +245,8 @@ mod tests {
             success: Ordering,
             failure: Ordering,
         ) -> Result<u64, u64> {
-            let result = Word::compare_exchange(&self.0, current, new, success, failure);
+            let stored = if WHAT == EXCHANGE_STORES_NOTHING { current } else { new };
+            let result = Word::compare_exchange(&self.0, current, stored, success, failure);
             match WHAT {
                 REFUSAL_TELLS_THE_WANTED => result.map_err(|_| current),
                 EXCHANGE_TELLS_THE_NEW => result.map(|_| new),
@@ -261,7 +266,10 @@ mod tests {
         }
 
         fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-            Word::fetch_or(&self.0, bits, order)
+            match WHAT {
+                OR_STORES_NOTHING => Word::load(&self.0, order),
+                _ => Word::fetch_or(&self.0, bits, order),
+            }
         }
 
         fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
@@ -281,6 +289,8 @@ mod tests {
             (check_word::<Wrong<SWAP_STORES_NOTHING>>(), "swap"),
             (check_word::<Wrong<REFUSAL_TELLS_THE_WANTED>>(), "compare_exchange"),
             (check_word::<Wrong<EXCHANGE_TELLS_THE_NEW>>(), "compare_exchange"),
+            (check_word::<Wrong<EXCHANGE_STORES_NOTHING>>(), "compare_exchange"),
+            (check_word::<Wrong<OR_STORES_NOTHING>>(), "fetch_or"),
             (check_word::<Wrong<SUM_IS_TOLD_AFTERWARDS>>(), "fetch_add"),
             (check_word::<Wrong<SUM_STORES_NOTHING>>(), "fetch_add"),
         ] {
