@@ -121,7 +121,7 @@ pub(super) struct Hunt<'h> {
     pub(super) hints: &'h BTreeMap<String, Finder>,
     /// Whether to explore for what a test finds, too.
     pub(super) learn: bool,
-    /// How many mutants of a file, or of all files (""), each scenario has found.
+    /// How many mutants of a file, or of all files (""), each scenario or program of tests has found.
     pub(super) finds: Mutex<BTreeMap<(String, String), usize>>,
 }
 
@@ -142,18 +142,22 @@ impl Hunt<'_> {
     /// Runs the library's tests: the one that found the mutant before, and otherwise all.
     pub(super) fn test(&self, mutant: &Generated<'_>) -> Result<Option<Found>> {
         let started = Instant::now();
-        let mut failed = None;
-        if let Some(Finder::Test(program, test)) = self.hints.get(&mutant.name) {
-            failed = self.mill.test(mutant.number, mutant.kind(), Some((program, test)))?;
+        let hint = match self.hints.get(&mutant.name) {
+            Some(Finder::Test(program, test)) => Some((program.as_str(), Some(test.as_str()))),
+            _ => None,
+        };
+        let mut programs = self.mill.programs(mutant.kind());
+        self.likely_first(mutant, &mut programs);
+        for (program, only) in hint.into_iter().chain(programs.into_iter().map(|name| (name, None)))
+        {
+            if let Some(test) = self.mill.test(mutant.number, program, only)? {
+                self.count(mutant, program);
+                let finder = Finder::Test(program.to_owned(), test);
+                let seconds = started.elapsed().as_secs_f64();
+                return Ok(Some(Found { finder, seconds, schedule: None, schedules: None }));
+            }
         }
-        if failed.is_none() {
-            failed = self.mill.test(mutant.number, mutant.kind(), None)?;
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        Ok(failed.map(|(program, test)| {
-            let finder = Finder::Test(program, test);
-            Found { finder, seconds, schedule: None, schedules: None }
-        }))
+        Ok(None)
     }
 
     /// Explores as deep as scenarios say.
@@ -172,7 +176,10 @@ impl Hunt<'_> {
         (preemptions, each, all): (Option<u32>, f64, f64),
     ) -> Result<Option<Found>> {
         let mut left = all;
-        for scenario in self.likely_first(mutant) {
+        let mut scenarios: Vec<&str> =
+            self.map.of(mutant.site).iter().map(String::as_str).collect();
+        self.likely_first(mutant, &mut scenarios);
+        for scenario in scenarios {
             if left <= 0.0 {
                 break;
             }
@@ -186,25 +193,22 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// The scenarios that reach it: those first that found the most in the same file, and then those
-    /// that found the most at all.
-    fn likely_first(&self, mutant: &Generated<'_>) -> Vec<&str> {
+    /// Puts those scenarios or programs first that found the most in the same file, and then those that
+    /// found the most at all.
+    fn likely_first(&self, mutant: &Generated<'_>, finders: &mut [&str]) {
         let file = mutant.file();
         let finds = self.finds.lock().expect("no worker panics while it counts");
-        let mut scenarios: Vec<&str> =
-            self.map.of(mutant.site).iter().map(String::as_str).collect();
-        scenarios.sort_by_cached_key(|name| {
+        finders.sort_by_cached_key(|name| {
             let of = |file: &str| finds.get(&(file.to_owned(), (*name).to_owned())).copied();
             core::cmp::Reverse((of(file).unwrap_or(0), of("").unwrap_or(0)))
         });
-        scenarios
     }
 
     /// Counts a find, for its file and for all.
-    fn count(&self, mutant: &Generated<'_>, scenario: &str) {
+    fn count(&self, mutant: &Generated<'_>, finder: &str) {
         let mut finds = self.finds.lock().expect("no worker panics while it counts");
         for file in [mutant.file(), ""] {
-            *finds.entry((file.to_owned(), scenario.to_owned())).or_default() += 1;
+            *finds.entry((file.to_owned(), finder.to_owned())).or_default() += 1;
         }
     }
 

@@ -219,27 +219,29 @@ impl Mill {
         Ok(tests.filter_map(|line| line.strip_suffix(" ... ok")).map(str::to_owned).collect())
     }
 
-    /// A test of the library that fails with this mutant and passes without: of all, or this one. Orderings
-    /// are asked of loom, and nothing else is: on this machine's own CPU they make no difference.
+    /// The programs whose tests are asked about a kind of mutants. Orderings are asked of loom, and nothing
+    /// else is: on this machine's own CPU they make no difference.
+    pub(super) fn programs(&self, kind: Kind) -> Vec<&str> {
+        let names = self.tests.get().into_iter().flat_map(BTreeMap::keys).map(String::as_str);
+        names.filter(|name| name.starts_with(UNDER_LOOM) == (kind == Kind::Ordering)).collect()
+    }
+
+    /// A test of a program that fails with this mutant and passes without: of all, or this one.
     pub(super) fn test(
         &self,
         mutant: u32,
-        kind: Kind,
-        only: Option<(&str, &str)>,
-    ) -> Result<Option<(String, String)>> {
-        for (name, (program, good)) in self.tests.get().into_iter().flatten() {
-            let fits = name.starts_with(UNDER_LOOM) == (kind == Kind::Ordering);
-            if !fits || only.is_some_and(|(wanted, _)| wanted != name) {
-                continue;
-            }
-            let test = only.map(|(_, test)| test);
-            let passed = self.passed(mutant, program, test)?;
-            let expected = good.iter().filter(|good| test.is_none_or(|test| test == *good));
-            // A test that never ends takes others with it, which then fail only beside it.
-            for suspect in expected.filter(|good| !passed.contains(*good)).take(SUSPECTS) {
-                if !self.passed(mutant, program, Some(suspect))?.contains(suspect) {
-                    return Ok(Some((name.clone(), suspect.clone())));
-                }
+        program: &str,
+        only: Option<&str>,
+    ) -> Result<Option<String>> {
+        let Some((path, good)) = self.tests.get().and_then(|tests| tests.get(program)) else {
+            return Ok(None);
+        };
+        let passed = self.passed(mutant, path, only)?;
+        let expected = good.iter().filter(|good| only.is_none_or(|test| test == *good));
+        // A test that never ends takes others with it, which then fail only beside it.
+        for suspect in expected.filter(|good| !passed.contains(*good)).take(SUSPECTS) {
+            if !self.passed(mutant, path, Some(suspect))?.contains(suspect) {
+                return Ok(Some(suspect.clone()));
             }
         }
         Ok(None)
