@@ -146,7 +146,8 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     ) -> Result<(), Error> {
         let entries = self.entries();
         let (first, last) = (slots.start, slots.end - 1);
-        if entries.block(first).start < first || entries.block(first).end > slots.end {
+        // One that is cut at both ends is the last one's, too.
+        if entries.block(first).start < first {
             self.unfold(first, flush)?;
         }
         if entries.block(last).end > slots.end {
