@@ -193,6 +193,56 @@ fn a_thread_that_moved_between_beginning_and_completing_flushes_where_it_is() {
 }
 
 #[test]
+fn a_gather_that_is_deferred_empty_is_as_if_it_had_never_been() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, FAR] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        tlb.platform().forget_logs();
+        let mut batch = batch(tlb);
+        on(0, || here(tlb).defer(Gather::new(&a), &mut batch));
+        assert_eq!((tlb.platform().log(0), a.generation()), (vec![], 0));
+        let _ = complete(tlb, 0, batch);
+        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
+fn what_nobody_has_to_do_later_is_not_left_for_the_next_flush() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let mut batch = batch(tlb);
+        // This CPU alone runs it, and does its part when the flush begins.
+        defer(tlb, 1, &a, &mut batch, What::Page);
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 1, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        let page = |op: &Op| matches!(op, Op::FlushRange(_, 0x9000, 1));
+        assert!(tlb.platform().log(1).iter().any(page), "a page is a page");
+        let _ = complete(tlb, 1, batch);
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
+fn a_pinned_space_is_broadcast_in_a_batch_too() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let a = space(tlb, 1);
+    let tag = here(tlb).pin(&a).unwrap().0;
+    tlb.platform().forget_logs();
+    let mut batch = batch(tlb);
+    defer(tlb, 0, &a, &mut batch, What::Page);
+    let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Later);
+    assert_eq!(tlb.platform().acts(), [(0, page)], "no CPU runs it, a device may");
+    let _ = complete(tlb, 0, batch);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+}
+
+#[test]
 fn a_batch_without_room_for_every_cpu_is_refused() {
     let tlb = recent(CPUS, Fake::new(CPUS, 12));
     let short = Batch::new(tlb, words(3)).map(drop);

@@ -51,6 +51,7 @@ fn cont_07_a_block_in_pieces_is_given_up_after_bounded_work() {
                 0,
                 kind.marker(),
                 kind.page(9),
+                kind.page(5 * n as u64 + odd as u64),
                 kind.folded(kind.page(9 * n as u64 + odd as u64)),
                 kind.read_only(clean.memory[odd]),
             ] {
@@ -150,6 +151,28 @@ fn cont_07_under_the_lock_what_is_left_of_a_block_counts_and_nothing_else() {
                     assert_eq!(flags, expected);
                 }
                 assert_eq!(after.count.writes(), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn cont_07_under_the_lock_a_plain_page_has_its_own_flags_and_a_search_ends_when_all_are_found() {
+    fn look(machine: &Machine, index: usize) -> (Flags, usize) {
+        let look = act!((index: usize) |table| -> Flags { table.get(index).unwrap().flags() });
+        let (told, after) = on(machine.clone(), SizeChange::Flushed, look);
+        (told, after.count.loads)
+    }
+    for kind in KINDS {
+        let n = kind.block();
+        let used = |raw| kind.used(raw, Flags::ALL).unwrap();
+        for carrier in [0, 5, n - 1] {
+            let pages = Machine::blocks(kind, &[false]).with_memory(carrier, used);
+            let block = Machine::blocks(kind, &[true]).with_memory(carrier, used);
+            for index in 0..n {
+                let expected = if index == carrier { Flags::ALL } else { Flags::NONE };
+                assert_eq!(look(&pages, index), (expected, 1));
+                assert_eq!(look(&block, index), (Flags::ALL, 1 + carrier + 1));
             }
         }
     }

@@ -108,6 +108,12 @@ fn where_the_tag_goes_anyway_an_address_costs_as_much() {
 }
 
 #[test]
+fn where_more_pages_take_no_more_operations_an_address_costs_as_much_as_the_tag() {
+    let here = Timed::new(1, 40_000, 20_000, Some(0)).measure().here;
+    assert_eq!(here, OperationCosts { address: 60_000, tag: 60_000, wait: 0 });
+}
+
+#[test]
 fn what_one_cpu_cannot_find_out_stays_typical() {
     let hardware = Timed::new(5_000, 40_000, 20_000, Some(1));
     let typical = hardware.typical_costs();

@@ -136,6 +136,30 @@ fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
 }
 
 #[test]
+fn an_empty_gather_makes_up_for_nobody_unless_its_owner_relies_on_what_is_absent() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>, company: bool) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        let mut lost = Gather::new(&a);
+        lost.revoke(pages(0x7000, 1));
+        drop(lost);
+        let other = company.then(|| Gather::new(&a));
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |_| ());
+        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().log(0), []);
+        let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x1000, 1)));
+        let full = |op: &Op| matches!(op, Op::FlushTag(_) | Op::FlushTagEverywhere(_));
+        assert!(tlb.platform().log(0).iter().any(full), "everything");
+        drop(other);
+    }
+    for company in [false, true] {
+        check(recent(CPUS, Fake::new(CPUS, 12)), company);
+        check(epochs(CPUS, Fake::new(CPUS, 16)), company);
+    }
+}
+
+#[test]
 fn access_bits_come_back_with_the_proof() {
     let tlb = recent(1, Fake::new(1, 12));
     let a = space(tlb, 1);

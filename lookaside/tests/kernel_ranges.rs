@@ -78,7 +78,13 @@ fn kernel_addresses_are_broadcast_where_hardware_can() {
     assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables));
     let _ = flush_kernel(tlb, 70, KernelGather::revoke_everything);
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
-    assert_eq!(tlb.platform().counts[70].flushes(Outcome::Everywhere), 3);
+    // Pages that were told before are part of everything, and are not all of it.
+    let _ = flush_kernel(tlb, 70, |gather| {
+        gather.revoke(pages(START, 2));
+        gather.revoke_everything();
+    });
+    assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
+    assert_eq!(tlb.platform().counts[70].flushes(Outcome::Everywhere), 4);
 }
 
 #[test]

@@ -216,6 +216,19 @@ mod tests {
     }
 
     #[test]
+    fn one_stretch_is_not_all_that_is_asked_if_tables_go_or_everything() {
+        let mut tables = Sweep::new();
+        tables.add(Stretch::uniform(VaRange::new(0x5000, 4096, 12).unwrap()));
+        let mut everything = tables;
+        tables.deepen(Depth::Tables);
+        everything.widen();
+        for sweep in [&tables, &everything] {
+            let demand = Demand { whose: Whose::Kernel, sweep, early: false };
+            assert_eq!(Notice::new(CpuId(3), &demand), Notice::Described(CpuId(3)));
+        }
+    }
+
+    #[test]
     fn what_cannot_be_told_is_everything() {
         let board = Board::<AtomicU64>::NEW;
         let ask = |number| board.asked(number, |_| None);

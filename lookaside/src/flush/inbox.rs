@@ -433,47 +433,4 @@ fn unpack([first, pages]: [u64; 2]) -> Option<Stretch> {
 }
 
 #[cfg(test)]
-mod tests {
-    use core::sync::atomic::AtomicU64;
-
-    use super::*;
-
-    #[test]
-    fn requests_survive_the_packing() {
-        let pages = |start, pages: u64, shift| VaRange::new(start, pages << shift, shift).unwrap();
-        for range in [pages(0, 1, 12), pages(1 << 47, 512, 21), pages(!0 << 30, 1, 30)] {
-            for uniform in [true, false] {
-                let stretch = Stretch { range, uniform };
-                assert_eq!(unpack(pack(&stretch)), Some(stretch));
-            }
-        }
-    }
-
-    #[test]
-    fn a_target_reads_what_was_asked() {
-        let boxes = [Inbox::<AtomicU64>::NEW, Inbox::NEW];
-        let mut sweep = Sweep::new();
-        for page in 0..MAX_STRETCHES as u64 {
-            sweep.add(Stretch::uniform(VaRange::new(page << 20, 4096, 12).unwrap()));
-        }
-        let whose = Whose::Space { label: 7, first: 9, last: 9 };
-        boxes[0].describe(&Demand { whose, sweep: &sweep, early: true });
-        boxes[1].post(CpuId(0));
-        assert_eq!(boxes[1].latest(), 1);
-        let read = boxes[1].demand(1, |cpu| boxes.get(cpu.index()));
-        assert_eq!((read.whose, read.early), (whose, true));
-        assert_eq!(read.sweep.stretches(), sweep.stretches());
-    }
-
-    #[test]
-    fn what_cannot_be_told_is_everything() {
-        let boxes = [Inbox::<AtomicU64>::NEW, Inbox::NEW];
-        let ask = |number| boxes[1].demand(number, |cpu| boxes.get(cpu.index()));
-        assert!(ask(1).sweep.is_everything(), "not written yet");
-        for _ in 0..=RING {
-            boxes[1].post(CpuId(0));
-        }
-        assert!(ask(1).sweep.is_everything(), "overwritten");
-        assert!(!ask(2).sweep.is_everything());
-    }
-}
+mod tests;

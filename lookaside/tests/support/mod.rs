@@ -99,6 +99,20 @@ struct Hardware {
 type Handler = Box<dyn Fn(u32) + Send + Sync>;
 type Diagnosis = Box<dyn Fn(&Stuck) + Send + Sync>;
 
+/// A moment of a flush, at which others may do something.
+pub(crate) enum Moment {
+    /// Before the next barrier after which walks see the tables as they are.
+    Published,
+    /// Before something is next removed from a TLB.
+    Removed,
+    /// When the platform is asked for the so many-th time what things cost.
+    CostsAsked(u32),
+    /// When it is asked whether hardware broadcasts.
+    BroadcastsAsked,
+}
+
+type Meanwhile = Option<(Moment, Box<dyn FnOnce() + Send>)>;
+
 /// The machine.
 pub(crate) struct Fake {
     pub(crate) mmu: FakeMmu,
@@ -121,11 +135,14 @@ pub(crate) struct FakeMmu {
     pub(crate) sharing: Sharing,
     pub(crate) broadcasts: bool,
     pub(crate) walks_outlive_tags: bool,
+    pub(crate) faults_forget: bool,
     cpus: Vec<Mutex<Hardware>>,
     /// What each CPU did, in order.
     trace: Mutex<Vec<(u32, Op)>>,
     /// How deep the latest flush of kernel addresses went.
     kernel_depth: Mutex<Option<Depth>>,
+    /// What others do, and when.
+    meanwhile: Mutex<Meanwhile>,
 }
 
 /// Numbers like those of a large machine, in nanoseconds: what is broadcast waits long, and what is
@@ -149,9 +166,11 @@ impl Fake {
                 sharing: Sharing::Private,
                 broadcasts: true,
                 walks_outlive_tags: false,
+                faults_forget: false,
                 cpus: hardware,
                 trace: Mutex::default(),
                 kernel_depth: Mutex::default(),
+                meanwhile: Mutex::default(),
             },
             counts: (0..cpus).map(|_| Counts::new()).collect(),
             events: Mutex::default(),
@@ -178,6 +197,17 @@ impl Fake {
     pub(crate) fn with_walks_that_outlive_tags(mut self) -> Self {
         self.mmu.walks_outlive_tags = true;
         self
+    }
+
+    /// As x86.
+    pub(crate) fn with_faults_that_forget(mut self) -> Self {
+        self.mmu.faults_forget = true;
+        self
+    }
+
+    /// Has others do something in the middle of what is called next.
+    pub(crate) fn meanwhile(&self, when: Moment, act: impl FnOnce() + Send + 'static) {
+        *self.mmu.meanwhile.lock().unwrap() = Some((when, Box::new(act)));
     }
 
     /// What was done on `cpu` since the last call; one [`Op::Settle`] for several in a row.
@@ -261,7 +291,20 @@ impl FakeMmu {
         *self.kernel_depth.lock().unwrap()
     }
 
+    /// Lets the others act for whom this is the moment.
+    fn reach(&self, comes: impl FnOnce(&mut Moment) -> bool) {
+        let next = self.meanwhile.lock().unwrap().take_if(|(when, _)| comes(when));
+        if let Some((_, act)) = next {
+            act();
+        }
+    }
+
     fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
+        self.reach(|when| match when {
+            Moment::Published => op == Op::Publish,
+            Moment::Removed => matches!(op, Op::FlushTag(_) | Op::FlushRange(..)),
+            Moment::CostsAsked(_) | Moment::BroadcastsAsked => false,
+        });
         self.trace.lock().unwrap().push((CPU.get(), op));
         let mut cpu = self.cpus[CPU.get() as usize].lock().unwrap();
         let result = f(&mut cpu);
@@ -351,6 +394,13 @@ unsafe impl Platform for Fake {
     }
 
     fn costs(&self) -> Costs {
+        self.mmu.reach(|when| match when {
+            Moment::CostsAsked(times) => {
+                *times -= 1;
+                *times == 0
+            }
+            _ => false,
+        });
         *self.costs.lock().unwrap()
     }
 
@@ -380,6 +430,7 @@ impl Mmu for FakeMmu {
     }
 
     fn broadcasts(&self) -> bool {
+        self.reach(|when| matches!(when, Moment::BroadcastsAsked));
         self.broadcasts
     }
 
@@ -496,6 +547,10 @@ impl Mmu for FakeMmu {
 
     fn walks_outlive_tags(&self) -> bool {
         self.walks_outlive_tags
+    }
+
+    fn faults_forget(&self) -> bool {
+        self.faults_forget
     }
 
     fn names(&self, root: Root, tag: Tag) -> bool {

@@ -1,0 +1,134 @@
+//! What others do between two steps of a flush.
+
+mod support;
+
+use lookaside::{Batch, Gather, Outcome, Space, arch::Wait};
+use support::{
+    COSTS, Fake, Moment, Op,
+    machine::{Machine, Strategy, What, epochs, flush, here, pages, recent, space, switch},
+    on, words,
+};
+
+const CPUS: usize = 200;
+
+/// A space that others can use meanwhile.
+fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static Space<'static, Fake> {
+    Box::leak(Box::new(space(tlb, 1)))
+}
+
+/// CPU 0 begins to flush in a batch, which is not completed: what it has done by then.
+fn begin<T: Strategy>(tlb: Machine<T>, space: &Space<'_, Fake>, what: What) -> Vec<(u32, Op)> {
+    let mut batch = Batch::new(tlb, words(CPUS.div_ceil(64))).unwrap();
+    let mut gather = Gather::new(space);
+    what.tell(&mut gather);
+    here(tlb).defer(gather, &mut batch);
+    tlb.platform().acts()
+}
+
+#[test]
+fn what_is_given_up_after_a_flush_has_looked_is_left_to_the_next_one() {
+    fn check<T: Strategy>(tlb: Machine<T>, tell: fn(&mut Gather<'_, Fake>)) {
+        let a = lasting(tlb);
+        let _ = switch(tlb, 0, a);
+        tlb.platform().meanwhile(Moment::Published, || {
+            let mut lost = Gather::new(a);
+            lost.unlink_table(pages(0x20_0000, 512));
+            drop(lost);
+        });
+        let _ = flush(tlb, 0, a, tell);
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
+        let full = |op: &Op| matches!(op, Op::FlushTag(_) | Op::FlushTagEverywhere(_));
+        assert!(tlb.platform().log(0).iter().any(full), "everything");
+    }
+    // Tables, but not everywhere; and everywhere, but no tables.
+    let tables = |gather: &mut Gather<'_, Fake>| What::Table.tell(gather);
+    let everywhere = |gather: &mut Gather<'_, Fake>| {
+        for start in [0, 1 << 30, 1 << 40, 1 << 50, !0xfff] {
+            gather.revoke(pages(start, 1));
+        }
+        gather.revoke_mixed(pages(0, (1 << 52) - 1));
+    };
+    for tell in [tables, everywhere] {
+        check(recent(CPUS, Fake::new(CPUS, 12)), tell);
+        check(epochs(CPUS, Fake::new(CPUS, 16)), tell);
+    }
+}
+
+#[test]
+fn who_comes_in_too_many_to_be_interrupted_is_reached_by_broadcast() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    tlb.platform().set_costs(|costs| costs.interrupt = 1000);
+    let a = lasting(tlb);
+    let _ = switch(tlb, 70, a);
+    let tag = on(70, || here(tlb).tag().0);
+    tlb.platform().forget_logs();
+    // Once to decide that interrupts are cheaper; and then to see that they still are.
+    tlb.platform().meanwhile(Moment::CostsAsked(2), || {
+        for cpu in 1..60 {
+            let _ = switch(tlb, cpu, a);
+        }
+    });
+    let acts = begin(tlb, a, What::Page);
+    let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Later);
+    assert_eq!(acts.last(), Some(&(0, page)));
+}
+
+#[test]
+fn who_may_have_taken_over_what_a_cpu_was_about_to_drop_is_reached_by_broadcast() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
+    let a = lasting(tlb);
+    let _ = switch(tlb, 0, a);
+    let tag = on(0, || here(tlb).tag().0);
+    tlb.platform().forget_logs();
+    tlb.platform().meanwhile(Moment::Removed, || {
+        let _ = switch(tlb, 70, a);
+    });
+    let acts = begin(tlb, a, What::Page);
+    let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Later);
+    assert_eq!(acts.last(), Some(&(0, page)));
+}
+
+#[test]
+fn alone_is_who_was_alone_to_the_end() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
+    let a = lasting(tlb);
+    let _ = switch(tlb, 0, a);
+    tlb.platform().meanwhile(Moment::Removed, || {
+        let _ = switch(tlb, 70, a);
+    });
+    let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+}
+
+#[test]
+fn who_finds_itself_alone_when_it_looks_again_must_be_so_to_the_end_too() {
+    let fake = Fake::new(CPUS, 16).shared().with_walks_that_outlive_tags();
+    let tlb = epochs(CPUS, fake);
+    let (a, b) = (lasting(tlb), space(tlb, 2));
+    // The space had another tag before, under which tables may be held.
+    let _ = switch(tlb, 0, &b);
+    let _ = switch(tlb, 0, a);
+    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+    let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
+    assert_eq!(tlb.platform().outcome(), (Outcome::FreshTag, 0));
+    tlb.platform().set_costs(|costs| *costs = COSTS);
+    // And a device had it, which may hold something under the new one.
+    let tag = here(tlb).pin(a).unwrap().0;
+    here(tlb).unpin(a).unwrap();
+    tlb.platform().forget_logs();
+    tlb.platform().meanwhile(Moment::BroadcastsAsked, || {
+        // Another CPU has all of that forgotten. Only then does a third one come in.
+        let _ = flush(tlb, 5, a, |gather| What::Table.tell(gather));
+        tlb.platform().meanwhile(Moment::Removed, || {
+            let _ = switch(tlb, 70, a);
+        });
+    });
+    let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
+    let acts = tlb.platform().acts();
+    assert!(acts.contains(&(5, Op::FlushAllEverywhere)), "{acts:?}");
+    assert!(acts.contains(&(0, Op::FlushRange(tag, 0x5000, 1))), "alone: {acts:?}");
+    let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Now);
+    assert_eq!(acts.last(), Some(&(0, page)));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+}
