@@ -61,6 +61,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
         world.interrupt();
     }
 
+    fn nmi(&self, world: &'static Self::World, _: CpuId) {
+        world.nmi();
+    }
+
     fn finish(&self, world: &'static Self::World) {
         outcome(world.progress());
     }
