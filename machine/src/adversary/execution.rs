@@ -18,6 +18,7 @@ use super::{
     machine::{Machine, Phase},
     op::{Address, Op},
     scenario::Scenario,
+    tape::Tape,
     trace::Trace,
     violation::{Rule, Violation},
     window::Seen,
@@ -118,6 +119,14 @@ impl<S: Scenario> Executor<S> {
         let end = self.execute(chooser);
         let trace = self.machine().trace.take();
         (end, trace.map(|trace| trace.lines).unwrap_or_default())
+    }
+
+    /// Executes the scenario once, with what it does to page tables kept.
+    pub(crate) fn tape(&mut self, chooser: &mut impl Chooser) -> (End, Tape) {
+        self.machine().tape = Some(Tape::default());
+        let end = self.execute(chooser);
+        let tape = self.machine().tape.take();
+        (end, tape.unwrap_or_default())
     }
 
     /// Executes the scenario once.

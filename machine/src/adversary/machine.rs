@@ -12,6 +12,7 @@ use super::{
     oracle::Ghost,
     private::Private,
     tables::Tables,
+    tape::Tape,
     trace::Trace,
     violation::{Rule, Violation},
 };
@@ -51,6 +52,7 @@ pub(crate) struct Machine {
     pub(crate) private: Private,
     pub(crate) violation: Option<Violation>,
     pub(crate) trace: Option<Trace>,
+    pub(crate) tape: Option<Tape>,
     pub(crate) names: HashMap<usize, String>,
     pub(crate) outcome: Option<u64>,
     /// What was seen to happen, in all executions.
@@ -111,6 +113,7 @@ impl Machine {
             private: Private::new(),
             violation: None,
             trace: None,
+            tape: None,
             names: HashMap::new(),
             outcome: None,
             seen: Vec::new(),
@@ -161,6 +164,7 @@ impl Machine {
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
         self.steps = 0;
+        self.begin_tape();
     }
 
     /// Records the first thing that goes wrong.
@@ -268,6 +272,9 @@ impl Machine {
         let result = self.execute(cpu, op);
         if self.trace.is_some() {
             self.trace_result(op, result);
+        }
+        if self.tape.is_some() {
+            self.note_op(cpu, op, result);
         }
         // A claim tells the program nothing, whether or not it had to wait for its turn.
         if !matches!(op, Op::Claim) {

@@ -1,6 +1,6 @@
 //! Chance: random walks, and random priorities with few changes.
 
-use super::{Budget, Choice, Chooser, Explorer, Point, Report, Strategy};
+use super::{Budget, Choice, Chooser, Explorer, Point, Recorded, Report, Schedule, Strategy};
 use crate::adversary::{Scenario, hash::mix};
 
 /// Pseudo-random numbers: the mixed values of a counter.
@@ -123,6 +123,18 @@ impl Strategy for Pct {
 }
 
 impl<S: Scenario> Explorer<S> {
+    /// The schedules of `n` random walks.
+    pub fn at_random(&mut self, seed: u64, n: u64) -> Vec<Schedule> {
+        let mut walk = Walk { random: Random::new(seed), left: n };
+        let name = self.name();
+        let mut one = |_| {
+            let mut recorded = Recorded::new(&mut walk);
+            let _ = self.executor.execute(&mut recorded);
+            Schedule::new(name.clone(), &recorded.chosen)
+        };
+        (0..n).map(&mut one).collect()
+    }
+
     /// Executes `n` random walks: at every point, every choice is as likely.
     pub fn random(&mut self, seed: u64, n: u64) -> Report {
         self.explore(&mut Walk { random: Random::new(seed), left: n }, Budget::UNLIMITED)

@@ -36,6 +36,7 @@
 //! waiting loop early adds rounds, and takes none away.
 //!
 //! `tests/reductions.rs` holds [`Explorer::exhaust_plainly`], which skips nothing, against this.
+mod casemate;
 mod chance;
 mod depth_first;
 mod replay;
@@ -51,6 +52,7 @@ use crate::adversary::{
     execution::{Choice, Chooser, End, Executor, Point},
 };
 
+pub use casemate::Exported;
 pub use replay::Replay;
 pub use schedule::{Schedule, ScheduleError};
 
@@ -198,6 +200,12 @@ impl<S: Scenario> Explorer<S> {
     /// Builds the world of a scenario.
     pub fn new(scenario: S) -> Self {
         Self { executor: Executor::new(scenario) }
+    }
+
+    /// The name that schedules of the scenario carry.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.executor.scenario().name()
     }
 
     fn explore(&mut self, strategy: &mut impl Strategy, budget: Budget) -> Report {
