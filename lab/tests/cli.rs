@@ -184,3 +184,48 @@ fn a_trace_is_imported_and_what_it_holds_is_said() {
     assert!(error.contains("there is no directory"), "{error}");
     assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 1);
 }
+
+/// A folder that is gone afterwards.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for a moment")
+}
+
+#[test]
+fn runs_become_traces_that_can_be_read_back() {
+    let folder = folder();
+    let path = folder.path().to_str().expect("the name of the folder is text");
+    // Every flush of this one is a broadcast of pages, or nobody's.
+    let export = ["explore", "flush-migrated-arm", "--random", "20", "--casemate", path];
+    let text = written(&export);
+    assert!(text.contains("40 traces of 20 runs") && text.contains("40 accepted"), "{text}");
+    assert_eq!(text, written(&export), "the same again");
+    let back = written(&["litmus", path]);
+    assert_eq!(back.matches(": accepted").count(), 40, "{back}");
+    // Sound, and without anything that has no form.
+    let sound = written(&["explore", "zoo/break-before-make", "--casemate", path]);
+    assert!(sound.contains("2 accepted") && !sound.contains("not written"), "{sound}");
+}
+
+#[test]
+fn traces_of_broken_runs_are_refused() {
+    let folder = folder();
+    let path = folder.path().to_str().expect("the name of the folder is text");
+    for (specimen, why) in [
+        (
+            "zoo/table-freed-without-invalidation",
+            "cannot release table where children are still unclean",
+        ),
+        ("zoo/remap-without-break", "BBM valid->valid"),
+    ] {
+        let output = lab(&["explore", specimen, "--casemate", path]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("results are text");
+        assert!(text.contains(&format!("1 refused: {why}")), "{text}");
+    }
+    // What has no form is said, and a refusal for want of it is none of the run.
+    let sound = written(&["explore", "zoo/broadcast-with-barriers", "--casemate", path]);
+    assert!(sound.contains("1 refused, but not all of it could be written"), "{sound}");
+    assert!(sound.contains("2 invalidations of a table by address"), "{sound}");
+    let none = refused(&["explore", "recent-unmap", "--casemate", path]);
+    assert!(none.contains("no CPU of `recent-unmap` runs a space on Arm"), "{none}");
+}

@@ -179,6 +179,33 @@ fn flag_07_the_kernel_reaches_cpus_that_come_and_go() {
 }
 
 #[test]
+fn pcid_04_an_nmi_looks_at_user_memory_where_it_may() {
+    let of_nmis = scenario::all().filter(|entry| entry.name.starts_with("nmi-"));
+    let mut count = 0;
+    for entry in of_nmis {
+        let report = report(entry.name, Some(Depth::Bounded(2)));
+        report.assert_proved();
+        // None of them is vacuous. In the last epoch the answer is always no.
+        let may = report.seen.contains("an NMI that may touch user memory");
+        assert_eq!(may, entry.name != "nmi-x86-last", "{}", entry.name);
+        let must_not = "an NMI that must leave user memory alone";
+        assert!(report.seen.contains(must_not), "{}", entry.name);
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn a_cpu_that_remembers_that_nothing_was_mapped_gets_on() {
+    for name in ["filled-riscv", "filled-recent", "filled-back-riscv", "filled-arm"] {
+        let report = report(name, None);
+        report.assert_proved();
+        assert!(report.seen.contains("a fault that was spurious"), "{name}");
+    }
+    bounded(&["filled-riscv-interrupts"]);
+}
+
+#[test]
 fn acquires_that_bring_what_is_loaded_next() {
     // Loads may be satisfied early. The mutants in `mutants/loads.toml` are found here.
     shallow(&["rollover-riscv-early", "meet-arm-early", "unmap-arm-early", "release-arm-early"]);

@@ -35,6 +35,9 @@ pub struct Cpu<P: Platform, T: Tags<P>> {
     errata: P::Word,
     /// How many gathers of kernel addresses and batches were begun here.
     pub(crate) gathers: P::Word,
+    /// For how many reasons an NMI must leave user memory alone, whatever else is said of the space that
+    /// the register names. Private to the CPU.
+    bars: P::Word,
 }
 
 impl<P: Platform, T: Tags<P>> Cpu<P, T> {
@@ -48,6 +51,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
             gathers: P::Word::ZERO,
+            bars: P::Word::ZERO,
         }
     }
 
@@ -89,6 +93,21 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         // ORDER O-NAMED (pairs with O-NAMES): after the register was written. Whoever reads it knows
         // that the register does not name what it named before.
         self.tag.store(u64::from(tag.0), Ordering::Release);
+    }
+
+    /// From here until [`Self::unbar`] an NMI leaves user memory alone.
+    pub(crate) fn bar(&self) {
+        self.bars.set(self.bars.get() + 1);
+    }
+
+    /// Ends what [`Self::bar`] began.
+    pub(crate) fn unbar(&self) {
+        self.bars.set(self.bars.get() - 1);
+    }
+
+    /// Whether an NMI must leave user memory alone.
+    pub(crate) fn is_barred(&self) -> bool {
+        self.bars.get() != 0
     }
 
     /// The tag that the register of this CPU, perhaps another one, names or has just ceased to name.

@@ -96,6 +96,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     pub unsafe fn borrow(&mut self, root: Root) -> Result<Borrowed<'_, 't, P, T>, Error> {
         self.mmu().check_root(root)?;
         T::lend(self);
+        self.bar();
         self.mmu().settle();
         self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
         Ok(Borrowed { here: self })
@@ -206,6 +207,17 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         &self.cpu.inbox
     }
 
+    /// From here until [`Self::unbar`] this CPU is in a state in which its books say that it runs a space,
+    /// and yet an NMI must not touch user memory. These may be nested.
+    pub(crate) fn bar(&self) {
+        self.cpu.bar();
+    }
+
+    /// Ends what [`Self::bar`] began.
+    pub(crate) fn unbar(&self) {
+        self.cpu.unbar();
+    }
+
     /// The tag that the root register names.
     #[must_use]
     #[inline]
@@ -253,5 +265,6 @@ pub struct Borrowed<'h, 't, P: Platform, T: Tags<P>> {
 impl<P: Platform, T: Tags<P>> Drop for Borrowed<'_, '_, P, T> {
     fn drop(&mut self) {
         T::give_back(self.here);
+        self.here.unbar();
     }
 }

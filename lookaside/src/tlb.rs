@@ -125,6 +125,26 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
     }
 
+    /// Whether the handler of an interrupt that cannot be masked may touch user memory of `space`, a
+    /// profiler for example that walks a stack. Such a handler comes between any two instructions: in the
+    /// middle of a switch, of a payment, of a call of firmware. It may call this and nothing else of the
+    /// library; any other handler may call it, too.
+    ///
+    /// If true, until the handler returns, user addresses translate on this CPU by the tables of `space`,
+    /// and by no translation that a flush has taken back and reported, be it early
+    /// ([`Here::flush_early`]). Other CPUs that take something back meanwhile wait for this one where they
+    /// must. An access may fault nevertheless, whatever is mapped.
+    ///
+    /// If false, that is not known. It is false in a lazy CPU, in one that has not paid yet for what it
+    /// missed, while the root register is lent, in the last epoch of [`crate::Epochs`], and for a space
+    /// that this CPU does not run, or does not run yet.
+    #[must_use]
+    pub fn nmi_uaccess_okay(&self, space: &Space<'_, P>) -> bool {
+        let id = self.platform.cpu();
+        let free = self.cpus.get(id.index()).filter(|cpu| !cpu.is_barred());
+        free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
+    }
+
     /// Tells that a CPU will never execute again unless it comes up anew, after a panic for example:
     /// nobody waits for it any more.
     ///

@@ -134,7 +134,7 @@ fn translation(arch: Arch, world: &World, cpu: usize, what: u64, does: Does) {
 
 fn random_program(seed: u64, config: Config, length: u64, does: Does) -> Programs<World> {
     let arch = config.arch;
-    let interrupts = config.interrupts;
+    let (interrupts, nmis) = (config.interrupts, config.nmis);
     let build = move || {
         let roots = [tables::allocate(), tables::allocate()];
         tables::map(roots[0], VA, Frame(1), Access::WRITE);
@@ -178,14 +178,12 @@ fn random_program(seed: u64, config: Config, length: u64, does: Does) -> Program
                 all.wrapping_mul(0x1f1f_1f1f_1f1f) ^ word.peek()
             }));
         });
-    if interrupts {
-        programs.interrupt(move |world, cpu| {
-            see(&world.seen[2 + cpu], world.words[0].load(Relaxed));
-            world.words[1].store(7 + cpu as u64, Relaxed);
-        })
-    } else {
-        programs
-    }
+    let handler = |world: &World, cpu: usize| {
+        see(&world.seen[2 + cpu], world.words[0].load(Relaxed));
+        world.words[1].store(7 + cpu as u64, Relaxed);
+    };
+    let programs = if interrupts { programs.interrupt(handler) } else { programs };
+    if nmis > 0 { programs.nmi(nmis, handler) } else { programs }
 }
 
 /// Explores random programs with and without reductions and compares. Returns how many could be
@@ -231,6 +229,16 @@ fn memory_and_interrupts() {
         let config = Config::x86(2).with_buffers(buffers).with_interrupts();
         let [compared, _] = compare(0..60, &config, 3, Does::Load);
         assert!(compared >= 25, "{buffers:?}: {compared}");
+    }
+}
+
+#[test]
+fn memory_and_nmis() {
+    for buffers in [Buffers::None, Buffers::Tso, Buffers::Pso] {
+        let config = Config::x86(2).with_buffers(buffers).with_nmis(1);
+        // The handlers are as long as the programs, and without reductions most are too large.
+        let [compared, _] = compare(0..120, &config, 2, Does::Load);
+        assert!(compared >= 10, "{buffers:?}: {compared}");
     }
 }
 

@@ -1,11 +1,16 @@
 //! `lab explore`: scenarios on the adversarial machine.
 
 use core::time::Duration;
-use std::{io, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use lookaside_lab::{
     explore::{self, Verdict},
     scenario::{self, Depth, Entry},
+    zoo::{self, Form},
 };
 use lookaside_machine::explore::Schedule;
 
@@ -27,11 +32,19 @@ pub(crate) struct Arguments {
     /// Explore so many executions at random and as many by PCT.
     #[arg(long, value_name = "N")]
     random: Option<u64>,
+    /// Explore nothing, but write what the default schedule does to page tables into this folder, or what
+    /// `--schedule` does, or so many schedules at random: traces in the format of casemate, which `lab
+    /// litmus` reads. For scenarios on Arm, and for specimens of the zoo (`zoo/NAME`).
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["budget", "preemptions"])]
+    casemate: Option<PathBuf>,
 }
 
 /// Explores it.
 pub(crate) fn run(arguments: Arguments) -> super::Result {
-    let Arguments { scenario, schedule, budget, preemptions, random } = arguments;
+    let Arguments { scenario, schedule, budget, preemptions, random, casemate } = arguments;
+    if let Some(folder) = casemate {
+        return export(scenario, schedule, random, &folder);
+    }
     if let Some(text) = schedule {
         let schedule: Schedule = text.parse()?;
         let entry = named(schedule.scenario())?;
@@ -47,6 +60,29 @@ pub(crate) fn run(arguments: Arguments) -> super::Result {
     let depth = preemptions.map(Depth::Bounded).or(random.map(Depth::Random));
     let budget = budget.map(Duration::try_from_secs_f64).transpose()?;
     Ok(code(explore::explore(entry, depth, budget, &mut io::stdout())?))
+}
+
+/// Writes runs as traces.
+fn export(
+    scenario: Option<String>,
+    schedule: Option<String>,
+    random: Option<u64>,
+    folder: &Path,
+) -> super::Result {
+    let schedule = match (schedule, &scenario) {
+        (Some(text), _) => text.parse()?,
+        (None, Some(name)) => Schedule::default_of(name.as_str()),
+        (None, None) => return Err("`--casemate` needs a scenario, or a schedule".into()),
+    };
+    let mut explored = match zoo::of(&schedule) {
+        Some(specimen) => specimen.open(Form::Described),
+        None => named(schedule.scenario())?.open(),
+    };
+    let schedules = match random {
+        Some(count) => explored.at_random(1, count),
+        None => vec![schedule],
+    };
+    Ok(code(explore::export(&mut *explored, &schedules, folder, &mut io::stdout())?))
 }
 
 fn named(name: &str) -> Result<&'static Entry, String> {

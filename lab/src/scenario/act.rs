@@ -59,6 +59,10 @@ pub(super) enum Act {
     ProtectBoth(usize),
     /// Make it writable again, and tell nobody.
     Allow(usize),
+    /// Map a page where a space had none, and tell nobody.
+    Fill(usize),
+    /// In user mode, read that page, and again after a fault until it is there.
+    Touch(usize),
     /// Unmap the page and give up before it is flushed.
     Abandon(usize),
     /// Unmap whatever both pages map, and rely on what is absent.
@@ -102,6 +106,8 @@ impl Act {
             | Self::Protect(space)
             | Self::ProtectBoth(space)
             | Self::Allow(space)
+            | Self::Fill(space)
+            | Self::Touch(space)
             | Self::Abandon(space)
             | Self::Zap(space)
             | Self::Move(space)
@@ -132,7 +138,7 @@ impl Act {
 
     /// Whether it runs with interrupts on.
     pub(super) const fn is_open(self) -> bool {
-        matches!(self, Self::Await | Self::Read | Self::Write | Self::Retry(_))
+        matches!(self, Self::Await | Self::Read | Self::Write | Self::Retry(_) | Self::Touch(_))
     }
 
     /// Whether the CPU's program remembers something behind it.

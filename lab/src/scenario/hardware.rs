@@ -328,35 +328,56 @@ riscv_hardware! {
     RvFreshInterrupts: Remote::Interrupts, Config::with_interrupts, FRESH;
 }
 
-/// Hardware whose loads may be satisfied early.
-pub(super) struct Early<H>(PhantomData<H>);
+/// Hardware that does more than it otherwise does.
+macro_rules! more {
+    ($(#[doc = $doc:literal])* $name:ident: $config:expr;) => {
+        $(#[doc = $doc])*
+        pub(super) struct $name<H>(PhantomData<H>);
 
-impl<H: Hardware> Hardware for Early<H> {
-    type Mmu = H::Mmu;
+        impl<H: Hardware> Hardware for $name<H> {
+            type Mmu = H::Mmu;
 
-    fn config(cpus: usize) -> Config {
-        H::config(cpus).with_early_loads()
-    }
+            fn config(cpus: usize) -> Config {
+                let more: fn(Config) -> Config = $config;
+                more(H::config(cpus))
+            }
 
-    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
-        H::mmu(reserved)
-    }
+            fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+                H::mmu(reserved)
+            }
 
-    fn features() -> <Self::Mmu as Mmu>::Features {
-        H::features()
-    }
+            fn features() -> <Self::Mmu as Mmu>::Features {
+                H::features()
+            }
 
-    fn costs() -> Costs {
-        H::costs()
-    }
+            fn costs() -> Costs {
+                H::costs()
+            }
 
-    fn observe(event: Event) {
-        H::observe(event);
-    }
+            fn observe(event: Event) {
+                H::observe(event);
+            }
 
-    fn set_up(mmu: &Self::Mmu) {
-        H::set_up(mmu);
-    }
+            fn set_up(mmu: &Self::Mmu) {
+                H::set_up(mmu);
+            }
+        }
+    };
+}
+
+more! {
+    /// Hardware whose loads may be satisfied early.
+    Early: Config::with_early_loads;
+}
+
+more! {
+    /// Hardware that may remember that nothing was mapped.
+    Invalid: Config::with_invalid_entries;
+}
+
+more! {
+    /// Hardware on which every CPU takes an NMI.
+    Nmis: |config| config.with_nmis(1);
 }
 
 /// Hardware that only judges what the library says has happened.

@@ -11,7 +11,7 @@ mod script;
 mod world;
 
 pub use catalogue::{TOPICS, Topic, all, find};
-use lookaside_machine::explore::{Budget, Failure, Report, Schedule, ScheduleError};
+use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
 
 /// How a scenario is explored when nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,4 +67,17 @@ pub trait Explored {
     ///
     /// If the schedule is not one of this scenario.
     fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError>;
+
+    /// The name that its schedules carry.
+    fn name(&self) -> String;
+
+    /// The schedules of so many executions at random.
+    fn at_random(&mut self, seed: u64, schedules: u64) -> Vec<Schedule>;
+
+    /// Runs a schedule and writes what it did to page tables in the format of casemate; on Arm only.
+    ///
+    /// # Errors
+    ///
+    /// If the schedule is not one of this scenario.
+    fn casemate(&mut self, schedule: &Schedule) -> Result<Exported, ScheduleError>;
 }

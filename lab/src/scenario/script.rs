@@ -6,7 +6,7 @@ use lookaside::{
 };
 use lookaside_machine::{
     adversary::{Config, Scenario, Word, milestone, oracle, outcome},
-    explore::{Budget, Explorer, Failure, Report, Schedule, ScheduleError},
+    explore::{Budget, Explorer, Exported, Failure, Report, Schedule, ScheduleError},
 };
 
 use super::{
@@ -61,6 +61,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
         world.interrupt();
     }
 
+    fn nmi(&self, world: &'static Self::World, _: CpuId) {
+        world.nmi();
+    }
+
     fn finish(&self, world: &'static Self::World) {
         outcome(world.progress());
     }
@@ -109,6 +113,18 @@ impl<S: Scenario> Explored for Explorer<S> {
     fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError> {
         let replay = Explorer::replay(self, schedule)?;
         Ok(replay.violation.map(|violation| Failure { violation, schedule: schedule.clone() }))
+    }
+
+    fn name(&self) -> String {
+        Explorer::name(self)
+    }
+
+    fn at_random(&mut self, seed: u64, schedules: u64) -> Vec<Schedule> {
+        Explorer::at_random(self, seed, schedules)
+    }
+
+    fn casemate(&mut self, schedule: &Schedule) -> Result<Exported, ScheduleError> {
+        Explorer::casemate(self, schedule)
     }
 }
 

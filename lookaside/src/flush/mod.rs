@@ -74,8 +74,8 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     ///
     /// If a table was unlinked they answer when they are done, as ever.
     ///
-    /// Handlers of interrupts that cannot be masked must not touch user addresses: one of them could
-    /// come between a target's answer and its flush.
+    /// Handlers of interrupts that cannot be masked must not touch user addresses unless
+    /// [`crate::Tlb::nmi_uaccess_okay`]: one of them could come between a target's answer and its flush.
     pub fn flush_early(&self, mut gather: Gather<'_, P>) -> Acknowledged {
         self.complete(&mut gather, true);
         let acknowledged = Acknowledged { ticket: gather.ticket(), bits: gather.bits() };

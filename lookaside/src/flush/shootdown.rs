@@ -228,8 +228,11 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             // both invalidations and the return from an interrupt may make a CPU wait for its loads.
             let asked = self.asked(latest);
             if asked.early {
+                self.bar();
                 inbox.answer(latest);
-                return self.served(requests, self.meet(&asked, 1));
+                let useful = self.meet(&asked, 1);
+                self.unbar();
+                return self.served(requests, useful);
             }
             self.meet(&asked, 1)
         } else if requests <= TOLD_APART {

@@ -129,6 +129,14 @@ pub trait Tags<P: Platform>: Sized {
         0
     }
 
+    /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has paid
+    /// for whatever it missed. Called by NMIs, so between any two steps of the other methods. No is always
+    /// a right answer.
+    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &Space<'_, P>) -> bool {
+        let _ = (cpu, space);
+        false
+    }
+
     /// A CPU has stopped and runs no space: nobody waits for it.
     fn stopped(cpu: &Self::Cpu) {
         let _ = cpu;

@@ -41,10 +41,12 @@ pub(crate) struct Outcome {
     dirty: bool,
     /// The translation is one that no program may use any more.
     quiet: bool,
+    /// It was revoked: no CPU holds it but one that rests, and this one should.
+    revoked: bool,
 }
 
 const FAULT: Outcome =
-    Outcome { result: 0, write: None, accessed: false, dirty: false, quiet: false };
+    Outcome { result: 0, write: None, accessed: false, dirty: false, quiet: false, revoked: false };
 
 impl Outcome {
     fn at(frame: Frame) -> Self {
@@ -55,10 +57,22 @@ impl Outcome {
 impl Machine {
     /// Does what an access does once its translation is chosen.
     pub(crate) fn finish_access(&mut self, cpu: usize, op: Op, choice: Outcome) {
-        let Some(frame) = choice.result.checked_sub(1).map(Frame) else { return };
+        let Some(frame) = choice.result.checked_sub(1).map(Frame) else {
+            if self.config.invalid_entries {
+                self.faulted(cpu, op);
+            }
+            return;
+        };
         if choice.quiet {
             let text = format!(
                 "CPU {cpu}: a program uses a translation to frame {:#x}, which none may reach",
+                frame.0
+            );
+            self.fail(Rule::StaleTranslation, text);
+        }
+        if choice.revoked {
+            let text = format!(
+                "CPU {cpu}: a program uses a translation to frame {:#x}, which was revoked",
                 frame.0
             );
             self.fail(Rule::StaleTranslation, text);
@@ -82,6 +96,19 @@ impl Machine {
             });
             self.store_via(cpu, word.address(), value, Via { page, tag, global });
         }
+    }
+
+    /// A fault is taken where CPUs remember that nothing was mapped.
+    #[cold]
+    fn faulted(&mut self, cpu: usize, op: Op) {
+        if self.trace.is_some()
+            && let Op::Access(va) | Op::AccessStore(va, _) = op
+            && self.remembers_absence(cpu, va >> 12)
+        {
+            self.note(cpu, "it remembers that nothing was mapped there".to_owned());
+        }
+        // Taking an exception synchronises the context.
+        self.synchronise_absent(cpu);
     }
 
     /// A store of user code reaches a frame.
@@ -124,9 +151,11 @@ impl Machine {
         for live in live.iter().filter(|_| self.cpus[cpu].walks) {
             self.through_walk(live, page, store, &mut choices);
         }
-        // A walk that begins now faults if memory holds no translation.
+        // A walk that begins now faults if memory holds no translation, and one that began before if it held
+        // none then.
         if live.is_empty()
             || !self.cpus[cpu].walks
+            || self.remembers_absence(cpu, page)
             || live.iter().any(|live| !self.is_mapped(live, page))
         {
             choices.push(FAULT);
@@ -172,7 +201,8 @@ impl Machine {
         let arch = self.config.arch;
         let within = page & ((1 << (u32::from(entry.level) * self.config.index_bits)) - 1);
         let frame = Frame(self.target(entry).0 | within);
-        let plain = Outcome { quiet: self.is_quiet(entry), ..Outcome::at(frame) };
+        let (quiet, revoked) = (self.is_quiet(entry), entry.is(Entry::REVOKED));
+        let plain = Outcome { quiet, revoked, ..Outcome::at(frame) };
         if !store {
             return choices.push(plain);
         }

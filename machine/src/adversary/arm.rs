@@ -100,6 +100,7 @@ impl Machine {
                 if settled {
                     self.registers_changed(cpu);
                 }
+                self.synchronise_absent(cpu);
             }
             Arm::WriteTtbr0(value) => self.write_arm(cpu, |cpu| &mut cpu.registers.root, value),
             Arm::WriteTtbr1(value) => self.write_arm(cpu, |cpu| &mut cpu.registers.second, value),

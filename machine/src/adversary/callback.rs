@@ -1,33 +1,37 @@
-//! What programs need while they are executed besides the machine: the scenario's interrupt handler,
-//! and silence when they panic.
+//! What programs need while they are executed besides the machine: the scenario's handlers of interrupts
+//! and NMIs, and silence when they panic.
 
 use core::cell::Cell;
 use std::panic;
 
 use lookaside::CpuId;
 
-use super::{current, scenario::Scenario};
+use super::{cpu::Handler, current, scenario::Scenario};
 
-/// The interrupt handler of the scenario that is being executed, with its types erased.
-type Handler = Cell<Option<(*const (), *const (), unsafe fn(*const (), *const (), CpuId))>>;
+/// The handlers of the scenario that is being executed, with their types erased.
+type Handlers =
+    Cell<Option<(*const (), *const (), unsafe fn(*const (), *const (), Handler, CpuId))>>;
 
 thread_local! {
-    static HANDLER: Handler = const { Cell::new(None) };
+    static HANDLERS: Handlers = const { Cell::new(None) };
     static PANIC: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-unsafe fn handle<S: Scenario>(scenario: *const (), world: *const (), cpu: CpuId) {
-    // SAFETY: the caller passes what `set_handler` stored: a scenario that its executor
+unsafe fn handle<S: Scenario>(scenario: *const (), world: *const (), handler: Handler, cpu: CpuId) {
+    // SAFETY: the caller passes what `set_handlers` stored: a scenario that its executor
     // owns and a world that is 'static, both of the types that `handle` was instantiated with.
     let (scenario, world) = unsafe { (&*scenario.cast::<S>(), &*world.cast::<S::World>()) };
-    scenario.interrupt(world, cpu);
+    match handler {
+        Handler::Interrupt => scenario.interrupt(world, cpu),
+        Handler::Nmi => scenario.nmi(world, cpu),
+    }
 }
 
-/// Runs the scenario's interrupt handler on the coroutine of the CPU.
-pub(crate) fn call_interrupt(cpu: CpuId) {
-    if let Some((scenario, world, handler)) = HANDLER.get() {
-        // SAFETY: `set_handler` stored the three together; they are cleared with the execution.
-        unsafe { handler(scenario, world, cpu) };
+/// Runs a handler of the scenario on the coroutine of the CPU.
+pub(crate) fn call_handler(handler: Handler, cpu: CpuId) {
+    if let Some((scenario, world, handle)) = HANDLERS.get() {
+        // SAFETY: `set_handlers` stored the three together; they are cleared with the execution.
+        unsafe { handle(scenario, world, handler, cpu) };
     }
 }
 
@@ -46,14 +50,14 @@ pub(crate) fn install_panic_hook() {
     });
 }
 
-/// Makes a scenario's handler the one that interrupts call.
-pub(crate) fn set_handler<S: Scenario>(scenario: *const S, world: &'static S::World) {
-    HANDLER.set(Some((scenario.cast(), (&raw const *world).cast(), handle::<S>)));
+/// Makes a scenario's handlers those that are called.
+pub(crate) fn set_handlers<S: Scenario>(scenario: *const S, world: &'static S::World) {
+    HANDLERS.set(Some((scenario.cast(), (&raw const *world).cast(), handle::<S>)));
 }
 
 /// Leaves interrupts without a handler.
-pub(crate) fn clear_handler() {
-    HANDLER.set(None);
+pub(crate) fn clear_handlers() {
+    HANDLERS.set(None);
 }
 
 /// What the last panic of a program said.

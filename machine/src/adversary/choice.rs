@@ -9,6 +9,8 @@ pub(crate) enum Choice {
     Step(usize),
     /// A CPU takes an interrupt.
     Interrupt(usize),
+    /// A CPU takes an NMI.
+    Nmi(usize),
     /// A buffered store reaches memory: the CPU and the index in its buffer.
     Drain(usize, usize),
     /// Hardware sets the accessed bit of a descriptor, unasked.

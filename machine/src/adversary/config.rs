@@ -99,6 +99,13 @@ pub struct Config {
     /// Whether the scenario uses interrupts between CPUs. Where it does not, many steps need not
     /// be branched on.
     pub interrupts: bool,
+    /// How many NMIs each CPU takes in one execution. They come between any two steps, also with interrupts
+    /// off, in the middle of an interrupt's handler and when the program has ended; but not in the middle
+    /// of an NMI's handler.
+    pub nmis: u32,
+    /// Whether a CPU may remember that nothing was mapped, and fault for that reason after something is:
+    /// on RISC-V until a fence names the address, on Arm until the context is synchronised. Not on x86.
+    pub invalid_entries: bool,
     /// How many levels of table there are: 1 to 4.
     pub levels: u32,
     /// How many bits of an address one level resolves: 1 to 9. Real hardware has 9; 4 is enough
@@ -131,6 +138,8 @@ impl Config {
             block_bits: 2,
             tag_bits,
             interrupts: false,
+            nmis: 0,
+            invalid_entries: false,
             levels: 3,
             index_bits: 4,
             tables: 32,
@@ -176,6 +185,20 @@ impl Config {
     #[must_use]
     pub fn with_interrupts(mut self) -> Self {
         self.interrupts = true;
+        self
+    }
+
+    /// The same machine with so many NMIs for each CPU in one execution.
+    #[must_use]
+    pub fn with_nmis(mut self, nmis: u32) -> Self {
+        self.nmis = nmis;
+        self
+    }
+
+    /// The same machine with CPUs that may remember that nothing was mapped.
+    #[must_use]
+    pub fn with_invalid_entries(mut self) -> Self {
+        self.invalid_entries = true;
         self
     }
 
@@ -229,6 +252,8 @@ impl Config {
         assert!(self.block_bits <= self.index_bits, "a block lies in one table");
         let told = self.arch != Arch::X86 || self.updates == Updates::Dirty;
         assert!(told, "x86 always sets accessed and dirty bits");
+        let forgets = self.arch != Arch::X86 || !self.invalid_entries;
+        assert!(forgets, "x86 does not remember that nothing was mapped");
         let held = self.loads == Loads::InOrder || self.buffers == Buffers::Pso;
         assert!(held, "where loads are early, stores to different words are not in order");
         assert!((1..=0x1000).contains(&self.tables), "a machine has 1 to 4096 tables");

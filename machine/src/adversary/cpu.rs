@@ -87,6 +87,13 @@ impl Clone for Registers {
     }
 }
 
+/// What interrupts a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handler {
+    Interrupt,
+    Nmi,
+}
+
 /// A CPU.
 #[derive(Debug)]
 pub(crate) struct Cpu {
@@ -98,16 +105,20 @@ pub(crate) struct Cpu {
     pub(crate) result: u64,
     /// The last operation was executed before its turn, because it is local.
     pub(crate) early: bool,
-    /// An interrupt is to be taken before the operation.
-    pub(crate) deliver: bool,
+    /// What is to be handled before the operation.
+    pub(crate) deliver: Option<Handler>,
     /// Where the program suspends itself.
     pub(crate) yielder: *const Yielder<(), ()>,
     /// The hash of all that the program was told since its last milestone.
     pub(crate) history: u64,
     /// How many milestones the program has passed.
     pub(crate) milestones: u64,
-    /// How many interrupt handlers are under way: 0 or 1.
+    /// How many handlers are under way: of an interrupt, of an NMI, or of an NMI in that of an interrupt.
     pub(crate) depth: u32,
+    /// Whether the innermost is an NMI's, during which no other comes.
+    pub(crate) in_nmi: bool,
+    /// How many NMIs may still come.
+    pub(crate) nmis: u32,
     pub(crate) buffer: Vec<Buffered>,
     /// When its loads may be satisfied.
     pub(crate) window: Window,
@@ -125,6 +136,8 @@ pub(crate) struct Cpu {
     pub(crate) lingering: Vec<Entry>,
     /// Every translation, whole and partial, that the CPU may have cached.
     pub(crate) tlb: Vec<Entry>,
+    /// Where the CPU may remember that nothing was mapped: see [`super::absent`].
+    pub(crate) absent: Vec<Entry>,
 }
 
 impl Cpu {
@@ -135,11 +148,13 @@ impl Cpu {
             location: Location::caller(),
             result: 0,
             early: false,
-            deliver: false,
+            deliver: None,
             yielder: core::ptr::null(),
             history: 0,
             milestones: 0,
             depth: 0,
+            in_nmi: false,
+            nmis: 0,
             buffer: Vec::with_capacity(16),
             window: Window::default(),
             registers: Registers::default(),
@@ -149,6 +164,7 @@ impl Cpu {
             pending: Vec::with_capacity(8),
             lingering: Vec::with_capacity(8),
             tlb: Vec::with_capacity(64),
+            absent: Vec::new(),
         }
     }
 
@@ -158,11 +174,13 @@ impl Cpu {
         self.location = snapshot.location;
         self.result = 0;
         self.early = false;
-        self.deliver = false;
+        self.deliver = None;
         self.yielder = core::ptr::null();
         self.history = 0;
         self.milestones = 0;
         self.depth = 0;
+        self.in_nmi = false;
+        self.nmis = snapshot.nmis;
         self.buffer.clear();
         self.window.clear();
         self.registers.clone_from(&snapshot.registers);
@@ -172,6 +190,7 @@ impl Cpu {
         self.pending.clone_from(&snapshot.pending);
         self.lingering.clear();
         self.tlb.clone_from(&snapshot.tlb);
+        self.absent.clone_from(&snapshot.absent);
     }
 
     /// Must follow every change of `registers`.
@@ -194,7 +213,7 @@ impl Cpu {
     pub(crate) fn hash(&self) -> u64 {
         // Whether a claim has been made or waits for its turn is not in the history.
         let claims = u64::from(matches!(self.op, Op::Claim));
-        let place = u64::from(self.depth) << 1 | claims;
+        let place = u64::from(self.nmis) << 32 | u64::from(self.depth) << 1 | claims;
         let mut hash = mix(mix(self.history, place), self.registers_hash);
         for entry in &self.buffer {
             let flags = u64::from(entry.release) | u64::from(entry.strong) << 1;

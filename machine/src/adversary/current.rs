@@ -107,14 +107,15 @@ pub(crate) fn step(op: Op) -> u64 {
         loop {
             let yielder = (*machine).announce(cpu, op, location);
             (*yielder).suspend(());
-            if let Some(result) = (*machine).resumed(cpu) {
-                return result;
-            }
+            let handler = match (*machine).resumed(cpu) {
+                Ok(result) => return result,
+                Err(handler) => handler,
+            };
             // The handler leaves nothing behind in the program's own variables, so what it was
             // told is forgotten when it returns.
-            let history = (*machine).enter_interrupt(cpu);
-            super::callback::call_interrupt(lookaside::CpuId(cpu as u32));
-            (*machine).leave_interrupt(cpu, history);
+            let before = (*machine).enter_handler(cpu, handler);
+            super::callback::call_handler(handler, lookaside::CpuId(cpu as u32));
+            (*machine).leave_handler(cpu, handler, before);
         }
     }
 }

@@ -13,10 +13,12 @@ use lookaside::{CpuId, Ordering};
 pub(crate) use super::choice::{Choice, Chooser, Point};
 use super::{
     callback,
+    cpu::Handler,
     current::{self, Current},
     machine::{Machine, Phase},
     op::{Address, Op},
     scenario::Scenario,
+    tape::Tape,
     trace::Trace,
     violation::{Rule, Violation},
     window::Seen,
@@ -85,6 +87,11 @@ impl<S: Scenario> Executor<S> {
         &self.scenario
     }
 
+    /// Whether NMIs come.
+    pub(crate) fn has_nmis(&mut self) -> bool {
+        self.machine().config.nmis > 0
+    }
+
     /// Whether hardware writes descriptors by itself.
     pub(crate) fn has_updates(&mut self) -> bool {
         !self.machine().tables.writes.is_empty()
@@ -114,10 +121,18 @@ impl<S: Scenario> Executor<S> {
         (end, trace.map(|trace| trace.lines).unwrap_or_default())
     }
 
+    /// Executes the scenario once, with what it does to page tables kept.
+    pub(crate) fn tape(&mut self, chooser: &mut impl Chooser) -> (End, Tape) {
+        self.machine().tape = Some(Tape::default());
+        let end = self.execute(chooser);
+        let tape = self.machine().tape.take();
+        (end, tape.unwrap_or_default())
+    }
+
     /// Executes the scenario once.
     pub(crate) fn execute(&mut self, chooser: &mut impl Chooser) -> End {
         let _current = Current::enter(self.machine);
-        callback::set_handler(&raw const *self.scenario, self.world);
+        callback::set_handlers(&raw const *self.scenario, self.world);
         self.machine().reset();
         self.machine().phase = Phase::Running;
         for cpu in 0..self.programs.len() {
@@ -134,7 +149,7 @@ impl<S: Scenario> Executor<S> {
         self.steps += self.machine().steps;
         self.abandon();
         let end = if end == End::Done { self.inspect() } else { end };
-        callback::clear_handler();
+        callback::clear_handlers();
         self.machine().phase = Phase::Inspecting;
         end
     }
@@ -239,15 +254,12 @@ impl<S: Scenario> Executor<S> {
             }
             Choice::Interrupt(cpu) => {
                 *last = cpu;
-                let machine = self.machine();
-                machine.steps += 1;
-                machine.interrupted &= !(1 << cpu);
-                machine.open &= !(1 << cpu);
-                machine.cpus[cpu].deliver = true;
-                machine.cpus[cpu].early = false;
-                if machine.trace.is_some() {
-                    machine.trace_event(cpu, "takes an interrupt".to_owned());
-                }
+                self.machine().interrupt(cpu, Handler::Interrupt);
+                self.resume(cpu);
+            }
+            Choice::Nmi(cpu) => {
+                *last = cpu;
+                self.machine().interrupt(cpu, Handler::Nmi);
                 self.resume(cpu);
             }
             Choice::Drain(cpu, index) => {
@@ -377,13 +389,17 @@ impl<S: Scenario> Executor<S> {
         for cpu in bits(machine.buffered) {
             machine.drainable(cpu, |index| choices.push(Choice::Drain(cpu, index)));
         }
+        // What hardware may do it need not do: nobody can rely on it to go on.
+        let before = choices.len();
+        if machine.config.nmis > 0 {
+            let cpus = 0..machine.cpus.len();
+            choices.extend(cpus.filter(|&cpu| machine.takes_nmi(cpu)).map(Choice::Nmi));
+        }
         if !machine.tables.writes.is_empty() {
-            let before = choices.len();
             machine.settable(|word| choices.push(Choice::Update(word)));
-            // What hardware may do it need not do: nobody can rely on it to go on.
-            if before == 0 && !choices.is_empty() {
-                choices.insert(0, Choice::Rest);
-            }
+        }
+        if before == 0 && !choices.is_empty() {
+            choices.insert(0, Choice::Rest);
         }
         self.choices = choices;
         goes_on

@@ -92,7 +92,8 @@ impl Machine {
     /// Removes at once, on one CPU, what `what` names; then walks begin again.
     pub(crate) fn invalidate_now(&mut self, cpu: usize, what: What) {
         let bits = self.config.index_bits;
-        if self.remove(cpu, |entry| what.names(entry, bits)) {
+        let removed = self.remove(cpu, |entry| what.names(entry, bits));
+        if self.forget_absent(cpu, |entry| what.names(entry, bits)) || removed {
             self.walk_all(cpu);
         }
     }
@@ -139,6 +140,7 @@ impl Machine {
         }
         self.linger(by, everywhere);
         self.remove(by, |entry| entry.is(Entry::DOOMED_HERE));
+        self.complete_absent(by);
         if everywhere {
             self.finish_accesses(by);
             for cpu in 0..self.cpus.len() {

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use super::{
     config::{Arch, Config},
-    cpu::Cpu,
+    cpu::{Cpu, Handler},
     hash::{mix, mix3},
     memory::Memory,
     op::{Arm, Op},
     oracle::Ghost,
     private::Private,
     tables::Tables,
+    tape::Tape,
     trace::Trace,
     violation::{Rule, Violation},
 };
@@ -26,6 +27,14 @@ pub(crate) enum Phase {
     Running,
     /// A scenario inspects what an execution has left behind: operations act directly.
     Inspecting,
+}
+
+/// What a handler puts back when it ends.
+pub(crate) struct Interrupted {
+    /// What the interrupted program was told.
+    history: u64,
+    /// Whether it took interrupts, in its bit.
+    open: u64,
 }
 
 /// The state of the machine.
@@ -43,6 +52,7 @@ pub(crate) struct Machine {
     pub(crate) private: Private,
     pub(crate) violation: Option<Violation>,
     pub(crate) trace: Option<Trace>,
+    pub(crate) tape: Option<Tape>,
     pub(crate) names: HashMap<usize, String>,
     pub(crate) outcome: Option<u64>,
     /// What was seen to happen, in all executions.
@@ -78,6 +88,7 @@ impl Machine {
         config.check();
         let mut cpus: Vec<_> = (0..config.cpus).map(|_| Cpu::new()).collect();
         for cpu in &mut cpus {
+            cpu.nmis = config.nmis;
             let registers = &mut cpu.registers;
             registers.root.push(0);
             match config.arch {
@@ -102,6 +113,7 @@ impl Machine {
             private: Private::new(),
             violation: None,
             trace: None,
+            tape: None,
             names: HashMap::new(),
             outcome: None,
             seen: Vec::new(),
@@ -152,6 +164,7 @@ impl Machine {
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
         self.steps = 0;
+        self.begin_tape();
     }
 
     /// Records the first thing that goes wrong.
@@ -185,35 +198,68 @@ impl Machine {
         self.cpus[cpu].yielder
     }
 
-    /// The result of the operation, unless an interrupt comes first.
-    pub(crate) fn resumed(&self, cpu: usize) -> Option<u64> {
+    /// The result of the operation, or what interrupts the program before it.
+    pub(crate) fn resumed(&self, cpu: usize) -> Result<u64, Handler> {
         let cpu = &self.cpus[cpu];
-        (!cpu.deliver).then_some(cpu.result)
+        cpu.deliver.map_or(Ok(cpu.result), Err)
     }
 
-    pub(crate) fn enter_interrupt(&mut self, cpu: usize) -> u64 {
+    /// A CPU is about to take an interrupt or an NMI.
+    pub(crate) fn interrupt(&mut self, cpu: usize, handler: Handler) {
+        self.steps += 1;
+        match handler {
+            Handler::Interrupt => self.interrupted &= !(1 << cpu),
+            Handler::Nmi => self.cpus[cpu].nmis -= 1,
+        }
+        self.cpus[cpu].deliver = Some(handler);
+        self.cpus[cpu].early = false;
+        if self.trace.is_some() {
+            let what = match handler {
+                Handler::Interrupt => "takes an interrupt",
+                Handler::Nmi => "takes an NMI",
+            };
+            self.trace_event(cpu, what.to_owned());
+        }
+    }
+
+    /// Enters a handler, and returns what is to be put back when it ends.
+    pub(crate) fn enter_handler(&mut self, cpu: usize, handler: Handler) -> Interrupted {
+        let bit = 1 << cpu;
         let history = self.cpus[cpu].history;
-        self.cpus[cpu].deliver = false;
+        let open = self.open & bit;
+        self.open &= !bit;
+        self.cpus[cpu].deliver = None;
         self.cpus[cpu].depth += 1;
+        self.cpus[cpu].in_nmi = handler == Handler::Nmi;
         self.close_now(cpu);
         // Taking an exception synchronises the context.
         if self.config.arch == Arch::Arm {
             self.execute_arm(cpu, Arm::Isb);
         }
-        self.cpus[cpu].history = mix(history, 0x1d7);
-        history
+        self.cpus[cpu].history = mix(history, 0x1d7 + handler as u64);
+        Interrupted { history, open }
     }
 
-    pub(crate) fn leave_interrupt(&mut self, cpu: usize, history: u64) {
+    pub(crate) fn leave_handler(&mut self, cpu: usize, handler: Handler, before: Interrupted) {
         self.cpus[cpu].depth -= 1;
+        self.cpus[cpu].in_nmi = false;
         if self.config.arch == Arch::Arm {
             self.execute_arm(cpu, Arm::Isb);
         }
-        self.cpus[cpu].history = history;
-        self.open |= 1 << cpu;
+        self.cpus[cpu].history = before.history;
+        self.open |= before.open;
         if self.trace.is_some() {
-            self.note(cpu, "interrupt ends".to_owned());
+            let what = match handler {
+                Handler::Interrupt => "interrupt ends",
+                Handler::Nmi => "NMI ends",
+            };
+            self.note(cpu, what.to_owned());
         }
+    }
+
+    /// Whether an NMI may come to a CPU now.
+    pub(crate) fn takes_nmi(&self, cpu: usize) -> bool {
+        self.cpus[cpu].nmis > 0 && !self.cpus[cpu].in_nmi
     }
 
     /// Executes the operation that `cpu` has announced.
@@ -226,6 +272,9 @@ impl Machine {
         let result = self.execute(cpu, op);
         if self.trace.is_some() {
             self.trace_result(op, result);
+        }
+        if self.tape.is_some() {
+            self.note_op(cpu, op, result);
         }
         // A claim tells the program nothing, whether or not it had to wait for its turn.
         if !matches!(op, Op::Claim) {

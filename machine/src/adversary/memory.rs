@@ -58,7 +58,7 @@ pub(crate) fn read(word: Address) -> u64 {
     unsafe { *word }
 }
 
-fn releases(order: Ordering) -> bool {
+pub(super) fn releases(order: Ordering) -> bool {
     matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
 }
 

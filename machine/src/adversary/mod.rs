@@ -34,6 +34,7 @@
 //! | X1, X10, X11 | Of a descriptor that [`tables::hardware_writes`] names, hardware sets A before it caches and D when a store uses an entry without it; an entry that has a bit does not set it again, whatever memory says. With [`Config::late_dirty`], D may be set after W is cleared. |
 //! | X12, X13 | Stores reach walks when they leave the store buffer. Invalidations and writes of control registers are local, immediate and empty the buffer first. |
 //! | X14 | `INVLPGB` does not wait for the store buffer, and is completed by `TLBSYNC` of the same CPU. |
+//! | R2, A9 | With [`Config::with_invalid_entries`], an access may fault because nothing was mapped before: on RISC-V until a fence names the address, on Arm until the context is synchronised. |
 //! | R3, R4 | `SFENCE.VMA` is local, orders stores to page tables before walks, and removes exactly what its operands name. |
 //! | R6, R7 | A write of `satp` takes effect at once, orders nothing and removes nothing. |
 //! | R8 | `SINVAL.VMA` takes effect at `SFENCE.INVAL.IR`; `SFENCE.W.INVAL` orders stores before it. |
@@ -107,8 +108,9 @@
 //! * Errata of any kind, among them those that need a `TLBI` twice: hardware does here what its
 //!   architecture says.
 //! * FEAT_ETS2 as far as it orders walks that *fault* after earlier accesses.
-//! * RISC-V may cache invalid descriptors, and Arm and x86 may fault spuriously: an access faults
-//!   only if memory holds no translation at that moment.
+//! * Without [`Config::with_invalid_entries`], which is not the default, an access faults only if memory holds
+//!   no translation at that moment. With it, what RISC-V remembers of a descriptor that was invalid while a
+//!   `SINVAL.VMA` was under way goes with it.
 //! * AMD's `EFER.TCE`, and `INVLPGB` by ASID of virtual machines; stage 2 is a regime like any
 //!   other, with VMIDs for tags. `TTBR1` names no tables: kernel mappings are put into a table that
 //!   the spaces share, and are walked to from `TTBR0`.
@@ -118,11 +120,12 @@
 //! * Accesses in flight are stores in the store buffer ([`access_store`]); a load has happened when
 //!   it is translated.
 //! * Interrupts come between two steps. They do not come between two `get`s or `set`s with no step
-//!   between, and not while a handler runs: there are no NMIs.
+//!   between, and not while a handler runs; NMIs ([`Config::with_nmis`]) not while one of theirs does.
 //! * Interrupts of one CPU by several others are one while it is pending; none is lost but by
 //!   a CPU that goes off ([`reset`]).
 //! * Instruction fetch and the instruction cache.
 
+mod absent;
 mod access;
 pub mod arm;
 mod block;
@@ -137,10 +140,10 @@ pub(crate) mod execution;
 pub(crate) mod flags;
 pub(crate) mod format;
 pub(crate) mod hash;
-mod invalidate;
+pub(crate) mod invalidate;
 pub(crate) mod machine;
 mod memory;
-mod op;
+pub(crate) mod op;
 pub mod oracle;
 mod platform;
 mod private;
@@ -148,6 +151,7 @@ mod progress;
 pub mod riscv;
 mod scenario;
 pub mod tables;
+pub(crate) mod tape;
 pub(crate) mod tlb;
 mod trace;
 mod updates;

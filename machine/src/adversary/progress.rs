@@ -11,7 +11,7 @@ use super::{
 impl Machine {
     /// Whether nothing can come between the program of `cpu` and its next operation on that CPU.
     fn undisturbed(&self, cpu: usize) -> bool {
-        !self.config.interrupts || self.open & 1 << cpu == 0
+        (!self.config.interrupts || self.open & 1 << cpu == 0) && !self.takes_nmi(cpu)
     }
 
     /// Whether the next operation of `cpu` commutes with everything that others can do before it,

@@ -41,6 +41,12 @@ pub trait Scenario: 'static {
         let _ = (world, cpu);
     }
 
+    /// The handler of the NMIs of a CPU, which come while interrupts are off, too, and in the middle of the
+    /// interrupt handler ([`Config::with_nmis`]). Like that, it leaves nothing behind but words.
+    fn nmi(&self, world: &'static Self::World, cpu: CpuId) {
+        let _ = (world, cpu);
+    }
+
     /// Inspects what an execution has left behind. Operations act directly.
     fn finish(&self, world: &'static Self::World) {
         let _ = world;

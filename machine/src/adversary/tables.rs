@@ -132,6 +132,11 @@ impl Tables {
         self.reserved[table]
     }
 
+    /// Whether each of the tables that are in use is a reserved root.
+    pub(crate) fn all_reserved(&self) -> &[bool] {
+        &self.reserved[..self.used]
+    }
+
     pub(crate) fn given_back(&mut self, table: usize) {
         self.lives[table] += 1;
     }

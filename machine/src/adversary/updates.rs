@@ -14,6 +14,7 @@ use super::{
     format::{Decoded, Frame, decode},
     hash::mix3,
     machine::Machine,
+    tape::Did,
     tlb::Entry,
 };
 
@@ -131,6 +132,7 @@ impl Machine {
             let name = self.name_of(address);
             self.note(self.running, format!("hardware writes {name} <- {value:#x}"));
         }
+        self.note_did(self.running, Did::HardwareWrite);
         // Whoever waits may have waited for this.
         self.changed |= u64::MAX >> (64 - self.cpus.len());
         self.land(0, address, value);

@@ -193,6 +193,12 @@ impl Machine {
     }
 
     fn read_table(&mut self, cpu: usize, walk: Walk) {
+        if self.config.invalid_entries {
+            for index in 0..1 << self.config.index_bits {
+                self.read_descriptor(cpu, &walk, index);
+            }
+            return;
+        }
         for word in 0..self.tables.map_words() {
             let mut present = self.tables.map(walk.table, word);
             while present != 0 {
@@ -206,7 +212,7 @@ impl Machine {
     fn read_descriptor(&mut self, cpu: usize, walk: &Walk, index: usize) {
         let descriptor = self.tables.read(walk.table, index);
         let (frame, kind, global) = match decode(self.config.arch, walk.level, descriptor) {
-            Decoded::Invalid => return,
+            Decoded::Invalid => return self.read_invalid(cpu, walk, index),
             Decoded::Table { frame, global } => (frame, Entry::TABLE, global),
             Decoded::Leaf { frame, global } => (frame, 0, global && self.globals_on(cpu)),
         };
@@ -250,6 +256,25 @@ impl Machine {
             };
             self.read_table(cpu, below);
         }
+    }
+
+    /// A walk that ends at an invalid descriptor.
+    #[inline]
+    fn read_invalid(&mut self, cpu: usize, walk: &Walk, index: usize) {
+        if !self.config.invalid_entries {
+            return;
+        }
+        let flags = walk.flags & (Entry::GLOBAL | Entry::SHARED);
+        let entry = Entry {
+            vpn: walk.vpn << self.config.index_bits | index as u64,
+            descriptor: 0,
+            owner: walk.owner,
+            tag: if flags & Entry::GLOBAL != 0 { 0 } else { walk.tag },
+            level: walk.level as u8,
+            flags,
+            doomed: 0,
+        };
+        self.note_absent(cpu, entry);
     }
 
     /// A walk that ends at a contiguous entry may cache a translation for every page of the block,

@@ -15,6 +15,10 @@
 
 mod check;
 mod record;
+mod write;
+
+pub(crate) use write::write;
+pub use write::{Unwritten, Written};
 
 pub use check::{Checker, Refusal};
 pub use record::{Record, Tlbi, What, Word, read};

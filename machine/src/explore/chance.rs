@@ -1,6 +1,6 @@
 //! Chance: random walks, and random priorities with few changes.
 
-use super::{Budget, Choice, Chooser, Explorer, Point, Report, Strategy};
+use super::{Budget, Choice, Chooser, Explorer, Point, Recorded, Report, Schedule, Strategy};
 use crate::adversary::{Scenario, hash::mix};
 
 /// Pseudo-random numbers: the mixed values of a counter.
@@ -46,7 +46,7 @@ impl Strategy for Walk {
 /// Probabilistic concurrency testing (Burckhardt and others, ASPLOS 2010): each actor has a random
 /// priority, the highest that can act does, and at `depth - 1` random moments the one that would
 /// act falls below all others. A CPU is three actors: its program, its interrupts and its store
-/// buffer. Where hardware writes descriptors by itself, that is one more.
+/// buffer. Where hardware writes descriptors by itself, that is one more, and NMIs are another.
 struct Pct {
     random: Random,
     left: u64,
@@ -69,6 +69,7 @@ impl Pct {
             Choice::Drain(cpu, _) => Some(cpu * 3 + 2),
             // The walkers of all CPUs together.
             Choice::Update(_) | Choice::Rest => Some(cpus * 3),
+            Choice::Nmi(_) => Some(cpus * 3 + 1),
             Choice::Value(_) => None,
         }
     }
@@ -122,6 +123,18 @@ impl Strategy for Pct {
 }
 
 impl<S: Scenario> Explorer<S> {
+    /// The schedules of `n` random walks.
+    pub fn at_random(&mut self, seed: u64, n: u64) -> Vec<Schedule> {
+        let mut walk = Walk { random: Random::new(seed), left: n };
+        let name = self.name();
+        let mut one = |_| {
+            let mut recorded = Recorded::new(&mut walk);
+            let _ = self.executor.execute(&mut recorded);
+            Schedule::new(name.clone(), &recorded.chosen)
+        };
+        (0..n).map(&mut one).collect()
+    }
+
     /// Executes `n` random walks: at every point, every choice is as likely.
     pub fn random(&mut self, seed: u64, n: u64) -> Report {
         self.explore(&mut Walk { random: Random::new(seed), left: n }, Budget::UNLIMITED)
@@ -131,7 +144,12 @@ impl<S: Scenario> Explorer<S> {
     /// it takes) with a probability that the depth and the length bound from below.
     pub fn pct(&mut self, seed: u64, depth: u32, n: u64) -> Report {
         let cpus = self.executor.scenario().config().cpus;
-        let actors = cpus * 3 + usize::from(self.executor.has_updates());
+        let actors = cpus * 3
+            + match (self.executor.has_nmis(), self.executor.has_updates()) {
+                (true, _) => 2,
+                (false, true) => 1,
+                (false, false) => 0,
+            };
         let mut strategy = Pct {
             cpus,
             random: Random::new(seed),

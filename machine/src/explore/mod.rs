@@ -2,8 +2,8 @@
 //!
 //! Nothing is stored of an execution but what was chosen: an explorer begins each execution anew,
 //! and the machine takes back what the one before did. What can be chosen is which CPU executes its
-//! next operation, which CPU takes an interrupt that is pending, which buffered store reaches memory,
-//! which of several translations an access uses, and which value a load returns that may be early.
+//! next operation, which CPU takes an interrupt that is pending, or an NMI, which buffered store reaches
+//! memory, which of several translations an access uses, and which value a load returns that may be early.
 //!
 //! * [`Explorer::exhaust`] tries everything.
 //! * [`Explorer::bounded`] tries everything with at most so many pre-emptions. Where the CPU that executed
@@ -28,14 +28,15 @@
 //! enabled and commutes with everything that others can do before it: a plain store into a store
 //! buffer, a fence or `DSB` with nothing to wait for, the read of a register, the end of a program
 //! with an empty buffer. Each is a persistent set of one: whatever happens first, it stays enabled,
-//! does the same, and does not change what the others do. Where an interrupt of the same CPU could
-//! come in between and see the difference, the operation is not local. As every local operation
+//! does the same, and does not change what the others do. Where an interrupt or an NMI of the same
+//! CPU could come in between and see the difference, the operation is not local. As every local operation
 //! advances its program and executions are bounded, none of the others is put off for ever. A claim
 //! to the oracle after a local operation does not commute, and is a step of its own.
 //! [`relax`](crate::adversary::relax) is local, too, once anything has changed: to go around a
 //! waiting loop early adds rounds, and takes none away.
 //!
 //! `tests/reductions.rs` holds [`Explorer::exhaust_plainly`], which skips nothing, against this.
+mod casemate;
 mod chance;
 mod depth_first;
 mod replay;
@@ -51,6 +52,7 @@ use crate::adversary::{
     execution::{Choice, Chooser, End, Executor, Point},
 };
 
+pub use casemate::Exported;
 pub use replay::Replay;
 pub use schedule::{Schedule, ScheduleError};
 
@@ -198,6 +200,12 @@ impl<S: Scenario> Explorer<S> {
     /// Builds the world of a scenario.
     pub fn new(scenario: S) -> Self {
         Self { executor: Executor::new(scenario) }
+    }
+
+    /// The name that schedules of the scenario carry.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.executor.scenario().name()
     }
 
     fn explore(&mut self, strategy: &mut impl Strategy, budget: Budget) -> Report {

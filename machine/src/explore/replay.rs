@@ -45,6 +45,15 @@ impl Chooser for Follow<'_> {
 }
 
 impl<S: Scenario> Explorer<S> {
+    /// Whether a schedule is one of this scenario.
+    pub(super) fn check_name(&self, schedule: &Schedule) -> Result<(), ScheduleError> {
+        let expected = self.name();
+        if expected == schedule.scenario() {
+            return Ok(());
+        }
+        Err(ScheduleError::Scenario { expected, found: schedule.scenario().to_owned() })
+    }
+
     /// Executes a schedule again.
     ///
     /// # Errors
@@ -52,11 +61,7 @@ impl<S: Scenario> Explorer<S> {
     /// * [`ScheduleError::Scenario`] if it is of another scenario.
     /// * [`ScheduleError::Stale`] if it chooses what cannot happen.
     pub fn replay(&mut self, schedule: &Schedule) -> Result<Replay, ScheduleError> {
-        let expected = self.executor.scenario().name();
-        if expected != schedule.scenario() {
-            let found = schedule.scenario().to_owned();
-            return Err(ScheduleError::Scenario { expected, found });
-        }
+        self.check_name(schedule)?;
         let mut recorded = Recorded::new(Follow::new(schedule));
         let (end, lines) = self.executor.trace(&mut recorded);
         if let Some((point, choices)) = recorded.chooser.stale {

@@ -17,6 +17,7 @@ pub(crate) struct Programs<W> {
     build: Rc<dyn Fn() -> W>,
     run: Each<W>,
     interrupt: Each<W>,
+    nmi: Each<W>,
     finish: Rc<dyn Fn(&W)>,
 }
 
@@ -43,6 +44,10 @@ impl<W: 'static> Scenario for Programs<W> {
         (self.interrupt)(world, cpu.index());
     }
 
+    fn nmi(&self, world: &'static W, cpu: CpuId) {
+        (self.nmi)(world, cpu.index());
+    }
+
     fn finish(&self, world: &'static W) {
         (self.finish)(world);
     }
@@ -59,6 +64,7 @@ pub(crate) fn programs<W>(
         build: Rc::new(build),
         run: Rc::new(run),
         interrupt: Rc::new(|_, _| {}),
+        nmi: Rc::new(|_, _| {}),
         finish: Rc::new(|_| {}),
     }
 }
@@ -70,6 +76,7 @@ impl<W> Clone for Programs<W> {
             build: self.build.clone(),
             run: self.run.clone(),
             interrupt: self.interrupt.clone(),
+            nmi: self.nmi.clone(),
             finish: self.finish.clone(),
         }
     }
@@ -86,6 +93,13 @@ impl<W: 'static> Programs<W> {
     pub(crate) fn interrupt(mut self, interrupt: impl Fn(&W, usize) + 'static) -> Self {
         self.config.interrupts = true;
         self.interrupt = Rc::new(interrupt);
+        self
+    }
+
+    /// The scenario with a handler of NMIs, of which each CPU may take so many.
+    pub(crate) fn nmi(mut self, nmis: u32, nmi: impl Fn(&W, usize) + 'static) -> Self {
+        self.config.nmis = nmis;
+        self.nmi = Rc::new(nmi);
         self
     }
 

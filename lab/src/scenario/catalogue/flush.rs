@@ -98,6 +98,15 @@ const OWN: &[&[Act]] = &[&[Run(A), Unmap(A), Write]];
 /// A page may be written to again, and nobody is told.
 const RELAX: &[&[Act]] = &[&[Run(A), Protect(A), Allow(A)], &[Run(A), Retry(A)]];
 
+/// A page comes that a CPU has found absent, which then touches it.
+const FILLED: &[&[Act]] = &[&[Fill(A)], &[Run(A), Touch(A)]];
+
+/// The same by a CPU that goes away and comes back in between.
+const FILLED_BACK: &[&[Act]] = &[&[Fill(A)], &[Run(A), Run(B), Run(A), Touch(A)]];
+
+/// It is not found absent any more when its space is flushed for something else.
+const FILLED_LATE: &[&[Act]] = &[&[Fill(A), Unmap(A)], &[Run(A), Touch(A), Read]];
+
 const THREE: &[&[Act]] = &[
     &[Run(A), Unmap(B), Run(C), FreeTable(A)],
     &[Run(B), Run(A), Lazy, Run(A), Run(C)],
@@ -272,6 +281,16 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page is made writable again while another CPU writes to it"),
     by_epoch!("relax-riscv-interrupts", RvInterrupts, THREE_TAGS, RELAX, Bounded(4),
         "as relax-arm, on RISC-V with interrupts"),
+    by_epoch!("filled-riscv", Invalid<Rv>, THREE_TAGS, FILLED, Exhaust,
+        "a page comes, and a hart remembers that there was none"),
+    by_epoch!("filled-riscv-interrupts", Invalid<RvInterrupts>, THREE_TAGS, FILLED_LATE, Bounded(4),
+        "as filled-riscv, with interrupts, and another page goes"),
+    by_recency!("filled-recent", Invalid<RvInterrupts>, FILLED, Exhaust,
+        "as filled-riscv, with tags of each hart's own"),
+    by_epoch!("filled-back-riscv", Invalid<Rv>, THREE_TAGS, FILLED_BACK, Exhaust,
+        "as filled-riscv, and the hart goes away and comes back"),
+    by_epoch!("filled-arm", Invalid<Arm>, THREE_TAGS, FILLED, Exhaust,
+        "as filled-riscv, on Arm, where a fault synchronises"),
 
     by_epoch!("flush-crowd-arm", Arm, few(4), THREE, Random(20_000),
         "three CPUs, three spaces, everything at once"),

@@ -5,6 +5,7 @@ mod early;
 mod flush;
 mod fresh;
 mod gather;
+mod nmi;
 mod recent;
 mod shootdown;
 mod tags;
@@ -32,7 +33,7 @@ pub struct Topic {
 }
 
 /// The protocols, in the order in which they are best read.
-pub static TOPICS: [Topic; 8] = [
+pub static TOPICS: [Topic; 9] = [
     Topic {
         name: "epochs",
         about: "tags that last until they run out",
@@ -56,6 +57,7 @@ pub static TOPICS: [Topic; 8] = [
         about: "all of these where loads may be satisfied early",
         scenarios: early::SCENARIOS,
     },
+    Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
     Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
 ];
 

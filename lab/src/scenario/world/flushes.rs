@@ -2,7 +2,7 @@
 
 use lookaside::{Flags, Flushed, Gather, Here, KernelGather, Ordering, Permissions, Word as _};
 use lookaside_machine::adversary::{
-    Access, Frame, access_store, irq_off, irq_on, oracle, relax, tables,
+    Access, Frame, Word, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
 };
 
 use super::{
@@ -11,6 +11,9 @@ use super::{
     cell::{ELSEWHERE, KERNEL, PAGES, page_at},
     released,
 };
+
+/// The frame of a page that comes later.
+const FILLED: Frame = Frame(0x700);
 
 type At<'h, H, T> = &'h Here<'h, PlatformOf<H>, T>;
 
@@ -121,18 +124,46 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         if access_store(PAGES[0], 1).is_some() {
             return;
         }
-        irq_off();
         let cell = &self.spaces[number];
-        // Acquire: with what allows it comes what was there before.
-        let entry = cell.entries[0].load(Ordering::Acquire);
-        let writable = entry == tables::page(cell.frames[0], Access::WRITE);
         let wanted = Permissions { write: true, ..Permissions::default() };
-        let allowed = Permissions { read: entry != 0, write: writable, execute: false };
-        let space = self.space(number);
-        let spurious = self.here().spurious_fault(space, page_at(PAGES[0]), wanted, allowed);
-        irq_on();
-        if spurious {
+        if self.was_spurious(number, PAGES[0], cell.entries[0], wanted) {
             oracle::check(access_store(PAGES[0], 1).is_some(), "the fault came again");
+        }
+    }
+
+    /// The kernel's handler of faults: whether the access can be made again.
+    fn was_spurious(&self, number: usize, va: u64, entry: &Word, wanted: Permissions) -> bool {
+        irq_off();
+        // Acquire: with what allows it comes what was there before.
+        let entry = entry.load(Ordering::Acquire);
+        let frames = [FILLED, self.spaces[number].frames[0]];
+        let writable = frames.iter().any(|&frame| entry == tables::page(frame, Access::WRITE));
+        let allowed = Permissions { read: entry != 0, write: writable, execute: false };
+        let spurious = self.here().spurious_fault(self.space(number), page_at(va), wanted, allowed);
+        irq_on();
+        spurious
+    }
+
+    pub(super) fn fill(&self, here: At<'_, H, T>, number: usize) {
+        let mut gather = Gather::new(self.space(number));
+        let entry = tables::page(FILLED, Access::WRITE);
+        self.spaces[number].elsewhere.store(entry, Ordering::Release); // Release: as above.
+        gather.relax(page_at(ELSEWHERE));
+        let flushed = here.flush(gather);
+        oracle::check(flushed.bits() == Flags::default(), "nothing was found");
+    }
+
+    /// A load of user code from a page that another CPU maps, with the kernel's handler of faults. A CPU
+    /// that goes on faulting when the page is there gets nowhere.
+    pub(super) fn touch(&self, number: usize) {
+        let wanted = Permissions { read: true, ..Permissions::default() };
+        while access(ELSEWHERE).is_none() {
+            if self.was_spurious(number, ELSEWHERE, self.spaces[number].elsewhere, wanted) {
+                saw("a fault that was spurious");
+                oracle::check(access(ELSEWHERE).is_some(), "the fault came again");
+                return;
+            }
+            relax();
         }
     }
 

@@ -12,7 +12,7 @@ use lookaside::{
 };
 use lookaside_machine::adversary::{
     Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
-    relax, reset, tables,
+    relax, reset, saw, tables,
 };
 
 use self::{
@@ -211,7 +211,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::UnmapKernel => self.flush_kernel(&here, true),
             Act::FlushKernel => self.flush_kernel(&here, false),
             Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
-            Act::Await | Act::Read | Act::Write | Act::Retry(_) => {}
+            Act::Fill(number) => self.fill(&here, number),
+            Act::Await | Act::Read | Act::Write | Act::Retry(_) | Act::Touch(_) => {}
         }
         irq_on();
     }
@@ -232,6 +233,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 let _ = access_store(PAGES[0], 1);
             }
             Act::Retry(number) => self.retry(number),
+            Act::Touch(number) => self.touch(number),
             _ => {}
         }
     }
@@ -244,6 +246,20 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     /// The handler of the interrupt that a revoker sends.
     pub(super) fn interrupt(&'static self) {
         self.here().serve();
+    }
+
+    /// The handler of an NMI: looks at user memory, if that is allowed.
+    pub(super) fn nmi(&'static self) {
+        for (number, cell) in self.spaces.iter().enumerate() {
+            if !self.tlb.nmi_uaccess_okay(self.space(number)) {
+                saw("an NMI that must leave user memory alone");
+                continue;
+            }
+            saw("an NMI that may touch user memory");
+            let found = access(PAGES[0]);
+            let own = found.is_none() || found == Some(cell.frames[0]);
+            oracle::check(own, "an NMI has read what is not the space's");
+        }
     }
 
     fn here(&self) -> Here<'_, PlatformOf<H>, T> {

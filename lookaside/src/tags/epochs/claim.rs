@@ -26,7 +26,7 @@ impl<P: Platform> Epochs<'_, P> {
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
-            return self.wake(&here.again(), next);
+            return self.come_back(&here.again(), next);
         }
         if active == cookie {
             mmu.settle();
@@ -86,8 +86,17 @@ impl<P: Platform> Epochs<'_, P> {
         }
     }
 
-    /// Ends being lazy, in the space that the register names or on the way to another one.
+    /// As [`Self::wake`]. It says first that this CPU is back, and pays then: an NMI in between must leave
+    /// user memory alone.
     #[cold]
+    fn come_back(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+        here.bar();
+        let switched = self.wake(here, next);
+        here.unbar();
+        switched
+    }
+
+    /// Ends being lazy, in the space that the register names or on the way to another one.
     fn wake(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let active = &here.cpu().active;
         // FENCE F-WAKE (pairs with O-SEES): a revoker does not skip this CPU any more before it reads

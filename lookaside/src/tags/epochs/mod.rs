@@ -293,6 +293,17 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         here.tag() == Cookie::from_bits(label).tag()
     }
 
+    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &Space<'_, P>) -> bool {
+        let (root, tag) = cpu.named();
+        // Relaxed, both: this CPU's own word; and a cookie that is out of date has another tag, or comes
+        // with a root that is not named. On the way in the root is noted before the load and the tag
+        // after it, so they do not fit in between. The tag of the last epoch is in no cookie.
+        tag != Tag::RESERVED
+            && root.table == space.root().table
+            && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
+            && cpu.tags.active.lazy.load(Ordering::Relaxed) == 0
+    }
+
     #[inline]
     fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool {
         if let Whose::Space { label, .. } = demand.whose {

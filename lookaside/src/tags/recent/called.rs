@@ -113,6 +113,7 @@ impl Owing {
         }
         let early = asked.is_some_and(|asked| asked.early);
         if early {
+            here.bar();
             slots.pay(self.slot, now);
         }
         match asked {
@@ -120,7 +121,9 @@ impl Owing {
             None => here.mmu().flush_tag(here.errata(), tag),
         }
         // Recorded after the flush: what is recorded was flushed.
-        if !early {
+        if early {
+            here.unbar();
+        } else {
             slots.pay(self.slot, now);
         }
         now - self.paid

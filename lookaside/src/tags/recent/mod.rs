@@ -348,6 +348,14 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         owing.pay(here, None, generation.load(Ordering::SeqCst)) // As F-HEED.
     }
 
+    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &Space<'_, P>) -> bool {
+        let slots = &*cpu.tags.slots;
+        // Relaxed: this CPU's own word. It is neither switching nor lazy.
+        cpu.tags.active.load(Ordering::Relaxed) == running(space.id())
+            // As F-RESUME: a CPU that has just ceased to be lazy has not paid yet.
+            && slots.paid(slots.current()) >= space.generation.load(Ordering::SeqCst)
+    }
+
     fn stopped(cpu: &Self::Cpu) {
         // Relaxed: whoever waits for it needs nothing of it.
         cpu.active.store(0, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use super::{
         format::Frame,
         hash::mix3,
         machine::{Machine, Phase},
+        tape::Did,
         tlb::Entry,
         violation::Rule,
     },
@@ -53,6 +54,7 @@ impl Machine {
         }
         if !table {
             self.check_in_flight(frame);
+            self.note_did(self.running, Did::PageFreed);
         }
         if table && let Some(index) = self.tables.index(frame) {
             for cpu in 0..self.cpus.len() {
@@ -66,6 +68,7 @@ impl Machine {
                     );
                 }
             }
+            self.note_did(self.running, Did::TableFreed(index));
             self.tables.given_back(index);
             self.ghost_hash ^= mix3(frame.0, u64::from(self.tables.owner(index)), 0x11fe);
         }

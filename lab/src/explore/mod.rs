@@ -1,10 +1,13 @@
 //! Exploring one scenario and saying what was found.
 
+mod casemate;
+
 use core::time::Duration;
 use std::io::{self, Write};
 
 use lookaside_machine::explore::{Budget, Failure, Report, Schedule};
 
+pub use self::casemate::export;
 use crate::scenario::{Depth, Entry, Explored};
 
 /// What exploration came to.

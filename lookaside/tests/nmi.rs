@@ -1,0 +1,64 @@
+//! What an NMI is told about user memory, on either strategy.
+
+mod support;
+
+use lookaside::{Space, arch::Root};
+use support::{
+    Fake,
+    machine::{self, Machine, Strategy, flush, here, pages, space},
+};
+
+type Spaces<'s> = [&'s Space<'static, Fake>; 2];
+
+/// In which of the two an NMI may touch user memory now.
+fn okay<T: Strategy>(tlb: Machine<T>, spaces: Spaces<'_>) -> [bool; 2] {
+    spaces.map(|space| tlb.nmi_uaccess_okay(space))
+}
+
+const NONE: [bool; 2] = [false, false];
+const FIRST: [bool; 2] = [true, false];
+const SECOND: [bool; 2] = [false, true];
+
+fn is_told_what_the_cpu_runs<T: Strategy>(tlb: Machine<T>) {
+    let spaces = [space(tlb, 1), space(tlb, 2)];
+    let spaces = spaces.each_ref();
+    assert_eq!(okay(tlb, spaces), NONE, "they never ran");
+    let _ = here(tlb).switch(spaces[0]);
+    assert_eq!(okay(tlb, spaces), FIRST);
+    let _ = here(tlb).switch(spaces[1]);
+    assert_eq!(okay(tlb, spaces), SECOND);
+    here(tlb).lazy();
+    assert_eq!(okay(tlb, spaces), NONE, "the CPU is lazy");
+    let _ = flush(tlb, 0, spaces[1], |gather| gather.revoke(pages(0x5000, 1)));
+    let _ = here(tlb).switch(spaces[1]);
+    assert_eq!(okay(tlb, spaces), SECOND, "it has paid");
+    here(tlb).lazy();
+    let _ = here(tlb).switch(spaces[0]);
+    assert_eq!(okay(tlb, spaces), FIRST);
+    let _ = here(tlb).park();
+    assert_eq!(okay(tlb, spaces), NONE, "the CPU is parked");
+}
+
+fn leaves_a_lent_register_alone<T: Strategy>(tlb: Machine<T>) {
+    let spaces = [space(tlb, 1), space(tlb, 2)];
+    let spaces = spaces.each_ref();
+    let _ = here(tlb).switch(spaces[0]);
+    let mut cpu = here(tlb);
+    // SAFETY: no real hardware walks this root.
+    let lent = unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap();
+    assert_eq!(okay(tlb, spaces), NONE);
+    drop(lent);
+    assert_eq!(okay(tlb, spaces), FIRST);
+}
+
+#[test]
+fn what_the_cpu_runs() {
+    is_told_what_the_cpu_runs(machine::recent(1, Fake::new(1, 12)));
+    is_told_what_the_cpu_runs(machine::epochs(1, Fake::new(1, 12)));
+}
+
+#[test]
+fn what_firmware_runs_on() {
+    leaves_a_lent_register_alone(machine::recent(1, Fake::new(1, 12)));
+    leaves_a_lent_register_alone(machine::epochs(1, Fake::new(1, 12)));
+}
