@@ -507,14 +507,14 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
             let off = row.ratio.map(|ratio| percent(ratio - 1.0)).unwrap_or_default();
             let limit =
                 row.limit.map(|limit| format!("{:.0} %", limit * 100.0)).unwrap_or_default();
-            let verdict = match row.within {
-                Some(true) => "holds",
-                Some(false) => "does not hold",
-                None => "",
+            let verdict = match (row.within, row.how) {
+                (Some(true), None) => "holds".to_owned(),
+                (Some(true), Some(what)) => format!("holds {what}"),
+                (Some(false), _) => "does not hold".to_owned(),
+                (None, _) => String::new(),
             };
             let [recorded, modelled] = [row.recorded, row.modelled].map(|count| count.to_string());
             let unknown = if row.unknown > 0 { row.unknown.to_string() } else { String::new() };
-            let verdict = verdict.to_owned();
             grid.row([row.what.clone(), recorded, modelled, off, unknown, limit, verdict]);
         }
         text += &form(&grid);

@@ -143,18 +143,21 @@ impl<'t> Walk<'t> {
     }
 
     fn event(&mut self, place: usize, event: &Event) {
+        if shows_its_thread(&event.kind) {
+            self.present(event);
+        }
         match event.kind {
-            Kind::Switch { next, name, runnable } => self.switch(event, next, name, runnable),
+            Kind::Switch { next, name, runnable } => {
+                let counted = self.ahead.is_ours(next, place);
+                self.switch(event, next, name, runnable, counted);
+            }
             Kind::Create { task, name, flags } => self.create(event, task, name, flags),
             Kind::Execute { task, .. } => {
                 if let Some(task) = self.tasks.tasks.get_mut(&task) {
                     (task.executing, task.told, task.fault) = (false, false, None);
                 }
             }
-            Kind::Exit => {
-                self.present(event);
-                self.exit(event, event.task);
-            }
+            Kind::Exit => self.exit(event, event.task),
             Kind::Rename { task, name } => {
                 if let Some(known) = self.tasks.tasks.get(&task) {
                     let process = &mut self.tasks.processes[known.process];
@@ -166,16 +169,17 @@ impl<'t> Walk<'t> {
                     }
                 }
             }
-            Kind::Flush { reason: Reason::LocalSpace | Reason::Local, pages }
-                if self.source == Flushes::Recorded =>
-            {
-                self.recorded(place, event, pages, false);
-            }
-            Kind::Flush { reason: Reason::Send, pages } if self.source == Flushes::Recorded => {
-                self.recorded(place, event, pages, true);
+            Kind::Flush {
+                reason: reason @ (Reason::LocalSpace | Reason::Local | Reason::Send),
+                pages,
+            } => {
+                let told = reason == Reason::Send;
+                match self.source {
+                    Flushes::Recorded => self.recorded(place, event, pages, told),
+                    Flushes::FromCalls => self.flushes_now(event, told),
+                }
             }
             Kind::Call { call, arguments } => {
-                self.present(event);
                 self.forget_call(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, false);
@@ -183,6 +187,7 @@ impl<'t> Walk<'t> {
                     call,
                     arguments,
                     flushes: Vec::new(),
+                    times: Vec::new(),
                     waits: false,
                     began: (event.cpu, event.time),
                     slept: false,
@@ -193,15 +198,9 @@ impl<'t> Walk<'t> {
                     self.tasks.spaces[space as usize].gather(how, true);
                 }
             }
-            Kind::Return { call, value } => {
-                self.present(event);
-                self.returned(event, call, value, None);
-            }
-            Kind::Fault { address, code } => {
-                self.present(event);
-                if address < fault::KERNEL {
-                    self.fault(event, address / 4096, code);
-                }
+            Kind::Return { call, value } => self.returned(event, call, value, None),
+            Kind::Fault { address, code } if address < fault::KERNEL => {
+                self.fault(event, address / 4096, code);
             }
             Kind::Lost { .. } => {
                 self.unknown.gaps += 1;
@@ -215,23 +214,20 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// The thread of an event runs on its CPU. If another was believed to, events are missing.
+    /// The thread of an event runs on its CPU. If another was believed to, a switch is missing.
     fn present(&mut self, event: &Event) {
-        let running = self.cpus[usize::from(event.cpu)].running;
-        if running == Some(event.task) {
-            return;
+        match self.cpus[usize::from(event.cpu)].running {
+            Some(running) if running == event.task => {}
+            Some(_) => {
+                self.unknown.switches += 1;
+                self.turn_to(event, event.task, None, false);
+            }
+            None => self.run(event, event.task, None, true),
         }
-        if running.is_some() {
-            self.unknown.gaps += 1;
-        }
-        self.run(event, event.task, None);
     }
 
-    /// A CPU turns to a thread.
-    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool) {
-        if self.cpus[usize::from(event.cpu)].running.is_none() {
-            self.run(event, event.task, None);
-        }
+    /// A CPU turns from the thread of an event to another. Whether the kernel's counts cover it is `counted`.
+    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool, counted: bool) {
         // Who sleeps in a call that works alone waits for its turn, and does not gather yet.
         self.wait(event.task, !runnable);
         if let Some(open) =
@@ -240,7 +236,12 @@ impl<'t> Walk<'t> {
             open.slept = !runnable;
             open.stopped = open.stopped.or(Some(event.time));
         }
-        self.run(event, next, Some(name));
+        self.turn_to(event, next, Some(name), counted);
+    }
+
+    /// A CPU turns to a thread, which goes on with the call that it was in.
+    fn turn_to(&mut self, event: &Event, next: u32, name: Option<NameId>, counted: bool) {
+        self.run(event, next, name, counted);
         self.wait(next, false);
         if let Some(open) = self.tasks.tasks.get_mut(&next).and_then(|task| task.call.as_mut())
             && open.slept
@@ -260,14 +261,14 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn run(&mut self, event: &Event, task: u32, name: Option<NameId>) {
+    fn run(&mut self, event: &Event, task: u32, name: Option<NameId>, counted: bool) {
         self.introduce(task, name);
         self.cpus[usize::from(event.cpu)].running = Some(task);
         let act = match self.tasks.tasks.get(&task).and_then(|task| task.space) {
             Some(space) => RawAct::Run(space),
             None => RawAct::Idle,
         };
-        self.step(event, task, Deed::Switch, act);
+        self.count_step(event, task, Deed::Switch, act, counted);
     }
 
     /// A thread that nobody introduced is introduced.
@@ -283,7 +284,6 @@ impl<'t> Walk<'t> {
     }
 
     fn create(&mut self, event: &Event, child: u32, name: NameId, flags: u64) {
-        self.present(event);
         if child == 0 {
             return;
         }
@@ -410,7 +410,7 @@ impl<'t> Walk<'t> {
             None => Gathers::No,
         };
         let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes, began, stopped, .. }) =
+        let Some(Open { call, arguments, flushes, times, began, stopped, .. }) =
             self.forget_call(event.task)
         else {
             return;
@@ -427,14 +427,15 @@ impl<'t> Walk<'t> {
         self.unknown.mappings += u64::from(effect.unknown);
         match self.source {
             Flushes::FromCalls => {
-                // Halfway through the work: what goes is freed after that, and others are waited for.
+                // Where the kernel does not say when: halfway through the work. What goes is freed after that,
+                // and others are waited for.
                 let end = stopped.unwrap_or(event.time);
-                let flushed = Event {
-                    cpu: began.0,
-                    time: flushed.unwrap_or(began.1 + end.saturating_sub(began.1) / 2),
-                    ..*event
-                };
-                for flush in &effect.flushes {
+                let halfway = began.1 + end.saturating_sub(began.1) / 2;
+                let somewhen = times.last().copied();
+                let somewhen = somewhen.unwrap_or((began.0, flushed.unwrap_or(halfway)));
+                for (number, flush) in effect.flushes.iter().enumerate() {
+                    let (cpu, time) = times.get(number).copied().unwrap_or(somewhen);
+                    let flushed = Event { cpu, time, ..*event };
                     let crowded = crowded && flush.gathered;
                     let counted = if crowded { Pages::Everything } else { flush.counted };
                     self.expect(counted);
@@ -588,6 +589,20 @@ impl<'t> Walk<'t> {
         }
     }
 
+    /// The kernel says that a thread flushes, or tells others of it (`told`): of use is when.
+    fn flushes_now(&mut self, event: &Event, told: bool) {
+        let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
+        // What others were told, the thread does itself, too.
+        let again = !told && task.told;
+        task.told = told;
+        if let Some(open) = &mut task.call
+            && !again
+            && task.fault.is_none()
+        {
+            open.times.push((event.cpu, event.time));
+        }
+    }
+
     fn told_before(&self, task: u32) -> bool {
         self.tasks.tasks.get(&task).is_some_and(|task| task.told)
     }
@@ -603,10 +618,14 @@ impl<'t> Walk<'t> {
     }
 
     fn step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct) {
+        self.count_step(event, task, deed, act, true);
+    }
+
+    fn count_step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct, counted: bool) {
         let culprit = self.culprits.number(self.tasks.name(task), deed);
         self.note(act);
         let time = event.time.saturating_sub(self.start);
-        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, culprit, act });
+        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, culprit, counted, act });
     }
 
     /// The pages of an act get numbers.
@@ -622,6 +641,24 @@ impl<'t> Walk<'t> {
             self.pieces.add(family, first);
             self.pieces.add(family, last);
         }
+    }
+}
+
+/// Whether an event of this kind is one of the thread that its CPU runs. Not so what a switch says of the TLB,
+/// which comes after the switch under the name of the thread that was left; and around the execution of a
+/// program threads have numbers that they did not have before.
+const fn shows_its_thread(kind: &Kind) -> bool {
+    match kind {
+        Kind::Switch { .. }
+        | Kind::Create { .. }
+        | Kind::Exit
+        | Kind::Call { .. }
+        | Kind::Return { .. }
+        | Kind::Fault { .. }
+        | Kind::Ask { .. }
+        | Kind::Serve { .. } => true,
+        Kind::Flush { reason, .. } => !matches!(reason, Reason::Switch),
+        _ => false,
     }
 }
 
