@@ -8,7 +8,7 @@ use lookaside_lab::{
     data::{Isa, Machine, Refused},
     reconstruct::{Flushes, Script, reconstruct},
     replay::{
-        Blame, Replayed, Setup, Upkeep, WorkingSet,
+        Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
         assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
         interrupts::{Interrupts, measure},
         replay_with_timeline,
@@ -249,6 +249,9 @@ impl<'a> Plan<'a> {
         let first = &runs[0];
         let mut text = format!("{}\n\n", self.heading());
         text += &format!("time of all CPUs, in ms\n\n{}\n", form(&causes(runs)));
+        if runs.iter().any(|run| run.share() > 1.0) {
+            text += &format!("{}\n\n", wrapped(OVERFULL, 0));
+        }
         text += &format!("operations\n\n{}\n", form(&operations(runs)));
         text += &format!("how long operations take, in ns\n\n{}\n", form(&latencies(runs)));
         let who = form(&culprits(runs, Some(CULPRITS)));
