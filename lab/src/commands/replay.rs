@@ -8,7 +8,7 @@ use lookaside_lab::{
     data::{Isa, Machine, Refused},
     reconstruct::{Flushes, Script, reconstruct},
     replay::{
-        Blame, Replayed, Setup, Upkeep, WorkingSet,
+        Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
         assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
         interrupts::{Interrupts, measure},
         replay_with_timeline,
@@ -249,6 +249,9 @@ impl<'a> Plan<'a> {
         let first = &runs[0];
         let mut text = format!("{}\n\n", self.heading());
         text += &format!("time of all CPUs, in ms\n\n{}\n", form(&causes(runs)));
+        if runs.iter().any(|run| run.share() > 1.0) {
+            text += &format!("{}\n\n", wrapped(OVERFULL, 0));
+        }
         text += &format!("operations\n\n{}\n", form(&operations(runs)));
         text += &format!("how long operations take, in ns\n\n{}\n", form(&latencies(runs)));
         let who = form(&culprits(runs, Some(CULPRITS)));
@@ -507,14 +510,14 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
             let off = row.ratio.map(|ratio| percent(ratio - 1.0)).unwrap_or_default();
             let limit =
                 row.limit.map(|limit| format!("{:.0} %", limit * 100.0)).unwrap_or_default();
-            let verdict = match row.within {
-                Some(true) => "holds",
-                Some(false) => "does not hold",
-                None => "",
+            let verdict = match (row.within, row.how) {
+                (Some(true), None) => "holds".to_owned(),
+                (Some(true), Some(what)) => format!("holds {what}"),
+                (Some(false), _) => "does not hold".to_owned(),
+                (None, _) => String::new(),
             };
             let [recorded, modelled] = [row.recorded, row.modelled].map(|count| count.to_string());
             let unknown = if row.unknown > 0 { row.unknown.to_string() } else { String::new() };
-            let verdict = verdict.to_owned();
             grid.row([row.what.clone(), recorded, modelled, off, unknown, limit, verdict]);
         }
         text += &form(&grid);

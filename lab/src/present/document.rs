@@ -228,7 +228,8 @@ impl Loss {
     /// What a reconstruction could not know.
     #[must_use]
     pub fn of(unknown: &Unknown) -> Vec<Self> {
-        let Unknown { tasks, addresses, mappings, senders, unseen_pages, gaps } = *unknown;
+        let Unknown { tasks, addresses, mappings, senders, unseen_pages, switches, gaps } =
+            *unknown;
         let loss = |(what, count, instead)| Self { what, count, instead };
         [
             ("threads whose origin was not seen", tasks, "each is a process of its own"),
@@ -247,6 +248,11 @@ impl Loss {
                 "pages that were flushed and whose fault was not seen",
                 unseen_pages,
                 "they are taken for mapped around another fault",
+            ),
+            (
+                "switches that are not in the recording",
+                switches,
+                "each is taken to have been just before its thread was seen on the CPU",
             ),
             ("events in a stretch where others were lost", gaps, "they are taken as they are"),
         ]

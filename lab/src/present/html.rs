@@ -12,7 +12,7 @@ use super::{
     figure::{Bar, CAUSES, Curves, Segment, Tornado, bars, curves, segments, tornado},
     units::{factor, grouped, percent, time},
 };
-use crate::replay::{Blame, Latency, Replayed};
+use crate::replay::{Blame, Latency, OVERFULL, Replayed};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
@@ -75,6 +75,8 @@ struct Page<'a> {
     title: String,
     answer: Vec<Piece>,
     broadcasts: bool,
+    /// What a share above the whole means, if there is one.
+    overfull: Option<&'static str>,
     strategies: Vec<Strategy>,
     causes: [(&'static str, &'static str); 6],
     bars: Vec<Bar>,
@@ -89,6 +91,13 @@ struct Page<'a> {
     tornado: Option<Tornado>,
     steps: String,
     events: String,
+}
+
+/// Whether a share is above the whole, in the table or in the curves.
+fn is_overfull(document: &Document) -> bool {
+    let curves = document.scaling.iter().flat_map(|curve| &curve.points);
+    let shares = document.results.iter().map(share).chain(curves.map(|point| point.share));
+    shares.into_iter().any(|share| share > 1.0)
 }
 
 /// The report as a page.
@@ -111,6 +120,7 @@ pub fn to_html(document: &Document) -> String {
         data: data(document),
         title: answer.replace('`', ""),
         answer: pieces(&answer),
+        overfull: is_overfull(document).then_some(OVERFULL),
         broadcasts: has_broadcasts(document),
         strategies: strategies(document),
         causes: CAUSES,

@@ -22,6 +22,8 @@ pub(super) struct Ahead {
     pub(super) any: bool,
     /// By the place of an event: the calls that end with it, where returns are not recorded.
     pub(super) ends: HashMap<usize, Vec<End>>,
+    /// By number: from which event on a thread is one of the command that was recorded. None where everybody was.
+    ours: Option<HashMap<u32, usize>>,
 }
 
 /// What a thread did since it last ran its own code.
@@ -29,6 +31,9 @@ pub(super) struct Ahead {
 struct Since {
     /// The place of the event that renamed it.
     renamed: Option<usize>,
+    /// The place of the latest flush at a switch that none between threads explains: it turned to another
+    /// space.
+    turned: Option<usize>,
     /// The places of flushes of everything.
     flushes: [Option<usize>; 2],
 }
@@ -36,7 +41,10 @@ struct Since {
 impl Ahead {
     /// Reads all events.
     pub(super) fn read(trace: &Trace) -> Self {
-        let mut ahead = Self { ends: ends::find(trace), ..Self::default() };
+        let ours = trace.origin.root.map(|root| first_of(root, trace));
+        let mut ahead = Self { ends: ends::find(trace), ours, ..Self::default() };
+        // By CPU: the thread that it left, if it did not yet say what that meant for the TLB.
+        let mut left: HashMap<u16, u32> = HashMap::new();
         let kernel = trace.tasks.iter().filter(|task| task.kernel).map(|task| task.id);
         let kernel: HashSet<u32> = kernel.chain([0]).collect();
         let mut tasks: HashMap<u32, Since> = HashMap::new();
@@ -51,7 +59,7 @@ impl Ahead {
                     let since = tasks.entry(event.task).or_default();
                     since.flushes = [None; 2];
                     if code & crate::trace::fault::USER != 0 {
-                        since.renamed = None;
+                        (since.renamed, since.turned) = (None, None);
                     }
                     ahead.programs.insert(event.task);
                 }
@@ -59,9 +67,15 @@ impl Ahead {
                     tasks.entry(task).or_default().renamed = Some(place);
                 }
                 Kind::Execute { task, old } => {
-                    let renamed = tasks.remove(&task).and_then(|since| since.renamed);
-                    ahead.executes.insert(renamed.unwrap_or(place), (task, old));
+                    let since = tasks.remove(&task).unwrap_or_default();
+                    let turns = since.turned.or(since.renamed).unwrap_or(place);
+                    ahead.executes.insert(turns, (task, old));
                     ahead.programs.insert(task);
+                    if let Some(ours) = &mut ahead.ours
+                        && (ours.contains_key(&old) || trace.origin.root == Some(task))
+                    {
+                        ours.entry(task).or_insert(turns);
+                    }
                 }
                 Kind::Flush { reason: Reason::LocalSpace | Reason::Send, pages } => {
                     let since = tasks.entry(event.task).or_default();
@@ -70,7 +84,20 @@ impl Ahead {
                         Pages::Some(_) => [None; 2],
                     };
                 }
-                Kind::Create { flags, .. } => {
+                Kind::Switch { .. } => drop(left.insert(event.cpu, event.task)),
+                Kind::Flush { reason: Reason::Switch, .. } => {
+                    let inside = event.in_interrupt == Some(true);
+                    if !inside && left.remove(&event.cpu) != Some(event.task) {
+                        tasks.entry(event.task).or_default().turned = Some(place);
+                    }
+                }
+                Kind::Create { task, flags, .. } => {
+                    if let Some(ours) = &mut ahead.ours {
+                        match ours.contains_key(&event.task) {
+                            true => drop(ours.insert(task, place)),
+                            false => drop(ours.remove(&task)),
+                        }
+                    }
                     ahead.any |= !kernel.contains(&event.task);
                     let since = tasks.remove(&event.task).unwrap_or_default();
                     if flags & CLONE_VM == 0 {
@@ -86,6 +113,21 @@ impl Ahead {
         }
         ahead.any |= !ahead.programs.is_empty();
         ahead
+    }
+
+    /// Whether what a thread flushes was recorded, at the event at `place`.
+    pub(super) fn is_ours(&self, task: u32, place: usize) -> bool {
+        let ours = |ours: &HashMap<u32, usize>| ours.get(&task).is_some_and(|from| *from <= place);
+        self.ours.as_ref().is_none_or(ours)
+    }
+}
+
+/// Who belongs to a command at first: nobody, where its process is seen to turn to it.
+fn first_of(root: u32, trace: &Trace) -> HashMap<u32, usize> {
+    let executes = |kind| matches!(kind, Kind::Execute { task, .. } if task == root);
+    match trace.events.iter().any(|event| executes(event.kind)) {
+        true => HashMap::new(),
+        false => HashMap::from([(root, 0)]),
     }
 }
 

@@ -13,10 +13,14 @@ struct Cpu {
     /// The thread that it left, if it did not yet say what that meant for the TLB. The kernel says it
     /// while it still takes itself for that thread.
     left: Option<u32>,
+    /// Whether it left it for a thread whose flushes are recorded.
+    known: bool,
     /// Whether it handles an interrupt from another CPU.
     interrupted: bool,
     /// The flush that it was asked for: what it came to so far, by place in [`Recorded::fates`].
     serving: Option<usize>,
+    /// Whether it serves one that nobody is known to have asked for.
+    strange: bool,
     /// Whether it serves it in an interrupt.
     inside: Option<bool>,
     /// Interrupts that were sent to it for the sake of a flush, where requests are not recorded.
@@ -44,21 +48,28 @@ pub(super) fn count(trace: &Trace, ahead: &Ahead) -> (Option<Recorded>, u64) {
         requests,
     };
     for (place, event) in trace.events.iter().enumerate() {
+        counts.event(event, ahead.is_ours(next(event), place));
+        // What is said of the turn to another program may be the event itself.
         if ahead.executes.contains_key(&place) {
             counts.execute(event.task);
         }
-        counts.event(event);
     }
     let Counts { recorded, cpus, .. } = &mut counts;
     cpus.values_mut().for_each(|cpu| cpu.end_request(recorded));
     (Some(counts.recorded), counts.senders)
 }
 
+/// The thread that a CPU turns to, or that it runs.
+fn next(event: &Event) -> u32 {
+    if let Kind::Switch { next, .. } = event.kind { next } else { event.task }
+}
+
 impl Cpu {
     /// It does not serve a request any more.
     fn end_request(&mut self, recorded: &mut Recorded) {
         if let Some(fate) = self.serving.take() {
-            recorded.fates[fate] += 1;
+            // What nobody asked for in the trace was asked before it, or by a program that was not recorded.
+            recorded.fates[fate] += u64::from(!core::mem::take(&mut self.strange));
         }
     }
 }
@@ -76,14 +87,15 @@ struct Counts {
 }
 
 impl Counts {
-    fn event(&mut self, event: &Event) {
+    /// Counts an event of a thread that was recorded (`known`), or of another; a switch by whom it is to.
+    fn event(&mut self, event: &Event, known: bool) {
         let Self { recorded, cpus, asked, .. } = self;
         let cpu = cpus.entry(event.cpu).or_default();
         if self.requests && !event.is_of_request(cpu.inside) {
             cpu.end_request(recorded);
         }
         match event.kind {
-            Kind::Switch { .. } => cpu.left = Some(event.task),
+            Kind::Switch { .. } => (cpu.left, cpu.known) = (Some(event.task), known),
             Kind::Flush { reason, pages } => self.flush(event, reason, pages),
             Kind::Interrupt => {
                 cpu.interrupted = true;
@@ -103,9 +115,8 @@ impl Counts {
                 asked.insert((target, request));
             }
             Kind::Serve { request, flush: true } if request != 0 => {
-                if !asked.remove(&(event.cpu, request)) {
-                    self.senders += 1;
-                }
+                cpu.strange = !asked.remove(&(event.cpu, request));
+                self.senders += u64::from(cpu.strange);
                 (cpu.serving, cpu.inside) = (Some(NOTHING), event.in_interrupt);
             }
             Kind::Served { request, flush: true } if request != 0 => cpu.end_request(recorded),
@@ -146,6 +157,10 @@ impl Counts {
             }
             Reason::Switch if cpu.left == Some(event.task) => {
                 cpu.left = None;
+                if !cpu.known {
+                    recorded.strange += 1;
+                    return;
+                }
                 match pages {
                     Pages::Some(_) => recorded.hits += 1,
                     Pages::Everything => recorded.misses += 1,
@@ -164,6 +179,9 @@ impl Counts {
             }
             Reason::WrongSpace => cpu.serving = cpu.serving.map(|_| WRONG),
             Reason::Local | Reason::LocalSpace | Reason::Send => {}
+        }
+        if cpu.strange && matches!(reason, Reason::Remote | Reason::WrongSpace) {
+            return;
         }
         *recorded.flushes.entry((reason, pages)).or_default() += 1;
     }

@@ -117,6 +117,9 @@ pub struct Step {
     pub task: u32,
     /// Who caused it, by place in [`Script::culprits`].
     pub culprit: u32,
+    /// Of a switch: whether what it found in the TLB is in [`Script::recorded`]. Not so if the switch is not in the
+    /// trace, or if the space is one whose flushes were not recorded.
+    pub counted: bool,
     /// What.
     pub act: Act,
 }
@@ -195,6 +198,9 @@ pub struct Unknown {
     /// Pages that were flushed and of which no fault was seen: what the kernel maps around a fault,
     /// or at once in huge pages.
     pub unseen_pages: u64,
+    /// Switches that are not in the trace, though the thread was then seen to run: each is taken to have been
+    /// just before that.
+    pub switches: u64,
     /// Events in the middle of which events were lost.
     pub gaps: u64,
 }
@@ -205,10 +211,12 @@ pub struct Recorded {
     /// Flushes by reason and pages. Those of [`Reason::Switch`] that happened in an interrupt are in
     /// `dropped` instead, and those that were no switches between spaces of programs in `patching`.
     pub flushes: BTreeMap<(Reason, Pages), u64>,
-    /// Switches to a space whose tag was still good.
+    /// Switches to a space whose tag was still good, where the space's flushes were recorded.
     pub hits: u64,
-    /// Switches to a space that had to be flushed, or had no tag.
+    /// The same to a space that had to be flushed, or had no tag.
     pub misses: u64,
+    /// Switches to spaces of programs that were not recorded: what was flushed of them nobody knows.
+    pub strange: u64,
     /// Lazy CPUs that dropped a space because they were asked to flush it.
     pub dropped: u64,
     /// Flushes at a switch that no thread was switched at: the kernel patches its own text through a

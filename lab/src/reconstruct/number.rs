@@ -13,6 +13,7 @@ pub(super) struct Raw {
     pub(super) time: u64,
     pub(super) task: u32,
     pub(super) culprit: u32,
+    pub(super) counted: bool,
     pub(super) act: RawAct,
 }
 
@@ -76,9 +77,9 @@ impl Pieces {
             .map(|steps| {
                 steps
                     .into_iter()
-                    .map(|Raw { time, task, culprit, act }| {
+                    .map(|Raw { time, task, culprit, counted, act }| {
                         let act = act.number(&of);
-                        Step { time, task, culprit, act }
+                        Step { time, task, culprit, counted, act }
                     })
                     .collect()
             })

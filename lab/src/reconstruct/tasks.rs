@@ -48,6 +48,8 @@ pub(super) struct Open {
     pub(super) stopped: Option<u64>,
     /// The recorded flushes in it: by CPU and place among its steps, with what the kernel said.
     pub(super) flushes: Vec<(u16, usize, Pages)>,
+    /// Where and when the kernel said that it flushes, where flushes follow from calls.
+    pub(super) times: Vec<(u16, u64)>,
 }
 
 /// A process.

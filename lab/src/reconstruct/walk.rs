@@ -1,4 +1,6 @@
-//! The walk through the events, from the first to the last.
+//! The walk through the events, from the first to the last: who runs where, and in which space.
+
+mod resolve;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,17 +9,14 @@ use crate::{
         Culprit, Deed, Flushes, Unknown,
         ahead::Ahead,
         frames::Budget,
-        linux::{self, Effect, Flush, Gathers},
-        memory::{Memory, Outcome},
+        linux::{self, Gathers},
+        memory::Memory,
         number::{ALL, Pieces, Raw, RawAct},
         tasks::{Open, State, Tasks},
     },
-    trace::{CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace, fault},
+    trace::{CLONE_THREAD, CLONE_VM, Event, Kind, NameId, Pages, Reason, Trace, fault},
 };
 
-/// A flush belongs to the fault before it if no more time is between them, in nanoseconds: enough for
-/// a page to be copied, and for its thread to lose its turn meanwhile.
-const FAULT: u64 = 1_000_000;
 /// The page below the highest address of a program, where the kernel builds the stack of a new one.
 const STACK: u64 = 0x7_ffff_fffe;
 /// Names of threads of the kernel begin with one of these.
@@ -143,18 +142,21 @@ impl<'t> Walk<'t> {
     }
 
     fn event(&mut self, place: usize, event: &Event) {
+        if shows_its_thread(&event.kind) {
+            self.present(event);
+        }
         match event.kind {
-            Kind::Switch { next, name, runnable } => self.switch(event, next, name, runnable),
+            Kind::Switch { next, name, runnable } => {
+                let counted = self.ahead.is_ours(next, place);
+                self.switch(event, next, name, runnable, counted);
+            }
             Kind::Create { task, name, flags } => self.create(event, task, name, flags),
             Kind::Execute { task, .. } => {
                 if let Some(task) = self.tasks.tasks.get_mut(&task) {
                     (task.executing, task.told, task.fault) = (false, false, None);
                 }
             }
-            Kind::Exit => {
-                self.present(event);
-                self.exit(event, event.task);
-            }
+            Kind::Exit => self.exit(event, event.task),
             Kind::Rename { task, name } => {
                 if let Some(known) = self.tasks.tasks.get(&task) {
                     let process = &mut self.tasks.processes[known.process];
@@ -166,16 +168,17 @@ impl<'t> Walk<'t> {
                     }
                 }
             }
-            Kind::Flush { reason: Reason::LocalSpace | Reason::Local, pages }
-                if self.source == Flushes::Recorded =>
-            {
-                self.recorded(place, event, pages, false);
-            }
-            Kind::Flush { reason: Reason::Send, pages } if self.source == Flushes::Recorded => {
-                self.recorded(place, event, pages, true);
+            Kind::Flush {
+                reason: reason @ (Reason::LocalSpace | Reason::Local | Reason::Send),
+                pages,
+            } => {
+                let told = reason == Reason::Send;
+                match self.source {
+                    Flushes::Recorded => self.recorded(place, event, pages, told),
+                    Flushes::FromCalls => self.flushes_now(event, told),
+                }
             }
             Kind::Call { call, arguments } => {
-                self.present(event);
                 self.forget_call(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, false);
@@ -183,6 +186,7 @@ impl<'t> Walk<'t> {
                     call,
                     arguments,
                     flushes: Vec::new(),
+                    times: Vec::new(),
                     waits: false,
                     began: (event.cpu, event.time),
                     slept: false,
@@ -193,15 +197,9 @@ impl<'t> Walk<'t> {
                     self.tasks.spaces[space as usize].gather(how, true);
                 }
             }
-            Kind::Return { call, value } => {
-                self.present(event);
-                self.returned(event, call, value, None);
-            }
-            Kind::Fault { address, code } => {
-                self.present(event);
-                if address < fault::KERNEL {
-                    self.fault(event, address / 4096, code);
-                }
+            Kind::Return { call, value } => self.returned(event, call, value, None),
+            Kind::Fault { address, code } if address < fault::KERNEL => {
+                self.fault(event, address / 4096, code);
             }
             Kind::Lost { .. } => {
                 self.unknown.gaps += 1;
@@ -215,23 +213,20 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// The thread of an event runs on its CPU. If another was believed to, events are missing.
+    /// The thread of an event runs on its CPU. If another was believed to, a switch is missing.
     fn present(&mut self, event: &Event) {
-        let running = self.cpus[usize::from(event.cpu)].running;
-        if running == Some(event.task) {
-            return;
+        match self.cpus[usize::from(event.cpu)].running {
+            Some(running) if running == event.task => {}
+            Some(_) => {
+                self.unknown.switches += 1;
+                self.turn_to(event, event.task, None, false);
+            }
+            None => self.run(event, event.task, None, true),
         }
-        if running.is_some() {
-            self.unknown.gaps += 1;
-        }
-        self.run(event, event.task, None);
     }
 
-    /// A CPU turns to a thread.
-    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool) {
-        if self.cpus[usize::from(event.cpu)].running.is_none() {
-            self.run(event, event.task, None);
-        }
+    /// A CPU turns from the thread of an event to another. Whether the kernel's counts cover it is `counted`.
+    fn switch(&mut self, event: &Event, next: u32, name: NameId, runnable: bool, counted: bool) {
         // Who sleeps in a call that works alone waits for its turn, and does not gather yet.
         self.wait(event.task, !runnable);
         if let Some(open) =
@@ -240,7 +235,12 @@ impl<'t> Walk<'t> {
             open.slept = !runnable;
             open.stopped = open.stopped.or(Some(event.time));
         }
-        self.run(event, next, Some(name));
+        self.turn_to(event, next, Some(name), counted);
+    }
+
+    /// A CPU turns to a thread, which goes on with the call that it was in.
+    fn turn_to(&mut self, event: &Event, next: u32, name: Option<NameId>, counted: bool) {
+        self.run(event, next, name, counted);
         self.wait(next, false);
         if let Some(open) = self.tasks.tasks.get_mut(&next).and_then(|task| task.call.as_mut())
             && open.slept
@@ -260,14 +260,14 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn run(&mut self, event: &Event, task: u32, name: Option<NameId>) {
+    fn run(&mut self, event: &Event, task: u32, name: Option<NameId>, counted: bool) {
         self.introduce(task, name);
         self.cpus[usize::from(event.cpu)].running = Some(task);
         let act = match self.tasks.tasks.get(&task).and_then(|task| task.space) {
             Some(space) => RawAct::Run(space),
             None => RawAct::Idle,
         };
-        self.step(event, task, Deed::Switch, act);
+        self.count_step(event, task, Deed::Switch, act, counted);
     }
 
     /// A thread that nobody introduced is introduced.
@@ -283,7 +283,6 @@ impl<'t> Walk<'t> {
     }
 
     fn create(&mut self, event: &Event, child: u32, name: NameId, flags: u64) {
-        self.present(event);
         if child == 0 {
             return;
         }
@@ -399,214 +398,19 @@ impl<'t> Walk<'t> {
         Some(open)
     }
 
-    /// A call is over; `flushed` is when it flushed, where that had to be found out.
-    fn returned(&mut self, event: &Event, call: Call, value: i64, flushed: Option<u64>) {
-        let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
-        (task.fault, task.told) = (None, false);
-        let Some(space) = task.space else { return };
-        let open = task.call.as_ref().is_some_and(|open| open.call == call);
-        let how = match &task.call {
-            Some(open) => linux::gathers(open.call, &open.arguments),
-            None => Gathers::No,
-        };
-        let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes, began, stopped, .. }) =
-            self.forget_call(event.task)
-        else {
-            return;
-        };
-        if !open {
-            return;
-        }
-        let Tasks { spaces, frames, .. } = &mut self.tasks;
-        let memory = &mut spaces[space as usize].memory;
-        let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
-        if crowded {
-            effect.crowd(call, &arguments, value);
-        }
-        self.unknown.mappings += u64::from(effect.unknown);
-        match self.source {
-            Flushes::FromCalls => {
-                // Halfway through the work: what goes is freed after that, and others are waited for.
-                let end = stopped.unwrap_or(event.time);
-                let flushed = Event {
-                    cpu: began.0,
-                    time: flushed.unwrap_or(began.1 + end.saturating_sub(began.1) / 2),
-                    ..*event
-                };
-                for flush in &effect.flushes {
-                    let crowded = crowded && flush.gathered;
-                    let counted = if crowded { Pages::Everything } else { flush.counted };
-                    self.expect(counted);
-                    let few = flush.last - flush.first < 33;
-                    let whole = few && counted == Pages::Everything;
-                    self.step(&flushed, event.task, Deed::Call(call), act(space, flush, whole));
-                }
-            }
-            Flushes::Recorded => self.refine(space, &flushes, &effect),
-        }
-        if let Some((first, last)) = effect.mapped {
-            let act = RawAct::Map { space, first, last };
-            self.step(event, event.task, Deed::Call(call), act);
-        }
-    }
-
-    /// What a call did is known now: the flushes that were recorded in it get their pages.
-    fn refine(&mut self, space: u32, flushes: &[(u16, usize, Pages)], effect: &Effect) {
-        let same = flushes.len() == effect.flushes.len();
-        let mut rest = effect.flushes.iter();
-        for &(cpu, place, pages) in flushes {
-            // As many as were found: one by one. Else those of the same size find each other.
-            let found = if same {
-                rest.next()
-            } else {
-                let mut ahead = rest.clone();
-                let found = ahead.find(|flush| flush.counted == pages);
-                if found.is_some() {
-                    rest = ahead;
-                }
-                found
-            };
-            let Some(mut flush) = found.copied() else { continue };
-            let mut whole = false;
-            match (pages, flush.counted) {
-                (Pages::Some(n), _) if pages != flush.counted && n > 0 => {
-                    let had = flush.last - flush.first + 1;
-                    self.unknown.unseen_pages += u64::from(n).saturating_sub(had);
-                    flush.last = flush.first.saturating_add(u64::from(n) - 1).min(ALL - 1);
-                }
-                (Pages::Everything, Pages::Some(_)) => whole = true,
-                (Pages::Everything, Pages::Everything) => whole = flush.last - flush.first < 33,
-                _ => {}
-            }
-            let raw = act(space, &flush, whole);
-            self.note(raw);
-            if let Some(step) = self.cpus[usize::from(cpu)].steps.get_mut(place) {
-                step.act = raw;
-            }
-        }
-    }
-
-    fn fault(&mut self, event: &Event, page: u64, code: u64) {
-        let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
-        task.fault = Some((page, event.time));
-        task.told = false;
-        let Some(space) = task.space else { return };
-        const COPY: u64 = fault::PRESENT | fault::WRITE;
-        if code & COPY == COPY {
-            self.tasks.find_shared(space, page);
-        }
-        let Tasks { spaces, frames, .. } = &mut self.tasks;
-        let memory = &mut spaces[space as usize].memory;
-        let outcome = memory.fault(page, code, frames);
-        let deed = Deed::Fault;
-        match outcome {
-            Outcome::Mapped { first, last } => {
-                self.step(event, event.task, deed, RawAct::Map { space, first, last });
-            }
-            Outcome::Copied if self.source == Flushes::FromCalls => {
-                let act = RawAct::Restrict { space, first: page, last: page, whole: false };
-                self.step(event, event.task, deed, act);
-                self.expect(Pages::Some(1));
-            }
-            Outcome::Copied | Outcome::Allowed | Outcome::Nothing => {}
-        }
-    }
-
-    /// The kernel recorded a flush, that it told others of it (`told`) or that it did it itself.
-    fn recorded(&mut self, place: usize, event: &Event, pages: Pages, told: bool) {
-        if self.ahead.forks.contains(&place) {
-            if told || !self.told_before(event.task) {
-                self.expect(pages);
-            }
-            self.set_told(event.task, told);
-            return;
-        }
-        if !told && self.told_before(event.task) {
-            // If it is of more pages than others were told, it catches up with flushes that others
-            // began meanwhile.
-            self.set_told(event.task, false);
-            return;
-        }
-        self.introduce(event.task, None);
-        self.set_told(event.task, told);
-        let Some(task) = self.tasks.tasks.get_mut(&event.task) else {
-            self.unknown.addresses += 1;
-            return;
-        };
-        let Some(space) = task.space else {
-            // What ends has nothing to flush that its end does not stand for.
-            self.unknown.addresses += u64::from(!task.ending);
-            return;
-        };
-        let near = task.fault.filter(|(_, time)| event.time.saturating_sub(*time) <= FAULT);
-        let one = pages == Pages::Some(1);
-        let (deed, first, last) = match (&task.call, near) {
-            (_, Some((page, _))) if one => (Deed::Fault, page, page),
-            _ if task.executing => (Deed::Execute, STACK, STACK),
-            (Some(open), _) => {
-                let deed = Deed::Call(open.call);
-                match linux::subject(open.call, &open.arguments) {
-                    Some(range) => (deed, range.start, range.end - 1),
-                    None => (deed, 0, ALL),
-                }
-            }
-            _ => (Deed::Other, 0, ALL),
-        };
-        let (first, last) = match (pages, last) {
-            (Pages::Everything, _) => (first, last),
-            (Pages::Some(_), ALL) => {
-                self.unknown.addresses += u64::from(!matches!(deed, Deed::Call(_)));
-                let first = self.tasks.spaces[space as usize].memory.first_page().unwrap_or(STACK);
-                (first, first)
-            }
-            _ => (first, last),
-        };
-        if pages == Pages::Everything && last == ALL && deed == Deed::Other {
-            self.unknown.addresses += 1;
-        }
-        let last = match pages {
-            Pages::Some(n) if last != ALL => {
-                first.saturating_add(u64::from(n).saturating_sub(1)).min(ALL - 1)
-            }
-            _ => last,
-        };
-        let whole = pages == Pages::Everything && (last == ALL || last - first < 33);
-        let act = if deed == Deed::Execute {
-            RawAct::Unmap { space, first, last, tables: whole, whole }
-        } else {
-            RawAct::Restrict { space, first, last, whole }
-        };
-        let step = self.cpus[usize::from(event.cpu)].steps.len();
-        self.step(event, event.task, deed, act);
-        self.expect(pages);
-        if let Deed::Call(_) = deed
-            && let Some(task) = self.tasks.tasks.get_mut(&event.task)
-            && let Some(open) = &mut task.call
-        {
-            open.flushes.push((event.cpu, step, pages));
-        }
-    }
-
-    fn told_before(&self, task: u32) -> bool {
-        self.tasks.tasks.get(&task).is_some_and(|task| task.told)
-    }
-
-    fn set_told(&mut self, task: u32, told: bool) {
-        if let Some(task) = self.tasks.tasks.get_mut(&task) {
-            task.told = told;
-        }
-    }
-
     fn expect(&mut self, pages: Pages) {
         *self.expected.entry(pages).or_default() += 1;
     }
 
     fn step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct) {
+        self.count_step(event, task, deed, act, true);
+    }
+
+    fn count_step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct, counted: bool) {
         let culprit = self.culprits.number(self.tasks.name(task), deed);
         self.note(act);
         let time = event.time.saturating_sub(self.start);
-        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, culprit, act });
+        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, culprit, counted, act });
     }
 
     /// The pages of an act get numbers.
@@ -625,18 +429,26 @@ impl<'t> Walk<'t> {
     }
 }
 
+/// Whether an event of this kind is one of the thread that its CPU runs. Not so what a switch says of the TLB,
+/// which comes after the switch under the name of the thread that was left; and around the execution of a
+/// program threads have numbers that they did not have before.
+const fn shows_its_thread(kind: &Kind) -> bool {
+    match kind {
+        Kind::Switch { .. }
+        | Kind::Create { .. }
+        | Kind::Exit
+        | Kind::Call { .. }
+        | Kind::Return { .. }
+        | Kind::Fault { .. }
+        | Kind::Ask { .. }
+        | Kind::Serve { .. } => true,
+        Kind::Flush { reason, .. } => !matches!(reason, Reason::Switch),
+        _ => false,
+    }
+}
+
 /// Steps by time: flushes are known only when their call returns, which is later.
 fn in_order(mut steps: Vec<Raw>) -> Vec<Raw> {
     steps.sort_by_key(|step| step.time);
     steps
-}
-
-/// A flush as a step.
-fn act(space: u32, flush: &Flush, whole: bool) -> RawAct {
-    let Flush { first, last, gone, tables, .. } = *flush;
-    if gone {
-        RawAct::Unmap { space, first, last, tables, whole }
-    } else {
-        RawAct::Restrict { space, first, last, whole }
-    }
 }

@@ -1,6 +1,9 @@
 //! What a replay rests on that was not recorded, in sentences.
 
-use super::{WorkingSet, interrupts::Interrupts};
+use super::{
+    WorkingSet,
+    interrupts::{Hold, Interrupts},
+};
 use crate::{
     data::{Isa, Machine, Refused},
     reconstruct::{Flushes, Script, Unknown},
@@ -105,11 +108,20 @@ impl Basis<'_> {
     pub fn sentences(&self) -> Vec<String> {
         let Self { origin, script, .. } = *self;
         let mut all = vec![self.machine()];
-        all.extend(self.interrupts.map(|Interrupts { send, arrive }| {
+        all.extend(self.interrupts.map(|Interrupts { send, arrive, .. }| {
             let [send, arrive] = [send, arrive].map(|time| time as f64 / 1000.0);
             format!(
                 "An interrupt takes {send:.1} us to send and comes after {arrive:.1} us, which are the medians \
                  of the trace."
+            )
+        }));
+        all.extend(self.interrupts.and_then(|interrupts| interrupts.hold).map(|hold| {
+            let Hold { age, right, cases } = hold;
+            format!(
+                "Who has sent one serves another first that was asked for {:.1} us before or earlier. That is \
+                 fitted to which of two CPUs that ask each other comes first, and right for {right} of {cases} \
+                 in the trace.",
+                age as f64 / 1000.0,
             )
         }));
         let WorkingSet { window, hot, others, pool } = self.working_set;
@@ -198,7 +210,7 @@ impl Basis<'_> {
 }
 
 fn unknown(unknown: &Unknown, all: &mut Vec<String>) {
-    let Unknown { tasks, addresses, mappings, senders, unseen_pages, gaps } = *unknown;
+    let Unknown { tasks, addresses, mappings, senders, unseen_pages, switches, gaps } = *unknown;
     let counts = [
         (tasks, "threads came from nowhere; each is taken for a process of its own"),
         (
@@ -208,6 +220,11 @@ fn unknown(unknown: &Unknown, all: &mut Vec<String>) {
         (mappings, "calls are about pages from before the trace, which are taken for present"),
         (senders, "flushes have no sender"),
         (unseen_pages, "pages were flushed that no fault had brought"),
+        (
+            switches,
+            "switches are not in the trace: a thread was seen on a CPU that had turned to another, and is \
+             taken to have got it just before",
+        ),
         (gaps, "events come after a gap"),
     ];
     for (count, what) in counts {

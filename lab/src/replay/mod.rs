@@ -143,6 +143,11 @@ impl Replayed {
     }
 }
 
+/// What a share above 100 % means.
+pub const OVERFULL: &str = "A share above 100 % means that upkeep alone takes longer than the recording lasted: what \
+     was done in that time cannot be done in it there. The replay does every step, later than it was recorded. The \
+     programs would take longer by this factor at least.";
+
 /// What TLB upkeep took, by cause, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Upkeep {

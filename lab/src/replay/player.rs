@@ -294,9 +294,13 @@ impl<'a> Program<'_, 'a> {
                     let runners = &self.space(id).runners;
                     runners.set(runners.get() + 1);
                 }
-                let executes =
-                    self.player.script.culprits[step.culprit as usize].deed == Deed::Execute;
-                self.turn_to(number, party, executes);
+                let deed = self.player.script.culprits[step.culprit as usize].deed;
+                let turn = match step.counted {
+                    _ if deed == Deed::Execute => Kernel::execute,
+                    true => Kernel::switch,
+                    false => Kernel::switch_uncounted,
+                };
+                self.turn_to(number, party, turn);
                 if before != Some(id) {
                     self.leave(before);
                 }
@@ -310,7 +314,7 @@ impl<'a> Program<'_, 'a> {
             _ => {}
         }
         if self.current.get() != number && duty.running.get().is_some() {
-            self.turn_to(number, party, false);
+            self.turn_to(number, party, Kernel::switch);
         }
         match step.act {
             Act::Run(_) | Act::Idle => {}
@@ -366,17 +370,14 @@ impl<'a> Program<'_, 'a> {
         self.flush(party, || self.kernel.change_and(&process, first, pages, stays, &flush));
     }
 
-    /// A program gets the CPU; or one that has it `executes` another.
-    fn turn_to(&self, number: usize, party: Party, executes: bool) {
+    /// A program gets the CPU, or one that has it executes another: `turn` says which.
+    fn turn_to(&self, number: usize, party: Party, turn: fn(&Kernel<'a>, &Process)) {
         let Some(id) = self.duties[number].running.get() else { return };
         let Some(process) = self.process(id) else { return };
         self.current.set(number);
         self.player.count(party);
         self.player.switches.set(self.player.switches.get() + 1);
-        self.player.timed(1, 0, || match executes {
-            true => self.kernel.execute(&process),
-            false => self.kernel.switch(&process),
-        });
+        self.player.timed(1, 0, || turn(self.kernel, &process));
         self.player.refills_for(party);
     }
 
@@ -386,7 +387,7 @@ impl<'a> Program<'_, 'a> {
             return;
         }
         if let Some(other) = self.duties.iter().position(|duty| duty.running.get().is_some()) {
-            return self.turn_to(other, party, false);
+            return self.turn_to(other, party, Kernel::switch);
         }
         if halts { self.kernel.halt() } else { self.kernel.idle() }
     }

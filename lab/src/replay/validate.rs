@@ -33,15 +33,27 @@ pub struct Row {
     pub limit: Option<f64>,
     /// Whether it is within the limit.
     pub within: Option<bool>,
+    /// How it holds, where it is not by the limit.
+    pub how: Option<&'static str>,
 }
 
 impl Row {
     fn new(what: String, [recorded, modelled]: [u64; 2], unknown: u64, limit: Option<f64>) -> Self {
         let ratio = (recorded > 0).then(|| modelled as f64 / recorded as f64);
-        let off = recorded.abs_diff(modelled).saturating_sub(unknown) as f64;
+        let off = recorded.abs_diff(modelled);
+        let fits = |off: u64| limit.map(|limit| off as f64 <= limit * recorded as f64);
         // One more or less is no part of a few.
-        let within = limit.map(|limit| off <= (limit * recorded as f64).max(1.0));
-        Self { what, recorded, modelled, ratio, unknown, limit, within }
+        let (within, how) = match fits(off) {
+            Some(false) if off <= 1 => (Some(true), Some("within one")),
+            Some(false) if fits(off.saturating_sub(unknown)) == Some(true) => {
+                (Some(true), Some("within what is unknown"))
+            }
+            Some(false) if off.saturating_sub(unknown) <= 1 => {
+                (Some(true), Some("within one of what is unknown"))
+            }
+            within => (within, None),
+        };
+        Self { what, recorded, modelled, ratio, unknown, limit, within, how }
     }
 }
 
@@ -118,7 +130,8 @@ pub fn compare(
 }
 
 /// How many switches are the first of their CPU to a space that was there before the trace. Whether the
-/// CPU had a tag for it nobody knows; the model takes it that it had none.
+/// CPU had a tag for it nobody knows; the model takes it that it had none. Switches that are
+/// not counted are none of these.
 #[must_use]
 pub fn cold(script: &Script) -> u64 {
     let mut born: HashSet<SpaceId> = HashSet::new();
@@ -139,6 +152,7 @@ pub fn cold(script: &Script) -> u64 {
             if let Act::Run(space) = step.act
                 && seen.insert(space)
                 && place > 0
+                && step.counted
                 && !born.contains(&space)
             {
                 cold += 1;
@@ -176,6 +190,20 @@ mod tests {
         let found = |hits, misses| Recorded { hits, misses, ..Recorded::default() };
         let may = |hits| super::holds(&compare(&found(8, 2), &found(hits, 10 - hits), 2));
         assert!(may(8) && may(5) && may(10) && !may(4));
+    }
+
+    #[test]
+    fn how_a_count_holds_is_said() {
+        let row = |counts, unknown| {
+            let row = Row::new(String::new(), counts, unknown, Some(OTHERS));
+            (row.within.expect("there is a limit"), row.how)
+        };
+        assert_eq!(row([100, 110], 0), (true, None));
+        assert_eq!(row([2, 1], 0), (true, Some("within one")));
+        assert_eq!(row([0, 1], 0), (true, Some("within one")));
+        assert_eq!(row([100, 111], 1), (true, Some("within what is unknown")));
+        assert_eq!(row([4, 9], 4), (true, Some("within one of what is unknown")));
+        assert_eq!(row([4, 10], 4), (false, None));
     }
 
     #[test]

@@ -71,6 +71,12 @@ pub trait Strategy {
     /// Makes this CPU run a space. Called with interrupts off.
     fn switch(&self, next: SpaceId);
 
+    /// The same for a switch that the recorded counts do not cover: [`Strategy::observed`] is not to cover
+    /// it either. Called with interrupts off.
+    fn switch_uncounted(&self, next: SpaceId) {
+        self.switch(next);
+    }
+
     /// The thread that this CPU runs has another space from here on: it executes a program. Called with
     /// interrupts off.
     fn execute(&self, next: SpaceId) {

@@ -1,11 +1,11 @@
 //! What the kernel counted itself, with the traps that its events set.
 
 use lookaside_lab::{
-    reconstruct::{Flushes, Recorded, Script},
+    reconstruct::{Act, Flushes, Recorded, Script},
     trace::{Kind, Pages, Purpose, Reason},
 };
 
-use crate::story::{ABSENT_WRITE, Story};
+use crate::story::{ABSENT_WRITE, Story, steps};
 
 fn script(story: &Story) -> Script {
     story.script(Flushes::FromCalls)
@@ -111,6 +111,41 @@ fn a_request_of_which_the_sender_was_not_seen_is_counted() {
     // Somebody asked for something, so requests are recorded.
     story.on(0, 10).event(Kind::Ask { target: 1, request: 6, flush: true });
     assert_eq!(script(&story).unknown.senders, 1);
+}
+
+#[test]
+fn what_nobody_in_the_trace_asked_for_is_not_counted() {
+    let mut story = story();
+    asked(&mut story, 7, |s| _ = s.flush(Reason::Remote, 3));
+    let serve = |request| Kind::Serve { request, flush: true };
+    story.on(1, 20).interrupt(Some(true)).event(serve(5)).flush(Reason::WrongSpace, 0);
+    story.interrupt(Some(false)).touch([0], ABSENT_WRITE);
+    let script = script(&story);
+    let counts = script.recorded.expect("flushes were recorded");
+    assert_eq!(counts.fates, [1, 0, 0, 0]);
+    assert!(!counts.flushes.contains_key(&(Reason::WrongSpace, Pages::Some(0))));
+    assert_eq!(script.unknown.senders, 1);
+}
+
+#[test]
+fn switches_to_programs_that_were_not_recorded_are_not_counted() {
+    let mut story = Story::new();
+    story.touch([0], ABSENT_WRITE).execute("command").create(11, 0);
+    switch(&mut story, 10, 20, -1);
+    switch(&mut story, 20, 11, -1);
+    switch(&mut story, 11, 10, 0);
+    let counted = |story: &Story| {
+        let script = script(story);
+        let all = script.recorded.clone().expect("flushes were recorded");
+        let runs = steps(&script).into_iter().filter(|step| matches!(step.act, Act::Run(_)));
+        let counted: Vec<_> = runs.map(|step| step.counted).collect();
+        ([all.hits, all.misses, all.strange], counted)
+    };
+    assert_eq!(counted(&story), ([1, 2, 0], vec![true; 5]));
+    // Of a recording of one command, the flushes of others are not in the trace.
+    story.trace.origin.root = Some(10);
+    let (counts, runs) = counted(&story);
+    assert_eq!((counts, runs), ([1, 1, 1], vec![true, true, false, true, true]));
 }
 
 #[test]

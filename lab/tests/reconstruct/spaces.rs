@@ -2,7 +2,7 @@
 
 use lookaside_lab::{
     reconstruct::{Act, Deed, Flushes, Script, SpaceId},
-    trace::{Call, Kind},
+    trace::{Call, Kind, Reason},
 };
 
 use crate::story::{
@@ -73,6 +73,21 @@ fn the_new_space_is_there_from_where_the_thread_is_renamed() {
     assert!(acts(&script).iter().any(|act| matches!(act, Act::Map { space: SpaceId(2), .. })));
     assert!(acts(&script).contains(&Act::End(SpaceId(0))));
     assert_eq!(script.spaces[2].name, "new");
+}
+
+#[test]
+fn the_new_space_is_there_from_where_the_kernel_says_so() {
+    let mut story = Story::new();
+    let name = story.name("new");
+    // The child of a vfork turns to its space, and its parent goes on before it has its name.
+    story.create(11, VFORK).switch(11).flush(Reason::Switch, -1);
+    story.switch(10).on(0, 11).flush(Reason::Switch, 0).on(0, 10);
+    story.switch(11).on(0, 10).flush(Reason::Switch, 0).on(0, 11);
+    story.event(Kind::Rename { task: 11, name }).event(Kind::Execute { task: 11, old: 11 });
+    let script = script(&story);
+    assert_eq!(runs(&script), [Some(0), Some(0), Some(2), Some(0), Some(2)]);
+    let counts = script.recorded.expect("flushes were recorded");
+    assert_eq!((counts.hits, counts.misses, counts.patching), (2, 0, 0));
 }
 
 #[test]
@@ -157,7 +172,50 @@ fn a_switch_that_is_missing_is_noticed() {
     story.touch([0], ABSENT_WRITE).on(0, 20).touch([0], ABSENT_WRITE);
     let script = script(&story);
     assert_eq!(runs(&script), [Some(0), Some(1)]);
-    assert_eq!(script.unknown.gaps, 1);
+    assert_eq!((script.unknown.switches, script.unknown.gaps), (1, 0));
+}
+
+#[test]
+fn whatever_a_thread_does_shows_that_it_runs() {
+    let shows: [fn(&mut Story); 6] = [
+        |story| _ = story.touch([0], ABSENT_WRITE),
+        |story| _ = story.flush(Reason::LocalSpace, 1),
+        |story| _ = story.event(Kind::Ask { target: 1, request: 7, flush: true }),
+        // It is interrupted.
+        |story| _ = story.interrupt(Some(true)).event(Kind::Serve { request: 7, flush: true }),
+        |story| _ = story.flush(Reason::Remote, 1),
+        |story| _ = story.switch_from(2, false),
+    ];
+    for (number, show) in shows.into_iter().enumerate() {
+        let mut story = Story::new();
+        // The idle loop is not seen to turn to it again.
+        story.touch([0], ABSENT_WRITE).switch_from(0, false).on(0, 10);
+        show(&mut story);
+        let script = script(&story);
+        assert_eq!(runs(&script)[..3], [Some(0), None, Some(0)], "{number}");
+        let run = steps(&script).into_iter().filter(|step| matches!(step.act, Act::Run(_)));
+        assert_eq!(run.map(|step| step.counted).collect::<Vec<_>>(), [true, false], "{number}");
+        assert_eq!(script.unknown.switches, 1, "{number}");
+    }
+    // What is said of a switch comes after it, under the name of the thread that was left.
+    let mut story = Story::new();
+    story.touch([0], ABSENT_WRITE).switch(20).on(0, 10).flush(Reason::Switch, -1);
+    assert_eq!(script(&story).unknown.switches, 0);
+}
+
+#[test]
+fn who_is_seen_after_a_sleep_goes_on_with_its_call_from_there() {
+    let mut story = Story::fresh();
+    story.map(0, 8, WRITE, ANONYMOUS).touch(0..8, ABSENT_WRITE);
+    story.begin(Call::Munmap, &[BASE, 8 * 4096]).switch_from(0, false);
+    // It is back, which nobody said, and is interrupted in its work.
+    story.on(0, 10).interrupt(Some(true)).event(Kind::Serve { request: 7, flush: true });
+    story.interrupt(Some(false)).end(Call::Munmap, 0);
+    let script = script(&story);
+    let [.., idle, back, unmap] = steps(&script)[..] else { panic!("three steps at the end") };
+    assert!(matches!((idle.act, back.act), (Act::Idle, Act::Run(_))));
+    assert!(matches!(unmap.act, Act::Unmap { .. }));
+    assert!(unmap.time > back.time, "it does not flush before it sleeps");
 }
 
 #[test]
@@ -244,6 +302,20 @@ fn flushed(story: &Story, call: u64) -> (usize, f64) {
     });
     let (cpu, step) = found.last().expect("a flush");
     (cpu, (step.time as f64 - call as f64) / 1000.0)
+}
+
+#[test]
+fn a_call_flushes_when_the_kernel_says_so() {
+    let mut story = Story::fresh();
+    story.map(0, 4, WRITE, ANONYMOUS).touch([0, 1], ABSENT_WRITE).switch(10);
+    let start = story.trace.events[0].time;
+    story.begin(Call::Munmap, &[BASE, 4 * 4096]);
+    let call = story.trace.events.last().expect("the call").time - start;
+    // Others are told, and what the thread does itself later is the same flush.
+    story.flush(Reason::Send, 2).on(1, 20).touch([7, 8, 9], ABSENT_WRITE);
+    story.on(0, 10).flush(Reason::LocalSpace, 2).on(1, 20).touch([10], ABSENT_WRITE);
+    story.on(0, 10).end(Call::Munmap, 0);
+    assert_eq!(flushed(&story, call), (0, 1.0), "and not at 3.5, halfway");
 }
 
 #[test]

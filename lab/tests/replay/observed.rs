@@ -1,9 +1,12 @@
 //! Linux's strategy in Linux's own terms: what it says of flushes, one rule after the other.
 
 use lookaside_lab::{
+    data::Machine,
     reconstruct::{Act, Deed, Recorded, SpaceId},
+    replay::interrupts::HOLD,
     trace::{Pages, Reason},
 };
+use lookaside_machine::timed::Price;
 
 use crate::script::{Builder, machine, run};
 
@@ -161,4 +164,61 @@ fn who_executes_or_ends_switches_no_threads() {
     // dropped for the kernel's own.
     let expected = Recorded { patching: 1, ..flushes(&[(Reason::Switch, ALL, 1)]) };
     assert_eq!(observed, expected);
+}
+
+#[test]
+fn a_switch_that_was_not_recorded_is_not_counted() {
+    let mut two = Two::new(1000);
+    two.builder.run(1, 50, 3, two.b);
+    two.builder.run(1, 60, 2, two.a);
+    let observed = two.observed("ipi-2025");
+    assert_eq!((observed.hits, observed.misses), (1, 1));
+    two.builder.script.cpus[1][1].counted = false;
+    let expected = Recorded { hits: 1, ..flushes(&[(Reason::Switch, NONE, 1)]) };
+    assert_eq!(two.observed("ipi-2025"), expected);
+}
+
+/// Interrupts are on their way for long.
+fn slow(hold: Option<u64>) -> Machine {
+    let mut machine = machine("skylake_sp");
+    machine.model.prices.set(Price::InterruptSend, 7_000_000);
+    machine.model.prices.set(Price::InterruptDeliver, 5_000_000);
+    machine.paths.extend(hold.map(|hold| (HOLD.to_owned(), hold)));
+    machine
+}
+
+#[test]
+fn the_idle_loop_serves_what_it_is_asked_before_it_turns_to_a_thread() {
+    let fates = |idle: fn(&mut Builder)| {
+        let mut two = Two::new(1000);
+        idle(&mut two.builder);
+        two.free(0, 100);
+        two.builder.run(1, 105, 2, two.a); // The interrupt is on its way.
+        run(&two.builder.script, &slow(None), "ipi-2025", 2).observed.unwrap().fates
+    };
+    assert_eq!(fates(|builder| builder.idle(1, 50)), [0, 1, 0, 0]);
+    // A thread of the kernel does not: the interrupt comes when the space is flushed.
+    let kernel = |builder: &mut Builder| builder.step(1, 50, 9, Deed::Switch, Act::Idle);
+    assert_eq!(fates(kernel), [0, 0, 0, 1]);
+}
+
+#[test]
+fn two_guests_that_ask_each_other_are_let_go_to_serve_each_other_first() {
+    let reasons = |hold, later: u64| {
+        let mut two = Two::new(1000);
+        two.builder.mprotect(0, 100, 1, two.a);
+        two.builder.mprotect(1, 100 + later, 2, two.a);
+        let run = run(&two.builder.script, &slow(hold), "ipi-2025-kvm", 2);
+        let observed = run.observed.unwrap();
+        assert_eq!(observed.sends, 2);
+        [Reason::Remote, Reason::LocalSpace].map(|reason| {
+            let of = observed.flushes.iter().filter(|((of, _), _)| *of == reason);
+            of.map(|(_, count)| count).sum::<u64>()
+        })
+    };
+    // Each comes to its own part before it is interrupted: nothing is left to do for the other.
+    assert_eq!(reasons(None, 2), [0, 2]);
+    assert_eq!(reasons(Some(3_000_000), 2), [2, 0]);
+    // The second asks when the first is about to be let go.
+    assert_eq!(reasons(Some(3_000_000), 5), [1, 1]);
 }

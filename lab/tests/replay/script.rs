@@ -59,7 +59,7 @@ impl Builder {
             self.script.culprits.push(culprit);
             self.script.culprits.len() - 1
         }) as u32;
-        self.script.cpus[cpu].push(Step { time: time * 1000, task, culprit, act });
+        self.script.cpus[cpu].push(Step { time: time * 1000, task, culprit, counted: true, act });
     }
 
     pub(crate) fn run(&mut self, cpu: usize, time: u64, task: u32, space: SpaceId) {

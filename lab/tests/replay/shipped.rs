@@ -29,14 +29,14 @@ fn holds(trace: &str, what: &[&str]) {
 #[test]
 fn programs_with_one_thread_at_a_time_do_what_the_kernel_counted() {
     for trace in ["sort.trace", "compile.trace", "sqlite.trace"] {
-        holds(trace, &["flushes, reason 3", "of as many pages", "switches", "requests to other"]);
+        holds(trace, &["flushes, reason", "of as many pages", "switches", "requests to other"]);
     }
 }
 
 #[test]
-fn threads_flush_as_many_pages_and_ask_as_many_cpus() {
+fn threads_that_ask_each_other_all_the_time_do_what_the_kernel_counted() {
     holds(
         "threads.trace",
-        &["of as many pages", "reason 4", "find their tag", "requests to other"],
+        &["of as many pages", "reason 1", "reason 3", "reason 4", "switches", "requests to other"],
     );
 }

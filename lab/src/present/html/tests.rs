@@ -69,3 +69,14 @@ fn losses_are_said() {
     assert!(page.contains("<strong>2\u{202f}400</strong> were lost while recording"));
     assert!(page.contains("1\u{202f}204 flushes without a known address"));
 }
+
+#[test]
+fn a_share_above_the_whole_is_explained() {
+    let mut document = sample::ordinary();
+    assert!(!to_html(&document).contains(OVERFULL));
+    let mut curves = document.clone();
+    curves.scaling[0].points[0].share = 1.01;
+    assert!(to_html(&curves).contains(OVERFULL));
+    document.results[1].total = document.results[1].traced * 2 * document.results[1].cpus as u64;
+    assert!(to_html(&document).contains(OVERFULL));
+}

@@ -158,6 +158,11 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// Whether there are calls that others ask of this CPU. Takes no time.
+    pub(super) fn are_queued(&self) -> bool {
+        self.queues[timed::cpu().index()].0.peek() != 0
+    }
+
     /// Makes the calls that others ask of this CPU: `answer` is told who asks.
     pub(super) fn serve(&self, mut answer: impl FnMut(usize)) {
         let me = timed::cpu().index();

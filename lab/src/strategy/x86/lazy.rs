@@ -28,6 +28,7 @@ use super::linux::{Books, Common, Request, flush_globally, me};
 use crate::{
     data::{Isa, Refused},
     reconstruct::Recorded,
+    replay::interrupts::HOLD,
     strategy::{
         Entry, Flush, Place, SpaceId, Strategy,
         hardware::{Hardware, RESERVED, X86Cpu},
@@ -114,6 +115,9 @@ struct Steal {
     halted: Word,
     /// 1 if its TLB is to be emptied before it runs again.
     flush: Word,
+    /// When another asked it first, of what it did not serve yet; 0 if none did. Nobody reads this but the host,
+    /// whose time is in that of interrupts.
+    asked: Cell<Ps>,
 }
 
 struct Lazy<'a, H: Hardware> {
@@ -123,10 +127,14 @@ struct Lazy<'a, H: Hardware> {
     steal: &'a [Steal],
     /// When the mask of each space is to be trimmed next, by number.
     trims: RefCell<Vec<Cell<Ps>>>,
+    /// For each CPU whether it is in the idle loop.
+    idles: Vec<Cell<bool>>,
     /// For each CPU whether it has run anything: what it runs first it did not switch to.
     begun: Vec<Cell<bool>>,
     slots: usize,
     guest: Guest,
+    /// How long before another must have asked for that a CPU which was held up by sending takes it first.
+    hold: Option<Ps>,
     tally: RefCell<Recorded>,
 }
 
@@ -137,7 +145,11 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         timed::name(own, "CPUs");
         let shared = arena.fill(cpus, |_| Shared { lazy: Word::ZERO });
         timed::name(shared, "lazy CPUs");
-        let steal = arena.fill(cpus, |_| Steal { halted: Word::ZERO, flush: Word::ZERO });
+        let steal = arena.fill(cpus, |_| Steal {
+            halted: Word::ZERO,
+            flush: Word::ZERO,
+            asked: Cell::new(0),
+        });
         timed::name(steal, "halted CPUs");
         Ok(Box::new(Self {
             common: Common::new(place)?,
@@ -145,9 +157,11 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             shared,
             steal,
             trims: RefCell::default(),
+            idles: vec![Cell::new(false); cpus],
             begun: vec![Cell::new(false); cpus],
             slots: if machine.features.tag_bits == 0 { 1 } else { SLOTS },
             guest,
+            hold: machine.paths.get(HOLD).copied().filter(|_| guest == Guest::Kvm),
             tally: RefCell::default(),
         }))
     }
@@ -164,12 +178,13 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         *self.tally.borrow_mut().flushes.entry((reason, pages)).or_default() += 1;
     }
 
-    /// Counts a switch, but for the first of this CPU.
-    fn count_switch(&self, flushed: bool) {
-        if self.begun[me().index()].replace(true) {
+    /// Counts what a switch said of the TLB, but for the first of this CPU. Whether it did.
+    fn count_switch(&self, flushed: bool) -> bool {
+        let counts = self.begun[me().index()].replace(true);
+        if counts {
             self.count(Reason::Switch, if flushed { Pages::Everything } else { Pages::Some(0) });
-            self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
         }
+        counts
     }
 
     fn tally(&self, f: impl FnOnce(&mut Recorded)) {
@@ -196,6 +211,36 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         cpu.current.set(slot as u64);
         Insn.write_cr3(root | slot as u64 | if flush { 0 } else { KEEP });
         flush
+    }
+
+    /// Turns to a space. Whether it had to be flushed; none where Linux says nothing, because the space stays
+    /// as it is.
+    fn turn_to(&self, next: &Books<'_>) -> Option<bool> {
+        self.come_back();
+        self.leave_idle_loop();
+        let (cpu, lazy) = (self.cpu(), self.lazy());
+        let was_lazy = lazy.load(Ordering::Relaxed) != 0;
+        if was_lazy {
+            lazy.store(0, Ordering::SeqCst);
+        }
+        if cpu.loaded.get() == next.context {
+            if !was_lazy {
+                return None;
+            }
+            // Who flushed and saw that this CPU was lazy has raised the generation before.
+            Word::fence(Ordering::SeqCst);
+            let latest = next.generation.load(Ordering::SeqCst);
+            let is_behind = cpu.current().generation.get() < latest;
+            return is_behind.then(|| self.load(cpu, next.root, next.context, latest));
+        }
+        cpu.loaded.store(SWITCHING, Ordering::SeqCst);
+        if !next.cpus.has(me()) {
+            next.cpus.add(me());
+        }
+        let generation = next.generation.load(Ordering::SeqCst);
+        let flushed = self.load(cpu, next.root, next.context, generation);
+        cpu.loaded.store(next.context, Ordering::Release);
+        Some(flushed)
     }
 
     /// Leaves the space that this CPU has loaded lazily for the kernel's own.
@@ -280,6 +325,27 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         steal.halted.load(Ordering::SeqCst) == halted
     }
 
+    /// The idle loop looks for what it is asked before it turns to a thread, and does not wait for the interrupt
+    /// that comes for it.
+    fn leave_idle_loop(&self) {
+        if self.idles[me().index()].replace(false) && self.common.is_asked() {
+            self.serve();
+        }
+    }
+
+    /// The host has sent an interrupt for this vCPU and lets it go: if there is one for it, it takes that first.
+    fn is_let_go(&self) {
+        // In any case it takes what has arrived.
+        timed::take_interrupts();
+        let Some(hold) = self.hold else { return };
+        let asked = &self.steal[me().index()].asked;
+        if asked.get() != 0 && timed::now() >= asked.get() + hold {
+            while asked.get() != 0 {
+                timed::idle_until(timed::now() + POLL);
+            }
+        }
+    }
+
     /// This vCPU runs: its host does first what it was told to do.
     fn come_back(&self) {
         let steal = &self.steal[me().index()];
@@ -328,47 +394,29 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
     }
 
     fn switch(&self, next: SpaceId) {
-        self.come_back();
-        let (cpu, next) = (self.cpu(), self.common.space(next));
-        let lazy = self.lazy();
-        let was_lazy = lazy.load(Ordering::Relaxed) != 0;
-        if was_lazy {
-            lazy.store(0, Ordering::SeqCst);
+        if let Some(flushed) = self.turn_to(self.common.space(next))
+            && self.count_switch(flushed)
+        {
+            self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
         }
-        if cpu.loaded.get() == next.context {
-            if !was_lazy {
-                return;
-            }
-            // Who flushed and saw that this CPU was lazy has raised the generation before.
-            Word::fence(Ordering::SeqCst);
-            let latest = next.generation.load(Ordering::SeqCst);
-            if cpu.current().generation.get() < latest {
-                self.load(cpu, next.root, next.context, latest);
-                self.count_switch(true);
-            }
-            return;
-        }
-        cpu.loaded.store(SWITCHING, Ordering::SeqCst);
-        if !next.cpus.has(me()) {
-            next.cpus.add(me());
-        }
-        let generation = next.generation.load(Ordering::SeqCst);
-        let flushed = self.load(cpu, next.root, next.context, generation);
-        cpu.loaded.store(next.context, Ordering::Release);
-        self.count_switch(flushed);
+    }
+
+    fn switch_uncounted(&self, next: SpaceId) {
+        self.begun[me().index()].set(true);
+        self.turn_to(self.common.space(next));
     }
 
     fn execute(&self, next: SpaceId) {
-        let counted = |tally: &Recorded| (tally.hits, tally.misses);
-        let before = counted(&self.tally.borrow());
-        self.switch(next);
-        // Linux says the same, but there was no switch between threads.
-        self.tally(|tally| (tally.hits, tally.misses) = before);
+        // Linux says the same as at a switch, but there was none between threads.
+        if let Some(flushed) = self.turn_to(self.common.space(next)) {
+            self.count_switch(flushed);
+        }
     }
 
     fn idle(&self) {
         self.begun[me().index()].set(true);
         self.come_back();
+        self.leave_idle_loop();
         if self.cpu().loaded.get() != KERNEL_CONTEXT {
             self.lazy().store(1, Ordering::Release);
         }
@@ -376,6 +424,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
 
     fn halt(&self) {
         self.idle();
+        self.idles[me().index()].set(true);
         if self.guest == Guest::Kvm {
             self.steal[me().index()].halted.store(timed::now().max(1), Ordering::SeqCst);
         }
@@ -409,11 +458,18 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         // This CPU is asked as the others are.
         let is_lazy = self.lazy().load(Ordering::Relaxed) != 0;
         let acts = books.cpus.has(me()) && (flush.tables || !is_lazy && (loaded || all));
+        for target in targets.iter().flat_map(|group| group.iter()) {
+            let asked = &self.steal[target.index()].asked;
+            asked.set(if asked.get() == 0 { timed::now() } else { asked.get() });
+        }
         self.common.ask_these(targets, &request, || {
             if acts {
                 // Where it takes long to send an interrupt, as in guests, others' arrive meanwhile. They come
                 // before this CPU's own part, and may leave nothing to do for it.
-                timed::take_interrupts();
+                match sends {
+                    0 => timed::take_interrupts(),
+                    _ => self.is_let_go(),
+                }
                 meet();
             }
         });
@@ -423,6 +479,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         let cpu = self.cpu();
         let steal = &self.steal[me().index()];
         let halted = self.guest == Guest::Kvm && steal.halted.peek() != 0;
+        steal.asked.set(0);
         self.come_back();
         self.common.serve(|request| {
             let fate = self.meet(cpu, self.common.named(request.space), request, false);

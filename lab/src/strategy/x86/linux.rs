@@ -233,6 +233,11 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
         self.calls.wait(&self.platform, &asked);
     }
 
+    /// Whether others ask anything of this CPU. Takes no time: whoever looks has the line at hand.
+    pub(super) fn is_asked(&self) -> bool {
+        self.calls.are_queued()
+    }
+
     /// Answers what others ask of this CPU.
     pub(super) fn serve(&self, answer: impl Fn(&Request)) {
         self.calls.serve(|from| {
