@@ -49,15 +49,15 @@ const WORKERS: usize = 2;
 /// mutant that hid best from it, and for so many seconds at least.
 const CLEAN_TIMES: f64 = 2.0;
 const CLEAN_LEAST: f64 = 1.0;
-/// The kinds of generated mutants of which none may survive. Only these are tried unless others are
-/// asked for, since what survives takes the longest.
+/// The kinds of generated mutants of which none may survive. Of the others none may that was ever found.
+/// Only these are tried unless all are asked for, since what survives takes the longest.
 const DEMANDED: &[Kind] = &[Kind::Instruction, Kind::Flush, Kind::Extent, Kind::Ordering];
 
 /// What is to be tried, and how it is shown.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// The mutants to try, or how their names begin; if none is named, those that were written and
-    /// those of the kinds of which none may survive.
+    /// The mutants to try, or how their names begin; if none is named, those that were written, those
+    /// of the kinds of which none may survive, and those that were ever found.
     names: Vec<String>,
     /// Only those that are generated, of all kinds.
     #[arg(long, conflicts_with = "written")]
@@ -109,7 +109,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let generated = Generated::all(&woven.sites);
     let codes = generated.iter().map(|mutant| (mutant.name.clone(), &*mutant.site.code)).collect();
     excuses.check(&codes)?;
-    let (written, generated) = select(written, generated, options)?;
+    let hints = ledger::read_hints(workspace)?;
+    let (written, generated) = select(written, generated, &hints, options)?;
     if options.list {
         list(&written, &generated, &excuses);
         return Ok(());
@@ -131,16 +132,20 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     summary.say(&format!("mutants: built ({:.1} s)", started.elapsed().as_secs_f64()));
     find_written(workspace, &mill, &woven, &written, &mut summary)?;
     if !generated.is_empty() {
-        find_generated(workspace, &mill, &excuses, &generated, options, &mut summary)?;
+        find_generated(workspace, &mill, (&excuses, &hints), &generated, options, &mut summary)?;
     }
     check_clean(&mill, &mut summary)?;
-    summary.close(started.elapsed(), DEMANDED)
+    summary.close(started.elapsed(), |outcome| {
+        outcome.kind.is_none_or(|kind| DEMANDED.contains(&kind))
+            || hints.contains_key(&outcome.name)
+    })
 }
 
 /// Those that the options name.
 fn select<'s>(
     mut written: Vec<Mutant>,
     mut generated: Vec<Generated<'s>>,
+    hints: &BTreeMap<String, Finder>,
     options: &Options,
 ) -> Result<(Vec<Mutant>, Vec<Generated<'s>>)> {
     if options.generated {
@@ -151,7 +156,8 @@ fn select<'s>(
     }
     let asked = options.generated || options.learn || options.list || !options.names.is_empty();
     if !asked && options.kind.is_empty() {
-        generated.retain(|mutant| DEMANDED.contains(&mutant.kind()));
+        generated
+            .retain(|mutant| DEMANDED.contains(&mutant.kind()) || hints.contains_key(&mutant.name));
     }
     if !options.kind.is_empty() {
         written.clear();
@@ -299,7 +305,7 @@ fn find_written(
 fn find_generated(
     workspace: &Workspace,
     mill: &Mill,
-    excuses: &Excuses,
+    (excuses, hints): (&Excuses, &BTreeMap<String, Finder>),
     generated: &[Generated<'_>],
     options: &Options,
     summary: &mut Summary,
@@ -307,9 +313,7 @@ fn find_generated(
     let mills = [mill; WORKERS];
     let views = each(&mills, mill.scenarios()?.into(), |mill, name| View::of(mill, name))?;
     let map = Map::new(views);
-    let hints = ledger::read_hints(workspace)?;
-    let hunt =
-        Hunt { mill, map: &map, hints: &hints, learn: options.learn, finds: Mutex::default() };
+    let hunt = Hunt { mill, map: &map, hints, learn: options.learn, finds: Mutex::default() };
     let say = summary.sayer();
     let outcome = |mutant: &Generated<'_>, end: End| {
         let schedule = end.found().and_then(|found| found.schedule.as_deref());

@@ -138,9 +138,9 @@ impl Summary {
         self.all().filter_map(|outcome| outcome.end.found())
     }
 
-    /// Prints the end of it. A written mutant that survived is a failure, and a generated one of the
-    /// `demanded` kinds, and any excuse that is false.
-    pub(super) fn close(&self, time: Duration, demanded: &[Kind]) -> Result<()> {
+    /// Prints the end of it. That a mutant survived that is `demanded` is a failure, and so is any excuse
+    /// that is false.
+    pub(super) fn close(&self, time: Duration, demanded: impl Fn(&Outcome) -> bool) -> Result<()> {
         let survives = |outcome: &&Outcome| matches!(outcome.end, End::Survived(_));
         let survivors: Vec<&Outcome> = self.all().filter(survives).collect();
         if self.json {
@@ -157,8 +157,8 @@ impl Summary {
             let names = names(false_excuses);
             return Err(Failure::new(format!("excused, and found all the same: {names}")));
         }
-        let counts = |outcome: &&Outcome| outcome.kind.is_none_or(|kind| demanded.contains(&kind));
-        let survivors: Vec<&Outcome> = survivors.into_iter().filter(counts).collect();
+        let survivors: Vec<&Outcome> =
+            survivors.into_iter().filter(|outcome| demanded(outcome)).collect();
         if !survivors.is_empty() {
             let (count, names) = (survivors.len(), names(survivors));
             return Err(Failure::new(format!("{count} mutants were not found: {names}")));
