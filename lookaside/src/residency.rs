@@ -254,4 +254,29 @@ mod tests {
         residents.forget(targets(&[0]));
         assert_eq!(residents.get(CpuId(0)), Residency::Present);
     }
+
+    #[test]
+    fn so_many_cpus_as_there_cannot_be_are_refused() {
+        let words = [const { AtomicU64::ZERO }; 1];
+        for cpus in [0, MAX_CPUS + 1] {
+            let refused = Residents::new(&words, cpus).err();
+            assert!(matches!(refused, Some(Error::CpuCount { cpus: given }) if given == cpus));
+        }
+        let refused = Residents::new(&words, MAX_CPUS).err();
+        assert!(matches!(refused, Some(Error::Storage { .. })), "as many as there can be");
+    }
+
+    #[test]
+    fn a_cpu_at_the_same_place_of_another_word_is_another_cpu() {
+        let words = [const { AtomicU64::ZERO }; 3];
+        let residents = Residents::new(&words, 70).unwrap();
+        assert!(residents.none_but(CpuId(3)));
+        residents.enter(CpuId(3));
+        assert!(residents.none_but(CpuId(3)));
+        for other in [35, 67] {
+            assert!(!residents.none_but(CpuId(other)), "{other}");
+        }
+        residents.enter(CpuId(35));
+        assert!(!residents.none_but(CpuId(3)));
+    }
 }

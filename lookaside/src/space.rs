@@ -322,23 +322,4 @@ fn unpack(note: u64) -> Debt {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_survive_the_packing() {
-        for (start, pages) in [(0, 1), (0x7fff_ffff_f000, 1), (0x1000, 33), (1 << 40, MAX_NOTED)] {
-            let debt = Debt::Pages(VaRange::new(start, pages << 12, 12).unwrap());
-            assert_eq!(unpack(pack(debt)), debt);
-        }
-    }
-
-    #[test]
-    fn what_does_not_fit_a_note_is_everything() {
-        let many = VaRange::new(0, (MAX_NOTED + 1) << 12, 12).unwrap();
-        let large = VaRange::new(0, 1 << 21, 21).unwrap();
-        for debt in [Debt::Everything, Debt::Pages(many), Debt::Pages(large)] {
-            assert_eq!(unpack(pack(debt)), Debt::Everything);
-        }
-    }
-}
+mod tests;

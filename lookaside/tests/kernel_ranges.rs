@@ -135,3 +135,22 @@ fn flag_09_a_map_of_4096_cpus_is_asked_in_groups() {
     let flushed = acts.iter().filter(|(_, op)| matches!(op, Op::FlushKernel(_))).count();
     assert_eq!(flushed, MANY);
 }
+
+#[test]
+fn everything_is_everything_whatever_else_was_told() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let everything = |gather: &mut KernelGather| {
+            gather.revoke(pages(START, 2));
+            gather.revoke_everything();
+        };
+        let _ = flush_kernel(tlb, 0, everything);
+        for (cpu, op) in tlb.platform().acts() {
+            let asked = matches!(op, Op::Interrupt(_));
+            let all = [Op::FlushKernel(vec![]), Op::FlushKernelEverywhere(vec![])];
+            assert!(asked || all.contains(&op), "{cpu}: {op:?}");
+        }
+        assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}

@@ -258,3 +258,95 @@ pub(super) fn hull(a: &Stretch, b: &Stretch) -> Option<Stretch> {
     let range = VaRange::new(start, (last - start).checked_add(1)?, shift).ok()?;
     Some(Stretch { range, uniform })
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn page(number: u64) -> Stretch {
+        Stretch::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap())
+    }
+
+    fn sweep(stretches: &[Stretch]) -> Sweep {
+        let mut sweep = Sweep::new();
+        stretches.iter().for_each(|&stretch| sweep.add(stretch));
+        sweep
+    }
+
+    /// The first page and the pages of each stretch.
+    fn pages(sweep: &Sweep) -> Vec<(u64, u64)> {
+        let each = sweep.stretches().iter();
+        each.map(|Stretch { range, .. }| (range.start() >> 12, range.pages())).collect()
+    }
+
+    #[test]
+    fn what_lies_apart_stays_apart_in_whichever_order_it_comes() {
+        for order in [[3, 50, 900], [900, 50, 3], [50, 900, 3]] {
+            let sweep = sweep(&order.map(page));
+            assert_eq!(pages(&sweep), order.map(|number| (number, 1)));
+            assert_eq!(sweep.pages(), 3);
+        }
+    }
+
+    #[test]
+    fn neighbours_of_one_page_size_become_one_in_whichever_order_they_come() {
+        for order in [[5, 6, 7], [7, 6, 5], [5, 7, 6]] {
+            let sweep = sweep(&order.map(page));
+            assert_eq!(pages(&sweep), [(5, 3)]);
+            assert!(sweep.stretches()[0].uniform);
+        }
+    }
+
+    #[test]
+    fn a_neighbour_of_unknown_sizes_does_not_take_the_hint_away() {
+        let mixed = Stretch { uniform: false, ..page(6) };
+        for order in [[page(5), mixed], [mixed, page(5)]] {
+            assert_eq!(sweep(&order).stretches(), order);
+        }
+    }
+
+    #[test]
+    fn what_is_only_near_becomes_one_without_a_hint() {
+        let sweep = sweep(&[0, 100, 200, 300, 302].map(page));
+        assert_eq!(sweep.stretches().len(), MAX_STRETCHES);
+        let last = sweep.stretches()[MAX_STRETCHES - 1];
+        assert_eq!((last.range.start(), last.range.pages()), (300 << 12, 3));
+        assert!(!last.uniform, "the page between may have had any size");
+    }
+
+    #[test]
+    fn a_debt_names_pages_only_if_they_are_all_there_is() {
+        let one = sweep(&[page(7)]);
+        assert_eq!(one.debt(), Debt::Pages(page(7).range));
+        let (mut tables, mut everything) = (one, one);
+        tables.deepen(Depth::Tables);
+        everything.widen();
+        let two = sweep(&[page(7), page(9)]);
+        for more in [tables, everything, two, Sweep::everything()] {
+            assert_eq!(more.debt(), Debt::Everything, "{more:?}");
+        }
+    }
+
+    #[test]
+    fn one_page_is_one_only_if_nothing_else_goes() {
+        let one = sweep(&[page(7)]);
+        assert!(one.is_one_page());
+        let (mut tables, mut everything) = (one, one);
+        tables.deepen(Depth::Tables);
+        everything.widen();
+        let (two, apart) = (sweep(&[page(7), page(8)]), sweep(&[page(7), page(9)]));
+        for other in [tables, everything, two, apart, Sweep::new(), Sweep::everything()] {
+            assert!(!other.is_one_page(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn everything_is_more_pages_than_can_be_counted() {
+        let mut widened = sweep(&[page(7)]);
+        widened.widen();
+        assert_eq!([widened.pages(), Sweep::everything().pages()], [u64::MAX; 2]);
+    }
+}

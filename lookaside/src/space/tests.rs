@@ -1,0 +1,222 @@
+//! Notes of what is owed, while others write; and the books.
+
+extern crate std;
+use core::{
+    cell::RefCell,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+};
+use std::{boxed::Box, thread_local};
+
+use super::*;
+use crate::{
+    arch::aarch64::{Aarch64, Dsb, Instructions, Tlbi},
+    platform::{CpuId, Targets},
+};
+
+// ---- While others write
+
+/// What others do, and before which of the next accesses to words.
+type Meanwhile = Option<(u32, Box<dyn FnOnce()>)>;
+
+thread_local! {
+    static MEANWHILE: RefCell<Meanwhile> = const { RefCell::new(None) };
+}
+
+/// Calls `f` while others `act`, before the access with this number.
+fn meanwhile<R>(access: u32, act: impl FnOnce() + 'static, f: impl FnOnce() -> R) -> R {
+    MEANWHILE.set(Some((access, Box::new(act))));
+    let result = f();
+    MEANWHILE.set(None);
+    result
+}
+
+/// A word at which others come in between.
+struct Busy(AtomicU64);
+
+impl Busy {
+    fn reach(&self) -> &AtomicU64 {
+        let next = MEANWHILE.with_borrow_mut(|meanwhile| {
+            let (left, _) = meanwhile.as_mut()?;
+            *left -= 1;
+            if *left == 0 { meanwhile.take() } else { None }
+        });
+        if let Some((_, act)) = next {
+            act();
+        }
+        &self.0
+    }
+}
+
+impl Word for Busy {
+    const ZERO: Self = Self(AtomicU64::new(0));
+
+    fn load(&self, _: Ordering) -> u64 {
+        self.reach().load(SeqCst)
+    }
+
+    fn store(&self, value: u64, _: Ordering) {
+        self.reach().store(value, SeqCst);
+    }
+
+    fn swap(&self, value: u64, _: Ordering) -> u64 {
+        self.reach().swap(value, SeqCst)
+    }
+
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        _: Ordering,
+        _: Ordering,
+    ) -> Result<u64, u64> {
+        self.reach().compare_exchange(current, new, SeqCst, SeqCst)
+    }
+
+    fn fetch_add(&self, value: u64, _: Ordering) -> u64 {
+        self.reach().fetch_add(value, SeqCst)
+    }
+
+    fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
+        self.reach().fetch_or(bits, SeqCst)
+    }
+
+    fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
+        self.reach().fetch_and(bits, SeqCst)
+    }
+
+    fn fence(_: Ordering) {}
+}
+
+/// A machine of which only the words are used.
+struct Paper;
+
+impl Instructions for Paper {
+    fn tlbi(&self, _: Tlbi) {}
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn write_ttbr0(&self, _: u64) {}
+    fn read_ttbr1(&self) -> u64 {
+        0
+    }
+    fn write_ttbr1(&self, _: u64) {}
+    fn read_tcr(&self) -> u64 {
+        0
+    }
+    fn write_tcr(&self, _: u64) {}
+    fn ic_iallu(&self) {}
+}
+
+// SAFETY: no CPU runs anything.
+unsafe impl Platform for Paper {
+    type Word = Busy;
+    type Mmu = Aarch64<Self>;
+
+    fn mmu(&self) -> &Self::Mmu {
+        unreachable!("nothing is flushed")
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(0)
+    }
+
+    fn interrupt(&self, _: Targets) {}
+
+    fn relax(&self) {}
+}
+
+/// A space of one CPU that others can use meanwhile.
+fn space() -> &'static Space<'static, Paper> {
+    let words = Box::leak(Box::new([Busy::ZERO]));
+    let residents = Residents::new(words, 1).unwrap();
+    Box::leak(Box::new(Space::new(Root::new(4096), 1, residents)))
+}
+
+fn page(number: u64) -> Debt {
+    Debt::Pages(VaRange::new(number << 12, 1 << 12, 12).unwrap())
+}
+
+#[test]
+fn who_missed_one_flush_owes_its_pages_and_who_missed_two_owes_everything() {
+    let space = space();
+    space.record(1, page(7));
+    space.record(2, page(8));
+    let owed = [(2, 2), (1, 2), (0, 2)].map(|(paid, now)| space.owed(paid, now));
+    assert_eq!(owed, [None, Some(page(8)), Some(Debt::Everything)]);
+}
+
+#[test]
+fn the_note_of_a_later_flush_stays() {
+    let space = space();
+    space.record(5, page(7));
+    space.record(4, page(8));
+    assert_eq!(space.owed(4, 5), Some(page(7)));
+}
+
+#[test]
+fn a_note_that_comes_while_an_older_one_is_read_is_not_taken_for_what_was_read() {
+    let space = space();
+    space.record(1, page(7));
+    // The pages were read, and then it comes that the generation is 2.
+    let owed = meanwhile(3, || space.record(2, page(8)), || space.owed(1, 2));
+    assert_eq!(owed, Some(Debt::Everything));
+}
+
+#[test]
+fn a_note_that_changes_after_its_generation_was_read_is_not_believed() {
+    let space = space();
+    space.record(2, page(7));
+    let owed = meanwhile(2, || space.record(3, page(8)), || space.owed(1, 2));
+    assert_eq!(owed, Some(Debt::Everything));
+}
+
+#[test]
+fn who_loses_the_race_for_the_note_writes_nothing() {
+    let space = space();
+    // The one has looked, and the other one writes its note.
+    meanwhile(2, || space.record(3, page(8)), || space.record(2, page(7)));
+    assert_eq!(space.owed(2, 3), Some(page(8)));
+}
+
+// ---- The books
+
+#[test]
+fn one_at_a_time_has_the_books() {
+    let space = space();
+    let books = space.try_open();
+    assert!(books.is_some() && space.try_open().is_none());
+    drop(books);
+    assert!(space.try_open().is_some());
+}
+
+#[test]
+fn what_is_held_under_the_tag_that_is_left_is_noted_where_walks_outlive_tags() {
+    for outlive in [false, true] {
+        let space = space();
+        space.open(&Paper).set_stale(true);
+        assert!(space.absent_may_hold());
+        space.open(&Paper).leave_tag(outlive);
+        assert!(!space.absent_may_hold(), "not under the next tag");
+        assert_eq!(space.held_under_older_tags(), outlive);
+        space.open(&Paper).all_forgot();
+        assert!(!space.held_under_older_tags());
+    }
+}
+
+// ---- How a note is packed
+
+#[test]
+fn notes_survive_the_packing() {
+    for (start, pages) in [(0, 1), (0x7fff_ffff_f000, 1), (0x1000, 33), (1 << 40, MAX_NOTED)] {
+        let debt = Debt::Pages(VaRange::new(start, pages << 12, 12).unwrap());
+        assert_eq!(unpack(pack(debt)), debt);
+    }
+}
+
+#[test]
+fn what_does_not_fit_a_note_is_everything() {
+    let many = VaRange::new(0, (MAX_NOTED + 1) << 12, 12).unwrap();
+    let large = VaRange::new(0, 1 << 21, 21).unwrap();
+    for debt in [Debt::Everything, Debt::Pages(many), Debt::Pages(large)] {
+        assert_eq!(unpack(pack(debt)), Debt::Everything);
+    }
+}
