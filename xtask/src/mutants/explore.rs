@@ -82,6 +82,11 @@ fn count(output: &str) -> Option<u64> {
 
 /// Runs the explorer to its end, or to ours of patience.
 pub(super) fn run(command: &mut Command, budget: f64) -> Result<Exploration> {
+    run_for(command, Duration::from_secs_f64(budget) + PATIENCE)
+}
+
+/// Runs a program to its end, or so long.
+pub(super) fn run_for(command: &mut Command, longest: Duration) -> Result<Exploration> {
     let started = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -91,7 +96,7 @@ pub(super) fn run(command: &mut Command, budget: f64) -> Result<Exploration> {
         .context(|| format!("starting {}", command.get_program().display()))?;
     let standard = collect(child.stdout.take());
     let error = collect(child.stderr.take());
-    let status = wait(&mut child, started + Duration::from_secs_f64(budget) + PATIENCE)?;
+    let status = wait(&mut child, started + longest)?;
     let mut output = standard.join().unwrap_or_default();
     output.push_str(&error.join().unwrap_or_default());
     let seconds = started.elapsed().as_secs_f64();

@@ -1,5 +1,6 @@
 //! The copy of the workspace that holds all mutants at once, and the programs that are built from it.
 
+use core::time::Duration;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -32,8 +33,9 @@ const UNDER_LOOM: &str = "loom/";
 const CHOSEN: &str = "LOOKASIDE_MUTANT";
 /// Where the numbers of the sites are written that were reached.
 const REACHED: &str = "LOOKASIDE_REACHED";
-/// Seconds for all tests of one program.
-const TESTS: f64 = 20.0;
+/// How long all tests of one program may take, and one of them. A mutant may well loop.
+const TESTS: Duration = Duration::from_secs(30);
+const TEST: Duration = Duration::from_secs(10);
 /// Tests that take longer than all others together. They are not asked.
 const SLOW: [&str; 8] = [
     "cont_03_fold_and_unfold_keep_every_flag",
@@ -214,7 +216,8 @@ impl Mill {
             Some(test) => command.args([test, "--exact"]),
             None => command.args(SLOW.iter().flat_map(|slow| ["--skip", slow])),
         };
-        let run = explore::run(&mut command, TESTS)?;
+        let longest = if test.is_some() { TEST } else { TESTS };
+        let run = explore::run_for(&mut command, longest)?;
         let tests = run.output.lines().filter_map(|line| line.strip_prefix("test "));
         Ok(tests.filter_map(|line| line.strip_suffix(" ... ok")).map(str::to_owned).collect())
     }
