@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use hostile::{KINDS, Kind, Machine, flush, on};
 use lookaside::{
+    Error,
     arch::aarch64::descriptor::{DIRTY_BIT_MODIFIER, READ_ONLY},
     contig::{Access, Flags, Full, SizeChange},
 };
@@ -117,5 +118,30 @@ fn cont_08_a_page_that_takes_any_store_has_nothing_to_be_repaired() {
         let (changed, after) = on(machine.clone(), SizeChange::Flushed, repair);
         assert!(!changed);
         assert_untouched(&machine, &after, 0..2 * kind.block());
+    }
+}
+
+#[test]
+fn cont_07_a_plain_page_is_read_as_it_stands_wherever_it_leads() {
+    for kind in KINDS {
+        let elsewhere = kind.page(3);
+        let machine = Machine::blocks(kind, &[false]).with_memory(4, |_| elsewhere);
+        let look = act!(() |table| -> u64 { table.get(4).unwrap().bits() });
+        let (told, _) = on(machine, SizeChange::Flushed, look);
+        assert_eq!(told, elsewhere);
+    }
+}
+
+#[test]
+fn cont_03_a_page_without_the_right_to_be_written_is_in_no_block_with_others() {
+    for kind in KINDS.into_iter().filter(|kind| kind.is_arm()) {
+        // Where hardware does not set the dirty bit, *read-only* is what the kernel means by it.
+        let memory = Machine::blocks(kind, &[false]).memory;
+        let plain = memory.iter().map(|raw| raw & !(DIRTY_BIT_MODIFIER | READ_ONLY)).collect();
+        let machine = Machine::new(kind, plain).with_memory(4, |raw| raw | READ_ONLY);
+        let fold = act!(() |table| -> Result<bool, Error> { table.fold(1, &mut flush) });
+        let (told, after) = on(machine.clone(), SizeChange::Flushed, fold);
+        assert_eq!(told, Err(Error::EntriesDisagree { index: 4 }));
+        assert_untouched(&machine, &after, 0..kind.block());
     }
 }

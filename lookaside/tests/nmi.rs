@@ -2,10 +2,11 @@
 
 mod support;
 
-use lookaside::{Space, arch::Root};
+use lookaside::{Gather, Space, arch::Root};
 use support::{
     Fake,
     machine::{self, Machine, Strategy, flush, here, pages, space},
+    on,
 };
 
 type Spaces<'s> = [&'s Space<'static, Fake>; 2];
@@ -49,6 +50,23 @@ fn leaves_a_lent_register_alone<T: Strategy>(tlb: Machine<T>) {
     assert_eq!(okay(tlb, spaces), NONE);
     drop(lent);
     assert_eq!(okay(tlb, spaces), FIRST);
+}
+
+fn goes_on_after_an_early_answer<T: Strategy>(tlb: Machine<T>) {
+    let space = space(tlb, 1);
+    for cpu in [0, 1] {
+        let _ = on(cpu, || here(tlb).switch(&space));
+    }
+    let mut gather = Gather::new(&space);
+    gather.revoke(pages(0x5000, 1));
+    let _ = on(0, || here(tlb).flush_early(gather));
+    assert!(on(1, || tlb.nmi_uaccess_okay(&space)));
+}
+
+#[test]
+fn what_was_answered_early_and_is_paid() {
+    goes_on_after_an_early_answer(machine::recent(2, Fake::new(2, 12)));
+    goes_on_after_an_early_answer(machine::epochs(2, Fake::new(2, 12).without_broadcast()));
 }
 
 #[test]
