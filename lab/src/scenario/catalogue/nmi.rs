@@ -1,14 +1,11 @@
 //! NMIs that come at every step, and look at user memory where they may.
 
-use super::{fresh::BOTH, *};
+use super::{fresh::BOTH, recent::LAZY, shootdown::CROSSFIRE, *};
 
 /// A page goes while a CPU comes, goes elsewhere and comes back.
 const VISIT: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
-/// A page goes while a CPU is lazy, and comes back.
-const LAZY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(A)]];
-
-/// The same, and the CPU goes elsewhere.
+/// A page goes while a CPU is lazy, and goes elsewhere.
 const LAZY_AWAY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(B)]];
 
 /// A table goes while a CPU is lazy.
@@ -22,9 +19,6 @@ const LONG_FIRMWARE: &[&[Act]] = &[&[UnmapEarly(A)], &[Run(A), LongFirmware]];
 
 /// A page goes, and who holds it answers first and drops it then.
 const EARLY: &[&[Act]] = &[&[UnmapEarly(A)], &[Run(A), Run(B)]];
-
-/// Two CPUs take a page each from one space, with interrupts off.
-const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)]];
 
 /// The epoch turns, and the tag that A had is D's.
 const REUSED: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(D), Run(A)]];
