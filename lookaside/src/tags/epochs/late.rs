@@ -10,6 +10,7 @@
 
 use super::{Cookie, Epochs, FIRST_TAG, ticket};
 use crate::{
+    arch::{Mmu, Sharing},
     cpu::Cpu,
     here::Here,
     platform::{CpuId, Ordering, Platform, Word},
@@ -19,7 +20,9 @@ impl<P: Platform> Epochs<'_, P> {
     /// Notes whether an epoch, now or before, has passed a CPU that is late and still is. The lock is held,
     /// and every CPU was passed.
     pub(super) fn note_late(&self, here: &Here<'_, P, Self>, _held: &ticket::Held<'_, P::Word>) {
-        let late = here.tlb().cpus().iter().any(Self::is_late);
+        // Where CPUs use each other's entries, the register is parked before its CPU joins (F-PARK).
+        let parked = here.mmu().sharing() == Sharing::Shared;
+        let late = !parked && here.tlb().cpus().iter().any(Self::is_late);
         self.turn.late.store(u64::from(late), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
     }
 
