@@ -165,6 +165,8 @@ mod range;
 mod residency;
 mod space;
 mod tags;
+#[cfg(test)]
+mod tests;
 mod tlb;
 
 pub use costs::{Costs, OperationCosts};

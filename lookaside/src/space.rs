@@ -163,8 +163,8 @@ impl<'a, P: Platform> Space<'a, P> {
         let note = &self.latest;
         // Relaxed: whoever loses the race writes nothing, and readers fall back to everything.
         let last = note.generation.load(Ordering::Relaxed);
-        if last == BUSY || last > generation {
-            return;
+        if last > generation {
+            return; // A later one is there, or just being written: `BUSY` is above them all.
         }
         // ORDER O-LATEST-BUSY (pairs with O-LATEST-READ): readers of the new range see that the old
         // generation has gone.

@@ -1,91 +1,13 @@
 //! Notes of what is owed, while others write; and the books.
 
-extern crate std;
-use core::{
-    cell::RefCell,
-    sync::atomic::{AtomicU64, Ordering::SeqCst},
-};
-use std::{boxed::Box, thread_local};
-
 use super::*;
 use crate::{
     arch::aarch64::{Aarch64, Dsb, Instructions, Tlbi},
     platform::{CpuId, Targets},
+    tests::{Busy, keep, meanwhile},
 };
 
 // ---- While others write
-
-/// What others do, and before which of the next accesses to words.
-type Meanwhile = Option<(u32, Box<dyn FnOnce()>)>;
-
-thread_local! {
-    static MEANWHILE: RefCell<Meanwhile> = const { RefCell::new(None) };
-}
-
-/// Calls `f` while others `act`, before the access with this number.
-fn meanwhile<R>(access: u32, act: impl FnOnce() + 'static, f: impl FnOnce() -> R) -> R {
-    MEANWHILE.set(Some((access, Box::new(act))));
-    let result = f();
-    MEANWHILE.set(None);
-    result
-}
-
-/// A word at which others come in between.
-struct Busy(AtomicU64);
-
-impl Busy {
-    fn reach(&self) -> &AtomicU64 {
-        let next = MEANWHILE.with_borrow_mut(|meanwhile| {
-            let (left, _) = meanwhile.as_mut()?;
-            *left -= 1;
-            if *left == 0 { meanwhile.take() } else { None }
-        });
-        if let Some((_, act)) = next {
-            act();
-        }
-        &self.0
-    }
-}
-
-impl Word for Busy {
-    const ZERO: Self = Self(AtomicU64::new(0));
-
-    fn load(&self, _: Ordering) -> u64 {
-        self.reach().load(SeqCst)
-    }
-
-    fn store(&self, value: u64, _: Ordering) {
-        self.reach().store(value, SeqCst);
-    }
-
-    fn swap(&self, value: u64, _: Ordering) -> u64 {
-        self.reach().swap(value, SeqCst)
-    }
-
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        _: Ordering,
-        _: Ordering,
-    ) -> Result<u64, u64> {
-        self.reach().compare_exchange(current, new, SeqCst, SeqCst)
-    }
-
-    fn fetch_add(&self, value: u64, _: Ordering) -> u64 {
-        self.reach().fetch_add(value, SeqCst)
-    }
-
-    fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
-        self.reach().fetch_or(bits, SeqCst)
-    }
-
-    fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
-        self.reach().fetch_and(bits, SeqCst)
-    }
-
-    fn fence(_: Ordering) {}
-}
 
 /// A machine of which only the words are used.
 struct Paper;
@@ -126,9 +48,8 @@ unsafe impl Platform for Paper {
 
 /// A space of one CPU that others can use meanwhile.
 fn space() -> &'static Space<'static, Paper> {
-    let words = Box::leak(Box::new([Busy::ZERO]));
-    let residents = Residents::new(words, 1).unwrap();
-    Box::leak(Box::new(Space::new(Root::new(4096), 1, residents)))
+    let residents = Residents::new(keep([Busy::ZERO]), 1).unwrap();
+    keep(Space::new(Root::new(4096), 1, residents))
 }
 
 fn page(number: u64) -> Debt {

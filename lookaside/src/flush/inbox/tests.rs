@@ -1,8 +1,9 @@
 //! Tests of what is written into boxes and read from them.
 
-use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::*;
+use crate::tests::{Busy, keep, meanwhile};
 
 #[test]
 fn requests_survive_the_packing() {
@@ -103,96 +104,29 @@ fn flushes_of_two_spaces_stay_two() {
 
 // ---- While others write
 
-/// A word that counts what is done to it, and that others write after each look at it.
-struct Watched {
-    value: AtomicU64,
-    /// What others add.
-    added: AtomicU64,
-    loads: AtomicU64,
-    writes: AtomicU64,
-}
-
-impl Watched {
-    fn write(&self) -> &AtomicU64 {
-        self.writes.fetch_add(1, SeqCst);
-        &self.value
-    }
-
-    /// Loads and writes since the last call.
-    fn work(&self) -> (u64, u64) {
-        (self.loads.swap(0, SeqCst), self.writes.swap(0, SeqCst))
-    }
-}
-
-impl Word for Watched {
-    const ZERO: Self = Self {
-        value: AtomicU64::new(0),
-        added: AtomicU64::new(0),
-        loads: AtomicU64::new(0),
-        writes: AtomicU64::new(0),
-    };
-
-    fn load(&self, _: Ordering) -> u64 {
-        self.loads.fetch_add(1, SeqCst);
-        self.value.fetch_add(self.added.load(SeqCst), SeqCst)
-    }
-
-    fn store(&self, value: u64, _: Ordering) {
-        self.write().store(value, SeqCst);
-    }
-
-    fn swap(&self, value: u64, _: Ordering) -> u64 {
-        self.write().swap(value, SeqCst)
-    }
-
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        _: Ordering,
-        _: Ordering,
-    ) -> Result<u64, u64> {
-        self.write().compare_exchange(current, new, SeqCst, SeqCst)
-    }
-
-    fn fetch_add(&self, value: u64, _: Ordering) -> u64 {
-        self.write().fetch_add(value, SeqCst)
-    }
-
-    fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
-        self.write().fetch_or(bits, SeqCst)
-    }
-
-    fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
-        self.write().fetch_and(bits, SeqCst)
-    }
-
-    fn fence(_: Ordering) {}
-}
-
 #[test]
 fn a_request_that_is_written_while_it_is_read_is_not_believed() {
-    let asker = Inbox::<Watched>::NEW;
+    let asker = keep(Inbox::<Busy>::NEW);
     let Asked { whose, sweep, .. } = asked(7, 9, 9);
     asker.describe(&Demand { whose, sweep: &sweep, early: false });
     let serial = &asker.request.serial;
     assert_eq!(asker.read_flush(7, 9).map(|asked| asked.whose), Some(whose));
     assert!(asker.read_flush(7, 8).is_none() && asker.read_flush(8, 9).is_none());
     // The next one was begun before it was looked at, and is not finished.
-    serial.value.fetch_add(1, SeqCst);
+    serial.fetch_add(1, Relaxed);
     assert!(asker.read_flush(7, 9).is_none());
     // The next one was begun, and may be finished, between the two looks.
     for added in [1, 2] {
-        serial.value.fetch_add(1, SeqCst);
-        serial.value.fetch_and(!1, SeqCst);
-        serial.added.store(added, SeqCst);
-        assert!(asker.read_flush(7, 9).is_none());
+        serial.fetch_add(1, Relaxed);
+        serial.fetch_and(!1, Relaxed);
+        let next = move || _ = serial.fetch_add(added, Relaxed);
+        assert!(meanwhile(2, next, || asker.read_flush(7, 9)).is_none());
     }
 }
 
 #[test]
 fn among_many_who_call_a_cpu_those_who_come_late_write_nothing() {
-    let target = Inbox::<Watched>::NEW;
+    let target = Inbox::<Busy>::NEW;
     let called = &target.asked.called;
     assert!(target.call(CpuId(1), false), "nobody has, so that it must be interrupted");
     assert_eq!(called.work(), (0, 1), "who expects to be alone does not look first");
