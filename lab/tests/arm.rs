@@ -1,5 +1,6 @@
 //! The strategies of arm64's publications: that they are right where tags are few, and that the
 //! interconnect behaves as its fit supposes.
+#![cfg(feature = "clock")]
 
 use std::collections::BTreeMap;
 

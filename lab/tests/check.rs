@@ -1,4 +1,5 @@
 //! `lab check` as a library: rounds, shards and merges.
+#![cfg(feature = "clock")]
 
 use core::time::Duration;
 

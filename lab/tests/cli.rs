@@ -1,4 +1,5 @@
 //! The command line: what it refuses, what it writes, and that it writes the same each time.
+#![cfg(feature = "clock")]
 
 use std::{
     fs,

@@ -1,5 +1,4 @@
 //! Our own litmus tests have the verdicts that the architecture gives them, and bad ones are named.
-
 #![cfg(feature = "clock")]
 
 use std::{fs, path::Path};

@@ -2,6 +2,7 @@
 //! numbers each time, so that there is a spread.
 //!
 //! Times here are simulated: they are the same on every host.
+#![cfg(feature = "clock")]
 
 use lookaside_lab::reproduce::{Book, Execute, LIMIT, Plan, Request, Run, SAME, ratio};
 

@@ -1,4 +1,5 @@
 //! What the README shows of `lab reproduce` and `lab replay` is what they print.
+#![cfg(feature = "clock")]
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
 //! Every specimen of the zoo gets its verdict, for its own reason.
+#![cfg(feature = "clock")]
 
 use lookaside_lab::{
     scenario::Depth,

@@ -79,6 +79,10 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     gate.step("lint, host", || {
         cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
     })?;
+    gate.step("lint, explorer alone", || {
+        let alone = ["--package", LAB, "--no-default-features", "--all-targets"];
+        cargo(workspace, &[&["clippy"], &alone[..], &["--", "-Dwarnings"]].concat())
+    })?;
     for target in TARGETS {
         gate.step(&format!("lint, {target}"), || {
             if !bare.is_installed(target) {

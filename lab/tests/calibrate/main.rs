@@ -1,5 +1,5 @@
 //! Calibration: what follows from series that were recorded, and what is refused.
-#![cfg(target_os = "linux")]
+#![cfg(all(feature = "clock", target_os = "linux"))]
 
 use std::{fs, process::Command};
 

@@ -1,5 +1,6 @@
 //! The repository's machines and published results keep the rules for numbers, and files that do not
 //! keep them are refused with the file, the line and the key.
+#![cfg(feature = "clock")]
 
 mod refused;
 mod rules;

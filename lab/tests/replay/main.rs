@@ -1,4 +1,5 @@
 //! Replay: scripts made by hand and at random, on modelled machines.
+#![cfg(feature = "clock")]
 
 mod attribution;
 mod command;

@@ -6,6 +6,7 @@
 //! 6.18 with two CPUs, and of valgrind's lackey 3.19. Names of threads that were not the program's own
 //! have others of the same kind; parts are left out between the lines. Lines that stand in these tests
 //! themselves were written after what the tools' sources print.
+#![cfg(feature = "clock")]
 
 mod damage;
 mod dialects;

@@ -11,8 +11,7 @@
 //! that it has another space loaded takes itself out ("Only trim the `mm_cpumask` once a second", 6db2526c1d69). Until
 //! then the sender looks at what each CPU has loaded, and passes over those that have something else.
 //!
-//! In guests of KVM there is one thing more ("KVM: x86: Support paravirtualized TLB flush", 2017): a vCPU
-//! whose host does not run it is not interrupted; the host empties its TLB before it runs again.
+//! In guests of KVM there is one thing more: what their [`host`](super::host) does.
 //!
 //! All of this is counted in Linux's own terms, those of its event `tlb_flush`.
 
@@ -24,11 +23,14 @@ use lookaside::{
 };
 use lookaside_machine::timed::{self, Ps, Word, x86::Insn};
 
-use super::linux::{Books, Common, Request, flush_globally, me};
+use super::{
+    host::Host,
+    linux::{Books, Common, Request, me},
+    slots::{Cpu, KEEP, SLOTS},
+};
 use crate::{
     data::{Isa, Refused},
     reconstruct::Recorded,
-    replay::interrupts::HOLD,
     strategy::{
         Entry, Flush, Place, SpaceId, Strategy,
         hardware::{Hardware, RESERVED, X86Cpu},
@@ -42,18 +44,15 @@ pub(super) const STRATEGIES: &[Entry] = &[
         name: "ipi-2025",
         about: "Linux 6.14 and later: CPUs without user code are lazy, masks are trimmed once a second",
         isas: &[Isa::X86_64],
-        build: |place| Lazy::<X86Cpu>::build(place, Guest::No),
+        build: |place| Lazy::<X86Cpu>::build(place, false),
     },
     Entry {
         name: "ipi-2025-kvm",
         about: "the same in a guest of KVM, whose halted CPUs are not interrupted: the host flushes",
         isas: &[Isa::X86_64],
-        build: |place| Lazy::<X86Cpu>::build(place, Guest::Kvm),
+        build: |place| Lazy::<X86Cpu>::build(place, true),
     },
 ];
-
-const SLOTS: usize = 6;
-const KEEP: u64 = 1 << 63;
 
 /// What `loaded` says while a CPU is between two spaces.
 const SWITCHING: u64 = u64::MAX;
@@ -62,45 +61,6 @@ const KERNEL_CONTEXT: u64 = u64::MAX - 1;
 
 /// How often a flush goes to the whole mask.
 const TRIM: Ps = 1_000_000_000_000;
-/// How long KVM waits for something to do for a halted vCPU before it takes it away: its `halt_poll_ns`
-/// on x86, 200 us.
-const POLL: Ps = 200_000_000;
-
-/// Whether a host is asked to flush.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Guest {
-    No,
-    Kvm,
-}
-
-/// A space that a CPU ran, and what it has caught up with.
-struct Slot {
-    context: Word,
-    generation: Word,
-}
-
-/// What a CPU notes for itself, and others look at.
-#[repr(align(64))]
-struct Cpu {
-    /// The context of the space that is loaded.
-    loaded: Word,
-    /// The slot that is loaded, and the one to be given out next.
-    current: Word,
-    next: Word,
-    slots: [Slot; SLOTS],
-}
-
-impl Cpu {
-    const fn new() -> Self {
-        let slots = [const { Slot { context: Word::ZERO, generation: Word::ZERO } }; SLOTS];
-        Self { loaded: Word::ZERO, current: Word::ZERO, next: Word::ZERO, slots }
-    }
-
-    fn current(&self) -> &Slot {
-        &self.slots[self.current.get() as usize]
-    }
-}
-
 /// What a CPU says for others, in a line of its own.
 #[repr(align(64))]
 struct Shared {
@@ -108,23 +68,12 @@ struct Shared {
     lazy: Word,
 }
 
-/// What a host and its guest know of a vCPU together.
-#[repr(align(64))]
-struct Steal {
-    /// When it halted, in picoseconds; 0 if it runs.
-    halted: Word,
-    /// 1 if its TLB is to be emptied before it runs again.
-    flush: Word,
-    /// When another asked it first, of what it did not serve yet; 0 if none did. Nobody reads this but the host,
-    /// whose time is in that of interrupts.
-    asked: Cell<Ps>,
-}
-
 struct Lazy<'a, H: Hardware> {
     common: Common<'a, H>,
     cpus: &'a [Cpu],
     shared: &'a [Shared],
-    steal: &'a [Steal],
+    /// The host, of a guest of KVM.
+    host: Option<Host<'a>>,
     /// When the mask of each space is to be trimmed next, by number.
     trims: RefCell<Vec<Cell<Ps>>>,
     /// For each CPU whether it is in the idle loop.
@@ -132,36 +81,25 @@ struct Lazy<'a, H: Hardware> {
     /// For each CPU whether it has run anything: what it runs first it did not switch to.
     begun: Vec<Cell<bool>>,
     slots: usize,
-    guest: Guest,
-    /// How long before another must have asked for that a CPU which was held up by sending takes it first.
-    hold: Option<Ps>,
     tally: RefCell<Recorded>,
 }
 
 impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
-    fn build(place: Place<'a>, guest: Guest) -> Result<Box<dyn Strategy + 'a>, Refused> {
+    fn build(place: Place<'a>, is_guest: bool) -> Result<Box<dyn Strategy + 'a>, Refused> {
         let Place { arena, machine, cpus } = place;
         let own = arena.fill(cpus, |_| Cpu::new());
         timed::name(own, "CPUs");
         let shared = arena.fill(cpus, |_| Shared { lazy: Word::ZERO });
         timed::name(shared, "lazy CPUs");
-        let steal = arena.fill(cpus, |_| Steal {
-            halted: Word::ZERO,
-            flush: Word::ZERO,
-            asked: Cell::new(0),
-        });
-        timed::name(steal, "halted CPUs");
         Ok(Box::new(Self {
             common: Common::new(place)?,
             cpus: own,
             shared,
-            steal,
+            host: is_guest.then(|| Host::new(arena, machine, cpus)),
             trims: RefCell::default(),
             idles: vec![Cell::new(false); cpus],
             begun: vec![Cell::new(false); cpus],
             slots: if machine.features.tag_bits == 0 { 1 } else { SLOTS },
-            guest,
-            hold: machine.paths.get(HOLD).copied().filter(|_| guest == Guest::Kvm),
             tally: RefCell::default(),
         }))
     }
@@ -194,21 +132,13 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
     /// Loads a space of which `generation` was read after this CPU joined its mask. Whether what was
     /// held of it had to go.
     fn load(&self, cpu: &Cpu, root: u64, context: u64, generation: u64) -> bool {
-        let found = cpu.slots[..self.slots].iter().position(|slot| slot.context.get() == context);
-        let (slot, flush) = match found {
-            // Without PCIDs each load flushes.
-            Some(slot) => (slot, self.slots == 1 || cpu.slots[slot].generation.get() < generation),
-            None => {
-                let slot = cpu.next.get() as usize % self.slots;
-                cpu.next.set((slot as u64 + 1) % self.slots as u64);
-                (slot, true)
-            }
-        };
+        let (slot, caught_up) = cpu.find(context, self.slots);
+        // Without PCIDs each load flushes.
+        let flush = self.slots == 1 || caught_up.is_none_or(|caught_up| caught_up < generation);
         if flush {
-            cpu.slots[slot].context.set(context);
-            cpu.slots[slot].generation.set(generation);
+            cpu.give(slot, context, generation);
         }
-        cpu.current.set(slot as u64);
+        cpu.set_current(slot);
         Insn.write_cr3(root | slot as u64 | if flush { 0 } else { KEEP });
         flush
     }
@@ -274,7 +204,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             request.flush_pages();
             request.pages()
         } else {
-            Insn.write_cr3(books.root | cpu.current.get());
+            Insn.write_cr3(books.root | cpu.number());
             Pages::Everything
         };
         slot.generation.set(latest);
@@ -285,7 +215,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
     /// The CPUs of a mask that have to act now, but this one.
     fn targets(&self, books: &Books<'_>, all: bool, tables: bool) -> Vec<Targets> {
         let must_act = |cpu: CpuId| {
-            if self.is_away(cpu) {
+            if self.host.as_ref().is_some_and(|host| host.is_away(cpu)) {
                 return false;
             }
             if tables {
@@ -310,21 +240,6 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         targets
     }
 
-    /// Whether a CPU is one that its host does not run. If so, the host was told to empty its TLB.
-    fn is_away(&self, cpu: CpuId) -> bool {
-        let steal = &self.steal[cpu.index()];
-        if self.guest == Guest::No {
-            return false;
-        }
-        let halted = steal.halted.load(Ordering::SeqCst);
-        if halted == 0 || timed::now() < halted + POLL {
-            return false;
-        }
-        steal.flush.store(1, Ordering::SeqCst);
-        // It may have come back in between, and then looked before this.
-        steal.halted.load(Ordering::SeqCst) == halted
-    }
-
     /// The idle loop looks for what it is asked before it turns to a thread, and does not wait for the interrupt
     /// that comes for it.
     fn leave_idle_loop(&self) {
@@ -333,27 +248,10 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         }
     }
 
-    /// The host has sent an interrupt for this vCPU and lets it go: if there is one for it, it takes that first.
-    fn is_let_go(&self) {
-        // In any case it takes what has arrived.
-        timed::take_interrupts();
-        let Some(hold) = self.hold else { return };
-        let asked = &self.steal[me().index()].asked;
-        if asked.get() != 0 && timed::now() >= asked.get() + hold {
-            while asked.get() != 0 {
-                timed::idle_until(timed::now() + POLL);
-            }
-        }
-    }
-
-    /// This vCPU runs: its host does first what it was told to do.
+    /// This CPU runs: its host does first what it was told to do.
     fn come_back(&self) {
-        let steal = &self.steal[me().index()];
-        if self.guest == Guest::Kvm && steal.halted.peek() != 0 {
-            steal.halted.store(0, Ordering::SeqCst);
-            if steal.flush.swap(0, Ordering::SeqCst) != 0 {
-                flush_globally();
-            }
+        if let Some(host) = &self.host {
+            host.come_back();
         }
     }
 
@@ -383,9 +281,8 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         self.common.online();
         let cpu = self.cpu();
         // The kernel's own space is in slot 0, where a CPU starts.
-        cpu.slots[0].context.set(KERNEL_CONTEXT);
+        cpu.start(self.slots).context.set(KERNEL_CONTEXT);
         cpu.loaded.set(KERNEL_CONTEXT);
-        cpu.next.set(1 % self.slots as u64);
     }
 
     fn add(&self, space: SpaceId, root: u64) {
@@ -425,8 +322,8 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
     fn halt(&self) {
         self.idle();
         self.idles[me().index()].set(true);
-        if self.guest == Guest::Kvm {
-            self.steal[me().index()].halted.store(timed::now().max(1), Ordering::SeqCst);
+        if let Some(host) = &self.host {
+            host.halt();
         }
     }
 
@@ -458,17 +355,18 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         // This CPU is asked as the others are.
         let is_lazy = self.lazy().load(Ordering::Relaxed) != 0;
         let acts = books.cpus.has(me()) && (flush.tables || !is_lazy && (loaded || all));
-        for target in targets.iter().flat_map(|group| group.iter()) {
-            let asked = &self.steal[target.index()].asked;
-            asked.set(if asked.get() == 0 { timed::now() } else { asked.get() });
+        if let Some(host) = &self.host {
+            host.ask(&targets);
         }
         self.common.ask_these(targets, &request, || {
             if acts {
                 // Where it takes long to send an interrupt, as in guests, others' arrive meanwhile. They come
                 // before this CPU's own part, and may leave nothing to do for it.
-                match sends {
-                    0 => timed::take_interrupts(),
-                    _ => self.is_let_go(),
+                timed::take_interrupts();
+                if let Some(host) = &self.host
+                    && sends != 0
+                {
+                    host.let_go();
                 }
                 meet();
             }
@@ -477,9 +375,10 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
 
     fn serve(&self) {
         let cpu = self.cpu();
-        let steal = &self.steal[me().index()];
-        let halted = self.guest == Guest::Kvm && steal.halted.peek() != 0;
-        steal.asked.set(0);
+        let sleeping = self.host.as_ref().filter(|host| host.is_halted());
+        if let Some(host) = &self.host {
+            host.serve();
+        }
         self.come_back();
         self.common.serve(|request| {
             let fate = self.meet(cpu, self.common.named(request.space), request, false);
@@ -488,9 +387,9 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
                 tally.dropped += u64::from(fate == Fate::Dropped);
             });
         });
-        if halted {
+        if let Some(host) = sleeping {
             // It was interrupted in its sleep, and goes on with it.
-            steal.halted.store(timed::now().max(1), Ordering::SeqCst);
+            host.halt();
         }
     }
 

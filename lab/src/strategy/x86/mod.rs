@@ -4,11 +4,13 @@
 mod call;
 mod concurrent;
 mod freebsd;
+mod host;
 mod invlpgb;
 mod lazy;
 mod linux;
 mod pcid;
 mod requests;
+mod slots;
 mod untagged;
 
 use super::Entry;

@@ -7,9 +7,12 @@ use lookaside::{
     Ordering, Word as _,
     arch::x86_64::{Instructions as _, X86},
 };
-use lookaside_machine::timed::{self, Word, x86::Insn};
+use lookaside_machine::timed::{self, x86::Insn};
 
-use super::linux::{Books, Common, Request, me};
+use super::{
+    linux::{Books, Common, Request, me},
+    slots::{Cpu, KEEP, SLOTS},
+};
 use crate::{
     data::{Isa, Refused},
     strategy::{
@@ -48,10 +51,6 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// So many slots fit two cache lines with what else a CPU notes.
-const SLOTS: usize = 6;
-const KEEP: u64 = 1 << 63;
-
 /// In what the strategies of this module differ.
 #[derive(Clone, Copy)]
 struct Ways {
@@ -68,34 +67,6 @@ impl Ways {
     const OF_2017: Self =
         Self { slots: SLOTS, concurrent: false, pending: false, promotions: false };
     const OF_2022: Self = Self { concurrent: true, pending: true, ..Self::OF_2017 };
-}
-
-/// A space that a CPU ran, and what it has caught up with.
-struct Slot {
-    context: Word,
-    generation: Word,
-}
-
-/// What a CPU notes for itself.
-#[repr(align(64))]
-struct Cpu {
-    /// The context of the space that is loaded; 0 for none.
-    loaded: Word,
-    /// The slot that is loaded, and the one to be given out next.
-    current: Word,
-    next: Word,
-    slots: [Slot; SLOTS],
-}
-
-impl Cpu {
-    const fn new() -> Self {
-        let slots = [const { Slot { context: Word::ZERO, generation: Word::ZERO } }; SLOTS];
-        Self { loaded: Word::ZERO, current: Word::ZERO, next: Word::ZERO, slots }
-    }
-
-    fn current(&self) -> &Slot {
-        &self.slots[self.current.get() as usize]
-    }
 }
 
 struct Pcid<'a, H: Hardware> {
@@ -123,17 +94,13 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Pcid<'a, H> {
         if self.ways.slots == 1 {
             return (0, true);
         }
-        if let Some(slot) = cpu.slots.iter().position(|slot| slot.context.get() == next.context) {
-            return (slot, cpu.slots[slot].generation.get() < generation);
-        }
-        let slot = cpu.next.get() as usize;
-        cpu.next.set(((slot + 1) % self.ways.slots) as u64);
-        (slot, true)
+        let (slot, caught_up) = cpu.find(next.context, self.ways.slots);
+        (slot, caught_up.is_none_or(|caught_up| caught_up < generation))
     }
 
-    fn load(&self, root: u64, slot: usize, flush: bool) {
+    fn load(&self, root: u64, slot: u64, flush: bool) {
         let keep = if flush { 0 } else { KEEP };
-        Insn.write_cr3(root | slot as u64 | keep);
+        Insn.write_cr3(root | slot | keep);
     }
 
     /// Meets a request for the space that this CPU has loaded. With interrupts off.
@@ -149,7 +116,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Pcid<'a, H> {
         if request.is_range() && next {
             request.flush_pages();
         } else {
-            self.load(books.root, cpu.current.get() as usize, true);
+            self.load(books.root, cpu.number(), true);
         }
         slot.generation.set(latest);
     }
@@ -159,7 +126,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
     fn online(&self) {
         self.common.online();
         // Slot 0 is where a CPU starts.
-        self.cpu().next.set((1 % self.ways.slots) as u64);
+        self.cpu().start(self.ways.slots);
     }
 
     fn add(&self, space: SpaceId, root: u64) {
@@ -178,7 +145,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
             let slot = cpu.current();
             if slot.generation.get() < latest {
                 slot.generation.set(latest);
-                self.load(next.root, cpu.current.get() as usize, true);
+                self.load(next.root, cpu.number(), true);
             }
             return;
         }
@@ -192,12 +159,11 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
         let generation = next.generation.load(Ordering::SeqCst);
         let (slot, flush) = self.choose(cpu, next, generation);
         if flush {
-            cpu.slots[slot].context.set(next.context);
-            cpu.slots[slot].generation.set(generation);
+            cpu.give(slot, next.context, generation);
         }
-        self.load(next.root, slot, flush);
+        self.load(next.root, slot as u64, flush);
         cpu.loaded.set(next.context);
-        cpu.current.set(slot as u64);
+        cpu.set_current(slot);
     }
 
     fn idle(&self) {
