@@ -2,11 +2,14 @@
 
 mod support;
 
-use lookaside::{CpuId, Outcome, Recent, Residency, Space, Switched, arch::Held, arch::Wait};
+use lookaside::{
+    CpuId, EpochsConfig, Outcome, Recent, Residency, Space, Switched, arch::Held, arch::Wait,
+};
 use support::{
     COSTS, Fake, Moment, Op,
     machine::{
-        ByRecent, Machine, Strategy, What, epochs, flush, here, park, recent, space, start, switch,
+        ByRecent, Machine, Strategy, What, epochs, epochs_with, flush, here, park, recent, space,
+        start, switch,
     },
     on,
 };
@@ -88,6 +91,25 @@ fn only_a_table_concerns_who_held_something_under_an_older_tag() {
     let _ = switch(tlb, OTHER, &a);
     let page = Op::FlushRangeEverywhere(tag(tlb, 0), 0x5000, 1, Wait::Now);
     assert_eq!(story(tlb, 0, &a, What::Page), (vec![(0, page)], (Outcome::Everywhere, 0)));
+    let every_tag = vec![(0, Op::FlushAllEverywhere)];
+    assert_eq!(story(tlb, 0, &a, What::Table), (every_tag, (Outcome::Everywhere, 0)));
+}
+
+#[test]
+fn a_table_concerns_who_held_something_under_the_tag_that_a_space_left_when_the_epoch_turned() {
+    let config = EpochsConfig { tags: 6, ..Default::default() };
+    let tlb = epochs_with(2, Fake::new(2, 16).with_walks_that_outlive_tags(), config);
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 1, &a);
+    let _ = switch(tlb, 1, &space(tlb, 2));
+    let before = a.cookie();
+    for number in 3.. {
+        if switch(tlb, 0, &space(tlb, number)) == Switched::Turned {
+            break;
+        }
+    }
+    assert_eq!(switch(tlb, 0, &a), Switched::Fresh);
+    assert!(a.cookie().epoch() > before.epoch());
     let every_tag = vec![(0, Op::FlushAllEverywhere)];
     assert_eq!(story(tlb, 0, &a, What::Table), (every_tag, (Outcome::Everywhere, 0)));
 }

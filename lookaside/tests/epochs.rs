@@ -104,6 +104,21 @@ fn asid_08_a_turnover_flushes_each_cpu_once_and_nobody_else() {
 }
 
 #[test]
+fn asid_08_who_has_emptied_its_tlb_on_the_way_in_does_not_do_so_for_the_epoch_that_it_turns() {
+    let tlb = machine(2, Fake::new(2, 8), 5);
+    let spaces: Vec<_> = (1..=5).map(|number| space(&tlb, number)).collect();
+    let _ = switch(&tlb, 0, &spaces[0]);
+    for space in &spaces[1..4] {
+        let _ = switch(&tlb, 1, space);
+    }
+    assert_eq!(tlb.tags().epoch(), 2, "which CPU 0 has not joined, and which has no tag left");
+    tlb.platform().forget_logs();
+    assert_eq!(switch(&tlb, 0, &spaces[4]), Switched::Turned);
+    let tag = spaces[4].cookie().tag().0;
+    assert_eq!(tlb.platform().log(0), [Op::FlushAll, Op::Settle, load(5, tag)]);
+}
+
+#[test]
 fn asid_09_live_tags_survive_many_turnovers() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let stays = space(&tlb, 100);
@@ -270,6 +285,45 @@ fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
         assert_eq!(tlb.platform().log(0).last(), Some(&dropped));
         assert_eq!(here(&tlb).pin(&spaces[0]), Err(Error::IdsExhausted));
     }
+}
+
+#[test]
+fn asid_12_who_comes_back_in_the_last_epoch_is_present_and_looks_at_no_table_again() {
+    let tlb = machine_with(1, Fake::new(1, 8), EpochsConfig { tags: 4, last_epoch: 2, pins: 0 });
+    let spaces: Vec<_> = (1..=4).map(|number| space(&tlb, number)).collect();
+    for space in &spaces {
+        let _ = switch(&tlb, 0, space);
+    }
+    assert_eq!(tlb.tags().epoch(), 2);
+    let _ = switch(&tlb, 0, &spaces[2]);
+    tlb.platform().forget_logs();
+    let _ = switch(&tlb, 0, &spaces[3]);
+    let dropped = Op::Load { table: 4 * 4096, tag: 1, held: Held::Drop, sharing: Sharing::Private };
+    assert_eq!(tlb.platform().log(0), [Op::Settle, dropped]);
+}
+
+#[test]
+fn a_tag_is_loaded_as_a_first_one_where_it_is_new_or_the_space_is_new_to_the_cpu() {
+    let tlb = machine(2, Fake::new(2, 8).with_first_loads_that_drop(), 6);
+    let (stays, other) = (space(&tlb, 1), space(&tlb, 2));
+    let held = |cpu, space: &Space<'_, Fake>| {
+        tlb.platform().forget_logs();
+        let switched = switch(&tlb, cpu, space);
+        match tlb.platform().log(cpu).last() {
+            Some(Op::Load { held, .. }) => (switched, *held),
+            last => panic!("{last:?}"),
+        }
+    };
+    assert_eq!(held(0, &stays), (Switched::Fresh, Held::Drop));
+    assert_eq!(held(1, &other), (Switched::Fresh, Held::Drop));
+    for number in 3.. {
+        if switch(&tlb, 1, &space(&tlb, number)) == Switched::Turned {
+            break;
+        }
+    }
+    // Its tag is kept.
+    assert_eq!(held(1, &stays), (Switched::Kept, Held::Drop), "CPU 1 was never there");
+    assert_eq!(held(0, &stays), (Switched::Kept, Held::Keep), "CPU 0 is there");
 }
 
 #[test]

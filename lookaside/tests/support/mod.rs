@@ -136,6 +136,7 @@ pub(crate) struct FakeMmu {
     pub(crate) broadcasts: bool,
     pub(crate) walks_outlive_tags: bool,
     pub(crate) faults_forget: bool,
+    first_load: Held,
     cpus: Vec<Mutex<Hardware>>,
     /// What each CPU did, in order.
     trace: Mutex<Vec<(u32, Op)>>,
@@ -167,6 +168,7 @@ impl Fake {
                 broadcasts: true,
                 walks_outlive_tags: false,
                 faults_forget: false,
+                first_load: Held::Keep,
                 cpus: hardware,
                 trace: Mutex::default(),
                 kernel_depth: Mutex::default(),
@@ -202,6 +204,12 @@ impl Fake {
     /// As x86.
     pub(crate) fn with_faults_that_forget(mut self) -> Self {
         self.mmu.faults_forget = true;
+        self
+    }
+
+    /// As RISC-V, where nothing else orders the tables before the walks.
+    pub(crate) fn with_first_loads_that_drop(mut self) -> Self {
+        self.mmu.first_load = Held::Drop;
         self
     }
 
@@ -547,6 +555,10 @@ impl Mmu for FakeMmu {
 
     fn walks_outlive_tags(&self) -> bool {
         self.walks_outlive_tags
+    }
+
+    fn first_load(&self) -> Held {
+        self.first_load
     }
 
     fn faults_forget(&self) -> bool {

@@ -172,7 +172,7 @@ impl<P: Platform> Epochs<'_, P> {
         self.empty(here, active, paid);
         // Relaxed: no space is pinned in the last epoch that was not pinned before it.
         if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
-            return self.enter_last(here, next, active);
+            return Ok(self.enter_last(here, next, active));
         }
         let (cookie, fresh) = self.claim(here, next, epoch, lock)?;
         if !self.join(here, active, cookie) {
@@ -331,10 +331,10 @@ impl<P: Platform> Epochs<'_, P> {
         }
         // Relaxed: the words of `epoch` are visible by O-EPOCH. A later turnover overwrites only
         // those of CPUs that joined `epoch`; a space on such a CPU has a cookie of `epoch`, and is
-        // not looked for.
+        // not looked for. One that keeps nothing has the reserved tag, which no space has.
         Ok(here.tlb().cpus().iter().any(|cpu| {
             let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
-            kept.joined() && kept.tag() == tag && kept.epoch() <= old.epoch()
+            kept.tag() == tag && kept.epoch() <= old.epoch()
         }))
     }
 
@@ -349,14 +349,15 @@ impl<P: Platform> Epochs<'_, P> {
         if let Some(tag) = stock.take(epoch) {
             return Ok(tag);
         }
-        if lock.is_some() && self.fill(stock, epoch) {
-            return stock.take(epoch).ok_or(Locked);
+        if lock.is_none() {
+            return Err(Locked);
         }
-        Err(Locked)
+        self.fill(stock, epoch);
+        stock.take(epoch).ok_or(Locked)
     }
 
-    /// Fills `stock` with the next window of tags in which one is free. The lock is held.
-    fn fill(&self, stock: &Stock<P::Word>, epoch: u64) -> bool {
+    /// Fills `stock` with the next window of tags in which one is free, if there is one. The lock is held.
+    fn fill(&self, stock: &Stock<P::Word>, epoch: u64) {
         let turn = &*self.turn;
         // Relaxed, here and below: written under the lock only.
         let window = turn.window.load(Ordering::Relaxed);
@@ -370,12 +371,10 @@ impl<P: Platform> Epochs<'_, P> {
             cursor = end;
             if free != 0 {
                 turn.cursor.store(cursor, Ordering::Relaxed);
-                stock.fill(epoch, first, free);
-                return true;
+                return stock.fill(epoch, first, free);
             }
         }
         turn.cursor.store(cursor, Ordering::Relaxed);
-        false
     }
 
     /// The way in when no epoch is left: one tag, dropped at each switch, and shared with nobody.
@@ -384,11 +383,9 @@ impl<P: Platform> Epochs<'_, P> {
         here: &Here<'_, P, Self>,
         next: &Space<'_, P>,
         active: Cookie,
-    ) -> Result<Switched, Locked> {
-        let cookie = Cookie::new(self.last_epoch(), LAST_TAG);
-        if !self.join(here, active, cookie) {
-            return Err(Locked);
-        }
+    ) -> Switched {
+        let joined = self.join(here, active, Cookie::new(self.last_epoch(), LAST_TAG));
+        debug_assert!(joined, "no epoch comes that could pass this CPU");
         here.mmu().settle(); // As F-ARRIVE.
         // Who holds the books believes in the tag that the space had before, or knows of this epoch.
         let books = next.open(here.tlb().platform());
@@ -397,7 +394,7 @@ impl<P: Platform> Epochs<'_, P> {
         }
         drop(books);
         here.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
-        Ok(Switched::Fresh)
+        Switched::Fresh
     }
 
     /// After this CPU has said that it is on its way into `next` under `cookie`: makes it present

@@ -55,8 +55,8 @@ impl<P: Platform> Epochs<'_, P> {
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
         let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
         let names = cpu.names_tag();
-        // A parked register and one that is lent name nobody's tables.
+        // A parked register names nobody's tables.
         let named = u32::from(names.0) >= FIRST_TAG;
-        !active.joined() && kept.joined() && named && names != kept.tag()
+        !active.joined() && named && names != kept.tag()
     }
 }

@@ -43,6 +43,8 @@ mod pins;
 mod release;
 mod renew;
 mod stock;
+#[cfg(test)]
+mod tests;
 mod ticket;
 mod turnover;
 
