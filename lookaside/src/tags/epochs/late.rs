@@ -55,7 +55,7 @@ impl<P: Platform> Epochs<'_, P> {
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
         let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
         let names = cpu.names_tag();
-        // A parked register names nobody's tables.
+        // A parked register names nobody's tables. Whoever names any has joined before, and keeps something.
         let named = u32::from(names.0) >= FIRST_TAG;
         !active.joined() && named && names != kept.tag()
     }

@@ -1,9 +1,9 @@
 //! What others do while a CPU looks for a tag, who waits for whom, and what is not looked at.
 
 extern crate std;
-use core::cell::Cell;
+use core::{cell::Cell, panic::AssertUnwindSafe};
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{catch_unwind, resume_unwind},
     thread_local,
     vec::Vec,
 };
@@ -87,7 +87,7 @@ type Machine = &'static Tlb<'static, Paper, Epochs<'static, Paper>>;
 
 const CPUS: usize = 3;
 
-/// Four tags more than are reserved, one of which may be pinned.
+/// Five tags that spaces can have, of which one may be pinned.
 const FEW: EpochsConfig = EpochsConfig { tags: 7, pins: 1, last_epoch: Cookie::LAST_EPOCH };
 
 /// A machine whose CPUs are all up.
@@ -106,11 +106,12 @@ fn private() -> Machine {
     machine(Sharing::Private, FEW)
 }
 
+/// Runs `f` as the CPU with this number, until it waits.
 fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
     let before = CPU.replace(cpu);
     let result = catch_unwind(AssertUnwindSafe(f));
     CPU.set(before);
-    result.unwrap_or_else(|waits| std::panic::resume_unwind(waits))
+    result.unwrap_or_else(|waits| resume_unwind(waits))
 }
 
 fn here(tlb: Machine) -> Here<'static, Paper, Epochs<'static, Paper>> {
@@ -154,7 +155,7 @@ fn left(tlb: Machine) -> &'static Space<'static, Paper> {
     a
 }
 
-/// Whether `cpu` has to wait if it does this.
+/// Whether a CPU has to wait if it does this.
 fn waits<R>(f: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
