@@ -131,6 +131,7 @@ pub(crate) fn private_get(word: Address) -> u64 {
         if machine.phase == Phase::Running {
             let cpu = machine.running;
             // A word that was stored to by `store` may be in the buffer still.
+            machine.footprint.read(word);
             let value = machine.view(cpu, word);
             machine.cpus[cpu].told(value);
             machine.touch(cpu, word, true);
@@ -153,6 +154,7 @@ pub(crate) fn private_set(word: Address, value: u64) {
     let machine = unsafe { &mut *machine };
     if machine.phase == Phase::Running {
         let cpu = machine.running;
+        machine.footprint.write(word);
         machine.touch(cpu, word, true);
         if machine.cpus[cpu].buffer.iter().any(|entry| entry.word == word) {
             machine.store(cpu, word, value, Ordering::Relaxed);

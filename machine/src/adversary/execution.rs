@@ -228,10 +228,14 @@ impl<S: Scenario> Executor<S> {
                 let point = Point { choices: &self.choices, goes_on, machine };
                 match chooser.choose(&point) {
                     None => return Some(End::Abandoned),
-                    Some(index) => index,
+                    Some(index) => {
+                        self.machine().footprint.clear();
+                        index
+                    }
                 }
             }
         };
+        self.note_choice(self.choices[index]);
         match self.choices[index] {
             Choice::Step(cpu) => {
                 *last = cpu;
@@ -276,6 +280,18 @@ impl<S: Scenario> Executor<S> {
             Choice::Value(_) => {}
         }
         None
+    }
+
+    /// Notes whose turn it is, and whether more than words are at stake.
+    fn note_choice(&mut self, choice: Choice) {
+        let machine = self.machine();
+        match choice {
+            Choice::Step(cpu) if machine.cpus[cpu].op.is_words() && !machine.loads_early() => {
+                machine.footprint.goes_on(cpu);
+            }
+            Choice::Drain(cpu, _) if !machine.loads_early() => machine.footprint.goes_on(cpu),
+            _ => machine.footprint.more(),
+        }
     }
 
     /// Executes an access, whose value is a choice of its own.
@@ -352,6 +368,7 @@ impl<S: Scenario> Executor<S> {
             if self.machine().is_local(cpu) {
                 idle = 0;
                 while self.machine().is_local(cpu) {
+                    self.note_local(cpu);
                     self.machine().execute_announced(cpu);
                     self.machine().cpus[cpu].early = true;
                     if self.machine().violation.is_some() {
@@ -367,6 +384,15 @@ impl<S: Scenario> Executor<S> {
             }
             idle += 1;
             cpu = if cpu + 1 == count { 0 } else { cpu + 1 };
+        }
+    }
+
+    /// Notes a local operation. But for waiting it commutes with what others do, whatever it is.
+    fn note_local(&mut self, cpu: usize) {
+        let machine = self.machine();
+        machine.footprint.goes_on(cpu);
+        if matches!(machine.cpus[cpu].op, Op::Relax) {
+            machine.footprint.more();
         }
     }
 

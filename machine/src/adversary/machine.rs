@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::{
     config::{Arch, Config},
     cpu::{Cpu, Handler},
+    footprint::Footprint,
     hash::{mix, mix3},
     memory::Memory,
     op::{Arm, Op},
@@ -81,6 +82,8 @@ pub(crate) struct Machine {
     pub(crate) ghost_hash: u64,
     snapshot_tlb_hash: u64,
     pub(crate) steps: u64,
+    /// What happened since the last choice.
+    pub(crate) footprint: Footprint,
 }
 
 impl Machine {
@@ -129,6 +132,7 @@ impl Machine {
             ghost_hash: 0,
             snapshot_tlb_hash: 0,
             steps: 0,
+            footprint: Footprint::NONE,
         }
     }
 
@@ -192,7 +196,11 @@ impl Machine {
         self.relaxing &= !bit;
         match op {
             Op::Idle => {}
-            Op::Relax => self.relaxing |= bit,
+            Op::Relax => {
+                // Whether something changed before or after is a part of the state.
+                self.footprint.more();
+                self.relaxing |= bit;
+            }
             _ => self.ready |= bit,
         }
         self.cpus[cpu].yielder

@@ -83,11 +83,13 @@ impl Machine {
 
     /// A store reaches memory. Walks see it.
     pub(crate) fn land(&mut self, by: usize, word: Address, value: u64) {
+        self.footprint.write(word);
         if self.memory.write(word, value, false) == value {
             return;
         }
         self.changed |= !(1 << by);
         if let Some((table, index)) = self.tables.locate(word) {
+            self.footprint.more();
             self.tables.changed(table, index);
             self.descriptor_landed(table, index);
         }
@@ -153,6 +155,7 @@ impl Machine {
 
     /// A load that is not early.
     pub(crate) fn load(&mut self, cpu: usize, word: Address, order: Ordering) -> u64 {
+        self.footprint.read(word);
         self.drain_for_load(cpu, order);
         self.view(cpu, word)
     }
@@ -168,6 +171,7 @@ impl Machine {
     }
 
     pub(crate) fn store(&mut self, cpu: usize, word: Address, value: u64, order: Ordering) {
+        self.footprint.read(word);
         if self.view(cpu, word) != value {
             self.changed |= 1 << cpu;
         }
@@ -196,6 +200,7 @@ impl Machine {
         if self.config.buffers == Buffers::Tso || releases(order) {
             self.drain_all(cpu);
         }
+        self.footprint.read(word);
         let old = read(word);
         if self.loads_early() {
             self.satisfy_newest(cpu, word, order);
@@ -281,6 +286,7 @@ impl Machine {
             self.note(cpu, text);
         }
         if entry.via.is_some() {
+            self.footprint.more();
             self.data_landed(cpu, entry.word);
         }
         self.land(cpu, entry.word, entry.value);

@@ -138,6 +138,7 @@ mod current;
 mod descriptors;
 pub(crate) mod execution;
 pub(crate) mod flags;
+pub(crate) mod footprint;
 pub(crate) mod format;
 pub(crate) mod hash;
 pub(crate) mod invalidate;

@@ -44,6 +44,13 @@ pub(crate) enum Op {
     Riscv(Riscv),
 }
 
+impl Op {
+    /// Whether it reads and writes words and does nothing else.
+    pub(crate) fn is_words(&self) -> bool {
+        matches!(self, Self::Load(..) | Self::Store(..) | Self::Rmw(..) | Self::Fence(..))
+    }
+}
+
 /// An atomic read-modify-write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rmw {

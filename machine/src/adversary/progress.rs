@@ -4,6 +4,7 @@ use lookaside::{Ordering, arch::aarch64::Dsb};
 
 use super::{
     config::Buffers,
+    cpu::{Buffered, Cpu},
     machine::Machine,
     op::{Arm, Op, Riscv, X86},
 };
@@ -39,6 +40,43 @@ impl Machine {
             | Op::Riscv(Riscv::ReadSatp) => self.undisturbed(cpu),
             _ => false,
         }
+    }
+
+    /// Whether nobody else would see it now if a buffered store of `cpu` reached memory: it can as well
+    /// do so later. See the argument in [`crate::explore`].
+    pub(crate) fn can_wait(&self, cpu: usize, index: usize) -> bool {
+        // Who relaxes waits for any change; and early loads return what was there at any time.
+        if self.relaxing != 0 || self.loads_early() {
+            return false;
+        }
+        let mut held = false;
+        for (at, entry) in self.cpus[cpu].buffer.iter().enumerate().skip(index) {
+            // Behind a barrier, and in one queue, everything waits for the store; else what releases.
+            held |= entry.word.is_null() || self.config.buffers == Buffers::Tso;
+            let waits = at == index || held || entry.release;
+            if waits && self.is_awaited(cpu, entry) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether it makes a difference now whether a store has reached memory: for walkers, or for the next
+    /// operation of another CPU or what that has buffered.
+    fn is_awaited(&self, cpu: usize, entry: &Buffered) -> bool {
+        let word = entry.word;
+        let touches = |other: &Cpu| {
+            let next = match other.op {
+                Op::Load(next, _) | Op::Store(next, ..) | Op::Rmw(next, ..) => next == word,
+                _ => false,
+            };
+            next || other.buffer.iter().any(|entry| entry.word == word)
+        };
+        let mut others = self.cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
+        !word.is_null()
+            && (entry.via.is_some()
+                || self.tables.locate(word).is_some()
+                || others.any(|(_, other)| touches(other)))
     }
 
     /// Why nobody can go on; nothing if all programs have ended.

@@ -138,6 +138,7 @@ pub fn irq_on() {
             let cpu = machine.running;
             assert!(machine.cpus[cpu].depth == 0, "interrupts stay off in a handler");
             machine.open |= 1 << cpu;
+            machine.footprint.more();
         }
     });
 }

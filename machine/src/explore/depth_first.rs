@@ -115,11 +115,6 @@ impl Strategy for DepthFirst {
 }
 
 impl<S: Scenario> Explorer<S> {
-    /// Explores everything that can happen.
-    pub fn exhaust(&mut self, budget: Budget) -> Report {
-        self.explore(&mut DepthFirst::new(None), budget)
-    }
-
     /// Explores everything that can happen, without leaving anything out that comes to the same.
     ///
     /// This takes very long and finds nothing that [`Self::exhaust`] does not: it is there to show

@@ -13,7 +13,7 @@
 //!
 //! # Why exhausting leaves nothing out
 //!
-//! Two kinds of executions are skipped.
+//! Four kinds of executions are skipped, the last two by [`Explorer::exhaust`] alone.
 //!
 //! **A state that was reached before.** A program is a function of what it was told, so a CPU's part
 //! of a state is the hash of all results since its program began, or since its last
@@ -35,10 +35,28 @@
 //! [`relax`](crate::adversary::relax) is local, too, once anything has changed: to go around a
 //! waiting loop early adds rounds, and takes none away.
 //!
+//! **An order that comes to the same.** Two transitions commute if different CPUs go on in them, they do
+//! nothing but read and write words, neither writes what the other reads or writes, and nobody begins to
+//! wait. What was executed is noted, not what was announced: a transition is all that happens from one choice to
+//! the next. Where a choice was tried together with all that can follow it, it *sleeps* at what follows its
+//! siblings for as long as what happens commutes with it: to choose it there leads to a state that was
+//! reached in the other order. These are sleep sets, with states (P. Godefroid, *Partial-Order Methods for
+//! the Verification of Concurrent Systems*, LNCS 1032, 1996, chapters 5 and 6): with each state goes what
+//! slept whenever it was reached, and what does not sleep any more at a later visit is tried then. Sleep
+//! sets leave out transitions and no states.
+//!
+//! **A store that reaches memory before anybody looks.** While no other CPU is about to touch the word of a
+//! buffered store, none has one to the same word, no walker reads it, and nothing that is behind it in the
+//! buffer is in one of these cases, it makes no difference whether the store has reached memory: it may as
+//! well do so later, just before somebody looks, or as a part of what makes its own CPU wait for it. If
+//! nothing else can happen, or somebody waits for whatever may change, or loads are early, it is chosen as
+//! anything else.
+//!
 //! `tests/reductions.rs` holds [`Explorer::exhaust_plainly`], which skips nothing, against this.
 mod casemate;
 mod chance;
 mod depth_first;
+mod exhaust;
 mod replay;
 mod report;
 mod schedule;

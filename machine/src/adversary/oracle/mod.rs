@@ -208,6 +208,7 @@ pub fn wakes() {
 #[track_caller]
 fn claim() {
     let early = current::with(|machine| {
+        machine.footprint.more();
         machine.phase == Phase::Running && machine.cpus[machine.running].early
     });
     if early {
