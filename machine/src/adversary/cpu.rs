@@ -87,6 +87,17 @@ impl Clone for Registers {
     }
 }
 
+/// A round of a waiting loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    /// The hash of what the program was told in it, and of the words that it looked at.
+    pub(crate) told: u64,
+    /// The same of the last one, if there was one.
+    last: Option<u64>,
+    /// The program's history when this one began.
+    began: u64,
+}
+
 /// What interrupts a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
@@ -113,6 +124,8 @@ pub(crate) struct Cpu {
     pub(crate) history: u64,
     /// How many milestones the program has passed.
     pub(crate) milestones: u64,
+    /// What the program was told since it relaxed last.
+    pub(crate) round: Round,
     /// How many handlers are under way: of an interrupt, of an NMI, or of an NMI in that of an interrupt.
     pub(crate) depth: u32,
     /// Whether the innermost is an NMI's, during which no other comes.
@@ -152,6 +165,7 @@ impl Cpu {
             yielder: core::ptr::null(),
             history: 0,
             milestones: 0,
+            round: Round::default(),
             depth: 0,
             in_nmi: false,
             nmis: 0,
@@ -178,6 +192,7 @@ impl Cpu {
         self.yielder = core::ptr::null();
         self.history = 0;
         self.milestones = 0;
+        self.round = Round::default();
         self.depth = 0;
         self.in_nmi = false;
         self.nmis = snapshot.nmis;
@@ -207,6 +222,17 @@ impl Cpu {
     #[inline]
     pub(crate) fn told(&mut self, value: u64) {
         self.history = mix(self.history, value);
+        self.round.told = mix(self.round.told, value);
+    }
+
+    /// The program has relaxed. If it was told the same as in the round before, it is where it was then.
+    pub(crate) fn went_around(&mut self) {
+        let told = core::mem::take(&mut self.round.told);
+        if self.round.last == Some(told) {
+            self.history = self.round.began;
+        } else {
+            self.round = Round { told: 0, last: Some(told), began: self.history };
+        }
     }
 
     /// The part of the state that is this CPU's and in no set.

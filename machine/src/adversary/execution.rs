@@ -97,6 +97,11 @@ impl<S: Scenario> Executor<S> {
         !self.machine().tables.writes.is_empty()
     }
 
+    /// How often it came up that CPUs share a word.
+    pub(crate) fn news(&mut self) -> u64 {
+        self.machine().sharers.news
+    }
+
     fn machine(&mut self) -> &mut Machine {
         // SAFETY: the executor owns the machine. Programs reach it only while `resume` runs, and
         // no reference from here lives across that.

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use super::{
     config::{Arch, Config},
-    cpu::{Cpu, Handler},
+    cpu::{Cpu, Handler, Round},
     footprint::Footprint,
     hash::{mix, mix3},
     memory::Memory,
     op::{Arm, Op},
     oracle::Ghost,
     private::Private,
+    sharers::Sharers,
     tables::Tables,
     tape::Tape,
     trace::Trace,
@@ -34,6 +35,7 @@ pub(crate) enum Phase {
 pub(crate) struct Interrupted {
     /// What the interrupted program was told.
     history: u64,
+    round: Round,
     /// Whether it took interrupts, in its bit.
     open: u64,
 }
@@ -51,6 +53,7 @@ pub(crate) struct Machine {
     pub(crate) tables: Tables,
     pub(crate) ghost: Ghost,
     pub(crate) private: Private,
+    pub(crate) sharers: Sharers,
     pub(crate) violation: Option<Violation>,
     pub(crate) trace: Option<Trace>,
     pub(crate) tape: Option<Tape>,
@@ -114,6 +117,7 @@ impl Machine {
             memory: Memory::default(),
             ghost: Ghost::default(),
             private: Private::new(),
+            sharers: Sharers::new(),
             violation: None,
             trace: None,
             tape: None,
@@ -245,7 +249,8 @@ impl Machine {
             self.execute_arm(cpu, Arm::Isb);
         }
         self.cpus[cpu].history = mix(history, 0x1d7 + handler as u64);
-        Interrupted { history, open }
+        let round = core::mem::take(&mut self.cpus[cpu].round);
+        Interrupted { history, round, open }
     }
 
     pub(crate) fn leave_handler(&mut self, cpu: usize, handler: Handler, before: Interrupted) {
@@ -255,6 +260,7 @@ impl Machine {
             self.execute_arm(cpu, Arm::Isb);
         }
         self.cpus[cpu].history = before.history;
+        self.cpus[cpu].round = before.round;
         self.open |= before.open;
         if self.trace.is_some() {
             let what = match handler {
@@ -288,12 +294,19 @@ impl Machine {
         if !matches!(op, Op::Claim) {
             self.tell(cpu, result);
         }
+        if matches!(op, Op::Relax) {
+            self.cpus[cpu].went_around();
+        }
     }
 
     /// Gives a program the result of its operation.
     pub(crate) fn tell(&mut self, cpu: usize, result: u64) {
-        self.cpus[cpu].result = result;
-        self.cpus[cpu].told(result);
+        let cpu = &mut self.cpus[cpu];
+        cpu.result = result;
+        cpu.told(result);
+        if let Op::Load(word, _) | Op::Rmw(word, ..) = cpu.op {
+            cpu.round.told = mix(cpu.round.told, word as u64);
+        }
     }
 
     /// Executes an operation now.

@@ -99,6 +99,7 @@ impl Machine {
     /// frame may be given away before it reaches memory.
     pub(crate) fn store_via(&mut self, cpu: usize, word: Address, value: u64, via: Via) {
         let order = Ordering::Relaxed;
+        self.sharers.note(word, cpu);
         if self.config.buffers == Buffers::None {
             self.data_landed(cpu, word);
         }
@@ -321,7 +322,11 @@ impl Machine {
     /// Remembers that `cpu` touches a word, and whether it claims it for itself.
     #[inline]
     pub(crate) fn touch(&mut self, cpu: usize, word: Address, private: bool) {
-        if !self.config.check_private || self.phase != Phase::Running {
+        if self.phase != Phase::Running {
+            return;
+        }
+        self.sharers.note(word, cpu);
+        if !self.config.check_private {
             return;
         }
         let owner = if private {

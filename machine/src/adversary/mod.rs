@@ -151,6 +151,7 @@ mod private;
 mod progress;
 pub mod riscv;
 mod scenario;
+mod sharers;
 pub mod tables;
 pub(crate) mod tape;
 pub(crate) mod tlb;

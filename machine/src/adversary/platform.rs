@@ -93,6 +93,10 @@ pub fn interrupt(mask: u64) {
 }
 
 /// Waits until memory has changed since this CPU last waited, or an interrupt has been handled.
+///
+/// A program that looked at the same words and was told the same in two rounds, between one call and the
+/// next, is taken to be where it was: it counts no rounds. One that does hides executions from
+/// [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 #[track_caller]
 pub fn relax() {
     step(Op::Relax);

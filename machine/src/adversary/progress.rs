@@ -42,6 +42,25 @@ impl Machine {
         }
     }
 
+    /// Whether the next operation of `cpu` is on a word that no other CPU ever touched, and does nothing
+    /// else. If nobody ever will, it commutes with everything that others can do.
+    pub(crate) fn is_alone(&self, cpu: usize) -> bool {
+        let state = &self.cpus[cpu];
+        let (word, drains) = match state.op {
+            Op::Load(word, order) => {
+                let strong = state.buffer.iter().any(|entry| entry.strong);
+                (word, order == Ordering::SeqCst && strong)
+            }
+            Op::Rmw(word, ..) => (word, !state.buffer.is_empty()),
+            _ => return false,
+        };
+        !drains
+            && self.undisturbed(cpu)
+            && !self.loads_early()
+            && self.tables.locate(word).is_none()
+            && self.sharers.is_alone(word, cpu)
+    }
+
     /// Whether nobody else would see it now if a buffered store of `cpu` reached memory: it can as well
     /// do so later. See the argument in [`crate::explore`].
     pub(crate) fn can_wait(&self, cpu: usize, index: usize) -> bool {

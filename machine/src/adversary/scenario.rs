@@ -82,6 +82,7 @@ pub fn milestone() {
         if machine.phase == Phase::Running && cpu.depth == 0 {
             cpu.milestones += 1;
             cpu.history = super::hash::mix(cpu.milestones, 0x3115);
+            cpu.round = Default::default();
             let cpu = machine.running;
             machine.forget_looked(cpu);
         }

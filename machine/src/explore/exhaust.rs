@@ -19,6 +19,8 @@ struct Node {
     chosen: usize,
     /// The indices of those that are to be tried after it, the last one first.
     left: Vec<usize>,
+    /// The same of those that need not be tried if what was chosen turns out to be on words alone.
+    spare: Vec<usize>,
     sleeping: Vec<Sleeper>,
     /// What happened between the choice and the next point, once there was one.
     footprint: Option<Footprint>,
@@ -27,6 +29,9 @@ struct Node {
 impl Node {
     /// All that follows what was chosen has been tried.
     fn put_to_sleep(&mut self) {
+        if !self.footprint.as_ref().is_some_and(Footprint::is_words) {
+            self.left.append(&mut self.spare);
+        }
         let choice = self.choices[self.chosen];
         if let Some(footprint) = self.footprint.take()
             && footprint.is_words()
@@ -59,6 +64,10 @@ struct Exhaust {
     /// The states that were reached, and what slept whenever they were.
     visited: HashMap<u64, u64, BuildIdentity>,
     begun: bool,
+    /// What was known of who touches which word when exploration began, as the number of news.
+    news: u64,
+    /// That more is known now: all begins anew.
+    is_outdated: bool,
 }
 
 impl Exhaust {
@@ -97,18 +106,33 @@ impl Chooser for Exhaust {
         if let Some(node) = self.way.get(at) {
             return Some(node.chosen);
         }
+        let news = point.machine.sharers.news;
+        if self.news != news {
+            self.news = news;
+            self.is_outdated = true;
+            return None;
+        }
         let mut sleeping = self.still_sleeping(&point.machine.footprint);
         let mut left: Vec<usize> = (0..point.choices.len()).rev().collect();
         if !left.iter().all(|&index| can_wait(point, index)) {
             left.retain(|&index| !can_wait(point, index));
         }
-        // In the middle of an access the state says nothing of the access.
-        if !matches!(point.choices[0], Choice::Value(_)) {
+        let mut spare = Vec::new();
+        let alone = |&index: &usize| matches!(point.choices[index], Choice::Step(cpu) if point.machine.is_alone(cpu));
+        if let Some(index) = left.iter().copied().find(alone) {
+            let asleep = sleeping.iter().any(|sleeper| sleeper.choice == point.choices[index]);
+            if asleep {
+                return None;
+            }
+            left.retain(|&other| other != index);
+            spare = core::mem::replace(&mut left, vec![index]);
+        } else if !matches!(point.choices[0], Choice::Value(_)) {
+            // In the middle of an access the state says nothing of the access.
             self.visit(point, &mut left, &mut sleeping);
         }
         let chosen = left.pop()?;
         let choices = point.choices.to_vec();
-        self.way.push(Node { choices, chosen, left, sleeping, footprint: None });
+        self.way.push(Node { choices, chosen, left, spare, sleeping, footprint: None });
         Some(chosen)
     }
 }
@@ -116,6 +140,11 @@ impl Chooser for Exhaust {
 impl Strategy for Exhaust {
     fn next(&mut self) -> bool {
         self.at = 0;
+        if core::mem::take(&mut self.is_outdated) {
+            self.way.clear();
+            self.visited.clear();
+            return true;
+        }
         if !core::mem::replace(&mut self.begun, true) {
             return true;
         }
@@ -138,6 +167,14 @@ impl Strategy for Exhaust {
 impl<S: Scenario> Explorer<S> {
     /// Explores everything that can happen.
     pub fn exhaust(&mut self, budget: Budget) -> Report {
-        self.explore(&mut Exhaust::default(), budget)
+        let mut exhaust = Exhaust::default();
+        loop {
+            let report = self.explore(&mut exhaust, budget);
+            let news = self.executor.news();
+            if !report.complete || exhaust.news == news {
+                return report;
+            }
+            exhaust = Exhaust { news, ..Exhaust::default() };
+        }
     }
 }

@@ -13,11 +13,12 @@
 //!
 //! # Why exhausting leaves nothing out
 //!
-//! Four kinds of executions are skipped, the last two by [`Explorer::exhaust`] alone.
+//! Five kinds of executions are skipped, the last three by [`Explorer::exhaust`] alone.
 //!
 //! **A state that was reached before.** A program is a function of what it was told, so a CPU's part
 //! of a state is the hash of all results since its program began, or since its last
-//! [`milestone`](crate::adversary::milestone); what an interrupt handler was told is forgotten when
+//! [`milestone`](crate::adversary::milestone), and a waiting loop that was told the same twice is where
+//! it was ([`relax`](crate::adversary::relax)); what an interrupt handler was told is forgotten when
 //! it returns, since it leaves nothing behind but words. The rest of the state is memory, the store
 //! buffers, what of the past early loads may still return, registers, TLBs, invalidations under way, what is pending and masked, and what the
 //! oracle remembers. Two executions that reach the same state have the same futures, and the first
@@ -51,6 +52,13 @@
 //! well do so later, just before somebody looks, or as a part of what makes its own CPU wait for it. If
 //! nothing else can happen, or somebody waits for whatever may change, or loads are early, it is chosen as
 //! anything else.
+//!
+//! **The turn of an operation on a word that is one CPU's.** Such a load or atomic operation, before which no
+//! store of the CPU has to reach memory, commutes with everything that others can do, and is chosen at
+//! once. That a word is one CPU's is what all executions so far have shown; if a later one shows
+//! otherwise, exploration begins anew, and a touch by another CPU that would be missed for it cannot be the first one. If
+//! the transition turns out to be more than words, because a claim to the oracle follows, the other choices
+//! are tried after all.
 //!
 //! `tests/reductions.rs` holds [`Explorer::exhaust_plainly`], which skips nothing, against this.
 mod casemate;
