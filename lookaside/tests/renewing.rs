@@ -34,11 +34,8 @@ fn who_gives_a_space_a_fresh_tag_that_it_does_not_run_goes_on_with_its_own() {
 
 #[test]
 fn a_tag_that_was_kept_for_the_next_epoch_meanwhile_is_not_left() {
-    let tlb = epochs_with(
-        CPUS,
-        Fake::new(CPUS, 8),
-        EpochsConfig { tags: 64, ..Default::default() },
-    );
+    let tlb =
+        epochs_with(CPUS, Fake::new(CPUS, 8), EpochsConfig { tags: 64, ..Default::default() });
     let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
     let _ = switch(tlb, 0, a);
     let tag = a.cookie().tag();
