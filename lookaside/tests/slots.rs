@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{cell::RefCell, thread_local};
+use core::cell::RefCell;
 
 use lookaside::{Recent, Replacement, RoundRobin, Switched};
 use support::{
