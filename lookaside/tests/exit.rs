@@ -166,6 +166,19 @@ fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
 }
 
 #[test]
+fn a_debt_of_pages_that_is_paid_on_the_way_in_is_not_paid_again_at_the_exit() {
+    let tlb = machine();
+    let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
+    for space in [&a, &b] {
+        let _ = here(&tlb).switch(space);
+        let _ = here(&tlb).user_cr3(space);
+    }
+    flush(&tlb, &a, false);
+    assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
+    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+}
+
+#[test]
 fn flag_07_a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
     let tlb = machine();
     let a = space(&tlb, 0x4000);

@@ -218,6 +218,17 @@ fn every_way_out_settles_what_the_outgoing_thread_began() {
 }
 
 #[test]
+fn a_cpu_that_runs_no_space_stays_parked_through_being_lazy() {
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let _ = here(tlb).switch(&space(tlb, 1));
+    let _ = here(tlb).park();
+    tlb.platform().forget_logs();
+    here(tlb).lazy();
+    assert_eq!(here(tlb).park(), Switched::Unchanged);
+    assert_eq!(acts(tlb, 0), []);
+}
+
+#[test]
 fn who_comes_in_publishes_that_it_is_present_before_its_root_is_loaded() {
     let tlb = machine::<6, RoundRobin>(1, Fake::new(1, 12));
     let a = space(tlb, 1);

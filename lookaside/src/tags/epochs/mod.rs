@@ -96,7 +96,8 @@ pub struct Epochs<'a, P: Platform> {
     /// How many tags there are, reserved ones included.
     tags: u32,
     config: EpochsConfig,
-    /// Tags that are taken from the beginning of the epoch: bit `t` of the map.
+    /// Tags that are taken from the beginning of the epoch: bit `t` of the map. Those below [`FIRST_TAG`]
+    /// are not looked for in it.
     kept: &'a [P::Word],
     /// Tags that devices use, written under the lock.
     pinned: &'a [P::Word],
@@ -219,7 +220,6 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         for word in self.kept.iter().chain(self.pinned) {
             word.store(0, Ordering::Relaxed);
         }
-        self.kept[0].store((1 << FIRST_TAG) - 1, Ordering::Relaxed);
         self.turn.cursor.store(u64::from(FIRST_TAG), Ordering::Relaxed);
         // An eighth of the tags may lie in stocks when the epoch turns.
         let window = u64::from(self.usable() / (8 * cpus.len() as u32)).clamp(1, 64);
@@ -328,7 +328,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     fn renew(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
-        Cookie::from_bits(label).tag() != LAST_TAG && here.tlb().tags().renew(here, space, label)
+        here.tlb().tags().renew(here, space, label)
     }
 
     #[inline]

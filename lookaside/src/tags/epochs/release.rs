@@ -96,7 +96,7 @@ impl<P: Platform> Epochs<'_, P> {
             // Relaxed: an older word is of an epoch that this CPU has left for good.
             named = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
         }
-        named.joined() && named.tag() == cookie.tag() && named.epoch() > cookie.epoch()
+        named.tag() == cookie.tag() && named.epoch() > cookie.epoch()
     }
 
     /// Whether the register of `cpu` names the space with this cookie, is about to, or may still.
@@ -123,8 +123,9 @@ impl<P: Platform> Epochs<'_, P> {
         } else {
             // Relaxed: by O-RUNS.
             let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
-            // In the last epoch nobody keeps books of who shares the one tag.
-            tag == LAST_TAG || kept.joined() && kept.tag() == tag
+            // In the last epoch nobody keeps books of who shares the one tag. A CPU for which nothing was
+            // ever kept has zero there, which is no space's tag.
+            tag == LAST_TAG || kept.tag() == tag
         };
         if !says && cpu.names_tag() != tag {
             return Names::No;

@@ -32,7 +32,8 @@ impl<P: Platform> Epochs<'_, P> {
         let old = Cookie::from_bits(label);
         let tlb = here.tlb();
         let mut books = space.open(tlb.platform());
-        // Relaxed: by O-OPEN, or renewed for another epoch, which must not be overwritten.
+        // Relaxed: by O-OPEN, or renewed for another epoch, which must not be overwritten. The tag of the
+        // last epoch is in no cookie.
         let renewed = space.cookie.load(Ordering::Relaxed) != label;
         if renewed || !self.is_known_by(space, old) || Self::is_pinned(space) {
             return false;

@@ -60,10 +60,9 @@ impl<P: Platform> Epochs<'_, P> {
         // 2. What the registers name now cannot change to a tag that is free: mark it.
         for (index, word) in self.kept.iter().enumerate() {
             let pinned = self.pinned[index].load(Ordering::Relaxed); // Relaxed: under the lock.
-            let reserved = if index == 0 { (1 << FIRST_TAG) - 1 } else { 0 };
             // ORDER O-REBUILD (pairs with O-KEEPS): whoever reads a bit of the new map also sees
             // that it has been passed, and knows that the map is not that of its epoch.
-            word.store(pinned | reserved, Ordering::Release);
+            word.store(pinned, Ordering::Release);
         }
         for cpu in cpus {
             // Relaxed: written above, or by an earlier holder of the lock.

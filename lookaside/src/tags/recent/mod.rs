@@ -252,7 +252,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         here.mmu().settle();
         let active = &here.cpu().active;
         // Relaxed: this CPU's own word.
-        if active.load(Ordering::Relaxed) == 0 && here.tag() == Tag::RESERVED {
+        if active.load(Ordering::Relaxed) == 0 {
             return Switched::Unchanged;
         }
         here.park_register();
@@ -517,3 +517,6 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         Switched::CaughtUp
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ impl Replacement for RoundRobin {
     #[inline]
     fn victim(word: u64, slots: usize, current: usize) -> (usize, u64) {
         let mut slot = word as usize % slots;
-        if slot == current && slots > 1 {
+        if slot == current {
             slot = (slot + 1) % slots;
         }
         (slot, ((slot + 1) % slots) as u64)

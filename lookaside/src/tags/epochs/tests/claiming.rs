@@ -1,0 +1,136 @@
+//! How a CPU finds the tag of a space while tags are kept, epochs turn and others come first.
+
+use super::*;
+use crate::{residency::Residency, tests::meanwhile};
+
+/// What `cpu` finds if it looks for a tag in `epoch`.
+fn claim(tlb: Machine, cpu: u32, space: &Space<'_, Paper>, epoch: u64) -> Option<Cookie> {
+    let claimed = on(cpu, || tlb.tags().claim(&here(tlb), space, epoch, None));
+    claimed.ok().map(|(cookie, _)| cookie)
+}
+
+/// Loads and writes of the word that says what a CPU keeps.
+fn asked(tlb: Machine, cpu: u32) -> (u64, u64) {
+    tlb.cpus()[cpu as usize].tags.kept.work()
+}
+
+// ---- What is kept
+
+#[test]
+fn who_keeps_a_tag_is_asked_only_if_somebody_keeps_it() {
+    let tlb = private();
+    let (stays, a) = (lasting(tlb), left(tlb));
+    let _ = switch(tlb, 2, stays);
+    // CPU 1 runs nothing, and keeps the tag that is nobody's.
+    turn(tlb);
+    asked(tlb, 2);
+    assert_eq!(switch(tlb, 1, &space(tlb)), Switched::Fresh);
+    assert_eq!(asked(tlb, 2), (0, 0), "it never had a tag");
+    assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+    assert_eq!(asked(tlb, 2), (0, 0), "nobody keeps its tag");
+    assert_eq!(switch(tlb, 0, stays), Switched::Kept);
+    assert_eq!(asked(tlb, 2), (1, 0));
+}
+
+#[test]
+fn who_is_passed_before_it_asks_asks_nobody() {
+    for access in 1..=4 {
+        let tlb = private();
+        let a = lasting(tlb);
+        let _ = switch(tlb, 2, a);
+        turn(tlb);
+        let next = move || {
+            turn(tlb);
+            asked(tlb, 2);
+        };
+        assert_eq!(meanwhile(access, next, || claim(tlb, 1, a, 2)), None);
+        assert_eq!(asked(tlb, 2), (0, 0), "passed before access {access}");
+    }
+}
+
+#[test]
+fn a_tag_that_was_kept_is_taken_over_at_the_first_look() {
+    let tlb = private();
+    let a = lasting(tlb);
+    let _ = switch(tlb, 2, a);
+    turn(tlb);
+    a.cookie.work();
+    assert_eq!(claim(tlb, 1, a, 2), Some(a.cookie()));
+    // The last load is this test's.
+    assert_eq!(a.cookie.work(), (2, 1));
+}
+
+// ---- Epochs that turn meanwhile
+
+#[test]
+fn a_cookie_does_not_go_back_to_an_epoch_that_is_over() {
+    let tlb = private();
+    let a = lasting(tlb);
+    let tag = on(2, || here(tlb).pin(a)).unwrap();
+    let later = move || {
+        turn(tlb);
+        let _ = switch(tlb, 0, a);
+    };
+    // CPU 1 looks for the tag of the first epoch.
+    assert_eq!(meanwhile(1, later, || claim(tlb, 1, a, 1)), None);
+    assert_eq!(a.cookie(), Cookie::new(2, tag));
+}
+
+#[test]
+fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
+    for access in 1..=4 {
+        let tlb = private();
+        let a = lasting(tlb);
+        let pinned = on(2, || here(tlb).pin(a)).unwrap();
+        turn(tlb);
+        let other = move || {
+            here(tlb).unpin(a).unwrap();
+            assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+            assert_ne!(a.cookie().tag(), pinned);
+        };
+        let claimed = meanwhile(access, other, || claim(tlb, 1, a, 2));
+        // It may also find none, and come back with the lock.
+        assert!(claimed.is_none_or(|cookie| cookie == a.cookie()), "before access {access}");
+    }
+}
+
+#[test]
+fn no_epoch_is_joined_before_its_map_shows_what_is_kept() {
+    for access in 1..=60 {
+        let tlb = private();
+        let a = lasting(tlb);
+        let _ = switch(tlb, 2, a);
+        turn(tlb);
+        // It kept the tag of `a`, and the next epoch passes it after CPU 1.
+        let _ = switch(tlb, 2, lasting(tlb));
+        let comes = move || _ = waits(|| switch(tlb, 1, a));
+        meanwhile(access, comes, || turn(tlb));
+        let tag = on(1, || here(tlb).tag());
+        let map = tlb.tags().kept[0].get();
+        assert!(map >> tag.0 & 1 != 0, "tag {} before access {access}", tag.0);
+    }
+}
+
+#[test]
+fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the_former() {
+    for access in 1..=60 {
+        let tlb = machine(Sharing::Private, 3, EpochsConfig { last_epoch: 2, ..FEW });
+        let (a, mut ends) = (lasting(tlb), space(tlb));
+        // A tag in stock.
+        let _ = switch(tlb, 1, &ends);
+        let _ = on(1, || here(tlb).park());
+        on(1, || here(tlb).release(&mut ends)).unwrap();
+        let last = move || {
+            _ = waits(|| {
+                turn(tlb);
+                switch(tlb, 0, a)
+            });
+        };
+        let _ = meanwhile(access, last, || switch(tlb, 1, a));
+        for cpu in 0..2 {
+            let residency = a.residents.get(CpuId(cpu));
+            let runs = on(cpu, || here(tlb).tag()) == LAST_TAG;
+            assert!(!runs || residency == Residency::Present, "CPU {cpu}, access {access}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Who waits for a CPU that an epoch passes on its way, and who looks for one.
+
+use super::*;
+
+/// Loads and writes of the word in which a CPU says where it is.
+fn looked_at(tlb: Machine, cpu: u32) -> (u64, u64) {
+    tlb.cpus()[cpu as usize].tags.active.cookie.work()
+}
+
+#[test]
+fn only_a_space_that_leaves_its_tag_waits_for_who_has_joined_and_not_loaded() {
+    let tlb = private();
+    let (a, b) = (lasting(tlb), lasting(tlb));
+    let _ = switch(tlb, 1, b);
+    let _ = switch(tlb, 1, a);
+    stop_on_the_way(tlb, 1, b);
+    turn(tlb);
+    assert_eq!(switch(tlb, 0, &space(tlb)), Switched::Fresh, "it has no tag to leave");
+    assert_eq!(switch(tlb, 0, b), Switched::Kept, "it does not leave its tag");
+    assert!(waits(|| switch(tlb, 0, a)), "the register names it under the tag that it leaves");
+}
+
+#[test]
+fn nobody_waits_for_a_cpu_that_was_halted_before_it_has_loaded() {
+    let tlb = private();
+    let (a, b) = (lasting(tlb), lasting(tlb));
+    let _ = switch(tlb, 1, b);
+    let _ = switch(tlb, 1, a);
+    stop_on_the_way(tlb, 1, b);
+    // SAFETY: it executes nothing any more.
+    unsafe { tlb.halted(CpuId(1)) }.unwrap();
+    turn(tlb);
+    assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+}
+
+#[test]
+fn nobody_waits_for_a_cpu_whose_register_names_nothing() {
+    let tlb = private();
+    let (a, b) = (left(tlb), lasting(tlb));
+    let _ = switch(tlb, 1, b);
+    let _ = on(1, || here(tlb).park());
+    stop_on_the_way(tlb, 1, b);
+    turn(tlb);
+    assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+}
+
+#[test]
+fn nobody_is_looked_for_after_a_turnover_that_has_passed_nobody_on_the_way() {
+    let tlb = private();
+    let a = left(tlb);
+    turn(tlb);
+    looked_at(tlb, 2);
+    assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+    assert_eq!(looked_at(tlb, 2), (0, 0));
+}
+
+#[test]
+fn a_turnover_looks_for_who_is_late_unless_registers_are_parked_before_joining() {
+    for (sharing, loads) in [(Sharing::Private, 1), (Sharing::Shared, 0)] {
+        let tlb = machine(sharing, 3, FEW);
+        let _ = switch(tlb, 2, lasting(tlb));
+        looked_at(tlb, 2);
+        turn(tlb);
+        assert_eq!(looked_at(tlb, 2), (loads, 1), "{sharing:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What is known of a tag while a CPU leaves it by parking, is passed on its way, or renews it.
+
+use super::*;
+use crate::tests::meanwhile;
+
+fn sized(cpus: usize, tags: u32) -> Machine {
+    machine(Sharing::Private, cpus, EpochsConfig { tags, ..Default::default() })
+}
+
+// ---- Parking
+
+#[test]
+fn who_parks_in_its_epoch_waits_for_no_lock() {
+    let tlb = sized(1, 16);
+    let a = space(tlb);
+    let _ = switch(tlb, 0, &a);
+    let lock = tlb.tags().turn.lock.lock(tlb.platform());
+    let _ = on(0, || here(tlb).park());
+    drop(lock);
+    assert!(tlb.cpus()[0].tag() == Tag::RESERVED);
+}
+
+#[test]
+fn who_is_passed_by_an_epoch_while_it_parks_names_nothing() {
+    let tlb = sized(2, 5);
+    let mut a = space(tlb);
+    let _ = switch(tlb, 1, &a);
+    let turn = move || {
+        while tlb.tags().epoch() == 1 {
+            let _ = switch(tlb, 0, &space(tlb));
+        }
+    };
+    // It has read which epoch it has joined.
+    let _ = meanwhile(2, turn, || on(1, || here(tlb).park()));
+    assert_eq!(tlb.tags().epoch(), 2);
+    assert!(on(0, || here(tlb).release(&mut a)).is_ok());
+}
+
+// ---- What a CPU names
+
+#[test]
+fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
+    let tlb = sized(2, 16);
+    let (a, b) = (space(tlb), space(tlb));
+    let _ = switch(tlb, 1, &a);
+    let _ = switch(tlb, 0, &b);
+    let (was, goes_to) = (a.cookie(), b.cookie());
+    // It is on its way, and has not loaded.
+    assert!(on(1, || tlb.tags().join(&here(tlb), was, goes_to)));
+    let passed = &tlb.cpus()[1].tags;
+    passed.active.cookie.set(Cookie::outside(2).bits());
+    AWAITED.set(Some(Box::new(move || {
+        passed.kept.set(goes_to.bits());
+        tlb.tags().epoch.set(2);
+    })));
+    assert_eq!(Books::names(tlb, CpuId(1), goes_to.bits()), Names::Yes);
+}
+
+#[test]
+fn whoever_asks_what_a_cpu_names_that_has_joined_does_not_look_at_the_epoch() {
+    let tlb = sized(2, 16);
+    let a = space(tlb);
+    let _ = switch(tlb, 1, &a);
+    let epoch = &tlb.tags().epoch;
+    epoch.work();
+    assert_eq!(Books::names(tlb, CpuId(1), a.cookie().bits()), Names::Yes);
+    assert_eq!(epoch.work(), (0, 0));
+}
+
+// ---- Fresh tags
+
+#[test]
+fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
+    let tlb = sized(70, 256);
+    let residents = residents(tlb);
+    let (a, mut b) = (space_with(tlb, residents), space(tlb));
+    let _ = switch(tlb, 69, &a);
+    let _ = on(69, || here(tlb).park());
+    let _ = switch(tlb, 0, &b);
+    let _ = switch(tlb, 0, &a);
+    // CPU 0 has a tag in stock.
+    assert_eq!(on(0, || here(tlb).release(&mut b)), Ok(Released::AtOnce));
+    for word in residents {
+        word.work();
+    }
+    let before = a.cookie();
+    assert!(on(0, || tlb.tags().renew(&here(tlb), &a, before.bits())));
+    assert_ne!(a.cookie(), before);
+    let writes = [0, 1, 2].map(|word: usize| residents[word].work().1);
+    assert!(writes[0] > 0 && writes[1] == 0 && writes[2] > 0, "{writes:?}");
+}

@@ -1,0 +1,54 @@
+//! What is written into a CPU's slots, and what others read there meanwhile.
+
+use super::*;
+use crate::tests::{Busy, keep, meanwhile};
+
+fn slots() -> Slots<Busy, 2> {
+    Slots {
+        id: [Busy::ZERO; 2],
+        paid: [Busy::ZERO; 2],
+        current: Busy::ZERO,
+        generation: AtomicPtr::new(ptr::null_mut()),
+        replacement: Busy::ZERO,
+        user_owes: Busy::ZERO,
+    }
+}
+
+/// One bit for each slot that was ever hit.
+enum Seen {}
+
+impl Replacement for Seen {
+    const NOTES_HITS: bool = true;
+
+    fn hit(word: u64, slot: usize) -> u64 {
+        word | 1 << slot
+    }
+
+    fn victim(word: u64, _: usize, _: usize) -> (usize, u64) {
+        (0, word)
+    }
+}
+
+#[test]
+fn a_hit_of_which_the_policy_learns_nothing_new_writes_nothing() {
+    let slots = slots();
+    for (slot, writes) in [(0, 1), (0, 0), (1, 1), (0, 0), (1, 0)] {
+        slots.hit::<Seen>(slot);
+        assert_eq!(slots.replacement.work().1, writes, "slot {slot}");
+    }
+}
+
+#[test]
+fn who_waits_sees_that_more_and_more_was_paid_as_long_as_a_slot_is_of_one_space() {
+    let slots = keep(slots());
+    slots.record(0, running(7), 3);
+    for access in 1..=4 {
+        let (before, after) = (2 + u64::from(access), 3 + u64::from(access));
+        let look = move || {
+            assert_eq!(slots.id[0].load(Ordering::Relaxed), running(7));
+            let paid = slots.paid[0].load(Ordering::Relaxed);
+            assert!(paid == before || paid == after, "{before} was paid, and now {paid}");
+        };
+        meanwhile(access, look, || slots.record(0, running(7), after));
+    }
+}

@@ -1,0 +1,91 @@
+//! The last epoch: spaces share one tag, and some CPUs still run under the tags of the epoch before.
+
+mod support;
+
+use lookaside::{CpuId, EpochsConfig, Error, Released, Residency, Space};
+use support::{
+    Fake, Moment, Op,
+    machine::{ByEpochs, What, epochs_with, flush, here, park, space, switch},
+    on,
+};
+
+const OTHER: u32 = 1;
+const THIRD: u32 = 2;
+const CPUS: usize = 3;
+const LAST_EPOCH: u64 = 2;
+
+fn machine(fake: Fake) -> ByEpochs {
+    epochs_with(CPUS, fake, EpochsConfig { tags: 64, pins: 1, last_epoch: LAST_EPOCH })
+}
+
+/// `cpu` uses up all tags and is the first one in the last epoch.
+fn turn(tlb: ByEpochs, cpu: u32) {
+    for number in 100.. {
+        if tlb.tags().epoch() == LAST_EPOCH {
+            return;
+        }
+        let _ = switch(tlb, cpu, &space(tlb, number));
+    }
+}
+
+/// What is done for a flush of one page by `cpu`.
+fn flush_page(tlb: ByEpochs, cpu: u32, space: &Space<'_, Fake>) -> Vec<(u32, Op)> {
+    tlb.platform().forget_logs();
+    let _ = flush(tlb, cpu, space, |gather| What::Page.tell(gather));
+    tlb.platform().acts()
+}
+
+#[test]
+fn who_still_runs_a_space_under_its_former_tag_forgets_what_it_holds_under_that() {
+    for broadcasts in [false, true] {
+        let fake = Fake::new(CPUS, 8);
+        let tlb = machine(if broadcasts { fake } else { fake.without_broadcast() });
+        let a = space(tlb, 1);
+        let _ = switch(tlb, OTHER, &a);
+        turn(tlb, 0);
+        let _ = switch(tlb, 0, &a);
+        let acts = flush_page(tlb, 0, &a);
+        let all = if broadcasts { (0, Op::FlushAllEverywhere) } else { (OTHER, Op::FlushAll) };
+        assert!(acts.contains(&all), "{acts:?}");
+    }
+}
+
+#[test]
+fn who_has_left_a_space_is_absent_after_a_flush() {
+    let tlb = machine(Fake::new(CPUS, 8));
+    let a = space(tlb, 1);
+    turn(tlb, 0);
+    for cpu in [0, OTHER] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    park(tlb, OTHER);
+    assert_eq!(flush_page(tlb, 0, &a), [(0, Op::FlushAll)]);
+    assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
+}
+
+#[test]
+fn who_enters_a_space_while_it_is_given_a_fresh_tag_is_not_forgotten() {
+    let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
+    let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
+    let _ = switch(tlb, 0, a);
+    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+    tlb.platform().meanwhile(Moment::CostsAsked(1), || {
+        turn(tlb, OTHER);
+        let _ = switch(tlb, THIRD, a);
+    });
+    let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
+    let acts = flush_page(tlb, OTHER, a);
+    assert!(acts.contains(&(THIRD, Op::FlushAll)), "{acts:?}");
+}
+
+#[test]
+fn a_space_that_runs_without_a_tag_of_its_own_is_not_released() {
+    let tlb = machine(Fake::new(CPUS, 8));
+    turn(tlb, 0);
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    let refused = Err(Error::StillRunning { cpu: CpuId(OTHER) });
+    assert_eq!(on(THIRD, || here(tlb).release(&mut a)), refused);
+    park(tlb, OTHER);
+    assert_eq!(on(THIRD, || here(tlb).release(&mut a)), Ok(Released::AtOnce));
+}

@@ -1,0 +1,44 @@
+//! What others find of a CPU in the middle of a switch.
+
+mod support;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use lookaside::{CpuId, Error, Recent, Space, Tlb};
+use support::{
+    Fake, Moment,
+    machine::{ByRecent, here, recent, space, switch},
+    on,
+};
+
+/// CPU 1 enters `space`, and CPU 0 does `act` before the root is loaded.
+fn midway(tlb: ByRecent, space: &Space<'_, Fake>, act: impl FnOnce() + Send + 'static) {
+    let acted = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&acted);
+    tlb.platform().meanwhile(Moment::Published, move || {
+        on(0, act);
+        done.store(true, Ordering::Relaxed);
+    });
+    let _ = switch(tlb, 1, space);
+    assert!(acted.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_space_is_not_released_while_a_cpu_may_be_on_its_way_out_of_it() {
+    let tlb = recent(2, Fake::new(2, 12));
+    let a: &'static mut Space<'_, _> = Box::leak(Box::new(space(tlb, 1)));
+    let _ = switch(tlb, 1, a);
+    midway(tlb, &space(tlb, 2), move || {
+        assert_eq!(here(tlb).release(a), Err(Error::StillRunning { cpu: CpuId(1) }));
+    });
+}
+
+#[test]
+fn storage_of_a_cpu_that_is_on_its_way_into_its_first_space_is_refused() {
+    let tlb = recent(2, Fake::new(2, 12));
+    midway(tlb, &space(tlb, 1), move || {
+        let again = Tlb::new(Fake::new(2, 12), Recent::<6>::new(), tlb.cpus()).map(drop);
+        assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(1) }));
+    });
+}

@@ -1,0 +1,86 @@
+//! Pinned tags: how long they last, and how they are flushed in the last epoch.
+
+mod support;
+
+use lookaside::{EpochsConfig, Error, Space, arch::Held, arch::Wait};
+use support::{
+    Fake, Op,
+    machine::{ByEpochs, What, epochs_with, flush, here, park, space, switch},
+    on,
+};
+
+const OTHER: u32 = 1;
+const CPUS: usize = 2;
+
+fn machine(fake: Fake) -> ByEpochs {
+    epochs_with(CPUS, fake, EpochsConfig { tags: 8, pins: 1, last_epoch: 3 })
+}
+
+/// A pinned space and its tag, which CPU 0 runs in the last epoch.
+fn pinned(tlb: ByEpochs) -> (Space<'static, Fake>, u16) {
+    let a = space(tlb, 1);
+    let tag = here(tlb).pin(&a).unwrap().0;
+    while tlb.tags().epoch() < 3 {
+        let _ = switch(tlb, 0, &space(tlb, 2));
+    }
+    let _ = switch(tlb, 0, &a);
+    tlb.platform().forget_logs();
+    (a, tag)
+}
+
+#[test]
+fn a_tag_that_is_pinned_twice_is_nobody_elses_after_one_unpin() {
+    let tlb = machine(Fake::new(CPUS, 8));
+    let a = space(tlb, 1);
+    let tag = here(tlb).pin(&a).unwrap();
+    assert_eq!(here(tlb).pin(&a), Ok(tag));
+    here(tlb).unpin(&a).unwrap();
+    while tlb.tags().epoch() < 3 {
+        let other = space(tlb, 2);
+        let _ = switch(tlb, 0, &other);
+        assert_ne!(other.cookie().tag(), tag);
+    }
+    assert_eq!(here(tlb).pin(&space(tlb, 3)), Err(Error::IdsExhausted));
+    assert_eq!(here(tlb).unpin(&a), Ok(()));
+}
+
+#[test]
+fn no_epoch_is_ended_for_a_pin_if_the_next_one_is_the_last() {
+    let tlb = machine(Fake::new(CPUS, 8));
+    while tlb.tags().epoch() < 2 {
+        let _ = switch(tlb, 0, &space(tlb, 1));
+    }
+    // One tag is kept, of the register that was on its way, and one is in use.
+    for _ in 2..tlb.tags().usable() {
+        let _ = switch(tlb, 0, &space(tlb, 1));
+    }
+    assert_eq!(here(tlb).pin(&space(tlb, 2)), Err(Error::IdsExhausted));
+    assert_eq!(tlb.tags().epoch(), 2);
+}
+
+#[test]
+fn in_the_last_epoch_a_pinned_space_is_flushed_under_its_own_tag() {
+    let tlb = machine(Fake::new(CPUS, 8));
+    let (a, tag) = pinned(tlb);
+    let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+    let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Now);
+    assert_eq!(tlb.platform().acts(), [(0, page)], "a device may hold it");
+    let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
+    let (a, tag) = pinned(tlb);
+    let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+    assert_eq!(tlb.platform().acts(), [(0, Op::FlushRange(tag, 0x5000, 1))]);
+}
+
+#[test]
+fn in_the_last_epoch_who_left_a_pinned_space_drops_what_it_holds_on_its_way_back() {
+    let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
+    let (a, tag) = pinned(tlb);
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+    tlb.platform().forget_logs();
+    let _ = switch(tlb, OTHER, &a);
+    assert_eq!(on(OTHER, || here(tlb).tag().0), tag);
+    let drops = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
+    assert!(tlb.platform().log(OTHER).iter().any(drops));
+}

@@ -1,0 +1,113 @@
+//! Tags that are given back before the epoch turns.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use lookaside::{CpuId, EpochsConfig, Outcome, Released, Residency};
+use support::{
+    Fake, Op,
+    machine::{ByEpochs, What, epochs, epochs_with, flush, here, park, space, switch},
+};
+
+const OTHER: u32 = 1;
+const CPUS: usize = 2;
+
+fn few_tags() -> ByEpochs {
+    epochs_with(CPUS, Fake::new(CPUS, 8), EpochsConfig { tags: 5, ..Default::default() })
+}
+
+/// `cpu` uses up the tags of this epoch.
+fn turn(tlb: ByEpochs, cpu: u32) {
+    let epoch = tlb.tags().epoch();
+    while tlb.tags().epoch() == epoch {
+        let _ = switch(tlb, cpu, &space(tlb, 100));
+    }
+}
+
+#[test]
+fn what_nobody_holds_any_more_is_not_flushed() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    // Nothing is held that would be a loss; so everyone forgets everything for a table.
+    tlb.platform().set_costs(|costs| costs.useful_entries = 0);
+    let _ = flush(tlb, 0, &a, |gather| What::Table.tell(gather));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+    assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
+    tlb.platform().forget_logs();
+    assert_eq!(here(tlb).release(&mut a), Ok(Released::AtOnce));
+    assert_eq!(tlb.platform().acts(), []);
+}
+
+#[test]
+fn where_entries_are_shared_what_only_this_cpu_ran_is_flushed_everywhere() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    park(tlb, 0);
+    let tag = a.cookie().tag().0;
+    tlb.platform().forget_logs();
+    assert_eq!(here(tlb).release(&mut a), Ok(Released::AtOnce));
+    assert_eq!(tlb.platform().acts(), [(0, Op::FlushTagEverywhere(tag))]);
+}
+
+#[test]
+fn tags_that_are_back_at_once_are_those_that_are_given_next() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let mut spaces: Vec<_> = (1..40).map(|number| space(tlb, number)).collect();
+    for space in &spaces {
+        let _ = switch(tlb, 0, space);
+    }
+    park(tlb, 0);
+    let mut back = BTreeSet::new();
+    for space in &mut spaces {
+        let tag = space.cookie().tag();
+        if here(tlb).release(space) == Ok(Released::AtOnce) {
+            back.insert(tag);
+        }
+    }
+    assert!(back.len() < spaces.len(), "a stock has room for some of them only");
+    let next = spaces.iter().take(back.len()).map(|space| {
+        let _ = switch(tlb, 0, space);
+        space.cookie().tag()
+    });
+    assert_eq!(next.collect::<BTreeSet<_>>(), back);
+}
+
+#[test]
+fn a_tag_of_an_epoch_that_another_cpu_has_ended_does_not_come_back_at_once() {
+    let tlb = few_tags();
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    park(tlb, 0);
+    turn(tlb, OTHER);
+    assert_eq!(here(tlb).release(&mut a), Ok(Released::Later));
+}
+
+#[test]
+fn who_is_passed_running_the_next_owner_of_a_tag_does_not_run_the_former_one() {
+    let tlb = few_tags();
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    loop {
+        let b = space(tlb, 2);
+        let _ = switch(tlb, OTHER, &b);
+        if b.cookie().tag() == a.cookie().tag() {
+            break;
+        }
+    }
+    turn(tlb, 0);
+    assert_eq!(here(tlb).release(&mut a), Ok(Released::Later));
+}
+
+#[test]
+fn an_nmi_leaves_a_space_alone_that_was_released_where_it_ran() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, 0, &a);
+    park(tlb, 0);
+    let _ = here(tlb).release(&mut a);
+    assert!(!tlb.nmi_uaccess_okay(&a));
+}

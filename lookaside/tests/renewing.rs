@@ -1,0 +1,53 @@
+//! Fresh tags instead of flushes.
+
+mod support;
+
+use lookaside::{EpochsConfig, Outcome};
+use support::{
+    Fake, Moment,
+    machine::{ByEpochs, What, epochs, epochs_with, flush, here, park, space, switch},
+};
+
+const OTHER: u32 = 1;
+const CPUS: usize = 2;
+
+fn cheap_tags(tlb: ByEpochs) {
+    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+}
+
+#[test]
+fn who_gives_a_space_a_fresh_tag_that_it_does_not_run_goes_on_with_its_own() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
+    let (a, b) = (space(tlb, 1), space(tlb, 2));
+    let _ = switch(tlb, OTHER, &a);
+    park(tlb, OTHER);
+    let _ = switch(tlb, 0, &b);
+    let before = a.cookie();
+    cheap_tags(tlb);
+    tlb.platform().forget_logs();
+    let _ = flush(tlb, 0, &a, |gather| What::Range.tell(gather));
+    assert_eq!(tlb.platform().outcome(), (Outcome::FreshTag, 0));
+    assert_ne!(a.cookie(), before);
+    assert_eq!(tlb.platform().acts(), []);
+    assert_eq!(here(tlb).tag(), b.cookie().tag());
+}
+
+#[test]
+fn a_tag_that_was_kept_for_the_next_epoch_meanwhile_is_not_left() {
+    let tlb =
+        epochs_with(CPUS, Fake::new(CPUS, 8), EpochsConfig { tags: 64, ..Default::default() });
+    let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
+    let _ = switch(tlb, 0, a);
+    let tag = a.cookie().tag();
+    cheap_tags(tlb);
+    tlb.platform().meanwhile(Moment::CostsAsked(1), || {
+        while tlb.tags().epoch() == 1 {
+            let _ = switch(tlb, OTHER, &space(tlb, 2));
+        }
+        let _ = switch(tlb, OTHER, a);
+        park(tlb, OTHER);
+    });
+    let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Here, 0));
+    assert_eq!((a.cookie().epoch(), a.cookie().tag()), (2, tag));
+}

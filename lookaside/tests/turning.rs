@@ -1,0 +1,32 @@
+//! What an epoch has to give.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use lookaside::EpochsConfig;
+use support::{
+    Fake,
+    machine::{epochs_with, here, space, switch},
+};
+
+#[test]
+fn every_tag_comes_back_when_the_epoch_turns_but_the_one_that_the_register_names() {
+    let config = EpochsConfig { tags: 256, ..Default::default() };
+    let tlb = epochs_with(1, Fake::new(1, 8), config);
+    for _ in 0..tlb.tags().usable() {
+        let _ = switch(tlb, 0, &space(tlb, 1));
+    }
+    let kept = here(tlb).tag().0;
+    let mut given = BTreeSet::new();
+    loop {
+        let space = space(tlb, 2);
+        let _ = switch(tlb, 0, &space);
+        if tlb.tags().epoch() > 2 {
+            break;
+        }
+        given.insert(space.cookie().tag().0);
+    }
+    let all: BTreeSet<_> = (2..256).filter(|tag| *tag != kept).collect();
+    assert_eq!(given, all);
+}
