@@ -11,7 +11,7 @@ use lookaside::{
         x86_64::{self, Levels, Tables, Use, X86},
     },
 };
-use lookaside_machine::adversary::{COSTS, Config, Frame, arm, oracle, riscv, saw, x86};
+use lookaside_machine::adversary::{COSTS, Config, Frame, Updates, arm, oracle, riscv, saw, x86};
 
 /// A kind of machine: what the adversary must be, and how the library operates it.
 pub(super) trait Hardware: 'static {
@@ -373,6 +373,11 @@ more! {
 more! {
     /// Hardware that may remember that nothing was mapped.
     Invalid: Config::with_invalid_entries;
+}
+
+more! {
+    /// Hardware that notes in one page of one space whether it was accessed and stored to.
+    Noting: |config| config.with_updates(Updates::Dirty);
 }
 
 more! {

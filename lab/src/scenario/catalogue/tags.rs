@@ -85,6 +85,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "three epochs: 2 CPUs, 3 tags, 6 spaces, private TLBs"),
     by_epoch!("rollover-arm-cnp", ArmShared, THREE_TAGS, ROLLOVER, Exhaust,
         "three epochs: 2 CPUs, 3 tags, 6 spaces, shared TLBs"),
+    by_epoch!("rollover-arm-cnp-noting", Noting<ArmShared>, THREE_TAGS, ROLLOVER, Exhaust,
+        "as rollover-arm-cnp, and hardware writes the flags of the page of the space that runs on both"),
     by_epoch!("rollover-riscv", Rv, THREE_TAGS, ROLLOVER, Exhaust,
         "three epochs: 2 CPUs, 3 tags, 6 spaces"),
     by_epoch!("rollover-three-cpus", Arm, few(4), THREE, Random(20_000),

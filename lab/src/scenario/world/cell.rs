@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{Ordering, Space, Tags, Tlb, VaRange, Word as _, arch::Root};
-use lookaside_machine::adversary::{Access, Frame, Word, name, tables};
+use lookaside_machine::adversary::{Access, Flags, Frame, Word, name, tables};
 
 /// The pages that every space maps.
 pub(super) const PAGES: [u64; 2] = [0x1000, 0x2000];
@@ -51,6 +51,14 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         // SAFETY: the adversary walks these tables, and they are tables of its format.
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
         Self { space: UnsafeCell::new(space), root, frames, entries, elsewhere, last_table }
+    }
+
+    /// Has hardware write the descriptor of the first page, which was not accessed so far.
+    pub(super) fn note_accesses(&self) {
+        let entry = self.entries[0];
+        // Relaxed: the world is being built.
+        entry.store(tables::with_flags(entry.peek(), Flags::NONE), Ordering::Relaxed);
+        tables::hardware_writes(entry);
     }
 
     pub(super) fn name_words(&self, number: usize) {

@@ -11,8 +11,8 @@ use lookaside::{
     arch::{Root, Tag},
 };
 use lookaside_machine::adversary::{
-    Access, Frame, Platform, Word, access, access_store, as_cpu, irq_off, irq_on, leak, oracle,
-    relax, reset, saw, tables,
+    Access, Arch, Frame, Platform, Updates, Word, access, access_store, as_cpu, irq_off, irq_on,
+    leak, oracle, relax, reset, saw, tables,
 };
 
 use self::{
@@ -98,6 +98,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         }
         let spaces: Vec<_> =
             (0..spaces).map(|number| SpaceCell::new(&tlb, number, shared)).collect();
+        let config = H::config(cpus.len());
+        if let (Arch::Arm, Updates::Dirty) = (config.arch, config.updates) {
+            spaces[1].note_accesses();
+        }
         let words = || cpus.iter().map(|_| Word::ZERO).collect();
         let world = Self {
             tlb,
