@@ -267,7 +267,6 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Does what so many requests ask for, and says how many of them found anything to do.
     fn meet(&self, asked: &Asked, requests: u64) -> u64 {
         let useful = match asked.whose {
-            _ if asked.sweep.is_empty() => false,
             Whose::Space { .. } => T::pay(self, &asked.demand()),
             Whose::Kernel => {
                 asked.sweep.flush_kernel(self.mmu(), self.errata());

@@ -49,17 +49,12 @@ const WORKERS: usize = 2;
 /// mutant that hid best from it, and for so many seconds at least.
 const CLEAN_TIMES: f64 = 2.0;
 const CLEAN_LEAST: f64 = 1.0;
-/// The kinds of generated mutants of which none may survive. Of the others none may that was ever found.
-/// Only these are tried unless all are asked for, since what survives takes the longest.
-const DEMANDED: &[Kind] = &[Kind::Instruction, Kind::Flush, Kind::Extent, Kind::Ordering];
-
 /// What is to be tried, and how it is shown.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// The mutants to try, or how their names begin; if none is named, those that were written, those
-    /// of the kinds of which none may survive, and those that were ever found.
+    /// The mutants to try, or how their names begin; all if none is named.
     names: Vec<String>,
-    /// Only those that are generated, of all kinds.
+    /// Only those that are generated.
     #[arg(long, conflicts_with = "written")]
     generated: bool,
     /// Only those that were written.
@@ -110,7 +105,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let codes = generated.iter().map(|mutant| (mutant.name.clone(), &*mutant.site.code)).collect();
     excuses.check(&codes)?;
     let hints = ledger::read_hints(workspace)?;
-    let (written, generated) = select(written, generated, &hints, options)?;
+    let (written, generated) = select(written, generated, options)?;
     if options.list {
         list(&written, &generated, &excuses);
         return Ok(());
@@ -135,17 +130,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         find_generated(workspace, &mill, (&excuses, &hints), &generated, options, &mut summary)?;
     }
     check_clean(&mill, &mut summary)?;
-    summary.close(started.elapsed(), |outcome| {
-        outcome.kind.is_none_or(|kind| DEMANDED.contains(&kind))
-            || hints.contains_key(&outcome.name)
-    })
+    summary.close(started.elapsed())
 }
 
 /// Those that the options name.
 fn select<'s>(
     mut written: Vec<Mutant>,
     mut generated: Vec<Generated<'s>>,
-    hints: &BTreeMap<String, Finder>,
     options: &Options,
 ) -> Result<(Vec<Mutant>, Vec<Generated<'s>>)> {
     if options.generated {
@@ -153,11 +144,6 @@ fn select<'s>(
     }
     if options.written {
         generated.clear();
-    }
-    let asked = options.generated || options.learn || options.list || !options.names.is_empty();
-    if !asked && options.kind.is_empty() {
-        generated
-            .retain(|mutant| DEMANDED.contains(&mutant.kind()) || hints.contains_key(&mutant.name));
     }
     if !options.kind.is_empty() {
         written.clear();

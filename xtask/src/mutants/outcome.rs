@@ -138,9 +138,8 @@ impl Summary {
         self.all().filter_map(|outcome| outcome.end.found())
     }
 
-    /// Prints the end of it. That a mutant survived that is `demanded` is a failure, and so is any excuse
-    /// that is false.
-    pub(super) fn close(&self, time: Duration, demanded: impl Fn(&Outcome) -> bool) -> Result<()> {
+    /// Prints the end of it. That a mutant survived is a failure, and so is any excuse that is false.
+    pub(super) fn close(&self, time: Duration) -> Result<()> {
         let survives = |outcome: &&Outcome| matches!(outcome.end, End::Survived(_));
         let survivors: Vec<&Outcome> = self.all().filter(survives).collect();
         if self.json {
@@ -157,8 +156,6 @@ impl Summary {
             let names = names(false_excuses);
             return Err(Failure::new(format!("excused, and found all the same: {names}")));
         }
-        let survivors: Vec<&Outcome> =
-            survivors.into_iter().filter(|outcome| demanded(outcome)).collect();
         if !survivors.is_empty() {
             let (count, names) = (survivors.len(), names(survivors));
             return Err(Failure::new(format!("{count} mutants were not found: {names}")));
