@@ -165,11 +165,12 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     let of_command = held.as_ref().map(|held| held.process.id());
     let reader = Reader::start(buffers, layout, &plan.folder)?;
 
+    let mut names = Names::default();
+    let before = tasks::now(&mut names);
     let began = Instant::now();
     instance.record(true)?;
-    let mut names = Names::default();
     let seen = now();
-    let tasks = tasks::now(&mut names);
+    let tasks = tasks::with(tasks::now(&mut names), before);
     if let Some(held) = held {
         let child = held.begin().map_err(|launch::NotExecuted { why, missing }| {
             NoRecording::NotExecuted { why, missing }

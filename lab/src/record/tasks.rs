@@ -1,6 +1,6 @@
 //! Who is there: the threads of the system, from `/proc`.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::trace::{Names, Task};
 
@@ -22,6 +22,14 @@ pub(super) fn now(names: &mut Names) -> Vec<Task> {
     }
     tasks.sort_by_key(|task| task.id);
     tasks
+}
+
+/// What was seen now, and what was seen before and not any more: it may have run in between.
+pub(super) fn with(mut now: Vec<Task>, before: Vec<Task>) -> Vec<Task> {
+    let known: BTreeSet<u32> = now.iter().map(|task| task.id).collect();
+    now.extend(before.into_iter().filter(|task| !known.contains(&task.id)));
+    now.sort_by_key(|task| task.id);
+    now
 }
 
 /// The entries of a folder of which the names are numbers.
@@ -72,6 +80,17 @@ mod tests {
         assert_ne!(read.flags & KERNEL_THREAD, 0);
         assert_eq!(Stat::parse(b"17 (short) S 2"), None);
         assert_eq!(Stat::parse(b""), None);
+    }
+
+    #[test]
+    fn who_was_there_before_and_is_gone_is_known_once() {
+        let mut names = Names::default();
+        let mut task = |id, name: &[u8]| {
+            let name = names.number(name);
+            Task { id, process: id, name, kernel: false }
+        };
+        let (gone, old, new) = (task(2, b"gone"), task(3, b"old"), task(3, b"new"));
+        assert_eq!(with(vec![new], vec![gone, old]), [gone, new]);
     }
 
     #[test]
