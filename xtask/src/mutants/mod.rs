@@ -49,6 +49,7 @@ const WORKERS: usize = 2;
 /// mutant that hid best from it, and for so many seconds at least.
 const CLEAN_TIMES: f64 = 2.0;
 const CLEAN_LEAST: f64 = 1.0;
+
 /// What is to be tried, and how it is shown.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Options {
