@@ -15,8 +15,8 @@ use lookaside::{
 };
 use lookaside_machine::{
     adversary::{
-        Access, Arch, Buffers, Config, Flags, Frame, Updates, Word, access, access_store, arm,
-        as_cpu, interrupt, irq_off, irq_on, oracle, outcome, relax, riscv, tables, x86,
+        Access, Arch, Buffers, Config, Flags, Frame, Rule, Updates, Word, access, access_store,
+        arm, as_cpu, interrupt, irq_off, irq_on, oracle, outcome, relax, riscv, tables, x86,
     },
     explore::Budget,
 };
@@ -276,5 +276,22 @@ fn updates() {
         let [compared, broken] = compare(0..60, &config, 4, Does::Update);
         assert!(compared >= 25, "{config:?}: {compared}");
         assert!((5..compared).contains(&broken), "{config:?}: {broken} of {compared}");
+    }
+}
+
+#[test]
+fn a_claim_after_an_operation_on_a_word_that_nobody_else_touches_has_its_turn() {
+    for taker in [0, 1] {
+        let run = move |words: &[Word; 2], cpu: usize| {
+            words[cpu].swap(1, Relaxed);
+            if cpu != taker {
+                oracle::identity_ended("number", 7);
+            }
+            oracle::identity("number", 7, cpu as u64);
+        };
+        let words = || [Word::ZERO, Word::ZERO];
+        let mut explorer = programs(Config::x86(2), words, run).explorer();
+        // Only who takes it last has not seen to it that it is free.
+        assert_eq!(explorer.exhaust(Budget::UNLIMITED).broken(), Rule::Identity, "CPU {taker}");
     }
 }
