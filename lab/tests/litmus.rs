@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use lookaside_lab::litmus::{Litmus, Mode, Recorded, Suite, Traces};
+use lookaside_lab::litmus::{Bound, Litmus, Mode, Recorded, Suite, Traces};
 use proptest::prelude::*;
 
 fn folder() -> &'static Path {
@@ -23,7 +23,7 @@ fn protocols_have_their_verdicts() {
     for row in rows {
         let case = suite.cases.iter().find(|case| case.litmus.name == row[0]).unwrap();
         for (mode, verdict) in [(Mode::Base, row[1]), (Mode::Ets2, row[2])] {
-            let found = case.compare(mode).unwrap().found;
+            let found = case.compare(mode, Bound::default()).unwrap().found;
             let text = format!("{} {}", row[0], mode.word());
             assert_eq!(case.litmus.verdict(&found.states), verdict, "{text}");
             assert_eq!(if found.broke { "yes" } else { "no" }, row[3], "{text}");
@@ -71,10 +71,11 @@ fn a_folder_is_read_as_far_as_it_can_be() {
     assert_eq!(suite.cases.len(), 1);
     let places: Vec<_> = suite.skipped.iter().map(|skipped| &*skipped.place).collect();
     assert_eq!(places, ["broken.litmus:5", "bytes.litmus", "outcomes/ets2/good.out"]);
-    let compared = suite.cases[0].compare(Mode::Base).unwrap();
+    let compared = suite.cases[0].compare(Mode::Base, Bound::default()).unwrap();
     assert_eq!((compared.missing.len(), compared.extra.len(), compared.exact()), (1, 1, false));
     let extra = compared.extra.first().unwrap();
-    let steps = suite.cases[0].litmus.witness(Mode::Base.hardware(), extra).unwrap();
+    let steps =
+        suite.cases[0].litmus.witness(Mode::Base.hardware(), extra, Bound::default()).unwrap();
     assert!(!steps.is_empty());
 }
 
@@ -107,6 +108,49 @@ fn the_command_ends_as_the_comparison_does() {
     assert_eq!((code, json["modes"]["ets2"]["all"]["extra"].as_u64()), (Some(1), Some(1)));
     let (code, text) = lab(&["--test", "plain"], folder.path());
     assert!(code == Some(1) && text.contains("how [x]=1;  comes about"), "{text}");
+}
+
+/// Five threads of six accesses that nothing orders: more states than any machine has memory for.
+fn endless() -> String {
+    let mut text = "AArch64 endless\n{ ".to_owned();
+    for thread in 0..5 {
+        text.push_str(&format!(
+            "{thread}:X1=x; {thread}:X2=y; {thread}:X3=z; {thread}:X4=PTE(x); "
+        ));
+    }
+    text.push_str("}\n P0 | P1 | P2 | P3 | P4 ;\n");
+    for what in ["LDR W5,[X1]", "STR W5,[X2]", "LDR W6,[X3]", "STR W6,[X1]", "LDR W7,[X2]"] {
+        text.push_str(&format!(" {} ;\n", [what; 5].join(" | ")));
+    }
+    text.push_str(" STR XZR,[X4] | STR W7,[X3] | STR W7,[X3] | STR W7,[X3] | STR W7,[X3] ;\n");
+    text.push_str("exists (0:X5=1)\n");
+    text
+}
+
+#[test]
+fn a_test_that_takes_too_long_is_named_and_takes_nothing_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("endless.litmus", &endless());
+    write("plain.litmus", PLAIN);
+    for bound in [["--memory", "8"], ["--budget", "0.5"]] {
+        let (code, text) = lab(&bound, folder.path());
+        assert_eq!(code, Some(3), "{text}");
+        for mode in ["base", "ets2"] {
+            assert!(text.contains(&format!("not finished: endless ({mode})")), "{text}");
+            assert!(text.contains(&format!("plain ({mode}): always")), "{text}");
+        }
+        assert!(text.contains("2 tests, 0 skipped, 2 runs not finished"), "{text}");
+    }
+    // What differs weighs more than what is not finished.
+    fs::create_dir_all(folder.path().join("outcomes/base")).unwrap();
+    write("outcomes/base/plain.out", "States 1\n[x]=2;\n");
+    let (code, text) = lab(&["--memory", "8", "--format", "json"], folder.path());
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, json["not_finished"].as_array().unwrap().len()), (Some(1), 2));
+    let (code, text) = lab(&["--memory", "8", "--test", "endless"], folder.path());
+    assert!(code == Some(3) && text.contains("endless (base): not finished"), "{text}");
+    assert_eq!(lab(&["--budget", "-1"], folder.path()).0, Some(2));
 }
 
 #[test]
@@ -157,7 +201,7 @@ proptest! {
         let at = at % letters.len();
         letters[at] = to;
         if let Ok(litmus) = Litmus::read(&letters.into_iter().collect::<String>()) {
-            let found = litmus.run(Mode::Base.hardware());
+            let found = litmus.run(Mode::Base.hardware(), Bound::default());
             prop_assert!(found.is_some());
         }
     }

@@ -273,7 +273,7 @@ impl Outcome {
     /// Adds how the machine did on litmus tests and traces.
     pub fn add_litmus(&mut self, results: &Results<'_>) {
         self.litmus = Some(results.to_json());
-        self.agrees &= results.agree(false);
+        self.agrees &= results.agree(false) && results.is_finished();
     }
 
     /// Adds what became of the bugs that were put back, as `cargo xtask mutants` says it.

@@ -11,7 +11,7 @@ use std::{
 use lookaside_lab::{
     check::{self, Outcome, Request, Shard, Until},
     data::Refused,
-    litmus::{Mode, Results},
+    litmus::{Bound, Mode, Results},
     zoo,
 };
 use lookaside_machine::explore::Budget;
@@ -111,7 +111,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
     }
     if let Some(folder) = &arguments.litmus {
         let (suite, traces) = super::litmus::open(folder)?;
-        outcome.add_litmus(&Results::of(&suite, &traces, &Mode::ALL));
+        outcome.add_litmus(&Results::of(&suite, &traces, &Mode::ALL, Bound::default()));
     }
     if arguments.mutants {
         outcome.add_mutants(mutants()?);

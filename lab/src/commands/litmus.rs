@@ -3,10 +3,11 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    time::{Duration, Instant},
 };
 
 use clap::ValueEnum;
-use lookaside_lab::litmus::{self, Case, Mode, Results, Suite, Traces};
+use lookaside_lab::litmus::{self, Bound, Case, Mode, Results, Suite, Traces};
 
 /// What is to be run.
 #[derive(clap::Args)]
@@ -23,6 +24,12 @@ pub(crate) struct Arguments {
     /// A test that cannot be read, or has nothing to be compared with, counts as a difference.
     #[arg(long)]
     strict: bool,
+    /// For how many seconds tests are run, all together. A test that is not finished then is named.
+    #[arg(long, value_name = "SECONDS")]
+    budget: Option<f64>,
+    /// How many MiB the states of one test may take up. A test that needs more is not finished.
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    memory: usize,
     /// How the results are written.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -53,22 +60,37 @@ impl Modes {
     }
 }
 
-/// Runs it. The program ends with 1 if anything differs from what is recorded.
+/// How the program ends if nothing differs, but a test was not finished.
+const NOT_FINISHED: u8 = 3;
+
+impl Arguments {
+    fn bound(&self) -> Result<Bound, Box<dyn core::error::Error>> {
+        let time = self.budget.map(Duration::try_from_secs_f64).transpose()?;
+        let bytes = self.memory.checked_mul(1 << 20).ok_or("`--memory` is too large")?;
+        // What no clock can reach is no bound.
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        Ok(Bound { bytes, until })
+    }
+}
+
+/// Runs it. The program ends with 1 if anything differs from what is recorded, and with 3 if
+/// nothing does but a test was not finished.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let shown = arguments.folder.display();
     let (suite, traces) = open(&arguments.folder)?;
     let modes = arguments.mode.list();
+    let bound = arguments.bound()?;
     if let Some(name) = &arguments.test {
         let case = suite.cases.iter().find(|case| case.litmus.name == *name);
         let case = case.ok_or_else(|| format!("`{shown}` has no test `{name}` that can be run"))?;
-        return Ok(code(one(case, modes)));
+        return Ok(one(case, modes, bound));
     }
-    let results = Results::of(&suite, &traces, modes);
+    let results = Results::of(&suite, &traces, modes, bound);
     match arguments.format {
         Format::Table => print!("{}", results.to_text()),
         Format::Json => println!("{:#}", results.to_json()),
     }
-    Ok(code(results.agree(arguments.strict)))
+    Ok(code(results.agree(arguments.strict), results.is_finished()))
 }
 
 /// The tests and the traces of a folder that has any.
@@ -82,24 +104,28 @@ pub(super) fn open(folder: &Path) -> super::Result<(Suite, Traces)> {
     Ok((suite, traces))
 }
 
-/// One test in full; whether it agrees.
-fn one(case: &Case, modes: &[Mode]) -> bool {
-    let mut agrees = true;
+/// One test in full.
+fn one(case: &Case, modes: &[Mode], bound: Bound) -> ExitCode {
+    let (mut agrees, mut finished) = (true, true);
     for &mode in modes {
-        match case.compare(mode) {
+        match case.compare(mode, bound) {
             Some(compared) => {
-                print!("{}", litmus::in_full(case, &compared));
+                print!("{}", litmus::in_full(case, &compared, bound));
                 agrees &= compared.exact();
             }
             None => {
-                println!("{} ({}): too many states", case.litmus.name, mode.word());
-                agrees = false;
+                println!("{} ({}): not finished", case.litmus.name, mode.word());
+                finished = false;
             }
         }
     }
-    agrees
+    code(agrees, finished)
 }
 
-fn code(agree: bool) -> ExitCode {
-    ExitCode::from(u8::from(!agree))
+fn code(agrees: bool, finished: bool) -> ExitCode {
+    match (agrees, finished) {
+        (false, _) => ExitCode::from(1),
+        (true, false) => ExitCode::from(NOT_FINISHED),
+        (true, true) => ExitCode::SUCCESS,
+    }
 }

@@ -1,5 +1,6 @@
 //! Litmus tests of others, run on the machine and compared with what they recorded.
 
+mod bound;
 mod condition;
 mod names;
 mod read;
@@ -9,6 +10,7 @@ mod suite;
 mod text;
 mod traces;
 
+pub use bound::{Bound, Shares};
 pub use condition::{FaultAtom, Observation, Observed, Proposition, Taken};
 pub use names::{Names, Place};
 pub use read::{Labels, Litmus, Quantifier};
@@ -33,24 +35,27 @@ pub struct Found {
     pub explored: usize,
 }
 
-/// The states after which the machine gives up on a test.
-pub const LIMIT: usize = 4_000_000;
-
 impl Litmus {
-    /// Runs every execution; nothing if there are too many.
+    /// Runs every execution; nothing if that is not finished within a bound.
     #[must_use]
-    pub fn run(&self, hardware: Hardware) -> Option<Found> {
-        let outcomes = explore(&self.test, hardware, LIMIT)?;
+    pub fn run(&self, hardware: Hardware, bound: Bound) -> Option<Found> {
+        let outcomes = explore(&self.test, hardware, &mut |effort| bound.is_reached(effort))?;
         let states = outcomes.finals.iter().map(|found| self.observed.of(found, &self.labels));
         let states = states.collect();
         Some(Found { states, broke: outcomes.broke, explored: outcomes.states })
     }
 
-    /// The steps of an execution that ends in a state, in words; nothing if there is none.
+    /// The steps of an execution that ends in a state, in words; nothing if none was found within a
+    /// bound.
     #[must_use]
-    pub fn witness(&self, hardware: Hardware, state: &Observation) -> Option<Vec<String>> {
+    pub fn witness(
+        &self,
+        hardware: Hardware,
+        state: &Observation,
+        bound: Bound,
+    ) -> Option<Vec<String>> {
         let wanted = |found: &Final| &self.observed.of(found, &self.labels) == state;
-        witness(&self.test, hardware, &wanted)
+        witness(&self.test, hardware, &wanted, &mut |effort| bound.is_reached(effort))
     }
 
     /// Whether the proposition holds in some of the states, in all, or in none.

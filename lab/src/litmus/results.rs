@@ -8,8 +8,11 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{Case, Compared, Mode, Observation, Score, Suite, Traces};
+use super::{Bound, Case, Compared, Mode, Observation, Score, Shares, Suite, Traces};
 use crate::reproduce::grid::Grid;
+
+/// How often a run is begun that needs more than its share of the time.
+const CHANCES: u32 = 2;
 
 /// What came of the tests and traces of a folder.
 pub struct Results<'s> {
@@ -22,17 +25,19 @@ pub struct Results<'s> {
     deviations: Vec<(&'s Case, Compared)>,
     /// What nothing is recorded of.
     unrecorded: Vec<(&'s Case, Compared)>,
-    /// What has too many states.
-    given_up: Vec<(Mode, &'s str)>,
+    /// What was not finished within the bound.
+    unfinished: Vec<(Mode, &'s str)>,
     /// How many states the machine went through.
     states: usize,
     seconds: f64,
 }
 
 impl<'s> Results<'s> {
-    /// Runs all tests in these modes.
+    /// Runs all tests in these modes within a bound: so much memory for each run, so much time for
+    /// all of them together. A run that needs more than its share of the time has a second
+    /// chance when all have had their first.
     #[must_use]
-    pub fn of(suite: &'s Suite, traces: &'s Traces, modes: &[Mode]) -> Self {
+    pub fn of(suite: &'s Suite, traces: &'s Traces, modes: &[Mode], bound: Bound) -> Self {
         let started = Instant::now();
         let mut results = Self {
             suite,
@@ -41,42 +46,53 @@ impl<'s> Results<'s> {
             totals: BTreeMap::new(),
             deviations: Vec::new(),
             unrecorded: Vec::new(),
-            given_up: Vec::new(),
+            unfinished: Vec::new(),
             states: 0,
             seconds: 0.0,
         };
-        for case in &suite.cases {
-            for &mode in modes {
-                results.run(case, mode);
+        let cases = suite.cases.iter();
+        let mut runs: Vec<_> =
+            cases.flat_map(|case| modes.iter().map(move |&mode| (case, mode))).collect();
+        for _ in 0..CHANCES {
+            let mut shares = Shares::new(bound, runs.len());
+            runs.retain(|&(case, mode)| !results.run(case, mode, shares.next_bound()));
+            if bound.until.is_none() {
+                break; // Another chance would be the same.
             }
         }
+        results.unfinished = runs.iter().map(|&(case, mode)| (mode, &*case.litmus.name)).collect();
         results.seconds = started.elapsed().as_secs_f64();
         results
     }
 
-    fn run(&mut self, case: &'s Case, mode: Mode) {
-        let Some(compared) = case.compare(mode) else {
-            self.given_up.push((mode, &case.litmus.name));
-            return;
-        };
+    /// Runs a test; whether it was finished.
+    fn run(&mut self, case: &'s Case, mode: Mode, bound: Bound) -> bool {
+        let Some(compared) = case.compare(mode, bound) else { return false };
         self.states += compared.found.explored;
         if !case.recorded.contains_key(&mode) {
             self.unrecorded.push((case, compared));
-            return;
+            return true;
         }
         self.scores.entry((mode, &case.class)).or_default().add(&compared);
         self.totals.entry(mode).or_default().add(&compared);
         if !compared.exact() {
             self.deviations.push((case, compared));
         }
+        true
     }
 
-    /// Whether nothing differs from what is recorded; if `strict`, nor is anything left out.
+    /// Whether every run was finished.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+
+    /// Whether nothing of what was finished differs from what is recorded; if `strict`, nor is
+    /// anything left out.
     #[must_use]
     pub fn agree(&self, strict: bool) -> bool {
         let all = self.suite.skipped.is_empty() && self.unrecorded.is_empty();
         self.deviations.is_empty()
-            && self.given_up.is_empty()
             && self.traces.checked.iter().all(|trace| trace.agrees() != Some(false))
             && (all || !strict)
     }
@@ -112,7 +128,7 @@ impl<'s> Results<'s> {
             "skipped": self.suite.skipped.iter()
                 .map(|skipped| json!({ "place": skipped.place, "why": skipped.why }))
                 .collect::<Vec<_>>(),
-            "given_up": self.given_up.iter()
+            "not_finished": self.unfinished.iter()
                 .map(|(mode, name)| json!({ "mode": mode.word(), "name": name }))
                 .collect::<Vec<_>>(),
             "casemate": self.traces.checked.iter()
@@ -146,8 +162,8 @@ impl<'s> Results<'s> {
             let _ = writeln!(text, "\n{name} ({class}, {mode}):");
             text.push_str(&differences(case, compared));
         }
-        for (mode, name) in &self.given_up {
-            let _ = writeln!(text, "given up, too many states: {name} ({})", mode.word());
+        for (mode, name) in &self.unfinished {
+            let _ = writeln!(text, "not finished: {name} ({})", mode.word());
         }
         for skipped in &self.suite.skipped {
             let _ = writeln!(text, "skipped: {}: {}", skipped.place, skipped.why);
@@ -164,9 +180,10 @@ impl<'s> Results<'s> {
         }
         let _ = writeln!(
             text,
-            "{} tests run, {} skipped, {} traces, {} states, {:.1} s",
+            "{} tests, {} skipped, {} runs not finished, {} traces, {} states, {:.1} s",
             self.suite.cases.len(),
             self.suite.skipped.len(),
+            self.unfinished.len(),
             self.traces.checked.len(),
             self.states,
             self.seconds
@@ -199,7 +216,7 @@ impl<'s> Results<'s> {
 /// One test with everything about it: what was found, what was recorded, and how a state too many comes
 /// about.
 #[must_use]
-pub fn in_full(case: &Case, compared: &Compared) -> String {
+pub fn in_full(case: &Case, compared: &Compared, bound: Bound) -> String {
     let mut text = states(case, compared);
     if let Some(recorded) = case.recorded.get(&compared.mode) {
         let _ = writeln!(text, "recorded: {} states", recorded.states.len());
@@ -207,7 +224,7 @@ pub fn in_full(case: &Case, compared: &Compared) -> String {
     }
     text.push_str(&differences(case, compared));
     if let Some(state) = compared.extra.first()
-        && let Some(steps) = case.litmus.witness(compared.mode.hardware(), state)
+        && let Some(steps) = case.litmus.witness(compared.mode.hardware(), state, bound)
     {
         let _ = writeln!(text, "how {} comes about:", case.litmus.show(state));
         for step in steps {

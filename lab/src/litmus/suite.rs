@@ -8,7 +8,7 @@ use std::{
 
 use lookaside_machine::litmus::Hardware;
 
-use super::{Found, Litmus, Observation, Recorded};
+use super::{Bound, Found, Litmus, Observation, Recorded};
 
 /// FEAT_ETS2, off or on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,10 +161,10 @@ impl Suite {
 }
 
 impl Case {
-    /// Runs the test; nothing if it has too many states.
+    /// Runs the test; nothing if that is not finished within a bound.
     #[must_use]
-    pub fn compare(&self, mode: Mode) -> Option<Compared> {
-        let found = self.litmus.run(mode.hardware())?;
+    pub fn compare(&self, mode: Mode, bound: Bound) -> Option<Compared> {
+        let found = self.litmus.run(mode.hardware(), bound)?;
         let empty = Recorded { states: found.states.clone(), broke: found.broke };
         let recorded = self.recorded.get(&mode).unwrap_or(&empty);
         Some(Compared {

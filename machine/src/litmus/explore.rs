@@ -7,9 +7,11 @@ use rustc_hash::FxHashSet;
 use super::{
     Hardware,
     order::{Event, Rules},
-    state::State,
     test::{Final, Instruction, Named, Test, named},
 };
+
+/// How many states are visited between two questions whether to stop.
+const BETWEEN_STOPS: usize = 256;
 
 /// What all executions of a test have left behind.
 #[derive(Clone, Debug, Default)]
@@ -22,17 +24,34 @@ pub struct Outcomes {
     pub states: usize,
 }
 
-/// Runs every execution of a test; nothing if it has more states than the limit.
+/// How much has been explored when a bound is asked whether that is enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Different states that were met.
+    pub states: usize,
+    /// What these states take up in memory: an estimate, in bytes.
+    pub bytes: usize,
+}
+
+/// Runs every execution of a test, until `stop` says that it was enough; nothing then. `stop` is
+/// asked before the first state and every 256 states from there on.
 #[must_use]
-pub fn explore(test: &Test, hardware: Hardware, limit: usize) -> Option<Outcomes> {
+pub fn explore(
+    test: &Test,
+    hardware: Hardware,
+    stop: &mut dyn FnMut(Effort) -> bool,
+) -> Option<Outcomes> {
     let rules = Rules { test, hardware, changing: changing(test) };
     let mut outcomes = Outcomes::default();
     let mut seen = FxHashSet::default();
     let mut stack = vec![rules.initial()];
+    let mut visits = 0_usize;
+    let mut effort = Effort::default();
     while let Some(state) = stack.pop() {
-        if seen.len() >= limit {
+        if visits.is_multiple_of(BETWEEN_STOPS) && stop(effort) {
             return None;
         }
+        visits += 1;
         if let Some(found) = rules.finished(&state) {
             outcomes.broke |= state.broke;
             outcomes.finals.insert(found);
@@ -41,6 +60,9 @@ pub fn explore(test: &Test, hardware: Hardware, limit: usize) -> Option<Outcomes
             if let Some(next) = rules.after(&state, &event)
                 && seen.insert(next.clone())
             {
+                effort.states += 1;
+                // Once in the set, and once on the stack.
+                effort.bytes += 2 * next.bytes();
                 stack.push(next);
             }
         }
@@ -69,42 +91,50 @@ fn changing(test: &Test) -> Vec<bool> {
     changing
 }
 
-/// The events of an execution that ends as `wanted` says, in words; nothing if there is none.
+/// The events of an execution that ends as `wanted` says, in words; nothing if there is none, or
+/// if `stop` says that it was enough, which is asked as in [`explore`].
 #[must_use]
 pub fn witness(
     test: &Test,
     hardware: Hardware,
     wanted: &dyn Fn(&Final) -> bool,
+    stop: &mut dyn FnMut(Effort) -> bool,
 ) -> Option<Vec<String>> {
     let rules = Rules { test, hardware, changing: changing(test) };
     let mut seen = FxHashSet::default();
+    let mut effort = Effort::default();
+    // The states of the current execution, each with its events that were not gone into yet, and
+    // the events that led there: one fewer.
+    let first = rules.initial();
+    if rules.finished(&first).is_some_and(|found| wanted(&found)) {
+        return Some(Vec::new());
+    }
     let mut path = Vec::new();
-    search(&rules, &rules.initial(), wanted, &mut seen, &mut path)
-        .then(|| path.iter().map(|event| rules.describe(event)).collect())
-}
-
-fn search(
-    rules: &Rules<'_>,
-    state: &State,
-    wanted: &dyn Fn(&Final) -> bool,
-    seen: &mut FxHashSet<State>,
-    path: &mut Vec<Event>,
-) -> bool {
-    if rules.finished(state).is_some_and(|found| wanted(&found)) {
-        return true;
-    }
-    for event in rules.events(state) {
-        if let Some(next) = rules.after(state, &event)
-            && seen.insert(next.clone())
-        {
-            path.push(event);
-            if search(rules, &next, wanted, seen, path) {
-                return true;
-            }
+    let mut open = vec![(rules.events(&first), first)];
+    let mut visits = 0_usize;
+    while let Some((events, state)) = open.last_mut() {
+        let Some(event) = events.pop() else {
+            open.pop();
             path.pop();
+            continue;
+        };
+        let Some(next) = rules.after(state, &event) else { continue };
+        if !seen.insert(next.clone()) {
+            continue;
         }
+        effort.states += 1;
+        effort.bytes += 2 * next.bytes();
+        if visits.is_multiple_of(BETWEEN_STOPS) && stop(effort) {
+            return None;
+        }
+        visits += 1;
+        path.push(event);
+        if rules.finished(&next).is_some_and(|found| wanted(&found)) {
+            return Some(path.iter().map(|event| rules.describe(event)).collect());
+        }
+        open.push((rules.events(&next), next));
     }
-    false
+    None
 }
 
 impl Rules<'_> {

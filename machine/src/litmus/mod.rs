@@ -52,7 +52,7 @@ mod translate;
 use crate::adversary::config::Config;
 
 pub use descriptor::Descriptor;
-pub use explore::{Outcomes, explore, witness};
+pub use explore::{Effort, Outcomes, explore, witness};
 pub use test::*;
 
 /// The hardware that a test runs on.

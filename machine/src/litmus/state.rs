@@ -91,6 +91,18 @@ pub(crate) struct State {
     pub(crate) broke: bool,
 }
 
+impl State {
+    /// What it takes up in memory: an estimate, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let entries = self.tlbs.iter().map(|of| size_of::<Vec<Entry>>() + size_of_val(&of[..]));
+        let steps = self.threads.iter().map(|of| size_of::<Vec<Step>>() + size_of_val(&of[..]));
+        size_of::<Self>()
+            + size_of_val(&self.cells[..])
+            + entries.sum::<usize>()
+            + steps.sum::<usize>()
+    }
+}
+
 /// The instruction of a step.
 pub(crate) fn instruction(thread: &Thread, step: &Step) -> Instruction {
     let at = usize::from(step.at);
