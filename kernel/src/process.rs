@@ -1,7 +1,10 @@
 //! Processes: a space, its memory, and how it ends.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering},
+};
 
 use lookaside::Error;
 use lookaside_kernel_abi::{KILLED, Refused};
@@ -41,8 +44,14 @@ pub(crate) struct Process {
     code: AtomicIsize,
 }
 
-/// Two bits for each CPU and each process.
-static RESIDENTS: [[AtomicU64; 1]; MAX_PROCESSES] = [const { [AtomicU64::new(0)] }; MAX_PROCESSES];
+/// Two bits for each CPU, for a space at each place.
+struct Residents(UnsafeCell<[[AtomicU64; 1]; MAX_PROCESSES]>);
+
+// SAFETY: a place is one process's from `Process::new` until its space is released.
+unsafe impl Sync for Residents {}
+
+static RESIDENTS: Residents =
+    Residents(UnsafeCell::new([const { [AtomicU64::new(0)] }; MAX_PROCESSES]));
 
 struct Processes {
     last: usize,
@@ -77,7 +86,9 @@ impl Process {
             all.codes.remove(oldest);
         }
         all.codes.push((id, None));
-        let space = tlb::space(memory.root(), &RESIDENTS[place]).expect("a fit root");
+        // SAFETY: the place was just taken, and is given back when the space is gone.
+        let residents = unsafe { &mut (*RESIDENTS.0.get())[place] };
+        let space = tlb::space(memory.root(), residents).expect("a fit root");
         Ok(Arc::new(Self {
             id,
             program,
@@ -226,6 +237,7 @@ pub(crate) fn reap() {
             Ok(_) => {
                 let place = process.place;
                 process.memory.into_inner().into_root().free();
+                drop(process.space);
                 PROCESSES.lock().places &= !(1 << place);
             }
             Err(Error::StillRunning { .. }) => {

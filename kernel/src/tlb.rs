@@ -115,7 +115,7 @@ pub(crate) fn switch(space: &Space) {
 }
 
 /// A space with this root. Two bits for each CPU say who may hold something of it.
-pub(crate) fn space(root: u64, residents: &'static [AtomicU64]) -> Result<Space, Error> {
+pub(crate) fn space(root: u64, residents: &'static mut [AtomicU64]) -> Result<Space, Error> {
     // SAFETY: the root is a process's, and goes when its space has been released; `fill_root` maps the
     // kernel in it; pages of user mode are not global.
     unsafe { books().space(Root::new(root), residents) }

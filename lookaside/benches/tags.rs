@@ -16,7 +16,7 @@ use host::{Host, become_cpu};
 use locked::Locked;
 use lookaside::{Cpu, Epochs, EpochsConfig, Platform, Recent, Space, Tags, Tlb, Word, arch::Root};
 
-fn words(count: usize) -> &'static [AtomicU64] {
+fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 

@@ -106,6 +106,8 @@ pub enum Error {
         /// The identifier of the space that the proof is about.
         proved: u64,
     },
+    /// What another [`crate::Tlb`] has made is of no use here.
+    OtherTlb,
     /// The tag does not fit the hardware.
     TagOutOfRange {
         /// The tag.
@@ -206,6 +208,7 @@ impl fmt::Display for Error {
                     "held by a gather of space {held}, proof of another one, of space {proved}"
                 )
             }
+            Self::OtherTlb => f.write_str("it belongs to another `Tlb`"),
             Self::TagOutOfRange { tag, tags } => write!(f, "tag {tag}: the hardware has {tags}"),
             Self::BeyondTable { end, entries } => {
                 write!(f, "slots up to {end} of a table that has {entries}")

@@ -12,7 +12,7 @@ use crate::{
     residency::Residency,
     space::Space,
     tags::{Released, Switched, Tags},
-    tlb::Tlb,
+    tlb::{Tlb, TlbId},
 };
 
 /// The tag of roots that are borrowed for a moment, firmware's for example.
@@ -47,9 +47,25 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     ///
     /// The caller may return to user mode as soon as this returns. If [`Switched::root_changed`],
     /// the kernel's hardening of the branch predictor comes first.
+    ///
+    /// # Panics
+    ///
+    /// If the space is of another [`Tlb`], under whose tags it would use the entries of a space of this
+    /// one.
     #[inline]
+    #[track_caller]
     pub fn switch(&self, next: &Space<'_, P>) -> Switched {
+        self.must_own(next.tlb());
         T::enter(self, next)
+    }
+
+    /// Panics if something is of another [`Tlb`] than this CPU.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn must_own(&self, tlb: TlbId) {
+        if tlb != self.tlb.id() {
+            belongs_to_another();
+        }
     }
 
     /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user
@@ -77,8 +93,9 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         T::park(self)
     }
 
-    /// Puts a foreign root into the register until the returned value is dropped: the runtime
-    /// services of firmware, for example. Nothing under that root is kept afterwards.
+    /// Calls `f` while the root register names a foreign root: the runtime services of firmware, for
+    /// example. Nothing under that root is kept afterwards. If `f` panics, the register is put back
+    /// before the panic goes on.
     ///
     /// The space that this CPU ran stays its space: its tag is not given to another, and flushes
     /// of it that arrive meanwhile are paid on return. One in which it is lazy it may leave, as by
@@ -87,19 +104,24 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::BadRoot`] if the root register cannot hold `root`.
+    /// [`Error::BadRoot`] if the root register cannot hold `root`; then `f` is not called.
     ///
     /// # Safety
     ///
     /// `root` is the physical address of a page table in the format of the machine, none of its
     /// user entries is global, and what the kernel executes and touches meanwhile is mapped.
-    pub unsafe fn borrow(&mut self, root: Root) -> Result<Borrowed<'_, 't, P, T>, Error> {
+    #[doc(alias = "efi_switch_mm")]
+    #[doc(alias = "use_temporary_mm")]
+    pub unsafe fn with_root<R>(&mut self, root: Root, f: impl FnOnce() -> R) -> Result<R, Error> {
         self.mmu().check_root(root)?;
         T::lend(self);
         self.bar();
         self.mmu().settle();
+        let lent = Lent { here: self };
         self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
-        Ok(Borrowed { here: self })
+        let result = f();
+        drop(lent);
+        Ok(result)
     }
 
     /// Brings this CPU up: checks that it fits the machine, notes its errata, parks it, and
@@ -140,7 +162,11 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     ///
     /// * [`Error::StillRunning`] if the root register of a CPU names the space, be it lazily.
     /// * [`Error::Pinned`] if a device may use the tag.
+    /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
     pub fn release(&self, space: &mut Space<'_, P>) -> Result<Released, Error> {
+        if space.tlb() != self.tlb.id() {
+            return Err(Error::OtherTlb);
+        }
         T::release(self, space)
     }
 
@@ -256,13 +282,19 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     }
 }
 
-/// A root register that is lent to a foreign root; dropping this takes it back.
-#[must_use = "the foreign root is loaded only as long as this value lives"]
-pub struct Borrowed<'h, 't, P: Platform, T: Tags<P>> {
-    here: &'h mut Here<'t, P, T>,
+#[cold]
+#[track_caller]
+fn belongs_to_another() -> ! {
+    panic!("{}", Error::OtherTlb)
 }
 
-impl<P: Platform, T: Tags<P>> Drop for Borrowed<'_, '_, P, T> {
+/// A root register that is lent to a foreign root. It is taken back when this is dropped, which nobody
+/// but [`Here::with_root`] could forget to do.
+struct Lent<'h, 't, P: Platform, T: Tags<P>> {
+    here: &'h Here<'t, P, T>,
+}
+
+impl<P: Platform, T: Tags<P>> Drop for Lent<'_, '_, P, T> {
     fn drop(&mut self) {
         T::give_back(self.here);
         self.here.unbar();

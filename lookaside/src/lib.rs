@@ -6,8 +6,8 @@
 //! a page table changes, somebody has to make every CPU forget what it said before. This crate keeps
 //! the books: which space has which tag, which CPU runs what, and which flush each CPU still owes.
 //!
-//! It allocates nothing, depends on nothing and has no global state. All of it is generic over a
-//! [`Platform`], so that the very same source runs in a kernel and on a machine in software that does
+//! It allocates nothing, depends on nothing and has no global state but one counter, by which it tells
+//! several [`Tlb`]s apart. All of it is generic over a [`Platform`], so that the very same source runs in a kernel and on a machine in software that does
 //! whatever hardware may do.
 //!
 //! # The one idea: a flush is a debt
@@ -86,10 +86,10 @@
 //! };
 //! // SAFETY: this is a kernel, and nobody else writes the root register.
 //! let hw = Hw { mmu: Aarch64::new(unsafe { Native::new() }, config)? };
-//! let words = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
-//! let tags = Epochs::new(&hw, EpochsConfig::default(), &words)?;
-//! let cpus = [const { Cpu::new() }; 4];
-//! let tlb = Tlb::new(hw, tags, &cpus)?;
+//! let mut words = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
+//! let tags = Epochs::new(&hw, EpochsConfig::default(), &mut words)?;
+//! let mut cpus = [const { Cpu::new() }; 4];
+//! let tlb = Tlb::new(hw, tags, &mut cpus)?;
 //!
 //! // The handler of the interrupt that `send_sgi` sends calls `tlb.here()?.serve()`.
 //!
@@ -98,9 +98,9 @@
 //! unsafe { tlb.here() }?.online(&features)?;
 //!
 //! // For each process: its root table, and two bits for each CPU.
-//! let residents = [const { AtomicU64::new(0) }; 1];
+//! let mut residents = [const { AtomicU64::new(0) }; 1];
 //! // SAFETY: the table is one, stays one, and its user entries are not global.
-//! let mut init = unsafe { tlb.space(Root::new(0x4010_0000), &residents) }?;
+//! let mut init = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
 //!
 //! // The context switch: no flush, one write to the root register.
 //! // SAFETY: as above.
@@ -179,7 +179,7 @@ pub use flush::{
     Acknowledged, Batch, Demand, Flushed, Gather, HeldPage, HeldTable, KernelGather, Permissions,
     Proof, Sweep, Whose,
 };
-pub use here::{Borrowed, Here};
+pub use here::Here;
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
 pub use range::{Stretch, VaRange};
 pub use residency::{Residency, Residents};

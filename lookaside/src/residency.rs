@@ -58,7 +58,7 @@ impl<'a, W: Word> Residents<'a, W> {
         cpus.div_ceil(CPUS_PER_WORD as usize)
     }
 
-    pub(crate) fn new(words: &'a [W], cpus: usize) -> Result<Self, Error> {
+    pub(crate) fn new(words: &'a mut [W], cpus: usize) -> Result<Self, Error> {
         if cpus == 0 || cpus > MAX_CPUS {
             return Err(Error::CpuCount { cpus });
         }
@@ -66,9 +66,9 @@ impl<'a, W: Word> Residents<'a, W> {
         if words.len() < needed {
             return Err(Error::Storage { needed, given: words.len() });
         }
-        let words = &words[..needed];
-        for word in words {
-            word.store(0, Ordering::Relaxed); // Relaxed: nobody else knows the space yet.
+        let words = &mut words[..needed];
+        for word in &mut *words {
+            word.store(0, Ordering::Relaxed); // Relaxed: the storage is the space's alone.
         }
         Ok(Self { words })
     }
@@ -219,8 +219,8 @@ mod tests {
 
     #[test]
     fn a_cpu_is_absent_until_it_enters_and_the_neighbours_do_not_notice() {
-        let words = [const { AtomicU64::ZERO }; 3];
-        let residents = Residents::new(&words, 70).unwrap();
+        let mut words = [const { AtomicU64::ZERO }; 3];
+        let residents = Residents::new(&mut words, 70).unwrap();
         for cpu in [CpuId(31), CpuId(32), CpuId(69)] {
             assert_eq!(residents.enter(cpu), Residency::Absent);
             assert!(residents.is_present(cpu));
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn the_way_out_leads_over_owing() {
-        let words = [AtomicU64::ZERO];
-        let residents = Residents::new(&words, 32).unwrap();
+        let mut words = [AtomicU64::ZERO];
+        let residents = Residents::new(&mut words, 32).unwrap();
         let (a, b) = (CpuId(3), CpuId(31));
         residents.enter(a);
         residents.enter(b);
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn who_has_entered_meanwhile_is_not_forgotten() {
-        let words = [AtomicU64::ZERO];
-        let residents = Residents::new(&words, 1).unwrap();
+        let mut words = [AtomicU64::ZERO];
+        let residents = Residents::new(&mut words, 1).unwrap();
         residents.enter(CpuId(0));
         residents.take(targets(&[0]));
         residents.enter(CpuId(0));
@@ -257,19 +257,19 @@ mod tests {
 
     #[test]
     fn so_many_cpus_as_there_cannot_be_are_refused() {
-        let words = [const { AtomicU64::ZERO }; 1];
+        let mut words = [const { AtomicU64::ZERO }; 1];
         for cpus in [0, MAX_CPUS + 1] {
-            let refused = Residents::new(&words, cpus).err();
+            let refused = Residents::new(&mut words, cpus).err();
             assert!(matches!(refused, Some(Error::CpuCount { cpus: given }) if given == cpus));
         }
-        let refused = Residents::new(&words, MAX_CPUS).err();
+        let refused = Residents::new(&mut words, MAX_CPUS).err();
         assert!(matches!(refused, Some(Error::Storage { .. })), "as many as there can be");
     }
 
     #[test]
     fn a_cpu_at_the_same_place_of_another_word_is_another_cpu() {
-        let words = [const { AtomicU64::ZERO }; 3];
-        let residents = Residents::new(&words, 70).unwrap();
+        let mut words = [const { AtomicU64::ZERO }; 3];
+        let residents = Residents::new(&mut words, 70).unwrap();
         assert!(residents.none_but(CpuId(3)));
         residents.enter(CpuId(3));
         assert!(residents.none_but(CpuId(3)));

@@ -6,6 +6,7 @@ use crate::{
     range::VaRange,
     residency::Residents,
     tags::Cookie,
+    tlb::TlbId,
 };
 
 /// The generation and, if it was a small one, the range of the latest flush.
@@ -30,10 +31,11 @@ const BUSY: u64 = u64::MAX;
 pub struct Space<'a, P: Platform> {
     root: Root,
     id: u64,
+    tlb: TlbId,
     pub(crate) cookie: P::Word,
-    pub(crate) pins: P::Word,
     pub(crate) generation: P::Word,
     latest: Latest<P::Word>,
+    pub(crate) pins: P::Word,
     pub(crate) residents: Residents<'a, P::Word>,
     /// How many gathers were begun, and how many of them are over.
     pub(crate) begun: P::Word,
@@ -43,9 +45,6 @@ pub struct Space<'a, P: Platform> {
     /// The generation up to which everything was flushed, completely.
     finished: P::Word,
     books: P::Word,
-    /// What broadcasts have cost that would not have been, had all others been absent, in
-    /// picoseconds. Written by whoever holds the books.
-    pub(crate) spent: P::Word,
 }
 
 /// What a change to page tables obliges every CPU to forget that holds the old translation.
@@ -58,10 +57,11 @@ pub(crate) enum Debt {
 }
 
 impl<'a, P: Platform> Space<'a, P> {
-    pub(crate) fn new(root: Root, id: u64, residents: Residents<'a, P::Word>) -> Self {
+    pub(crate) fn new(root: Root, id: u64, tlb: TlbId, residents: Residents<'a, P::Word>) -> Self {
         Self {
             root,
             id,
+            tlb,
             cookie: P::Word::ZERO,
             pins: P::Word::ZERO,
             generation: P::Word::ZERO,
@@ -72,7 +72,6 @@ impl<'a, P: Platform> Space<'a, P> {
             unfinished: P::Word::ZERO,
             finished: P::Word::ZERO,
             books: P::Word::ZERO,
-            spent: P::Word::ZERO,
         }
     }
 
@@ -89,6 +88,12 @@ impl<'a, P: Platform> Space<'a, P> {
     #[inline]
     pub const fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Whose space this is.
+    #[inline]
+    pub(crate) const fn tlb(&self) -> TlbId {
+        self.tlb
     }
 
     /// The tag that the space was last given by [`crate::Epochs`], and in which epoch.
@@ -220,7 +225,7 @@ impl<'a, P: Platform> Space<'a, P> {
         self.books
             .compare_exchange(now, now | OPEN, Ordering::Acquire, Ordering::Relaxed)
             .ok()
-            .map(|was| Books { word: &self.books, notes: was & (STALE | OLDER) })
+            .map(|was| Books { word: &self.books, notes: was })
     }
 
     /// Whether absent CPUs may hold something under the space's tag.
@@ -242,6 +247,8 @@ const OPEN: u64 = 1;
 const STALE: u64 = 2;
 /// CPUs may hold something under a tag that the space had before.
 const OLDER: u64 = 4;
+/// Above the notes: what was spent.
+const SPENT_SHIFT: u32 = 3;
 
 /// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a
 /// bounded number of steps, by a CPU that waits for no other meanwhile.
@@ -251,6 +258,18 @@ pub(crate) struct Books<'s, W: Word> {
 }
 
 impl<W: Word> Books<'_, W> {
+    /// What broadcasts have cost that would not have been, had all others been absent, in
+    /// picoseconds.
+    pub(crate) const fn spent(&self) -> u64 {
+        self.notes >> SPENT_SHIFT
+    }
+
+    /// Notes what was spent, at the latest when the books are closed.
+    pub(crate) fn set_spent(&mut self, spent: u64) {
+        let spent = spent.min(u64::MAX >> SPENT_SHIFT);
+        self.notes = spent << SPENT_SHIFT | self.notes & (STALE | OLDER);
+    }
+
     /// Notes whether absent CPUs may hold something under the space's tag.
     pub(crate) fn set_stale(&mut self, stale: bool) {
         self.note(STALE, stale);

@@ -29,11 +29,19 @@ pub(crate) fn meanwhile<R>(access: u32, act: impl FnOnce() + 'static, f: impl Fn
 
 /// Keeps `what` until the program ends, so that others can have it, too.
 pub(crate) fn keep<T: Any + Send + Sync>(what: T) -> &'static T {
-    // What is reached from here is no leak.
-    static KEPT: Mutex<Vec<&'static (dyn Any + Send + Sync)>> = Mutex::new(Vec::new());
-    let kept: &'static T = Box::leak(Box::new(what));
-    KEPT.lock().unwrap().push(kept);
-    kept
+    keep_mut(what)
+}
+
+/// As [`keep`], for one who has it to himself.
+pub(crate) fn keep_mut<T: Any + Send + Sync>(what: T) -> &'static mut T {
+    struct Kept(#[expect(dead_code, reason = "what is reached from here is no leak")] *mut dyn Any);
+    // SAFETY: nobody uses the pointer.
+    unsafe impl Send for Kept {}
+    static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+    let kept = Box::into_raw(Box::new(what));
+    KEPT.lock().unwrap().push(Kept(kept));
+    // SAFETY: it was just made, and nobody else uses the pointer.
+    unsafe { &mut *kept }
 }
 
 /// A word at which others come in between.

@@ -1,5 +1,7 @@
 //! The books of one machine: its CPUs and its tags.
 
+use core::sync::atomic::AtomicU64;
+
 use crate::{
     arch::{Errata, Mmu, Root},
     cpu::{Aligned, Cpu},
@@ -18,13 +20,17 @@ use crate::{
 
 /// One machine's books: which space has which tag, and which CPU runs what.
 ///
-/// There is no global. A kernel makes one for its CPUs' first stage of translation, a hypervisor a
-/// second one for the guests' second stage, a test as many as it likes. All storage comes from the
-/// caller.
+/// A kernel makes one for its CPUs' first stage of translation, a hypervisor a second one for the
+/// guests' second stage, a test as many as it likes. All storage comes from the caller, who lends it to
+/// this `Tlb` alone.
+///
+/// What one `Tlb` has made is of no use with another one: a space, a gather, a batch and a proof of
+/// another `Tlb` are refused.
 pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     platform: P,
     tags: T,
     cpus: &'a [Cpu<P, T>],
+    id: TlbId,
     /// Errata of any CPU that bind every CPU, for example invalidations that must be repeated.
     errata: P::Word,
     /// In lines of its own: every CPU reads what stands beside it whenever it answers a request.
@@ -33,6 +39,31 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     board: Aligned<Board<P::Word>>,
     /// Who is up.
     up: Aligned<Up<P::Word>>,
+}
+
+/// Which [`Tlb`] something belongs to: a number that no other `Tlb` has had or will have.
+///
+/// An address would not do. A space, a held page and a proof outlive their `Tlb`, and another one may
+/// then be where that was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TlbId(u64);
+
+/// The latest [`TlbId`]: the one static of this crate. Nobody who could be asked for a number instead
+/// knows of all other `Tlb`s.
+static LATEST: AtomicU64 = AtomicU64::new(0);
+
+impl TlbId {
+    /// The next one.
+    fn next() -> Result<Self, Error> {
+        // Relaxed, both: a counter that only has to count. It does not wrap (P6).
+        let next =
+            LATEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
+        next.map(Self).map_err(|_| Error::IdsExhausted)
+    }
+
+    /// One for tests of what has no `Tlb`.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
 /// Numbers that are handed out.
@@ -59,22 +90,24 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// * [`Error::CpuCount`] if there is no CPU, or more than [`MAX_CPUS`].
     /// * What the strategy finds wrong: too few tags, too little storage, storage that other books
     ///   have used.
-    pub fn new(platform: P, tags: T, cpus: &'a [Cpu<P, T>]) -> Result<Self, Error> {
+    /// * [`Error::IdsExhausted`] after 2^64 - 1 `Tlb`s.
+    pub fn new(platform: P, tags: T, cpus: &'a mut [Cpu<P, T>]) -> Result<Self, Error> {
         if cpus.is_empty() || cpus.len() > MAX_CPUS {
             return Err(Error::CpuCount { cpus: cpus.len() });
         }
+        let cpus = &*cpus;
         tags.begin(&platform, cpus)?;
-        let errata = P::Word::ZERO;
+        let (id, errata) = (TlbId::next()?, P::Word::ZERO);
         for cpu in cpus {
             cpu.inbox.go_down();
         }
         let serials = Serials { latest_id: P::Word::ZERO, gathers: P::Word::ZERO };
         let (board, up) = (Aligned(Board::NEW), Aligned(Up::NEW));
-        Ok(Self { platform, tags, cpus, errata, serials: Aligned(serials), board, up })
+        Ok(Self { platform, tags, cpus, id, errata, serials: Aligned(serials), board, up })
     }
 
     /// A new space with these top tables. `residents` is storage for two bits a CPU
-    /// ([`Residents::words_for`]) and is cleared.
+    /// ([`Residents::words_for`]), which is the space's alone and is cleared.
     ///
     /// # Errors
     ///
@@ -93,7 +126,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     pub unsafe fn space<'s>(
         &self,
         root: Root,
-        residents: &'s [P::Word],
+        residents: &'s mut [P::Word],
     ) -> Result<Space<'s, P>, Error> {
         self.platform.mmu().check_root(root)?;
         let residents = Residents::new(residents, self.cpus.len())?;
@@ -103,7 +136,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             return Err(Error::IdsExhausted);
         }
         let id = latest.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Space::new(root, id, residents))
+        Ok(Space::new(root, id, self.id, residents))
     }
 
     /// The CPU that executes the call.
@@ -115,7 +148,10 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// # Safety
     ///
     /// * Interrupts are off, and stay off until the returned value is gone.
-    /// * The CPU has called [`Here::online`] since it came up, unless that is what comes next.
+    /// * The CPU has called [`Here::online`] since it came up, unless that is what comes next. What it is
+    ///   told there of the CPU is true.
+    /// * While the root register of the CPU is lent ([`Here::with_root`]), nothing but [`Here::serve`] is
+    ///   called.
     #[inline]
     pub unsafe fn here(&self) -> Result<Here<'_, P, T>, Error> {
         let id = self.platform.cpu();
@@ -136,10 +172,13 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// must. An access may fault nevertheless, whatever is mapped.
     ///
     /// If false, that is not known. It is false in a lazy CPU, in one that has not paid yet for what it
-    /// missed, while the root register is lent, in the last epoch of [`crate::Epochs`], and for a space
-    /// that this CPU does not run, or does not run yet.
+    /// missed, while the root register is lent, in the last epoch of [`crate::Epochs`], for a space
+    /// that this CPU does not run, or does not run yet, and for one of another `Tlb`.
     #[must_use]
     pub fn nmi_uaccess_okay(&self, space: &Space<'_, P>) -> bool {
+        if space.tlb() != self.id {
+            return false; // It may have the identifier of one that this CPU runs.
+        }
         let id = self.platform.cpu();
         let free = self.cpus.get(id.index()).filter(|cpu| !cpu.is_barred());
         free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
@@ -205,6 +244,12 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         let (count, id) = cpu.map_or((&self.serials.0.gathers, NOBODY), |cpu| (&cpu.gathers, id.0));
         // Relaxed: a number that only has to differ from others. The thread may be moved in between.
         (count.fetch_add(1, Ordering::Relaxed) + 1) << CPU_BITS | u64::from(id)
+    }
+
+    /// Which one this is.
+    #[inline]
+    pub(crate) const fn id(&self) -> TlbId {
+        self.id
     }
 
     /// The platform.

@@ -192,7 +192,7 @@ impl Mmu for HostMmu {
     }
 }
 
-fn words(count: usize) -> &'static [Counted] {
+fn words(count: usize) -> &'static mut [Counted] {
     Vec::leak((0..count).map(|_| Counted::ZERO).collect())
 }
 
@@ -227,10 +227,10 @@ fn epochs() -> &'static Machine<Epochs<'static, Host>> {
     epochs_of(CPUS, true)
 }
 
-/// A space and the storage of its residents.
+/// A space, and where its residents are.
 struct Spaced {
     space: Space<'static, Host>,
-    storage: &'static [Counted],
+    storage: Range<usize>,
 }
 
 impl core::ops::Deref for Spaced {
@@ -242,9 +242,10 @@ impl core::ops::Deref for Spaced {
 }
 
 fn space<T: Tags<Host>>(tlb: &Machine<T>, number: u64) -> Spaced {
-    let storage = words(Residents::<Counted>::words_for(tlb.cpus().len()));
+    let residents = words(Residents::<Counted>::words_for(tlb.cpus().len()));
+    let storage = bytes(residents);
     // SAFETY: no hardware walks this root.
-    let space = unsafe { tlb.space(Root::new(number << 12), storage) }.unwrap();
+    let space = unsafe { tlb.space(Root::new(number << 12), residents) }.unwrap();
     Spaced { space, storage }
 }
 
@@ -292,7 +293,7 @@ fn account<T: Tags<Host>, R>(
     f: impl FnOnce(Here<'_, Host, T>) -> R,
 ) -> (R, Account) {
     let own = bytes(&tlb.cpus()[cpu as usize]);
-    let of_space = [bytes(&**space), bytes(space.storage)];
+    let of_space = [bytes(&**space), space.storage.clone()];
     let (result, flushes, accesses) = noted(|| on(cpu, tlb, f));
     let mut account = Account { flushes, ..Account::default() };
     for (address, kind) in accesses {
@@ -453,7 +454,7 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
         // One that rests in the space, and cannot be made absent.
         let _ = on(300, tlb, |here| here.switch(&a));
         on(300, tlb, |here| here.lazy());
-        let residents = bytes(a.storage);
+        let residents = a.storage.clone();
         let written = || {
             let ((), _, accesses) = noted(|| on(70, tlb, |here| flush(&here, &a)));
             let writes = accesses.iter().filter(|(_, kind)| *kind != Kind::Load);

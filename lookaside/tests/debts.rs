@@ -319,7 +319,7 @@ impl Host {
 
 type Books<T> = Tlb<'static, Host, T>;
 
-fn words(count: usize) -> &'static [AtomicU64] {
+fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
@@ -499,9 +499,9 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
 
     fn defer(&mut self) {
         let spaces = self.spaces;
-        let storage: Vec<_> =
+        let mut storage: Vec<_> =
             (0..CpuSet::<AtomicU64>::words_for(STORAGE)).map(|_| AtomicU64::new(0)).collect();
-        let mut batch = Batch::new(self.tlb, &storage).unwrap();
+        let mut batch = Batch::new(self.tlb, &mut storage).unwrap();
         let mut all = Vec::new();
         for _ in 0..=self.draw(4) {
             let index = self.draw(SPACES);

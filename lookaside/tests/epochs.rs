@@ -169,7 +169,8 @@ fn asid_10_a_released_tag_is_flushed_where_it_is_held() {
     }
     let mut device = space(&tlb, 3);
     let pinned = here(&tlb).pin(&device).unwrap();
-    here(&tlb).unpin(&device).unwrap();
+    // SAFETY: there is no device.
+    unsafe { here(&tlb).unpin(&device) }.unwrap();
     tlb.platform().forget_logs();
     for space in [&mut here_and_there, &mut there, &mut device] {
         assert_eq!(here(&tlb).release(space), Ok(Released::AtOnce));
@@ -281,7 +282,7 @@ fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
         // A firmware call in the last epoch leaves nothing behind either.
         let mut cpu = here(&tlb);
         // SAFETY: no real hardware walks this root.
-        drop(unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap());
+        unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
         assert_eq!(tlb.platform().log(0).last(), Some(&dropped));
         assert_eq!(here(&tlb).pin(&spaces[0]), Err(Error::IdsExhausted));
     }
@@ -334,18 +335,19 @@ fn asid_14_firmware_borrows_the_register_and_the_tag_survives_a_turnover() {
     let tag = user.cookie().tag().0;
     tlb.platform().forget_logs();
     let mut cpu = here(&tlb);
+    let lent = || {
+        let firmware =
+            Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
+        assert_eq!(tlb.platform().log(0), [Op::Settle, firmware]);
+        for number in 2..20 {
+            let other = space(&tlb, number);
+            let _ = switch(&tlb, 1, &other);
+            assert_ne!(other.cookie().tag().0, tag);
+        }
+        assert!(tlb.tags().epoch() > 2);
+    };
     // SAFETY: no real hardware walks this root.
-    let borrowed = unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap();
-    let firmware =
-        Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
-    assert_eq!(tlb.platform().log(0), [Op::Settle, firmware]);
-    for number in 2..20 {
-        let other = space(&tlb, number);
-        let _ = switch(&tlb, 1, &other);
-        assert_ne!(other.cookie().tag().0, tag);
-    }
-    assert!(tlb.tags().epoch() > 2);
-    drop(borrowed);
+    unsafe { cpu.with_root(Root::new(0xffff_0000), lent) }.unwrap();
     assert_eq!(tlb.platform().log(0), [load(1, tag)]);
 }
 
@@ -354,11 +356,27 @@ fn asid_14_a_parked_cpu_is_parked_again_after_firmware() {
     let tlb = machine(1, Fake::new(1, 8), 8);
     let mut cpu = here(&tlb);
     // SAFETY: no real hardware walks this root.
-    drop(unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap());
+    unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
     assert_eq!(tlb.platform().log(0).last(), Some(&Op::Park));
     // SAFETY: as above.
-    let refused = unsafe { cpu.borrow(Root::new(5)) }.map(drop);
+    let refused = unsafe { cpu.with_root::<()>(Root::new(5), || unreachable!()) };
     assert_eq!(refused, Err(Error::BadRoot { address: 5 }));
+}
+
+#[test]
+fn asid_14_firmware_that_panics_leaves_the_register_as_it_was() {
+    let tlb = machine(1, Fake::new(1, 8), 8);
+    let user = space(&tlb, 1);
+    let _ = switch(&tlb, 0, &user);
+    tlb.platform().forget_logs();
+    let panics = || {
+        let mut cpu = here(&tlb);
+        // SAFETY: no real hardware walks this root.
+        unsafe { cpu.with_root::<()>(Root::new(0xffff_0000), || panic!("it does")) }
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    assert_eq!(tlb.platform().log(0).last(), Some(&load(1, user.cookie().tag().0)));
+    assert!(tlb.nmi_uaccess_okay(&user), "and user memory may be touched again");
 }
 
 #[test]
@@ -382,9 +400,12 @@ fn pinned_tags_survive_turnovers_and_the_cap_is_hard() {
 
     let mut first = first;
     assert_eq!(here(&tlb).release(&mut first), Err(Error::Pinned));
-    assert_eq!(here(&tlb).unpin(&first), Ok(()));
-    assert_eq!(here(&tlb).unpin(&first), Ok(()));
-    assert_eq!(here(&tlb).unpin(&first), Err(Error::NotPinned));
+    // SAFETY: there is no device.
+    assert_eq!(unsafe { here(&tlb).unpin(&first) }, Ok(()));
+    // SAFETY: there is no device.
+    assert_eq!(unsafe { here(&tlb).unpin(&first) }, Ok(()));
+    // SAFETY: there is no device.
+    assert_eq!(unsafe { here(&tlb).unpin(&first) }, Err(Error::NotPinned));
     assert!(here(&tlb).pin(&third).is_ok(), "the cap counts tags, not calls");
     for number in 40..60 {
         let _ = switch(&tlb, 0, &space(&tlb, number));
@@ -474,11 +495,15 @@ fn bad_configurations_are_refused_with_the_reason() {
 
 #[test]
 fn storage_that_other_books_have_used_is_refused() {
-    let tlb = machine(2, Fake::new(2, 8), 16);
-    let config = EpochsConfig { tags: 16, ..Default::default() };
-    let fake = Fake::new(2, 8);
-    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(16))).unwrap();
-    let again = Tlb::new(fake, tags, tlb.cpus()).map(drop);
+    let mut cpus = [Cpu::new(), Cpu::new()];
+    let mut new = || {
+        let fake = Fake::new(2, 8);
+        let config = EpochsConfig { tags: 16, ..Default::default() };
+        let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(16))).unwrap();
+        Tlb::new(fake, tags, &mut cpus).map(drop)
+    };
+    assert_eq!(new(), Ok(()));
+    let again = new();
     assert_eq!(again, Err(Error::UsedStorage { cpu: lookaside::CpuId(0) }));
 }
 

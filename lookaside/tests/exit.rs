@@ -124,6 +124,12 @@ fn space(tlb: &Tlb<'static, Hw, Recent>, table: u64) -> Space<'static, Hw> {
     unsafe { tlb.space(root, residents) }.unwrap()
 }
 
+/// The value of `CR3` with which the CPU leaves for user mode.
+fn exit(tlb: &Tlb<'static, Hw, Recent>, space: &Space<'_, Hw>) -> u64 {
+    // SAFETY: there is no user mode.
+    unsafe { here(tlb).user_cr3(space) }
+}
+
 /// Everything in `space` is revoked, or one page.
 fn flush(tlb: &Tlb<'static, Hw, Recent>, space: &Space<'_, Hw>, everything: bool) {
     let mut gather = Gather::new(space);
@@ -140,15 +146,15 @@ fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
     // Slot 0 is tag 2, and its user half PCID 2 + 0x800.
-    assert_eq!(here(&tlb).user_cr3(&a), 0x5802);
-    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    assert_eq!(exit(&tlb, &a), 0x5802);
+    assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
     assert_eq!(here(&tlb).kernel_cr3(&a), 0x4002 | KEEP);
     assert_eq!(here(&tlb).switch(&b), Switched::Fresh);
     assert_eq!(here(&tlb).switch(&a), Switched::Kept);
-    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
     // B was entered and left without an exit: its half still owes.
     assert_eq!(here(&tlb).switch(&b), Switched::Kept);
-    assert_eq!(here(&tlb).user_cr3(&b), 0x9803);
+    assert_eq!(exit(&tlb, &b), 0x9803);
 }
 
 #[test]
@@ -157,12 +163,12 @@ fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     for space in [&a, &b] {
         let _ = here(&tlb).switch(space);
-        let _ = here(&tlb).user_cr3(space);
+        let _ = exit(&tlb, space);
     }
     flush(&tlb, &a, true);
     assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
-    assert_eq!(here(&tlb).user_cr3(&a), 0x5802);
-    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    assert_eq!(exit(&tlb, &a), 0x5802);
+    assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
 }
 
 #[test]
@@ -171,11 +177,11 @@ fn a_debt_of_pages_that_is_paid_on_the_way_in_is_not_paid_again_at_the_exit() {
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     for space in [&a, &b] {
         let _ = here(&tlb).switch(space);
-        let _ = here(&tlb).user_cr3(space);
+        let _ = exit(&tlb, space);
     }
     flush(&tlb, &a, false);
     assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
-    assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+    assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
 }
 
 #[test]
@@ -183,11 +189,11 @@ fn flag_07_a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once()
     let tlb = machine();
     let a = space(&tlb, 0x4000);
     let _ = here(&tlb).switch(&a);
-    let _ = here(&tlb).user_cr3(&a);
+    let _ = exit(&tlb, &a);
     let insn = || tlb.platform().insn.emptied.get();
     for everything in [true, false] {
         flush(&tlb, &a, everything);
         assert_eq!(insn(), [2, 0x802]);
-        assert_eq!(here(&tlb).user_cr3(&a), 0x5802 | KEEP);
+        assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
     }
 }

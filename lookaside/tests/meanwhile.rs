@@ -115,7 +115,8 @@ fn who_finds_itself_alone_when_it_looks_again_must_be_so_to_the_end_too() {
     tlb.platform().set_costs(|costs| *costs = COSTS);
     // And a device had it, which may hold something under the new one.
     let tag = here(tlb).pin(a).unwrap().0;
-    here(tlb).unpin(a).unwrap();
+    // SAFETY: there is no device.
+    unsafe { here(tlb).unpin(a) }.unwrap();
     tlb.platform().forget_logs();
     tlb.platform().meanwhile(Moment::BroadcastsAsked, || {
         // Another CPU has all of that forgotten. Only then does a third one come in.

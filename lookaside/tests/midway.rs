@@ -2,14 +2,17 @@
 
 mod support;
 
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use core::{
+    panic::AssertUnwindSafe,
+    sync::atomic::{AtomicBool, Ordering},
+};
+use std::{panic::catch_unwind, sync::Arc};
 
-use lookaside::{CpuId, Error, Recent, Space, Tlb};
+use lookaside::{Cpu, CpuId, Error, Recent, Space, Tlb, arch::Root};
 use support::{
     Fake, Moment,
     machine::{ByRecent, here, recent, space, switch},
-    on,
+    on, words,
 };
 
 /// CPU 1 enters `space`, and CPU 0 does `act` before the root is loaded.
@@ -36,9 +39,17 @@ fn a_space_is_not_released_while_a_cpu_may_be_on_its_way_out_of_it() {
 
 #[test]
 fn storage_of_a_cpu_that_is_on_its_way_into_its_first_space_is_refused() {
-    let tlb = recent(2, Fake::new(2, 12));
-    midway(tlb, &space(tlb, 1), move || {
-        let again = Tlb::new(Fake::new(2, 12), Recent::<6>::new(), tlb.cpus()).map(drop);
-        assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(1) }));
-    });
+    let mut cpus = [Cpu::new(), Cpu::new()];
+    let fake = || Fake::new(2, 12).without_broadcast();
+    let stops = catch_unwind(AssertUnwindSafe(|| {
+        let tlb = Tlb::new(fake(), Recent::<6>::new(), &mut cpus).unwrap();
+        // SAFETY: no real hardware walks this root.
+        let a = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
+        tlb.platform().meanwhile(Moment::Published, || panic!("it stops here"));
+        // SAFETY: a test thread is a CPU without interrupts.
+        on(1, || unsafe { tlb.here() }.unwrap().switch(&a))
+    }));
+    assert!(stops.is_err());
+    let again = Tlb::new(fake(), Recent::new(), &mut cpus).map(drop);
+    assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(1) }));
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use core::cell::Cell;
+
 use lookaside::{Acknowledged, Batch, Error, Gather, KernelGather};
 use support::{
     Fake,
@@ -83,4 +85,69 @@ fn a_full_proof_is_an_early_one_too() {
 fn an_error_names_both_gathers() {
     let error = Error::OtherProof { held: 7, proved: 0 };
     assert_eq!(error.to_string(), "held by a gather of space 7, proof of another one, of space 0");
+}
+
+/// A frame that goes back to its allocator when it is dropped.
+struct Tracked<'a>(&'a Cell<u32>);
+
+impl Drop for Tracked<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn what_is_held_is_leaked_and_not_freed_if_it_is_dropped() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let (a, freed) = (space(tlb, 1), Cell::new(0));
+    let gather = Gather::new(&a);
+    drop(gather.hold_page(Tracked(&freed)));
+    drop(gather.hold_table(Tracked(&freed)));
+    drop(KernelGather::new(tlb).hold_page(Box::new(Tracked(&freed))));
+    drop(Batch::new(tlb, words(CPUS.div_ceil(64))).unwrap().hold_table(vec![Tracked(&freed)]));
+    drop(gather);
+    assert_eq!(freed.get(), 0);
+}
+
+#[test]
+fn what_is_held_is_leaked_if_the_function_is_left_before_the_flush() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let (a, freed) = (space(tlb, 1), Cell::new(0));
+    let unmap = |second: Result<(), Error>| {
+        let mut gather = Gather::new(&a);
+        gather.revoke(pages(0x1000, 1));
+        let (page, table) = (gather.hold_page(Tracked(&freed)), gather.hold_table(Tracked(&freed)));
+        second?;
+        let flushed = here(tlb).flush(gather);
+        drop(page.release(&flushed).map_err(|(_, error)| error)?);
+        drop(table.release(&flushed).map_err(|(_, error)| error)?);
+        Ok(())
+    };
+    assert_eq!(unmap(Err(Error::EmptyRange)), Err(Error::EmptyRange));
+    assert_eq!(freed.get(), 0);
+    assert_eq!(unmap(Ok(())), Ok(()));
+    assert_eq!(freed.get(), 2, "and once, if it is released");
+}
+
+#[test]
+fn what_is_held_is_leaked_if_a_refusal_is_ignored() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let (a, freed) = (space(tlb, 1), Cell::new(0));
+    let gather = Gather::new(&a);
+    let (page, table) = (gather.hold_page(Tracked(&freed)), gather.hold_table(Tracked(&freed)));
+    let wrong = flush(tlb, 0, &a, |gather| gather.revoke_everything());
+    drop(page.release(&wrong));
+    drop(table.release(&wrong).map_err(|(_, error)| error));
+    assert_eq!(freed.get(), 0);
+    let _ = here(tlb).flush(gather);
+    assert_eq!(freed.get(), 0);
+}
+
+#[test]
+fn what_is_held_does_not_show_itself() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let gather = KernelGather::new(tlb);
+    let held = format!("{:?} {:?}", gather.hold_page("frame 9"), gather.hold_table("frame 9"));
+    assert!(held.contains("HeldPage") && held.contains("HeldTable"), "{held}");
+    assert!(!held.contains("frame 9"), "{held}");
 }

@@ -191,7 +191,8 @@ fn local_05_a_pinned_space_is_always_broadcast() {
         assert_eq!(story(tlb, 0, &a, what), everywhere);
         park(tlb, 0);
     }
-    here(tlb).unpin(&a).unwrap();
+    // SAFETY: there is no device.
+    unsafe { here(tlb).unpin(&a) }.unwrap();
     assert_eq!(story(tlb, 0, &a, What::Page), (vec![], (Outcome::Nobody, 0)));
 }
 
@@ -247,14 +248,17 @@ fn a_cpu_in_firmware_counts<T: Strategy>(tlb: Machine<T>) {
     let a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
     let tag = tag(tlb, OTHER);
-    let mut cpu = on(OTHER, || here(tlb));
-    // SAFETY: no real hardware walks this root.
-    let borrowed =
-        on(OTHER, || unsafe { cpu.borrow(lookaside::arch::Root::new(0xffff_0000)) }).unwrap();
-    let (acts, (outcome, targets)) = story(tlb, 0, &a, What::Page);
-    assert_eq!((outcome, targets), (Outcome::Interrupts, 1));
-    assert_eq!(acts, [interrupt2(0, OTHER), (OTHER, here_op(tag, What::Page))]);
-    on(OTHER, || drop(borrowed));
+    let firmware = lookaside::arch::Root::new(0xffff_0000);
+    on(OTHER, || {
+        let mut cpu = here(tlb);
+        let flushed = || {
+            let (acts, (outcome, targets)) = on(0, || story(tlb, 0, &a, What::Page));
+            assert_eq!((outcome, targets), (Outcome::Interrupts, 1));
+            assert_eq!(acts, [interrupt2(0, OTHER), (OTHER, here_op(tag, What::Page))]);
+        };
+        // SAFETY: no real hardware walks this root.
+        unsafe { cpu.with_root(firmware, flushed) }.unwrap();
+    });
 }
 
 #[test]

@@ -12,7 +12,7 @@ use lookaside::{
 use support::{
     Fake, Op,
     machine::{self, flush, here, pages, space},
-    on,
+    on, words,
 };
 
 type Machine<const SLOTS: usize = 6, R = RoundRobin> = machine::Machine<Recent<SLOTS, R>>;
@@ -403,11 +403,14 @@ fn a_lent_register_is_taken_back_with_what_it_named() {
     tlb.platform().forget_logs();
     let mut cpu = here(tlb);
     // SAFETY: no real hardware walks this root.
-    let borrowed = unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap();
-    // A revoker still asks this CPU, and its handler pays under the space's tag.
-    revoke(tlb, 1, &a, Revoked::Everything);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 1));
-    drop(borrowed);
+    let lent = unsafe {
+        cpu.with_root(Root::new(0xffff_0000), || {
+            // A revoker still asks this CPU, and its handler pays under the space's tag.
+            revoke(tlb, 1, &a, Revoked::Everything);
+            tlb.platform().outcome()
+        })
+    };
+    assert_eq!(lent, Ok((Outcome::Interrupts, 1)));
     let firmware =
         Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
     assert_eq!(
@@ -417,7 +420,7 @@ fn a_lent_register_is_taken_back_with_what_it_named() {
     let _ = here(tlb).park();
     let mut cpu = here(tlb);
     // SAFETY: as above.
-    drop(unsafe { cpu.borrow(Root::new(0xffff_0000)) }.unwrap());
+    unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
     assert_eq!(tlb.platform().log(0).last(), Some(&Op::Park));
 }
 
@@ -459,10 +462,18 @@ fn a_cpu_that_comes_up_names_the_reserved_root_whatever_it_named_before() {
 
 #[test]
 fn storage_that_other_books_have_used_is_refused() {
-    let tlb: Machine = machine(1, Fake::new(1, 12));
-    let _ = here(tlb).switch(&space(tlb, 1));
-    let _ = here(tlb).park();
-    let again = Tlb::new(Fake::new(1, 12), Recent::<6>::new(), tlb.cpus()).map(drop);
+    let (mut cpus, fake) = ([Cpu::new()], || Fake::new(1, 12).without_broadcast());
+    {
+        let tlb = Tlb::new(fake(), Recent::<6>::new(), &mut cpus).unwrap();
+        // SAFETY: no real hardware walks this root.
+        let a = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
+        // SAFETY: a test thread is a CPU without interrupts.
+        let here = unsafe { tlb.here() }.unwrap();
+        here.online(&12).unwrap();
+        let _ = here.switch(&a);
+        let _ = here.park();
+    }
+    let again = Tlb::new(fake(), Recent::new(), &mut cpus).map(drop);
     assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(0) }));
 }
 

@@ -91,7 +91,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
 
 type Books<M> = Tlb<'static, Host<M>, Epochs<'static, Host<M>>>;
 
-fn words(count: usize) -> &'static [AtomicU64] {
+fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
@@ -160,9 +160,7 @@ fn asid_13_only_the_affected_cpu_invalidates_its_instruction_cache_and_for_firmw
         assert_eq!(executed(), [], "nothing changes");
         on(cpu, &tlb, |here| {
             // SAFETY: no hardware walks this root.
-            let firmware = unsafe { here.borrow(Root::new(0x9000)) }.unwrap();
-            changes("firmware entered");
-            drop(firmware);
+            unsafe { here.with_root(Root::new(0x9000), || changes("firmware entered")) }.unwrap();
             changes("firmware left");
         });
         let _ = on(cpu, &tlb, |here| here.park());

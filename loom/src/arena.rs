@@ -12,11 +12,16 @@ thread_local! {
 
 /// Keeps `value` where it is until the execution is over.
 pub fn keep<T: 'static>(value: T) -> &'static T {
+    keep_mut(value)
+}
+
+/// As [`keep`], for one who has it to himself.
+pub fn keep_mut<T: 'static>(value: T) -> &'static mut T {
     let kept: *mut T = Box::into_raw(Box::new(value));
     KEPT.with_borrow_mut(|all| all.push(kept));
-    // SAFETY: just made, never written to by this pointer again, and freed only by `clear`, which runs
-    // when no thread of the execution that called this is left.
-    unsafe { &*kept }
+    // SAFETY: just made, never used by this pointer again, and freed only by `clear`, which runs when no
+    // thread of the execution that called this is left.
+    unsafe { &mut *kept }
 }
 
 /// Takes back what the last execution has built.

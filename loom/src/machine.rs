@@ -10,7 +10,7 @@ use lookaside::{
 use loom::{sync::atomic::AtomicU64, thread};
 
 use crate::{
-    arena::keep,
+    arena::{keep, keep_mut},
     hardware::Hardware,
     word::{MAX_CPUS, Word, fork},
 };
@@ -124,7 +124,7 @@ impl<T: Tags<Machine> + 'static> World<T> {
         let bells = (0..cpus).map(|_| AtomicU64::new(0)).collect();
         let machine = Machine { hardware, bells, seen };
         let tags = tags(&machine);
-        let storage = keep((0..cpus).map(|_| Cpu::new()).collect::<Vec<_>>());
+        let storage = keep_mut((0..cpus).map(|_| Cpu::new()).collect::<Vec<_>>());
         let tlb = keep(Tlb::new(machine, tags, storage).expect("the tags suffice"));
         let space = |number| {
             let residents = words(Residents::<Word>::words_for(cpus));
@@ -222,8 +222,8 @@ impl<T: Tags<Machine> + 'static> World<T> {
     }
 }
 
-fn words(count: usize) -> &'static [Word] {
-    keep((0..count).map(|_| Word::default()).collect::<Vec<_>>())
+fn words(count: usize) -> &'static mut [Word] {
+    keep_mut((0..count).map(|_| Word::default()).collect::<Vec<_>>())
 }
 
 fn page() -> VaRange {

@@ -87,8 +87,6 @@ struct Library<'a, H: Hardware, T: Tags<Words<H>>> {
     machine: &'a Machine,
     arena: &'a Arena,
     spaces: RefCell<Vec<Option<Shared<'a, Words<H>>>>>,
-    /// Storage of spaces that are gone.
-    residents: RefCell<Vec<&'a [Word]>>,
     early: bool,
 }
 
@@ -104,14 +102,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
         timed::name(cpus, "CPUs");
         let tlb = arena.put(Tlb::new(platform, tags, cpus)?);
         timed::name(tlb, "books of the machine");
-        Ok(Box::new(Self {
-            tlb,
-            machine,
-            arena,
-            spaces: RefCell::new(Vec::new()),
-            residents: RefCell::new(Vec::new()),
-            early,
-        }))
+        Ok(Box::new(Self { tlb, machine, arena, spaces: RefCell::new(Vec::new()), early }))
     }
 
     fn here(&self) -> Here<'_, Words<H>, T> {
@@ -139,13 +130,9 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
     }
 
     fn add(&self, space: SpaceId, root: u64) {
-        let reused = self.residents.borrow_mut().pop();
-        let residents = reused.unwrap_or_else(|| {
-            let words = Residents::<Word>::words_for(self.tlb.cpus().len());
-            let residents = self.arena.fill(words, |_| Word::ZERO);
-            timed::name(residents, "residents of spaces");
-            residents
-        });
+        let words = Residents::<Word>::words_for(self.tlb.cpus().len());
+        let residents = self.arena.fill(words, |_| Word::ZERO);
+        timed::name(residents, "residents of spaces");
         // SAFETY: the tables live until `remove`, and the timed machine has no global user entries.
         let new = unsafe { self.tlb.space(Root::new(root), residents) };
         let new = Slot(new.expect("a table's address is a root"));

@@ -26,7 +26,7 @@ const CPUS: usize = 4;
 /// How many spaces there are: no more than the tags of one stock, so that it is filled only once.
 const SPACES: u64 = 62;
 
-fn words(count: usize) -> &'static [AtomicU64] {
+fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 

@@ -37,18 +37,19 @@ pub struct Batch<'w, P: Platform> {
 const OF_BATCHES: u64 = u64::MAX;
 
 impl<'w, P: Platform> Batch<'w, P> {
-    /// An empty batch. `words` is storage for one bit a CPU ([`CpuSet::words_for`]), and is cleared.
+    /// An empty batch. `words` is storage for one bit a CPU ([`CpuSet::words_for`]), which is the
+    /// batch's alone as long as that is there, and is cleared.
     ///
     /// # Errors
     ///
     /// [`Error::Storage`] if `words` is too small.
-    pub fn new<T: Tags<P>>(tlb: &Tlb<'_, P, T>, words: &'w [P::Word]) -> Result<Self, Error> {
+    pub fn new<T: Tags<P>>(tlb: &Tlb<'_, P, T>, words: &'w mut [P::Word]) -> Result<Self, Error> {
         let targets = CpuSet::new(words, tlb.cpus().len())?;
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        let serial = tlb.serial();
-        Ok(Self { ticket: Ticket { space: OF_BATCHES, serial }, targets, broadcast: false })
+        let ticket = Ticket { tlb: tlb.id(), space: OF_BATCHES, serial: tlb.serial() };
+        Ok(Self { ticket, targets, broadcast: false })
     }
 
     /// Holds a page back until the batch is flushed.
@@ -64,8 +65,15 @@ impl<'w, P: Platform> Batch<'w, P> {
 
 impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Begins to flush what was gathered, as part of `batch`, and waits for nobody.
+    ///
+    /// # Panics
+    ///
+    /// If the batch, or the space of the gather, is of another [`Tlb`].
+    #[track_caller]
     pub fn defer(&self, mut gather: Gather<'_, P>, batch: &mut Batch<'_, P>) {
         let space = gather.space();
+        self.must_own(space.tlb());
+        self.must_own(batch.ticket.tlb);
         let sweep = gather.sweep();
         if !sweep.is_empty() {
             self.mmu().publish();
@@ -84,7 +92,13 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
 
     /// Completes what `batch` has begun: one interrupt for each CPU that ran one of its spaces, or
     /// one barrier.
+    ///
+    /// # Panics
+    ///
+    /// If the batch is of another [`Tlb`].
+    #[track_caller]
     pub fn flush_batch(&self, batch: Batch<'_, P>) -> Flushed {
+        self.must_own(batch.ticket.tlb);
         let mut outcome = Outcome::Nobody;
         if batch.broadcast {
             self.mmu().complete_everywhere(self.errata());

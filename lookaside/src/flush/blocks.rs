@@ -51,14 +51,14 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// #     pairing: Pairing::Single,
     /// #     asid_in: AsidIn::Ttbr0,
     /// # })?);
-    /// # let storage = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
-    /// # let tags = Epochs::new(&hw, EpochsConfig::default(), &storage)?;
-    /// # let cpus = [const { Cpu::new() }; 4];
-    /// # let tlb = Tlb::new(hw, tags, &cpus)?;
+    /// # let mut storage = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
+    /// # let tags = Epochs::new(&hw, EpochsConfig::default(), &mut storage)?;
+    /// # let mut cpus = [const { Cpu::new() }; 4];
+    /// # let tlb = Tlb::new(hw, tags, &mut cpus)?;
     /// # let here = unsafe { tlb.here() }?;
     /// # here.online(&features)?;
-    /// # let residents = [const { AtomicU64::new(0) }; 1];
-    /// # let space = unsafe { tlb.space(Root::new(0x4010_0000), &residents) }?;
+    /// # let mut residents = [const { AtomicU64::new(0) }; 1];
+    /// # let space = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
     /// # let arm = Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48));
     /// # let words = [const { AtomicU64::new(0) }; 512];
     /// // 32 pages at 0x20_0000, in two blocks of 64 KiB.

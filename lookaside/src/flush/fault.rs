@@ -37,6 +37,11 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     ///
     /// Changes that only allow more are not flushed ([`crate::Gather::relax`]), so such faults are
     /// normal. `page` is the page that was touched, at the size of its entry.
+    ///
+    /// # Panics
+    ///
+    /// If the space is of another [`crate::Tlb`].
+    #[track_caller]
     pub fn spurious_fault(
         &self,
         space: &Space<'_, P>,
@@ -44,6 +49,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         wanted: Permissions,
         allowed: Permissions,
     ) -> bool {
+        self.must_own(space.tlb());
         if !allowed.allow(wanted) {
             return false;
         }

@@ -32,7 +32,7 @@ impl KernelGather {
     /// Begins to gather changes.
     pub fn new<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>) -> Self {
         let serial = tlb.serial();
-        Self { ticket: Ticket { space: 0, serial }, sweep: Sweep::new() }
+        Self { ticket: Ticket { tlb: tlb.id(), space: 0, serial }, sweep: Sweep::new() }
     }
 
     /// As [`super::Gather::revoke`].
@@ -70,8 +70,14 @@ impl KernelGather {
 impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Takes what was gathered back from every CPU that is up. A CPU that comes up later holds
     /// nothing.
+    ///
+    /// # Panics
+    ///
+    /// If the gather is of another [`Tlb`].
+    #[track_caller]
     pub fn flush_kernel(&self, gather: KernelGather) -> Flushed {
         let KernelGather { ticket, sweep } = gather;
+        self.must_own(ticket.tlb);
         let mut done = Done::by(Outcome::Nobody);
         if !sweep.is_empty() {
             done =

@@ -50,7 +50,8 @@ use crate::{
 impl<P: Platform> Gather<'_, P> {
     #[inline]
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket { space: self.space().id(), serial: self.serial() }
+        let space = self.space();
+        Ticket { tlb: space.tlb(), space: space.id(), serial: self.serial() }
     }
 }
 
@@ -61,8 +62,15 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// waits for other CPUs if they must act, and answers their requests meanwhile; so it may be
     /// called with interrupts off (they are, see [`crate::Tlb::here`]) but not with a lock held that
     /// another CPU may spin for without calling [`Self::serve`].
+    ///
+    /// # Panics
+    ///
+    /// If the gather is of a space of another [`crate::Tlb`], whose CPUs would not be told. It is then as
+    /// one that is dropped.
     #[inline]
+    #[track_caller]
     pub fn flush(&self, mut gather: Gather<'_, P>) -> Flushed {
+        self.must_own(gather.space().tlb());
         self.complete(&mut gather, false);
         let flushed = Flushed { ticket: gather.ticket(), bits: gather.bits() };
         gather.end();
@@ -76,7 +84,13 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     ///
     /// Handlers of interrupts that cannot be masked must not touch user addresses unless
     /// [`crate::Tlb::nmi_uaccess_okay`]: one of them could come between a target's answer and its flush.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::flush`].
+    #[track_caller]
     pub fn flush_early(&self, mut gather: Gather<'_, P>) -> Acknowledged {
+        self.must_own(gather.space().tlb());
         self.complete(&mut gather, true);
         let acknowledged = Acknowledged { ticket: gather.ticket(), bits: gather.bits() };
         gather.end();

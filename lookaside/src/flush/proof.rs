@@ -1,6 +1,8 @@
 //! What a completed flush is worth: the right to use frames and tables again.
 
 pub(crate) use self::sealed::Ticket;
+use core::{fmt, mem::ManuallyDrop};
+
 use super::gather::Gather;
 use crate::{error::Error, flags::Flags, platform::Platform};
 
@@ -55,55 +57,78 @@ impl Acknowledged {
 /// A page, or a list of pages, that CPUs may still reach until the gather is flushed.
 ///
 /// Wrap what [`Gather::hold_page`] is given, and the only way back to it leads over the proof.
-#[derive(Debug)]
-#[must_use = "the page stays out of use for ever unless it is released"]
+///
+/// # Dropping
+///
+/// A held page that is dropped is *leaked*: the destructor of what it holds never runs. A `Box` or a
+/// frame tracker would otherwise give the frame back while CPUs still reach it, whenever a function is
+/// left by `?` between [`Gather::hold_page`] and [`Self::release`], or the `Err` of [`Self::release`] is
+/// ignored. Nothing counts what is leaked: the kernel misses it where it counts its free frames.
+#[must_use = "the page is leaked unless it is released"]
 pub struct HeldPage<T> {
-    page: T,
+    page: ManuallyDrop<T>,
     ticket: Ticket,
 }
 
 /// A page table, or a list of them, that CPUs may still walk until the gather is flushed.
-#[derive(Debug)]
-#[must_use = "the table stays out of use for ever unless it is released"]
+///
+/// One that is dropped is leaked, as a [`HeldPage`] is.
+#[must_use = "the table is leaked unless it is released"]
 pub struct HeldTable<T> {
-    table: T,
+    table: ManuallyDrop<T>,
     ticket: Ticket,
 }
 
 impl<P: Platform> Gather<'_, P> {
     /// Holds a page back until this gather is flushed.
     pub fn hold_page<T>(&self, page: T) -> HeldPage<T> {
-        HeldPage { page, ticket: self.ticket() }
+        HeldPage::new(page, self.ticket())
     }
 
     /// Holds a page table back until this gather is flushed.
     pub fn hold_table<T>(&self, table: T) -> HeldTable<T> {
-        HeldTable { table, ticket: self.ticket() }
+        HeldTable::new(table, self.ticket())
     }
 }
 
 impl<T> HeldPage<T> {
     pub(crate) const fn new(page: T, ticket: Ticket) -> Self {
-        Self { page, ticket }
+        Self { page: ManuallyDrop::new(page), ticket }
     }
 
     /// The page, if `proof` is that of the gather which holds it back.
     ///
     /// # Errors
     ///
-    /// [`Error::OtherProof`], with the page still held, if the proof is of another gather or another
-    /// space.
+    /// With the page still held:
+    ///
+    /// * [`Error::OtherProof`] if the proof is of another gather or another space.
+    /// * [`Error::OtherTlb`] if the proof is of another [`crate::Tlb`].
     pub fn release(self, proof: &impl Proof) -> Result<T, (Self, Error)> {
         match sealed::Proof::check(proof, self.ticket) {
-            Ok(()) => Ok(self.page),
+            Ok(()) => Ok(ManuallyDrop::into_inner(self.page)),
             Err(error) => Err((self, error)),
         }
     }
 }
 
+/// Without the page: nothing reaches that but [`HeldPage::release`].
+impl<T> fmt::Debug for HeldPage<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldPage").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}
+
+/// Without the table: nothing reaches that but [`HeldTable::release`].
+impl<T> fmt::Debug for HeldTable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldTable").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}
+
 impl<T> HeldTable<T> {
     pub(crate) const fn new(table: T, ticket: Ticket) -> Self {
-        Self { table, ticket }
+        Self { table: ManuallyDrop::new(table), ticket }
     }
 
     /// The table, if `proof` is that of the gather which holds it back.
@@ -113,7 +138,7 @@ impl<T> HeldTable<T> {
     /// As [`HeldPage::release`].
     pub fn release(self, proof: &Flushed) -> Result<T, (Self, Error)> {
         match sealed::Proof::check(proof, self.ticket) {
-            Ok(()) => Ok(self.table),
+            Ok(()) => Ok(ManuallyDrop::into_inner(self.table)),
             Err(error) => Err((self, error)),
         }
     }
@@ -126,10 +151,12 @@ impl<T: sealed::Proof> Proof for T {}
 
 mod sealed {
     use super::{Acknowledged, Error, Flushed};
+    use crate::tlb::TlbId;
 
-    /// Which gather something belongs to. No two gathers of one [`crate::Tlb`] have the same.
+    /// Which gather something belongs to. No two gathers have the same.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Ticket {
+        pub(crate) tlb: TlbId,
         /// The space's identifier, or 0 for the kernel's addresses.
         pub space: u64,
         pub serial: u64,
@@ -144,6 +171,8 @@ mod sealed {
             let ticket = self.ticket();
             if ticket == held {
                 Ok(())
+            } else if ticket.tlb != held.tlb {
+                Err(Error::OtherTlb)
             } else {
                 Err(Error::OtherProof { held: held.space, proved: ticket.space })
             }

@@ -31,7 +31,7 @@ use crate::{
     costs::Costs,
     counts::Outcome,
     here::Here,
-    platform::{CpuId, Ordering, Platform, Targets, Word},
+    platform::{CpuId, Platform, Targets},
     residency::Word32,
     space::{Debt, Space},
     tags::{Names, Tags},
@@ -318,11 +318,9 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
         if !T::is_known_by(self.here, self.space, self.label) {
             return false; // Its residents are those of another tag.
         }
-        // Relaxed, here and below: written by whoever holds the books.
-        let spent = self.space.spent.load(Ordering::Relaxed);
-        let spent = spent.saturating_add(self.costs().everywhere.wait);
+        let spent = books.spent().saturating_add(self.costs().everywhere.wait);
         if spent < self.costs().loss() {
-            self.space.spent.store(spent, Ordering::Relaxed);
+            books.set_spent(spent);
             return false;
         }
         for (_, others) in self.words(runs_here) {
@@ -340,8 +338,8 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
                 residents.forget(others);
             }
         }
+        books.set_spent(0);
         books.set_stale(false);
-        self.space.spent.store(0, Ordering::Relaxed);
         true
     }
 

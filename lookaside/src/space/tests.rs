@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     arch::aarch64::{Aarch64, Dsb, Instructions, Tlbi},
     platform::{CpuId, Targets},
-    tests::{Busy, keep, meanwhile},
+    tests::{Busy, keep, keep_mut, meanwhile},
 };
 
 // ---- While others write
@@ -48,8 +48,8 @@ unsafe impl Platform for Paper {
 
 /// A space of one CPU that others can use meanwhile.
 fn space() -> &'static Space<'static, Paper> {
-    let residents = Residents::new(keep([Busy::ZERO]), 1).unwrap();
-    keep(Space::new(Root::new(4096), 1, residents))
+    let residents = Residents::new(keep_mut([Busy::ZERO]), 1).unwrap();
+    keep(Space::new(Root::new(4096), 1, TlbId::NONE, residents))
 }
 
 fn page(number: u64) -> Debt {

@@ -49,7 +49,7 @@ impl lookaside::arch::Mmu for Hardware {
     fn flush_tag_everywhere(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
 }
 
-fn words() -> &'static [core::sync::atomic::AtomicU64] {
+fn words() -> &'static mut [core::sync::atomic::AtomicU64] {
     Box::leak(Box::new([const { core::sync::atomic::AtomicU64::new(0) }; 1]))
 }
 

@@ -576,6 +576,6 @@ fn addresses(stretches: &[Stretch]) -> Vec<(u64, u64)> {
 }
 
 /// Words that live as long as the test.
-pub(crate) fn words(count: usize) -> &'static [AtomicU64] {
+pub(crate) fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }

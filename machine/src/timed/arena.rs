@@ -51,12 +51,13 @@ impl Arena {
     }
 
     /// Puts `count` values side by side into the arena: the first begins a cache line, the others
-    /// follow as in any array.
+    /// follow as in any array. They are the caller's alone.
     ///
     /// # Panics
     ///
     /// If the arena is full, or the type is one that has to be dropped.
-    pub fn fill<T>(&self, count: usize, mut make: impl FnMut(usize) -> T) -> &[T] {
+    #[allow(clippy::mut_from_ref, reason = "each call hands out memory of its own")]
+    pub fn fill<T>(&self, count: usize, mut make: impl FnMut(usize) -> T) -> &mut [T] {
         assert!(!mem::needs_drop::<T>(), "values in an arena are never dropped");
         assert!(align_of::<T>() <= ALIGNMENT, "the arena is aligned to {ALIGNMENT} bytes");
         let layout = Layout::array::<T>(count).expect("an array fits the address space");
@@ -70,8 +71,8 @@ impl Arena {
             // else. It is aligned for them: the base is aligned to more, and `start` to as much.
             unsafe { first.add(i).write(make(i)) };
         }
-        // SAFETY: all were just written, and live as long as the arena.
-        unsafe { slice::from_raw_parts(first.as_ptr(), count) }
+        // SAFETY: all were just written, live as long as the arena, and are handed out to nobody else.
+        unsafe { slice::from_raw_parts_mut(first.as_ptr(), count) }
     }
 
     /// The addresses that belong to the arena.
@@ -97,7 +98,7 @@ mod tests {
         let arena = Arena::new(4096);
         let (a, b) = (arena.put(1_u64), arena.put(2_u64));
         let many = arena.fill(3, |i| i as u64);
-        assert_eq!((*a, *b, many), (1, 2, &[0, 1, 2][..]));
+        assert_eq!((*a, *b, &*many), (1, 2, &[0, 1, 2][..]));
         let offset = |word: &u64| core::ptr::from_ref(word).addr() - arena.addresses().start;
         assert_eq!((offset(a), offset(b), offset(&many[1])), (0, 64, 136));
     }

@@ -18,7 +18,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         here: &Here<'_, PlatformOf<H>, T>,
         spaces: [usize; 2],
     ) -> Pending<PlatformOf<H>> {
-        let mut batch = Batch::new(&self.tlb, &self.batch_words).expect("room for the CPUs");
+        let words = self.batch_words.borrow_mut().pop().expect("storage for each batch");
+        let mut batch = Batch::new(&self.tlb, words).expect("room for the CPUs");
         let held = spaces.map(|number| {
             let cell = &self.spaces[number];
             let mut gather = lookaside::Gather::new(self.space(number));

@@ -4,7 +4,7 @@ mod batches;
 mod cell;
 mod flushes;
 
-use core::cell::UnsafeCell;
+use core::cell::{RefCell, UnsafeCell};
 
 use lookaside::{
     Cpu, CpuId, Error, Here, Names, Ordering, Released, Space, Tags, Tlb, Word as _,
@@ -65,7 +65,8 @@ pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
     told: Word,
     /// Whether a CPU holds the lock of the page tables.
     lock: Word,
-    batch_words: Vec<Word>,
+    /// Storage of batches, for each that the scripts make.
+    batch_words: RefCell<Vec<&'static mut [Word]>>,
     /// A batch whose thread is between two CPUs.
     pending: UnsafeCell<Option<Pending<PlatformOf<H>>>>,
 }
@@ -103,6 +104,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             spaces[1].note_accesses();
         }
         let words = || cpus.iter().map(|_| Word::ZERO).collect();
+        let batches = cpus.iter().copied().flatten();
+        let batches = batches.filter(|act| matches!(act, Act::Batch(..) | Act::Defer(..)));
         let world = Self {
             tlb,
             firmware,
@@ -112,7 +115,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             spaces,
             told: Word::ZERO,
             lock: Word::ZERO,
-            batch_words: words(),
+            batch_words: RefCell::new(batches.map(|_| Vec::leak(words())).collect()),
             pending: UnsafeCell::new(None),
         };
         for (cpu, script) in cpus.iter().enumerate() {
@@ -279,13 +282,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     fn call_firmware(&self, mut here: Here<'_, PlatformOf<H>, T>, run: impl FnOnce()) {
         let root = Root::new(self.firmware.0 << 12);
         // SAFETY: the firmware's tables are like any space's.
-        match unsafe { here.borrow(root) } {
-            Ok(borrowed) => {
-                run();
-                drop(borrowed);
-            }
-            Err(error) => oracle::fail(error.to_string()),
-        }
+        told(unsafe { here.with_root(root, run) });
         // Nothing of the firmware's is left, and the CPU runs what it ran.
         let own = match self.runs[here.id().index()].get() {
             0 => None,

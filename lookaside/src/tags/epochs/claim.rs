@@ -282,7 +282,7 @@ impl<P: Platform> Epochs<'_, P> {
                 next.residents.clear();
                 // This CPU is about to enter. To say so here spares it the books on arrival.
                 let _ = next.residents.enter(here.id());
-                next.spent.store(0, Ordering::Relaxed);
+                books.set_spent(0);
                 // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
                 // forgotten before anybody enters under this one.
                 next.cookie.store(new.bits(), Ordering::Release);

@@ -142,13 +142,18 @@ impl<'a, P: Platform> Epochs<'a, P> {
         2 * (tags as usize).div_ceil(64)
     }
 
-    /// A set of tags, as many as `config` and the hardware of `platform` allow.
+    /// A set of tags, as many as `config` and the hardware of `platform` allow. `words` is storage that
+    /// is the set's alone.
     ///
     /// # Errors
     ///
     /// * [`Error::Unsupported`] if the hardware has no tags.
     /// * [`Error::Storage`] if `words` has fewer than [`Self::words_for`] the number of tags.
-    pub fn new(platform: &P, config: EpochsConfig, words: &'a [P::Word]) -> Result<Self, Error> {
+    pub fn new(
+        platform: &P,
+        config: EpochsConfig,
+        words: &'a mut [P::Word],
+    ) -> Result<Self, Error> {
         let bits = platform.mmu().tag_bits();
         if bits == 0 {
             return Err(Error::Unsupported("tags"));

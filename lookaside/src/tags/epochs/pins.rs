@@ -20,7 +20,11 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
     ///
     /// * [`Error::PinCap`] if [`crate::EpochsConfig::pins`] spaces are pinned.
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
+    /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
     pub fn pin(&self, space: &Space<'_, P>) -> Result<Tag, Error> {
+        if space.tlb() != self.tlb().id() {
+            return Err(Error::OtherTlb);
+        }
         let tags = self.tlb().tags();
         let lock = tags.turn.lock.lock(self.tlb().platform());
         // Relaxed, here and below: pins are written under the lock only.
@@ -61,8 +65,16 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotPinned`] if the space is not pinned.
-    pub fn unpin(&self, space: &Space<'_, P>) -> Result<(), Error> {
+    /// * [`Error::NotPinned`] if the space is not pinned.
+    /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
+    ///
+    /// # Safety
+    ///
+    /// No device uses the tag any more that was told of it when this pin was made.
+    pub unsafe fn unpin(&self, space: &Space<'_, P>) -> Result<(), Error> {
+        if space.tlb() != self.tlb().id() {
+            return Err(Error::OtherTlb);
+        }
         let tags = self.tlb().tags();
         let _lock = tags.turn.lock.lock(self.tlb().platform());
         // Relaxed, here and below: as in `pin`.

@@ -55,7 +55,7 @@ impl<P: Platform> Epochs<'_, P> {
         }
         books.leave_tag(here.mmu().walks_outlive_tags());
         space.residents.clear();
-        space.spent.store(0, Ordering::Relaxed); // Relaxed: the books are ours.
+        books.set_spent(0);
         // As O-CLEAR. An epoch that has passed meanwhile makes the cookie one of the past, which is
         // not kept for anybody: the space gets yet another tag on its next way in.
         space.cookie.store(Cookie::new(old.epoch(), tag).bits(), Ordering::Release);

@@ -27,7 +27,7 @@ use crate::{
     platform::Targets,
     range::Stretch,
     residency::Residents,
-    tests::{Busy, keep},
+    tests::{Busy, keep, keep_mut},
 };
 
 thread_local! {
@@ -108,9 +108,9 @@ const FEW: EpochsConfig = EpochsConfig { tags: 7, pins: 1, last_epoch: Cookie::L
 fn machine(sharing: Sharing, cpus: usize, config: EpochsConfig) -> Machine {
     let platform = Paper(sharing);
     let words: Vec<_> = (0..Books::words_for(config.tags)).map(|_| Busy::ZERO).collect();
-    let books = Epochs::new(&platform, config, keep(words)).unwrap();
+    let books = Epochs::new(&platform, config, keep_mut(words)).unwrap();
     let storage: Vec<_> = (0..cpus).map(|_| Cpu::new()).collect();
-    let tlb: Machine = keep(Tlb::new(platform, books, keep(storage)).unwrap());
+    let tlb: Machine = keep(Tlb::new(platform, books, keep_mut(storage)).unwrap());
     for cpu in 0..cpus as u32 {
         on(cpu, || here(tlb).online(&()).unwrap());
     }
@@ -144,15 +144,15 @@ fn space(tlb: Machine) -> Space<'static, Paper> {
     space_with(tlb, residents(tlb))
 }
 
-fn space_with(tlb: Machine, residents: &'static [Busy]) -> Space<'static, Paper> {
+fn space_with(tlb: Machine, residents: &'static mut [Busy]) -> Space<'static, Paper> {
     // SAFETY: no real hardware walks this root.
     unsafe { tlb.space(Root::new(4096), residents) }.unwrap()
 }
 
 /// The words in which a space says who is in it.
-fn residents(tlb: Machine) -> &'static [Busy] {
+fn residents(tlb: Machine) -> &'static mut [Busy] {
     let count = Residents::<Busy>::words_for(tlb.cpus().len());
-    keep((0..count).map(|_| Busy::ZERO).collect::<Vec<_>>())
+    keep_mut((0..count).map(|_| Busy::ZERO).collect::<Vec<_>>())
 }
 
 fn lasting(tlb: Machine) -> &'static Space<'static, Paper> {

@@ -22,9 +22,18 @@ where
     /// runs. It keeps what is cached under the user's tag, unless that is owed a flush
     /// ([`crate::arch::x86_64::UserFlush::AtExit`]): the load of this value is then the payment.
     ///
-    /// Load it before interrupts come on again, and do not drop it: the debt counts as paid.
+    /// # Panics
+    ///
+    /// If the space is of another [`crate::Tlb`].
+    ///
+    /// # Safety
+    ///
+    /// This value is loaded, before interrupts come on again, before this is called again on this CPU, and
+    /// before anything else is loaded that walks the user's table: what is owed counts as paid.
     #[must_use = "the flush that it stands for counts as paid"]
-    pub fn user_cr3(&self, space: &Space<'_, P>) -> u64 {
+    #[track_caller]
+    pub unsafe fn user_cr3(&self, space: &Space<'_, P>) -> u64 {
+        self.must_own(space.tlb());
         let slots = &*self.cpu().slots;
         let (owes, slot) = (slots.user_owes.get(), 1 << slots.current());
         let held = if owes & slot == 0 { Held::Keep } else { Held::Drop };
@@ -34,8 +43,14 @@ where
 
     /// The value of `CR3` with which this CPU comes back from user mode to the kernel's table of
     /// `space`, which it runs. It keeps what is cached.
+    ///
+    /// # Panics
+    ///
+    /// If the space is of another [`crate::Tlb`].
     #[must_use]
+    #[track_caller]
     pub fn kernel_cr3(&self, space: &Space<'_, P>) -> u64 {
+        self.must_own(space.tlb());
         self.mmu().kernel_cr3(space.root(), self.tag())
     }
 }

@@ -84,7 +84,8 @@ fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
         let pinned = on(2, || here(tlb).pin(a)).unwrap();
         turn(tlb);
         let other = move || {
-            here(tlb).unpin(a).unwrap();
+            // SAFETY: there is no device.
+            unsafe { here(tlb).unpin(a) }.unwrap();
             assert_eq!(switch(tlb, 0, a), Switched::Fresh);
             assert_ne!(a.cookie().tag(), pinned);
         };

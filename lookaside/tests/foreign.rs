@@ -1,0 +1,153 @@
+//! What one `Tlb` has made is of no use with another one.
+//!
+//! Each numbers its spaces from 1, and each space its gathers. So all numbers are the same here, and only
+//! the `Tlb` is another.
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lookaside::{
+    Batch, Cpu, Error, Flushed, Gather, HeldPage, KernelGather, Permissions, Recent, Tlb,
+    arch::Root,
+};
+use support::{
+    Fake,
+    machine::{Machine, Strategy, epochs, here, pages, park, recent, space, switch, why},
+    words,
+};
+
+const CPUS: usize = 2;
+
+/// Two machines under each strategy, for each check.
+macro_rules! on_two_machines {
+    ($($check:expr),* $(,)?) => {$(
+        let fake = || Fake::new(CPUS, 12);
+        $check(recent(CPUS, fake()), recent(CPUS, fake()));
+        $check(epochs(CPUS, fake()), epochs(CPUS, fake()));
+    )*};
+}
+
+/// Whether `f` is refused with the reason that something belongs to another `Tlb`.
+fn is_refused<R>(f: impl FnOnce() -> R) -> bool {
+    let result = catch_unwind(AssertUnwindSafe(f));
+    let message = result.err().and_then(|payload| payload.downcast::<String>().ok());
+    message.is_some_and(|message| *message == Error::OtherTlb.to_string())
+}
+
+#[test]
+fn a_proof_releases_nothing_that_is_held_by_a_gather_of_another_tlb() {
+    fn check<T: Strategy>(one: Machine<T>, other: Machine<T>) {
+        let (a, b) = (space(one, 1), space(other, 1));
+        assert_eq!(a.id(), b.id());
+        let (held, flushed) = (Gather::new(&a), Gather::new(&b));
+        let (page, table) = (held.hold_page("page"), held.hold_table("table"));
+        let foreign = here(other).flush(flushed);
+        let (page, error) = page.release(&foreign).unwrap_err();
+        assert_eq!(error, Error::OtherTlb);
+        assert_eq!(why(table.release(&foreign)), Some(Error::OtherTlb));
+        assert_eq!(page.release(&here(one).flush(held)).ok(), Some("page"));
+    }
+    on_two_machines!(check);
+}
+
+#[test]
+fn a_proof_for_kernel_addresses_or_of_a_batch_is_good_for_one_tlb_only() {
+    fn check<T: Strategy>(one: Machine<T>, other: Machine<T>) {
+        let (held, flushed) = (KernelGather::new(one), KernelGather::new(other));
+        let page = held.hold_page(());
+        assert_eq!(why(page.release(&here(other).flush_kernel(flushed))), Some(Error::OtherTlb));
+        let batch = |tlb| Batch::new(tlb, words(1)).unwrap();
+        let (held, flushed) = (batch(one), batch(other));
+        let page = held.hold_page(());
+        assert_eq!(why(page.release(&here(other).flush_batch(flushed))), Some(Error::OtherTlb));
+    }
+    on_two_machines!(check);
+}
+
+#[test]
+fn nobody_flushes_what_was_gathered_for_another_tlb() {
+    fn check<T: Strategy>(one: Machine<T>, other: Machine<T>) {
+        let a = space(one, 1);
+        let _ = switch(one, 1, &a);
+        let gather = || {
+            let mut gather = Gather::new(&a);
+            gather.revoke(pages(0x5000, 1));
+            gather
+        };
+        let foreign = here(other);
+        assert!(is_refused(|| foreign.flush(gather())));
+        assert!(is_refused(|| foreign.flush_early(gather())));
+        assert!(is_refused(|| foreign.flush_kernel(KernelGather::new(one))));
+        assert!(is_refused(|| foreign.flush_batch(Batch::new(one, words(1)).unwrap())));
+        let mut batch = Batch::new(other, words(1)).unwrap();
+        assert!(is_refused(|| foreign.defer(gather(), &mut batch)), "a gather of another one");
+        let mut batch = Batch::new(one, words(1)).unwrap();
+        let b = space(other, 1);
+        assert!(
+            is_refused(|| foreign.defer(Gather::new(&b), &mut batch)),
+            "a batch of another one"
+        );
+        // What was gathered is owed, as by any gather that is dropped.
+        assert_eq!(a.generation(), 3);
+    }
+    on_two_machines!(check);
+}
+
+#[test]
+fn no_cpu_runs_a_space_of_another_tlb() {
+    fn check<T: Strategy>(one: Machine<T>, other: Machine<T>) {
+        let (mut a, b) = (space(one, 1), space(other, 2));
+        assert_eq!(a.id(), b.id());
+        let _ = switch(other, 0, &b);
+        other.platform().forget_logs();
+        assert!(is_refused(|| here(other).switch(&a)));
+        let all = Permissions { read: true, write: true, execute: true };
+        assert!(is_refused(|| here(other).spurious_fault(&a, pages(0x5000, 1), all, all)));
+        assert!(!other.nmi_uaccess_okay(&a) && other.nmi_uaccess_okay(&b));
+        assert_eq!(here(other).release(&mut a), Err(Error::OtherTlb));
+        assert_eq!(other.platform().log(0), [], "nothing was done");
+        assert_eq!(a.residents().iter().count(), 0);
+        park(other, 0);
+    }
+    on_two_machines!(check);
+}
+
+#[test]
+fn a_space_of_a_larger_machine_is_refused_and_so_is_one_of_a_smaller() {
+    let (small, large) = (recent(1, Fake::new(1, 12)), recent(100, Fake::new(100, 12)));
+    let (a, b) = (space(small, 1), space(large, 1));
+    assert!(is_refused(|| switch(large, 99, &a)));
+    assert!(is_refused(|| switch(small, 0, &b)));
+    let _ = (switch(large, 99, &b), switch(small, 0, &a));
+}
+
+#[test]
+fn no_tag_is_pinned_for_a_space_of_another_tlb() {
+    let (one, other) = (epochs(CPUS, Fake::new(CPUS, 12)), epochs(CPUS, Fake::new(CPUS, 12)));
+    let a = space(one, 1);
+    assert_eq!(here(other).pin(&a), Err(Error::OtherTlb));
+    assert!(here(one).pin(&a).is_ok());
+    // SAFETY: there is no device.
+    assert_eq!(unsafe { here(other).unpin(&a) }, Err(Error::OtherTlb));
+    // SAFETY: as above.
+    assert_eq!(unsafe { here(one).unpin(&a) }, Ok(()));
+}
+
+#[test]
+fn what_is_left_of_a_tlb_is_of_no_use_with_one_at_the_same_place() {
+    fn begin(cpus: &mut [Cpu<Fake, Recent>]) -> (HeldPage<&'static str>, Flushed) {
+        let tlb = Tlb::new(Fake::new(1, 12).without_broadcast(), <Recent>::new(), cpus).unwrap();
+        // SAFETY: no real hardware walks this root.
+        let space = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
+        let gather = Gather::new(&space);
+        let page = gather.hold_page("page");
+        // SAFETY: a test thread is a CPU without interrupts.
+        let flushed = unsafe { tlb.here() }.unwrap().flush(gather);
+        (page, flushed)
+    }
+    let mut cpus = [Cpu::new()];
+    let (page, _) = begin(&mut cpus);
+    let (_, flushed) = begin(&mut cpus);
+    assert_eq!(why(page.release(&flushed)), Some(Error::OtherTlb));
+}
