@@ -101,7 +101,12 @@ fn translation(arch: Arch, world: &World, cpu: usize, what: u64, does: Does) {
             access_store(VA, 1);
             return;
         }
-        5 => return Word::fence(SeqCst),
+        5 if what & 16 == 0 => return Word::fence(SeqCst),
+        5 => {
+            // It is in memory at once, and a TLBI may be earlier.
+            let _ = world.pte.swap(0, SeqCst);
+            return;
+        }
         _ => {}
     }
     match (arch, what % 6) {
@@ -111,7 +116,7 @@ fn translation(arch: Arch, world: &World, cpu: usize, what: u64, does: Does) {
             operand: 1 << 48 | VA >> 12,
         }),
         (Arch::Arm, 1) => arm::Insn.dsb(Dsb::Ish),
-        (Arch::Arm, 2) => arm::Insn.dsb(Dsb::Nshst),
+        (Arch::Arm, 2) => arm::Insn.dsb(if what & 16 == 0 { Dsb::Nshst } else { Dsb::Ishst }),
         (Arch::Arm, 3) => arm::Insn.isb(),
         (Arch::Arm, 4) => arm::Insn.write_ttbr0(root.address() | (what / 32 % 2 + 1) << 48),
         (Arch::Arm, _) => see(&world.seen[cpu], arm::Insn.read_ttbr1()),

@@ -15,6 +15,7 @@ use super::{
     invalidate::{Partial, What},
     machine::Machine,
     op::{Arm, Op},
+    replaced::Waits,
 };
 
 /// The instructions of an Arm CPU, for the CPU that runs.
@@ -83,10 +84,17 @@ impl Machine {
                     Dsb::Ish => self.complete(cpu, true),
                     Dsb::Nshst | Dsb::Ishst => {}
                 }
-                match kind {
-                    Dsb::Nsh | Dsb::Ish => self.close_now(cpu),
-                    Dsb::Nshst | Dsb::Ishst => self.close_wrote(cpu),
+                let (waits, everywhere) = match kind {
+                    Dsb::Nsh => (Waits::Everything, false),
+                    Dsb::Ish => (Waits::Everything, true),
+                    Dsb::Nshst => (Waits::Stores, false),
+                    Dsb::Ishst => (Waits::Stores, true),
+                };
+                match waits {
+                    Waits::Everything => self.close_now(cpu),
+                    Waits::Stores => self.close_wrote(cpu),
                 }
+                self.hold_invalidations(cpu, waits, everywhere);
             }
             Arm::Isb => {
                 self.cpus[cpu].lingering.clear();

@@ -106,6 +106,7 @@ impl Machine {
         }
         let bits = self.config.index_bits;
         let mut hit = 0u64;
+        let mut fresh = Vec::new();
         for cpu in 0..self.cpus.len() {
             if !everywhere && cpu != by {
                 continue;
@@ -119,7 +120,12 @@ impl Machine {
                     } else {
                         doomed.flags |= Entry::DOOMED_HERE;
                     }
-                    self.amend(cpu, index, doomed);
+                    if doomed != entry {
+                        self.amend(cpu, index, doomed);
+                        if !self.replaced.is_empty() {
+                            fresh.push((cpu, index));
+                        }
+                    }
                     hit |= 1 << cpu;
                 }
             }
@@ -129,6 +135,9 @@ impl Machine {
             if hit & 1 << cpu != 0 || (hit != 0 && self.config.cnp) {
                 self.walk_all(cpu);
             }
+        }
+        if !self.replaced.is_empty() {
+            self.spare(by, everywhere, &fresh);
         }
     }
 

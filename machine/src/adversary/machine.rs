@@ -12,6 +12,7 @@ use super::{
     op::{Arm, Op},
     oracle::Ghost,
     private::Private,
+    replaced::Replaced,
     sharers::Sharers,
     tables::Tables,
     tape::Tape,
@@ -54,6 +55,8 @@ pub(crate) struct Machine {
     pub(crate) ghost: Ghost,
     pub(crate) private: Private,
     pub(crate) sharers: Sharers,
+    /// What invalidations may be too early for.
+    pub(crate) replaced: Vec<Replaced>,
     pub(crate) violation: Option<Violation>,
     pub(crate) trace: Option<Trace>,
     pub(crate) tape: Option<Tape>,
@@ -118,6 +121,7 @@ impl Machine {
             ghost: Ghost::default(),
             private: Private::new(),
             sharers: Sharers::new(),
+            replaced: Vec::new(),
             violation: None,
             trace: None,
             tape: None,
@@ -158,6 +162,7 @@ impl Machine {
         }
         self.ghost.reset();
         self.private.clear();
+        self.replaced.clear();
         self.violation = None;
         self.outcome = None;
         let all = u64::MAX >> (64 - self.cpus.len());
@@ -244,6 +249,7 @@ impl Machine {
         self.cpus[cpu].depth += 1;
         self.cpus[cpu].in_nmi = handler == Handler::Nmi;
         self.close_now(cpu);
+        self.invalidates_from_now(cpu);
         // Taking an exception synchronises the context.
         if self.config.arch == Arch::Arm {
             self.execute_arm(cpu, Arm::Isb);
@@ -315,6 +321,7 @@ impl Machine {
             Op::Idle | Op::Claim => 0,
             Op::End => {
                 self.drain_all(cpu);
+                self.invalidates_from_now(cpu);
                 self.open |= 1 << cpu;
                 0
             }
@@ -365,6 +372,7 @@ impl Machine {
             Op::Reset => {
                 self.drain_all(cpu);
                 self.close_now(cpu);
+                self.invalidates_from_now(cpu);
                 self.interrupted &= !(1 << cpu);
                 0
             }
@@ -385,7 +393,8 @@ impl Machine {
     /// The hash of everything that decides what can happen from here.
     pub(crate) fn hash(&self) -> u64 {
         let masks = mix(mix3(self.changed, self.interrupted, self.resting), self.open);
-        let mut hash = self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ masks;
+        let mut hash =
+            self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ self.replaced_hash() ^ masks;
         let early = self.loads_early();
         for (index, cpu) in self.cpus.iter().enumerate() {
             let window = if early { self.window_hash(index) } else { 0x5eed };

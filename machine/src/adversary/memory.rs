@@ -8,6 +8,7 @@ use super::{
     hash::{mix, mix3},
     machine::{Machine, Phase},
     op::{Address, Rmw},
+    replaced::Cause,
     violation::Rule,
     window::acquires,
 };
@@ -83,12 +84,24 @@ impl Machine {
 
     /// A store reaches memory. Walks see it.
     pub(crate) fn land(&mut self, by: usize, word: Address, value: u64) {
+        self.land_because(by, word, value, Cause::Store(by));
+    }
+
+    /// A store of a CPU, or of its hardware, reaches memory.
+    pub(crate) fn land_because(&mut self, by: usize, word: Address, value: u64, cause: Cause) {
         self.footprint.write(word);
-        if self.memory.write(word, value, false) == value {
+        if read(word) == value {
             return;
         }
+        let descriptor = self.tables.locate(word);
+        if let Some((table, index)) = descriptor
+            && self.invalidates_early()
+        {
+            self.descriptor_replaced(table, index, cause);
+        }
+        self.memory.write(word, value, false);
         self.changed |= !(1 << by);
-        if let Some((table, index)) = self.tables.locate(word) {
+        if let Some((table, index)) = descriptor {
             self.footprint.more();
             self.tables.changed(table, index);
             self.descriptor_landed(table, index);
@@ -177,6 +190,7 @@ impl Machine {
             self.changed |= 1 << cpu;
         }
         let strong = order == Ordering::SeqCst;
+        self.stored(cpu);
         match self.config.buffers {
             Buffers::None => self.land(cpu, word, value),
             Buffers::Tso if strong => {
@@ -211,6 +225,7 @@ impl Machine {
                 self.changed |= 1 << cpu;
             }
             self.land(cpu, word, new);
+            self.stored(cpu);
             if self.loads_early() {
                 self.store_landed(cpu, word, order == Ordering::SeqCst, false);
             }

@@ -18,7 +18,7 @@
 //! | A1 | An invalid descriptor and a leaf without AF are never cached; table descriptors are. |
 //! | A2, A16 | Walks start from every root and ASID that `TTBR0`, `TTBR1` and `TCR` have named since the last `ISB` or exception, in every combination. |
 //! | A4 | A `TLBI` names what the Arm ARM says: by address also globals, by ASID not; `L` forms leave partial walks; without `IS` only the issuer's entries; level hints and ranges are decoded. |
-//! | A5 | A `TLBI` does not wait for the store buffer: what can still be walked when it is issued stays. Every `DSB` empties the store buffer. |
+//! | A5 | A `TLBI` waits for a `DSB` before it, and neither for stores nor for `DMB`s, acquires, releases or atomic operations: what could be walked at any time since that `DSB` stays. Of a `DSB ISHST` that is what could be walked since the CPU's last store before it. |
 //! | A6 | What a `TLBI` names stays usable until a full `DSB` *of the same CPU*; `NSH` completes local ones only. |
 //! | A7 | That `DSB` waits for other CPUs' stores through the translation. |
 //! | A8 | The issuer's own accesses need an `ISB` or an exception, too, unless [`Config::ets2`]. |
@@ -37,7 +37,7 @@
 //! | R2, A9 | With [`Config::with_invalid_entries`], an access may fault because nothing was mapped before: on RISC-V until a fence names the address, on Arm until the context is synchronised. |
 //! | R3, R4 | `SFENCE.VMA` is local, orders stores to page tables before walks, and removes exactly what its operands name. |
 //! | R6, R7 | A write of `satp` takes effect at once, orders nothing and removes nothing. |
-//! | R8 | `SINVAL.VMA` takes effect at `SFENCE.INVAL.IR`; `SFENCE.W.INVAL` orders stores before it. |
+//! | R8 | `SINVAL.VMA` takes effect at `SFENCE.INVAL.IR`; `SFENCE.W.INVAL` orders stores before it, and nothing else does, as of A5. |
 //! | R9 | With [`Updates::Nothing`] what is not accessed, or not dirty when it is stored through, faults (Svade); with [`Updates::Dirty`] hardware sets both (Svadu). |
 //! | R10 | Any entry of a NAPOT block may serve any page of it. Entries that disagree are one of them; a reserved size maps nothing. |
 //! | R11 | As X4. |
@@ -85,6 +85,8 @@
 //! * The firmware's remote fence on RISC-V does not order the caller's earlier stores, nor does it wait
 //!   for stores that its targets have translated and not performed. (Firmware that tells its caller of
 //!   completion as a program would, with a release, makes them wait.)
+//! * A `TLBI` that depends on a load, by its operand or because a branch does, is not held back by that load, as
+//!   it is on hardware.
 //! * Two CPUs that invalidate the same entry at the same time, while it is walked anew from a
 //!   partial walk that both have doomed, may keep it for longer than they could.
 //!
@@ -99,6 +101,10 @@
 //!   descriptor and execution; the dirty bit never is. A store sets it in the step in which it is
 //!   translated. What a CPU does when the table itself has been unhooked meanwhile is not followed.
 //!   That x86 may set D where P was cleared is not done, even with [`Config::late_dirty`].
+//! * A walk from a root that is loaded now reads what memory holds now. On hardware the write of the register
+//!   may come before loads and atomic operations that stand before it, with no `DSB` in between, and the walk with it.
+//! * Stores in flight through a translation which a `TLBI` that came early has missed: its completion waits for them.
+//! * `INVLPGB` is not earlier than the locked operations before it.
 //! * How A14 and FEAT_ETS2 order hardware updates with other accesses of their CPU.
 //! * Contiguous entries above the last level. A block has as many pages as [`Config::block_bits`]
 //!   says, not 16.
@@ -149,6 +155,7 @@ pub mod oracle;
 mod platform;
 mod private;
 mod progress;
+mod replaced;
 pub mod riscv;
 mod scenario;
 mod sharers;

@@ -78,10 +78,14 @@ impl Machine {
         match instruction {
             Riscv::Sfence(address, asid) => {
                 self.drain_tables(cpu);
+                self.invalidates_from_now(cpu);
                 let pages = address.map(|address| (address >> 12, address >> 12));
                 self.invalidate_now(cpu, self.fenced(pages, asid));
             }
-            Riscv::SfenceWInval => self.drain_tables(cpu),
+            Riscv::SfenceWInval => {
+                self.drain_tables(cpu);
+                self.invalidates_from_now(cpu);
+            }
             Riscv::Fence => {
                 self.drain_all(cpu);
                 self.close_now(cpu);

@@ -54,13 +54,32 @@ impl Entry {
 
     /// Whether two entries are the same walk.
     #[inline]
-    fn same(&self, other: &Self) -> bool {
+    pub(crate) fn same(&self, other: &Self) -> bool {
         self.descriptor == other.descriptor
             && self.vpn == other.vpn
             && self.owner == other.owner
             && self.tag == other.tag
             && self.level == other.level
             && (self.flags ^ other.flags) & Self::WHAT == 0
+    }
+
+    /// A number for what [`Self::same`] compares.
+    pub(crate) fn identity(&self) -> u64 {
+        let small = u64::from(self.owner) << 32
+            | u64::from(self.tag) << 16
+            | u64::from(self.level) << 8
+            | u64::from(self.flags & Self::WHAT);
+        mix3(self.vpn, self.descriptor, small)
+    }
+
+    /// The same, as if `by` had invalidated nothing: on all CPUs, or on itself.
+    pub(crate) fn undoomed(mut self, by: usize, everywhere: bool) -> Self {
+        if everywhere {
+            self.doomed &= !(1 << by);
+        } else {
+            self.flags &= !Self::DOOMED_HERE;
+        }
+        self
     }
 
     /// Whether nothing is known against it.
@@ -100,6 +119,9 @@ impl Machine {
     /// Adds a walk to what `cpu` may have cached. An entry that is there already and was doomed or
     /// revoked is derivable anew: it is as good as a new one. Returns whether anything changed.
     pub(crate) fn add(&mut self, cpu: usize, entry: Entry) -> bool {
+        if entry.clean() {
+            self.forget_replaced(cpu, &entry);
+        }
         for index in 0..self.cpus[cpu].tlb.len() {
             let old = &mut self.cpus[cpu].tlb[index];
             if old.same(&entry) {
@@ -142,6 +164,7 @@ impl Machine {
             if remove(&entry) {
                 self.tlb_hash ^= entry.hash(cpu);
                 self.cpus[cpu].tlb.swap_remove(index);
+                self.forget_replaced(cpu, &entry);
                 if self.trace.is_some() {
                     let text = format!("- {}", self.describe_entry(&entry));
                     self.note(cpu, text);

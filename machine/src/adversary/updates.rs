@@ -14,6 +14,7 @@ use super::{
     format::{Decoded, Frame, decode},
     hash::mix3,
     machine::Machine,
+    replaced::Cause,
     tape::Did,
     tlb::Entry,
 };
@@ -135,7 +136,7 @@ impl Machine {
         self.note_did(self.running, Did::HardwareWrite);
         // Whoever waits may have waited for this.
         self.changed |= u64::MAX >> (64 - self.cpus.len());
-        self.land(0, address, value);
+        self.land_because(0, address, value, Cause::Hardware);
     }
 
     /// Remembers that hardware has noted something about a frame, or should have.

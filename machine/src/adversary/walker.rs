@@ -10,6 +10,7 @@ use super::{
     cpu::{Cpu, Live},
     format::{Decoded, Frame, decode},
     machine::Machine,
+    replaced::Cause,
     tlb::Entry,
 };
 use crate::adversary::config::Arch;
@@ -24,7 +25,17 @@ struct Walk {
     tag: u16,
     owner: u32,
     flags: u8,
+    /// The partial walk that it goes on from; nothing if it began at a root.
     parent: Option<Entry>,
+}
+
+/// What becomes of walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// The CPU may cache them.
+    Cache,
+    /// They are noted as walks that could be made until now.
+    Replace(Cause),
 }
 
 impl Machine {
@@ -32,8 +43,18 @@ impl Machine {
     pub(crate) fn registers_changed(&mut self, cpu: usize) {
         self.cpus[cpu].rehash();
         let mut live = core::mem::take(&mut self.cpus[cpu].live);
+        let old = self.invalidates_early().then(|| live.clone());
         live.clear();
         let walks = self.read_registers(cpu, &mut live);
+        if let Some(mut left) = old
+            && self.cpus[cpu].walks
+        {
+            left.retain(|root| !walks || !live.contains(root));
+            if !left.is_empty() {
+                self.cpus[cpu].live = left;
+                self.walk_live(cpu, Pass::Replace(Cause::Root));
+            }
+        }
         self.cpus[cpu].live = live;
         self.cpus[cpu].walks = walks;
         self.walk_all(cpu);
@@ -102,13 +123,16 @@ impl Machine {
 
     /// Begins every walk that `cpu` may begin.
     pub(crate) fn walk_all(&mut self, cpu: usize) {
-        if !self.cpus[cpu].walks || self.cpus[cpu].live.is_empty() {
-            return;
+        if self.cpus[cpu].walks && !self.cpus[cpu].live.is_empty() {
+            self.walk_live(cpu, Pass::Cache);
         }
+    }
+
+    fn walk_live(&mut self, cpu: usize, pass: Pass) {
         let top = self.config.levels - 1;
         for index in 0..self.cpus[cpu].live.len() {
             let live = self.cpus[cpu].live[index];
-            self.read_table(cpu, Self::started(&live, top));
+            self.read_table(cpu, Self::started(&live, top), pass);
         }
         // From the top down, so that a partial walk that is good again is so before it is used.
         for level in (1..=top).rev() {
@@ -122,7 +146,7 @@ impl Machine {
                     if u32::from(entry.level) == level
                         && let Some(walk) = self.continued(cpu, holder, &entry)
                     {
-                        self.read_table(cpu, walk);
+                        self.read_table(cpu, walk, pass);
                     }
                     index += 1;
                 }
@@ -132,6 +156,15 @@ impl Machine {
 
     /// Follows a descriptor that has just reached memory.
     pub(crate) fn descriptor_landed(&mut self, table: usize, index: usize) {
+        self.follow(table, index, Pass::Cache);
+    }
+
+    /// Notes what could be walked to through a descriptor that is about to be replaced.
+    pub(crate) fn descriptor_replaced(&mut self, table: usize, index: usize, cause: Cause) {
+        self.follow(table, index, Pass::Replace(cause));
+    }
+
+    fn follow(&mut self, table: usize, index: usize, pass: Pass) {
         let top = self.config.levels - 1;
         for cpu in 0..self.cpus.len() {
             if !self.cpus[cpu].walks {
@@ -140,7 +173,7 @@ impl Machine {
             for live in 0..self.cpus[cpu].live.len() {
                 let live = self.cpus[cpu].live[live];
                 if live.table as usize == table {
-                    self.read_descriptor(cpu, &Self::started(&live, top), index);
+                    self.read_descriptor(cpu, &Self::started(&live, top), index, pass);
                 }
             }
             for holder in 0..self.cpus.len() {
@@ -154,7 +187,7 @@ impl Machine {
                         && let Some(walk) = self.continued(cpu, holder, &entry)
                         && walk.table == table
                     {
-                        self.read_descriptor(cpu, &walk, index);
+                        self.read_descriptor(cpu, &walk, index, pass);
                     }
                     at += 1;
                 }
@@ -188,14 +221,14 @@ impl Machine {
             tag: if entry.is(Entry::GLOBAL) { live.tag } else { entry.tag },
             owner: entry.owner,
             flags: entry.flags & Entry::GLOBAL | if live.shared { Entry::SHARED } else { 0 },
-            parent: (!entry.clean()).then_some(*entry),
+            parent: Some(*entry),
         })
     }
 
-    fn read_table(&mut self, cpu: usize, walk: Walk) {
-        if self.config.invalid_entries {
+    fn read_table(&mut self, cpu: usize, walk: Walk, pass: Pass) {
+        if self.config.invalid_entries && pass == Pass::Cache {
             for index in 0..1 << self.config.index_bits {
-                self.read_descriptor(cpu, &walk, index);
+                self.read_descriptor(cpu, &walk, index, pass);
             }
             return;
         }
@@ -204,15 +237,16 @@ impl Machine {
             while present != 0 {
                 let index = word * 64 + present.trailing_zeros() as usize;
                 present &= present - 1;
-                self.read_descriptor(cpu, &walk, index);
+                self.read_descriptor(cpu, &walk, index, pass);
             }
         }
     }
 
-    fn read_descriptor(&mut self, cpu: usize, walk: &Walk, index: usize) {
+    fn read_descriptor(&mut self, cpu: usize, walk: &Walk, index: usize, pass: Pass) {
         let descriptor = self.tables.read(walk.table, index);
         let (frame, kind, global) = match decode(self.config.arch, walk.level, descriptor) {
-            Decoded::Invalid => return self.read_invalid(cpu, walk, index),
+            Decoded::Invalid if pass == Pass::Cache => return self.read_invalid(cpu, walk, index),
+            Decoded::Invalid => return,
             Decoded::Table { frame, global } => (frame, Entry::TABLE, global),
             Decoded::Leaf { frame, global } => (frame, 0, global && self.globals_on(cpu)),
         };
@@ -236,13 +270,10 @@ impl Machine {
             doomed: 0,
         };
         if open > 0 {
-            return self.read_block(cpu, walk, entry, open);
-        }
-        if let Some(parent) = &walk.parent {
-            self.inherit_doom(cpu, parent, &mut entry);
+            return self.read_block(cpu, walk, entry, open, pass);
         }
         // What lies below an entry that was there, and good, has been followed before.
-        if self.add(cpu, entry)
+        if self.arrive(cpu, walk, &mut entry, pass)
             && kind == Entry::TABLE
             && let Some(table) = self.tables.index(frame)
         {
@@ -250,11 +281,28 @@ impl Machine {
                 table,
                 level: walk.level - 1,
                 vpn: entry.vpn,
-                parent: (!entry.clean()).then_some(entry),
+                parent: Some(entry),
                 flags: flags & (Entry::GLOBAL | Entry::SHARED),
                 ..*walk
             };
-            self.read_table(cpu, below);
+            self.read_table(cpu, below, pass);
+        }
+    }
+
+    /// A walk ends at an entry. Returns whether it is to be followed below.
+    #[inline]
+    fn arrive(&mut self, cpu: usize, walk: &Walk, entry: &mut Entry, pass: Pass) -> bool {
+        match pass {
+            Pass::Cache => {
+                if let Some(parent) = &walk.parent {
+                    self.inherit_doom(cpu, parent, entry);
+                }
+                self.add(cpu, *entry)
+            }
+            Pass::Replace(cause) => {
+                self.note_replaced(cpu, *entry, walk.parent, cause);
+                true
+            }
         }
     }
 
@@ -280,15 +328,12 @@ impl Machine {
     /// A walk that ends at a contiguous entry may cache a translation for every page of the block,
     /// made from that entry alone.
     #[cold]
-    fn read_block(&mut self, cpu: usize, walk: &Walk, entry: Entry, open: u32) {
+    fn read_block(&mut self, cpu: usize, walk: &Walk, entry: Entry, open: u32, pass: Pass) {
         let first = entry.vpn & !((1 << open) - 1);
         for vpn in first..first + (1 << open) {
             let descriptor = block::for_page(self.config.arch, open, entry.descriptor, vpn);
             let mut entry = Entry { vpn, descriptor, ..entry };
-            if let Some(parent) = &walk.parent {
-                self.inherit_doom(cpu, parent, &mut entry);
-            }
-            self.add(cpu, entry);
+            self.arrive(cpu, walk, &mut entry, pass);
         }
     }
 
