@@ -1,5 +1,6 @@
 //! How long, and in how much memory, tests are run before they count as not finished.
 
+use core::time::Duration;
 use std::time::Instant;
 
 use lookaside_machine::litmus::Effort;
@@ -28,6 +29,12 @@ impl Bound {
     #[must_use]
     pub fn is_reached(self, effort: Effort) -> bool {
         effort.bytes > self.bytes || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// How much time is left, if that is bounded.
+    #[must_use]
+    pub fn left(self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 

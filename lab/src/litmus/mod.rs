@@ -2,23 +2,29 @@
 
 mod bound;
 mod condition;
+mod instruction;
 mod names;
+mod program;
 mod read;
 mod recorded;
 mod results;
 mod suite;
+mod system;
 mod text;
 mod traces;
+mod verdict;
 
 pub use bound::{Bound, Shares};
 pub use condition::{FaultAtom, Observation, Observed, Proposition, Taken};
 pub use names::{Names, Place};
-pub use read::{Labels, Litmus, Quantifier};
+pub use program::{Program, Space, Step, Value};
+pub use read::{Labels, Litmus, Quantifier, Runs};
 pub use recorded::Recorded;
 pub use results::{Results, in_full};
 pub use suite::{Case, Compared, Mode, Score, Skipped, Suite};
 pub use text::Trouble;
 pub use traces::{Trace, Traces};
+pub use verdict::Verdict;
 
 use std::collections::BTreeSet;
 
@@ -39,14 +45,19 @@ impl Litmus {
     /// Runs every execution; nothing if that is not finished within a bound.
     #[must_use]
     pub fn run(&self, hardware: Hardware, bound: Bound) -> Option<Found> {
-        let outcomes = explore(&self.test, hardware, &mut |effort| bound.is_reached(effort))?;
-        let states = outcomes.finals.iter().map(|found| self.observed.of(found, &self.labels));
+        let found = match &self.runs {
+            Runs::OutOfOrder(test) => {
+                explore(test, hardware, &mut |effort| bound.is_reached(effort))?
+            }
+            Runs::Explored(program) => program.explore(bound)?,
+        };
+        let states = found.finals.iter().map(|state| self.observed.of(state, &self.labels));
         let states = states.collect();
-        Some(Found { states, broke: outcomes.broke, explored: outcomes.states })
+        Some(Found { states, broke: found.broke, explored: found.states })
     }
 
     /// The steps of an execution that ends in a state, in words; nothing if none was found within a
-    /// bound.
+    /// bound, or if the explorer ran it, which tells of states only.
     #[must_use]
     pub fn witness(
         &self,
@@ -54,8 +65,9 @@ impl Litmus {
         state: &Observation,
         bound: Bound,
     ) -> Option<Vec<String>> {
+        let Runs::OutOfOrder(test) = &self.runs else { return None };
         let wanted = |found: &Final| &self.observed.of(found, &self.labels) == state;
-        witness(&self.test, hardware, &wanted, &mut |effort| bound.is_reached(effort))
+        witness(test, hardware, &wanted, &mut |effort| bound.is_reached(effort))
     }
 
     /// Whether the proposition holds in some of the states, in all, or in none.

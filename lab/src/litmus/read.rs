@@ -1,13 +1,16 @@
 //! Reads litmus tests in the format of herd, as far as tests of address translation use it.
 
-use lookaside::arch::aarch64::{Scope, TlbiOp};
-use lookaside_machine::litmus::{
-    Barrier, Descriptor, Instruction, OnFault, Register, Test, Thread, Width,
+use lookaside_machine::{
+    adversary::Arch,
+    litmus::{Descriptor, OnFault, Test, Thread},
 };
 
 use super::{
     condition::{FaultAtom, Observed, Proposition},
-    names::{self, Names, Place, number, register},
+    instruction::instruction,
+    names::{self, Names, Place},
+    program::{Program, Step},
+    system::{Initial, step},
     text::{Trouble, Words, without_comments},
 };
 
@@ -34,13 +37,22 @@ pub enum Quantifier {
     Forall,
 }
 
+/// What a test runs, and on what.
+#[derive(Clone, Debug)]
+pub enum Runs {
+    /// On CPUs that run out of order, with one level of table: Arm.
+    OutOfOrder(Test),
+    /// On the explorer's CPUs: RISC-V and x86.
+    Explored(Program),
+}
+
 /// A test as it stands in a file.
 #[derive(Clone, Debug)]
 pub struct Litmus {
     /// Its name.
     pub name: String,
-    /// What the machine runs.
-    pub test: Test,
+    /// What runs, and on what.
+    pub runs: Runs,
     /// The names of its variables.
     pub names: Names,
     /// Its labels.
@@ -78,18 +90,28 @@ impl Litmus {
             return fail(line_of(&text, open), "no `}` that ends the initial state");
         };
         let close = open + length;
-        let (name, header) = head(&text[..open])?;
+        let (arch, name, header) = head(&text[..open])?;
         let mut names = Names::default();
         let first = line_of(&text, open + 1);
-        let initial = initial(&text[open + 1..close], first, &mut names)?;
-
+        let begin = &text[open + 1..close];
         let (rows, tail) = table(&text, close + 1)?;
         let mut labels = Labels::default();
-        let mut threads = threads(&rows, &mut labels)?;
+        let parts = match arch {
+            Arch::Arm => {
+                let initial = initial(begin, first, &mut names)?;
+                Parts::Arm(initial, threads(&rows, &mut labels)?)
+            }
+            Arch::Riscv | Arch::X86 => {
+                let initial = Initial::read(begin, first, &mut names)?;
+                let code = columns(&rows, &mut labels, |cell, _| step(arch, cell))?;
+                Parts::Explored(initial, code.into_iter().map(|of| of.code).collect())
+            }
+        };
 
         let mut words = Words::new(&text[tail..], line_of(&text, tail));
         let mut observed = Observed::default();
-        if words.accept("locations") {
+        let located = words.accept("locations");
+        if located {
             words.expect("[")?;
             while !words.accept("]") {
                 if words.accept("fault") {
@@ -108,47 +130,80 @@ impl Litmus {
             Quantifier::Forall
         } else if words.accept("~") && words.accept("exists") {
             Quantifier::NotExists
+        } else if words.peek().is_none() && located {
+            // All that is asked is what the locations hold.
+            Quantifier::Forall
         } else {
             return words.fail("expected a condition");
         };
-        let proposition = Proposition::read(&mut words, &mut names)?;
+        let proposition = if words.peek().is_none() {
+            Proposition::True
+        } else {
+            Proposition::read(&mut words, &mut names)?
+        };
         if let Some(word) = words.peek() {
             return words.fail(format!("`{word}` after the condition"));
         }
         observed.add(&proposition);
 
-        let mut test = Test {
-            contents: vec![0; names.count()],
-            descriptors: (0..names.count()).map(Descriptor::to).collect(),
-            threads: Vec::new(),
+        let runs = match parts {
+            Parts::Arm(initial, threads) => {
+                Runs::OutOfOrder(assemble(initial, threads, &header, &names, first)?)
+            }
+            Parts::Explored(initial, code) => {
+                let program = initial.program(arch, names.count(), code);
+                Runs::Explored(program.map_err(|what| Trouble { line: first, what })?)
+            }
         };
-        for (place, value, descriptor) in initial {
-            match (place, descriptor) {
-                (Place::Descriptor(of), Some(descriptor)) => test.descriptors[of] = descriptor,
-                (Place::Descriptor(_), None) => {
-                    return fail(first, "a descriptor that is a number");
-                }
-                (Place::Contents(of), _) => test.contents[of] = value,
-                (Place::Register(thread, register), _) => {
-                    let Some(thread) = threads.get_mut(thread) else {
-                        return fail(first, "a register of a thread that is not there");
-                    };
-                    thread.registers.push((register, value));
-                }
-            }
-        }
-        for (number, thread) in threads.iter_mut().enumerate() {
-            thread.user = header.user.contains(&number);
-            thread.dirty = header.everywhere.1 || header.dirty.contains(&number);
-            thread.accessed =
-                thread.dirty || header.everywhere.0 || header.accessed.contains(&number);
-            if header.retry && thread.on_fault == OnFault::Stop {
-                thread.on_fault = OnFault::Retry;
-            }
-        }
-        test.threads = threads;
-        Ok(Self { name, test, names, labels, observed, quantifier, proposition })
+        Ok(Self { name, runs, names, labels, observed, quantifier, proposition })
     }
+}
+
+/// What is read before the condition.
+enum Parts {
+    Arm(InitialItems, Vec<Thread>),
+    Explored(Initial, Vec<Vec<Step>>),
+}
+
+/// The test of threads with an initial state.
+fn assemble(
+    initial: InitialItems,
+    mut threads: Vec<Thread>,
+    header: &Header,
+    names: &Names,
+    first: usize,
+) -> Result<Test, Trouble> {
+    let fail = |line, what: &str| Err(Trouble { line, what: what.to_owned() });
+    let mut test = Test {
+        contents: vec![0; names.count()],
+        descriptors: (0..names.count()).map(Descriptor::to).collect(),
+        threads: Vec::new(),
+    };
+    for (place, value, descriptor) in initial {
+        match (place, descriptor) {
+            (Place::Descriptor(of), Some(descriptor)) => test.descriptors[of] = descriptor,
+            (Place::Descriptor(_), None) => {
+                return fail(first, "a descriptor that is a number");
+            }
+            (Place::Contents(of), _) => test.contents[of] = value,
+            (Place::Register(thread, register), _) => {
+                let Some(thread) = threads.get_mut(thread) else {
+                    return fail(first, "a register of a thread that is not there");
+                };
+                thread.registers.push((register, value));
+            }
+        }
+    }
+    for (number, thread) in threads.iter_mut().enumerate() {
+        thread.user = header.user.contains(&number);
+        thread.dirty = header.everywhere.1 || header.dirty.contains(&number);
+        thread.accessed = thread.dirty || header.everywhere.0 || header.accessed.contains(&number);
+        if header.retry && thread.on_fault == OnFault::Stop {
+            thread.on_fault = OnFault::Retry;
+        }
+    }
+    test.threads = threads;
+    Ok(test)
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -156,15 +211,20 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// The first lines: architecture and name, and what the hardware does.
-fn head(text: &str) -> Result<(String, Header), Trouble> {
+fn head(text: &str) -> Result<(Arch, String, Header), Trouble> {
     let mut lines = text.lines().enumerate();
     let first = lines.next().map_or("", |(_, line)| line).trim();
-    let name = match first.split_once(char::is_whitespace) {
-        Some(("AArch64", name)) if !name.trim().is_empty() => name.trim().to_owned(),
-        _ => {
-            let what = "the first line is not `AArch64` and a name".to_owned();
-            return Err(Trouble { line: 1, what });
-        }
+    let (arch, name) = first.split_once(char::is_whitespace).unwrap_or((first, ""));
+    let arch = match arch {
+        "AArch64" => Some(Arch::Arm),
+        "RISCV" => Some(Arch::Riscv),
+        "X86_64" => Some(Arch::X86),
+        _ => None,
+    };
+    let name = name.trim().to_owned();
+    let Some(arch) = arch.filter(|_| !name.is_empty()) else {
+        let what = "the first line is not `AArch64`, `RISCV` or `X86_64` and a name".to_owned();
+        return Err(Trouble { line: 1, what });
     };
     let mut header = Header::default();
     for (index, line) in lines {
@@ -214,13 +274,13 @@ fn head(text: &str) -> Result<(String, Header), Trouble> {
             _ => {}
         }
     }
-    Ok((name, header))
+    Ok((arch, name, header))
 }
 
-type Initial = Vec<(Place, u64, Option<Descriptor>)>;
+type InitialItems = Vec<(Place, u64, Option<Descriptor>)>;
 
 /// The initial state.
-fn initial(text: &str, first: usize, names: &mut Names) -> Result<Initial, Trouble> {
+fn initial(text: &str, first: usize, names: &mut Names) -> Result<InitialItems, Trouble> {
     let mut words = Words::new(text, first);
     let mut found = Vec::new();
     while words.peek().is_some() {
@@ -283,13 +343,36 @@ fn table(text: &str, mut at: usize) -> Result<(Vec<Vec<Cell<'_>>>, usize), Troub
     }
 }
 
+/// A column of the table of instructions.
+#[derive(Default)]
+struct Column<T> {
+    code: Vec<T>,
+    /// What runs after a fault, if a column says so.
+    handler: Option<Vec<T>>,
+}
+
 /// The threads, from the table of instructions.
 fn threads(rows: &[Vec<Cell<'_>>], labels: &mut Labels) -> Result<Vec<Thread>, Trouble> {
+    let thread = |column: Column<_>| Thread {
+        code: column.code,
+        on_fault: column.handler.map_or(OnFault::Stop, OnFault::Handler),
+        ..Thread::default()
+    };
+    Ok(columns(rows, labels, instruction)?.into_iter().map(thread).collect())
+}
+
+/// The columns of the table of instructions. `read` reads an instruction, and is told where the labels
+/// of its thread stand.
+fn columns<T>(
+    rows: &[Vec<Cell<'_>>],
+    labels: &mut Labels,
+    read: impl Fn(&str, &dyn Fn(&str) -> Option<usize>) -> Result<T, String>,
+) -> Result<Vec<Column<T>>, Trouble> {
     let Some((heads, rows)) = rows.split_first() else {
         return Err(Trouble { line: 1, what: "no instructions".into() });
     };
     let mut columns = Vec::new();
-    let mut threads: Vec<Thread> = Vec::new();
+    let mut threads: Vec<Column<T>> = Vec::new();
     for &(head, line) in heads {
         let (name, handler) = match head.split_once('.') {
             Some((name, "F")) => (name.trim(), true),
@@ -301,12 +384,17 @@ fn threads(rows: &[Vec<Cell<'_>>], labels: &mut Labels) -> Result<Vec<Thread>, T
         let Some(number) = known else {
             return Err(Trouble { line, what: format!("`{head}` does not head a column") });
         };
-        if !handler {
-            threads.push(Thread::default());
+        if handler {
+            threads[number].handler = Some(Vec::new());
+        } else {
+            threads.push(Column { code: Vec::new(), handler: None });
         }
         columns.push((number, handler));
     }
-    let mut handled = Vec::new();
+    // A branch may lead to a label further on, so labels are read first.
+    let mut cells = Vec::new();
+    let mut counts = vec![[0_usize; 2]; threads.len()];
+    let mut targets = Labels::default();
     for row in rows {
         for (column, &(cell, line)) in row.iter().enumerate() {
             let Some(&(number, handler)) = columns.get(column) else {
@@ -315,121 +403,29 @@ fn threads(rows: &[Vec<Cell<'_>>], labels: &mut Labels) -> Result<Vec<Thread>, T
                 }
                 return Err(Trouble { line, what: "more columns than threads".into() });
             };
+            let count = &mut counts[number][usize::from(handler)];
             let mut cell = cell;
             while let Some((label, rest)) = cell.split_once(':') {
-                let at = threads[number].code.len();
                 if !handler {
-                    labels.0.push((number, label.trim().to_owned(), at));
+                    targets.0.push((number, label.trim().to_owned(), *count));
                 }
                 cell = rest.trim();
             }
-            if cell.is_empty() {
-                continue;
-            }
-            let read = instruction(cell).map_err(|what| Trouble { line, what })?;
-            if handler {
-                handled.push((number, read));
-            } else {
-                threads[number].code.push(read);
+            if !cell.is_empty() {
+                *count += 1;
+                cells.push((number, handler, cell, line));
             }
         }
     }
-    for (number, handler) in columns {
-        if handler {
-            let own = handled.iter().filter(|(of, _)| *of == number);
-            threads[number].on_fault = OnFault::Handler(own.map(|(_, what)| *what).collect());
-        }
+    for (number, handler, cell, line) in cells {
+        let target = |label: &str| {
+            let found = targets.0.iter().find(|of| of.0 == number && of.1 == label);
+            found.map(|&(_, _, target)| target).filter(|_| !handler)
+        };
+        let found = read(cell, &target).map_err(|what| Trouble { line, what })?;
+        let thread = &mut threads[number];
+        thread.handler.as_mut().filter(|_| handler).unwrap_or(&mut thread.code).push(found);
     }
+    labels.0.append(&mut targets.0);
     Ok(threads)
-}
-
-/// An instruction.
-fn instruction(text: &str) -> Result<Instruction, String> {
-    let unknown = || format!("`{text}` is no instruction that the machine has");
-    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let upper = word.to_ascii_uppercase();
-    let operands: Vec<_> = rest.split(',').map(str::trim).collect();
-    let barrier = || match rest.trim().to_ascii_uppercase().as_str() {
-        "SY" | "ISH" | "OSH" | "NSH" => Ok(Barrier::Full),
-        "LD" | "ISHLD" | "OSHLD" | "NSHLD" => Ok(Barrier::Loads),
-        "ST" | "ISHST" | "OSHST" | "NSHST" => Ok(Barrier::Stores),
-        _ => Err(unknown()),
-    };
-    let plain = |text: &str| register(text).ok_or_else(unknown);
-    let constant = |text: &str| number(text.strip_prefix('#').unwrap_or(text));
-    match (upper.as_str(), operands.as_slice()) {
-        ("NOP", [""]) => Ok(Instruction::Nop),
-        ("ISB", [""]) => Ok(Instruction::Isb),
-        ("DMB", _) => barrier().map(Instruction::Dmb),
-        ("DSB", _) => barrier().map(Instruction::Dsb),
-        ("MOV", [to, what]) => {
-            let (to, wide) = plain(to)?;
-            match (register(what), constant(what)) {
-                (Some((from, _)), _) if wide || from == Register::ZERO => {
-                    Ok(Instruction::Copy { to, from })
-                }
-                (None, Some(value)) => {
-                    let value = if wide { value } else { value & 0xffff_ffff };
-                    Ok(Instruction::Move { to, value })
-                }
-                _ => Err(unknown()),
-            }
-        }
-        ("LSR", [to, from, bits]) => {
-            let ((to, wide), (from, also)) = (plain(to)?, plain(from)?);
-            match constant(bits) {
-                Some(bits @ 0..64) if wide && also => {
-                    Ok(Instruction::ShiftRight { to, from, bits: bits as u32 })
-                }
-                _ => Err(unknown()),
-            }
-        }
-        ("LDR" | "STR", [data, address @ ..]) => {
-            let (data, wide) = plain(data)?;
-            let width = if wide { Width::Double } else { Width::Word };
-            let last = address.len().checked_sub(1).ok_or_else(unknown)?;
-            let first = address[0].strip_prefix('[').ok_or_else(unknown)?;
-            let mut parts = vec![first.trim()];
-            parts.extend(&address[1..]);
-            parts[last] = parts[last].strip_suffix(']').ok_or_else(unknown)?.trim();
-            let (base, index) = match parts.as_slice() {
-                [base] => (*base, None),
-                [base, index, extend] if extend.eq_ignore_ascii_case("SXTW") => {
-                    let (index, wide) = plain(index)?;
-                    (*base, (!wide).then_some(index).ok_or_else(unknown)?.into())
-                }
-                _ => return Err(unknown()),
-            };
-            let (base, true) = plain(base)? else { return Err(unknown()) };
-            Ok(if upper == "LDR" {
-                Instruction::Load { to: data, width, base, index }
-            } else {
-                Instruction::Store { from: data, width, base, index }
-            })
-        }
-        ("TLBI", [op, operand @ ..]) => {
-            let op = op.to_ascii_uppercase();
-            let (name, scope) = match op.strip_suffix("IS") {
-                Some(name) => (name, Scope::InnerShareable),
-                None => (op.as_str(), Scope::Local),
-            };
-            let op = match name {
-                "VMALLE1" => TlbiOp::Vmall,
-                "VAE1" => TlbiOp::Va,
-                "VAAE1" => TlbiOp::Vaa,
-                "VALE1" => TlbiOp::Val,
-                "VAALE1" => TlbiOp::Vaal,
-                "ASIDE1" => TlbiOp::Aside,
-                _ => return Err(unknown()),
-            };
-            let operand = match (op, operand) {
-                (TlbiOp::Vmall, []) => None,
-                (TlbiOp::Vmall, _) => return Err(unknown()),
-                (_, [of]) => Some(plain(of)?.0),
-                _ => return Err(unknown()),
-            };
-            Ok(Instruction::Tlbi { op, scope, operand })
-        }
-        _ => Err(unknown()),
-    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use lookaside_machine::litmus::Hardware;
 
-use super::{Bound, Found, Litmus, Observation, Recorded};
+use super::{Bound, Found, Litmus, Observation, Recorded, Runs, Verdict, verdict::Verdicts};
 
 /// FEAT_ETS2, off or on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +48,8 @@ pub struct Case {
     pub litmus: Litmus,
     /// What was recorded of it, by mode.
     pub recorded: BTreeMap<Mode, Recorded>,
+    /// What is said of its proposition, by mode.
+    pub verdicts: BTreeMap<Mode, Verdict>,
 }
 
 /// Something that cannot be run, or compared.
@@ -81,19 +83,35 @@ pub struct Compared {
     pub extra: BTreeSet<Observation>,
     /// Whether break-before-make is asked for where it is recorded.
     pub same_warning: bool,
+    /// In how many of the states the proposition holds: `never`, `sometimes`, `always`.
+    pub verdict: &'static str,
+    /// What is said of the proposition.
+    pub said: Option<Verdict>,
 }
 
 impl Compared {
     /// Whether nothing differs.
     #[must_use]
     pub fn exact(&self) -> bool {
-        self.missing.is_empty() && self.extra.is_empty() && self.same_warning
+        !self.is_too_strong() && !self.is_too_weak() && self.same_warning
+    }
+
+    /// Whether a state is missing.
+    #[must_use]
+    pub fn is_too_strong(&self) -> bool {
+        !self.missing.is_empty() || self.said.is_some_and(|said| said.is_missed(self.verdict))
+    }
+
+    /// Whether there is a state too many.
+    #[must_use]
+    pub fn is_too_weak(&self) -> bool {
+        !self.extra.is_empty() || self.said.is_some_and(|said| said.is_exceeded(self.verdict))
     }
 }
 
 impl Suite {
-    /// Reads the tests of a folder, or of its folder `aarch64-vmsa`. What cannot be read is in
-    /// [`Suite::skipped`].
+    /// Reads the tests of a folder and of the folders in it, or of its folder `aarch64-vmsa`. What cannot
+    /// be read is in [`Suite::skipped`].
     ///
     /// # Errors
     ///
@@ -101,16 +119,28 @@ impl Suite {
     pub fn open(folder: &Path) -> io::Result<Self> {
         let inner = folder.join("aarch64-vmsa");
         let folder = if inner.is_dir() { &inner } else { folder };
+        let mut suite = Self::default();
+        suite.read_folder(folder, &Verdicts::default())?;
+        suite.cases.sort_by(|one, other| one.litmus.name.cmp(&other.litmus.name));
+        Ok(suite)
+    }
+
+    /// Reads a folder. One without verdicts has those of the folder that it is in.
+    fn read_folder(&mut self, folder: &Path, above: &Verdicts) -> io::Result<()> {
         let classes = classes(&folder.join("expected.tsv"));
+        let own = Verdicts::open(folder);
+        let verdicts = if own.is_empty() { above } else { &own };
+        let suite = self;
         let mut files: Vec<PathBuf> = Vec::new();
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|kind| kind == "litmus") {
+            if path.is_dir() {
+                suite.read_folder(&path, verdicts)?;
+            } else if path.extension().is_some_and(|kind| kind == "litmus") {
                 files.push(path);
             }
         }
         files.sort();
-        let mut suite = Self::default();
         for file in files {
             let shown = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let litmus = match read(&file) {
@@ -154,13 +184,23 @@ impl Suite {
             if litmus.name.is_empty() {
                 litmus.name = shown;
             }
-            suite.cases.push(Case { class, litmus, recorded });
+            let verdicts = verdicts.of(&litmus.name);
+            suite.cases.push(Case { class, litmus, recorded, verdicts });
         }
-        Ok(suite)
+        Ok(())
     }
 }
 
 impl Case {
+    /// Those of some modes in which it runs: what the explorer runs has but one.
+    #[must_use]
+    pub fn modes<'m>(&self, modes: &'m [Mode]) -> &'m [Mode] {
+        match self.litmus.runs {
+            Runs::OutOfOrder(_) => modes,
+            Runs::Explored(_) => &modes[..modes.len().min(1)],
+        }
+    }
+
     /// Runs the test; nothing if that is not finished within a bound.
     #[must_use]
     pub fn compare(&self, mode: Mode, bound: Bound) -> Option<Compared> {
@@ -172,6 +212,8 @@ impl Case {
             missing: recorded.states.difference(&found.states).cloned().collect(),
             extra: found.states.difference(&recorded.states).cloned().collect(),
             same_warning: recorded.broke == found.broke,
+            verdict: self.litmus.verdict(&found.states),
+            said: self.verdicts.get(&mode).copied(),
             found,
         })
     }
@@ -196,9 +238,9 @@ fn classes(table: &Path) -> BTreeMap<String, String> {
 /// How many tests of a class agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Tests with recorded outcomes that were run.
+    /// Tests with recorded outcomes or a verdict that were run.
     pub tests: usize,
-    /// Those with exactly the recorded states.
+    /// Those with exactly the recorded states, and the verdict.
     pub exact: usize,
     /// Those that lack a state.
     pub missing: usize,
@@ -212,9 +254,10 @@ impl Score {
     /// Counts one more.
     pub fn add(&mut self, compared: &Compared) {
         self.tests += 1;
-        self.exact += usize::from(compared.missing.is_empty() && compared.extra.is_empty());
-        self.missing += usize::from(!compared.missing.is_empty());
-        self.extra += usize::from(!compared.extra.is_empty());
+        let (missing, extra) = (compared.is_too_strong(), compared.is_too_weak());
+        self.exact += usize::from(!missing && !extra);
+        self.missing += usize::from(missing);
+        self.extra += usize::from(extra);
         self.warnings += usize::from(compared.same_warning);
     }
 }

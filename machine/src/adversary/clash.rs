@@ -22,7 +22,7 @@ const NOT_GLOBAL: u64 = 1 << 11;
 impl Machine {
     /// A translation has been added to what `cpu`, which is of Arm, may hold.
     pub(crate) fn check_break(&mut self, cpu: usize, added: &Entry) {
-        if added.is(Entry::TABLE) || self.phase == Phase::Building {
+        if added.is(Entry::TABLE) || self.phase == Phase::Building || !self.config.protocols {
             return;
         }
         for holder in 0..self.cpus.len() {

@@ -118,6 +118,9 @@ pub struct Config {
     /// Whether a word that is read or written with `get` or `set` by one CPU and touched in any way
     /// by another is a violation.
     pub check_private: bool,
+    /// Whether an execution ends in which a tag comes to name two spaces, or break-before-make is left
+    /// out. If not, it goes on with all that a CPU may then hold: litmus tests ask what that is.
+    pub protocols: bool,
     /// How many steps one execution may have before it counts as never ending.
     pub max_steps: u64,
 }
@@ -145,6 +148,7 @@ impl Config {
             tables: 32,
             frames: 16,
             check_private: true,
+            protocols: true,
             max_steps: 20_000,
         }
     }
@@ -165,6 +169,13 @@ impl Config {
     #[must_use]
     pub fn riscv(cpus: usize) -> Self {
         Self::new(Arch::Riscv, cpus, Buffers::Pso, 16)
+    }
+
+    /// The same machine on which executions go on that break a protocol of address translation.
+    #[must_use]
+    pub fn without_protocols(mut self) -> Self {
+        self.protocols = false;
+        self
     }
 
     /// The same machine with other store buffers.

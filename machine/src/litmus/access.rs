@@ -3,15 +3,20 @@
 //! | part | after |
 //! | --- | --- |
 //! | walk | each `ISB` and fault before it; with FEAT_ETS2 each `DSB`, and, of one that faults, each access |
-//! | update | the walk, walks of the same page before it, and what addresses before it depend on |
-//! | load | the walk, and each `DSB`, full `DMB` and `DMB LD` before it |
-//! | store | the walks of *all* accesses before it, each barrier, and accesses of the same word |
+//! | update | the walk, and the walks of *all* accesses before it |
+//! | load | the walk, and each `DSB`, full `DMB` and `DMB LD` before it; of `LDAR`, each `STLR` before it |
+//! | store | the walks of *all* accesses before it, each barrier, and accesses of the same word; of `STLR`, each access before it |
 //! | fault | the walk, and each barrier before it |
+//!
+//! Each access and fault comes after loads before it that acquire, and after atomics before it that
+//! acquire and release. An atomic is a load and a store of one word between which nobody else writes it.
+//! An update and a store come after what their value, and addresses before them, depend on; so does whether
+//! they happen at all: branches before them are decided. Loads and walks are tried on a guess.
 
 use super::{
     order::{Before, Event, Rules},
-    state::{Source, State, Step, data, instruction, names},
-    test::{FaultKind, Instruction, Named, OnFault, Thread},
+    state::{Source, State, Step, data, fails, instruction, names, place, to_write},
+    test::{FaultKind, Named, OnFault},
     translate::{Kind, translations},
 };
 
@@ -37,29 +42,47 @@ impl Rules<'_> {
         if walk.update.is_some() && self.may_update(state, thread, index, before) {
             events.push(Event::Update { thread, step: index });
         }
-        if step.done || !before.dsb || !before.dmb_full || !before.dmb_loads {
+        if step.done || !before.free_to_access() {
             return None;
         }
+        let program = &self.test.threads[thread];
+        let what = instruction(program, step);
+        let steps = &state.threads[thread];
         if walk.fault.is_some() {
             let taken = Event::Do { thread, step: index };
             // Nothing comes after a fault that ends the thread.
-            let last = self.test.threads[thread].on_fault == OnFault::Stop;
+            let last = program.on_fault == OnFault::Stop;
+            let sure = place(program, steps, index).is_some_and(|place| !place.guessed);
+            // A fault synchronises what comes after it, as an `ISB` does.
+            if !(last || before.walks && before.decided() && sure) {
+                return None;
+            }
             if before.dmb_stores && last {
                 return Some(taken);
             }
-            events.extend(before.dmb_stores.then_some(taken));
+            // A `DMB ST` orders the fault, but not what comes after it (see `may_complete`).
+            if !last {
+                events.push(taken);
+            }
             return None;
         }
-        match kind {
-            Kind::Load => self.reads(state, thread, index, walk.cell, events),
-            Kind::Store => {
-                if before.walks
-                    && before.dmb_stores
-                    && self.may_store(state, thread, index, walk.cell)
-                {
-                    events.push(Event::Do { thread, step: index });
-                }
+        if what.reads() && step.source.is_none() {
+            if !what.acquires_sequentially() || before.released {
+                self.reads(state, thread, index, walk.cell, events);
             }
+            return None;
+        }
+        let act = Event::Do { thread, step: index };
+        if fails(program, steps, index) == Some(true) {
+            return Some(act);
+        }
+        if before.walks
+            && before.dmb_stores
+            && before.decided()
+            && (!what.releases() || before.loads && before.stores)
+            && self.may_store(state, thread, index, walk.cell)
+        {
+            events.push(act);
         }
         None
     }
@@ -97,15 +120,10 @@ impl Rules<'_> {
     }
 
     fn may_update(&self, state: &State, thread: usize, index: usize, before: &Before) -> bool {
-        let program = &self.test.threads[thread];
-        let steps = &state.threads[thread];
-        let own = names(self.test, thread, steps, index);
-        let same_page_walked = (0..index).all(|at| {
-            steps[at].walk.is_some()
-                || !is_access(program, &steps[at])
-                || names(self.test, thread, steps, at) != own
-        });
-        before.addresses && same_page_walked && (before.dsb || !self.hardware.ets2)
+        let (program, steps) = (&self.test.threads[thread], &state.threads[thread]);
+        let sure = place(program, steps, index).is_some_and(|place| !place.guessed);
+        let decided = before.decided() && sure;
+        before.walks && decided && (before.dsb || !self.hardware.ets2)
     }
 
     /// A load reads memory, or what an earlier store of its thread is about to write. Whether that
@@ -120,9 +138,12 @@ impl Rules<'_> {
     ) {
         let program = &self.test.threads[thread];
         let steps = &state.threads[thread];
+        let acquires = instruction(program, &steps[index]).acquires();
         for (at, store) in steps[..index].iter().enumerate() {
-            let known = matches!(instruction(program, store), Instruction::Store { .. })
+            let what = instruction(program, store);
+            let known = what.writes()
                 && !store.done
+                && !(what.reads() && acquires) // What acquires waits for an atomic's write.
                 && data(program, steps, at).is_some();
             if known && (store.walk.is_none() || store.cell() == Some(cell)) {
                 events.push(Event::Read { thread, step: index, source: Source::Own(at) });
@@ -143,13 +164,11 @@ impl Rules<'_> {
                 };
             updates || !earlier.done && earlier.cell() == Some(cell)
         };
-        data(&self.test.threads[thread], steps, index).is_some()
-            && !steps[..index].iter().enumerate().any(waits)
+        let program = &self.test.threads[thread];
+        let sure = place(program, steps, index).is_some_and(|place| !place.guessed)
+            && to_write(program, steps, index).is_some_and(|data| !data.guessed);
+        sure && !steps[..index].iter().enumerate().any(waits)
     }
-}
-
-fn is_access(program: &Thread, step: &Step) -> bool {
-    matches!(instruction(program, step), Instruction::Load { .. } | Instruction::Store { .. })
 }
 
 /// Whether a TLB cannot hold what raises the fault (A1).

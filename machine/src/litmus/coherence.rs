@@ -4,19 +4,18 @@
 //! of the same word. An execution in which they disagree is not one.
 
 use super::{
-    state::{Source, Step, instruction},
-    test::{Instruction, Test},
+    state::{Source, Step, fails, instruction},
+    test::Test,
 };
 
 /// Whether what a thread has read agrees with the order in which memory has been written.
 pub(crate) fn coherent(test: &Test, thread: usize, steps: &[Step]) -> bool {
     let program = &test.threads[thread];
-    let version = |step: &Step| match step.source {
-        Some(Source::Own(of)) => steps[of].version(),
-        _ => step.version(),
+    let version = |step: &Step| match step.source? {
+        Source::Own(of) => steps[of].written,
+        Source::Memory(version) => Some(version),
     };
     for (at, load) in steps.iter().enumerate() {
-        let Instruction::Load { .. } = instruction(program, load) else { continue };
         let (Some(cell), Some(source)) = (load.cell(), load.source) else { continue };
         if let Source::Own(store) = source
             && steps[store].walk.is_some()
@@ -28,17 +27,19 @@ pub(crate) fn coherent(test: &Test, thread: usize, steps: &[Step]) -> bool {
             if earlier.cell() != Some(cell) {
                 continue;
             }
-            let fits = match (instruction(program, earlier), source) {
-                (Instruction::Store { .. }, Source::Own(store)) => earlier_at <= store,
-                (Instruction::Store { .. }, Source::Memory(read)) => {
-                    earlier.version().is_some_and(|written| written <= read)
-                }
-                _ => match (version(earlier), version(load)) {
-                    (Some(first), Some(second)) => first <= second,
-                    _ => true,
-                },
+            let order = match (version(earlier), version(load)) {
+                (Some(first), Some(second)) => first <= second,
+                _ => true,
             };
-            if !fits {
+            // Whether a `CAS` writes may turn out later.
+            let writes = instruction(program, earlier).writes()
+                && fails(program, steps, earlier_at) == Some(false);
+            let fits = !writes
+                || match source {
+                    Source::Own(store) => earlier_at <= store,
+                    Source::Memory(read) => earlier.written.is_some_and(|written| written <= read),
+                };
+            if !(order && fits) {
                 return false;
             }
         }

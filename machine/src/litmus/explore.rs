@@ -156,6 +156,9 @@ impl Rules<'_> {
                 format!("{} reads from {source:?}", name(*thread, *step))
             }
             Event::Do { thread, step } => format!("{} is done", name(*thread, *step)),
+            Event::Guess { thread, step, guess } => {
+                format!("{} is guessed: {guess}", name(*thread, *step))
+            }
             Event::Touch { variable } => {
                 format!("hardware sets the access flag of variable {variable}")
             }

@@ -34,7 +34,10 @@
 //!
 //! * One level of table, no ASIDs, no contiguous bit, no root registers, one stage, as in the published
 //!   tests. Memory is one word for each variable.
-//! * Acquire and release, exclusives, atomics, arithmetic and branches: a test with one is not read.
+//! * Exclusives and exception returns: a test with one is not read. Executions in which a branch leads
+//!   backwards to one instruction more than twice are not counted.
+//! * What a condition selects is guessed before it is known, as Arm's model has it; what is *forwarded* from
+//!   a store whose data was guessed, and ordered by a barrier before a store, does not wait for the guess.
 //! * A descriptor that leads to no frame of the test, or has bits that no field names, is walked by
 //!   nobody; executions that need it to be do not end, and are not counted.
 //! * An access to an address that names nothing does not happen, and its execution is not counted.

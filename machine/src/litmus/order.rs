@@ -7,8 +7,8 @@
 use super::{
     Hardware,
     descriptor::{cacheable, with_accessed},
-    state::{Source, State, Walk, address, instruction, names, register},
-    test::{Barrier, Instruction, Test},
+    state::{Source, State, Step, Walk, holds, instruction, is_settled, known, names, place},
+    test::{Barrier, Condition, Instruction, Test, Thread},
     translate::Kind,
 };
 
@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Read { thread: usize, step: usize, source: Source },
     /// A store reaches memory, a fault is taken, a barrier is passed, an invalidation is issued.
     Do { thread: usize, step: usize },
+    /// A branch or a selection goes on before it is known which way is right.
+    Guess { thread: usize, step: usize, guess: bool },
     /// Hardware sets the access flag of a descriptor unasked.
     Touch { variable: usize },
 }
@@ -36,12 +38,22 @@ pub(super) struct Before {
     pub(super) dmb_full: bool,
     pub(super) dmb_loads: bool,
     pub(super) dmb_stores: bool,
+    /// Every access that acquires has read.
+    pub(super) acquired: bool,
+    /// Every store that releases has reached memory.
+    pub(super) released: bool,
+    /// Every atomic that does both has written.
+    pub(super) full_atomics: bool,
+    /// Every branch is known to go where it went.
+    pub(super) branches: bool,
+    /// No address rests on a guess.
+    pub(super) sure: bool,
     /// Every access is translated.
     pub(super) walks: bool,
-    /// The address of every access is known.
-    pub(super) addresses: bool,
     /// Every load has read.
     pub(super) loads: bool,
+    /// Every load of which somebody is told has read.
+    pub(super) seen_loads: bool,
     /// Every store has reached memory.
     pub(super) stores: bool,
     /// Hardware has written every descriptor that it must.
@@ -58,9 +70,14 @@ impl Before {
         dmb_full: true,
         dmb_loads: true,
         dmb_stores: true,
+        acquired: true,
+        released: true,
+        full_atomics: true,
+        branches: true,
+        sure: true,
         walks: true,
-        addresses: true,
         loads: true,
+        seen_loads: true,
         stores: true,
         updates: true,
         invalidations: true,
@@ -70,15 +87,51 @@ impl Before {
     fn performed(&self, kind: Barrier) -> bool {
         match kind {
             Barrier::Full => self.loads && self.stores,
-            Barrier::Loads => self.loads,
+            Barrier::Loads => self.seen_loads,
             Barrier::Stores => self.stores,
         }
+    }
+
+    /// Whether everything is known that decides whether what comes next happens at all, and where
+    /// what came before went.
+    pub(super) fn decided(&self) -> bool {
+        self.branches && self.sure
+    }
+
+    /// Whether no access before holds back those after it.
+    pub(super) fn free_to_access(&self) -> bool {
+        self.dsb && self.dmb_full && self.dmb_loads && self.acquired && self.full_atomics
     }
 
     /// The same for a `DSB`. A full one waits for walks, updates and invalidations, too.
     fn finished(&self, kind: Barrier) -> bool {
         let more = self.walks && self.updates && self.invalidations;
         self.dsb && self.performed(kind) && (kind != Barrier::Full || more)
+    }
+}
+
+impl Before {
+    /// Counts an access among what came before.
+    fn pass(&mut self, what: Instruction, program: &Thread, steps: &[Step], index: usize) {
+        let step = &steps[index];
+        self.walks &= step.walk.is_some();
+        self.sure &= place(program, steps, index).is_none_or(|place| !place.guessed);
+        self.updates &= step.walk.is_none_or(|walk| walk.update.is_none());
+        if step.faults() {
+            self.synchronised &= step.done;
+            return;
+        }
+        if what.reads() {
+            let read = step.source.is_some();
+            self.loads &= read;
+            self.seen_loads &= read || what.reads_unseen();
+            self.acquired &= read || !what.acquires();
+        }
+        if what.writes() {
+            self.stores &= step.done;
+            self.released &= step.done || !what.releases();
+            self.full_atomics &= step.done || !what.is_full_atomic();
+        }
     }
 }
 
@@ -122,10 +175,24 @@ impl Rules<'_> {
                 Instruction::Nop
                 | Instruction::Move { .. }
                 | Instruction::Copy { .. }
-                | Instruction::ShiftRight { .. } => {}
+                | Instruction::Compute { .. }
+                | Instruction::Compare { .. } => {}
+                Instruction::Select { .. } => {
+                    let guess = |guess| Event::Guess { thread, step: index, guess };
+                    if step.guess.is_none() && holds(program, steps, index).is_none() {
+                        events.extend([guess(false), guess(true)]);
+                    }
+                }
+                Instruction::Branch { .. } => {
+                    if let Some(sure) = branch(program, steps, thread, index, events) {
+                        return Some(sure);
+                    }
+                    before.branches &= is_settled(program, steps, index);
+                }
                 Instruction::Isb => {
                     if !step.done {
-                        if before.synchronised && before.dsb && before.walks {
+                        let decided = before.decided();
+                        if before.synchronised && before.dsb && before.walks && decided {
                             return Some(act);
                         }
                         before.synchronised = false;
@@ -158,34 +225,24 @@ impl Rules<'_> {
                 }
                 Instruction::Tlbi { operand, .. } => {
                     if !step.done {
-                        let known =
-                            operand.is_none_or(|of| register(program, steps, index, of).is_some());
-                        if before.synchronised && before.dsb && known {
+                        let known = operand.is_none_or(|of| {
+                            known(program, steps, index, of).is_some_and(|of| !of.guessed)
+                        });
+                        if before.synchronised && before.dsb && before.decided() && known {
                             events.push(act);
                         }
                         before.invalidations = false;
                     }
                 }
-                Instruction::Load { .. } | Instruction::Store { .. } => {
-                    let kind = match what {
-                        Instruction::Load { .. } => Kind::Load,
-                        _ => Kind::Store,
-                    };
+                Instruction::Load { .. }
+                | Instruction::Store { .. }
+                | Instruction::Atomic { .. } => {
+                    let kind = if what.writes() { Kind::Store } else { Kind::Load };
                     if let Some(free) = self.of_access(state, thread, index, kind, &before, events)
                     {
                         return Some(free);
                     }
-                    let walked = step.walk.is_some();
-                    before.walks &= walked;
-                    before.addresses &= walked || address(program, steps, index).is_some();
-                    before.updates &= step.walk.is_none_or(|walk| walk.update.is_none());
-                    if step.faults() {
-                        before.synchronised &= step.done;
-                    } else if kind == Kind::Load {
-                        before.loads &= step.done;
-                    } else {
-                        before.stores &= step.done;
-                    }
+                    before.pass(what, program, steps, index);
                 }
             }
         }
@@ -207,11 +264,48 @@ impl Rules<'_> {
                     let earlier = (0..at).all(|at| {
                         steps[at].walk.is_some() || names(self.test, thread, steps, at) != page
                     });
-                    // A fault has reached no memory that an earlier access could have missed.
-                    step.done && (step.faults() || earlier)
+                    // A fault has reached no memory that an earlier access could have missed. It comes
+                    // after a `DMB ST`, although what follows it need not.
+                    let ordered = steps[..at].iter().all(|step| {
+                        let what = instruction(&self.test.threads[thread], step);
+                        step.done || what != Instruction::Dmb(Barrier::Stores)
+                    });
+                    step.done && if step.faults() { ordered } else { earlier }
                 })
             },
         )
+    }
+}
+
+/// Where a branch that ends the steps of its thread may go on. One that is known goes there, which is
+/// returned: it takes nothing from anything else.
+fn branch(
+    program: &Thread,
+    steps: &[Step],
+    thread: usize,
+    index: usize,
+    events: &mut Vec<Event>,
+) -> Option<Event> {
+    let code = program.code.len();
+    let open = steps[index].guess.is_none()
+        && match instruction(program, &steps[index]) {
+            Instruction::Branch { condition, target } => {
+                let at = usize::from(steps[index].at);
+                let leads = target <= at || condition != Condition::Always && target != at + 1;
+                leads && at < code
+            }
+            _ => false,
+        };
+    if !open {
+        return None;
+    }
+    let guess = |guess| Event::Guess { thread, step: index, guess };
+    match holds(program, steps, index) {
+        Some(known) => Some(guess(known.value != 0)),
+        None => {
+            events.extend([guess(false), guess(true)]);
+            None
+        }
     }
 }
 

@@ -8,10 +8,17 @@ use super::{
     coherence::coherent,
     descriptor::{cacheable, with_accessed},
     order::{Event, Rules},
-    state::{Cell, Source, State, Step, address, data, instruction, names, register},
-    test::{Barrier, Fault, Final, Instruction, Named, OnFault, Register},
+    state::{
+        Cell, Source, State, Step, address, data, fails, instruction, is_settled, names, register,
+        straight,
+    },
+    test::{Barrier, Condition, Fault, Final, Instruction, Named, OnFault, Register},
     translate::{descriptor_cell, entry},
 };
+
+/// How often a branch may lead backwards to one instruction. Executions in which it does so more often
+/// are not counted.
+const ROUNDS: usize = 2;
 
 impl Rules<'_> {
     /// The state that a test begins in: every translation that the first descriptors allow may be
@@ -27,7 +34,7 @@ impl Rules<'_> {
             cacheable(word).then(|| entry(page, word, 0))
         };
         let tlb: Vec<_> = (0..test.contents.len()).filter_map(held).collect();
-        let steps = |code: &Vec<_>| (0..code.len()).map(Step::new).collect();
+        let steps = |code: &Vec<_>| straight(code, 0);
         State {
             tlbs: vec![tlb; test.threads.len()],
             threads: test.threads.iter().map(|thread| steps(&thread.code)).collect(),
@@ -44,6 +51,20 @@ impl Rules<'_> {
                 let cell = descriptor_cell(self.test, variable);
                 let word = with_accessed(next.cells[cell].value);
                 self.write(&mut next, cell, word);
+            }
+            Event::Guess { thread, step, guess } => {
+                let program = &self.test.threads[thread];
+                let steps = &mut next.threads[thread];
+                steps[step].guess = Some(guess);
+                if let Instruction::Branch { target, .. } = instruction(program, &steps[step]) {
+                    let own = usize::from(steps[step].at);
+                    let on = if guess { target } else { own + 1 };
+                    let times = steps.iter().filter(|step| usize::from(step.at) == target).count();
+                    if guess && target <= own && times > ROUNDS {
+                        return None;
+                    }
+                    steps.extend(straight(&program.code, on));
+                }
             }
             Event::Walk { thread, step, walk } => {
                 let steps = &mut next.threads[thread];
@@ -88,12 +109,10 @@ impl Rules<'_> {
                     Source::Memory(_) => next.cells[cell].value,
                     Source::Own(store) => data(program, steps, store)?,
                 };
-                let Instruction::Load { width, .. } = instruction(program, &steps[step]) else {
-                    return None;
-                };
-                steps[step].value = width.of(value);
+                let what = instruction(program, &steps[step]);
+                steps[step].value = what.width()?.of(value);
                 steps[step].source = Some(source);
-                steps[step].done = true;
+                steps[step].done = !what.writes();
                 if !coherent(self.test, thread, steps) {
                     return None;
                 }
@@ -105,6 +124,7 @@ impl Rules<'_> {
 
     fn act(&self, state: &mut State, thread: usize, at: usize) -> Option<()> {
         let program = &self.test.threads[thread];
+        let no_write = fails(program, &state.threads[thread], at) == Some(true);
         let step = &mut state.threads[thread][at];
         step.done = true;
         if step.faults() {
@@ -113,7 +133,7 @@ impl Rules<'_> {
             match &program.on_fault {
                 OnFault::Stop => {}
                 OnFault::Retry => {
-                    state.threads[thread].extend((resumes..code).map(Step::new));
+                    state.threads[thread].extend(straight(&program.code, resumes));
                 }
                 OnFault::Handler(handler) if resumes < code => {
                     let handler = code..code + handler.len();
@@ -124,13 +144,24 @@ impl Rules<'_> {
             return Some(());
         }
         match instruction(program, step) {
-            Instruction::Store { .. } => {
+            Instruction::Atomic { .. } if no_write => {
+                coherent(self.test, thread, &state.threads[thread]).then_some(())
+            }
+            Instruction::Store { .. } | Instruction::Atomic { .. } => {
                 let cell = step.cell()?;
+                // Nobody wrote between the read and the write of an atomic.
+                let read = match step.source {
+                    None => None,
+                    Some(Source::Memory(version)) => Some(version),
+                    Some(Source::Own(of)) => Some(state.threads[thread][of].written?),
+                };
+                if read.is_some_and(|version| state.cells[cell].version != version) {
+                    return None;
+                }
                 let value = data(program, &state.threads[thread], at)?;
                 self.write(state, cell, value);
-                let step = &mut state.threads[thread][at];
-                step.value = value;
-                step.source = Some(Source::Memory(state.cells[cell].version));
+                let written = state.cells[cell].version;
+                state.threads[thread][at].written = Some(written);
                 coherent(self.test, thread, &state.threads[thread]).then_some(())
             }
             Instruction::Tlbi { op, scope, operand } => {
@@ -223,18 +254,26 @@ impl Rules<'_> {
             let program = &self.test.threads[thread];
             for (at, step) in steps.iter().enumerate() {
                 let what = instruction(program, step);
-                let access = matches!(what, Instruction::Load { .. } | Instruction::Store { .. });
-                let pure = matches!(
-                    what,
+                let finished = match what {
                     Instruction::Nop
-                        | Instruction::Move { .. }
-                        | Instruction::Copy { .. }
-                        | Instruction::ShiftRight { .. }
-                );
-                if !pure && !step.done || step.walk.is_some_and(|walk| walk.update.is_some()) {
+                    | Instruction::Move { .. }
+                    | Instruction::Copy { .. }
+                    | Instruction::Compute { .. }
+                    | Instruction::Compare { .. } => true,
+                    Instruction::Select { .. } => is_settled(program, steps, at),
+                    Instruction::Branch { condition, target } => {
+                        let next = usize::from(step.at) + 1;
+                        let went = condition == Condition::Always && target >= next
+                            || target == next
+                            || step.guess.is_some();
+                        went && is_settled(program, steps, at)
+                    }
+                    _ => step.done,
+                };
+                if !finished || step.walk.is_some_and(|walk| walk.update.is_some()) {
                     return None;
                 }
-                if access
+                if what.is_access()
                     && let Some(kind) = step.walk.and_then(|walk| walk.fault)
                     && let Some(address) = address(program, steps, at)
                 {

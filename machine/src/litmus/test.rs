@@ -15,6 +15,8 @@ pub struct Register(pub u8);
 impl Register {
     /// `XZR`: reads as zero, and a write is lost.
     pub const ZERO: Self = Self(31);
+    /// The flags, as the difference of what was compared last: zero if it was equal.
+    pub(crate) const FLAGS: Self = Self(32);
 }
 
 /// How wide an access is.
@@ -46,6 +48,100 @@ pub enum Barrier {
     Stores,
 }
 
+/// A register or a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// A register.
+    Register(Register),
+    /// The lower 32 bits of a register, sign-extended: `SXTW`.
+    Extended(Register),
+    /// A constant.
+    Value(u64),
+}
+
+/// What is computed of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// `ADD`.
+    Add,
+    /// `SUB`.
+    Subtract,
+    /// `AND`.
+    And,
+    /// `BIC`: and not.
+    Clear,
+    /// `ORR`.
+    Or,
+    /// `EOR`.
+    Xor,
+    /// `LSL`.
+    ShiftLeft,
+    /// `LSR`.
+    ShiftRight,
+}
+
+impl Operation {
+    pub(crate) fn apply(self, width: Width, first: u64, second: u64) -> u64 {
+        let bits = match width {
+            Width::Word => 31,
+            Width::Double => 63,
+        };
+        let first = width.of(first);
+        width.of(match self {
+            Self::Add => first.wrapping_add(second),
+            Self::Subtract => first.wrapping_sub(second),
+            Self::And => first & second,
+            Self::Clear => first & !second,
+            Self::Or => first | second,
+            Self::Xor => first ^ second,
+            Self::ShiftLeft => first << (second & bits),
+            Self::ShiftRight => first >> (second & bits),
+        })
+    }
+}
+
+/// When a branch is taken, or an operand selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// Always: `B`.
+    Always,
+    /// What was compared last was equal: `EQ`.
+    Equal,
+    /// It was not: `NE`.
+    NotEqual,
+    /// A register is zero: `CBZ`.
+    Zero(Register, Width),
+    /// It is not: `CBNZ`.
+    NotZero(Register, Width),
+}
+
+/// Whether a load is ordered before what comes after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Acquire {
+    /// It is not.
+    #[default]
+    No,
+    /// It is: `LDAPR`.
+    Processor,
+    /// It is, and it is ordered after releasing stores before it: `LDAR`.
+    Sequential,
+}
+
+/// What an atomic read-modify-write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Atomic {
+    /// `SWP`.
+    Swap,
+    /// `LDADD`, `STADD`.
+    Add,
+    /// `LDSET`, `STSET`.
+    Set,
+    /// `LDCLR`, `STCLR`.
+    Clear,
+    /// `CAS`: writes if memory holds what `to` holds.
+    CompareSwap,
+}
+
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
@@ -65,36 +161,88 @@ pub enum Instruction {
         /// What.
         from: Register,
     },
-    /// `LSR`.
-    ShiftRight {
+    /// Computes.
+    Compute {
         /// Where to.
         to: Register,
+        /// How wide.
+        width: Width,
         /// What.
-        from: Register,
-        /// By how many bits.
-        bits: u32,
+        operation: Operation,
+        /// Of which register.
+        first: Register,
+        /// And what else.
+        second: Operand,
     },
-    /// `LDR`.
+    /// `CMP`.
+    Compare {
+        /// How wide.
+        width: Width,
+        /// A register.
+        first: Register,
+        /// And what it is compared with.
+        second: Operand,
+    },
+    /// `CSEL`, `CSET`.
+    Select {
+        /// Where to.
+        to: Register,
+        /// How wide.
+        width: Width,
+        /// When the first of the two is selected.
+        condition: Condition,
+        /// The two.
+        of: [Operand; 2],
+    },
+    /// `B`, `B.EQ`, `B.NE`, `CBZ`, `CBNZ`.
+    Branch {
+        /// When it is taken.
+        condition: Condition,
+        /// Which instruction of the thread comes next then.
+        target: usize,
+    },
+    /// `LDR`, `LDAR`, `LDAPR`.
     Load {
         /// Where to.
         to: Register,
         /// How wide.
         width: Width,
+        /// Whether it is ordered before what comes after it.
+        acquire: Acquire,
         /// The base of the address.
         base: Register,
-        /// What is added to the base, sign-extended from 32 bits.
-        index: Option<Register>,
+        /// What is added to the base.
+        index: Option<Operand>,
     },
-    /// `STR`.
+    /// `STR`, `STLR`.
     Store {
         /// What.
         from: Register,
         /// How wide.
         width: Width,
+        /// Whether it is ordered after what comes before it: `STLR`.
+        release: bool,
         /// The base of the address.
         base: Register,
-        /// What is added to the base, sign-extended from 32 bits.
-        index: Option<Register>,
+        /// What is added to the base.
+        index: Option<Operand>,
+    },
+    /// An atomic read-modify-write.
+    Atomic {
+        /// What it does.
+        atomic: Atomic,
+        /// Where what was read goes to; of a `CAS` also what it must equal.
+        to: Register,
+        /// The operand.
+        from: Register,
+        /// How wide.
+        width: Width,
+        /// What it reads is ordered before what comes after it: the suffix `A`.
+        acquire: bool,
+        /// What it writes is ordered after what comes before it: the suffix `L`.
+        release: bool,
+        /// The address.
+        base: Register,
     },
     /// `DMB`.
     Dmb(Barrier),
@@ -111,6 +259,74 @@ pub enum Instruction {
         /// Its operand; none for the forms that take none.
         operand: Option<Register>,
     },
+}
+
+impl Instruction {
+    /// Whether it accesses memory.
+    pub(crate) fn is_access(&self) -> bool {
+        self.reads() || self.writes()
+    }
+
+    /// Whether it reads memory.
+    pub(crate) fn reads(&self) -> bool {
+        matches!(self, Self::Load { .. } | Self::Atomic { .. })
+    }
+
+    /// Whether it writes memory, or may.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Store { .. } | Self::Atomic { .. })
+    }
+
+    /// How wide an access is.
+    pub(crate) fn width(&self) -> Option<Width> {
+        match *self {
+            Self::Load { width, .. } | Self::Store { width, .. } | Self::Atomic { width, .. } => {
+                Some(width)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether what it reads is ordered before what comes after it.
+    pub(crate) fn acquires(&self) -> bool {
+        match *self {
+            Self::Load { acquire, .. } => acquire != Acquire::No,
+            Self::Atomic { acquire, .. } => acquire,
+            _ => false,
+        }
+    }
+
+    /// Whether what it reads is ordered after releasing stores before it.
+    pub(crate) fn acquires_sequentially(&self) -> bool {
+        match *self {
+            Self::Load { acquire, .. } => acquire == Acquire::Sequential,
+            Self::Atomic { acquire, .. } => acquire,
+            _ => false,
+        }
+    }
+
+    /// Whether what it writes is ordered after what comes before it.
+    pub(crate) fn releases(&self) -> bool {
+        match *self {
+            Self::Store { release, .. } | Self::Atomic { release, .. } => release,
+            _ => false,
+        }
+    }
+
+    /// Whether it is atomic, acquires and releases: what comes after it waits for its write.
+    pub(crate) fn is_full_atomic(&self) -> bool {
+        matches!(self, Self::Atomic { acquire: true, release: true, .. })
+    }
+
+    /// Whether what it reads is nothing to a barrier that orders loads: nobody is told of it.
+    pub(crate) fn reads_unseen(&self) -> bool {
+        match *self {
+            Self::Atomic { atomic, to, acquire, .. } => {
+                atomic != Atomic::CompareSwap && to == Register::ZERO && !acquire
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a thread does after a fault.

@@ -166,7 +166,7 @@ impl Machine {
 
     /// Whether an entry that `cpu` can use is of another space than the root under its tag.
     fn check_tags(&mut self, cpu: usize, holder: usize, entry: &Entry) {
-        if entry.is(Entry::GLOBAL) {
+        if entry.is(Entry::GLOBAL) || !self.config.protocols {
             return;
         }
         let confused = |live: &&Live| {
