@@ -11,7 +11,7 @@ fn checked(shard: Shard, seed: u64) -> Outcome {
         subjects: check::select(&["gather".to_owned()]).expect("a protocol"),
         seed,
         shard,
-        until: Until { time: Duration::MAX, steps: u64::MAX, rounds: 3 },
+        until: Until { time: Duration::MAX, steps: u64::MAX, rounds: 3, least: None },
         threads: 2,
     };
     check::run(&request, &|_| {})
@@ -67,7 +67,7 @@ fn empty() -> Outcome {
         subjects: check::select(&["gather".to_owned()]).expect("a protocol"),
         seed: 1,
         shard: Shard::WHOLE,
-        until: Until { time: Duration::ZERO, steps: 0, rounds: 0 },
+        until: Until { time: Duration::ZERO, steps: 0, rounds: 0, least: None },
         threads: 1,
     };
     check::run(&request, &|_| {})

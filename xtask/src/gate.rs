@@ -132,25 +132,14 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         litmus::run(workspace, &folder).map(|()| Outcome::Passed)
     })?;
     gate.step("check", || {
-        // So many steps that every scenario has its first two rounds.
-        let steps = if quick { "1000000" } else { "100000000" };
-        cargo(
-            workspace,
-            &[
-                "run",
-                "--release",
-                "--quiet",
-                "--package",
-                LAB,
-                "--",
-                "check",
-                "--zoo",
-                "--budget",
-                "600",
-                "--steps",
-                steps,
-            ],
-        )
+        let deep: &[&str] = if quick {
+            &["--steps", "1000000", "--budget", "600"]
+        } else {
+            // Two pre-emptions everywhere, and then steps enough to exhaust what is small.
+            &["--preemptions", "2", "--steps", "3000000000"]
+        };
+        let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
+        cargo(workspace, &[&check, deep].concat())
     })?;
     gate.step("report, in a browser", || {
         if quick {

@@ -16,7 +16,7 @@
 //!   "seconds": 12.5,
 //!   "scenarios": [{
 //!     "name": "rollover-arm", "protocol": "epochs", "rounds": [0, 1, 2], "exhausted": true,
-//!     "preemptions": 3, "chance": 4000, "schedules": 12345, "steps": 1234567, "states": 54321,
+//!     "demanded": 2, "preemptions": 3, "chance": 4000, "schedules": 12345, "steps": 1234567, "states": 54321,
 //!     "seen": ["a turnover"], "failure": null
 //!   }],
 //!   "mutants": null, "zoo": null, "litmus": null
@@ -25,7 +25,7 @@
 //!
 //! `stale` is the number of scenarios in which a rule was broken, be it that a translation was stale,
 //! that nobody could go on, or any other. `preemptions` is the largest number within which everything
-//! was explored. `zoo` has the keys `total`, `agree` and `specimens`; `litmus` is what `lab litmus --format
+//! was explored, and `demanded` the number within which it was to be, or null. `zoo` has the keys `total`, `agree` and `specimens`; `litmus` is what `lab litmus --format
 //! json` writes, and `mutants` what `cargo xtask mutants --format json` does; `agrees` says whether they were
 //! as they should be. A failure has the keys `rule`, `message` and `schedule`.
 
@@ -37,7 +37,7 @@ mod table;
 
 pub use outcome::{Checked, Found, MergeError, Outcome};
 pub use run::{Progress, Request, Until, run};
-pub use rung::{Rung, rung};
+pub use rung::{DEEPEST, Rung, demanded, rounds_for, rung};
 pub use shard::{Shard, ShardError};
 pub use table::to_text;
 

@@ -4,12 +4,12 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use include_dir::{Dir, include_dir};
-use lookaside_machine::explore::Report;
+use lookaside_machine::{adversary::oracle::CLAIM, explore::Report};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Rung, Shard, Subject};
+use super::{Request, Rung, Shard, Subject};
 use crate::{litmus::Results, zoo::Judgement};
 
 /// The version of the format.
@@ -61,6 +61,9 @@ pub struct Checked {
     pub rounds: BTreeSet<u32>,
     /// Whether everything was explored that can happen.
     pub exhausted: bool,
+    /// With how many pre-emptions everything was to be explored at least.
+    #[serde(default)]
+    pub demanded: Option<u32>,
     /// With how many pre-emptions everything was explored.
     pub preemptions: Option<u32>,
     /// Executions by chance.
@@ -125,12 +128,13 @@ impl core::error::Error for MergeError {}
 
 impl Checked {
     /// A scenario of which nothing is known yet.
-    pub(super) fn new(subject: &Subject) -> Self {
+    pub(super) fn new(subject: &Subject, demanded: Option<u32>) -> Self {
         Self {
             name: subject.entry.name.to_owned(),
             protocol: subject.protocol.to_owned(),
             rounds: BTreeSet::new(),
             exhausted: false,
+            demanded,
             preemptions: None,
             chance: 0,
             schedules: 0,
@@ -174,12 +178,13 @@ impl Checked {
 
 impl Outcome {
     /// The outcome of these scenarios.
-    pub(super) fn new(seed: u64, shard: Shard, scenarios: Vec<Checked>, seconds: f64) -> Self {
+    pub(super) fn new(request: &Request, scenarios: Vec<Checked>, seconds: f64) -> Self {
+        let Shard { index, of } = request.shard;
         let mut outcome = Self {
             format: FORMAT,
             source: source(),
-            seed,
-            shards: vec![(shard.index, shard.of)],
+            seed: request.seed,
+            shards: vec![(index, of)],
             schedules: 0,
             steps: 0,
             stale: 0,
@@ -238,6 +243,12 @@ impl Outcome {
         if part.seed != self.seed {
             return Err(MergeError::Different("seeds"));
         }
+        let demanded = |outcome: &Self| -> BTreeSet<Option<u32>> {
+            outcome.scenarios.iter().map(|checked| checked.demanded).collect()
+        };
+        if demanded(&part) != demanded(self) {
+            return Err(MergeError::Different("depths"));
+        }
         let names = |outcome: &Self| -> BTreeSet<String> {
             outcome.scenarios.iter().map(|checked| checked.name.clone()).collect()
         };
@@ -282,10 +293,30 @@ impl Outcome {
         self.mutants = Some(mutants);
     }
 
-    /// Whether no rule was broken, and all else was as it should be.
+    /// The scenarios that were not explored as far as was demanded; of a part of the rounds nothing can be
+    /// said.
+    pub fn behind(&self) -> impl Iterator<Item = &Checked> {
+        let whole = self.shards == [(Shard::WHOLE.index, Shard::WHOLE.of)];
+        self.scenarios.iter().filter(move |checked| {
+            let over = checked.exhausted || checked.failure.is_some();
+            whole && !over && checked.preemptions < checked.demanded
+        })
+    }
+
+    /// The scenarios in which nothing was claimed, so that no rule could be broken.
+    pub fn empty(&self) -> impl Iterator<Item = &Checked> {
+        self.scenarios.iter().filter(|checked| {
+            let explored = checked.exhausted || checked.preemptions.is_some();
+            explored && checked.failure.is_none() && !checked.seen.contains(CLAIM)
+        })
+    }
+
+    /// Whether no rule was broken, something was claimed in every scenario, every scenario was explored as far as was demanded, and all else was as
+    /// it should be.
     #[must_use]
-    pub const fn is_clean(&self) -> bool {
-        self.stale == 0 && self.agrees
+    pub fn is_clean(&self) -> bool {
+        let done = self.behind().next().is_none() && self.empty().next().is_none();
+        self.stale == 0 && self.agrees && done
     }
 
     /// The outcome as JSON.

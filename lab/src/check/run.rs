@@ -9,7 +9,7 @@ use std::{
 
 use lookaside_machine::explore::{Budget, Report};
 
-use super::{Checked, Found, Outcome, Rung, Shard, Subject, rung};
+use super::{Checked, Found, Outcome, Rung, Shard, Subject, demanded, rounds_for, rung};
 
 /// What is to be checked.
 pub struct Request {
@@ -35,6 +35,10 @@ pub struct Until {
     pub steps: u64,
     /// After so many rounds of every scenario.
     pub rounds: u32,
+    /// But, unless time is over, not before every scenario was explored with so many pre-emptions, or as
+    /// many as are [`demanded`](super::demanded) of it, however many steps and rounds that takes;
+    /// [`DEEPEST`](super::DEEPEST) at most.
+    pub least: Option<u32>,
 }
 
 /// How far checking has come.
@@ -61,6 +65,11 @@ struct Runner {
 }
 
 impl Runner {
+    /// Whether it has not had all the rounds that are demanded.
+    fn is_behind(&self) -> bool {
+        self.next < self.checked.demanded.map_or(0, rounds_for)
+    }
+
     fn is_over(&self) -> bool {
         self.checked.exhausted || self.checked.failure.is_some()
     }
@@ -72,25 +81,31 @@ struct State {
 }
 
 impl State {
-    /// The scenario that is the furthest behind.
-    fn take(&mut self, rounds: u32) -> Next {
-        let open = |runner: &&mut Runner| !runner.is_over() && runner.next < rounds;
+    /// The scenario that goes on. First those that have not come as far as is demanded, the furthest behind
+    /// before the others; then the one that had the fewest steps so far, so that each has its fair share,
+    /// and what some do not need is dealt out among the others.
+    fn take(&mut self, until: &Until) -> Next {
+        let may_go_on = self.steps < until.steps;
         let mut busy = false;
-        let mut first: Option<(usize, u32)> = None;
-        for (index, runner) in self.runners.iter_mut().enumerate() {
-            if !open(&runner) {
+        let mut first: Option<(usize, (u32, u64))> = None;
+        for (index, runner) in self.runners.iter().enumerate() {
+            let behind = runner.is_behind();
+            let may_go_on = behind || may_go_on && runner.next < until.rounds;
+            if runner.is_over() || !may_go_on {
                 continue;
             }
+            let steps = runner.checked.steps;
+            let key = if behind { (runner.next, steps) } else { (u32::MAX, steps) };
             if runner.busy {
                 busy = true;
-            } else if first.is_none_or(|(_, round)| runner.next < round) {
-                first = Some((index, runner.next));
+            } else if first.is_none_or(|(_, first)| key < first) {
+                first = Some((index, key));
             }
         }
         match first {
-            Some((index, round)) => {
+            Some((index, _)) => {
                 self.runners[index].busy = true;
-                Next::Round(index, round)
+                Next::Round(index, self.runners[index].next)
             }
             None if busy => Next::Wait,
             None => Next::Nothing,
@@ -123,7 +138,9 @@ pub fn run(request: &Request, progress: &(dyn Fn(Progress) + Sync)) -> Outcome {
         while !request.shard.has(index, next) {
             next += 1;
         }
-        Runner { subject: *subject, next, busy: false, checked: Checked::new(subject) }
+        let demanded = request.until.least.map(|least| demanded(subject.entry, least));
+        let checked = Checked::new(subject, demanded);
+        Runner { subject: *subject, next, busy: false, checked }
     };
     let runners = request.subjects.iter().enumerate().map(runner).collect();
     let work = Work {
@@ -140,7 +157,7 @@ pub fn run(request: &Request, progress: &(dyn Fn(Progress) + Sync)) -> Outcome {
     });
     let state = work.state.into_inner().expect("no thread panics while it holds the state");
     let scenarios = state.runners.into_iter().map(|runner| runner.checked).collect();
-    Outcome::new(request.seed, request.shard, scenarios, begin.elapsed().as_secs_f64())
+    Outcome::new(request, scenarios, begin.elapsed().as_secs_f64())
 }
 
 struct Work<'r> {
@@ -160,7 +177,7 @@ impl Work<'_> {
     fn run(&self) {
         while let Some((index, round, subject)) = self.next() {
             let left = self.request.until.time.saturating_sub(self.begin.elapsed());
-            let rung = rung(subject.entry, round, self.request.seed);
+            let rung = rung(subject.entry, round, self.request.seed, self.request.until.least);
             let (report, found) = explore(&subject, rung, left);
             let mut state = self.lock();
             state.steps += report.steps;
@@ -179,10 +196,10 @@ impl Work<'_> {
         let until = &self.request.until;
         let mut state = self.lock();
         loop {
-            if self.begin.elapsed() >= until.time || state.steps >= until.steps {
+            if self.begin.elapsed() >= until.time {
                 return None;
             }
-            match state.take(until.rounds) {
+            match state.take(until) {
                 Next::Round(index, round) => {
                     (self.progress)(state.progress(round));
                     return Some((index, round, state.runners[index].subject));
@@ -218,4 +235,55 @@ fn explore(subject: &Subject, rung: Rung, left: Duration) -> (Report, Option<Fou
         }
     });
     (report, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::select;
+
+    fn state(scenarios: &[(u32, u64)], demanded: Option<u32>) -> State {
+        let subject = select(&["tour".to_owned()]).expect("the tour")[0];
+        let runners = scenarios.iter().map(|&(next, steps)| {
+            let checked = Checked { steps, ..Checked::new(&subject, demanded) };
+            Runner { subject, next, busy: false, checked }
+        });
+        let steps = scenarios.iter().map(|(_, steps)| steps).sum();
+        State { runners: runners.collect(), steps }
+    }
+
+    /// The order in which they go on.
+    fn order(state: &mut State, until: &Until) -> Vec<usize> {
+        let next = || match state.take(until) {
+            Next::Round(index, _) => Some(index),
+            Next::Wait | Next::Nothing => None,
+        };
+        core::iter::from_fn(next).collect()
+    }
+
+    const UNTIL: Until =
+        Until { time: Duration::MAX, steps: u64::MAX, rounds: u32::MAX, least: None };
+
+    #[test]
+    fn who_had_the_fewest_steps_goes_on() {
+        let mut state = state(&[(9, 50), (1, 70), (4, 10)], None);
+        assert_eq!(order(&mut state, &UNTIL), [2, 0, 1]);
+    }
+
+    #[test]
+    fn who_is_behind_goes_first_whatever_it_costs() {
+        // Two pre-emptions are explored in the third round.
+        let mut state = state(&[(9, 50), (1, 700), (2, 10), (3, 0)], Some(2));
+        assert_eq!(order(&mut state, &UNTIL), [1, 2, 3, 0]);
+        // When there were steps enough, nobody else goes on.
+        state.runners.iter_mut().for_each(|runner| runner.busy = false);
+        assert_eq!(order(&mut state, &Until { steps: 1, rounds: 0, ..UNTIL }), [1, 2]);
+    }
+
+    #[test]
+    fn who_is_exhausted_does_not_go_on() {
+        let mut state = state(&[(0, 0), (1, 1)], Some(2));
+        state.runners[0].checked.exhausted = true;
+        assert_eq!(order(&mut state, &UNTIL), [1]);
+    }
 }

@@ -3,9 +3,10 @@
 use super::Outcome;
 use crate::{reproduce::grid::Grid, scenario::TOPICS};
 
-/// A row for each protocol, a line for each failure, and the sum.
+/// A row for each scenario and for each protocol, a line for each failure, and the sum.
 #[must_use]
 pub fn to_text(outcome: &Outcome) -> String {
+    let mut text = each(outcome) + "\n";
     let header =
         ["protocol", "scenarios", "exhausted", "bounded", "by chance", "schedules", "Msteps"];
     let mut grid = Grid::new(header, &[0, 3]);
@@ -27,7 +28,7 @@ pub fn to_text(outcome: &Outcome) -> String {
             format!("{:.1}", steps as f64 / 1e6),
         ]);
     }
-    let mut text = grid.to_text();
+    text += &grid.to_text();
     for checked in &outcome.scenarios {
         let Some(found) = &checked.failure else { continue };
         text.push_str(&format!(
@@ -36,6 +37,28 @@ pub fn to_text(outcome: &Outcome) -> String {
         ));
     }
     text + &closing(outcome) + &others(outcome)
+}
+
+/// How far each scenario got, and with how much.
+fn each(outcome: &Outcome) -> String {
+    let header = ["scenario", "explored", "by chance", "schedules", "states", "Msteps"];
+    let mut grid = Grid::new(header, &[0, 1]);
+    for checked in &outcome.scenarios {
+        grid.row([
+            checked.name.clone(),
+            match (checked.exhausted, checked.preemptions) {
+                (true, _) => "everything".to_owned(),
+                (false, Some(1)) => "1 pre-emption".to_owned(),
+                (false, Some(depth)) => format!("{depth} pre-emptions"),
+                (false, None) => "in part".to_owned(),
+            },
+            checked.chance.to_string(),
+            checked.schedules.to_string(),
+            checked.states.to_string(),
+            format!("{:.1}", checked.steps as f64 / 1e6),
+        ]);
+    }
+    grid.to_text()
 }
 
 /// A line each for zoo, litmus tests and mutants.
@@ -82,6 +105,20 @@ fn closing(outcome: &Outcome) -> String {
         0 => "no rule was broken".to_owned(),
         1 => "A RULE WAS BROKEN in 1 scenario".to_owned(),
         n => format!("RULES WERE BROKEN in {n} scenarios"),
+    };
+    let behind: Vec<&str> = outcome.behind().map(|checked| &*checked.name).collect();
+    let verdict = match &behind[..] {
+        [] => verdict,
+        names => format!(
+            "{verdict}; NOT FINISHED: {} were not explored as deep as demanded ({})",
+            names.len(),
+            names.join(", ")
+        ),
+    };
+    let empty: Vec<&str> = outcome.empty().map(|checked| &*checked.name).collect();
+    let verdict = match &empty[..] {
+        [] => verdict,
+        names => format!("{verdict}; EMPTY: nothing is claimed in {}", names.join(", ")),
     };
     let source = outcome.source.get(..16).unwrap_or(&outcome.source);
     format!(

@@ -1,6 +1,9 @@
 //! `lab check`: every protocol on the adversarial machine, ever deeper, until a budget is spent.
 
-use core::{num::NonZero, time::Duration};
+use core::{
+    num::NonZero,
+    time::{Duration, TryFromFloatSecsError},
+};
 use std::{
     env, fs,
     path::PathBuf,
@@ -27,12 +30,17 @@ pub(crate) struct Arguments {
     /// Protocols, or single scenarios of `lab explore`; all if there are none.
     #[arg(value_name = "PROTOCOL")]
     protocols: Vec<String>,
-    /// End after so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    budget: f64,
-    /// End when so many steps were explored.
+    /// End after so many seconds: 60 if nothing else says when it ends.
+    #[arg(long, value_name = "SECONDS")]
+    budget: Option<f64>,
+    /// End when so many steps were explored. Every scenario has its fair share of them.
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
+    /// Explore everything with so many pre-emptions in every scenario, and one less where there are three
+    /// CPUs, whatever steps and rounds that takes; then end, unless steps, rounds or seconds are left. That
+    /// it did not come so far is a failure.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(check::DEEPEST)))]
+    preemptions: Option<u32>,
     /// End when every scenario had so many rounds. Then the result does not depend on the clock,
     /// if the budget suffices.
     #[arg(long, value_name = "N")]
@@ -60,7 +68,7 @@ pub(crate) struct Arguments {
         long,
         value_name = "FILE",
         num_args = 1..,
-        conflicts_with_all = ["protocols", "shard", "zoo", "litmus", "mutants"]
+        conflicts_with_all = ["protocols", "shard", "preemptions", "zoo", "litmus", "mutants"]
     )]
     merge: Vec<PathBuf>,
     #[command(flatten)]
@@ -87,11 +95,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
         subjects: check::select(&arguments.protocols)?,
         seed: arguments.seed.into(),
         shard: arguments.shard,
-        until: Until {
-            time: Duration::try_from_secs_f64(arguments.budget)?,
-            steps: arguments.steps.unwrap_or(u64::MAX),
-            rounds: arguments.rounds.unwrap_or(u32::MAX),
-        },
+        until: until(arguments)?,
         threads: arguments
             .threads
             .or_else(|| thread::available_parallelism().ok())
@@ -117,6 +121,22 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
         outcome.add_mutants(mutants()?);
     }
     Ok(outcome)
+}
+
+/// When it ends. What is demanded is demanded alone, if nothing else is said.
+fn until(arguments: &Arguments) -> Result<Until, TryFromFloatSecsError> {
+    let Arguments { budget, steps, rounds, preemptions: least, .. } = *arguments;
+    let seconds = match least {
+        None => Some(budget.unwrap_or(60.0)),
+        Some(_) => budget,
+    };
+    let more = least.is_none() || budget.is_some() || steps.is_some() || rounds.is_some();
+    Ok(Until {
+        time: seconds.map_or(Ok(Duration::MAX), Duration::try_from_secs_f64)?,
+        steps: steps.unwrap_or(if more { u64::MAX } else { 0 }),
+        rounds: rounds.unwrap_or(u32::MAX),
+        least,
+    })
 }
 
 /// What became of the bugs that `cargo xtask mutants` has put back in.

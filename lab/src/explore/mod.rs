@@ -5,7 +5,10 @@ mod casemate;
 use core::time::Duration;
 use std::io::{self, Write};
 
-use lookaside_machine::explore::{Budget, Failure, Report, Schedule};
+use lookaside_machine::{
+    adversary::oracle::CLAIM,
+    explore::{Budget, Failure, Report, Schedule},
+};
 
 pub use self::casemate::export;
 use crate::scenario::{Depth, Entry, Explored};
@@ -15,7 +18,7 @@ use crate::scenario::{Depth, Entry, Explored};
 pub enum Verdict {
     /// No rule was broken.
     Clean,
-    /// A rule was broken.
+    /// A rule was broken, or nothing was claimed that could have been.
     Broken,
 }
 
@@ -34,6 +37,10 @@ pub fn explore(
     let budget = budget.map_or(Budget::UNLIMITED, Budget::time);
     let report = explored.explore(depth.unwrap_or(entry.depth), budget);
     match &report.failure {
+        None if report.complete && !report.seen.contains(CLAIM) => {
+            writeln!(out, "empty: {} schedules, and nothing was claimed in any", report.schedules)?;
+            Ok(Verdict::Broken)
+        }
         None => {
             writeln!(out, "{}", summary(&report))?;
             Ok(Verdict::Clean)
@@ -93,7 +100,8 @@ pub fn broken(
 fn summary(report: &Report) -> String {
     let seconds = report.elapsed.as_secs_f64();
     let rate = report.steps as f64 / seconds.max(1e-9) / 1e6;
-    let mut seen = report.seen.iter().copied().collect::<Vec<_>>().join(", ");
+    let seen = report.seen.iter().copied().filter(|&what| what != CLAIM);
+    let mut seen = seen.collect::<Vec<_>>().join(", ");
     if !seen.is_empty() {
         seen.insert_str(0, "; seen: ");
     }

@@ -22,8 +22,14 @@ use super::{
     hash::{mix, mix3},
     machine::Phase,
     op::Op,
+    scenario::saw,
     violation::Rule,
 };
+
+/// What explorers report as seen when anything was claimed: that a translation is gone, that a frame or a
+/// table is free, that an identity is fresh, that hardware's notes were taken, or a condition of the
+/// scenario's own. A scenario in which nothing is claimed tests nothing.
+pub const CLAIM: &str = "a claim";
 
 /// What the oracle remembers.
 #[derive(Debug, Default)]
@@ -59,6 +65,7 @@ impl Ghost {
 #[track_caller]
 pub fn revoked(root: Frame, va: u64) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.revoke(root, va));
 }
 
@@ -72,6 +79,7 @@ pub fn revoked(root: Frame, va: u64) {
 #[track_caller]
 pub fn kernel_revoked(va: u64) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.revoke_everywhere(va));
 }
 
@@ -83,6 +91,7 @@ pub fn kernel_revoked(va: u64) {
 #[track_caller]
 pub fn frame_freed(frame: Frame) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.free(frame, false));
 }
 
@@ -96,6 +105,7 @@ pub fn frame_freed(frame: Frame) {
 #[track_caller]
 pub fn frame_quiet(frame: Frame) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.quieten(frame));
 }
 
@@ -107,6 +117,7 @@ pub fn frame_quiet(frame: Frame) {
 #[track_caller]
 pub fn table_freed(frame: Frame) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.free(frame, true));
 }
 
@@ -137,6 +148,7 @@ pub fn frame_allocated(frame: Frame) {
 #[track_caller]
 pub fn harvested(first: Frame, count: u64, found: Flags) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.harvest(first.0..first.0 + count, found));
 }
 
@@ -146,6 +158,7 @@ pub fn harvested(first: Frame, count: u64, found: Flags) {
 #[track_caller]
 pub fn cleaned(first: Frame, count: u64) {
     claim();
+    saw(CLAIM);
     current::with(|machine| machine.clean(first.0..first.0 + count));
 }
 
@@ -154,6 +167,7 @@ pub fn cleaned(first: Frame, count: u64) {
 #[track_caller]
 pub fn identity(kind: &'static str, value: u64, owner: u64) {
     claim();
+    saw(CLAIM);
     current::with(|machine| {
         let known = machine.ghost.identities.iter().find(|i| i.0 == kind && i.1 == value);
         match known {
@@ -223,6 +237,7 @@ pub fn fail(message: impl Into<String>) {
 
 /// Fails unless `condition` holds.
 pub fn check(condition: bool, message: &str) {
+    saw(CLAIM);
     if !condition {
         fail(message);
     }
