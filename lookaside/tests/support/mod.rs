@@ -105,6 +105,8 @@ pub(crate) enum Moment {
     Published,
     /// Before something is next removed from a TLB.
     Removed,
+    /// Before translations of kernel addresses are.
+    KernelRemoved,
     /// When the platform is asked for the so many-th time what things cost.
     CostsAsked(u32),
     /// When it is asked whether hardware broadcasts.
@@ -142,6 +144,7 @@ pub(crate) struct FakeMmu {
     trace: Mutex<Vec<(u32, Op)>>,
     /// How deep the latest flush of kernel addresses went.
     kernel_depth: Mutex<Option<Depth>>,
+    uniform: Mutex<Option<bool>>,
     /// What others do, and when.
     meanwhile: Mutex<Meanwhile>,
 }
@@ -172,6 +175,7 @@ impl Fake {
                 cpus: hardware,
                 trace: Mutex::default(),
                 kernel_depth: Mutex::default(),
+                uniform: Mutex::default(),
                 meanwhile: Mutex::default(),
             },
             counts: (0..cpus).map(|_| Counts::new()).collect(),
@@ -299,6 +303,11 @@ impl FakeMmu {
         *self.kernel_depth.lock().unwrap()
     }
 
+    /// Whether the entries of the latest flush of addresses were all said to be of one size.
+    pub(crate) fn uniform(&self) -> Option<bool> {
+        *self.uniform.lock().unwrap()
+    }
+
     /// Lets the others act for whom this is the moment.
     fn reach(&self, comes: impl FnOnce(&mut Moment) -> bool) {
         let next = self.meanwhile.lock().unwrap().take_if(|(when, _)| comes(when));
@@ -311,6 +320,7 @@ impl FakeMmu {
         self.reach(|when| match when {
             Moment::Published => op == Op::Publish,
             Moment::Removed => matches!(op, Op::FlushTag(_) | Op::FlushRange(..)),
+            Moment::KernelRemoved => matches!(op, Op::FlushKernel(_)),
             Moment::CostsAsked(_) | Moment::BroadcastsAsked => false,
         });
         self.trace.lock().unwrap().push((CPU.get(), op));
@@ -498,6 +508,7 @@ impl Mmu for FakeMmu {
     }
 
     fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        *self.uniform.lock().unwrap() = Some(stretches.iter().all(|stretch| stretch.uniform));
         for Stretch { range, .. } in stretches {
             let (start, pages) = (range.start(), range.pages());
             let op = match depth {
@@ -517,6 +528,7 @@ impl Mmu for FakeMmu {
         wait: Wait,
     ) {
         assert!(self.broadcasts);
+        *self.uniform.lock().unwrap() = Some(stretches.iter().all(|stretch| stretch.uniform));
         for Stretch { range, .. } in stretches {
             let (start, pages) = (range.start(), range.pages());
             let op = match depth {
