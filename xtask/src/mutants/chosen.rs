@@ -86,3 +86,50 @@ pub fn pick<T: Copy>(number: u32, value: T, others: &[T]) -> T {
         None => value,
     }
 }
+
+/// The elements; under this mutant without the first, and under the next without the last.
+#[inline(always)]
+pub fn cut<I: IntoIterator>(number: u32, elements: I) -> Cut<I::IntoIter> {
+    let how = match chosen(number).wrapping_sub(number) {
+        0 => How::WithoutFirst,
+        1 => How::WithoutLast(None),
+        _ => How::Whole,
+    };
+    Cut { elements: elements.into_iter(), how }
+}
+
+/// What [`cut`] leaves.
+pub struct Cut<I: Iterator> {
+    elements: I,
+    how: How<I::Item>,
+}
+
+enum How<T> {
+    Whole,
+    WithoutFirst,
+    /// With the element that may be the last.
+    WithoutLast(Option<T>),
+}
+
+impl<I: Iterator> Iterator for Cut<I> {
+    type Item = I::Item;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<I::Item> {
+        match &mut self.how {
+            How::Whole => self.elements.next(),
+            How::WithoutFirst => {
+                self.how = How::Whole;
+                self.elements.nth(1)
+            }
+            How::WithoutLast(ahead) => {
+                let element = match ahead.take() {
+                    Some(element) => element,
+                    None => self.elements.next()?,
+                };
+                *ahead = Some(self.elements.next()?);
+                Some(element)
+            }
+        }
+    }
+}

@@ -160,6 +160,20 @@ impl Hunt<'_> {
         Ok(None)
     }
 
+    /// Runs the tests that take long.
+    pub(super) fn test_slowly(&self, mutant: &Generated<'_>) -> Result<Option<Found>> {
+        let started = Instant::now();
+        if mutant.kind() == Kind::Ordering {
+            return Ok(None);
+        }
+        Ok(self.mill.slow_test(mutant.number)?.map(|(program, test)| Found {
+            finder: Finder::Test(program, test),
+            seconds: started.elapsed().as_secs_f64(),
+            schedule: None,
+            schedules: None,
+        }))
+    }
+
     /// Explores as deep as scenarios say.
     pub(super) fn deep(&self, mutant: &Generated<'_>) -> Result<Option<Found>> {
         self.everywhere(mutant, DEEP)

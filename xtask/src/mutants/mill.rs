@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
+    time::Instant,
 };
 
 use serde::Deserialize;
@@ -36,7 +37,7 @@ const REACHED: &str = "LOOKASIDE_REACHED";
 /// How long all tests of one program may take, and one of them. A mutant may well loop.
 const TESTS: Duration = Duration::from_secs(30);
 const TEST: Duration = Duration::from_secs(10);
-/// Tests that take longer than all others together. They are not asked.
+/// Tests that take longer than all others together. They are asked last, about what survives all else.
 const SLOW: [&str; 8] = [
     "cont_03_fold_and_unfold_keep_every_flag",
     "cont_04_write_protection_takes_no_flag",
@@ -47,18 +48,47 @@ const SLOW: [&str; 8] = [
     "pcid_09_whatever_is_flushed_nothing_is_recorded_that_was_not_paid",
     "threads_hammer_few_tags",
 ];
+/// How long those of one program may take without a mutant, and one of them with one, as a multiple of
+/// what it takes without.
+const SLOWEST: Duration = Duration::from_secs(300);
+const SLOW_TIMES: u32 = 4;
 /// So many tests of a program are tried alone after they failed together.
 const SUSPECTS: usize = 3;
+
+/// Whether the library's own tests are asked. They run on this machine's own CPU, where orderings make no
+/// difference.
+fn in_library(kind: Kind) -> bool {
+    kind != Kind::Ordering
+}
+
+/// Whether tests under loom are asked: about what one CPU does, and others may see in between.
+const fn in_loom(kind: Kind) -> bool {
+    matches!(kind, Kind::Ordering | Kind::Swap | Kind::Reread)
+}
 
 #[derive(Debug)]
 pub(super) struct Mill {
     source: PathBuf,
     target: PathBuf,
-    /// The programs that test the library, those under loom too, and their tests that pass with no mutant.
-    tests: OnceLock<Tests>,
+    /// The programs that test the library, and their tests that pass with no mutant.
+    library: OnceLock<Tests>,
+    /// The same, under loom.
+    loom: OnceLock<Tests>,
+    /// The tests that take long: the program, the test, and how long it takes.
+    slow: OnceLock<Vec<(String, String, Duration)>>,
 }
 
 type Tests = BTreeMap<String, (PathBuf, BTreeSet<String>)>;
+
+/// Which tests of a program.
+#[derive(Clone, Copy)]
+enum Which<'t> {
+    /// All but those that take long.
+    Quick,
+    /// Those that take long.
+    Slow,
+    One(&'t str),
+}
 
 impl Mill {
     /// Writes the copy and builds the explorer.
@@ -66,7 +96,13 @@ impl Mill {
         let directory = workspace.target().join("mutants");
         let source = directory.join("woven");
         workspace.copy_with(&source, &woven.files)?;
-        let mill = Self { source, target: directory.join("target-woven"), tests: OnceLock::new() };
+        let mill = Self {
+            source,
+            target: directory.join("target-woven"),
+            library: OnceLock::new(),
+            loom: OnceLock::new(),
+            slow: OnceLock::new(),
+        };
         let mut command = mill.cargo();
         command.args(["build", "--quiet", "--release", "--no-default-features"]);
         process::output(command.args(["--package", PACKAGE]))?;
@@ -155,18 +191,30 @@ impl Mill {
         }
     }
 
-    /// Builds the library's tests, those under loom if there are orderings to be found and the others if
-    /// there is anything else, and runs them once without a mutant.
+    /// Builds the tests that are asked about mutants of these kinds, and runs them once without a mutant.
     pub(super) fn build_tests(&self, kinds: impl Iterator<Item = Kind>) -> Result<()> {
-        let (loom, library): (Vec<Kind>, Vec<Kind>) =
-            kinds.partition(|kind| *kind == Kind::Ordering);
-        let mut tests = Tests::new();
-        if !library.is_empty() {
+        let kinds: BTreeSet<Kind> = kinds.collect();
+        self.build(
+            kinds.iter().any(|kind| in_library(*kind)),
+            kinds.iter().any(|kind| in_loom(*kind)),
+        )
+    }
+
+    /// Builds the programs of these names.
+    pub(super) fn build_programs<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<()> {
+        let (loom, library): (Vec<_>, Vec<_>) =
+            names.partition(|name| name.starts_with(UNDER_LOOM));
+        self.build(!library.is_empty(), !loom.is_empty())
+    }
+
+    fn build(&self, library: bool, loom: bool) -> Result<()> {
+        if library && self.library.get().is_none() {
             let mut command = self.cargo();
             command.args(["test", "--quiet", "--no-run", "--lib", "--tests", "--package", LIBRARY]);
-            self.add_tests(command, "", &mut tests)?;
+            let tests = self.tests(command, "")?;
+            self.library.get_or_init(|| tests);
         }
-        if !loom.is_empty() {
+        if loom && self.loom.get().is_none() {
             let mut command = self.cargo();
             command.env("RUSTFLAGS", "-Awarnings --cfg loom");
             command.env("CARGO_TARGET_DIR", self.target.with_extension("loom"));
@@ -179,13 +227,43 @@ impl Mill {
                 "--package",
                 LOOM,
             ]);
-            self.add_tests(command, UNDER_LOOM, &mut tests)?;
+            let tests = self.tests(command, UNDER_LOOM)?;
+            self.loom.get_or_init(|| tests);
         }
-        self.tests.get_or_init(|| tests);
         Ok(())
     }
 
-    fn add_tests(&self, mut command: Command, prefix: &str, tests: &mut Tests) -> Result<()> {
+    /// Runs the tests that take long once without a mutant, to see which they are, and how long they take.
+    pub(super) fn time_slow_tests(&self) -> Result<()> {
+        let mut slow = Vec::new();
+        for (program, (path, _)) in self.library.get().into_iter().flatten() {
+            for test in self.passed(0, path, Which::Slow, SLOWEST)? {
+                let started = Instant::now();
+                self.passed(0, path, Which::One(&test), SLOWEST)?;
+                slow.push((program.clone(), test, started.elapsed()));
+            }
+        }
+        self.slow.get_or_init(|| slow);
+        Ok(())
+    }
+
+    /// A test that takes long and fails with this mutant.
+    pub(super) fn slow_test(&self, mutant: u32) -> Result<Option<(String, String)>> {
+        let programs = self.library.get();
+        for (program, test, takes) in self.slow.get().into_iter().flatten() {
+            let Some((path, _)) = programs.and_then(|programs| programs.get(program)) else {
+                continue;
+            };
+            let longest = TEST + *takes * SLOW_TIMES;
+            if !self.passed(mutant, path, Which::One(test), longest)?.contains(test) {
+                return Ok(Some((program.clone(), test.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The programs that a command builds, by name, and their tests that pass.
+    fn tests(&self, mut command: Command, prefix: &str) -> Result<Tests> {
         #[derive(Deserialize)]
         struct Message {
             executable: Option<PathBuf>,
@@ -195,38 +273,51 @@ impl Mill {
         struct Target {
             name: String,
         }
+        let mut tests = Tests::new();
         let messages = process::output(command.arg("--message-format=json"))?;
         for line in messages.lines() {
             let message: Message =
                 serde_json::from_str(line).context(|| "cargo's answer".into())?;
             if let (Some(path), Some(Target { name })) = (message.executable, message.target) {
-                let passed = self.passed(0, &path, None)?;
+                let passed = self.passed(0, &path, Which::Quick, TESTS)?;
                 tests.insert(format!("{prefix}{name}"), (path, passed));
             }
         }
-        Ok(())
+        Ok(tests)
     }
 
-    /// The tests that pass: those of a program, or one of them.
-    fn passed(&self, mutant: u32, program: &Path, test: Option<&str>) -> Result<BTreeSet<String>> {
+    /// The tests of a program that pass, within this time.
+    fn passed(
+        &self,
+        mutant: u32,
+        program: &Path,
+        which: Which<'_>,
+        longest: Duration,
+    ) -> Result<BTreeSet<String>> {
         let mut command = Command::new(program);
         command.current_dir(self.source.join(LIBRARY)).env(CHOSEN, mutant.to_string());
         command.arg("--test-threads=1");
-        match test {
-            Some(test) => command.args([test, "--exact"]),
-            None => command.args(SLOW.iter().flat_map(|slow| ["--skip", slow])),
+        match which {
+            Which::One(test) => command.args([test, "--exact"]),
+            Which::Quick => command.args(SLOW.iter().flat_map(|slow| ["--skip", slow])),
+            Which::Slow => command.args(SLOW),
         };
-        let longest = if test.is_some() { TEST } else { TESTS };
         let run = explore::run_for(&mut command, longest)?;
         let tests = run.output.lines().filter_map(|line| line.strip_prefix("test "));
         Ok(tests.filter_map(|line| line.strip_suffix(" ... ok")).map(str::to_owned).collect())
     }
 
-    /// The programs whose tests are asked about a kind of mutants. Orderings are asked of loom, and nothing
-    /// else is: on this machine's own CPU they make no difference.
+    /// The programs whose tests are asked about a kind of mutants.
     pub(super) fn programs(&self, kind: Kind) -> Vec<&str> {
-        let names = self.tests.get().into_iter().flat_map(BTreeMap::keys).map(String::as_str);
-        names.filter(|name| name.starts_with(UNDER_LOOM) == (kind == Kind::Ordering)).collect()
+        let asked = [(&self.library, in_library(kind)), (&self.loom, in_loom(kind))];
+        let asked = asked.into_iter().filter_map(|(tests, asked)| tests.get().filter(|_| asked));
+        asked.flat_map(BTreeMap::keys).map(String::as_str).collect()
+    }
+
+    /// Whether a test passes without a mutant.
+    pub(super) fn has_test(&self, program: &str, test: &str) -> bool {
+        let tests = [&self.library, &self.loom].into_iter().filter_map(OnceLock::get);
+        tests.filter_map(|tests| tests.get(program)).any(|(_, good)| good.contains(test))
     }
 
     /// A test of a program that fails with this mutant and passes without: of all, or this one.
@@ -236,14 +327,18 @@ impl Mill {
         program: &str,
         only: Option<&str>,
     ) -> Result<Option<String>> {
-        let Some((path, good)) = self.tests.get().and_then(|tests| tests.get(program)) else {
+        let tests = [&self.library, &self.loom].into_iter().filter_map(OnceLock::get);
+        let Some((path, good)) = tests.filter_map(|tests| tests.get(program)).next() else {
             return Ok(None);
         };
-        let passed = self.passed(mutant, path, only)?;
+        let passed = match only {
+            Some(test) => self.passed(mutant, path, Which::One(test), TEST)?,
+            None => self.passed(mutant, path, Which::Quick, TESTS)?,
+        };
         let expected = good.iter().filter(|good| only.is_none_or(|test| test == *good));
         // A test that never ends takes others with it, which then fail only beside it.
         for suspect in expected.filter(|good| !passed.contains(*good)).take(SUSPECTS) {
-            if !self.passed(mutant, path, Some(suspect))?.contains(suspect) {
+            if !self.passed(mutant, path, Which::One(suspect), TEST)?.contains(suspect) {
                 return Ok(Some(suspect.clone()));
             }
         }

@@ -10,13 +10,17 @@
 //! scenarios, one at the begin of each line; `lab explore SCENARIO --budget SECONDS` exits 0 if it
 //! found no violation, and exits 1 after it printed a line `schedule: v1:...` if it found one.
 
+mod effects;
 mod explore;
+mod figures;
 mod hunt;
 mod ledger;
 mod mill;
 mod outcome;
 mod record;
 mod sites;
+mod teeth;
+mod viable;
 mod weave;
 mod workshop;
 
@@ -29,12 +33,13 @@ use std::{
 
 use self::{
     explore::Verdict,
-    hunt::{Generated, Hunt, Map, View},
+    hunt::{Found, Generated, Hunt, Map, View},
     ledger::{Excuses, Finder},
     mill::Mill,
     outcome::{End, Outcome, Summary},
     record::Mutant,
     sites::Kind,
+    teeth::Known,
     weave::Woven,
     workshop::Workshop,
 };
@@ -70,6 +75,13 @@ pub(crate) struct Options {
     /// Search everywhere for what is not found where it was before, and write down where it is.
     #[arg(long)]
     learn: bool,
+    /// Look only whether every scenario finds the mutant that it names in `mutants/teeth.toml`; with
+    /// `--learn`, look for one where it does not.
+    #[arg(long, conflicts_with_all = ["names", "generated", "written", "kind", "list"])]
+    teeth: bool,
+    /// Write into `docs/mutants.md` how many mutants are found by what, as was learned last, and try none.
+    #[arg(long, conflicts_with_all = ["names", "generated", "written", "kind", "list", "learn", "teeth"])]
+    figures: bool,
     /// Show a schedule again, as a line FOUND prints it, with the one mutant that is named.
     #[arg(long, value_name = "v1:...", conflicts_with_all = ["list", "learn"])]
     replay: Option<String>,
@@ -100,12 +112,21 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     for mutant in &written {
         mutant.apply(&workspace.read(&mutant.file)?)?;
     }
-    let woven = weave::weave(workspace, &written)?;
+    let woven = viable::weave(workspace, &written)?;
     let excuses = Excuses::read(workspace)?;
     let generated = Generated::all(&woven.sites);
     let codes = generated.iter().map(|mutant| (mutant.name.clone(), &*mutant.site.code)).collect();
     excuses.check(&codes)?;
     let hints = ledger::read_hints(workspace)?;
+    let figures = figures::table(&written, &generated, &excuses, &hints);
+    if options.figures {
+        return figures::write(workspace, &figures);
+    }
+    let is_whole = options.is_whole();
+    if is_whole && !options.list && !options.learn && !options.teeth {
+        figures::check(workspace, &figures)?;
+    }
+    let (all_written, all_generated) = (written.clone(), generated.clone());
     let (written, generated) = select(written, generated, options)?;
     if options.list {
         list(&written, &generated, &excuses);
@@ -119,6 +140,18 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Ok(());
     }
     let mut summary = Summary::new(options.format == Format::Json);
+    let known = |mill| Known {
+        mill,
+        woven: &woven,
+        written: &all_written,
+        generated: &all_generated,
+        hints: &hints,
+    };
+    if options.teeth {
+        let mill = Mill::open(workspace, &woven)?;
+        teeth::check(workspace, &known(&mill), &BTreeSet::new(), options.learn, &mut summary)?;
+        return summary.close(started.elapsed());
+    }
     summary.say(&format!(
         "mutants: {} written and {} generated to find",
         written.len(),
@@ -130,8 +163,24 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if !generated.is_empty() {
         find_generated(workspace, &mill, (&excuses, &hints), &generated, options, &mut summary)?;
     }
+    if is_whole {
+        let proved = summary.proved();
+        teeth::check(workspace, &known(&mill), &proved, options.learn, &mut summary)?;
+    }
+    if options.learn {
+        let hints = ledger::read_hints(workspace)?;
+        let figures = figures::table(&all_written, &all_generated, &excuses, &hints);
+        figures::write(workspace, &figures)?;
+    }
     check_clean(&mill, &mut summary)?;
     summary.close(started.elapsed())
+}
+
+impl Options {
+    /// Whether nothing is left out.
+    fn is_whole(&self) -> bool {
+        self.names.is_empty() && !self.generated && !self.written && self.kind.is_empty()
+    }
 }
 
 /// Those that the options name.
@@ -172,7 +221,7 @@ fn list(written: &[Mutant], generated: &[Generated<'_>], excuses: &Excuses) {
         println!("{}", mutant.name);
         println!("    where      {}", mutant.file);
         println!("    on         {}", mutant.architectures());
-        println!("    found by   {}", mutant.scenario.join(", "));
+        println!("    found by   {}", [&*mutant.scenario, &mutant.test].concat().join(", "));
         println!("    repeats    {}", mutant.record.trim());
         println!("    why        {}", mutant.why.trim());
     }
@@ -250,8 +299,11 @@ fn find_written(
     let (together, alone): (Vec<&Mutant>, Vec<&Mutant>) =
         written.iter().partition(|mutant| woven.written.contains_key(&mutant.name));
     let say = summary.sayer();
+    let programs = written.iter().flat_map(|mutant| &mutant.test);
+    mill.build_programs(programs.filter_map(|test| Some(test.split_once(':')?.0)))?;
     let search = |mutant: &Mutant, explore: &dyn Fn(&str) -> Result<explore::Exploration>| {
-        let mut outcomes = Vec::new();
+        let mut outcomes = ask_tests(mill, woven, mutant)?;
+        outcomes.iter().for_each(|outcome| say(&outcome.line()));
         for scenario in &mutant.scenario {
             let exploration = explore(scenario)?;
             let number = woven.written.get(&mutant.name);
@@ -288,6 +340,31 @@ fn find_written(
     Ok(())
 }
 
+/// Runs the tests that a written mutant names.
+fn ask_tests(mill: &Mill, woven: &Woven, mutant: &Mutant) -> Result<Vec<Outcome>> {
+    let ask = |text: &String| {
+        let (program, test) = text.split_once(':').expect("the record was checked");
+        let started = Instant::now();
+        let end = match woven.written.get(&mutant.name) {
+            None => End::Survived(Some("it has a build of its own, and tests have not".to_owned())),
+            Some(_) if !mill.has_test(program, test) => End::Survived(Some(
+                "there is no such test, or it fails without a mutant".to_owned(),
+            )),
+            Some(&number) => match mill.test(number, program, Some(test))? {
+                None => End::Survived(None),
+                Some(test) => End::Found(Found {
+                    finder: Finder::Test(program.to_owned(), test),
+                    seconds: started.elapsed().as_secs_f64(),
+                    schedule: None,
+                    schedules: None,
+                }),
+            },
+        };
+        Ok(Outcome::of_test(&mutant.name, text, end))
+    };
+    mutant.test.iter().map(ask).collect()
+}
+
 /// Searches for every generated mutant.
 fn find_generated(
     workspace: &Workspace,
@@ -320,7 +397,7 @@ fn find_generated(
     };
     let mut outcomes = Vec::new();
     let mut left: Vec<&Generated<'_>> = generated.iter().collect();
-    let steps: [(&str, Search<'_>); 3] = [
+    let steps: [(&str, Search<'_>); 4] = [
         ("exploring", &|mutant| match excuses.of(&mutant.name) {
             Some(_) => Ok(hunt.doubt(mutant)?.map(End::NoExcuse)),
             None if never_found(mutant) => Ok(hunt.doubt(mutant)?.map(End::Found)),
@@ -332,6 +409,7 @@ fn find_generated(
             }
             Ok(hunt.test(mutant)?.map(End::Found))
         }),
+        ("testing slowly", &|mutant| Ok(hunt.test_slowly(mutant)?.map(End::Found))),
         ("exploring as deep as scenarios say", &|mutant| {
             let found = if options.learn { hunt.deep(mutant)? } else { None };
             Ok(Some(match (found, excuses.covers(&mutant.name)) {
@@ -346,8 +424,10 @@ fn find_generated(
             break;
         }
         summary.say(&format!("mutants: {what}, {} are left", left.len()));
-        if number == 1 {
-            mill.build_tests(left.iter().map(|mutant| mutant.kind()))?;
+        match number {
+            1 => mill.build_tests(left.iter().map(|mutant| mutant.kind()))?,
+            2 => mill.time_slow_tests()?,
+            _ => {}
         }
         let ends = each(&mills, left.into(), |_, mutant| {
             Ok((mutant, search(mutant)?.map(|end| outcome(mutant, end))))

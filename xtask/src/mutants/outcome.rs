@@ -1,6 +1,7 @@
 //! What became of each mutant, and of all of them together.
 
 use core::{fmt::Write as _, time::Duration};
+use std::collections::BTreeSet;
 
 use serde_json::json;
 
@@ -67,6 +68,17 @@ impl Outcome {
         Self { name, kind: None, end, replay, unreached: false }
     }
 
+    /// What the tests of a written mutant came to.
+    pub(super) fn of_test(mutant: &str, test: &str, end: End) -> Self {
+        let name = format!("{mutant} ({test})");
+        Self { name, kind: None, end, replay: None, unreached: false }
+    }
+
+    /// The mutant's own name.
+    fn mutant(&self) -> &str {
+        self.name.split(" (").next().expect("a split has a first part")
+    }
+
     /// The line that reports show.
     pub(super) fn line(&self) -> String {
         let Self { name, end, .. } = self;
@@ -105,11 +117,24 @@ pub(super) struct Summary {
     /// Each with its scenarios.
     written: Vec<Vec<Outcome>>,
     generated: Vec<Outcome>,
+    /// How many scenarios find the mutant that they name.
+    pub(super) sharp: usize,
+    /// Those that do not, or name none.
+    pub(super) blunt: Vec<String>,
 }
 
 impl Summary {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, written: Vec::new(), generated: Vec::new() }
+        Self { json, written: Vec::new(), generated: Vec::new(), sharp: 0, blunt: Vec::new() }
+    }
+
+    /// What was found by scenarios, and by which.
+    pub(super) fn proved(&self) -> BTreeSet<(String, Finder)> {
+        let of = |outcome: &Outcome| {
+            let found = outcome.end.found()?;
+            Some((outcome.mutant().to_owned(), found.finder.clone()))
+        };
+        self.all().filter_map(of).collect()
     }
 
     /// Prints a line, where lines go.
@@ -156,6 +181,13 @@ impl Summary {
             let names = names(false_excuses);
             return Err(Failure::new(format!("excused, and found all the same: {names}")));
         }
+        if !self.blunt.is_empty() {
+            let names = self.blunt.join(", ");
+            return Err(Failure::new(format!(
+                "scenarios that find no mutant (`cargo xtask mutants --teeth --learn` looks for one; one \
+                 that can find none goes): {names}"
+            )));
+        }
         if !survivors.is_empty() {
             let (count, names) = (survivors.len(), names(survivors));
             return Err(Failure::new(format!("{count} mutants were not found: {names}")));
@@ -176,9 +208,17 @@ impl Summary {
         counts
     }
 
-    fn killed_written(&self) -> usize {
-        let killed = |outcomes: &&Vec<Outcome>| outcomes.iter().all(|o| o.end.found().is_some());
-        self.written.iter().filter(killed).count()
+    /// The written mutants that every scenario and test found that they name: those that name scenarios, and
+    /// those that name tests alone.
+    fn killed_written(&self) -> [usize; 2] {
+        let mut killed = [0; 2];
+        for outcomes in &self.written {
+            let found: Option<Vec<&Found>> = outcomes.iter().map(|o| o.end.found()).collect();
+            if let Some(found) = found {
+                killed[usize::from(found.iter().all(|found| found.schedule.is_none()))] += 1;
+            }
+        }
+        killed
     }
 
     fn table(&self, time: Duration) {
@@ -186,8 +226,8 @@ impl Summary {
             println!("{name:12} {total:6} {killed:9} {tested:9} {excused:8} {survived:9}");
         };
         println!("\nmutants       total  explored  by tests  excused  survived");
-        let (total, killed) = (self.written.len(), self.killed_written());
-        row("written", total, [killed, 0, 0, total - killed]);
+        let (total, [killed, tested]) = (self.written.len(), self.killed_written());
+        row("written", total, [killed, tested, 0, total - killed - tested]);
         for kind in Kind::ALL {
             let of_kind = || self.generated.iter().filter(move |o| o.kind == Some(kind));
             if of_kind().next().is_some() {
@@ -196,11 +236,16 @@ impl Summary {
         }
         let unreached = self.generated.iter().filter(|outcome| outcome.unreached).count();
         println!("generated ones at places that no scenario reaches: {unreached}");
+        if self.sharp + self.blunt.len() > 0 {
+            let scenarios = self.sharp + self.blunt.len();
+            println!("scenarios that find the mutant they name: {} of {scenarios}", self.sharp);
+        }
         println!("in all {:.1} s", time.as_secs_f64());
     }
 
     fn document(&self, time: Duration, survivors: &[&Outcome]) -> serde_json::Value {
         let [killed, by_test, excused, _] = Self::counts(self.generated.iter());
+        let [killed_written, written_by_test] = self.killed_written();
         let found = self.all().filter_map(|outcome| Some((outcome, outcome.end.found()?)));
         let found = found.map(|(outcome, found)| {
             json!({
@@ -215,12 +260,13 @@ impl Summary {
         let unreached = self.generated.iter().filter(|outcome| outcome.unreached);
         json!({
             "total": self.written.len() + self.generated.len(),
-            "killed": self.killed_written() + killed,
-            "by_test": by_test,
+            "killed": killed_written + killed,
+            "by_test": written_by_test + by_test,
             "excused": excused,
             "survived": survivors.iter().map(|outcome| &outcome.name).collect::<Vec<_>>(),
             "unreached": unreached.map(|outcome| &outcome.name).collect::<Vec<_>>(),
             "found": found.collect::<Vec<_>>(),
+            "teeth": { "sharp": self.sharp, "blunt": self.blunt },
             "seconds": time.as_secs_f64(),
         })
     }

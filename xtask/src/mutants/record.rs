@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fs, io, path::Path};
 
 use serde::Deserialize;
 
-use super::ledger::{EXCUSED, HINTS};
+use super::{
+    ledger::{EXCUSED, HINTS},
+    teeth::TEETH,
+};
 use crate::{
     failure::{Context, Failure, Result},
     workspace::Workspace,
@@ -44,7 +47,11 @@ pub(super) struct Mutant {
     /// The text it puts there instead.
     replace: String,
     /// The scenarios that must find it.
+    #[serde(default)]
     pub(super) scenario: Vec<String>,
+    /// The tests that must find it, where no scenario can: `program:name`.
+    #[serde(default)]
+    pub(super) test: Vec<String>,
     /// Seconds that each of them has.
     #[serde(default = "budget")]
     pub(super) budget: u64,
@@ -90,8 +97,12 @@ impl Mutant {
         if self.find.trim().is_empty() || self.find == self.replace {
             return Err("`find` and `replace` change nothing".to_owned());
         }
-        if self.scenario.is_empty() || self.scenario.iter().any(String::is_empty) {
-            return Err("`scenario` names nothing that must find it".to_owned());
+        let mut finders = self.scenario.iter().chain(&self.test).peekable();
+        if finders.peek().is_none() || finders.any(String::is_empty) {
+            return Err("`scenario` and `test` name nothing that must find it".to_owned());
+        }
+        if let Some(odd) = self.test.iter().find(|test| !test.contains(':')) {
+            return Err(format!("the test `{odd}` is not of the form `program:name`"));
         }
         if self.record.trim().is_empty() || self.why.trim().is_empty() {
             return Err("`record` and `why` must say something".to_owned());
@@ -122,7 +133,7 @@ pub(super) fn read(workspace: &Workspace) -> Result<Vec<Mutant>> {
     let mut files = fs::read_dir(&directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
         .context(|| format!("listing {}", directory.display()))?;
-    let beside = [EXCUSED, HINTS].map(|name| directory.join(name));
+    let beside = [EXCUSED, HINTS, TEETH].map(|name| directory.join(name));
     files.retain(|file| {
         file.extension().is_some_and(|extension| extension == "toml") && !beside.contains(file)
     });

@@ -1,10 +1,20 @@
-//! Where the library can be weakened: every ordering, barrier, flush and check of its source.
+//! Where the library can be weakened: every ordering, barrier, flush and check of its source, and the
+//! order in which it does things.
 //!
 //! A *site* is a place in a file and the changes that are tried there. What is changed is not the
 //! text but the outcome: a site is wrapped in a call that gives the original unless a run has chosen
 //! one of its changes, so one build holds them all.
+//!
+//! Whether code may stand in another place only the compiler knows. Sites where code is
+//! moved are left out again where it says no (see [`super::viable`]); they keep their
+//! names, so that others do not change theirs.
+
+mod cut;
+mod reread;
+mod swap;
 
 use core::{fmt, ops::Range};
+use std::collections::BTreeSet;
 
 use syn::{
     BinOp, Block, Expr, ExprCall, ExprMethodCall, Pat, Signature, Stmt,
@@ -12,7 +22,8 @@ use syn::{
     visit::{self, Visit},
 };
 
-use super::weave::Edits;
+use self::reread::Captured;
+use super::{effects::Effects, weave::Edits};
 
 /// What a site is about. In the order in which they are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
@@ -29,11 +40,26 @@ pub(super) enum Kind {
     Check,
     /// A part of a condition.
     Operand,
+    /// Two statements, one after the other.
+    Swap,
+    /// A use of a value that was read before.
+    Reread,
+    /// A loop, or a question about all elements.
+    Loop,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Ordering, Self::Instruction, Self::Flush, Self::Extent, Self::Check, Self::Operand];
+    pub(super) const ALL: [Self; 9] = [
+        Self::Ordering,
+        Self::Instruction,
+        Self::Flush,
+        Self::Extent,
+        Self::Check,
+        Self::Operand,
+        Self::Swap,
+        Self::Reread,
+        Self::Loop,
+    ];
 }
 
 impl fmt::Display for Kind {
@@ -45,6 +71,9 @@ impl fmt::Display for Kind {
             Self::Extent => "extent",
             Self::Check => "check",
             Self::Operand => "operand",
+            Self::Swap => "swap",
+            Self::Reread => "reread",
+            Self::Loop => "loop",
         })
     }
 }
@@ -66,7 +95,7 @@ pub(super) struct Site {
 }
 
 /// Methods of the traits `Instructions`.
-const INSTRUCTIONS: &[&str] = &[
+pub(super) const INSTRUCTIONS: &[&str] = &[
     "tlbi",
     "dsb",
     "isb",
@@ -137,16 +166,39 @@ const EXTENTS: &[(&str, &str, &str)] = &[
     ("Depth", "Tables", "Leaves"),
 ];
 
+/// What is known of the whole library when the sites of one file are looked for.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    pub(super) effects: Effects,
+    /// The names of sites whose change does not compile.
+    pub(super) unviable: BTreeSet<String>,
+}
+
 /// Finds the sites of one file, and notes what is to be inserted for them.
-pub(super) fn find(file: &str, syntax: &syn::File, next: u32, edits: &mut Edits<'_>) -> Vec<Site> {
-    let mut finder =
-        Finder { file, edits, next, function: String::new(), sites: Vec::new(), counts: vec![] };
+pub(super) fn find(
+    file: &str,
+    syntax: &syn::File,
+    whole: &Whole,
+    next: u32,
+    edits: &mut Edits<'_>,
+) -> Vec<Site> {
+    let mut finder = Finder {
+        file,
+        whole,
+        edits,
+        next,
+        function: String::new(),
+        sites: Vec::new(),
+        counts: vec![],
+        captured: vec![],
+    };
     finder.visit_file(syntax);
     finder.sites
 }
 
 struct Finder<'f, 'e, 't> {
     file: &'f str,
+    whole: &'f Whole,
     edits: &'e mut Edits<'t>,
     next: u32,
     /// The function that is being looked at; none between functions, where nothing is executed.
@@ -154,6 +206,8 @@ struct Finder<'f, 'e, 't> {
     sites: Vec<Site>,
     /// How many sites of a kind a function of a name has so far.
     counts: Vec<(String, usize)>,
+    /// The variables that hold what was read.
+    captured: Vec<Captured>,
 }
 
 /// How an operation on memory treats its ordering.
@@ -165,6 +219,19 @@ enum Access {
 }
 
 impl Finder<'_, '_, '_> {
+    /// Adds a site at which code is moved, unless the compiler does not take it.
+    fn moved(&mut self, kind: Kind, shown: Range<usize>, changes: &[&str]) -> Option<u32> {
+        let changes = changes.iter().map(|change| (*change).to_owned()).collect();
+        let number = self.site(kind, shown, changes);
+        let site = self.sites.last().expect("it was added just now");
+        if self.whole.unviable.contains(&site.id) {
+            self.sites.pop();
+            self.next = number;
+            return None;
+        }
+        Some(number)
+    }
+
     /// Adds a site, which readers know by the code at `shown`, and returns the number of its first
     /// change.
     fn site(&mut self, kind: Kind, shown: Range<usize>, changes: Vec<String>) -> u32 {
@@ -373,7 +440,9 @@ impl<'ast> Visit<'ast> for Finder<'_, '_, '_> {
     }
 
     fn visit_block(&mut self, block: &'ast Block) {
-        for stmt in &block.stmts {
+        for (index, stmt) in block.stmts.iter().enumerate() {
+            self.swap(block, index);
+            self.capture(block, index);
             if let Stmt::Expr(expr, _) = stmt {
                 self.droppable(expr);
             }
@@ -389,6 +458,13 @@ impl<'ast> Visit<'ast> for Finder<'_, '_, '_> {
     fn visit_expr_closure(&mut self, closure: &'ast syn::ExprClosure) {
         self.droppable(&closure.body);
         visit::visit_expr_closure(self, closure);
+    }
+
+    fn visit_expr_for_loop(&mut self, each: &'ast syn::ExprForLoop) {
+        if !matches!(*each.pat, Pat::Wild(_)) {
+            self.cut(each.span().byte_range().start..each.expr.span().byte_range().end, &each.expr);
+        }
+        visit::visit_expr_for_loop(self, each);
     }
 
     fn visit_expr_if(&mut self, expr: &'ast syn::ExprIf) {
@@ -412,8 +488,9 @@ impl<'ast> Visit<'ast> for Finder<'_, '_, '_> {
             // What is compared with a value is not weakened by another value.
             BinOp::Eq(_) | BinOp::Ne(_) => {
                 for side in [&expr.left, &expr.right] {
-                    if !matches!(**side, Expr::Path(_)) {
-                        self.visit_expr(side);
+                    match &**side {
+                        Expr::Path(path) => self.reread(path),
+                        _ => self.visit_expr(side),
                     }
                 }
             }
@@ -433,7 +510,17 @@ impl<'ast> Visit<'ast> for Finder<'_, '_, '_> {
             };
             self.ordering(place.clone(), argument, access);
         }
+        if cut::asks_all(call) {
+            self.cut(place, &call.receiver);
+        }
         visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_field_value(&mut self, field: &'ast syn::FieldValue) {
+        // `Name { field }` has no place for another value.
+        if field.colon_token.is_some() {
+            visit::visit_field_value(self, field);
+        }
     }
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
@@ -445,5 +532,6 @@ impl<'ast> Visit<'ast> for Finder<'_, '_, '_> {
 
     fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
         self.extent(&Expr::Path(path.clone()));
+        self.reread(path);
     }
 }

@@ -37,8 +37,9 @@ fn a_wrong_record_is_refused() {
         ("lookaside/src/lib.rs", "machine/src/lib.rs", "only what is shipped"),
         ("lookaside/src/lib.rs", "lookaside/src/../x", "climb"),
         ("replace = 'true'", "replace = 'checked()'", "change nothing"),
-        ("['tour']", "[]", "names nothing"),
-        ("['tour']", "['']", "names nothing"),
+        ("['tour']", "[]", "name nothing"),
+        ("['tour']", "['']", "name nothing"),
+        ("scenario = ['tour']", "test = ['tour']", "`program:name`"),
         ("'a bug of the field'", "''", "must say something"),
         ("x86_64", "vax", "`vax` is none of"),
         ("why = ", "whi = ", "whi"),
@@ -226,4 +227,45 @@ fn generated_mutants_are_explored_then_tested_then_excused() {
     fails_with(fixture.try_out(&all), "its code is now `a < b`");
     excused("lib.rs::least/check-2/never", "a < b");
     fails_with(fixture.try_out(&all), "no such mutant");
+}
+
+#[test]
+fn a_written_mutant_may_be_found_by_a_test() {
+    let fixture = Fixture::new("tested");
+    let record = |test: &str| {
+        let text = format!(
+            "[[mutant]]\nname = 'greatest'\nrecord = 'r'\nwhy = 'w'\nfile = 'lookaside/src/lib.rs'\n\
+             find = 'a < b'\nreplace = 'b < a'\ntest = ['{test}']\n"
+        );
+        fixture.write("mutants/all.toml", &text);
+    };
+    record("lookaside:tests::the_least_of_two");
+    assert_eq!(fixture.run(&[]), Ok(()));
+    record("lookaside:tests::the_greatest_of_two");
+    fails_with(fixture.run(&[]), "1 mutants were not found");
+}
+
+#[test]
+fn every_scenario_shows_a_mutant_that_it_finds() {
+    let fixture = Fixture::new("teeth");
+    let sum = ("minus", "a + b", "a - b.min(a)", "sums");
+    let product = ("plus", "a * b", "a + b", "products");
+    let least = ("greatest", "a < b", "b < a", "least");
+    fixture.mutants(&[sum, product, least]);
+    let teeth = |learn| fixture.try_out(&Options { teeth: true, learn, ..Options::default() });
+    fails_with(teeth(false), "least, products, sums");
+    assert_eq!(teeth(true), Ok(()));
+    let ledger = fixture.0.join("mutants/teeth.toml");
+    let text = fs::read_to_string(&ledger).unwrap();
+    for line in ["\"sums\" = \"minus\"", "\"products\" = \"plus\"", "\"least\" = \"greatest\""] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(teeth(false), Ok(()));
+    // A scenario that does less than it did finds nothing.
+    let main = fs::read_to_string(fixture.0.join("lab/src/main.rs")).unwrap();
+    fixture.write("lab/src/main.rs", &main.replace("lookaside::sum(2, 3) == 5", "true"));
+    fails_with(teeth(false), "find no mutant");
+    // The ledger of a scenario that is gone is out of date, and learning forgets it.
+    fixture.write("lab/src/main.rs", &main.replace("sums", "sums-of-two"));
+    fails_with(teeth(false), "there is no scenario sums");
 }

@@ -5,7 +5,7 @@
 //! bodies cannot be chosen at run time, and is built by itself.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quote::ToTokens;
 use syn::{
@@ -14,8 +14,9 @@ use syn::{
 };
 
 use super::{
+    effects::Effects,
     record::Mutant,
-    sites::{self, Site, is_test},
+    sites::{self, Site, Whole, is_test},
 };
 use crate::{
     failure::{Context, Failure, Result},
@@ -35,9 +36,21 @@ const NATIVE: &str = "/insn.rs";
 /// positions in reports are those of the original.
 pub(super) struct Edits<'t> {
     text: &'t str,
-    /// From where to where, what goes before and what goes after. Outer ones come before inner ones.
-    wraps: Vec<(Range<usize>, String, String)>,
+    /// Outer ones come before inner ones.
+    wraps: Vec<Wrap>,
 }
+
+/// From where to where, what goes before and what goes after.
+struct Wrap {
+    place: Range<usize>,
+    before: String,
+    after: String,
+    /// The number of the site where the compiler may refuse it.
+    site: Option<u32>,
+}
+
+/// The places of a woven text where code was inserted for sites, by the number of the site's first change.
+pub(super) type Inserted = Vec<(Range<usize>, u32)>;
 
 impl<'t> Edits<'t> {
     pub(super) fn new(text: &'t str) -> Self {
@@ -54,28 +67,53 @@ impl<'t> Edits<'t> {
         before: impl Into<String>,
         after: impl Into<String>,
     ) {
-        self.wraps.push((place, before.into(), after.into()));
+        self.wraps.push(Wrap { place, before: before.into(), after: after.into(), site: None });
     }
 
-    /// The text with all of it.
-    pub(super) fn apply(&self) -> String {
+    /// As [`Self::wrap`], for a site where code is moved.
+    pub(super) fn insert(
+        &mut self,
+        site: u32,
+        place: Range<usize>,
+        before: impl Into<String>,
+        after: impl Into<String>,
+    ) {
+        let (before, after) = (before.into(), after.into());
+        self.wraps.push(Wrap { place, before, after, site: Some(site) });
+    }
+
+    /// The line, without blanks, that a place is in.
+    pub(super) fn line(&self, place: usize) -> Range<usize> {
+        let start = self.text[..place].rfind('\n').map_or(0, |end| end + 1);
+        let end = self.text[place..].find('\n').map_or(self.text.len(), |end| place + end);
+        let line = &self.text[start..end];
+        let blanks = line.len() - line.trim_start().len();
+        start + blanks..start + line.trim_end().len()
+    }
+
+    /// The text with all of it, and where it was inserted for sites.
+    pub(super) fn apply(&self) -> (String, Inserted) {
         let mut inserts = Vec::new();
-        for (number, (place, before, after)) in self.wraps.iter().enumerate() {
+        for (number, wrap) in self.wraps.iter().enumerate() {
             let number = isize::try_from(number).expect("files are small");
             // At one place what ends comes first, the innermost before the others.
-            inserts.push(((place.end, 0, -number), after));
-            inserts.push(((place.start, 1, number), before));
+            inserts.push(((wrap.place.end, 0, -number), &wrap.after, wrap.site));
+            inserts.push(((wrap.place.start, 1, number), &wrap.before, wrap.site));
         }
-        inserts.sort_by_key(|(key, _)| *key);
+        inserts.sort_by_key(|(key, ..)| *key);
         let mut woven = String::with_capacity(self.text.len() * 2);
+        let mut inserted = Inserted::new();
         let mut at = 0;
-        for ((place, ..), insert) in inserts {
+        for ((place, ..), insert, site) in inserts {
             woven.push_str(&self.text[at..place]);
+            if let Some(site) = site {
+                inserted.push((woven.len()..woven.len() + insert.len(), site));
+            }
             woven.push_str(insert);
             at = place;
         }
         woven.push_str(&self.text[at..]);
-        woven
+        (woven, inserted)
     }
 }
 
@@ -88,11 +126,23 @@ pub(super) struct Woven {
     pub(super) written: BTreeMap<String, u32>,
     /// The generated ones.
     pub(super) sites: Vec<Site>,
+    /// Where code stands that the compiler may refuse, by file.
+    pub(super) inserted: BTreeMap<String, Inserted>,
 }
 
-/// Weaves all mutants into the workspace's source. No mutant is changed by which others are tried.
-pub(super) fn weave(workspace: &Workspace, mutants: &[Mutant]) -> Result<Woven> {
-    let mut woven = Woven { files: BTreeMap::new(), written: BTreeMap::new(), sites: Vec::new() };
+/// Weaves all mutants into the workspace's source, without those at sites of these names. No mutant is
+/// changed by which others are tried.
+pub(super) fn weave(
+    workspace: &Workspace,
+    mutants: &[Mutant],
+    unviable: BTreeSet<String>,
+) -> Result<Woven> {
+    let mut woven = Woven {
+        files: BTreeMap::new(),
+        written: BTreeMap::new(),
+        sites: Vec::new(),
+        inserted: BTreeMap::new(),
+    };
     let mut next = 1;
     let files = workspace.files()?;
     let is_source = |file: &&String| file.starts_with(SOURCE) && file.ends_with(".rs");
@@ -100,6 +150,8 @@ pub(super) fn weave(workspace: &Workspace, mutants: &[Mutant]) -> Result<Woven> 
     for file in files.iter().filter(is_source) {
         modules.read(file, &workspace.read(file)?)?;
     }
+    let effects = Effects::of(modules.shipped().map(|(_, (_, syntax))| syntax));
+    let whole = Whole { effects, unviable };
     for file in files.iter().filter(is_source) {
         let (text, syntax) = &modules.files[file];
         let mut edits = Edits::new(text);
@@ -116,18 +168,19 @@ pub(super) fn weave(workspace: &Workspace, mutants: &[Mutant]) -> Result<Woven> 
                 next += 1;
             }
         }
-        if !file.ends_with(NATIVE) && !modules.tests.iter().any(|test| file.starts_with(test)) {
+        if modules.is_shipped(file) {
             let below = file.strip_prefix(SOURCE).expect("the filter demands it");
-            let sites = sites::find(below, syntax, next, &mut edits);
+            let sites = sites::find(below, syntax, &whole, next, &mut edits);
             next += sites.iter().map(|site| site.changes.len() as u32).sum::<u32>();
             woven.sites.extend(sites);
         }
-        let mut text = edits.apply();
+        let (mut text, inserted) = edits.apply();
         if file == ROOT {
             text.push_str("#[doc(hidden)]\npub mod mutant;\n");
         }
         syn::parse_file(&text).context(|| format!("{file}, with its mutants"))?;
         woven.files.insert(file.clone(), text);
+        woven.inserted.insert(file.clone(), inserted);
     }
     if woven.files.insert(MODULE.to_owned(), module(next)).is_some() {
         return Err(Failure::new(format!("{MODULE} is in the way of the mutants")));
@@ -165,6 +218,15 @@ impl Modules {
         }
         self.files.insert(file.to_owned(), (text.to_owned(), syntax));
         Ok(())
+    }
+
+    /// Whether the explorer can execute what a file holds: not real instructions, and not tests.
+    fn is_shipped(&self, file: &str) -> bool {
+        !file.ends_with(NATIVE) && !self.tests.iter().any(|test| file.starts_with(test))
+    }
+
+    fn shipped(&self) -> impl Iterator<Item = (&String, &(String, syn::File))> {
+        self.files.iter().filter(|(file, _)| self.is_shipped(file))
     }
 }
 

@@ -30,6 +30,13 @@ fn checks(a: u8, b: Option<u8>) -> bool {
         _ => a < 1 || a > 7,
     }
 }
+fn later(word: &AtomicU64, words: &[AtomicU64]) -> u64 {
+    let now = word.load(Ordering::Relaxed);
+    for word in words {
+        word.store(now, Ordering::Relaxed);
+    }
+    if words.iter().any(|word| word.load(Ordering::Relaxed) == 0) { 0 } else { now }
+}
 #[cfg(test)]
 mod tests {
     fn not_shipped(a: u8) -> bool { if a > 1 { true } else { false } }
@@ -38,8 +45,11 @@ mod tests {
 
 fn woven() -> (Vec<Site>, String) {
     let mut edits = Edits::new(SOURCE);
-    let sites = sites::find("a.rs", &syn::parse_file(SOURCE).unwrap(), 1, &mut edits);
-    (sites, edits.apply())
+    let syntax = syn::parse_file(SOURCE).unwrap();
+    let effects = Effects::of([&syntax].into_iter());
+    let whole = Whole { effects, ..Whole::default() };
+    let sites = sites::find("a.rs", &syntax, &whole, 1, &mut edits);
+    (sites, edits.apply().0)
 }
 
 #[test]
@@ -48,7 +58,9 @@ fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
     let found: Vec<(&str, usize, &str)> =
         sites.iter().map(|site| (&*site.id, site.line, &*site.changes[0])).collect();
     let expected = [
+        ("a.rs::orders/swap-1", 4, "swapped"),
         ("a.rs::orders/ordering-1", 4, "Relaxed"),
+        ("a.rs::orders/swap-2", 5, "swapped"),
         ("a.rs::orders/ordering-2", 5, "AcqRel"),
         ("a.rs::orders/ordering-3", 5, "Relaxed"),
         ("a.rs::barriers/instruction-1", 9, "dropped"),
@@ -63,6 +75,11 @@ fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
         ("a.rs::checks/operand-2", 21, "left-out"),
         ("a.rs::checks/operand-3", 22, "left-out"),
         ("a.rs::checks/operand-4", 22, "left-out"),
+        ("a.rs::later/swap-1", 27, "swapped"),
+        ("a.rs::later/loop-1", 27, "without-first"),
+        ("a.rs::later/check-1", 30, "always"),
+        ("a.rs::later/loop-2", 30, "without-first"),
+        ("a.rs::later/reread-1", 30, "again"),
     ];
     assert_eq!(found, expected);
     assert_eq!(sites.iter().map(|site| site.kind).collect::<BTreeSet<_>>(), Kind::ALL.into());
@@ -80,22 +97,35 @@ fn what_is_woven_is_rust_and_keeps_its_lines() {
     syn::parse_file(&text).unwrap();
     assert_eq!(text.lines().count(), SOURCE.lines().count());
     for (line, (old, new)) in SOURCE.lines().zip(text.lines()).enumerate() {
-        let computed = !(2..25).contains(&line);
+        let computed = !(2..32).contains(&line);
         assert!(!computed || old == new, "{new}");
     }
     let wrapped = [
-        "word.store(1, crate::mutant::pick(1, Ordering::Release, \
+        "word.store(1, crate::mutant::pick(2, Ordering::Release, \
          &[core::sync::atomic::Ordering::Relaxed, ]));",
-        "{ if crate::mutant::keep(5) { insn.dsb(crate::mutant::pick(6, Dsb::Ish, \
+        "{ if crate::mutant::keep(7) { insn.dsb(crate::mutant::pick(8, Dsb::Ish, \
          &[Dsb::Ishst])) } };",
-        "if let Some(b) = b && crate::mutant::check(10, a == b) {",
-        "while crate::mutant::forced(12, a > 3, false) {}",
-        "crate::mutant::forced(15, a > 2, true) && crate::mutant::forced(16, LIMIT > 1, true)",
-        "crate::mutant::forced(17, a < 1, false) || crate::mutant::forced(18, a > 7, false)",
+        "if let Some(b) = b && crate::mutant::check(12, a == b) {",
+        "while crate::mutant::forced(14, a > 3, false) {}",
+        "crate::mutant::forced(17, a > 2, true) && crate::mutant::forced(18, LIMIT > 1, true)",
+        "crate::mutant::forced(19, a < 1, false) || crate::mutant::forced(20, a > 7, false)",
+        "    { if crate::mutant::keep(3) { word.fetch_add(1, Ordering::Relaxed) } };",
+        "for word in crate::mutant::cut(22, words) {",
+        "crate::mutant::cut(26, words.iter()).any(|word|",
+        "else { (if crate::mutant::is(28) { word . load (Ordering :: Relaxed) } else { now }) }",
     ];
     for wrapped in wrapped {
         assert!(text.contains(wrapped), "{wrapped}\n{text}");
     }
+    // What comes early is executed before the first of the two, and not at its own place.
+    let early = "if crate::mutant::is(3) { word . fetch_add (1 , Ordering :: Relaxed); }";
+    let of = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
+    assert!(of(&text, early) < of(&text, "= (match early_1 {"), "{text}");
+    assert!(
+        of(&text, "let early_21 = if crate::mutant::is(21)") < of(&text, "for word in"),
+        "{text}"
+    );
+    assert!(text.contains("(match early_21 { Some(early) => early, None => if "), "{text}");
 }
 
 fn bodies(find: &str, replace: &str) -> Option<Vec<(Range<usize>, String)>> {
@@ -124,5 +154,29 @@ fn what_ends_where_something_begins_ends_first() {
     edits.wrap(0..4, "<", ">");
     edits.wrap(0..2, "(", ")");
     edits.wrap(2..4, "[", "]");
-    assert_eq!(edits.apply(), "<(ab)[cd]>");
+    assert_eq!(edits.apply().0, "<(ab)[cd]>");
+}
+
+#[test]
+fn what_does_not_compile_is_left_out_and_renames_nothing() {
+    let (all, _) = woven();
+    let mut edits = Edits::new(SOURCE);
+    let syntax = syn::parse_file(SOURCE).unwrap();
+    let unviable = ["a.rs::orders/swap-1", "a.rs::later/loop-1"].map(str::to_owned);
+    let whole =
+        Whole { effects: Effects::of([&syntax].into_iter()), unviable: unviable.clone().into() };
+    let sites = sites::find("a.rs", &syntax, &whole, 1, &mut edits);
+    let names = |sites: &[Site]| sites.iter().map(|site| site.id.clone()).collect::<Vec<_>>();
+    let left: Vec<_> = names(&all).into_iter().filter(|name| !unviable.contains(name)).collect();
+    assert_eq!(names(&sites), left);
+    let numbers: BTreeSet<u32> = sites.iter().map(|site| site.first).collect();
+    assert_eq!(numbers.len(), sites.len());
+    let (text, inserted) = edits.apply();
+    assert!(text.contains("let _ = word.comp") && text.contains("for word in words {"), "{text}");
+    // Every insertion is where it is said to be.
+    assert!(inserted.iter().all(|(place, site)| {
+        text[place.clone()].is_empty()
+            || [" } }", ")", " })"].contains(&&text[place.clone()])
+            || text[place.clone()].contains(&site.to_string())
+    }));
 }
