@@ -39,12 +39,14 @@ static UP: AtomicUsize = AtomicUsize::new(0);
 static CHECKED: AtomicBool = AtomicBool::new(false);
 /// With less memory than this, in bytes, the tests would not get far.
 const LEAST_MEMORY: u64 = 32 << 20;
+/// How long the next CPU may take to come up, in nanoseconds: a host that emulates us may be busy.
+const COMING_UP: u64 = 60_000_000_000;
 /// How long an answer may take, in rounds of waiting.
 const PATIENCE: u64 = 100_000_000;
 
 /// How many CPUs are up.
 pub(crate) fn up() -> usize {
-    UP.load(Ordering::Relaxed) // Relaxed: it does not change any more.
+    UP.load(Ordering::Relaxed) // Relaxed: a number, from which nothing else follows.
 }
 
 /// Prints what was counted.
@@ -73,9 +75,11 @@ pub(crate) fn start(machine: Machine) -> ! {
     println!("tags have {} bits", tlb::books().platform().mmu().tag_bits());
     come_up();
     arch::start_others(cpus);
-    let patience = arch::now() + 10_000_000_000;
+    let (mut seen, mut since) = (up(), arch::now());
     while UP.load(Ordering::Acquire) < cpus {
-        if arch::now() > patience {
+        if up() != seen {
+            (seen, since) = (up(), arch::now());
+        } else if arch::now() - since > COMING_UP {
             println!("of {cpus} CPUs only {} have come up", up());
             arch::exit(1);
         }

@@ -100,9 +100,9 @@ pub(super) fn run(
     let both = noise.try_clone().context(|| "sharing a file".to_owned())?;
     command.env("TERM", "vt100").stdout(noise).stderr(both);
     let over = |console: &Console| console.exit().is_some() || enough(console);
-    Ok(match emulator::follow(&mut command, &serial, options.limit(), console, over)? {
+    Ok(match emulator::follow(&mut command, &serial, options.patience(), console, over)? {
         Stop::Enough => console.exit().map_or(Ending::Enough, Ending::Code),
-        Stop::Limit(seconds) => Ending::Limit(seconds),
+        Stop::NoProgress => Ending::NoProgress,
         Stop::Ended(status) => Ending::Broken(format!(
             "did not leave by itself: Bochs ended ({status}), with these words:\n{}",
             last_lines(&log)

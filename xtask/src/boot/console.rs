@@ -181,7 +181,11 @@ mod tests {
                 Ending::Code(101),
                 "it left with exit code 101; its last line was `waiting for CPU 3`",
             ),
-            (Ending::Limit(9), "it was stopped after 9 s; its last line was `waiting for CPU 3`"),
+            (
+                Ending::NoProgress,
+                "it was stopped: no test had ended for too long; its last line was \
+                 `waiting for CPU 3`",
+            ),
         ] {
             assert_eq!(console.wrong(&ending), [expected]);
         }

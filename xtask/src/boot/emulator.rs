@@ -10,7 +10,10 @@ use std::{
     time::Instant,
 };
 
-use super::Console;
+use super::{
+    Console,
+    patience::{Patience, Watch, processor_time},
+};
 use crate::{
     failure::{Context, Result},
     process::{spelled, succeeds},
@@ -27,8 +30,8 @@ pub(super) enum Ending {
     Code(u8),
     /// We have seen enough.
     Enough,
-    /// After so many seconds the time was up.
-    Limit(u64),
+    /// No test ended for too long.
+    NoProgress,
     /// The emulator ended and the kernel had no say in it.
     Broken(String),
 }
@@ -38,7 +41,7 @@ impl fmt::Display for Ending {
         match self {
             Self::Code(code) => write!(f, "left with exit code {code}"),
             Self::Enough => f.write_str("was stopped when enough was seen"),
-            Self::Limit(seconds) => write!(f, "was stopped after {seconds} s"),
+            Self::NoProgress => f.write_str("was stopped: no test had ended for too long"),
             Self::Broken(why) => f.write_str(why),
         }
     }
@@ -51,8 +54,8 @@ pub(super) enum Stop {
     Ended(ExitStatus),
     /// Enough was seen on the console.
     Enough,
-    /// The time was up.
-    Limit(u64),
+    /// There was no progress for too long.
+    NoProgress,
 }
 
 /// A directory for one run, removed after it. Runs at the same time have one each, which bears the
@@ -126,11 +129,11 @@ impl Drop for Running {
 }
 
 /// Starts an emulator, which writes the kernel's console to `file`, and follows that until the
-/// emulator ends, the time is up, or enough was seen. Each line goes to our standard output.
+/// emulator ends, patience is at its end, or enough was seen. Each line goes to our standard output.
 pub(super) fn follow(
     command: &mut Command,
     file: &Path,
-    limit: Duration,
+    patience: Patience,
     console: &mut Console,
     enough: impl Fn(&Console) -> bool,
 ) -> Result<Stop> {
@@ -139,6 +142,8 @@ pub(super) fn follow(
     let started = Instant::now();
     let child = command.stdin(Stdio::null()).spawn();
     let mut running = Running(child.context(|| format!("starting `{}`", spelled(command)))?);
+    let process = running.0.id();
+    let mut watch = Watch::new(patience);
     let show = |line: &str| println!("{line}");
     let mut bytes = Vec::new();
     let stop = loop {
@@ -153,8 +158,9 @@ pub(super) fn follow(
         if let Some(status) = ended {
             break Stop::Ended(status);
         }
-        if started.elapsed() >= limit {
-            break Stop::Limit(limit.as_secs());
+        let ended_tests = console.passed() + console.failed();
+        if watch.is_over(ended_tests, processor_time(process), started.elapsed()) {
+            break Stop::NoProgress;
         }
         if bytes.is_empty() {
             thread::sleep(GLANCE);
@@ -171,13 +177,14 @@ mod tests {
     use super::*;
 
     /// Follows a shell command, whose output is the console.
-    fn follow_shell(name: &str, script: &str, limit: Duration) -> (Stop, Console) {
+    fn follow_shell(name: &str, script: &str, patience: Duration) -> (Stop, Console) {
         let file = env::temp_dir().join(format!("lookaside-{}-{name}", process::id()));
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(File::create(&file).unwrap());
         let mut console = Console::default();
         let enough = |console: &Console| console.exit().is_some();
-        let stop = follow(&mut command, &file, limit, &mut console, enough).unwrap();
+        let patience = Patience { time: patience, cpus: 1 };
+        let stop = follow(&mut command, &file, patience, &mut console, enough).unwrap();
         fs::remove_file(&file).unwrap();
         (stop, console)
     }
@@ -191,10 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_is_stopped_when_its_time_is_up_or_enough_was_seen() {
-        let (stop, console) =
-            follow_shell("limit", "echo PASS one; exec sleep 60", Duration::from_secs(1));
-        assert_eq!((stop, console.passed()), (Stop::Limit(1), 1));
+    fn an_emulator_is_stopped_when_it_gets_nowhere_or_enough_was_seen() {
+        let spin = "echo PASS one; while :; do :; done";
+        let (stop, console) = follow_shell("spin", spin, Duration::from_secs(1));
+        assert_eq!((stop, console.passed()), (Stop::NoProgress, 1));
+        let sleep = "echo PASS one; exec sleep 600";
+        let (stop, console) = follow_shell("sleep", sleep, Duration::from_millis(200));
+        assert_eq!((stop, console.passed()), (Stop::NoProgress, 1));
         let (stop, _) = follow_shell("enough", "echo exit 7; exec sleep 60", LONG);
         // Not the limit: that would be another reason.
         assert_eq!(stop, Stop::Enough);

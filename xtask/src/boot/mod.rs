@@ -2,13 +2,15 @@
 //!
 //! The kernel talks on its serial console, in lines, and ends the machine with an exit code. This is
 //! all that is asked of it: the code 0, at least one `PASS name`, and no `FAIL name`, no line that
-//! begins with `STALE` and no panic. A time limit ends what does not end by itself.
+//! begins with `STALE` and no panic. What gets nowhere is ended
+//! ([`patience`]).
 
 mod architecture;
 mod bochs;
 pub(crate) mod build;
 mod console;
 mod emulator;
+mod patience;
 mod qemu;
 
 use core::{fmt, fmt::Write as _, time::Duration};
@@ -20,6 +22,7 @@ pub(crate) use self::architecture::Architecture;
 use self::{
     console::Console,
     emulator::{Ending, Scratch},
+    patience::Patience,
 };
 use crate::{
     failure::{Failure, Result},
@@ -27,7 +30,8 @@ use crate::{
     workspace::Workspace,
 };
 
-/// How long a short run may take. Seconds of soak come on top.
+/// How many seconds a test of a short run may take, on a host that does nothing else. Seconds of soak
+/// come on top.
 const LIMIT: u64 = 120;
 
 /// What to boot, and how.
@@ -60,7 +64,8 @@ pub(crate) struct Options {
     /// Whether QEMU translates the instructions or lets this machine execute them.
     #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
     pub(crate) accel: Accelerator,
-    /// After how many seconds the emulator is stopped. By default 120 and the soak; Bochs gets more.
+    /// After how many seconds without a test that ends the emulator is stopped. Those in which the host
+    /// runs something else do not count. By default 120 and the soak; Bochs gets more.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) limit: Option<u64>,
     /// Take the remote part out of every shootdown. The hunters must notice.
@@ -115,12 +120,15 @@ impl Options {
         words
     }
 
-    fn limit(&self) -> Duration {
+    /// How long the kernel may run without a test that ends.
+    fn patience(&self) -> Patience {
         let by_default = match self.emulator {
             Emulator::Qemu => LIMIT.saturating_add(self.soak),
             Emulator::Bochs => LIMIT.saturating_add(self.soak).saturating_mul(bochs::SLOWER),
         };
-        Duration::from_secs(self.limit.unwrap_or(by_default))
+        // Bochs is one thread, however many CPUs it has.
+        let cpus = if self.emulator == Emulator::Qemu { self.cpus } else { 1 };
+        Patience { time: Duration::from_secs(self.limit.unwrap_or(by_default)), cpus }
     }
 
     /// Whether the parts fit together.
@@ -201,7 +209,7 @@ struct Run {
     time: Duration,
 }
 
-/// Builds a kernel and runs it to its end, to its limit, or until enough is seen.
+/// Builds a kernel and runs it to its end, until it gets nowhere, or until enough is seen.
 fn boot(
     workspace: &Workspace,
     bare: &BareMetal,

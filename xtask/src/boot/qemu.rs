@@ -87,10 +87,10 @@ pub(super) fn run(
     let Machine { program, .. } = machine(options.architecture);
     let mut command = emulator::command(program);
     command.args(arguments(options, kernel)).stdout(output);
-    Ok(match emulator::follow(&mut command, &file, options.limit(), console, enough)? {
+    Ok(match emulator::follow(&mut command, &file, options.patience(), console, enough)? {
         Stop::Ended(status) => ending(options.architecture, status),
         Stop::Enough => Ending::Enough,
-        Stop::Limit(seconds) => Ending::Limit(seconds),
+        Stop::NoProgress => Ending::NoProgress,
     })
 }
 
@@ -105,6 +105,9 @@ fn arguments(options: &Options, kernel: &Path) -> Vec<String> {
     arguments.extend(["-cpu", options.cpu.as_deref().unwrap_or(machine.cpu)]);
     arguments.extend(["-smp", &cpus, "-m", "256M", "-accel", accelerator]);
     arguments.extend(["-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"]);
+    // The network card that a machine has by default wants an option ROM, which Debian has in a package
+    // that QEMU only recommends.
+    arguments.extend(["-nic", "none"]);
     let mut arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
     arguments.extend(["-kernel".to_owned(), kernel.display().to_string()]);
     arguments.extend(["-append".to_owned(), options.words()]);
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn each_architecture_has_its_machine() {
         let common = "-smp 4 -m 256M -accel tcg,thread=multi -display none -serial stdio \
-                      -monitor none -no-reboot -kernel kernel.elf -append seed=1 soak=0";
+                      -monitor none -no-reboot -nic none -kernel kernel.elf -append seed=1 soak=0";
         for (architecture, machine) in [
             (
                 Architecture::X86_64,

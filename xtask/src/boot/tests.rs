@@ -47,8 +47,8 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn the_limit_grows_with_the_soak_and_with_a_slow_emulator() {
-    let limit = |words: &str| parse(words).unwrap().limit().as_secs();
+fn patience_grows_with_the_soak_and_with_a_slow_emulator() {
+    let limit = |words: &str| parse(words).unwrap().patience().time.as_secs();
     assert_eq!(limit("riscv64"), 120);
     assert_eq!(limit("riscv64 --soak 600"), 720);
     assert_eq!(limit("x86_64 --soak 600 --limit 5"), 5);
