@@ -23,8 +23,8 @@ use tempfile::TempDir;
 const LAB: &str = env!("CARGO_BIN_EXE_lab");
 const INSTANCES: [&str; 2] =
     ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
-/// Longer than the guard tries.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// When a test hangs rather than is slow: a loaded host is no failure.
+const HANGS: Duration = Duration::from_secs(1200);
 
 /// Where instances are; none if nothing can be recorded here.
 fn instances() -> Option<PathBuf> {
@@ -64,17 +64,17 @@ fn of_recorder(instances: &Path, recorder: u32) -> Vec<PathBuf> {
 }
 
 #[track_caller]
-fn wait_until(what: &str, done: impl Fn() -> bool) {
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(began.elapsed() < HANGS, "{what}: not within {HANGS:?}");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Starts a recording, and returns when it is under way.
 fn under_way(instances: &Path, folder: &Path, words: &[&str]) -> Child {
-    let child = lab(folder, words).stderr(Stdio::null()).spawn().expect("the program runs");
+    let mut child = lab(folder, words).stderr(Stdio::null()).spawn().expect("the program runs");
     let on = |instance: &PathBuf| {
         fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1")
     };
@@ -85,6 +85,8 @@ fn under_way(instances: &Path, folder: &Path, words: &[&str]) -> Child {
             .is_ok_and(|on| on.trim() == "1")
     };
     wait_until("the recording", || {
+        let ended = child.try_wait().expect("it can be asked");
+        assert_eq!(ended, None, "it ended before it had begun to record");
         of_recorder(instances, id).iter().any(|instance| sized(instance) && on(instance))
     });
     child
@@ -216,7 +218,7 @@ fn a_fresh_recording_goes_all_the_way() {
 fn a_recorder_that_is_killed_leaves_nothing_on() {
     let Some(instances) = instances() else { return };
     let folder = TempDir::new().expect("a folder");
-    let mut child = under_way(&instances, folder.path(), &["--seconds", "60"]);
+    let mut child = under_way(&instances, folder.path(), &["--seconds", "6000"]);
     send(&child, Signal::KILL);
     child.wait().expect("it ends");
     wait_until("its instance goes", || of_recorder(&instances, child.id()).is_empty());
@@ -228,8 +230,8 @@ fn a_recorder_that_is_interrupted_writes_what_there_is() {
     let Some(instances) = instances() else { return };
     let folder = TempDir::new().expect("a folder");
     for (signal, words, code) in [
-        (Signal::TERM, &["-o", "t.trace", "--", "sleep", "60"][..], 128 + 15),
-        (Signal::HUP, &["-o", "h.trace", "--seconds", "60"], 128 + 1),
+        (Signal::TERM, &["-o", "t.trace", "--", "sleep", "6000"][..], 128 + 15),
+        (Signal::HUP, &["-o", "h.trace", "--seconds", "6000"], 128 + 1),
         (Signal::INT, &["-o", "i.trace"], 0),
     ] {
         let mut child = under_way(&instances, folder.path(), words);

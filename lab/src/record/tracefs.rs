@@ -20,7 +20,7 @@ use crate::data::Refused;
 const PREFIX: &str = "lookaside-";
 
 /// How often and after which pause we try to remove an instance that is still busy.
-const TRIES: u32 = 100;
+const TRIES: u32 = 1200;
 /// See [`TRIES`].
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -120,7 +120,7 @@ pub(super) fn remove(instance: &Path) -> io::Result<()> {
         let _ = fs::write(instance.join("events/enable"), "0");
         match fs::remove_dir(instance) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(_) if tries < TRIES => {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && tries < TRIES => {
                 tries += 1;
                 thread::sleep(PAUSE);
             }
