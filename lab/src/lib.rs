@@ -21,6 +21,7 @@ pub mod kernel;
 pub mod litmus;
 #[cfg(feature = "clock")]
 pub mod names;
+pub mod plain;
 #[cfg(feature = "clock")]
 pub mod present;
 #[cfg(feature = "clock")]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 #[cfg(feature = "clock")]
 use lookaside_lab::data::Files;
+use lookaside_lab::plain;
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     #[cfg(feature = "clock")]
     if let Some(Err(error)) = arguments.data.as_deref().map(Files::replace_own) {
-        eprintln!("error: {error}");
+        eprintln!("error: {}", plain::text(&error.to_string()));
         return ExitCode::from(2);
     }
     let result = match arguments.command {
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
         Command::Zoo(arguments) => commands::zoo::run(&arguments),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        eprintln!("error: {}", plain::text(&error.to_string()));
         ExitCode::from(2)
     })
 }

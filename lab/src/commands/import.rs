@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Markdown => join(&grids(&trace.origin, &summary), Grid::to_markdown),
         Format::Table => join(&grids(&trace.origin, &summary), Grid::to_text),
     };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(format.plain(&text).as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::SUCCESS),
     }

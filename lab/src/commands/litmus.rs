@@ -7,7 +7,10 @@ use std::{
 };
 
 use clap::ValueEnum;
-use lookaside_lab::litmus::{self, Bound, Case, Mode, Results, Suite, Traces};
+use lookaside_lab::{
+    litmus::{self, Bound, Case, Mode, Results, Suite, Traces},
+    plain,
+};
 
 /// What is to be run.
 #[derive(clap::Args)]
@@ -87,8 +90,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     }
     let results = Results::of(&suite, &traces, modes, bound);
     match arguments.format {
-        Format::Table => print!("{}", results.to_text()),
-        Format::Json => println!("{:#}", results.to_json()),
+        Format::Table => print!("{}", plain::text(&results.to_text())),
+        Format::Json => println!("{}", plain::json(&format!("{:#}", results.to_json()))),
     }
     Ok(code(results.agree(arguments.strict), results.is_finished()))
 }
@@ -110,11 +113,12 @@ fn one(case: &Case, modes: &[Mode], bound: Bound) -> ExitCode {
     for &mode in modes {
         match case.compare(mode, bound) {
             Some(compared) => {
-                print!("{}", litmus::in_full(case, &compared, bound));
+                print!("{}", plain::text(&litmus::in_full(case, &compared, bound)));
                 agrees &= compared.exact();
             }
             None => {
-                println!("{} ({}): not finished", case.litmus.name, mode.word());
+                let name = plain::line(&case.litmus.name);
+                println!("{name} ({}): not finished", mode.word());
                 finished = false;
             }
         }

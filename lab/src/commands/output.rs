@@ -1,13 +1,14 @@
 //! Where results go: to standard output, or to a file that is there as a whole or not at all.
 
 use std::{
+    borrow::Cow,
     fs,
     io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
-use lookaside_lab::data::Refused;
+use lookaside_lab::{data::Refused, plain};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,6 +21,16 @@ pub(crate) enum Format {
     Csv,
     /// For documents.
     Markdown,
+}
+
+impl Format {
+    /// The text of a document in this format, fit for a terminal.
+    pub(crate) fn plain(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Self::Json => plain::json(text),
+            Self::Table | Self::Csv | Self::Markdown => plain::text(text),
+        }
+    }
 }
 
 /// Options that say how and where results are written.
@@ -43,7 +54,7 @@ impl Output {
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         match &self.output {
             Some(path) => replace(path, text),
-            None => match io::stdout().write_all(text.as_bytes()) {
+            None => match io::stdout().write_all(self.format.plain(text).as_bytes()) {
                 // Whoever reads has read enough.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
                 result => result,

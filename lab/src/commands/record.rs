@@ -12,6 +12,7 @@ use std::{
 
 use lookaside_lab::{
     data::Refused,
+    plain,
     record::{self, End, NoRecording, Plan, Recording, What},
     trace::file,
 };
@@ -93,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Err(NoRecording::Refused(refused)) => return Err(refused.into()),
         Err(NoRecording::NotExecuted { why, missing }) => {
             let command = arguments.command.first().map(PathBuf::from).unwrap_or_default();
-            eprintln!("error: {}: {why}", command.display());
+            eprintln!("error: {}", plain::line(&format!("{}: {why}", command.display())));
             return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE }));
         }
     };
@@ -106,10 +107,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         );
     }
     if !trace.origin.absent.is_empty() {
-        eprintln!("note: this kernel has no {}", trace.origin.absent.join(", "));
+        eprintln!("note: this kernel has no {}", plain::line(&trace.origin.absent.join(", ")));
     }
     let path = file.write(|to| file::write(&trace, to))?;
-    eprintln!("{}: {} events in {:.1} s", path.display(), trace.events.len(), length.as_secs_f64());
+    let shown = path.display().to_string();
+    let (events, seconds) = (trace.events.len(), length.as_secs_f64());
+    eprintln!("{}: {events} events in {seconds:.1} s", plain::line(&shown));
     Ok(match end {
         End::Time => ExitCode::SUCCESS,
         End::Command(status) => told(status),

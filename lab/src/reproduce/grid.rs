@@ -4,11 +4,13 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets,
 };
 
+use crate::plain;
+
 /// How wide a table for a terminal is at most, in characters. It does not depend on the terminal, so
 /// that two runs give the same bytes.
 pub const WIDTH: u16 = 100;
 
-/// A table of texts.
+/// A table of texts, each of one line.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     header: Vec<String>,
@@ -19,12 +21,17 @@ pub struct Grid {
     widths: Vec<u16>,
 }
 
+/// A text of whoever it is, as a cell.
+fn cell(text: impl Into<String>) -> String {
+    plain::line(&text.into()).into_owned()
+}
+
 impl Grid {
     /// A table with these column names. In the columns `words` text stands to the left, in all others
     /// to the right.
     #[must_use]
     pub fn new<T: Into<String>>(header: impl IntoIterator<Item = T>, words: &[usize]) -> Self {
-        let header = header.into_iter().map(Into::into).collect();
+        let header = header.into_iter().map(cell).collect();
         Self { header, words: words.to_vec(), ..Self::default() }
     }
 
@@ -37,7 +44,7 @@ impl Grid {
 
     /// Adds a row.
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self.rows.push(cells.into_iter().map(cell).collect());
     }
 
     /// The names of the columns.
@@ -124,7 +131,7 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut line = " ".repeat(indent);
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in plain::text(text).split_whitespace() {
         if !empty && line.chars().count() + 1 + word.chars().count() > usize::from(WIDTH) {
             lines.push_str(&line);
             lines.push('\n');

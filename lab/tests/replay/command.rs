@@ -52,15 +52,15 @@ fn trace() -> String {
     text
 }
 
-fn file() -> (tempfile::TempDir, PathBuf) {
+fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("worker.txt");
-    fs::write(&path, trace()).expect("it can be written");
+    let path = directory.path().join(name);
+    fs::write(&path, text).expect("it can be written");
     (directory, path)
 }
 
 fn lab(arguments: &[&str]) -> Output {
-    let (_directory, path) = file();
+    let (_directory, path) = file("worker.txt", &trace());
     let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
     command.arg("replay").arg(path).args(arguments).output().expect("the program can be started")
 }
@@ -94,6 +94,31 @@ fn the_table_says_what_it_costs_and_who_caused_it() {
     }
     let markdown = written(&["--format", "markdown", "--strategy", "ipi-2022"]);
     assert!(markdown.contains("| cause"), "{markdown}");
+}
+
+#[test]
+fn names_of_processes_do_not_steer_the_terminal() {
+    let hostile = trace().replace("worker", "w\u{1b}[2Jo\u{9b}1m\u{202e}r");
+    let (_directory, path) = file("w\u{1b}]0;owned\u{7}.txt", &hostile);
+    let obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    for command in ["replay", "import"] {
+        for format in ["table", "json", "csv", "markdown"] {
+            let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+            let output =
+                lab.args([command, "--format", format]).arg(&path).output().expect("it runs");
+            assert!(output.status.success(), "{command} {format}: {output:?}");
+            for bytes in [output.stdout, output.stderr] {
+                let text = String::from_utf8(bytes).expect("results are text");
+                assert!(!text.contains(obeyed), "{command} {format}: {text:?}");
+            }
+        }
+    }
+    let (_directory, path) = file("w\u{1b}[2J.txt", "no trace\u{1b}[2J");
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let output = lab.arg("replay").arg(path).output().expect("it runs");
+    let why = String::from_utf8(output.stderr).expect("messages are text");
+    assert_eq!(output.status.code(), Some(2), "{why:?}");
+    assert!(why.contains("\\u{1b}[2J") && !why.contains(obeyed), "{why:?}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::{
 use clap::Args;
 use lookaside_lab::{
     data::{Machine, Refused},
+    plain,
     present::{
         self, About, Assumptions, Curve, CurvePoint, Document, Loss, Question, Sensitivity, Swing,
     },
@@ -114,7 +115,7 @@ impl Report {
         };
         present::write(&document, folder)
             .map_err(|error| Refused(format!("`{}`: {error}", folder.display())))?;
-        eprintln!("{}", present::answer(&document).replace('`', ""));
+        eprintln!("{}", plain::text(&present::answer(&document).replace('`', "")));
         eprintln!("note: the report is {}", folder.join(present::PAGE).display());
         Ok(())
     }
