@@ -15,6 +15,7 @@
 //! ```
 
 mod boot;
+mod dependencies;
 mod failure;
 mod fences;
 mod gate;
