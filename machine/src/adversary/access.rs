@@ -5,6 +5,7 @@ use super::{
     config::{Arch, Bbm, Updates},
     cpu::{Live, Via},
     current::step,
+    deviations::Deviations,
     flags::{self, Flag, Flags},
     format::{Decoded, Frame, decode},
     machine::Machine,
@@ -41,12 +42,21 @@ pub(crate) struct Outcome {
     dirty: bool,
     /// The translation is one that no program may use any more.
     quiet: bool,
+    /// The fault is a conflict abort that nobody expects.
+    conflict: bool,
     /// It was revoked: no CPU holds it but one that rests, and this one should.
     revoked: bool,
 }
 
-const FAULT: Outcome =
-    Outcome { result: 0, write: None, accessed: false, dirty: false, quiet: false, revoked: false };
+const FAULT: Outcome = Outcome {
+    result: 0,
+    write: None,
+    accessed: false,
+    dirty: false,
+    quiet: false,
+    conflict: false,
+    revoked: false,
+};
 
 impl Outcome {
     fn at(frame: Frame) -> Self {
@@ -58,11 +68,15 @@ impl Machine {
     /// Does what an access does once its translation is chosen.
     pub(crate) fn finish_access(&mut self, cpu: usize, op: Op, choice: Outcome) {
         let Some(frame) = choice.result.checked_sub(1).map(Frame) else {
+            if choice.conflict {
+                self.fail(Rule::Erratum, format!("CPU {cpu}: a program takes a conflict abort"));
+            }
             if self.config.invalid_entries {
                 self.faulted(cpu, op);
             }
             return;
         };
+        self.execute_code(cpu);
         if choice.quiet {
             let text = format!(
                 "CPU {cpu}: a program uses a translation to frame {:#x}, which none may reach",
@@ -162,7 +176,8 @@ impl Machine {
         }
         // Two sizes at once may raise a conflict abort.
         if conflict && self.config.arch == Arch::Arm && self.config.bbm != Bbm::L2NoAbort {
-            choices.push(FAULT);
+            let conflict = self.config.deviations.contains(Deviations::CONFLICT_ABORTS);
+            choices.push(Outcome { conflict, ..FAULT });
         }
         choices.sort_unstable();
         choices.dedup();
@@ -243,6 +258,9 @@ impl Machine {
         let forgiven = if late { 1 << 1 } else { 0 };
         if !flags::alike(arch, held | forgiven, cached | forgiven) {
             return;
+        }
+        if self.config.deviations.contains(Deviations::LOST_DIRTY) {
+            choices.push(Outcome { dirty: true, ..plain });
         }
         for alias in self.aliases(word) {
             let Some((leaf, _)) = self.written_leaf(alias) else { continue };

@@ -12,10 +12,12 @@ use lookaside::arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
 use super::{
     cpu::Cpu,
     current::step,
+    deviations::Deviations,
     invalidate::{Partial, What},
     machine::Machine,
     op::{Arm, Op},
     replaced::Waits,
+    violation::Rule,
 };
 
 /// The instructions of an Arm CPU, for the CPU that runs.
@@ -73,6 +75,9 @@ impl Machine {
     pub(crate) fn execute_arm(&mut self, cpu: usize, instruction: Arm) -> u64 {
         match instruction {
             Arm::Tlbi(tlbi) => {
+                if tlbi.scope == Scope::InnerShareable {
+                    self.corrupt_code();
+                }
                 if let Some(what) = decode_tlbi(tlbi, self.config.tag_bits) {
                     self.doom(cpu, what, tlbi.scope == Scope::InnerShareable);
                 }
@@ -115,9 +120,61 @@ impl Machine {
             Arm::WriteTcr(value) => self.write_arm(cpu, |cpu| &mut cpu.registers.control, value),
             Arm::ReadTtbr1 => return Cpu::newest(&self.cpus[cpu].registers.second),
             Arm::ReadTcr => return Cpu::newest(&self.cpus[cpu].registers.control),
-            Arm::IcIallu => {}
+            Arm::IcIallu => self.empty_code(cpu),
         }
         0
+    }
+
+    /// An invalidation is broadcast on hardware whose instruction caches it corrupts.
+    fn corrupt_code(&mut self) {
+        if !self.config.deviations.contains(Deviations::CORRUPT_CODE) {
+            return;
+        }
+        for cpu in &mut self.cpus {
+            let (cached, corrupt) = &mut cpu.code;
+            let idle = |tag: &&u16| !cpu.live.iter().any(|live| live.tag == **tag);
+            for &tag in cached.iter().filter(idle) {
+                if !corrupt.contains(&tag) {
+                    corrupt.push(tag);
+                }
+            }
+        }
+    }
+
+    /// The instruction cache holds nothing but what is executed now.
+    fn empty_code(&mut self, cpu: usize) {
+        let cpu = &mut self.cpus[cpu];
+        cpu.code.0.clear();
+        cpu.code.0.extend(cpu.live.iter().map(|live| live.tag));
+        cpu.code.1.clear();
+    }
+
+    /// `cpu` executes a program of the spaces that its registers name.
+    pub(crate) fn execute_code(&mut self, cpu: usize) {
+        if !self.config.deviations.contains(Deviations::CORRUPT_CODE) {
+            return;
+        }
+        let state = &mut self.cpus[cpu];
+        let (cached, corrupt) = &mut state.code;
+        let mut struck = None;
+        for tag in state.live.iter().map(|live| live.tag) {
+            if !cached.contains(&tag) {
+                cached.push(tag);
+            }
+            if corrupt.contains(&tag) {
+                struck = Some(tag);
+            }
+        }
+        if let Some(tag) = struck {
+            let text = format!("CPU {cpu}: what it has cached of the code of tag {tag} is corrupt");
+            self.fail(Rule::Erratum, text);
+        }
+    }
+
+    /// Whether a write of a root register is neither in effect for certain nor not.
+    pub(crate) fn is_between_roots(&self, cpu: usize) -> bool {
+        let registers = &self.cpus[cpu].registers;
+        registers.root.len() > 1 || registers.second.len() > 1
     }
 
     /// Writes a register. Until the next `ISB` the older values may be in effect, too.

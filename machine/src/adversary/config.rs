@@ -1,5 +1,7 @@
 //! What kind of machine a scenario runs on.
 
+use super::deviations::Deviations;
+
 /// The architecture: which instructions exist and what a descriptor looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arch {
@@ -106,6 +108,8 @@ pub struct Config {
     /// Whether a CPU may remember that nothing was mapped, and fault for that reason after something is:
     /// on RISC-V until a fence names the address, on Arm until the context is synchronised. Not on x86.
     pub invalid_entries: bool,
+    /// How its hardware breaks its architecture. It does not by default.
+    pub deviations: Deviations,
     /// How many levels of table there are: 1 to 4.
     pub levels: u32,
     /// How many bits of an address one level resolves: 1 to 9. Real hardware has 9; 4 is enough
@@ -143,6 +147,7 @@ impl Config {
             interrupts: false,
             nmis: 0,
             invalid_entries: false,
+            deviations: Deviations::NONE,
             levels: 3,
             index_bits: 4,
             tables: 32,
@@ -238,6 +243,13 @@ impl Config {
     #[must_use]
     pub fn with_bbm(mut self, bbm: Bbm) -> Self {
         self.bbm = bbm;
+        self
+    }
+
+    /// The same machine with hardware that breaks its architecture, in these ways too.
+    #[must_use]
+    pub fn with_deviations(mut self, deviations: Deviations) -> Self {
+        self.deviations = self.deviations.union(deviations);
         self
     }
 

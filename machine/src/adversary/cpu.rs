@@ -144,6 +144,13 @@ pub(crate) struct Cpu {
     pub(crate) walks: bool,
     /// The invalidations that the CPU has issued and not completed.
     pub(crate) pending: Vec<Pending>,
+    /// Invalidations on all CPUs that the CPU has completed, and whose accesses elsewhere may still be under
+    /// way: see [`Deviations::LATE_ACCESSES`](super::Deviations::LATE_ACCESSES).
+    pub(crate) late: Vec<Pending>,
+    /// The ASIDs of which the CPU has executed something since it emptied its instruction cache, and those
+    /// of which what is cached is corrupt: see
+    /// [`Deviations::CORRUPT_CODE`](super::Deviations::CORRUPT_CODE).
+    pub(crate) code: (Vec<u16>, Vec<u16>),
     /// What the CPU's own invalidations have removed since it last synchronised its context, and its
     /// own accesses may still use: Arm without FEAT_ETS2.
     pub(crate) lingering: Vec<Entry>,
@@ -176,6 +183,8 @@ impl Cpu {
             live: Vec::with_capacity(8),
             walks: true,
             pending: Vec::with_capacity(8),
+            late: Vec::new(),
+            code: (Vec::new(), Vec::new()),
             lingering: Vec::with_capacity(8),
             tlb: Vec::with_capacity(64),
             absent: Vec::new(),
@@ -203,6 +212,9 @@ impl Cpu {
         self.live.clone_from(&snapshot.live);
         self.walks = snapshot.walks;
         self.pending.clone_from(&snapshot.pending);
+        self.late.clone_from(&snapshot.late);
+        self.code.0.clone_from(&snapshot.code.0);
+        self.code.1.clone_from(&snapshot.code.1);
         self.lingering.clear();
         self.tlb.clone_from(&snapshot.tlb);
         self.absent.clone_from(&snapshot.absent);
@@ -250,6 +262,14 @@ impl Cpu {
         }
         for pending in &self.pending {
             hash = mix(hash, pending.hash());
+        }
+        for late in &self.late {
+            hash = mix(hash, late.hash() ^ 0x1a7e);
+        }
+        for tags in [&self.code.0, &self.code.1] {
+            for &tag in tags {
+                hash = mix(hash, u64::from(tag) ^ 0xc0de << 16);
+            }
         }
         for entry in &self.lingering {
             hash = mix(hash, entry.hash(0));

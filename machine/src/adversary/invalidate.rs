@@ -6,7 +6,7 @@
 //! instruction that completes it. An entry that can be derived anew while it is doomed is as good
 //! as one that was never doomed: the walk may have begun after the invalidation arrived.
 
-use super::{config::Arch, hash::mix, machine::Machine, tlb::Entry};
+use super::{config::Arch, deviations::Deviations, hash::mix, machine::Machine, tlb::Entry};
 
 /// Which partial walks an invalidation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,11 @@ impl Machine {
         self.remove(by, |entry| entry.is(Entry::DOOMED_HERE));
         self.complete_absent(by);
         if everywhere {
-            self.finish_accesses(by);
+            if self.config.deviations.contains(Deviations::LATE_ACCESSES) {
+                self.finish_late(by);
+            } else {
+                self.finish_accesses(by);
+            }
             for cpu in 0..self.cpus.len() {
                 self.remove(cpu, |entry| entry.doomed & 1 << by != 0);
             }
@@ -159,6 +163,17 @@ impl Machine {
         } else {
             self.cpus[by].pending.retain(|pending| pending.everywhere);
         }
+    }
+
+    /// Waits for what the pair before this one should have waited for, and leaves this one's to the next.
+    fn finish_late(&mut self, by: usize) {
+        let cpu = &mut self.cpus[by];
+        core::mem::swap(&mut cpu.pending, &mut cpu.late);
+        self.finish_accesses(by);
+        let cpu = &mut self.cpus[by];
+        core::mem::swap(&mut cpu.pending, &mut cpu.late);
+        cpu.late.clone_from(&cpu.pending);
+        cpu.late.retain(|pending| pending.everywhere);
     }
 
     /// Remembers what a completion is about to remove from the issuer's own entries.

@@ -5,6 +5,7 @@ use lookaside::Ordering;
 use super::{
     config::Buffers,
     cpu::{Buffered, Via},
+    deviations::Deviations,
     hash::{mix, mix3},
     machine::{Machine, Phase},
     op::{Address, Rmw},
@@ -113,6 +114,13 @@ impl Machine {
     pub(crate) fn store_via(&mut self, cpu: usize, word: Address, value: u64, via: Via) {
         let order = Ordering::Relaxed;
         self.sharers.note(word, cpu);
+        if self.config.deviations.contains(Deviations::SPURIOUS_ABORTS)
+            && self.is_between_roots(cpu)
+        {
+            let name = self.name_of(word);
+            let text = format!("CPU {cpu} touches {name} before its new root is in effect");
+            return self.fail(Rule::Erratum, text);
+        }
         if self.config.buffers == Buffers::None {
             self.data_landed(cpu, word);
         }

@@ -111,14 +111,14 @@
 //! * Break-before-make: read-only pages that lead to frames of different contents, a table in place
 //!   of a block and the other way round while nothing is cached below the table, and the nT bit that
 //!   level 1 asks for. Amalgamated entries do not happen: what could make them is reported.
-//! * Errata of any kind, among them those that need a `TLBI` twice: hardware does here what its
-//!   architecture says.
+//! * Errata other than those of [`Deviations`], which a scenario asks for: without it hardware does here what
+//!   its architecture says.
 //! * FEAT_ETS2 as far as it orders walks that *fault* after earlier accesses.
 //! * Without [`Config::with_invalid_entries`], which is not the default, an access faults only if memory holds
 //!   no translation at that moment. With it, what RISC-V remembers of a descriptor that was invalid while a
 //!   `SINVAL.VMA` was under way goes with it.
-//! * AMD's `EFER.TCE`, and `INVLPGB` by ASID of virtual machines; stage 2 is a regime like any
-//!   other, with VMIDs for tags. `TTBR1` names no tables: kernel mappings are put into a table that
+//! * AMD's `EFER.TCE`, and `INVLPGB` by ASID of virtual machines; stage 2, which no
+//!   scenario runs. `TTBR1` names no tables: kernel mappings are put into a table that
 //!   the spaces share, and are walked to from `TTBR0`.
 //! * Arm's walk caches under a tag that nobody names are held against a table that is given back, but
 //!   nothing is walked from them.
@@ -142,6 +142,7 @@ pub(crate) mod config;
 mod cpu;
 mod current;
 mod descriptors;
+pub(crate) mod deviations;
 pub(crate) mod execution;
 pub(crate) mod flags;
 pub(crate) mod footprint;
@@ -172,6 +173,7 @@ pub mod x86;
 
 pub use access::{access, access_store};
 pub use config::{Arch, Bbm, Buffers, Config, Loads, Updates};
+pub use deviations::Deviations;
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};

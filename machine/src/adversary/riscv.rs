@@ -12,6 +12,7 @@ use lookaside::{Error, arch::riscv64::Instructions};
 use super::{
     cpu::Cpu,
     current::step,
+    deviations::Deviations,
     invalidate::{Partial, What},
     machine::Machine,
     op::{Op, Remote, Riscv},
@@ -80,7 +81,9 @@ impl Machine {
                 self.drain_tables(cpu);
                 self.invalidates_from_now(cpu);
                 let pages = address.map(|address| (address >> 12, address >> 12));
-                self.invalidate_now(cpu, self.fenced(pages, asid));
+                if !self.is_in_vain(pages, asid) {
+                    self.invalidate_now(cpu, self.fenced(pages, asid));
+                }
             }
             Riscv::SfenceWInval => {
                 self.drain_tables(cpu);
@@ -108,6 +111,12 @@ impl Machine {
         0
     }
 
+    /// Whether a fence removes nothing because it has operands.
+    fn is_in_vain(&self, pages: Option<(u64, u64)>, asid: Option<u16>) -> bool {
+        self.config.deviations.contains(Deviations::FENCE_WITHOUT_OPERANDS)
+            && (pages.is_some() || asid.is_some())
+    }
+
     fn tag_mask(&self) -> u16 {
         ((1u32 << self.config.tag_bits) - 1) as u16
     }
@@ -133,6 +142,9 @@ impl Machine {
         let last = call.start.wrapping_add(call.size).wrapping_sub(1) >> 12;
         let pages = (!everything).then_some((call.start >> 12, last));
         let what = self.fenced(pages, call.asid);
+        if self.is_in_vain(pages, call.asid) {
+            return;
+        }
         for bit in 0..64 {
             if all || call.harts & 1 << bit != 0 {
                 let hart = if all { bit } else { call.base.saturating_add(bit) };

@@ -27,6 +27,8 @@ pub enum Rule {
     NoProgress,
     /// An execution had more steps than the machine's configuration allows.
     TooManySteps,
+    /// What a [deviation](super::Deviations) of the hardware forbids was done.
+    Erratum,
     /// A program used the machine in a way that it does not have.
     Misuse,
 }
@@ -45,6 +47,7 @@ impl fmt::Display for Rule {
             Self::Panic => "programs do not panic",
             Self::NoProgress => "progress",
             Self::TooManySteps => "an execution ends",
+            Self::Erratum => "errata are worked around",
             Self::Misuse => "the machine is used as it is",
         })
     }

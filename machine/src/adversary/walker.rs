@@ -8,12 +8,18 @@
 use super::{
     block,
     cpu::{Cpu, Live},
+    deviations::Deviations,
     format::{Decoded, Frame, decode},
     machine::Machine,
     replaced::Cause,
     tlb::Entry,
 };
 use crate::adversary::config::Arch;
+
+/// Each table of a list with the tag of another value of the list.
+fn mixed(roots: &[u64]) -> impl Iterator<Item = (u64, u64)> {
+    roots.iter().flat_map(|&base| roots.iter().map(move |&tag| (base, tag)))
+}
 
 /// Where a walk stands: the table it reads next, and what it has gathered.
 #[derive(Clone, Copy)]
@@ -85,6 +91,12 @@ impl Machine {
                     walks |= control & 1 << 7 == 0; // EPD0
                     // With AS clear the upper half of an ASID is ignored.
                     let width = if control & 1 << 36 == 0 { 0xff } else { 0xffff };
+                    if self.config.deviations.contains(Deviations::MIXED_ROOTS) {
+                        for (base, tag) in mixed(&registers.root).filter(|(_, tag)| tag >> 48 != 0)
+                        {
+                            name(base & 0x0000_ffff_ffff_f000, tag >> 48 & width, base & 1 != 0);
+                        }
+                    }
                     for &root in &registers.root {
                         let base = root & 0x0000_ffff_ffff_f000;
                         if control & 1 << 22 == 0 {

@@ -12,9 +12,11 @@ use lookaside::{
 use super::{
     cpu::Cpu,
     current::step,
+    deviations::Deviations,
     invalidate::{Partial, What},
     machine::Machine,
     op::{Op, X86},
+    violation::Rule,
     word::Word,
 };
 
@@ -78,6 +80,11 @@ impl Machine {
         let root = Cpu::newest(&self.cpus[cpu].registers.root);
         let mask = ((1u64 << self.config.tag_bits) - 1) & 0xfff;
         let tag = |value: u64| if control & PCIDE != 0 { (value & mask) as u16 } else { 0 };
+        if matches!(instruction, X86::Invlpgb { .. } | X86::Tlbsync)
+            && self.config.deviations.contains(Deviations::UNDEFINED_INVLPGB)
+        {
+            self.fail(Rule::Erratum, format!("CPU {cpu} has no such instruction"));
+        }
         match instruction {
             X86::ReadCr3 => return root,
             X86::ReadCr4 => return control,
@@ -108,9 +115,10 @@ impl Machine {
             X86::Invlpg(address) => {
                 self.drain_all(cpu);
                 let page = address >> 12;
+                let spares = self.config.deviations.contains(Deviations::INVLPG_SPARES_GLOBALS);
                 let what = What {
                     tag: Some(tag(root)),
-                    globals: true,
+                    globals: control & PCIDE == 0 || !spares,
                     pages: (page, page),
                     // Whatever the address, every partial walk of the PCID goes.
                     partial: Partial::All,
