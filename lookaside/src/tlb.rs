@@ -20,8 +20,8 @@ use crate::{
 
 /// One machine's books: which space has which tag, and which CPU runs what.
 ///
-/// A kernel makes one for its CPUs' first stage of translation, a hypervisor a second one for the
-/// guests' second stage, a test as many as it likes. All storage comes from the caller, who lends it to
+/// A kernel makes one for its CPUs' first stage of translation, perhaps a second one for another
+/// regime, a test as many as it likes. All storage comes from the caller, who lends it to
 /// this `Tlb` alone.
 ///
 /// What one `Tlb` has made is of no use with another one: a space, a gather, a batch and a proof of
@@ -265,6 +265,13 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// The CPUs, up or not.
     pub const fn cpus(&self) -> &'a [Cpu<P, T>] {
         self.cpus
+    }
+
+    /// The deviations of every CPU that has come up so far. Those that are
+    /// [a matter of the kernel](crate::arch::errata::ADVICE) it looks up here.
+    #[must_use]
+    pub fn errata(&self) -> Errata {
+        self.machine_errata()
     }
 
     /// What must be worked around by every CPU because of any CPU.

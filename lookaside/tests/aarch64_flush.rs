@@ -8,7 +8,8 @@ use lookaside::{
     VaRange,
     arch::{
         Errata, Mmu, Tag,
-        aarch64::{Aarch64, Config, Level, RangeFlush, Reach, Scope, errata},
+        aarch64::{Aarch64, Config, Level, RangeFlush, Reach, Scope},
+        errata,
     },
 };
 

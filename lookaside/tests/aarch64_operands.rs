@@ -3,19 +3,15 @@
 
 use lookaside::{
     Error,
-    arch::{
-        Errata,
-        aarch64::{
-            AddressSize, Bbm, Features, Geometry, Granule, HardwareUpdates, IdRegisters, Level,
-            Support,
-            descriptor::{self, Attributes},
-            errata,
-            registers::{
-                self, TCR_A1, TCR_AS, TCR_DS, TCR_EPD0, geometry_of, pa_bits_of, root_bytes_of,
-                stage2_root_bytes_of, tag_bits_of, tcr, ttbr, upper_geometry_of, vmid_bits_of,
-            },
-            tlbi::{Span, by_address, by_asid, by_range, range_ttl, ttl},
+    arch::aarch64::{
+        AddressSize, Bbm, Features, Geometry, Granule, HardwareUpdates, IdRegisters, Level,
+        Support,
+        descriptor::{self, Attributes},
+        registers::{
+            self, TCR_A1, TCR_AS, TCR_DS, TCR_EPD0, geometry_of, pa_bits_of, root_bytes_of,
+            stage2_root_bytes_of, tag_bits_of, tcr, ttbr, upper_geometry_of, vmid_bits_of,
         },
+        tlbi::{Span, by_address, by_asid, by_range, range_ttl, ttl},
     },
 };
 use proptest::prelude::*;
@@ -259,86 +255,6 @@ fn unknown_values_fall_back_to_the_safer_reading() {
     assert_eq!(id(1 << 28 | 2 << 40, 0, 0).stage2.k4, Support::Bits48);
     assert_eq!(id(1 << 28, 0, 0).stage2.k4, Support::Bits52);
     assert_eq!(id(1 << 28 | 1 << 40, 0, 0).stage2.k4, Support::No);
-}
-
-// ---- Errata
-
-fn midr(implementer: u8, part: u16, revision: u8) -> u64 {
-    u64::from(implementer) << 24
-        | u64::from(revision >> 4) << 20
-        | 0xf << 16
-        | u64::from(part) << 4
-        | u64::from(revision & 0xf)
-}
-
-/// The expectation for one CPU, from the rows themselves but by another route than `Row::matches`.
-fn expected(implementer: u8, part: u16, revision: u8) -> Errata {
-    errata::TABLE
-        .iter()
-        .filter(|row| row.implementer == implementer)
-        .filter(|row| (row.parts.0..=row.parts.1).contains(&part))
-        .filter(|row| (row.revisions.0..=row.revisions.1).contains(&revision))
-        .fold(Errata::NONE, |all, row| all.union(row.errata))
-}
-
-#[test]
-fn every_row_matches_inside_its_range_and_not_outside() {
-    for row in errata::TABLE {
-        for part in [row.parts.0, row.parts.1] {
-            for revision in [row.revisions.0, row.revisions.1] {
-                let midr = midr(row.implementer, part, revision);
-                assert!(row.matches(midr), "{} {midr:#x}", row.name);
-                assert!(errata::of(midr).contains(row.errata), "{}", row.name);
-            }
-        }
-        let (first, last) = row.revisions;
-        for outside in [first.checked_sub(1), last.checked_add(1)].into_iter().flatten() {
-            assert!(!row.matches(midr(row.implementer, row.parts.0, outside)), "{}", row.name);
-        }
-        for part in [row.parts.0 - 1, row.parts.1 + 1] {
-            assert!(!row.matches(midr(row.implementer, part, first)), "{}", row.name);
-        }
-        assert!(!row.matches(midr(row.implementer ^ 1, row.parts.0, first)), "{}", row.name);
-        assert_ne!(row.errata, Errata::NONE, "{}", row.name);
-        // Rows that overlap add up.
-        for revision in 0..=0xff {
-            let part = row.parts.1;
-            let all = expected(row.implementer, part, revision);
-            assert_eq!(errata::of(midr(row.implementer, part, revision)), all, "{}", row.name);
-        }
-    }
-}
-
-#[test]
-fn the_errata_of_known_cpus_are_known() {
-    for (cpu, errata) in [
-        (midr(0x43, 0x0a1, 0x11), errata::ICACHE_AFTER_LOAD), // ThunderX T88 pass 2.1
-        (midr(0x43, 0x0a1, 0x12), Errata::NONE),              // pass 2.2
-        (midr(0x43, 0x0a2, 0x00), errata::ICACHE_AFTER_LOAD), // T81 pass 1.0
-        (midr(0x43, 0x0a2, 0x01), Errata::NONE),
-        (
-            midr(0x51, 0x800, 0x00), // Falkor
-            errata::TAG_AND_ROOT_APART.union(errata::REPEAT_BROADCAST),
-        ),
-        (midr(0x51, 0x800, 0x10), Errata::NONE),
-        (midr(0x41, 0xd05, 0x20), errata::REPEAT_BROADCAST), // Cortex-A55
-        (midr(0x41, 0xd46, 0x11), errata::REPEAT_BROADCAST), // Cortex-A510 r1p1
-        (midr(0x41, 0xd46, 0x12), Errata::NONE),             // r1p2
-        (midr(0x41, 0xd0b, 0x41), errata::REPEAT_BROADCAST), // Cortex-A76 r4p1
-        (midr(0x41, 0xd08, 0x03), Errata::NONE),             // Cortex-A72
-        (midr(0x41, 0xd03, 0x04), Errata::NONE),             // Cortex-A53
-        (midr(0x4e, 0x004, 0x00), errata::NO_CNP),           // Carmel
-        (midr(0x4e, 0x010, 0x00), errata::REPEAT_BROADCAST), // Olympus
-    ] {
-        assert_eq!(errata::of(cpu), errata, "{cpu:#x}");
-    }
-}
-
-#[test]
-fn only_the_repeat_concerns_cpus_that_do_not_have_it() {
-    assert!(errata::MACHINE_WIDE.contains(errata::REPEAT_BROADCAST));
-    assert!(!errata::MACHINE_WIDE.contains(errata::ICACHE_AFTER_LOAD));
-    assert!(!errata::MACHINE_WIDE.contains(errata::TAG_AND_ROOT_APART));
 }
 
 // ---- Descriptors

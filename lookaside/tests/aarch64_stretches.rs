@@ -12,7 +12,8 @@ use lookaside::{
     arch::{
         Depth::{self, Leaves, Tables},
         Errata, Mmu, Place, Tag, Wait,
-        aarch64::{Aarch64, Config, Features, errata},
+        aarch64::{Aarch64, Config, Features},
+        errata,
     },
 };
 

@@ -13,7 +13,7 @@ use lookaside::{
     Counts, Cpu, CpuId, Epochs, EpochsConfig, Error, Event, Flags, Flushed, Gather, Here, Outcome,
     Platform, Space, Targets, Tlb, VaRange, Word,
     arch::{
-        Errata, Mmu, Root,
+        Mmu, Root,
         aarch64::{Aarch64, AddressSize, Geometry, Granule},
         riscv64::{self, Extensions, Instructions, Mode, Remote, Riscv},
     },
@@ -140,7 +140,7 @@ fn riscv() -> (&'static Books<Riscv<&'static Hart>>, &'static Hart) {
         mode: Mode::Sv39,
         asid_bits: 16,
         extensions: Extensions::NONE,
-        errata: Errata::NONE,
+        identity: riscv64::Identity::default(),
     };
     let config = riscv64::Config {
         mode: Mode::Sv39,

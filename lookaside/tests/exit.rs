@@ -84,6 +84,7 @@ const FEATURES: Features = Features {
     family: 6,
     model: 1,
     stepping: 0,
+    microcode: None,
     hypervisor: false,
     pcid: true,
     invpcid: true,

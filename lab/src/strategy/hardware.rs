@@ -3,7 +3,7 @@
 use lookaside::{
     Costs, Error, OperationCosts,
     arch::{
-        Errata, Mmu, Root, Sharing,
+        Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Levels, Tables, Use, X86},
@@ -154,7 +154,7 @@ impl Hardware for Rv {
             mode: Mode::Sv39,
             asid_bits: machine.features.tag_bits,
             extensions: Extensions::NONE,
-            errata: Errata::NONE,
+            identity: riscv64::Identity::default(),
         }
     }
 }

@@ -239,7 +239,7 @@ pub(crate) fn riscv_features() -> riscv64::Features {
         mode: Mode::Sv48,
         asid_bits: 16,
         extensions: Extensions::NONE,
-        errata: Errata::NONE,
+        identity: riscv64::Identity::default(),
     }
 }
 

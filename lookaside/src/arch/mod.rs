@@ -12,6 +12,7 @@
 //! `README.md` beside this file has a table of what each method executes on each architecture.
 
 pub mod aarch64;
+pub mod errata;
 pub mod riscv64;
 pub mod x86_64;
 
@@ -92,7 +93,7 @@ pub enum Place {
     Everywhere,
 }
 
-/// Deviations of a CPU from its architecture, as bits that the architecture module defines.
+/// Deviations of a CPU from its architecture, as bits that [`errata`] defines.
 ///
 /// The set is filled from the ID registers when a CPU comes up and drives what is emitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -100,6 +100,8 @@ pub(super) const INSTRUCTIONS: &[&str] = &[
     "dsb",
     "isb",
     "ic_iallu",
+    "set_ttbr0",
+    "set_ttbr1",
     "write_ttbr0",
     "write_ttbr1",
     "write_tcr",

@@ -129,6 +129,7 @@ extern "C" fn enter(cpu: usize) -> ! {
         uart::open();
         gic::open();
         gic::open_cpu();
+        tlb::check_cpu();
         let machine = device_tree::machine();
         tables::map_memory(machine.memory.end);
         crate::start(machine);

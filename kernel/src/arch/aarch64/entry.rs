@@ -5,7 +5,7 @@
 use lookaside::{
     Flags,
     arch::aarch64::{
-        AddressSize, Bbm, Features, Geometry, Granule, HardwareUpdates, Level,
+        AddressSize, Features, Geometry, Granule, HardwareUpdates, Level,
         descriptor::{
             self, ACCESSED, Attributes, DIRTY_BIT_MODIFIER, INNER_SHAREABLE,
             PRIVILEGED_EXECUTE_NEVER, READ_ONLY, TABLE_OR_PAGE, USER, USER_EXECUTE_NEVER, VALID,
@@ -107,10 +107,7 @@ pub(crate) fn size_change() -> SizeChange {
     size_change_on(boot_features())
 }
 
-/// On a CPU with these features. Break-before-make level 2 mixes nothing, but may raise a conflict
-/// abort, unless the CPU is known not to: the one that is known is QEMU's own, which has the
-/// implementer's code that Arm keeps for software.
+/// On a CPU with these features.
 pub(super) fn size_change_on(features: &Features) -> SizeChange {
-    let software = features.midr >> 24 & 0xff == 0;
-    if features.bbm == Bbm::Level2 && software { SizeChange::Free } else { SizeChange::Flushed }
+    features.size_change()
 }

@@ -44,8 +44,8 @@ const TABLE: u64 = 0b11u64.wrapping_sub(OFFSET as u64);
 pub(super) const TCR: u64 = HALF | HALF << 16 | 0b10 << 30;
 /// `TnSZ`, `IRGNn`, `ORGNn`, `SHn`.
 const HALF: u64 = 16 | 0b01 << 8 | 0b01 << 10 | 0b11 << 12;
-/// `TCR_EL1.HA`, `HD`: hardware sets flags.
-const TCR_HARDWARE_FLAGS: u64 = 1 << 39 | 1 << 40;
+/// Hardware sets flags.
+const TCR_HARDWARE_FLAGS: u64 = registers::TCR_HA | registers::TCR_HD;
 
 #[repr(C, align(4096))]
 pub(super) struct Aligned(Table);
@@ -115,7 +115,8 @@ const fn boot_map() -> Table {
 /// The machine's `TCR_EL1`.
 static MACHINE_TCR: Once<u64> = Once::new();
 
-/// On the boot CPU, which has these features.
+/// On the boot CPU, which has these features: without what its errata withdraw, so that hardware that loses
+/// dirty bits is not asked to set them.
 pub(super) fn open(features: &Features) {
     let flags = match features.hardware_updates {
         HardwareUpdates::AccessedAndDirty => TCR_HARDWARE_FLAGS,

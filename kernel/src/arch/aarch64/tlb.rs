@@ -10,6 +10,7 @@ use lookaside::{
     arch::{
         Sharing,
         aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park},
+        errata,
     },
 };
 
@@ -51,6 +52,11 @@ pub(super) fn open() {
 /// Refuses a CPU for what the library does not look at.
 pub(super) fn check_cpu() {
     let (cpu, boot) = (features(), boot_features());
+    // `Tables::protect` takes the permission to execute away in place.
+    if errata::of_arm(cpu.midr).errata.contains(errata::BREAK_BEFORE_NO_EXECUTE) {
+        println!("CPU {} needs break-before-make for execute permissions", super::cpu());
+        halt();
+    }
     let fits = cpu.hardware_updates >= boot.hardware_updates
         && size_change_on(&cpu) == size_change_on(boot);
     if !fits {

@@ -6,12 +6,12 @@ use core::sync::atomic::AtomicU64;
 use lookaside::{
     Epochs, EpochsConfig, Error,
     arch::{
-        Errata, Root,
+        Root,
         riscv64::{Config, Extensions, Features, Mode, Native, Remote, Riscv, probe_asid_bits},
     },
 };
 
-use super::{harts, paging};
+use super::{harts, paging, sbi};
 use crate::{command_line, tlb::Hw};
 
 pub(crate) type Mmu = Riscv<Native>;
@@ -39,13 +39,10 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
 }
 
 /// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.
-///
-/// No hart of QEMU's has errata. A kernel for hardware looks for them by the numbers of the vendor, the
-/// architecture and the implementation, which the firmware has (SBI base extension).
 pub(crate) fn features() -> Features {
     let hart = harts::here();
     let asid_bits = probe_asid_bits(&native()).unwrap_or(0);
-    Features { mode: hart.mode, asid_bits, extensions: hart.extensions, errata: Errata::NONE }
+    Features { mode: hart.mode, asid_bits, extensions: hart.extensions, identity: sbi::identity() }
 }
 
 pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {

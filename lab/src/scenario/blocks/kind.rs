@@ -1,10 +1,10 @@
 //! Kinds of tables: whose blocks, how large, and what stands between two sizes.
 
 use lookaside::{
-    arch::aarch64::{AddressSize, Geometry, Granule},
+    arch::aarch64::{AddressSize, Features, Geometry, Granule, HardwareUpdates, IdRegisters},
     contig::{self, Flags, Format, Raw, Shape, SizeChange, Svnapot},
 };
-use lookaside_machine::adversary::{Bbm, Config, Updates};
+use lookaside_machine::adversary::{Bbm, Config, Deviations, Updates};
 
 use crate::scenario::hardware::{self, Hardware};
 
@@ -25,6 +25,9 @@ pub(in crate::scenario) trait Kind: 'static {
     /// What hardware sets by itself.
     const UPDATES: Updates = Updates::Dirty;
 
+    /// How the hardware breaks its architecture.
+    const DEVIATIONS: Deviations = Deviations::NONE;
+
     /// The layout of entries.
     fn format() -> Self::Format;
 
@@ -33,7 +36,8 @@ pub(in crate::scenario) trait Kind: 'static {
         let mut config = Self::Hardware::config(cpus)
             .with_levels(2)
             .with_updates(Self::UPDATES)
-            .with_bbm(Self::BBM);
+            .with_bbm(Self::BBM)
+            .with_deviations(Self::DEVIATIONS);
         config.block_bits = Self::BLOCK_BITS;
         config.frames = Self::FRAMES;
         config
@@ -144,8 +148,30 @@ fn small_napot() -> Small<Svnapot> {
     Small { format: Svnapot, recode }
 }
 
+/// What a CPU that reports hardware updates and break-before-make level 2 has, by its `MIDR_EL1`.
+const fn reported(midr: u64) -> Features {
+    let (mmfr1, mmfr2) = (2, 2 << 52);
+    let id = IdRegisters { midr, mmfr0: 5 | 2 << 4, mmfr1, mmfr2, mmfr3: 0, isar0: 0 };
+    Features::decode(id)
+}
+
+/// What a kernel that goes by the features has hardware set: both flags or none.
+const fn updates(features: &Features) -> Updates {
+    match features.hardware_updates {
+        HardwareUpdates::AccessedAndDirty => Updates::Dirty,
+        HardwareUpdates::None | HardwareUpdates::Accessed => Updates::Nothing,
+    }
+}
+
+const CORTEX_A55: u64 = 0x412f_d050;
+const CORTEX_A510: u64 = 0x410f_d462;
+const KRYO_SILVER: u64 = 0x51df_805e;
+const C1_ULTRA: u64 = 0x411f_d8c0;
+/// One of which nothing is known.
+const UNKNOWN: u64 = 0x410f_d990;
+
 macro_rules! kinds {
-    ($($(#[$about:meta])* $name:ident: $hardware:ty, $format:ty = $make:expr, $change:ident
+    ($($(#[$about:meta])* $name:ident: $hardware:ty, $format:ty = $make:expr, $change:expr
         $(, $constant:ident: $type:ty = $value:expr)*;)*) => {$(
         $(#[$about])*
         pub(in crate::scenario) enum $name {}
@@ -153,7 +179,7 @@ macro_rules! kinds {
         impl Kind for $name {
             type Hardware = $hardware;
             type Format = $format;
-            const SIZE_CHANGE: SizeChange = SizeChange::$change;
+            const SIZE_CHANGE: SizeChange = $change;
             $(const $constant: $type = $value;)*
 
             fn format() -> Self::Format {
@@ -165,28 +191,46 @@ macro_rules! kinds {
 
 kinds! {
     /// Arm with break-before-make level 0.
-    ArmBreaks: hardware::Arm, Small<contig::Arm> = small_arm(), Flushed;
+    ArmBreaks: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::Flushed;
     /// The same, where blocks that were not accessed are not flushed.
-    ArmHeld: hardware::Arm, Small<contig::Arm> = small_arm(), FlushedIfHeld;
+    ArmHeld: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::FlushedIfHeld;
     /// Arm with level 2, without conflict aborts.
-    ArmFree: hardware::Arm, Small<contig::Arm> = small_arm(), Free, BBM: Bbm = Bbm::L2NoAbort;
+    ArmFree: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::Free, BBM: Bbm = Bbm::L2NoAbort;
     /// Arm without hardware updates.
-    ArmByHand: hardware::Arm, Small<contig::Arm> = small_arm(), Flushed,
+    ArmByHand: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::Flushed,
         UPDATES: Updates = Updates::Nothing;
     /// Arm, and the interrupts of a CPU that must flush are cheap.
-    ArmAsks: hardware::ArmInterrupts, Small<contig::Arm> = small_arm(), Flushed;
+    ArmAsks: hardware::ArmInterrupts, Small<contig::Arm> = small_arm(), SizeChange::Flushed;
     /// Arm with blocks of sixteen pages, as shipped.
-    ArmWide: hardware::Arm, contig::Arm = arm(), Flushed, BLOCK_BITS: u32 = 4;
+    ArmWide: hardware::Arm, contig::Arm = arm(), SizeChange::Flushed, BLOCK_BITS: u32 = 4;
     // The machine's firmware does not wait for the stores that another hart has under way.
     /// RISC-V with Svadu, flushed.
-    NapotBreaks: hardware::Rv, Small<Svnapot> = small_napot(), Flushed, FRAMES: usize = 0;
+    NapotBreaks: hardware::Rv, Small<Svnapot> = small_napot(), SizeChange::Flushed, FRAMES: usize = 0;
     /// RISC-V with Svadu, not flushed.
-    NapotFree: hardware::Rv, Small<Svnapot> = small_napot(), Free, FRAMES: usize = 0;
+    NapotFree: hardware::Rv, Small<Svnapot> = small_napot(), SizeChange::Free, FRAMES: usize = 0;
     /// The same with interrupts, whose handlers do wait.
-    NapotAsks: hardware::RvInterrupts, Small<Svnapot> = small_napot(), Free;
+    NapotAsks: hardware::RvInterrupts, Small<Svnapot> = small_napot(), SizeChange::Free;
     /// RISC-V with Svade.
-    NapotByHand: hardware::Rv, Small<Svnapot> = small_napot(), Free, FRAMES: usize = 0,
+    NapotByHand: hardware::Rv, Small<Svnapot> = small_napot(), SizeChange::Free, FRAMES: usize = 0,
         UPDATES: Updates = Updates::Nothing;
     /// RISC-V with blocks of sixteen pages, as shipped.
-    NapotWide: hardware::Rv, Svnapot = Svnapot, Free, FRAMES: usize = 0, BLOCK_BITS: u32 = 4;
+    NapotWide: hardware::Rv, Svnapot = Svnapot, SizeChange::Free, FRAMES: usize = 0, BLOCK_BITS: u32 = 4;
+    /// Cortex-A55, which loses dirty states.
+    A55: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::Flushed,
+        UPDATES: Updates = updates(&reported(CORTEX_A55)),
+        DEVIATIONS: Deviations = Deviations::LOST_DIRTY;
+    /// Cortex-A510, which does, too.
+    A510: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::Flushed,
+        UPDATES: Updates = updates(&reported(CORTEX_A510)),
+        DEVIATIONS: Deviations = Deviations::LOST_DIRTY;
+    /// Kryo 4xx Silver, which does, too.
+    KryoSilver: hardware::Arm, Small<contig::Arm> = small_arm(), SizeChange::Flushed,
+        UPDATES: Updates = updates(&reported(KRYO_SILVER)),
+        DEVIATIONS: Deviations = Deviations::LOST_DIRTY;
+    /// Arm with level 2 of which nothing else is known: it may raise conflict aborts.
+    ArmAborts: hardware::Arm, Small<contig::Arm> = small_arm(), reported(UNKNOWN).size_change(),
+        BBM: Bbm = Bbm::L2Abort, DEVIATIONS: Deviations = Deviations::CONFLICT_ABORTS;
+    /// C1-Ultra, whose level 2 is withdrawn.
+    C1Ultra: hardware::Arm, Small<contig::Arm> = small_arm(), reported(C1_ULTRA).size_change(),
+        BBM: Bbm = Bbm::L2Abort, DEVIATIONS: Deviations = Deviations::CONFLICT_ABORTS;
 }

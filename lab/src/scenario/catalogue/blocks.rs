@@ -16,7 +16,7 @@ const fn mapped(slots: Range<usize>, flags: Flags) -> Mapped {
 }
 
 /// A block that was used and not written to.
-const USED: &[Mapped] = &[mapped(0..4, Flags::ACCESSED)];
+pub(super) const USED: &[Mapped] = &[mapped(0..4, Flags::ACCESSED)];
 /// A block that was never used.
 const FRESH: &[Mapped] = &[mapped(0..4, Flags::NONE)];
 /// A block whose last entry says that it was written to.
@@ -35,7 +35,7 @@ const LAST: &[Mapped] = &[mapped(12..16, Flags::ACCESSED)];
 const WIDE: &[Mapped] = &[mapped(0..16, Flags::ACCESSED)];
 
 /// A block goes as a whole while user code stores through it.
-const UNMAP: &[&[Act]] = &[&[Unmap(0..4)], &[Store(1), Load(2)]];
+pub(super) const UNMAP: &[&[Act]] = &[&[Unmap(0..4)], &[Store(1), Load(2)]];
 /// Two of its pages go.
 const UNMAP_PART: &[&[Act]] = &[&[Unmap(1..3)], &[Store(1), Store(3)]];
 /// Its two halves belong to two areas, and go one after the other.
@@ -50,13 +50,13 @@ const UNMAP_WIDE: &[&[Act]] = &[&[Unmap(3..16)], &[Store(1), Store(15)]];
 /// The process has ended everywhere else.
 const EXIT: &[&[Act]] = &[&[Await, Exit(1..4), Exit(0..1)], &[Store(0), Park, Tell]];
 
-const UNFOLD: &[&[Act]] = &[&[Unfold(2)], &[Store(1), Load(2)]];
+pub(super) const UNFOLD: &[&[Act]] = &[&[Unfold(2)], &[Store(1), Load(2)]];
 const FOLD: &[&[Act]] = &[&[Fold(0)], &[Store(1), Load(2)]];
 const FOLD_AND_UNFOLD: &[&[Act]] = &[&[Fold(0), Unfold(3)], &[Store(1), Store(2)]];
 /// The accessed flag is forgotten before the size changes.
 const AGED_UNFOLD: &[&[Act]] = &[&[Age(0..4), Unfold(0)], &[Load(1), Store(2)]];
 
-const PROTECT: &[&[Act]] = &[&[Protect(0..4)], &[Store(1), Store(2)]];
+pub(super) const PROTECT: &[&[Act]] = &[&[Protect(0..4)], &[Store(1), Store(2)]];
 const PROTECT_PART: &[&[Act]] = &[&[Protect(0..2)], &[Store(1), Store(2)]];
 const AGE: &[&[Act]] = &[&[Age(1..2), Age(0..4)], &[Load(0), Store(2)]];
 const CLEAN: &[&[Act]] = &[&[Clean(1..2), Clean(0..4)], &[Store(0), Store(2)]];
@@ -84,12 +84,16 @@ macro_rules! blocks {
             name: $name,
             about: $about,
             depth: $depth,
-            open: || open::<$kind>($name, $mapped, $written, $cpus),
+            open: || {
+                $crate::scenario::catalogue::blocks::open::<$kind>($name, $mapped, $written, $cpus)
+            },
         }
     };
 }
 
-fn open<K: Kind>(
+pub(super) use blocks;
+
+pub(super) fn open<K: Kind>(
     name: &'static str,
     mapped: &'static [Mapped],
     written: &'static [usize],

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod early;
+mod errata;
 mod flush;
 mod fresh;
 mod gather;
@@ -33,7 +34,7 @@ pub struct Topic {
 }
 
 /// The protocols, in the order in which they are best read.
-pub static TOPICS: [Topic; 9] = [
+pub static TOPICS: [Topic; 10] = [
     Topic {
         name: "epochs",
         about: "tags that last until they run out",
@@ -59,6 +60,11 @@ pub static TOPICS: [Topic; 9] = [
     },
     Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
     Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
+    Topic {
+        name: "errata",
+        about: "hardware that breaks its architecture",
+        scenarios: errata::SCENARIOS,
+    },
 ];
 
 /// All scenarios, in the order in which they are best read.

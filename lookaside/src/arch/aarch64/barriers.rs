@@ -1,10 +1,7 @@
 //! The barriers that both stages have in common.
 
-use super::{
-    errata,
-    instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
-};
-use crate::arch::Errata;
+use super::instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
+use crate::arch::{Errata, errata};
 
 /// Makes the caller's page-table stores visible to walks, before invalidation.
 pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {

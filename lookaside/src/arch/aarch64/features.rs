@@ -5,6 +5,10 @@
 //! code, an unknown value counts as the smallest capability.
 
 use super::tlbi::{AddressSize, Geometry, Granule};
+use crate::{
+    arch::errata::{self, Feature},
+    contig::SizeChange,
+};
 
 /// The ID registers as read, each 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,6 +38,9 @@ pub enum Bbm {
     Level1,
     /// Level 2: a conflict abort or one of the entries, never a mixture.
     Level2,
+    /// Level 3 (FEAT_BBML3): one of the entries. Also a CPU that reports level 2 and is known to raise no
+    /// conflict aborts ([`errata::Effect::Vouches`]).
+    Level3,
 }
 
 /// Which flags hardware sets in descriptors by itself, if the kernel lets it.
@@ -87,10 +94,11 @@ impl Granules {
     }
 }
 
-/// What one CPU can do.
+/// What one CPU can do, as its ID registers say and [`errata`] corrects.
 ///
 /// The fields are public so that a kernel can hold something back: a flag cleared in the boot CPU's
-/// features is not used by the machine.
+/// features is not used by the machine. What the table of errata withdraws cannot be put back: a CPU
+/// counts as [corrected](Self::corrected) wherever this crate is told of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Features {
     /// `MIDR_EL1`: who made it, and which revision it is. Errata are looked up by it.
@@ -126,7 +134,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Decodes the ID registers.
+    /// Decodes the ID registers, and [corrects](Self::corrected) what they say.
     #[must_use]
     pub const fn decode(id: IdRegisters) -> Self {
         let tlb = field(id.isar0, 56);
@@ -167,7 +175,8 @@ impl Features {
             bbm: match field(id.mmfr2, 52) {
                 0 => Bbm::Level0,
                 1 => Bbm::Level1,
-                _ => Bbm::Level2,
+                2 => Bbm::Level2,
+                _ => Bbm::Level3,
             },
             cnp: field(id.mmfr2, 0) >= 1,
             ets2: field(id.mmfr1, 36) >= 2,
@@ -179,6 +188,42 @@ impl Features {
             stage1,
             stage2,
             d128: field(id.mmfr3, 32) >= 1,
+        }
+        .corrected()
+    }
+
+    /// The same without what the table of [`errata`] withdraws from the CPU that [`Self::midr`] names, and
+    /// with what it vouches for.
+    #[must_use]
+    pub const fn corrected(mut self) -> Self {
+        let found = errata::of_arm(self.midr);
+        if found.withdraws(Feature::HardwareFlags) {
+            self.hardware_updates = HardwareUpdates::None;
+        }
+        if found.withdraws(Feature::HardwareDirty)
+            && matches!(self.hardware_updates, HardwareUpdates::AccessedAndDirty)
+        {
+            self.hardware_updates = HardwareUpdates::Accessed;
+        }
+        if found.withdraws(Feature::SharedEntries) {
+            self.cnp = false;
+        }
+        if found.withdraws(Feature::BreaklessSizeChange) {
+            self.bbm = Bbm::Level0;
+        }
+        if found.vouches(Feature::BreaklessSizeChange) && matches!(self.bbm, Bbm::Level2) {
+            self.bbm = Bbm::Level3;
+        }
+        self
+    }
+
+    /// What must stand between a block's entries and plain ones on this CPU. A kernel may use what holds on
+    /// every CPU of its machine.
+    #[must_use]
+    pub const fn size_change(&self) -> SizeChange {
+        match self.corrected().bbm {
+            Bbm::Level3 => SizeChange::Free,
+            Bbm::Level0 | Bbm::Level1 | Bbm::Level2 => SizeChange::Flushed,
         }
     }
 }

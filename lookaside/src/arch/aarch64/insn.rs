@@ -65,6 +65,15 @@ macro_rules! write_register {
     };
 }
 
+/// Writes a system register, and synchronises the context before anything else is executed: one piece of
+/// assembly, in whose middle the compiler puts nothing.
+macro_rules! set_register {
+    ($instruction:literal, $value:expr) => {
+        // SAFETY: as for `write_register`; a synchronisation changes nothing.
+        unsafe { asm!($instruction, "isb", in(reg) $value, options(nostack, preserves_flags)) }
+    };
+}
+
 /// Reads a system register.
 macro_rules! read_register {
     ($instruction:literal) => {{
@@ -129,6 +138,11 @@ impl Instructions for Native {
     }
 
     #[inline]
+    fn set_ttbr0(&self, value: u64) {
+        set_register!("msr ttbr0_el1, {}", value);
+    }
+
+    #[inline]
     fn read_ttbr1(&self) -> u64 {
         read_register!("mrs {}, ttbr1_el1")
     }
@@ -136,6 +150,11 @@ impl Instructions for Native {
     #[inline]
     fn write_ttbr1(&self, value: u64) {
         write_register!("msr ttbr1_el1, {}", value);
+    }
+
+    #[inline]
+    fn set_ttbr1(&self, value: u64) {
+        set_register!("msr ttbr1_el1, {}", value);
     }
 
     #[inline]
@@ -206,6 +225,11 @@ impl Instructions for NativeStage2 {
     }
 
     #[inline]
+    fn set_ttbr0(&self, value: u64) {
+        set_register!("msr vttbr_el2, {}", value);
+    }
+
+    #[inline]
     fn read_ttbr1(&self) -> u64 {
         self.0.read_ttbr1()
     }
@@ -213,6 +237,11 @@ impl Instructions for NativeStage2 {
     #[inline]
     fn write_ttbr1(&self, value: u64) {
         self.0.write_ttbr1(value);
+    }
+
+    #[inline]
+    fn set_ttbr1(&self, value: u64) {
+        self.0.set_ttbr1(value);
     }
 
     #[inline]

@@ -17,12 +17,30 @@ pub trait Instructions {
     /// `MSR TTBR0_EL1` (for stage 2: `MSR VTTBR_EL2`).
     #[track_caller]
     fn write_ttbr0(&self, value: u64);
+    /// `MSR TTBR0_EL1; ISB` (for stage 2: `MSR VTTBR_EL2; ISB`), with no access to memory in between.
+    ///
+    /// An access there may take a spurious abort on Cavium ThunderX2 (erratum 219, see
+    /// [`errata`](crate::arch::errata)). Instructions that are executed keep both in one piece of
+    /// assembly; a machine in software may leave it at what is given here.
+    #[track_caller]
+    #[inline]
+    fn set_ttbr0(&self, value: u64) {
+        self.write_ttbr0(value);
+        self.isb();
+    }
     /// `MRS TTBR1_EL1`.
     #[track_caller]
     fn read_ttbr1(&self) -> u64;
     /// `MSR TTBR1_EL1`.
     #[track_caller]
     fn write_ttbr1(&self, value: u64);
+    /// `MSR TTBR1_EL1; ISB`, as [`Self::set_ttbr0`].
+    #[track_caller]
+    #[inline]
+    fn set_ttbr1(&self, value: u64) {
+        self.write_ttbr1(value);
+        self.isb();
+    }
     /// `MRS TCR_EL1`.
     #[track_caller]
     fn read_tcr(&self) -> u64;

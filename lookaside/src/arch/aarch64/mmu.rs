@@ -9,7 +9,7 @@ pub use flush::RangeFlush;
 
 use super::{
     barriers::{complete, revoke, settle},
-    costs, errata,
+    costs,
     features::Features,
     instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
     range::{Asid, Planner},
@@ -17,7 +17,7 @@ use super::{
     tlbi::by_asid,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata},
     costs::Costs,
     error::Error,
     range::Stretch,
@@ -108,6 +108,20 @@ impl<I: Instructions> Aarch64<I> {
         self.insn.isb();
     }
 
+    /// Writes `TTBR0`. The value is in force when it returns.
+    #[inline]
+    fn name_root0(&self, value: u64) {
+        // The ISB in it is F-ARM-ROOT, see `synchronise`.
+        self.insn.set_ttbr0(value);
+    }
+
+    /// Writes `TTBR1`. The value is in force when it returns.
+    #[inline]
+    fn name_root1(&self, value: u64) {
+        // As for `TTBR0`.
+        self.insn.set_ttbr1(value);
+    }
+
     /// Follows each write that changes the tag, once it is in force.
     fn tag_changed(&self, errata: Errata) {
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
@@ -123,8 +137,7 @@ impl<I: Instructions> Aarch64<I> {
     fn stop_walks(&self, errata: Errata) {
         match self.config.park {
             Park::ReservedRoot(table) => {
-                self.insn.write_ttbr0(ttbr(table, Tag::RESERVED.0));
-                self.synchronise();
+                self.name_root0(ttbr(table, Tag::RESERVED.0));
                 if self.config.asid_in == AsidIn::Ttbr0 {
                     self.purge_reserved_tag(errata);
                     self.tag_changed(errata);
@@ -203,11 +216,9 @@ impl<I: Instructions> Aarch64<I> {
         }
         if let (true, Park::ReservedRoot(reserved)) = (apart, self.config.park) {
             // First the tag, then the table. With EPD0 no walk can start between them anyway.
-            self.insn.write_ttbr0(ttbr(reserved, self.asid(tag)));
-            self.synchronise();
+            self.name_root0(ttbr(reserved, self.asid(tag)));
         }
-        self.insn.write_ttbr0(ttbr(table, self.asid(tag)) | self.cnp(sharing));
-        self.synchronise();
+        self.name_root0(ttbr(table, self.asid(tag)) | self.cnp(sharing));
         self.tag_changed(errata);
         self.resume_walks();
     }
@@ -230,11 +241,9 @@ impl<I: Instructions> Aarch64<I> {
                 self.removed();
             }
         }
-        self.insn.write_ttbr1(ttbr(kernel, self.asid(tag)) | self.cnp(sharing));
-        self.synchronise();
+        self.name_root1(ttbr(kernel, self.asid(tag)) | self.cnp(sharing));
         self.tag_changed(errata);
-        self.insn.write_ttbr0(ttbr(user, 0) | self.cnp(sharing));
-        self.synchronise();
+        self.name_root0(ttbr(user, 0) | self.cnp(sharing));
         self.resume_walks();
     }
 }
@@ -273,8 +282,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         if self.plain && held == Held::Keep && errata == Errata::NONE {
             self.check_width(tag);
-            self.insn.write_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
-            self.synchronise();
+            self.name_root0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
         } else {
             self.load_with_care(errata, root, tag, held, sharing);
         }
@@ -287,13 +295,11 @@ impl<I: Instructions> Mmu for Aarch64<I> {
             (AsidIn::Ttbr0, Park::Epd0) => {
                 // EPD0 stops walks and not hits: the former tag must leave the register too. Nobody
                 // walks the table at 0.
-                self.insn.write_ttbr0(ttbr(0, Tag::RESERVED.0));
-                self.synchronise();
+                self.name_root0(ttbr(0, Tag::RESERVED.0));
                 self.tag_changed(errata);
             }
             (AsidIn::Ttbr1 { table }, _) => {
-                self.insn.write_ttbr1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
-                self.synchronise();
+                self.name_root1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
                 self.tag_changed(errata);
             }
         }

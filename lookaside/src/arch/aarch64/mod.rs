@@ -43,12 +43,13 @@
 //!
 //! # Errata
 //!
-//! [`errata::TABLE`] maps the Main ID Register to bits; the sequences ask for bits and never for
-//! CPUs. Honoured: Cavium 27456, Qualcomm Falkor 1003, the family that needs a second broadcast
-//! `TLBI; DSB`, and NVIDIA Carmel's CnP defect.
+//! The table of [`errata`](super::errata) maps the Main ID Register to bits, and takes features away
+//! that do not work; the sequences ask for bits and never for CPUs. Changed are sequences for Cavium
+//! 27456, Qualcomm Falkor 1003, and the family that needs a second broadcast `TLBI; DSB`.
 //!
 //! Cavium ThunderX2 erratum 219 (an access between a write of `TTBRn` and the `ISB` that follows
-//! may take a spurious abort) needs no bit: nothing here stands between the two.
+//! may take a spurious abort) needs no bit: [`Instructions::set_ttbr0`] and its like are both
+//! instructions in one piece of assembly, between which the compiler can put nothing.
 //!
 //! # Not used, on purpose
 //!
@@ -78,7 +79,6 @@
 mod barriers;
 mod costs;
 pub mod descriptor;
-pub mod errata;
 mod features;
 #[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
 mod insn;

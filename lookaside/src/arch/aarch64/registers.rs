@@ -32,6 +32,10 @@ pub const TCR_A1: u64 = 1 << 22;
 pub const TCR_IPS: u64 = 0b111 << 32;
 /// `TCR_EL1.AS`: ASIDs have 16 bits instead of 8.
 pub const TCR_AS: u64 = 1 << 36;
+/// `TCR_EL1.HA`: hardware sets the access flag.
+pub const TCR_HA: u64 = 1 << 39;
+/// `TCR_EL1.HD`: hardware sets the dirty state, too.
+pub const TCR_HD: u64 = 1 << 40;
 /// `TCR_EL1.DS`: 52-bit addresses with granules of 4 KiB and 16 KiB (FEAT_LPA2).
 pub const TCR_DS: u64 = 1 << 59;
 

@@ -1,11 +1,15 @@
 //! Stage 2: VMIDs, a set of tags of its own with its own root register and its own flushes.
 //!
+//! **Guests are not supported yet.** What is here are instructions, tested one by one. Whatever is unmapped
+//! from one guest flushes *every* guest on every CPU, no scenario of the explorer runs it, and no kernel does:
+//! do not count on it.
+//!
 //! The library runs at EL2 here, with `HCR_EL2.TGE = 0` while it executes, so that the invalidations
 //! mean the guests' regime and not the hypervisor's.
 
 use super::{
     barriers::{complete, publish, revoke, settle},
-    costs, errata,
+    costs,
     features::Features,
     instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
     mmu::check_address,
@@ -15,7 +19,7 @@ use super::{
     tlbi::AddressSize,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, Wait},
+    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, Wait, errata},
     costs::Costs,
     error::Error,
     range::Stretch,
@@ -34,7 +38,8 @@ pub struct Stage2Config {
     pub sharing: Sharing,
 }
 
-/// The translation of guest-physical addresses, operated through the instructions `I`, whose
+/// The translation of guest-physical addresses: the instructions, and not yet support for guests. Each
+/// unmap flushes every guest, and no scenario runs it; see the table in the README. It is operated through the instructions `I`, whose
 /// `write_ttbr0` is `MSR VTTBR_EL2`.
 ///
 /// The architecture invalidates by VMID only for the VMID that is in the register
@@ -88,10 +93,9 @@ impl<I: Instructions> Stage2<I> {
     }
 
     fn write(&self, errata: Errata, value: u64) {
-        self.insn.write_ttbr0(value);
-        // FENCE F-ARM-GUEST-ROOT (pairs with the MSR before it, F-ARM-GUEST-DROP): walks begin with
+        // FENCE F-ARM-GUEST-ROOT (pairs with the MSR in it, F-ARM-GUEST-DROP): walks begin with
         // the new root and VMID only, as F-ARM-ROOT for stage 1.
-        self.insn.isb();
+        self.insn.set_ttbr0(value);
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
             // Falkor 1003 speaks of TTBRn_EL1 alone, Cavium 27456 of ASIDs. Whether VMIDs are
             // concerned is not published; we do not know, and a switch of guests is rare.
@@ -119,6 +123,7 @@ impl<I: Instructions> Mmu for Stage2<I> {
     }
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        let cpu = &cpu.corrected();
         let machine = self.tag_bits();
         if cpu.vmid_bits < machine {
             return Err(Error::FewerTagBits { machine, cpu: cpu.vmid_bits });
@@ -131,16 +136,10 @@ impl<I: Instructions> Mmu for Stage2<I> {
         {
             return Err(Error::MissingFeature("the granule and address size of VTCR_EL2"));
         }
-        let errata = errata::of(cpu.midr);
-        if self.config.sharing == Sharing::Shared {
-            if !cpu.cnp {
-                return Err(Error::MissingFeature("common-not-private tables (FEAT_TTCNP)"));
-            }
-            if errata.contains(errata::NO_CNP) {
-                return Err(Error::MissingFeature("common-not-private tables that work"));
-            }
+        if self.config.sharing == Sharing::Shared && !cpu.cnp {
+            return Err(Error::MissingFeature("common-not-private tables (FEAT_TTCNP) that work"));
         }
-        Ok(errata)
+        Ok(errata::of_arm(cpu.midr).errata)
     }
 
     fn check_root(&self, root: Root) -> Result<(), Error> {

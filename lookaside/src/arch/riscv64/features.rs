@@ -6,15 +6,21 @@
 //! that is not recognised is not used.
 
 use super::Mode;
-use crate::{arch::Errata, error::Error};
+use crate::error::Error;
 
-/// Deviation of a hart: `SFENCE.VMA` with an address or an ASID does not remove all it should, so
-/// that only the form without operands is used. Known instances: SiFive FU740, erratum CIP-1200
-/// ("FU740 Errata", 2021), and Rocket cores before chipsalliance/rocket-chip#2534.
+/// Who made a hart, and which it is: what [`errata`](crate::arch::errata) looks it up by.
 ///
-/// The kernel recognises such a hart by its vendor, architecture and implementation numbers (SBI
-/// base extension) and puts this into [`Features::errata`].
-pub const FENCE_OPERANDS: Errata = Errata(1 << 0);
+/// The firmware says it to the hart that asks (SBI base extension, [`super::sbi::Call::identity`]). A number that
+/// is not implemented is 0. The default is a hart of which nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// `mvendorid`: JEDEC's number of who made it.
+    pub vendor: u64,
+    /// `marchid`: the base microarchitecture. The top bit is set where the vendor gave the number.
+    pub architecture: u64,
+    /// `mimpid`: the version of the implementation, as the vendor counts.
+    pub implementation: u64,
+}
 
 /// What one hart says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +31,8 @@ pub struct Features {
     pub asid_bits: u32,
     /// Its extensions.
     pub extensions: Extensions,
-    /// Its deviations.
-    pub errata: Errata,
+    /// Who made it, and which it is.
+    pub identity: Identity,
 }
 
 /// A set of the extensions that have to do with translation.

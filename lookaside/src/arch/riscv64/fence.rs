@@ -14,9 +14,9 @@
 //! *any* entry on the path is global, rs2 must be `x0`, because the forms with an ASID leave global
 //! mappings alone.
 
-use super::{Extensions, FENCE_OPERANDS, Instructions, Mode};
+use super::{Extensions, Instructions, Mode};
 use crate::{
-    arch::{Errata, Tag},
+    arch::{Errata, Tag, errata::FENCE_OPERANDS},
     error::Error,
     range::VaRange,
 };

@@ -8,7 +8,7 @@ use super::{
     sbi::{self, HartMask, Request},
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata},
     costs::Costs,
     error::Error,
     range::Stretch,
@@ -246,7 +246,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
                 return Err(Error::MissingFeature(name));
             }
         }
-        Ok(cpu.errata)
+        Ok(errata::of_riscv(cpu.identity).errata)
     }
 
     /// See [`Satp::new`]; also, RISC-V has one table for both modes, so `user_table` must be the
@@ -324,7 +324,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// If the firmware refuses, it is asked once more, for everything on every hart.
     ///
-    /// On a machine where any hart has [`super::FENCE_OPERANDS`], pass it in `errata` on every hart.
+    /// On a machine where any hart has [`errata::FENCE_OPERANDS`], pass it in `errata` on every hart.
     ///
     /// # Panics
     ///

@@ -96,7 +96,7 @@ pub mod svnapot;
 #[cfg(test)]
 mod testing;
 
-pub use features::{Extensions, FENCE_OPERANDS, Features, mode_from_mmu_type};
+pub use features::{Extensions, Features, Identity, mode_from_mmu_type};
 #[cfg(all(target_arch = "riscv64", target_os = "none"))]
 pub use insn::Native;
 pub use mmu::{Config, Remote, Riscv};

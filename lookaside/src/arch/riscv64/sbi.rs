@@ -19,6 +19,9 @@ use crate::error::Error;
 /// The number of the extension: "RFNC".
 pub const EXTENSION: u64 = 0x5246_4e43;
 
+/// The number of the base extension, which every firmware has.
+const BASE: u64 = 0x10;
+
 /// The functions of the extension that are of interest here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
@@ -59,6 +62,17 @@ impl Call {
                 Self::new(Function::RemoteSfenceVmaAsid, [mask, base, start, size, asid as u64])
             }
         }
+    }
+
+    /// `sbi_get_mvendorid`, `sbi_get_marchid` and `sbi_get_mimpid`, in the order of the fields of
+    /// [`Identity`](super::Identity). They speak of the hart that calls; each returns its value in `a1`.
+    #[must_use]
+    pub const fn identity() -> [Self; 3] {
+        [
+            Self { extension: BASE, function: 4, arguments: [0; 5] },
+            Self { extension: BASE, function: 5, arguments: [0; 5] },
+            Self { extension: BASE, function: 6, arguments: [0; 5] },
+        ]
     }
 
     const fn new(function: Function, arguments: [u64; 5]) -> Self {
@@ -195,7 +209,7 @@ mod tests {
     use super::{super::*, *};
     use crate::{
         VaRange,
-        arch::{Errata, Tag},
+        arch::{Errata, Tag, errata::FENCE_OPERANDS},
     };
 
     const HARTS: HartMask = HartMask { mask: 0b101, base: 64 };

@@ -3,6 +3,7 @@
 //! Sources: SDM vol. 2, CPUID; APM vol. 3, appendix E.
 
 use super::invlpgb::PageLimit;
+use crate::arch::errata::{self, Feature};
 
 /// Who made a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,10 +37,11 @@ impl Vendor {
     }
 }
 
-/// What one CPU says about itself.
+/// What one CPU says about itself, as CPUID says and [`errata`] corrects.
 ///
 /// The fields are public so that a machine in software, or a kernel that trusts its own list more
-/// than CPUID, can describe a CPU.
+/// than CPUID, can describe a CPU. What the table of errata withdraws cannot be put back: a CPU counts as
+/// [corrected](Self::corrected) wherever this crate is told of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Features {
     /// Who made it.
@@ -50,6 +52,10 @@ pub struct Features {
     pub model: u32,
     /// Its stepping.
     pub stepping: u32,
+    /// The revision of its microcode, where the kernel knows it: CPUID does not say. On Intel's it is in
+    /// the upper half of `IA32_BIOS_SIGN_ID` (MSR 8Bh) after a write of 0 to that and a `CPUID` (SDM vol.
+    /// 3, "Microcode Update Resources"). `None` counts as older than any.
+    pub microcode: Option<u32>,
     /// Whether a hypervisor says it is there (leaf 1, ECX bit 31).
     pub hypervisor: bool,
     /// `CR4.PCIDE` can be set (leaf 1, ECX bit 17).
@@ -72,7 +78,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Decodes CPUID. `cpuid` maps a leaf and a subleaf to EAX, EBX, ECX, EDX; it is asked only for
+    /// Decodes CPUID, and [corrects](Self::corrected) what it says. `cpuid` maps a leaf and a subleaf to EAX, EBX, ECX, EDX; it is asked only for
     /// leaves that leaves 0 and 8000_0000 say exist.
     #[must_use]
     pub fn decode(mut cpuid: impl FnMut(u32, u32) -> [u32; 4]) -> Self {
@@ -107,6 +113,7 @@ impl Features {
             family,
             model,
             stepping: signature & 0xf,
+            microcode: None,
             hypervisor: bit(features_c, 31),
             pcid: bit(features_c, 17),
             invpcid: bit(structured_b, 10),
@@ -118,6 +125,16 @@ impl Features {
             physical_bits: width(sizes, 36),
             linear_bits: width(sizes >> 8, 48),
         }
+        .corrected()
+    }
+
+    /// The same without what the table of [`errata`] withdraws from this CPU.
+    #[must_use]
+    pub const fn corrected(mut self) -> Self {
+        if errata::of_x86(&self).withdraws(Feature::Invlpgb) {
+            self.invlpgb = None;
+        }
+        self
     }
 
     /// Reads CPUID on the CPU that executes the call.

@@ -3,13 +3,12 @@
 use super::{
     Config, Instructions, Levels, Pcid, Tables, Use, UserFlush, costs,
     cr3::{self, Cr3, Lam},
-    errata,
     features::Features,
     invlpgb::{Operands, PageLimit},
     invpcid::Command,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
+    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata},
     costs::Costs,
     error::Error,
     range::Stretch,
@@ -50,6 +49,7 @@ impl<I: Instructions> X86<I> {
     /// * [`Error::Unsupported`] if the CPU lacks five levels of tables that `config` asks for, or
     ///   has neither `INVPCID` nor `CR4.PGE`, so that nothing removes global entries.
     pub fn new(insn: I, boot: &Features, config: Config) -> Result<Self, Error> {
+        let boot = &boot.corrected();
         if config.levels == Levels::Five && !boot.la57 {
             return Err(Error::Unsupported("five levels of tables"));
         }
@@ -242,6 +242,7 @@ impl<I: Instructions> Mmu for X86<I> {
     }
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        let cpu = &cpu.corrected();
         if self.has_pcids && !cpu.pcid {
             return Err(Error::FewerTagBits { machine: self.tag_bits, cpu: 0 });
         }
@@ -261,7 +262,7 @@ impl<I: Instructions> Mmu for X86<I> {
         if cpu.invlpgb < self.invlpgb {
             return Err(Error::MissingFeature("INVLPGB of as many pages as the boot CPU"));
         }
-        Ok(errata::of(cpu))
+        Ok(errata::of_x86(cpu).errata)
     }
 
     fn check_root(&self, root: Root) -> Result<(), Error> {

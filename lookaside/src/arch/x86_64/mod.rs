@@ -42,7 +42,7 @@
 //! | address of another tag | type 0; type 1 if a table was unlinked | toggle `PGE` | `INVLPG` |
 //! | address of the kernel | type 2 | toggle `PGE` | `INVLPG` |
 //! | the same, [mapped globally](X86::with_global_kernel) | `INVLPG`; type 2 if a table was unlinked | `INVLPG`; else toggle `PGE` | `INVLPG` |
-//! | the same, with [`errata::INVLPG_KEEPS_GLOBALS`] | type 2 | toggle `PGE` | `INVLPG` |
+//! | the same, with [`INVLPG_KEEPS_GLOBALS`](super::errata::INVLPG_KEEPS_GLOBALS) | type 2 | toggle `PGE` | `INVLPG` |
 //!
 //! With separate user tables a tag is a pair of PCIDs, and whatever is done to a tag is done to
 //! both; without `INVPCID` that is always a toggle of `PGE`, because the half that is not current
@@ -74,14 +74,14 @@
 //!
 //! # Deviations honoured
 //!
-//! [`errata::TABLE`] lists them: Intel CPUs on which `INVLPG` leaves global entries.
+//! The table of [`errata`](super::errata) lists them: Intel CPUs on which `INVLPG` leaves global entries,
+//! unless their microcode is known to be mended, and AMD's Zen 2, of which some say that they have `INVLPGB`.
 //!
 //! # What is deliberately not used
 //!
 //! * *Nested* of `INVLPGB`, and `INVLPGA`, `INVEPT`, `INVVPID`: they concern guests.
 //! * Linear-address masking. `X86` loads `CR3` with both bits clear.
 //! * Flushing first and loading after: between the two the old root makes new entries (XSA-292).
-//! * The microcode's revision, to tell mended CPUs from the others: hypervisors hide it.
 //!
 //! # References
 //!
@@ -99,7 +99,6 @@ mod canonical;
 mod config;
 mod costs;
 pub mod cr3;
-pub mod errata;
 mod features;
 #[cfg(all(target_arch = "x86_64", target_os = "none"))]
 mod insn;

@@ -38,7 +38,7 @@ impl<I: Instructions> X86<I> {
     }
 
     /// `INVLPG` of a canonical address: that address under the current PCID, and global entries of
-    /// it under any, but see [`super::errata::INVLPG_KEEPS_GLOBALS`].
+    /// it under any, but see [`crate::arch::errata::INVLPG_KEEPS_GLOBALS`].
     pub(super) fn invlpg(&self, address: u64) {
         // FENCE F-X86-INVLPG (pairs with walks): serialising, so stores to tables are in memory
         // before any walk that this CPU makes after it.

@@ -2,12 +2,11 @@
 
 use super::{
     Instructions, X86,
-    errata::INVLPG_KEEPS_GLOBALS,
     invlpgb::{Operands, Plan, Scope},
     invpcid::Command,
 };
 use crate::{
-    arch::{Depth, Errata, Mmu, Place, Tag},
+    arch::{Depth, Errata, Mmu, Place, Tag, errata::INVLPG_KEEPS_GLOBALS},
     range::Stretch,
 };
 

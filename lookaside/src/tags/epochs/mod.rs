@@ -89,7 +89,7 @@ impl Default for EpochsConfig {
     }
 }
 
-/// The tags of Arm and RISC-V, and of Arm's second stage (VMIDs).
+/// The tags of Arm and RISC-V.
 pub struct Epochs<'a, P: Platform> {
     /// The present epoch; read on the way in, written when it turns.
     epoch: Aligned<P::Word>,

@@ -1,14 +1,16 @@
 //! How a machine is operated, checked once when it boots and once for each CPU.
 
 use super::super::{
-    errata,
-    features::Features,
+    features::{Features, HardwareUpdates},
     range::Planner,
-    registers::{TCR_A1, geometry_of, pa_bits_of, root_bytes_of, tag_bits_of, upper_geometry_of},
+    registers::{
+        TCR_A1, TCR_HA, TCR_HD, geometry_of, pa_bits_of, root_bytes_of, tag_bits_of,
+        upper_geometry_of,
+    },
     tlbi::{AddressSize, Geometry, Granule},
 };
 use crate::{
-    arch::{Errata, Sharing, Tag},
+    arch::{Errata, Sharing, Tag, errata},
     error::Error,
 };
 
@@ -137,6 +139,7 @@ impl Config {
     }
 
     pub(super) fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+        let cpu = &cpu.corrected();
         let machine = self.tag_bits();
         let bits = self.pairing.tag_bits(cpu.asid_bits);
         if bits < machine {
@@ -156,16 +159,17 @@ impl Config {
         if self.features.level_hints && !cpu.level_hints {
             return Err(Error::MissingFeature("level hints (FEAT_TTL)"));
         }
-        let errata = errata::of(cpu.midr);
-        if self.sharing == Sharing::Shared {
-            if !cpu.cnp {
-                return Err(Error::MissingFeature("common-not-private tables (FEAT_TTCNP)"));
-            }
-            if errata.contains(errata::NO_CNP) {
-                return Err(Error::MissingFeature("common-not-private tables that work"));
-            }
+        if self.sharing == Sharing::Shared && !cpu.cnp {
+            return Err(Error::MissingFeature("common-not-private tables (FEAT_TTCNP) that work"));
         }
-        Ok(errata)
+        // Some CPUs have the bits without saying so, and without doing well what they stand for.
+        if self.tcr & TCR_HD != 0 && cpu.hardware_updates < HardwareUpdates::AccessedAndDirty {
+            return Err(Error::MissingFeature("a hardware dirty state (FEAT_HAFDBS) that works"));
+        }
+        if self.tcr & TCR_HA != 0 && cpu.hardware_updates < HardwareUpdates::Accessed {
+            return Err(Error::MissingFeature("a hardware access flag (FEAT_HAFDBS) that works"));
+        }
+        Ok(errata::of_arm(cpu.midr).errata)
     }
 
     /// How many bits of a table's address the register can hold.

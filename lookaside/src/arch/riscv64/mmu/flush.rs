@@ -2,14 +2,14 @@
 
 use super::{
     super::{
-        Extensions, FENCE_OPERANDS, Instructions,
+        Extensions, Instructions,
         fence::{Changed, Fence, Planner, Reach},
         sbi::{HartMask, Request},
     },
     Riscv,
 };
 use crate::{
-    arch::{Depth, Errata},
+    arch::{Depth, Errata, errata::FENCE_OPERANDS},
     range::Stretch,
 };
 

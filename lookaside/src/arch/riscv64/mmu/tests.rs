@@ -6,10 +6,10 @@ use core::cell::{Cell, RefCell};
 use std::{collections::BTreeSet, panic, vec, vec::Vec};
 
 use super::{
-    super::{FENCE_OPERANDS, fence::Changed, testing::*},
+    super::{Identity, fence::Changed, testing::*},
     *,
 };
-use crate::VaRange;
+use crate::{VaRange, arch::errata::FENCE_OPERANDS};
 
 const RESERVED: u64 = 0x8000_0000;
 pub(super) const A: u64 = 0x8000_1000;
@@ -20,7 +20,7 @@ const FEATURES: Features = Features {
     mode: Mode::Sv48,
     asid_bits: 16,
     extensions: Extensions::SVINVAL,
-    errata: Errata::NONE,
+    identity: Identity { vendor: 0, architecture: 0, implementation: 0 },
 };
 
 pub(super) const CONFIG: Config = Config {
@@ -278,7 +278,10 @@ fn admission() {
     let admit = |cpu| riscv.admit(&cpu);
     assert_eq!(admit(Features { asid_bits: 9, ..FEATURES }), Ok(Errata::NONE));
     assert_eq!(admit(Features { mode: Mode::Sv39, ..FEATURES }), Ok(Errata::NONE));
-    let odd = Features { errata: FENCE_OPERANDS, ..FEATURES };
+    // SiFive FU740.
+    let identity =
+        Identity { vendor: 0x489, architecture: 1 << 63 | 7, implementation: 0x2018_1004 };
+    let odd = Features { identity, ..FEATURES };
     assert_eq!(admit(odd), Ok(FENCE_OPERANDS));
     let narrow = admit(Features { asid_bits: 8, ..FEATURES });
     assert_eq!(narrow, Err(Error::FewerTagBits { machine: 9, cpu: 8 }));

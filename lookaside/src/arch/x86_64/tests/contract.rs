@@ -6,13 +6,15 @@ extern crate std;
 use std::{collections::BTreeSet, vec::Vec};
 
 use super::{
-    super::{Config, Features, Tables, Use, UserFlush, X86, errata::INVLPG_KEEPS_GLOBALS},
+    super::{Config, Features, Tables, Use, UserFlush, X86},
     BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
     cpu::{Cpu, Did, Entry},
 };
 use crate::{
     Stretch, VaRange,
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
+    arch::{
+        Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata::INVLPG_KEEPS_GLOBALS,
+    },
 };
 
 const PAGES: [u64; 3] = [0x4000, 0x7000, 0xffff_ffff_8000_0000];

@@ -25,6 +25,7 @@ const FULL: Features = Features {
     family: 6,
     model: 0x8f,
     stepping: 8,
+    microcode: None,
     hypervisor: false,
     pcid: true,
     invpcid: true,

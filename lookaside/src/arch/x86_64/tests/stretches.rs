@@ -5,7 +5,7 @@ extern crate std;
 use std::vec::Vec;
 
 use super::{
-    super::{Config, Features, Levels, X86, errata::INVLPG_KEEPS_GLOBALS},
+    super::{Config, Features, Levels, X86},
     BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
     cpu::{Cpu, Did},
     sequences::{AT_EXIT, OFF, ON_LOAD, TAG, TOGGLE, emitted},
@@ -15,6 +15,7 @@ use crate::{
     arch::{
         Depth::{self, Leaves, Tables},
         Errata, Mmu, Place, Tag, Wait,
+        errata::INVLPG_KEEPS_GLOBALS,
     },
 };
 

@@ -5,7 +5,7 @@ extern crate std;
 use std::vec::Vec;
 
 use super::super::{
-    super::{Extensions, FENCE_OPERANDS, Riscv, testing::*},
+    super::{Extensions, Riscv, testing::*},
     Config, Remote,
     tests::{A, CONFIG, NO_ERRATA, everyone, machine, satp, sfence},
 };
@@ -14,6 +14,7 @@ use crate::{
     arch::{
         Depth::{self, Leaves, Tables},
         Errata, Mmu, Place, Tag, Wait,
+        errata::FENCE_OPERANDS,
     },
 };
 
