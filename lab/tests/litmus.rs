@@ -73,6 +73,61 @@ fn x86_invalidates_what_transform_says() {
     weakened_tests_flip(&folder().join("x86"), 6);
 }
 
+const ISLA: &str = r#"
+name = "unmap"
+symbolic = ["x"]
+page_table_setup = """
+    physical pa1;
+    x |-> pa1;
+    x ?-> invalid;
+    *pa1 = 1;
+"""
+[thread.0]
+code = """
+    STR X0,[X1]
+    DSB SY
+    TLBI VAE1IS,X5
+    DSB SY
+    ISB
+    LDR X2,[X3]
+"""
+[thread.0.reset]
+R1 = "pte3(x, page_table_base)"
+R3 = "x"
+R5 = "extz(page(x), 64)"
+[section.thread0_el1_handler]
+code = """
+    MOV X4,#1
+    MRS X13,ELR_EL1
+    ADD X13,X13,#4
+    MSR ELR_EL1,X13
+    ERET
+"""
+[final]
+assertion = "0:X2 = 1 & 0:X4 = 0"
+"#;
+
+#[test]
+fn tests_of_isla_run_on_the_cpus_of_the_explorer() {
+    let verdict = |text: &str| {
+        let litmus = Litmus::read_isla(text).unwrap();
+        let found = litmus.run(Mode::Ets2.hardware(), Bound::default()).unwrap();
+        assert!(!found.states.is_empty());
+        litmus.verdict(&found.states)
+    };
+    assert_eq!(verdict(ISLA), "never");
+    assert_eq!(verdict(&ISLA.replace("X2 = 1 & 0:X4 = 0", "X2 = 0 & 0:X4 = 1")), "always");
+    for weak in ["    TLBI VAE1IS,X5\n", "    DSB SY\n    TLBI", "page(x)"] {
+        let with = if weak.ends_with("TLBI") { "    TLBI" } else { "" };
+        let with = if weak == "page(x)" { "0x77" } else { with };
+        assert_eq!(verdict(&ISLA.replacen(weak, with, 1)), "sometimes", "{weak}");
+    }
+    for unknown in ["LDR X2,[X3]", "physical", "pte3", "ERET", "0:X2 = 1"] {
+        assert!(Litmus::read_isla(&ISLA.replace(unknown, "HVC #1")).is_err(), "{unknown}");
+    }
+    assert!(Litmus::read_isla("").is_err());
+}
+
 /// The verdict on two threads, without FEAT_ETS2.
 fn verdict(begin: &str, one: &str, other: &str, condition: &str) -> &'static str {
     let (one, other): (Vec<_>, Vec<_>) = (one.split("; ").collect(), other.split("; ").collect());

@@ -3,6 +3,7 @@
 mod bound;
 mod condition;
 mod instruction;
+mod isla;
 mod names;
 mod program;
 mod read;

@@ -10,11 +10,15 @@ use std::rc::Rc;
 
 use lookaside::{
     CpuId, Ordering, Word as _,
-    arch::{riscv64::Instructions as _, x86_64::Instructions as _},
+    arch::{
+        aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
+        riscv64::Instructions as _,
+        x86_64::Instructions as _,
+    },
 };
 use lookaside_machine::{
     adversary::{
-        self as machine, Access, Arch, Config, Frame, Scenario, Word, leak, riscv, tables, x86,
+        self as machine, Access, Arch, Config, Frame, Scenario, Word, arm, leak, riscv, tables, x86,
     },
     explore::{Budget, Explorer},
     litmus::{Fault, FaultKind, Final, Outcomes, Register, address, descriptor_address},
@@ -77,6 +81,16 @@ pub enum Step {
     WriteRoot(Register),
     /// `INVLPG`.
     Invlpg(Register),
+    /// `TLBI`.
+    Tlbi(TlbiOp, Scope, Option<Register>),
+    /// `DSB`.
+    Dsb(Dsb),
+    /// `ISB`, or what synchronises as one does.
+    Isb,
+    /// A sum of two registers: to, and of what.
+    Add(Register, Register, Register),
+    /// An exclusive or, likewise.
+    Xor(Register, Register, Register),
 }
 
 /// A program for each CPU, and the memory that they begin with.
@@ -96,6 +110,9 @@ pub struct Program {
     pub registers: Vec<Vec<(Register, Value)>>,
     /// What each CPU runs.
     pub code: Vec<Vec<Step>>,
+    /// What each CPU runs after a fault, before it goes on with the next instruction. Without it, it
+    /// ends.
+    pub handlers: Vec<Option<Vec<Step>>>,
 }
 
 /// What the programs share.
@@ -121,7 +138,7 @@ struct Run {
     finals: Rc<RefCell<Vec<Final>>>,
 }
 
-fn virtual_address(variable: usize) -> u64 {
+pub(super) fn virtual_address(variable: usize) -> u64 {
     ((variable as u64 + 1) * u64::from(APART)) << 12
 }
 
@@ -152,14 +169,16 @@ impl Run {
     fn root(&self, root: Frame, tag: u16) -> u64 {
         match self.program.arch {
             Arch::Riscv => root.0 | u64::from(tag) << 44 | 8 << 60,
-            Arch::X86 | Arch::Arm => root.address() | u64::from(tag),
+            Arch::X86 => root.address() | u64::from(tag),
+            Arch::Arm => root.address() | u64::from(tag) << 48,
         }
     }
 
     fn write_root(&self, value: u64) {
         match self.program.arch {
             Arch::Riscv => riscv::Insn.write_satp(value),
-            Arch::X86 | Arch::Arm => x86::Insn.write_cr3(value),
+            Arch::X86 => x86::Insn.write_cr3(value),
+            Arch::Arm => arm::Insn.write_ttbr0(value),
         }
     }
 
@@ -232,13 +251,31 @@ impl Run {
                 self.write_root(get(registers, from));
                 None
             }
+            Step::Tlbi(op, scope, operand) => {
+                let operand = named(operand).unwrap_or(0);
+                arm::Insn.tlbi(Tlbi { op, scope, operand });
+                None
+            }
+            Step::Dsb(kind) => {
+                arm::Insn.dsb(kind);
+                None
+            }
+            Step::Isb => {
+                arm::Insn.isb();
+                None
+            }
+            Step::Add(to, one, other) => {
+                Some((to, get(registers, one).wrapping_add(get(registers, other))))
+            }
+            Step::Xor(to, one, other) => Some((to, get(registers, one) ^ get(registers, other))),
             Step::Invlpg(at) => {
                 x86::Insn.invlpg(get(registers, at));
                 None
             }
         };
         if let Some((to, value)) = read
-            && to.0 != 0
+            // RISC-V's x0 is zero.
+            && (to.0 != 0 || self.program.arch != Arch::Riscv)
         {
             registers[usize::from(to.0)] = value;
         }
@@ -257,7 +294,8 @@ impl Scenario for Run {
         let cpus = self.program.code.len();
         let mut config = match self.program.arch {
             Arch::Riscv => Config::riscv(cpus).with_invalid_entries(),
-            Arch::X86 | Arch::Arm => Config::x86(cpus),
+            Arch::X86 => Config::x86(cpus),
+            Arch::Arm => Config::arm(cpus).with_ets2(),
         };
         // A load reads the frame in the step in which it is translated.
         config.check_private = false;
@@ -304,6 +342,9 @@ impl Scenario for Run {
                     x86::Insn.write_cr4(1 << 7 | 1 << 17);
                 }
                 self.write_root(root);
+                if self.program.arch == Arch::Arm {
+                    arm::Insn.isb();
+                }
             });
         }
         let cpus = 0..self.program.code.len();
@@ -329,7 +370,12 @@ impl Scenario for Run {
                 };
                 world.faults[cpu][0].set(index as u64 + 1);
                 world.faults[cpu][1].set(at);
-                break;
+                let Some(handler) = &self.program.handlers[cpu] else { break };
+                // Taking an exception synchronises, and so does returning from it.
+                arm::Insn.isb();
+                for &step in handler {
+                    let _ = self.step(world, &mut registers, step);
+                }
             }
         }
         for (word, value) in world.registers[cpu].iter().zip(registers) {

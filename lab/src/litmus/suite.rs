@@ -8,7 +8,9 @@ use std::{
 
 use lookaside_machine::litmus::Hardware;
 
-use super::{Bound, Found, Litmus, Observation, Recorded, Runs, Verdict, verdict::Verdicts};
+use super::{
+    Bound, Found, Litmus, Observation, Recorded, Runs, Trouble, Verdict, verdict::Verdicts,
+};
 
 /// FEAT_ETS2, off or on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,7 +138,7 @@ impl Suite {
             let path = entry?.path();
             if path.is_dir() {
                 suite.read_folder(&path, verdicts)?;
-            } else if path.extension().is_some_and(|kind| kind == "litmus") {
+            } else if path.extension().is_some_and(|kind| kind == "litmus") || is_isla(&path) {
                 files.push(path);
             }
         }
@@ -144,6 +146,9 @@ impl Suite {
         for file in files {
             let shown = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let litmus = match read(&file) {
+                Ok(text) if is_isla(&file) => {
+                    Litmus::read_isla(&text).map_err(|what| Trouble { line: 1, what })
+                }
                 Ok(text) => Litmus::read(&text),
                 Err(why) => {
                     suite.skipped.push(Skipped { place: shown, why });
@@ -217,6 +222,11 @@ impl Case {
             found,
         })
     }
+}
+
+/// Whether a file holds a test in Isla's format.
+fn is_isla(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(".litmus.toml")
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -178,6 +178,7 @@ impl Initial {
             spaces: self.spaces.len(),
             roots: vec![(0, 1); threads],
             registers: vec![Vec::new(); threads],
+            handlers: vec![None; threads],
             code,
         };
         // So many have an address and a frame with contents.

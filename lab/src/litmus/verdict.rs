@@ -49,13 +49,14 @@ impl Verdict {
 pub(super) struct Verdicts(BTreeMap<(Mode, String), Verdict>);
 
 impl Verdicts {
-    /// Reads the tables of a folder: herd's `kinds.txt` and `VMSA-ETS2-kinds.txt`, or `verdicts.tsv`,
+    /// Reads the tables of a folder: herd's and Isla's `kinds.txt` and `VMSA-ETS2-kinds.txt`, or `verdicts.tsv`,
     /// whose columns after the name are for FEAT_ETS2 off and, if the header says `ets2`, on.
     pub(super) fn open(folder: &Path) -> Self {
         let mut verdicts = Self::default();
         for (mode, file) in [(Mode::Base, "kinds.txt"), (Mode::Ets2, "VMSA-ETS2-kinds.txt")] {
             for line in read(folder, file).lines() {
-                let mut words = line.split_whitespace();
+                let words = line.split(|letter: char| letter.is_whitespace() || letter == ',');
+                let mut words = words.filter(|word| !word.is_empty());
                 verdicts.add(mode, words.next(), words.next());
             }
         }
