@@ -93,7 +93,7 @@ impl<I: Instructions> Stage2<I> {
     }
 
     fn write(&self, errata: Errata, value: u64) {
-        // FENCE F-ARM-GUEST-ROOT (pairs with the MSR in it, F-ARM-GUEST-DROP): walks begin with
+        // FENCE F-ARM-GUEST-ROOT (pairs with the MSR before it, F-ARM-GUEST-DROP): walks begin with
         // the new root and VMID only, as F-ARM-ROOT for stage 1.
         self.insn.set_ttbr0(value);
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
