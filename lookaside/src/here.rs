@@ -36,11 +36,10 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         Self { tlb, cpu, id, stays: PhantomData }
     }
 
-    /// The same again. What is lent to code that is not inlined must be in memory; the quick ways
-    /// lend a copy, and have nothing to write for themselves.
+    /// This CPU, for the strategy.
     #[inline]
-    pub(crate) const fn again(&self) -> Self {
-        Self { ..*self }
+    pub(crate) const fn strategy(&self) -> StrategyCpu<'t, P, T> {
+        StrategyCpu(Self { ..*self })
     }
 
     /// Makes this CPU run `next`.
@@ -56,7 +55,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     #[track_caller]
     pub fn switch(&self, next: &Space<'_, P>) -> Switched {
         self.must_own(next.tlb());
-        T::enter(self, next)
+        T::enter(&self.strategy(), next)
     }
 
     /// Panics if something is of another [`Tlb`] than this CPU.
@@ -82,7 +81,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// [`Self::park`].
     #[inline]
     pub fn lazy(&self) {
-        T::lazy(self);
+        T::lazy(&self.strategy());
     }
 
     /// Makes this CPU run no space: its root register names the reserved root, and no hardware walk
@@ -90,7 +89,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// from one to another writes nothing.
     #[inline]
     pub fn park(&self) -> Switched {
-        T::park(self)
+        T::park(&self.strategy())
     }
 
     /// Calls `f` while the root register names a foreign root: the runtime services of firmware, for
@@ -114,11 +113,14 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     #[doc(alias = "use_temporary_mm")]
     pub unsafe fn with_root<R>(&mut self, root: Root, f: impl FnOnce() -> R) -> Result<R, Error> {
         self.mmu().check_root(root)?;
-        T::lend(self);
+        T::lend(&self.strategy());
         self.bar();
         self.mmu().settle();
         let lent = Lent { here: self };
-        self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
+        // SAFETY: the caller promises that it is a root; nothing is kept under its tag, which is no space's.
+        unsafe {
+            self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
+        }
         let result = f();
         drop(lent);
         Ok(result)
@@ -135,7 +137,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         let errata = self.tlb.admit(features)?;
         self.cpu.set_errata(errata);
         // Whatever the register named until now, and whatever the books say of it.
-        self.park_register();
+        self.strategy().park_register();
         let _ = self.park();
         // Whoever changes the kernel's tables asks this CPU from here on, or has changed them before.
         self.tlb.come_up(self.id);
@@ -167,7 +169,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         if space.tlb() != self.tlb.id() {
             return Err(Error::OtherTlb);
         }
-        T::release(self, space)
+        T::release(&self.strategy(), space)
     }
 
     /// Which CPU this is.
@@ -207,26 +209,11 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
 
     /// Whether this CPU is present in `space` and has missed nothing. For strategies: after they
     /// have said that the CPU is on its way in, and before they load the root. If not,
-    /// [`Self::reside`] comes next.
+    /// [`StrategyCpu::reside`] comes next.
     #[inline]
     #[must_use]
     pub fn is_present(&self, space: &Space<'_, P>) -> bool {
         space.residents.is_present(self.id)
-    }
-
-    /// Makes this CPU present in `space`, and returns what the load of its root must be told for
-    /// that reason.
-    pub fn reside(&self, space: &Space<'_, P>) -> Held {
-        let was = space.residents.enter(self.id);
-        let held = if was != Residency::Absent || space.absent_may_hold() {
-            Held::Drop
-        } else {
-            self.mmu().first_load()
-        };
-        // A revoker that has passed this CPU over has changed the tables before: walks from here on
-        // see that.
-        self.mmu().publish();
-        held
     }
 
     pub(crate) fn inbox(&self) -> &'t Inbox<P::Word> {
@@ -258,13 +245,55 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         let (root, tag) = self.cpu.named();
         tag == Tag::RESERVED || self.mmu().names(root, tag)
     }
+}
 
-    /// Puts a root and a tag into the register. For strategies: it keeps no books but one, of what
-    /// the register names.
+/// This CPU, as its strategy has it: what [`Here`] can do, and what nobody else may, which is to write the
+/// root register and to make the CPU present in a space.
+///
+/// The library makes one for each call of a method of [`Tags`]. So nobody else can call these methods, nor
+/// what is here.
+pub struct StrategyCpu<'t, P: Platform, T: Tags<P>>(Here<'t, P, T>);
+
+impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
+    type Target = Here<'t, P, T>;
+
+    #[inline]
+    fn deref(&self) -> &Here<'t, P, T> {
+        &self.0
+    }
+}
+
+impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
+    /// The same again. What is lent to code that is not inlined must be in memory; the quick ways
+    /// lend a copy, and have nothing to write for themselves.
+    #[inline]
+    pub(crate) const fn again(&self) -> Self {
+        self.0.strategy()
+    }
+
+    /// Makes this CPU present in `space`, and returns what the load of its root must be told for
+    /// that reason.
+    pub fn reside(&self, space: &Space<'_, P>) -> Held {
+        let was = space.residents.enter(self.id);
+        let held = if was != Residency::Absent || space.absent_may_hold() {
+            Held::Drop
+        } else {
+            self.mmu().first_load()
+        };
+        // A revoker that has passed this CPU over has changed the tables before: walks from here on
+        // see that.
+        self.mmu().publish();
+        held
+    }
+
+    /// Puts a root and a tag into the register. It keeps no books but one, of what the
+    /// register names.
     #[inline]
     pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         self.cpu.lends(root);
-        self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
+        // SAFETY: the strategy loads roots of spaces, which are tables by `Tlb::space`, and keeps what is
+        // theirs: that is what its implementer promises.
+        unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
         self.cpu.name(tag);
     }
 
@@ -272,10 +301,11 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// table is not loaded by it, nor by [`Self::load`]: that is for the way out to user mode.
     pub fn reload(&self, held: Held, sharing: Sharing) {
         let (root, tag) = self.cpu.named();
-        self.mmu().load(self.cpu.errata(), root, tag, held, sharing);
+        // SAFETY: as above; the books never said that it was left.
+        unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
     }
 
-    /// Puts the reserved root into the register. For strategies, as [`Self::load`].
+    /// Puts the reserved root into the register.
     pub fn park_register(&self) {
         self.mmu().park(self.cpu.errata());
         self.cpu.name(Tag::RESERVED);
@@ -296,7 +326,7 @@ struct Lent<'h, 't, P: Platform, T: Tags<P>> {
 
 impl<P: Platform, T: Tags<P>> Drop for Lent<'_, '_, P, T> {
     fn drop(&mut self) {
-        T::give_back(self.here);
+        T::give_back(&self.here.strategy());
         self.here.unbar();
     }
 }

@@ -179,7 +179,7 @@ pub use flush::{
     Acknowledged, Batch, Demand, Flushed, Gather, HeldPage, HeldTable, KernelGather, Permissions,
     Proof, Sweep, Whose,
 };
-pub use here::Here;
+pub use here::{Here, StrategyCpu};
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
 pub use range::{Stretch, VaRange};
 pub use residency::{Residency, Residents};

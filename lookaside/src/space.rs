@@ -102,10 +102,14 @@ impl<'a, P: Platform> Space<'a, P> {
         Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 
-    /// The word in which the strategy keeps the tag of this space. For strategies; in it
-    /// [`crate::Epochs`] keeps a [`Cookie`], and [`crate::Recent`] keeps nothing.
+    /// The word in which the strategy keeps the tag of this space. In it [`crate::Epochs`] keeps a
+    /// [`Cookie`], and [`crate::Recent`] keeps nothing.
+    ///
+    /// # Safety
+    ///
+    /// Nobody but the strategy writes it.
     #[must_use]
-    pub const fn tag_word(&self) -> &P::Word {
+    pub const unsafe fn tag_word(&self) -> &P::Word {
         &self.cookie
     }
 

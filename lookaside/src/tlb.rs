@@ -91,12 +91,12 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// * What the strategy finds wrong: too few tags, too little storage, storage that other books
     ///   have used.
     /// * [`Error::IdsExhausted`] after 2^64 - 1 `Tlb`s.
-    pub fn new(platform: P, tags: T, cpus: &'a mut [Cpu<P, T>]) -> Result<Self, Error> {
+    pub fn new(platform: P, mut tags: T, cpus: &'a mut [Cpu<P, T>]) -> Result<Self, Error> {
         if cpus.is_empty() || cpus.len() > MAX_CPUS {
             return Err(Error::CpuCount { cpus: cpus.len() });
         }
-        let cpus = &*cpus;
         tags.begin(&platform, cpus)?;
+        let cpus = &*cpus;
         let (id, errata) = (TlbId::next()?, P::Word::ZERO);
         for cpu in cpus {
             cpu.inbox.go_down();
@@ -198,7 +198,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
         match self.cpus.get(cpu.index()) {
             Some(halted) => {
-                T::stopped(&halted.tags);
+                // SAFETY: the caller promises it.
+                unsafe { T::stopped(&halted.tags) };
                 self.go_down(cpu);
                 Ok(())
             }

@@ -119,7 +119,8 @@ fn a_root_above_48_bits_fits_only_with_52_bit_addresses() {
     let root = Root::new(0x000f_0000_0000_0080);
     assert_eq!(machine.check_root(root), Ok(()));
     assert!(machine.check_root(Root::new(0x40)).is_err());
-    machine.load(Errata::NONE, root, Tag(1), Held::Keep, Sharing::Private);
+    // SAFETY: no hardware walks this root.
+    unsafe { machine.load(Errata::NONE, root, Tag(1), Held::Keep, Sharing::Private) };
     assert_executed(&recorder, "ttbr0 1:0xbc; isb");
     // IPS may say 52 bits without DS; the register then still holds 48.
     let config = Config { tcr: tcr & !TCR_DS & !0x3f | 16, ..config };
@@ -178,7 +179,8 @@ fn a_guests_root_above_48_bits_fits_only_with_52_bit_addresses() {
     let root = Root::new(0x000f_0000_0000_0080);
     assert_eq!(stage2.check_root(root), Ok(()));
     assert!(stage2.check_root(Root::new(0x40)).is_err());
-    stage2.load(Errata::NONE, root, Tag(1), Held::Keep, Sharing::Private);
+    // SAFETY: no hardware walks this root.
+    unsafe { stage2.load(Errata::NONE, root, Tag(1), Held::Keep, Sharing::Private) };
     assert_executed(&recorder, "ttbr0 1:0xbc; isb");
     // PS may say 52 bits without DS; the register then still holds 48.
     let vtcr = VTCR & !VTCR_T0SZ | 24 | 6 << 16;

@@ -53,7 +53,8 @@ fn cnp_is_set_only_if_machine_and_caller_agree() {
     let shared = Config { sharing: Sharing::Shared, ..config() };
     runs(shared, |m| keep(m, Errata::NONE), "ttbr0 7:0x5000 +cnp; isb");
     let private = |m: &Aarch64<&Recorder>| {
-        m.load(Errata::NONE, ROOT, Tag(7), Held::Keep, Sharing::Private);
+        // SAFETY: no hardware walks this root.
+        unsafe { m.load(Errata::NONE, ROOT, Tag(7), Held::Keep, Sharing::Private) };
     };
     runs(shared, private, "ttbr0 7:0x5000; isb");
     runs(shared, |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb");
@@ -226,7 +227,8 @@ fn every_row_of_the_errata_table_changes_what_is_executed() {
     let extra = |errata| {
         let recorder = Recorder::default();
         let machine = Aarch64::new(&recorder, config()).unwrap();
-        machine.load(errata, ROOT, Tag(7), Held::Keep, Sharing::Private);
+        // SAFETY: no hardware walks this root.
+        unsafe { machine.load(errata, ROOT, Tag(7), Held::Keep, Sharing::Private) };
         machine.flush_all_everywhere(errata);
         recorder.take().join("; ")
     };
@@ -266,8 +268,12 @@ fn asid_15_vmids_have_their_own_register_width_and_flush() {
     guests(c, |s| assert_eq!((s.tag_bits(), s.broadcasts()), (16, true)), "");
     guests(c, |s| s.settle(), "dsb ish; isb");
     guests(c, |s| s.park(none), "ttbr0 0:0x2000; isb");
-    let load =
-        |held| move |s: &Stage2<&Recorder>| s.load(none, GUEST, Tag(300), held, Sharing::Shared);
+    let load = |held| {
+        move |s: &Stage2<&Recorder>| {
+            // SAFETY: no hardware walks this root.
+            unsafe { s.load(none, GUEST, Tag(300), held, Sharing::Shared) };
+        }
+    };
     guests(c, load(Held::Keep), "ttbr0 300:0x8000; isb");
     // The VMID is named over the reserved root, so that the flush by VMID means it.
     guests(

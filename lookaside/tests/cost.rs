@@ -167,7 +167,7 @@ impl Mmu for HostMmu {
         self.broadcasts
     }
 
-    fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
         if held == Held::Drop {
             flushed();
         }

@@ -55,7 +55,7 @@ impl Mmu for Timed {
         false
     }
 
-    fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {
         panic!("a measurement changes no root");
     }
 

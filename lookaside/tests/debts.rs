@@ -179,7 +179,7 @@ impl Mmu for Hardware {
         core::sync::atomic::fence(Ordering::SeqCst);
     }
 
-    fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         self.here(|core| {
             if held == Held::Drop {
                 core.entries.retain(|entry| entry.tag != tag.0);

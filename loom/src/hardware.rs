@@ -150,7 +150,7 @@ impl Mmu for Hardware {
         }
     }
 
-    fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         if held == Held::Drop {
             self.drop_tag(tag);
         }

@@ -29,7 +29,7 @@ impl Mmu for Plain {
         false
     }
 
-    fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
         x86::Insn.write_cr3(root.table);
     }
 

@@ -152,9 +152,11 @@ pub(super) fn epochs<P: Platform<Word = Word>>(
 
 impl<P: Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
     fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
+        // SAFETY: it is looked at.
+        let cookie = unsafe { space.tag_word() }.peek();
         // In the last epoch spaces have no tags of their own.
-        if space.tag_word().peek() != 0 {
-            oracle::identity("cookie", space.tag_word().peek(), space.id());
+        if cookie != 0 {
+            oracle::identity("cookie", cookie, space.id());
         }
     }
 

@@ -68,7 +68,7 @@ impl Mmu for HostMmu {
     }
 
     #[inline]
-    fn load(&self, _: Errata, root: Root, tag: Tag, _: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, _: Held, _: Sharing) {
         black_box((root.table, tag));
     }
 

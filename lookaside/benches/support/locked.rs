@@ -6,8 +6,8 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Demand, Error, Here, Names, Ordering, Platform, Released, Space, Sweep, Switched,
-    Tags, Tlb, Whose, Word,
+    Cpu, CpuId, Demand, Error, Names, Ordering, Platform, Released, Space, StrategyCpu, Sweep,
+    Switched, Tags, Tlb, Whose, Word,
     arch::{Held, Mmu, Sharing, Tag, Wait},
 };
 
@@ -92,7 +92,7 @@ impl<W: Word> Locked<W> {
     /// The slow path, with the lock held: the tag, the flush, the active word.
     fn allocate<P: Platform<Word = W>>(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         word: &W,
         map: &mut Map,
     ) -> u64 {
@@ -139,21 +139,23 @@ impl<W: Word> Locked<W> {
     }
 }
 
-impl<P: Platform> Tags<P> for Locked<P::Word> {
+// SAFETY: nothing is freed in a benchmark.
+unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
     type Cpu = LockedCpu<P::Word>;
     const CPU: Self::Cpu =
         LockedCpu { active: P::Word::ZERO, reserved: P::Word::ZERO, pending: P::Word::ZERO };
 
-    fn begin(&self, _: &P, _: &[Cpu<P, Self>]) -> Result<(), Error> {
+    fn begin(&mut self, _: &P, _: &mut [Cpu<P, Self>]) -> Result<(), Error> {
         self.epoch.store(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let held = if here.is_present(next) { Held::Keep } else { here.reside(next) };
         here.mmu().settle();
         let (this, cpu) = (here.tlb().tags(), here.cpu());
-        let word = next.tag_word();
+        // SAFETY: this is the strategy.
+        let word = unsafe { next.tag_word() };
         let mut cookie = word.load(Ordering::Acquire);
         let epoch = this.epoch.load(Ordering::Acquire);
         let active = cpu.active.load(Ordering::Relaxed);
@@ -170,9 +172,9 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
         if fast { Switched::Kept } else { Switched::Fresh }
     }
 
-    fn lazy(_: &Here<'_, P, Self>) {}
+    fn lazy(_: &StrategyCpu<'_, P, Self>) {}
 
-    fn park(here: &Here<'_, P, Self>) -> Switched {
+    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched {
         here.park_register();
         Switched::Kept
     }
@@ -181,7 +183,8 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
     const PAYS_BY_GENERATION: bool = false;
 
     fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
-        let cookie = space.tag_word().load(Ordering::Relaxed);
+        // SAFETY: this is the strategy.
+        let cookie = unsafe { space.tag_word() }.load(Ordering::Relaxed);
         (cookie != 0).then_some(cookie)
     }
 
@@ -189,20 +192,20 @@ impl<P: Platform> Tags<P> for Locked<P::Word> {
         Names::Yes
     }
 
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand) -> bool {
+    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand) -> bool {
         if let Whose::Space { label, .. } = demand.whose {
             here.mmu().flush_tag(here.errata(), Tag(label as u16));
         }
         true
     }
 
-    fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, _: &Sweep, _: Wait) {
+    fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, _: &Sweep, _: Wait) {
         here.mmu().flush_tag_everywhere(here.errata(), Tag(label as u16));
     }
 
-    fn give_back(_: &Here<'_, P, Self>) {}
+    fn give_back(_: &StrategyCpu<'_, P, Self>) {}
 
-    fn release(_: &Here<'_, P, Self>, _: &mut Space<'_, P>) -> Result<Released, Error> {
+    fn release(_: &StrategyCpu<'_, P, Self>, _: &mut Space<'_, P>) -> Result<Released, Error> {
         Ok(Released::Later)
     }
 }

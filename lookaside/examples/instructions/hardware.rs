@@ -294,7 +294,7 @@ impl Mmu for Bookkeeping {
         true
     }
 
-    fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
+    unsafe fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
         ROOT.write(root.table);
     }
 

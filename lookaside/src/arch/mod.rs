@@ -191,7 +191,15 @@ pub trait Mmu {
     /// produce entries under it and before the new one does.
     ///
     /// `sharing` may narrow what [`Self::sharing`] says, never widen it.
-    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
+    ///
+    /// # Safety
+    ///
+    /// * `root` is the physical address of a page table in the format of the machine, and under it the
+    ///   running kernel is mapped where it is.
+    /// * Nothing that this CPU holds under `tag`, and is not told to drop, is another root's.
+    /// * Whoever gives tags to spaces knows of it: on a machine with a [`crate::Tlb`] nobody else calls
+    ///   this.
+    unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
 
     /// Names the reserved root, which maps nothing for user mode, under [`Tag::RESERVED`]. Returns
     /// when no walk from the previous root can start any more.

@@ -152,7 +152,7 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
 
     #[inline]
     fn renew(&self) -> bool {
-        T::renew(self.here, self.space, self.label)
+        T::renew(&self.here.strategy(), self.space, self.label)
     }
 
     #[inline]
@@ -172,7 +172,7 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
     /// later finds nothing to take over.
     #[inline]
     pub(super) fn pay(&self) -> bool {
-        T::pay(self.here, &self.demand);
+        T::pay(&self.here.strategy(), &self.demand);
         self.mmu().sharing() == Sharing::Private
             || self.words(true).all(|(_, others)| others.mask == 0)
     }
@@ -281,7 +281,7 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
         if self.reaches_resting() && self.everyone_leaves(runs_here) {
             return;
         }
-        T::flush_everywhere(self.here, self.label, self.demand.sweep, wait);
+        T::flush_everywhere(&self.here.strategy(), self.label, self.demand.sweep, wait);
     }
 
     /// Whether walk caches have to forget what they may hold under tags that the space had before.
@@ -332,7 +332,8 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
             return false;
         }
         // They do not run the space, so what is removed now does not come back.
-        T::flush_everywhere(self.here, self.label, &super::Sweep::everything(), Wait::Now);
+        let (cpu, everything) = (self.here.strategy(), super::Sweep::everything());
+        T::flush_everywhere(&cpu, self.label, &everything, Wait::Now);
         for (_, others) in self.words(runs_here) {
             if others.mask != 0 {
                 residents.forget(others);

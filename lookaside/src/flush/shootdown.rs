@@ -182,14 +182,14 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         }
         let mut useful = 0;
         if let Called::By(only) = called {
-            useful = T::pay_asker(self, only);
+            useful = T::pay_asker(&self.strategy(), only);
             // The call is taken back after the answer, so that nobody waits for that.
             if useful > 0 && inbox.heed_one(only) {
                 return self.served(useful, useful);
             }
         }
         inbox.heed();
-        useful += T::catch_up(self);
+        useful += T::catch_up(&self.strategy());
         self.served(useful.max(1), useful);
     }
 
@@ -267,7 +267,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Does what so many requests ask for, and says how many of them found anything to do.
     fn meet(&self, asked: &Asked, requests: u64) -> u64 {
         let useful = match asked.whose {
-            Whose::Space { .. } => T::pay(self, &asked.demand()),
+            Whose::Space { .. } => T::pay(&self.strategy(), &asked.demand()),
             Whose::Kernel => {
                 asked.sweep.flush_kernel(self.mmu(), self.errata());
                 true

@@ -8,7 +8,8 @@
 //!   an interrupt anyway, nothing is gained by agreeing on numbers.
 //!
 //! [`Tags`] is the seam between them and [`crate::Here`]. Other strategies, the historical ones that
-//! measurements are compared with, implement it elsewhere.
+//! measurements are compared with, implement it elsewhere. Nobody but the library calls it: what it does
+//! takes a [`StrategyCpu`], which only the library makes.
 
 mod epochs;
 mod recent;
@@ -20,7 +21,7 @@ use crate::{
     arch::{Depth, Wait},
     error::Error,
     flush::{Demand, Sweep},
-    here::Here,
+    here::{Here, StrategyCpu},
     platform::{CpuId, Platform},
     space::Space,
     tlb::Tlb,
@@ -75,8 +76,21 @@ pub enum Names {
 
 /// A way to give tags to spaces.
 ///
-/// Every method that takes a [`Here`] runs on that CPU, with interrupts off.
-pub trait Tags<P: Platform>: Sized {
+/// Every method that takes a [`Here`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
+///
+/// # Safety
+///
+/// What a completed flush proves starts from what an implementer says and does:
+///
+/// * [`Self::label`] and [`Self::names`] find every CPU that may use what it holds of a space, as they
+///   say; [`Self::nmi_uaccess_okay`] and [`Self::paid`] say no more than is true.
+/// * [`Self::pay`], [`Self::pay_asker`], [`Self::catch_up`] and [`Self::flush_everywhere`] remove what is
+///   asked for before they return, or have it removed before it can be used again.
+/// * [`Self::enter`] loads the root of the space, under a tag under which this CPU meets nothing of another
+///   space and nothing that was taken back.
+/// * [`Self::release`], [`Self::renew`] and [`Self::enter`] give a tag to a space only where the entries of
+///   its former one can do no harm.
+pub unsafe trait Tags<P: Platform>: Sized {
     /// What each CPU remembers. All zeros to begin with.
     type Cpu;
     /// A CPU that was never up.
@@ -87,17 +101,17 @@ pub trait Tags<P: Platform>: Sized {
     /// # Errors
     ///
     /// What is wrong with the configuration.
-    fn begin(&self, platform: &P, cpus: &[crate::Cpu<P, Self>]) -> Result<(), Error>;
+    fn begin(&mut self, platform: &P, cpus: &mut [crate::Cpu<P, Self>]) -> Result<(), Error>;
 
-    /// Makes this CPU run `next`, and one of its residents ([`Here::reside`]).
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched;
+    /// Makes this CPU run `next`, and one of its residents ([`StrategyCpu::reside`]).
+    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched;
 
     /// Notes that this CPU needs the user's translations no longer, although its root register goes
     /// on naming them.
-    fn lazy(here: &Here<'_, P, Self>);
+    fn lazy(here: &StrategyCpu<'_, P, Self>);
 
     /// Makes this CPU run no space.
-    fn park(here: &Here<'_, P, Self>) -> Switched;
+    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched;
 
     /// Whether a space has the same tag on every CPU, so that what is broadcast by tag means the
     /// same space everywhere.
@@ -117,14 +131,14 @@ pub trait Tags<P: Platform>: Sized {
 
     /// Pays what `asker` asks, which has called this CPU, if that is the one flush that is owed here;
     /// and says how many flushes were paid. Used only with [`Self::PAYS_BY_GENERATION`].
-    fn pay_asker(here: &Here<'_, P, Self>, asker: CpuId) -> u64 {
+    fn pay_asker(here: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
         let _ = (here, asker);
         0
     }
 
     /// Pays whatever this CPU owes on the space that it runs, and says how many flushes that were. Used
     /// only with [`Self::PAYS_BY_GENERATION`].
-    fn catch_up(here: &Here<'_, P, Self>) -> u64 {
+    fn catch_up(here: &StrategyCpu<'_, P, Self>) -> u64 {
         let _ = here;
         0
     }
@@ -138,7 +152,11 @@ pub trait Tags<P: Platform>: Sized {
     }
 
     /// A CPU has stopped and runs no space: nobody waits for it.
-    fn stopped(cpu: &Self::Cpu) {
+    ///
+    /// # Safety
+    ///
+    /// As for [`Tlb::halted`].
+    unsafe fn stopped(cpu: &Self::Cpu) {
         let _ = cpu;
     }
 
@@ -156,7 +174,7 @@ pub trait Tags<P: Platform>: Sized {
 
     /// Whether the root register of `cpu` names the space with this label, or may be about to, or may
     /// still do so. A CPU for which this says [`Names::No`] finds out by its residency
-    /// ([`Here::reside`]), or by the generation of the space, that it has missed a flush.
+    /// ([`StrategyCpu::reside`]), or by the generation of the space, that it has missed a flush.
     fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names;
 
     /// Whether the root register of this CPU names the space with this label.
@@ -167,14 +185,14 @@ pub trait Tags<P: Platform>: Sized {
 
     /// Removes on this CPU what is demanded of one space, unless the CPU will do so before it loads
     /// the root again; and says whether anything had to be removed.
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool;
+    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool;
 
     /// Removes what `sweep` says on every CPU, by broadcast. Called only with [`Self::ONE_TAG`].
-    fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);
+    fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);
 
     /// Gives `space` a tag under which no CPU holds anything, and says whether it could: not, if
     /// another CPU runs the space, or a tag is not at hand.
-    fn renew(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+    fn renew(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
         let _ = (here, space, label);
         false
     }
@@ -187,13 +205,13 @@ pub trait Tags<P: Platform>: Sized {
 
     /// The register is about to be lent to a foreign root. A strategy that has lazy CPUs leave their
     /// space when they are called has this one leave it now.
-    fn lend(here: &Here<'_, P, Self>) {
+    fn lend(here: &StrategyCpu<'_, P, Self>) {
         let _ = here;
     }
 
     /// Puts back what the register named before it was lent to a foreign root. In the books it
     /// never stopped to name it.
-    fn give_back(here: &Here<'_, P, Self>);
+    fn give_back(here: &StrategyCpu<'_, P, Self>);
 
     /// Takes back the tag of a space that no CPU runs and none will run under this tag again.
     ///
@@ -201,5 +219,8 @@ pub trait Tags<P: Platform>: Sized {
     ///
     /// * [`Error::StillRunning`] if the root register of a CPU names it.
     /// * [`Error::Pinned`] if a device may use the tag.
-    fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error>;
+    fn release(
+        here: &StrategyCpu<'_, P, Self>,
+        space: &mut Space<'_, P>,
+    ) -> Result<Released, Error>;
 }

@@ -154,11 +154,13 @@ pub(crate) fn runs(config: Config, f: impl FnOnce(&Aarch64<&Recorder>), expected
 }
 
 pub(crate) fn keep(machine: &Aarch64<&Recorder>, errata: Errata) {
-    machine.load(errata, ROOT, Tag(7), Held::Keep, Sharing::Shared);
+    // SAFETY: no hardware walks this root.
+    unsafe { machine.load(errata, ROOT, Tag(7), Held::Keep, Sharing::Shared) };
 }
 
 pub(crate) fn drop_held(machine: &Aarch64<&Recorder>, errata: Errata) {
-    machine.load(errata, ROOT, Tag(7), Held::Drop, Sharing::Shared);
+    // SAFETY: no hardware walks this root.
+    unsafe { machine.load(errata, ROOT, Tag(7), Held::Drop, Sharing::Shared) };
 }
 
 // ---- Stage 2

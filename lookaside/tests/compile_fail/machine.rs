@@ -33,7 +33,7 @@ impl lookaside::arch::Mmu for Hardware {
     fn broadcasts(&self) -> bool {
         false
     }
-    fn load(
+    unsafe fn load(
         &self,
         _: lookaside::arch::Errata,
         _: lookaside::arch::Root,

@@ -470,7 +470,7 @@ impl Mmu for FakeMmu {
         self.act(Op::Settle, |_| ());
     }
 
-    fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         let op = Op::Load { table: root.table, tag: tag.0, held, sharing };
         self.act(op, |cpu| {
             if held == Held::Drop {

@@ -65,7 +65,8 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         let letter = char::from(b'A' + number as u8);
         // SAFETY: the world is being built, and nobody else has the space.
         let space = unsafe { &*self.space.get() };
-        name(space.tag_word(), format!("{letter}.cookie"));
+        // SAFETY: it is named.
+        name(unsafe { space.tag_word() }, format!("{letter}.cookie"));
         for (page, entry) in self.entries.into_iter().enumerate() {
             name(entry, format!("{letter}.pte{page}"));
         }

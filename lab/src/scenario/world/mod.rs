@@ -318,7 +318,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     /// Says whether nobody runs the space any more.
     fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) -> bool {
         let cell = &self.spaces[number];
-        let cookie = self.space(number).tag_word().peek();
+        // SAFETY: it is looked at.
+        let cookie = unsafe { self.space(number).tag_word() }.peek();
         // SAFETY: scripts release a space only when no other CPU uses it.
         let released = here.release(unsafe { &mut *cell.space.get() });
         // A CPU that only just went elsewhere may still be seen; a kernel tries again.

@@ -193,7 +193,8 @@ impl Strategy for FreeBsd<'_> {
             self.allocate(space);
         }
         let root = Root::new(space.root.get());
-        self.mmu.load(NO_ERRATA, root, Self::tag(space), Held::Keep, Sharing::Private);
+        // SAFETY: the timed machine walks this root; what is kept is what the strategy keeps, right or wrong.
+        unsafe { self.mmu.load(NO_ERRATA, root, Self::tag(space), Held::Keep, Sharing::Private) };
     }
 
     /// Kernel processes share one root and one tag.

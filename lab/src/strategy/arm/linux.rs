@@ -130,7 +130,8 @@ impl<'a> Linux<'a> {
             }
         }
         let root = Root::new(space.root.get());
-        self.mmu.load(NO_ERRATA, root, chosen.tag, Held::Keep, Sharing::Private);
+        // SAFETY: the timed machine walks this root; what is kept is what the strategy keeps, right or wrong.
+        unsafe { self.mmu.load(NO_ERRATA, root, chosen.tag, Held::Keep, Sharing::Private) };
     }
 
     fn count(&self, space: &Space<'a>, change: u64) {

@@ -57,7 +57,10 @@ impl Untagged<'_> {
         if root == 0 {
             self.mmu.park(NO_ERRATA);
         } else {
-            self.mmu.load(NO_ERRATA, Root::new(root), NO_TAG, Held::Keep, Sharing::Private);
+            // SAFETY: the timed machine walks this root, and all is flushed below.
+            unsafe {
+                self.mmu.load(NO_ERRATA, Root::new(root), NO_TAG, Held::Keep, Sharing::Private)
+            };
         }
         self.mmu.flush_all_everywhere(NO_ERRATA);
     }

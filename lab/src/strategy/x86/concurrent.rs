@@ -187,7 +187,10 @@ impl<'a> Linux<'a> {
             tag => Tag(tag as u16),
         };
         self.tags[timed::cpu().index()].set(tag);
-        self.mmu().load(Errata::NONE, Root::new(mm.root), tag, Held::Drop, Sharing::Private);
+        // SAFETY: the timed machine walks this root, and nothing is kept.
+        unsafe {
+            self.mmu().load(Errata::NONE, Root::new(mm.root), tag, Held::Drop, Sharing::Private)
+        };
     }
 
     /// The tag that a space has on all CPUs, if all run it under that.

@@ -212,7 +212,8 @@ impl Strategy for FreeBsd<'_> {
         }
         self.active(next)[word].fetch_or(bit, Ordering::SeqCst);
         let root = Root::new(self.spaces.borrow()[next.0 as usize].0);
-        self.mmu().load(Errata::NONE, root, Tag::RESERVED, Held::Drop, Sharing::Private);
+        // SAFETY: the timed machine walks this root, and nothing is kept.
+        unsafe { self.mmu().load(Errata::NONE, root, Tag::RESERVED, Held::Drop, Sharing::Private) };
     }
 
     fn idle(&self) {

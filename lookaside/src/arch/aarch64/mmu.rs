@@ -279,7 +279,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     }
 
     #[inline]
-    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+    unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         if self.plain && held == Held::Keep && errata == Errata::NONE {
             self.check_width(tag);
             self.name_root0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);

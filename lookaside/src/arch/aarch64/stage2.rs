@@ -161,7 +161,7 @@ impl<I: Instructions> Mmu for Stage2<I> {
         revoke(&self.insn);
     }
 
-    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+    unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         debug_assert!(u32::from(tag.0) >> self.tag_bits() == 0, "VMID {} is too wide", tag.0);
         if held == Held::Drop {
             // The VMID over a table that maps nothing: it can be named, and produces no entries.

@@ -287,7 +287,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     /// If `root` does not pass [`Mmu::check_root`] or `tag` has more bits than [`Mmu::tag_bits`]:
     /// the surplus bits would be dropped and two spaces share a tag.
     #[inline]
-    fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+    unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
         debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
         self.name(errata, self.blank.fill(tag.0, root.table), held);

@@ -289,7 +289,7 @@ impl<I: Instructions> Mmu for X86<I> {
 
     /// With [`UserFlush::AtExit`] this does less than the contract says: see there.
     #[inline]
-    fn load(&self, _errata: Errata, root: Root, tag: Tag, held: Held, _sharing: Sharing) {
+    unsafe fn load(&self, _errata: Errata, root: Root, tag: Tag, held: Held, _sharing: Sharing) {
         // State here: this CPU is recorded as running the space, interrupts are off, so no request
         // to flush comes between the record of what is up to date and this write.
         //

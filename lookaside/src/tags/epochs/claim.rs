@@ -4,7 +4,7 @@ use super::{Cookie, Epochs, LAST_TAG, stock::Stock, ticket};
 use crate::{
     arch::{Held, Mmu, Sharing, Tag},
     counts::Event,
-    here::Here,
+    here::StrategyCpu,
     platform::{Ordering, Platform, Word},
     space::Space,
     tags::Switched,
@@ -16,7 +16,11 @@ pub(super) struct Locked;
 impl<P: Platform> Epochs<'_, P> {
     /// Way 1, and the others where it is closed.
     #[inline]
-    pub(super) fn enter_quickly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    pub(super) fn enter_quickly(
+        &self,
+        here: &StrategyCpu<'_, P, Self>,
+        next: &Space<'_, P>,
+    ) -> Switched {
         let mmu = here.mmu();
         let cpu = here.cpu();
         // Relaxed: the compare-exchange in `join` decides, and E1 and E2 make the cookie true for a
@@ -51,7 +55,7 @@ impl<P: Platform> Epochs<'_, P> {
     #[inline(never)]
     fn enter_shared(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         active: Cookie,
         cookie: Cookie,
@@ -70,7 +74,7 @@ impl<P: Platform> Epochs<'_, P> {
     #[inline(never)]
     fn enter_joined(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         cookie: Cookie,
     ) -> Switched {
@@ -89,7 +93,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// As [`Self::wake`]. It says first that this CPU is back, and pays then: an NMI in between must leave
     /// user memory alone.
     #[cold]
-    fn come_back(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn come_back(&self, here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         here.bar();
         let switched = self.wake(here, next);
         here.unbar();
@@ -97,7 +101,7 @@ impl<P: Platform> Epochs<'_, P> {
     }
 
     /// Ends being lazy, in the space that the register names or on the way to another one.
-    fn wake(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn wake(&self, here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         let active = &here.cpu().active;
         // FENCE F-WAKE (pairs with O-SEES): a revoker does not skip this CPU any more before it reads
         // its residency, or names another space.
@@ -121,7 +125,11 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Ways 2 and 3.
     #[cold]
-    pub(super) fn enter_slowly(&self, here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    pub(super) fn enter_slowly(
+        &self,
+        here: &StrategyCpu<'_, P, Self>,
+        next: &Space<'_, P>,
+    ) -> Switched {
         let mut paid = false;
         if let Ok(switched) = self.try_enter(here, next, &mut paid, None) {
             return switched;
@@ -143,7 +151,7 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Joins the present epoch with the register parked, so that nothing is kept for this CPU.
     #[cold]
-    pub(super) fn rest(&self, here: &Here<'_, P, Self>) {
+    pub(super) fn rest(&self, here: &StrategyCpu<'_, P, Self>) {
         let _lock = self.turn.lock.lock(here.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
         let active = Cookie::from_bits(here.cpu().active.cookie.load(Ordering::Relaxed));
@@ -155,7 +163,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// Way 2, and with the lock held way 3: finds a tag for `next` and joins.
     fn try_enter(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         paid: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
@@ -195,7 +203,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// The register names what it named before, under a tag that was kept: what the walker brings
     /// back meanwhile is valid in the new epoch, and in any that follows before this CPU joins one.
     /// So paying once is enough, however many epochs pass it on the way in.
-    fn empty(&self, here: &Here<'_, P, Self>, active: Cookie, paid: &mut bool) {
+    fn empty(&self, here: &StrategyCpu<'_, P, Self>, active: Cookie, paid: &mut bool) {
         let shared = here.mmu().sharing() == Sharing::Shared;
         if !active.joined() && !*paid && !shared {
             here.mmu().flush_all(here.errata());
@@ -207,12 +215,17 @@ impl<P: Platform> Epochs<'_, P> {
     /// name nothing. What it named before is not kept from the next turnover on, and must not come back
     /// after this CPU has emptied its TLB for that.
     #[cold]
-    fn turn_back(&self, here: &Here<'_, P, Self>) {
+    fn turn_back(&self, here: &StrategyCpu<'_, P, Self>) {
         here.park_register();
     }
 
     /// Declares which cookie the register is about to name, unless an epoch has passed this CPU.
-    pub(super) fn join(&self, here: &Here<'_, P, Self>, active: Cookie, cookie: Cookie) -> bool {
+    pub(super) fn join(
+        &self,
+        here: &StrategyCpu<'_, P, Self>,
+        active: Cookie,
+        cookie: Cookie,
+    ) -> bool {
         // The word decides by itself who came first, this CPU or the turnover. If it was this CPU,
         // the turnover reads `cookie` and keeps its tag; if not, this fails.
         //
@@ -228,7 +241,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// The tag of `next` in `epoch`: the one it has, or kept, or a new one. Says whether it is new.
     pub(super) fn claim(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
@@ -306,7 +319,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// be updated when the owner renews its cookie: that only makes the cookie younger.
     fn keeps(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         space: &Space<'_, P>,
         old: Cookie,
         epoch: u64,
@@ -341,7 +354,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// Takes a tag of `epoch` from the stock of this CPU; with the lock, fills the stock first.
     fn take(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Tag, Locked> {
@@ -380,7 +393,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// The way in when no epoch is left: one tag, dropped at each switch, and shared with nobody.
     fn enter_last(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         active: Cookie,
     ) -> Switched {
@@ -401,7 +414,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// there, and says what the load must be told. Fails if the space has another tag by now.
     fn arrive(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         cookie: Cookie,
     ) -> Result<Held, Locked> {

@@ -12,14 +12,18 @@ use super::{Cookie, Epochs, FIRST_TAG, ticket};
 use crate::{
     arch::{Mmu, Sharing},
     cpu::Cpu,
-    here::Here,
+    here::StrategyCpu,
     platform::{CpuId, Ordering, Platform, Word},
 };
 
 impl<P: Platform> Epochs<'_, P> {
     /// Notes whether an epoch, now or before, has passed a CPU that is late and still is. The lock is held,
     /// and every CPU was passed.
-    pub(super) fn note_late(&self, here: &Here<'_, P, Self>, _held: &ticket::Held<'_, P::Word>) {
+    pub(super) fn note_late(
+        &self,
+        here: &StrategyCpu<'_, P, Self>,
+        _held: &ticket::Held<'_, P::Word>,
+    ) {
         // Where CPUs use each other's entries, the register is parked before its CPU joins (F-PARK).
         let parked = here.mmu().sharing() == Sharing::Shared;
         let late = !parked && here.tlb().cpus().iter().any(Self::is_late);
@@ -28,7 +32,7 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Returns when no CPU is late that was passed by the epoch of the caller.
     #[inline]
-    pub(super) fn wait_for_late(&self, here: &Here<'_, P, Self>) {
+    pub(super) fn wait_for_late(&self, here: &StrategyCpu<'_, P, Self>) {
         // Relaxed: the note of the caller's epoch is there by O-EPOCH, and a later one speaks of all that
         // are late still.
         if self.turn.late.load(Ordering::Relaxed) != 0 {
@@ -37,7 +41,7 @@ impl<P: Platform> Epochs<'_, P> {
     }
 
     #[cold]
-    fn wait_for_each(here: &Here<'_, P, Self>) {
+    fn wait_for_each(here: &StrategyCpu<'_, P, Self>) {
         let tlb = here.tlb();
         for (number, cpu) in tlb.cpus().iter().enumerate() {
             // One that was halted never loads anything again.

@@ -57,7 +57,7 @@ use crate::{
     cpu::{Aligned, Cpu},
     error::Error,
     flush::{Demand, Sweep, Whose},
-    here::{BORROWED, Here},
+    here::{BORROWED, Here, StrategyCpu},
     platform::{CpuId, Ordering, Platform, Word},
     space::Space,
     tags::{Names, Released, Switched, Tags},
@@ -200,7 +200,8 @@ impl<'a, P: Platform> Epochs<'a, P> {
     }
 }
 
-impl<P: Platform> Tags<P> for Epochs<'_, P> {
+// SAFETY: see the invariants above.
+unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
     type Cpu = EpochsCpu<P::Word>;
 
     const CPU: Self::Cpu = EpochsCpu {
@@ -209,7 +210,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         kept: Aligned(P::Word::ZERO),
     };
 
-    fn begin(&self, platform: &P, cpus: &[Cpu<P, Self>]) -> Result<(), Error> {
+    fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
         let needed = cpus.len() as u32 + 1 + self.config.pins;
         if self.usable() < needed {
             return Err(Error::TooFewTags { usable: self.usable(), needed });
@@ -237,11 +238,11 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     #[inline]
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         here.tlb().tags().enter_quickly(here, next)
     }
 
-    fn lazy(here: &Here<'_, P, Self>) {
+    fn lazy(here: &StrategyCpu<'_, P, Self>) {
         here.mmu().settle();
         // The register goes on naming the space, and so does `active`: the tag stays taken.
         //
@@ -250,7 +251,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         here.cpu().active.lazy.store(1, Ordering::Release);
     }
 
-    fn park(here: &Here<'_, P, Self>) -> Switched {
+    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched {
         here.mmu().settle();
         let cpu = here.cpu();
         // Relaxed: this CPU's own word; a turnover in between leaves it outside, which is right too.
@@ -312,7 +313,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     #[inline]
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool {
+    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool {
         if let Whose::Space { label, .. } = demand.whose {
             let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
             if tag == LAST_TAG {
@@ -324,7 +325,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         true
     }
 
-    fn flush_everywhere(here: &Here<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait) {
+    fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait) {
         let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
         if tag == LAST_TAG {
             return mmu.flush_all_everywhere(here.errata());
@@ -332,7 +333,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         sweep.flush_everywhere(here.tlb().platform(), here.errata(), tag, wait);
     }
 
-    fn renew(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+    fn renew(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
         here.tlb().tags().renew(here, space, label)
     }
 
@@ -342,7 +343,7 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         space.pins.load(Ordering::Relaxed) != 0
     }
 
-    fn give_back(here: &Here<'_, P, Self>) {
+    fn give_back(here: &StrategyCpu<'_, P, Self>) {
         match here.tag() {
             Tag::RESERVED => here.park_register(),
             LAST_TAG => here.reload(Held::Drop, Sharing::Private),
@@ -351,7 +352,10 @@ impl<P: Platform> Tags<P> for Epochs<'_, P> {
         }
     }
 
-    fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {
+    fn release(
+        here: &StrategyCpu<'_, P, Self>,
+        space: &mut Space<'_, P>,
+    ) -> Result<Released, Error> {
         here.tlb().tags().give_up(here, space)
     }
 }

@@ -25,7 +25,7 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
         if space.tlb() != self.tlb().id() {
             return Err(Error::OtherTlb);
         }
-        let tags = self.tlb().tags();
+        let (here, tags) = (&self.strategy(), self.tlb().tags());
         let lock = tags.turn.lock.lock(self.tlb().platform());
         // Relaxed, here and below: pins are written under the lock only.
         let pins = space.pins.load(Ordering::Relaxed);
@@ -38,12 +38,12 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
                 return Err(Error::PinCap { cap: tags.config.pins });
             }
             loop {
-                match tags.claim(self, space, tags.epoch(), Some(&lock)) {
+                match tags.claim(here, space, tags.epoch(), Some(&lock)) {
                     Ok(_) => break,
                     Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
                         return Err(Error::IdsExhausted);
                     }
-                    Err(Locked) => tags.turn_over(self, &lock),
+                    Err(Locked) => tags.turn_over(here, &lock),
                 };
             }
             // With the books nobody gives the space another tag, and whoever has them next sees the

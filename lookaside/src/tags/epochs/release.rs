@@ -5,7 +5,7 @@ use crate::{
     arch::{Mmu, Sharing},
     cpu::Cpu,
     error::Error,
-    here::Here,
+    here::StrategyCpu,
     platform::{CpuId, Ordering, Platform, Word},
     residency::Residency,
     space::Space,
@@ -18,7 +18,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// reference.
     pub(super) fn give_up(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         space: &mut Space<'_, P>,
     ) -> Result<Released, Error> {
         // Relaxed: the only reference is ours.
@@ -66,7 +66,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
     /// other's entries that is not believed: another may have taken over what this one holds without ever
     /// running the space. No scenario shows it.
-    fn is_only_here(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> bool {
+    fn is_only_here(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>) -> bool {
         here.mmu().sharing() == Sharing::Private
             && space.residents.none_but(here.id())
             && !space.absent_may_hold()
@@ -75,7 +75,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// A CPU whose register names the space with this cookie. Who is absent does not.
     fn running(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         space: &Space<'_, P>,
         cookie: Cookie,
     ) -> Option<CpuId> {

@@ -3,7 +3,7 @@
 use super::{Cookie, Epochs, LAST_TAG, claim::Locked};
 use crate::{
     arch::Mmu,
-    here::Here,
+    here::StrategyCpu,
     platform::{CpuId, Ordering, Platform, Targets, Word},
     space::Space,
     tags::{Names, Tags},
@@ -28,7 +28,12 @@ impl<P: Platform> Epochs<'_, P> {
     ///
     /// A CPU that is on its way in under the old tag is seen here to be so (O-SEES), or finds that it
     /// is not present any more (O-PRESENT) and then, once it has the books, another tag.
-    pub(super) fn renew(&self, here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
+    pub(super) fn renew(
+        &self,
+        here: &StrategyCpu<'_, P, Self>,
+        space: &Space<'_, P>,
+        label: u64,
+    ) -> bool {
         let old = Cookie::from_bits(label);
         let tlb = here.tlb();
         let mut books = space.open(tlb.platform());
@@ -69,7 +74,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// Has CPUs pay on their next way in, and says whether none of them names the space.
     fn all_leave(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         space: &Space<'_, P>,
         cookie: Cookie,
         cpus: Targets,
@@ -83,7 +88,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// fails if the space has another tag by now.
     pub(super) fn reside_under(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, Locked> {

@@ -88,7 +88,7 @@ impl Mmu for Paper {
     }
 
     fn settle(&self) {}
-    fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {}
+    unsafe fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {}
     fn park(&self, _: Errata) {}
     fn flush_all(&self, _: Errata) {}
     fn flush_tag(&self, _: Errata, _: Tag) {}
@@ -175,7 +175,7 @@ fn switch(tlb: Machine, cpu: u32, space: &Space<'_, Paper>) -> Switched {
 fn stop_on_the_way(tlb: Machine, cpu: u32, space: &Space<'_, Paper>) {
     on(cpu, || {
         let active = Cookie::from_bits(here(tlb).cpu().active.cookie.get());
-        assert!(tlb.tags().join(&here(tlb), active, space.cookie()));
+        assert!(tlb.tags().join(&here(tlb).strategy(), active, space.cookie()));
     });
 }
 
@@ -183,6 +183,6 @@ fn stop_on_the_way(tlb: Machine, cpu: u32, space: &Space<'_, Paper>) {
 fn turn(tlb: Machine) {
     on(0, || {
         let lock = tlb.tags().turn.lock.lock(tlb.platform());
-        tlb.tags().turn_over(&here(tlb), &lock);
+        tlb.tags().turn_over(&here(tlb).strategy(), &lock);
     });
 }

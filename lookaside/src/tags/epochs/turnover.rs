@@ -3,7 +3,7 @@
 use super::{Cookie, Epochs, FIRST_TAG, ticket};
 use crate::{
     arch::{Mmu, Sharing},
-    here::Here,
+    here::StrategyCpu,
     platform::{Ordering, Platform, Word},
 };
 
@@ -30,7 +30,7 @@ impl<P: Platform> Epochs<'_, P> {
     /// emptied its TLB to join, its register still named B, so that entries under 3 came back.
     pub(super) fn turn_over(
         &self,
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         held: &ticket::Held<'_, P::Word>,
     ) -> u64 {
         let cpus = here.tlb().cpus();

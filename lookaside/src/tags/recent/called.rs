@@ -14,7 +14,7 @@ use super::{DROPPED, LAZY, Recent, RecentCpu, SWITCHING, Slots, id_of, running};
 use crate::{
     arch::{Depth, Mmu},
     flush::Asked,
-    here::Here,
+    here::StrategyCpu,
     platform::{Ordering, Platform, Word},
     tags::{Replacement, Tags as _},
 };
@@ -67,7 +67,7 @@ impl<W: Word, const SLOTS: usize> RecentCpu<W, SLOTS> {
 
 /// Leaves the space in which this CPU is lazy, and says whether it is.
 pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, R: Replacement>(
-    here: &Here<'_, P, Recent<SLOTS, R>>,
+    here: &StrategyCpu<'_, P, Recent<SLOTS, R>>,
 ) -> bool {
     // Relaxed: this CPU's own word.
     let lazy = here.cpu().active.load(Ordering::Relaxed) & LAZY != 0;
@@ -89,7 +89,7 @@ pub(super) struct Owing {
 impl Owing {
     /// Of the CPU that runs this; `None` if it runs no space.
     pub(super) fn of<P: Platform, const SLOTS: usize, R: Replacement>(
-        here: &Here<'_, P, Recent<SLOTS, R>>,
+        here: &StrategyCpu<'_, P, Recent<SLOTS, R>>,
     ) -> Option<Self> {
         let cpu = here.cpu();
         // Relaxed: this CPU's own word.
@@ -103,7 +103,7 @@ impl Owing {
     /// flushes were paid.
     pub(super) fn pay<P: Platform, const SLOTS: usize, R: Replacement>(
         self,
-        here: &Here<'_, P, Recent<SLOTS, R>>,
+        here: &StrategyCpu<'_, P, Recent<SLOTS, R>>,
         asked: Option<Asked>,
         now: u64,
     ) -> u64 {

@@ -41,7 +41,7 @@ use crate::{
     cpu::{Aligned, Cpu},
     error::Error,
     flush::{Demand, Sweep, Whose},
-    here::{BORROWED, Here},
+    here::{BORROWED, Here, StrategyCpu},
     platform::{CpuId, Ordering, Platform, Word},
     range::Stretch,
     space::{Debt, Space},
@@ -179,7 +179,8 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     }
 }
 
-impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, R> {
+// SAFETY: see the invariants above.
+unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, R> {
     type Cpu = RecentCpu<P::Word, SLOTS>;
 
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is to be a CPU of its own")]
@@ -195,7 +196,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }),
     };
 
-    fn begin(&self, platform: &P, cpus: &[Cpu<P, Self>]) -> Result<(), Error> {
+    fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
         // Relaxed: no CPU knows these words yet.
         let used = |cpu: &Cpu<P, Self>| {
             let slots = &cpu.tags.slots;
@@ -216,7 +217,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     #[inline]
-    fn enter(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         debug_assert!(here.register_is_ours(), "the root register was written by others");
         let mmu = here.mmu();
         mmu.settle();
@@ -237,7 +238,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }
     }
 
-    fn lazy(here: &Here<'_, P, Self>) {
+    fn lazy(here: &StrategyCpu<'_, P, Self>) {
         here.mmu().settle();
         let active = &here.cpu().active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
@@ -248,7 +249,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }
     }
 
-    fn park(here: &Here<'_, P, Self>) -> Switched {
+    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched {
         here.mmu().settle();
         let active = &here.cpu().active;
         // Relaxed: this CPU's own word.
@@ -291,7 +292,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
     }
 
     #[inline]
-    fn pay(here: &Here<'_, P, Self>, demand: &Demand<'_>) -> bool {
+    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool {
         let Whose::Space { label, first, last } = demand.whose else { return false };
         let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
         let tables = demand.sweep.depth() == Depth::Tables;
@@ -325,7 +326,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         tlb.cpus().get(cpu.index()).map_or(u64::MAX, |cpu| cpu.tags.paid(label, depth))
     }
 
-    fn pay_asker(here: &Here<'_, P, Self>, asker: CpuId) -> u64 {
+    fn pay_asker(here: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
         if leave_if_lazy(here) {
             return 1;
         }
@@ -338,7 +339,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }
     }
 
-    fn catch_up(here: &Here<'_, P, Self>) -> u64 {
+    fn catch_up(here: &StrategyCpu<'_, P, Self>) -> u64 {
         if leave_if_lazy(here) {
             return 1;
         }
@@ -356,21 +357,21 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
             && slots.paid(slots.current()) >= space.generation.load(Ordering::SeqCst)
     }
 
-    fn stopped(cpu: &Self::Cpu) {
+    unsafe fn stopped(cpu: &Self::Cpu) {
         // Relaxed: whoever waits for it needs nothing of it.
         cpu.active.store(0, Ordering::Relaxed);
     }
 
-    fn flush_everywhere(_: &Here<'_, P, Self>, _: u64, _: &Sweep, _: Wait) {
+    fn flush_everywhere(_: &StrategyCpu<'_, P, Self>, _: u64, _: &Sweep, _: Wait) {
         unreachable!("a tag is one CPU's own");
     }
 
-    fn lend(here: &Here<'_, P, Self>) {
+    fn lend(here: &StrategyCpu<'_, P, Self>) {
         // If it were called meanwhile it would park, and the foreign root would be gone.
         leave_if_lazy(here);
     }
 
-    fn give_back(here: &Here<'_, P, Self>) {
+    fn give_back(here: &StrategyCpu<'_, P, Self>) {
         // Relaxed: this CPU's own word. It said all the while that the CPU runs the space, so that
         // revokers went on asking it to pay; nothing is owed that was not asked for.
         if here.cpu().active.load(Ordering::Relaxed) == 0 {
@@ -380,7 +381,10 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
         }
     }
 
-    fn release(here: &Here<'_, P, Self>, space: &mut Space<'_, P>) -> Result<Released, Error> {
+    fn release(
+        here: &StrategyCpu<'_, P, Self>,
+        space: &mut Space<'_, P>,
+    ) -> Result<Released, Error> {
         for (index, cpu) in here.tlb().cpus().iter().enumerate() {
             // ORDER O-RELEASE (pairs with O-ENTERED, O-PARKED): a CPU that left has left.
             let active = cpu.tags.active.load(Ordering::Acquire);
@@ -396,7 +400,7 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, 
 impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     /// Enters a space in which this CPU was not present.
     #[cold]
-    fn enter_absent<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter_absent<P: Platform>(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         // What was missed is known by the generation.
         let _ = here.reside(next);
         Self::enter_present(here, next)
@@ -404,7 +408,10 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
 
     /// Enters a space that this CPU has said it is on its way into.
     #[inline]
-    fn enter_present<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn enter_present<P: Platform>(
+        here: &StrategyCpu<'_, P, Self>,
+        next: &Space<'_, P>,
+    ) -> Switched {
         let slots = &*here.cpu().slots;
         let known = slots.holding(running(next.id()));
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
@@ -421,7 +428,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
 
     /// After the load of the root.
     #[inline]
-    fn entered<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>, slot: usize) {
+    fn entered<P: Platform>(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>, slot: usize) {
         let slots = &*here.cpu().slots;
         // Relaxed: O-ENTERED follows.
         slots.current.store(slot as u64, Ordering::Relaxed);
@@ -435,7 +442,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     /// Loads a space on which this CPU owes something, or which it does not know.
     #[cold]
     fn enter_owing<P: Platform>(
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         known: Option<usize>,
         generation: u64,
@@ -478,7 +485,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     /// Enters the space that the register names already.
     #[inline]
     fn enter_again<P: Platform>(
-        here: &Here<'_, P, Self>,
+        here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         active: u64,
     ) -> Switched {
@@ -490,7 +497,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
 
     /// Ends being lazy.
     #[cold]
-    fn resume<P: Platform>(here: &Here<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn resume<P: Platform>(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
         // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads the
         // generation.
         here.cpu().active.swap(running(next.id()), Ordering::SeqCst);
@@ -498,7 +505,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     }
 
     /// Pays what this CPU owes on the space that its register names.
-    fn pay_late<P: Platform>(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Switched {
+    fn pay_late<P: Platform>(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>) -> Switched {
         let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
         let slot = slots.current();
         let tag = here.tag();

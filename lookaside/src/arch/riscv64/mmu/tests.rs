@@ -58,7 +58,10 @@ fn switch(
 }
 
 fn load(root: u64, tag: u16, held: Held) -> impl Fn(&Riscv<Recorder>, Errata) {
-    move |riscv, errata| riscv.load(errata, Root::new(root), Tag(tag), held, Sharing::Private)
+    // SAFETY: no hardware walks this root.
+    move |riscv, errata| unsafe {
+        riscv.load(errata, Root::new(root), Tag(tag), held, Sharing::Private);
+    }
 }
 
 fn park(riscv: &Riscv<Recorder>, errata: Errata) {
@@ -381,7 +384,8 @@ fn holds(asid_bits: u32, acts: &[Act]) -> bool {
                 // A caller keeps only what is this space's.
                 let owned = hart.entries.borrow().iter().all(|e| e.0 != tag || e.1 == root);
                 let held = if owned { held } else { Held::Drop };
-                riscv.load(NO_ERRATA, Root::new(root), Tag(tag), held, Sharing::Private);
+                // SAFETY: no hardware walks this root.
+                unsafe { riscv.load(NO_ERRATA, Root::new(root), Tag(tag), held, Sharing::Private) };
                 (root, tag)
             }
             Act::Park => {

@@ -75,7 +75,8 @@ impl Case {
             cpu = cpu.without_pcide();
         }
         let x86 = X86::new(&cpu, &self.features, self.config).unwrap();
-        x86.load(self.errata, ROOT, self.tags()[0], Held::Drop, Sharing::Private);
+        // SAFETY: no hardware walks this root.
+        unsafe { x86.load(self.errata, ROOT, self.tags()[0], Held::Drop, Sharing::Private) };
         let mut held = BTreeSet::new();
         let pcids = self.tags().into_iter().flat_map(|tag| self.pcids(tag)).chain([0]);
         for pcid in pcids.collect::<Vec<_>>() {
@@ -129,7 +130,8 @@ fn pcid_03_what_a_load_drops_is_gone_before_user_mode_runs() {
     for case in cases() {
         for tag in case.tags() {
             let cpu = case.run(|x86| {
-                x86.load(case.errata, ROOT, tag, Held::Drop, Sharing::Private);
+                // SAFETY: no hardware walks this root.
+                unsafe { x86.load(case.errata, ROOT, tag, Held::Drop, Sharing::Private) };
             });
             let deferred = case.config.tables == Tables::Separate(UserFlush::AtExit);
             let (kernel, user) = (case.pcids(tag)[0], *case.pcids(tag).last().unwrap());

@@ -36,14 +36,16 @@ pub(super) fn emitted(
         tag = Tag::RESERVED;
     }
     let x86 = x86(&cpu, &features, config);
-    x86.load(Errata::NONE, PAIR, tag, Held::Drop, Sharing::Private);
+    // SAFETY: no hardware walks this root.
+    unsafe { x86.load(Errata::NONE, PAIR, tag, Held::Drop, Sharing::Private) };
     cpu.did();
     operation(&x86);
     cpu.did()
 }
 
 fn load(held: Held, tag: Tag) -> impl Fn(&X86<&Cpu>) {
-    move |x86| x86.load(Errata::NONE, ROOT, tag, held, Sharing::Private)
+    // SAFETY: no hardware walks this root.
+    move |x86| unsafe { x86.load(Errata::NONE, ROOT, tag, held, Sharing::Private) }
 }
 
 const CR4: u64 = PGE | PCIDE;
@@ -209,7 +211,8 @@ fn pcid_07_the_register_is_compared_root_and_tag() {
     let cpu = Cpu::new(FULL);
     let x86 = x86(&cpu, &FULL, PLAIN);
     for held in [Held::Drop, Held::Keep] {
-        x86.load(Errata::NONE, ROOT, TAG, held, Sharing::Private);
+        // SAFETY: no hardware walks this root.
+        unsafe { x86.load(Errata::NONE, ROOT, TAG, held, Sharing::Private) };
         assert!(x86.hardware_matches(ROOT, TAG));
         assert!(!x86.hardware_matches(ROOT, Tag(6)));
         assert!(!x86.hardware_matches(Root::new(0x6_0000), TAG));

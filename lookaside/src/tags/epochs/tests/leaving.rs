@@ -46,7 +46,7 @@ fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
     let _ = switch(tlb, 0, &b);
     let (was, goes_to) = (a.cookie(), b.cookie());
     // It is on its way, and has not loaded.
-    assert!(on(1, || tlb.tags().join(&here(tlb), was, goes_to)));
+    assert!(on(1, || tlb.tags().join(&here(tlb).strategy(), was, goes_to)));
     let passed = &tlb.cpus()[1].tags;
     passed.active.cookie.set(Cookie::outside(2).bits());
     AWAITED.set(Some(Box::new(move || {
@@ -87,7 +87,7 @@ fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
         word.work();
     }
     let before = a.cookie();
-    assert!(on(0, || tlb.tags().renew(&here(tlb), &a, before.bits())));
+    assert!(on(0, || tlb.tags().renew(&here(tlb).strategy(), &a, before.bits())));
     assert_ne!(a.cookie(), before);
     let writes = [0, 1, 2].map(|word: usize| residents[word].work().1);
     assert!(writes[0] > 0 && writes[1] == 0 && writes[2] > 0, "{writes:?}");
