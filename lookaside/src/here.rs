@@ -147,9 +147,13 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     }
 
     /// Takes this CPU down: afterwards it names no space and nobody waits for it. What it owes it
-    /// pays in [`Self::online`]. From here until then it must not touch kernel addresses that may be
-    /// unmapped meanwhile.
-    pub fn offline(&self) {
+    /// pays in [`Self::online`].
+    ///
+    /// # Safety
+    ///
+    /// From here until [`Self::online`] has succeeded, the CPU touches no kernel addresses that may be
+    /// unmapped meanwhile, and calls nothing else of the library.
+    pub unsafe fn offline(&self) {
         let _ = self.park();
         self.serve();
         self.tlb.go_down(self.id);

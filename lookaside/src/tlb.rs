@@ -148,8 +148,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// # Safety
     ///
     /// * Interrupts are off, and stay off until the returned value is gone.
-    /// * The CPU has called [`Here::online`] since it came up, unless that is what comes next. What it is
-    ///   told there of the CPU is true.
+    /// * [`Here::online`] has succeeded on the CPU since it came up, unless that is what comes next; nothing
+    ///   else is called if it fails. What it is told of the CPU is true.
     /// * While the root register of the CPU is lent ([`Here::with_root`]), nothing but [`Here::serve`] is
     ///   called.
     #[inline]

@@ -162,7 +162,8 @@ fn a_cpu_that_goes_down_before_the_batch_is_complete_is_not_waited_for() {
         }
         let mut batch = batch(tlb);
         defer(tlb, 0, &a, &mut batch, What::Page);
-        on(FAR, || here(tlb).offline());
+        // SAFETY: a test touches no addresses of a kernel.
+        on(FAR, || unsafe { here(tlb).offline() });
         tlb.platform().forget_logs();
         let _ = complete(tlb, 0, batch);
         let acts = tlb.platform().acts();

@@ -8,8 +8,8 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use lookaside::{
-    Batch, Cpu, Error, Flushed, Gather, HeldPage, KernelGather, Permissions, Recent, Tlb,
-    arch::Root,
+    Batch, Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, HeldPage, KernelGather, Permissions,
+    Recent, Tlb, arch::Root,
 };
 use support::{
     Fake,
@@ -150,4 +150,24 @@ fn what_is_left_of_a_tlb_is_of_no_use_with_one_at_the_same_place() {
     let (page, _) = begin(&mut cpus);
     let (_, flushed) = begin(&mut cpus);
     assert_eq!(why(page.release(&flushed)), Some(Error::OtherTlb));
+}
+
+#[test]
+fn tags_that_were_counted_on_other_hardware_are_refused() {
+    let (wide, narrow) = (Fake::new(1, 16), Fake::new(1, 8));
+    let config = EpochsConfig { tags: 1 << 10, ..Default::default() };
+    let tags = |fake| Epochs::new(fake, config, words(Epochs::<Fake>::words_for(1 << 10))).unwrap();
+    let (many, few) = (tags(&wide), tags(&narrow));
+    let begin = |fake, tags| Tlb::new(fake, tags, &mut [Cpu::new()]).map(drop);
+    assert_eq!(begin(narrow, many), Err(Error::TagOutOfRange { tag: 1023, tags: 256 }));
+    assert_eq!(begin(wide, few), Ok(()));
+}
+
+#[test]
+fn pins_that_nothing_can_satisfy_are_refused() {
+    let fake = Fake::new(1, 8);
+    let config = EpochsConfig { pins: u32::MAX, ..Default::default() };
+    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(256))).unwrap();
+    let refused = Tlb::new(fake, tags, &mut [Cpu::new()]).map(drop);
+    assert_eq!(refused, Err(Error::TooFewTags { usable: 254, needed: u32::MAX }));
 }

@@ -468,7 +468,8 @@ fn a_target_that_was_down_and_comes_up_has_nothing_to_serve() {
     for cpu in [0, 1] {
         let _ = switch(tlb, cpu, &a);
     }
-    on(2, || here(tlb).offline());
+    // SAFETY: a test touches no addresses of a kernel.
+    on(2, || unsafe { here(tlb).offline() });
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     on(2, || here(tlb).online(&12).unwrap());
     tlb.platform().forget_logs();

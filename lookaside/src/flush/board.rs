@@ -128,7 +128,7 @@ impl<W: Word> Board<W> {
                 sweep.add(stretch);
                 Asked { whose: Whose::Kernel, sweep, early: false }
             }
-            Some(Notice::Described(from)) => match of(from).map(Inbox::read) {
+            Some(Notice::Described(from)) => match of(from).and_then(Inbox::read_whole) {
                 // A CPU that has come up since holds nothing that this is about, and is not waited for:
                 // it may read what the initiator describes next, and must not take it for an answer to
                 // what is owed on a space.

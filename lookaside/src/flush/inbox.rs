@@ -233,6 +233,13 @@ impl<W: Word> Inbox<W> {
     /// As a CPU that runs the space with this label: the owner's request, if it is the flush of
     /// `generation`. The owner may be writing its next one.
     pub(crate) fn read_flush(&self, label: u64, generation: u64) -> Option<Asked> {
+        let whose = Whose::Space { label, first: generation, last: generation };
+        self.read_whole().filter(|asked| asked.whose == whose)
+    }
+
+    /// As a target: what the owner of this box asks for, unless it is writing that. It does not while it
+    /// waits for us; but it may have given us up, by [`crate::conformance`] or by a panic.
+    pub(super) fn read_whole(&self) -> Option<Asked> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);
@@ -240,14 +247,14 @@ impl<W: Word> Inbox<W> {
         // Relaxed: after the loads in `read`, which acquire.
         let whole =
             serial.is_multiple_of(2) && self.request.serial.load(Ordering::Relaxed) == serial;
-        let whose = Whose::Space { label, first: generation, last: generation };
-        (whole && asked.whose == whose).then_some(asked)
+        whole.then_some(asked)
     }
 
-    /// As a target: what the owner of this box asks for. It does not change until we answer.
-    pub(super) fn read(&self) -> Asked {
+    /// What the owner of this box has written, perhaps not all of it at one time.
+    fn read(&self) -> Asked {
         let request = &*self.request;
-        let load = |word: &W| word.load(Ordering::Acquire); // As O-DESCRIBED.
+        // As O-DESCRIBED.
+        let load = |word: &W| word.load(Ordering::Acquire);
         let shape = load(&request.shape);
         let mut sweep = Sweep::new();
         for words in request.stretches.iter().take((shape & 0xff) as usize) {
@@ -346,10 +353,8 @@ impl<W: Word> Inbox<W> {
     where
         W: 'c,
     {
-        match self.asker(number).and_then(of) {
-            Some(asker) => asker.read(),
-            None => Asked::EVERYTHING,
-        }
+        let asker = self.asker(number).and_then(of);
+        asker.and_then(Self::read_whole).unwrap_or(Asked::EVERYTHING)
     }
 
     /// The last number that the owner, which is this CPU, has dealt with.

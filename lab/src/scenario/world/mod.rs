@@ -170,13 +170,15 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 irq_off();
             }),
             Act::Restart => {
-                here.offline();
+                // SAFETY: it touches nothing until it comes up.
+                unsafe { here.offline() };
                 reset();
                 self.runs[here.id().index()].set(0);
                 self.come_up(&here);
             }
             Act::Down => {
-                here.offline();
+                // SAFETY: it touches nothing until it comes up.
+                unsafe { here.offline() };
                 reset();
                 self.runs[here.id().index()].set(0);
                 // Nobody is there to be interrupted.

@@ -125,6 +125,18 @@ fn a_request_that_is_written_while_it_is_read_is_not_believed() {
 }
 
 #[test]
+fn a_target_that_comes_late_flushes_everything_if_the_next_request_is_being_written() {
+    let (asker, target) = (keep(Inbox::<Busy>::NEW), Inbox::<Busy>::NEW);
+    let Asked { whose, sweep, .. } = asked(7, 9, 9);
+    asker.describe(&Demand { whose, sweep: &sweep, early: false });
+    target.post(CpuId(3));
+    let told = || target.demand(1, |_| Some(asker));
+    assert_eq!((told().whose, told().sweep.is_everything()), (whose, false));
+    asker.request.serial.fetch_add(1, Relaxed);
+    assert_eq!((told().whose, told().sweep.is_everything()), (Whose::Kernel, true));
+}
+
+#[test]
 fn among_many_who_call_a_cpu_those_who_come_late_write_nothing() {
     let target = Inbox::<Busy>::NEW;
     let called = &target.asked.called;

@@ -211,7 +211,12 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
     };
 
     fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
-        let needed = cpus.len() as u32 + 1 + self.config.pins;
+        // It may have been made for other hardware.
+        let tags = 1 << platform.mmu().tag_bits().min(16);
+        if self.tags > tags {
+            return Err(Error::TagOutOfRange { tag: self.tags - 1, tags });
+        }
+        let needed = (cpus.len() as u32 + 1).saturating_add(self.config.pins);
         if self.usable() < needed {
             return Err(Error::TooFewTags { usable: self.usable(), needed });
         }
