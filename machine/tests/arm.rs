@@ -115,6 +115,32 @@ fn unmap(before: Option<Dsb>, op: TlbiOp, scope: Scope, after: Option<Dsb>) -> P
 const IS: Scope = Scope::InnerShareable;
 
 #[test]
+fn a4_vmalls12_is_about_the_current_vmid() {
+    // Stage 2 is a regime like any other, with VMIDs for tags. CPU 1 runs `a`.
+    let from = |vmid: Option<u64>, synchronised: bool, op: TlbiOp| {
+        on_cpu_0(move |spaces| {
+            if let Some(vmid) = vmid {
+                Insn.write_ttbr0(ttbr(spaces.b, vmid));
+                if synchronised {
+                    Insn.isb();
+                }
+            }
+            spaces.pte.store(0, Relaxed);
+            Insn.dsb(Dsb::Ishst);
+            Insn.tlbi(Tlbi { op, scope: Scope::InnerShareable, operand: 0 });
+            Insn.dsb(Dsb::Ish);
+            Insn.isb();
+            oracle::revoked(spaces.a, VA);
+        })
+    };
+    from(None, true, TlbiOp::Vmalls12).holds();
+    from(Some(ASID_B), true, TlbiOp::Vmalls12).breaks(Rule::StaleTranslation);
+    from(Some(ASID_B), true, TlbiOp::Alle1).holds();
+    // Which VMID is current is not settled before the context is synchronised.
+    from(Some(ASID_B), false, TlbiOp::Vmalls12).breaks(Rule::StaleTranslation);
+}
+
+#[test]
 fn every_form_that_names_the_page_revokes_it() {
     use TlbiOp::{Alle1, Aside, Rva, Rvaa, Rval, Va, Vaa, Vaal, Val, Vmall, Vmalls12};
     for op in [Alle1, Aside, Rva, Rvaa, Rval, Va, Vaa, Vaal, Val, Vmall, Vmalls12] {

@@ -183,19 +183,34 @@ fn what_has_no_form_is_counted() {
 }
 
 #[test]
-fn tags_are_compared_while_they_are_named() {
+fn the_first_stage_has_one_tree_whose_identifier_is_zero() {
     let load = |root: Frame, asid: u64| {
         Insn.write_ttbr0(root.address() | asid << 48);
         Insn.isb();
     };
-    // CPU 1 goes on naming the first space.
-    let two = trace(move |world| load(world.other, ASID));
-    assert_eq!(judged(&two), Some(Refusal::DuplicateId));
     let fine = trace(move |world| {
         load(world.other, 2);
         load(world.root, ASID);
     });
     assert_eq!(judged(&fine), None);
+    assert_eq!(fine.unwritten.get(&Unwritten::OtherSpace), Some(&1));
+    // The space is named again, and never by its tag.
+    let loads: Vec<_> = fine.text.lines().filter(|line| line.contains("ttbr0_el2")).collect();
+    assert_eq!(loads.len(), 3);
+    let tagged: Vec<_> = fine
+        .text
+        .lines()
+        .map(|line| match line.split_once("ttbr0_el2) (value 0x") {
+            Some((before, value)) => {
+                let (digits, after) = value.split_once(')').expect("a value ends");
+                let root = u64::from_str_radix(digits, 16).expect("a number");
+                format!("{before}ttbr0_el2) (value {:#x}){after}", root | ASID << 48)
+            }
+            None => line.to_owned(),
+        })
+        .collect();
+    let refused = check(&tagged.join("\n")).expect("a trace that can be read");
+    assert!(matches!(refused, Verdict::Refused { why: Refusal::ReservedAsid, .. }), "{refused}");
     // A space that gets another tag has no form.
     let renewed = trace(move |world| {
         load(world.root, 3);

@@ -113,7 +113,10 @@ fn x5_x8_invlpg_drops_globals_of_every_pcid() {
 #[test]
 fn x6_the_types_of_invpcid() {
     let by = |access: Access, kind: Invpcid, pcid: u64, va: u64| {
-        unmap(access, move || Insn.invpcid(kind, [pcid, va]))
+        unmap(access, move || {
+            Insn.mfence();
+            Insn.invpcid(kind, [pcid, va]);
+        })
     };
     by(Access::WRITE, Invpcid::Address, A, VA).holds();
     by(Access::WRITE, Invpcid::Address, B, VA).breaks(Rule::StaleTranslation);
@@ -126,6 +129,81 @@ fn x6_the_types_of_invpcid() {
     by(Access::GLOBAL, Invpcid::Context, A, 0).breaks(Rule::StaleTranslation);
     by(Access::GLOBAL, Invpcid::AllButGlobal, 0, 0).breaks(Rule::StaleTranslation);
     by(Access::GLOBAL, Invpcid::All, 0, 0).holds();
+}
+
+#[test]
+fn x6_x12_invpcid_does_not_wait_for_the_store() {
+    for kind in [Invpcid::Address, Invpcid::Context, Invpcid::All, Invpcid::AllButGlobal] {
+        let pcid = if matches!(kind, Invpcid::Address | Invpcid::Context) { A } else { 0 };
+        let by = |fence: bool| {
+            unmap(Access::WRITE, move || {
+                if fence {
+                    Insn.mfence();
+                }
+                Insn.invpcid(kind, [pcid, VA]);
+                Insn.mfence();
+            })
+        };
+        by(true).holds();
+        by(false).breaks(Rule::StaleTranslation);
+    }
+}
+
+#[test]
+fn x5_x6_x7_x14_what_hardware_faults_on_is_found() {
+    let faults = |run: fn(&Spaces)| alone(Access::WRITE, run).breaks(Rule::ProtectionFault);
+    let fine = |run: fn(&Spaces)| alone(Access::WRITE, run).holds();
+    const PCIDE: u64 = 1 << 17;
+    const PGE: u64 = 1 << 7;
+    // Bit 63 asks for something only PCIDs have.
+    fine(|spaces| to(spaces.b, B, KEEP));
+    faults(|spaces| {
+        Insn.write_cr4(PGE);
+        to(spaces.b, 0, KEEP);
+    });
+    // Bits of CR3 above the widest physical address.
+    faults(|spaces| to(spaces.b, B, 1 << 52));
+    // PCIDs are switched on under PCID 0 only.
+    fine(|spaces| {
+        to(spaces.a, 0, 0);
+        Insn.write_cr4(PGE);
+        Insn.write_cr4(PGE | PCIDE);
+    });
+    faults(|_| {
+        Insn.write_cr4(PGE);
+        Insn.write_cr4(PGE | PCIDE);
+    });
+    faults(|_| Insn.write_cr4(PGE | PCIDE | 1 << 15));
+    // A descriptor of INVPCID, of each type.
+    fine(|_| Insn.invpcid(Invpcid::Address, [A, VA]));
+    faults(|_| Insn.invpcid(Invpcid::All, [1 << 12, 0]));
+    faults(|_| Insn.invpcid(Invpcid::Address, [A, 1 << 47]));
+    fine(|_| Insn.invpcid(Invpcid::Context, [A, 1 << 47]));
+    let off = |spaces: &Spaces| {
+        to(spaces.a, 0, 0);
+        Insn.write_cr4(PGE);
+    };
+    alone(Access::WRITE, move |spaces| {
+        off(spaces);
+        Insn.invpcid(Invpcid::Context, [A, 0]);
+    })
+    .breaks(Rule::ProtectionFault);
+    alone(Access::WRITE, move |spaces| {
+        off(spaces);
+        Insn.invpcid(Invpcid::Context, [0, 0]);
+        Insn.invpcid(Invpcid::All, [A, 0]);
+    })
+    .holds();
+    // INVLPG of an address that is not canonical does nothing; INVLPGB faults.
+    fine(|_| Insn.invlpg(VA | 1 << 47));
+    unmap(Access::WRITE, || Insn.invlpg(VA | 1 << 47)).breaks(Rule::StaleTranslation);
+    faults(|_| Insn.invlpgb(VA | 1 << 47 | 1, 0, 0));
+    faults(|_| Insn.invlpgb(VA | 1, 1 << 16, 0));
+    alone(Access::WRITE, move |spaces| {
+        off(spaces);
+        Insn.invlpgb(VA | 0b11, 0, (A as u32) << 16);
+    })
+    .breaks(Rule::ProtectionFault);
 }
 
 #[test]
@@ -190,9 +268,16 @@ fn x2_partial_walks_outlive_the_tables() {
     free(|| Word::fence(SeqCst)).breaks(Rule::FreedFrame);
     // INVLPG drops every partial walk of the PCID, whatever the address.
     free(|| Insn.invlpg(0xf_f000)).holds();
-    // INVPCID of one address drops those that lead there.
-    free(|| Insn.invpcid(Invpcid::Address, [A, VA])).holds();
-    free(|| Insn.invpcid(Invpcid::Address, [A, 0xf_f000])).breaks(Rule::FreedFrame);
+    // Of INVPCID of one address the manual says only that mappings of the address go: partial walks may stay.
+    let after = |kind: Invpcid, address: u64| {
+        alone(Access::WRITE, move |spaces| {
+            spaces.parent.store(0, SeqCst);
+            Insn.invpcid(kind, [A, address]);
+            oracle::table_freed(spaces.last);
+        })
+    };
+    after(Invpcid::Address, VA).breaks(Rule::FreedFrame);
+    after(Invpcid::Context, 0).holds();
 }
 
 #[test]
@@ -259,6 +344,24 @@ fn x14_invlpgb_spares_globals_unless_told() {
     global(VA | 0b1011).holds();
     global(0b1000).holds();
     global(VA | 0b0011).breaks(Rule::StaleTranslation);
+}
+
+#[test]
+fn x14_a_large_stride_names_one_address_in_each_large_page() {
+    // A large page is one of the level above the last: sixteen pages on this machine.
+    const STRIDE: u32 = 1 << 31;
+    let by = |first: u64, ecx: u32| {
+        alone(Access::WRITE, move |spaces| {
+            spaces.pte.store(0, SeqCst);
+            Insn.invlpgb(first | 0b011, ecx, (A as u32) << 16);
+            Insn.tlbsync();
+            oracle::revoked(spaces.a, VA);
+        })
+    };
+    by(0, 5).holds();
+    by(VA, STRIDE | 1).holds();
+    // The small page lies between the first address and the second.
+    by(0, STRIDE | 1).breaks(Rule::StaleTranslation);
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Mode {
     /// The hardware.
     #[must_use]
     pub fn hardware(self) -> Hardware {
-        Hardware { ets2: self == Self::Ets2 }
+        Hardware { ets2: self == Self::Ets2, ..Hardware::default() }
     }
 }
 

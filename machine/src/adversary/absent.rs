@@ -9,7 +9,9 @@
 //! faults. An address-specific fence removes it at any level: nobody can know whether it will be a leaf
 //! that takes the place of what was invalid.
 
-use super::{config::Arch, hash::mix, invalidate::What, machine::Machine, tlb::Entry};
+use lookaside_hardware::Invalidation;
+
+use super::{config::Arch, hash::mix, machine::Machine, tlb::Entry};
 
 /// Tells the hashes of what is remembered from those of entries.
 const ABSENT: u64 = 0xab5e;
@@ -47,8 +49,10 @@ impl Machine {
             return;
         }
         let bits = self.config.index_bits;
-        let named: Vec<What> = self.cpus[cpu].pending.iter().map(|pending| pending.what).collect();
-        if self.forget_absent(cpu, |entry| named.iter().any(|what| what.names(entry, bits))) {
+        let named: Vec<Invalidation> =
+            self.cpus[cpu].pending.iter().map(|pending| pending.what).collect();
+        if self.forget_absent(cpu, |entry| named.iter().any(|what| what.names(&entry.cached(bits))))
+        {
             self.walk_all(cpu);
         }
     }

@@ -4,16 +4,19 @@
 //! itself; an `ISB` settles which values of `TTBR0`, `TTBR1` and `TCR` are in effect. Neither a
 //! `TLBI` nor a write of a root register waits for the store buffer; every `DSB` empties it.
 //!
-//! Operands are decoded here from the definition of the instructions (Arm ARM, C5.5), not with the
-//! library's encoders. Of `TCR` the machine knows EPD0 (bit 7), A1 (bit 22) and AS (bit 36).
+//! What a `TLBI` names, what a `DSB` waits for and what the registers say together is said by
+//! [`lookaside_hardware::arm`]. Of `TCR` the machine knows EPD0 (bit 7), A1 (bit 22) and AS (bit 36).
 
 use lookaside::arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
+use lookaside_hardware::{
+    Invalidation,
+    arm::{self, Barrier, Domain, TlbiKind},
+};
 
 use super::{
     cpu::Cpu,
     current::step,
     deviations::Deviations,
-    invalidate::{Partial, What},
     machine::Machine,
     op::{Arm, Op},
     replaced::Waits,
@@ -78,23 +81,22 @@ impl Machine {
                 if tlbi.scope == Scope::InnerShareable {
                     self.corrupt_code();
                 }
-                if let Some(what) = decode_tlbi(tlbi, self.config.tag_bits) {
+                let vmids = self.tags_in_effect(cpu);
+                if let Some(what) = decode_tlbi(tlbi, self.config.tag_bits, &vmids) {
                     self.doom(cpu, what, tlbi.scope == Scope::InnerShareable);
                 }
             }
             Arm::Dsb(kind) => {
-                self.drain_all(cpu);
-                match kind {
-                    Dsb::Nsh => self.complete(cpu, false),
-                    Dsb::Ish => self.complete(cpu, true),
-                    Dsb::Nshst | Dsb::Ishst => {}
+                let (barrier, domain) = of_dsb(kind);
+                if barrier.waits_for_stores() {
+                    self.drain_all(cpu);
                 }
-                let (waits, everywhere) = match kind {
-                    Dsb::Nsh => (Waits::Everything, false),
-                    Dsb::Ish => (Waits::Everything, true),
-                    Dsb::Nshst => (Waits::Stores, false),
-                    Dsb::Ishst => (Waits::Stores, true),
-                };
+                let everywhere = domain.completes_broadcasts();
+                if barrier.completes_tlbis() {
+                    self.complete(cpu, everywhere);
+                }
+                let waits =
+                    if barrier.waits_for_loads() { Waits::Everything } else { Waits::Stores };
                 match waits {
                     Waits::Everything => self.close_now(cpu),
                     Waits::Stores => self.close_wrote(cpu),
@@ -187,46 +189,31 @@ impl Machine {
     }
 }
 
-/// What a `TLBI` names; nothing if its operand names nothing.
-pub(crate) fn decode_tlbi(tlbi: Tlbi, tag_bits: u32) -> Option<What> {
-    let operand = tlbi.operand;
-    let asid = (operand >> 48) as u16 & ((1u32 << tag_bits) - 1) as u16;
-    let (tag, partial) = match tlbi.op {
-        TlbiOp::Vmall | TlbiOp::Vmalls12 | TlbiOp::Alle1 => return Some(What::all(true)),
-        TlbiOp::Aside => return Some(What::tag(asid)),
-        TlbiOp::Va | TlbiOp::Rva => (Some(asid), Partial::Leading),
-        TlbiOp::Vaa | TlbiOp::Rvaa => (None, Partial::Leading),
-        TlbiOp::Val | TlbiOp::Rval => (Some(asid), Partial::No),
-        TlbiOp::Vaal | TlbiOp::Rvaal => (None, Partial::No),
+/// What a `TLBI` names, on hardware that keeps so many bits of a tag and where one of `vmids` may be in effect.
+pub(crate) fn decode_tlbi(tlbi: Tlbi, tag_bits: u32, vmids: &[u16]) -> Option<Invalidation> {
+    let kind = match tlbi.op {
+        TlbiOp::Vmall => TlbiKind::Vmall,
+        TlbiOp::Aside => TlbiKind::Aside,
+        TlbiOp::Va => TlbiKind::Va,
+        TlbiOp::Vaa => TlbiKind::Vaa,
+        TlbiOp::Val => TlbiKind::Val,
+        TlbiOp::Vaal => TlbiKind::Vaal,
+        TlbiOp::Rva => TlbiKind::Rva,
+        TlbiOp::Rvaa => TlbiKind::Rvaa,
+        TlbiOp::Rval => TlbiKind::Rval,
+        TlbiOp::Rvaal => TlbiKind::Rvaal,
+        TlbiOp::Vmalls12 => TlbiKind::Vmalls12,
+        TlbiOp::Alle1 => TlbiKind::Alle1,
     };
-    let (pages, level) = match tlbi.op {
-        TlbiOp::Rva | TlbiOp::Rvaa | TlbiOp::Rval | TlbiOp::Rvaal => decode_range(operand)?,
-        _ => {
-            let page = operand & 0x0fff_ffff_ffff; // VA[55:12]
-            // TTL (bits 47:44): granule and level; no granule means no hint.
-            let hint = match operand >> 46 & 0b11 {
-                0 => None,
-                1 => Some(operand >> 44 & 0b11),
-                _ => return None, // the machine's granule is 4 KiB
-            };
-            ((page, page), hint)
-        }
-    };
-    // The architecture counts levels from the top: 3 is the last.
-    let level = level.map(|level| 3 - level as u8);
-    Some(What { tag, globals: true, pages, partial, level })
+    arm::tlbi(kind, tlbi.operand, tag_bits, vmids)
 }
 
-/// The pages of a range operand, and the level that it hints at.
-fn decode_range(operand: u64) -> Option<((u64, u64), Option<u64>)> {
-    if operand >> 46 & 0b11 != 1 {
-        return None; // TG: the machine's granule is 4 KiB
+/// What a `DSB` waits for, and how far it reaches.
+pub(crate) const fn of_dsb(kind: Dsb) -> (Barrier, Domain) {
+    match kind {
+        Dsb::Nsh => (Barrier::Full, Domain::Own),
+        Dsb::Nshst => (Barrier::Stores, Domain::Own),
+        Dsb::Ish => (Barrier::Full, Domain::Shared),
+        Dsb::Ishst => (Barrier::Stores, Domain::Shared),
     }
-    let scale = operand >> 44 & 0b11;
-    let number = operand >> 39 & 0b1_1111;
-    let ttl = operand >> 37 & 0b11;
-    // BaseADDR is a signed page number of 37 bits; the machine has only low addresses.
-    let first = operand & ((1 << 37) - 1);
-    let pages = (number + 1) << (5 * scale + 1);
-    Some(((first, first + pages - 1), (ttl != 0).then_some(ttl)))
 }

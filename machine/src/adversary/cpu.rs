@@ -3,6 +3,7 @@
 use core::panic::Location;
 
 use corosensei::Yielder;
+use lookaside_hardware::{Invalidation, arm};
 
 use super::{hash::mix, op::Op, tlb::Entry, window::Window};
 
@@ -45,7 +46,7 @@ pub(crate) struct Live {
 /// An invalidation that has been issued and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    pub(crate) what: super::invalidate::What,
+    pub(crate) what: Invalidation,
     /// On every CPU; otherwise on the issuer only.
     pub(crate) everywhere: bool,
 }
@@ -63,6 +64,15 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
+    /// What an Arm CPU's registers may be saying: every combination of values that may be in effect.
+    pub(crate) fn of_arm(&self) -> impl Iterator<Item = arm::Loaded> {
+        self.control.iter().flat_map(move |&control| {
+            self.root.iter().flat_map(move |&root| {
+                self.second.iter().map(move |&second| arm::loaded(root, second, control))
+            })
+        })
+    }
+
     fn hash(&self) -> u64 {
         let mut hash = 0;
         for list in [&self.root, &self.second, &self.control] {

@@ -1,4 +1,5 @@
-//! What an invalidation names, in one shape for all architectures, and what it does.
+//! What an invalidation does to what the CPUs of the machine hold. What it names is said by
+//! [`lookaside_hardware`], for this machine and others.
 //!
 //! Two kinds of invalidation exist. An *immediate* one has happened when the instruction is over
 //! (`INVLPG`, a write of `CR3`, `SFENCE.VMA`). A *delayed* one (`TLBI`, `INVLPGB`, `SINVAL.VMA`)
@@ -6,73 +7,33 @@
 //! instruction that completes it. An entry that can be derived anew while it is doomed is as good
 //! as one that was never doomed: the walk may have begun after the invalidation arrived.
 
+use lookaside_hardware::{Cached, Invalidation};
+
 use super::{config::Arch, deviations::Deviations, hash::mix, machine::Machine, tlb::Entry};
 
-/// Which partial walks an invalidation names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Partial {
-    /// None.
-    No,
-    /// Those that lead to an address it names.
-    Leading,
-    /// All under the tags that it names.
-    All,
-}
-
-/// What an invalidation names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct What {
-    /// The tag, or every tag.
-    pub(crate) tag: Option<u16>,
-    /// Global entries too, whatever the tag.
-    pub(crate) globals: bool,
-    /// The first and the last page.
-    pub(crate) pages: (u64, u64),
-    pub(crate) partial: Partial,
-    /// Only pages and blocks of this level, where the operand says that the entry is of it.
-    pub(crate) level: Option<u8>,
-}
-
-impl What {
-    /// Every page.
-    pub(crate) const EVERYWHERE: (u64, u64) = (0, u64::MAX);
-
-    /// Everything, or everything that is not global.
-    pub(crate) const fn all(globals: bool) -> Self {
-        let pages = Self::EVERYWHERE;
-        Self { tag: None, globals, pages, partial: Partial::All, level: None }
-    }
-
-    /// Everything of one tag that is not global.
-    pub(crate) const fn tag(tag: u16) -> Self {
-        Self { tag: Some(tag), ..Self::all(false) }
-    }
-
-    /// Whether it names the translation that an access went through.
-    pub(crate) fn names_access(&self, via: super::cpu::Via) -> bool {
-        (self.pages.0..=self.pages.1).contains(&via.page)
-            && if via.global { self.globals } else { self.tag.is_none_or(|tag| tag == via.tag) }
-    }
-
-    pub(crate) fn names(&self, entry: &Entry, index_bits: u32) -> bool {
-        let shift = u32::from(entry.level) * index_bits;
-        let first = entry.vpn << shift;
-        let last = first + ((1 << shift) - 1);
-        let overlaps = first <= self.pages.1 && last >= self.pages.0;
-        let tagged = if entry.is(Entry::GLOBAL) {
-            self.globals
-        } else {
-            self.tag.is_none_or(|tag| tag == entry.tag)
-        };
-        if entry.is(Entry::TABLE) {
-            match self.partial {
-                Partial::No => false,
-                Partial::Leading => tagged && overlaps,
-                Partial::All => tagged,
-            }
-        } else {
-            tagged && overlaps && self.level.is_none_or(|level| level == entry.level)
+impl Entry {
+    /// What an invalidation looks at, on a machine whose levels resolve so many bits.
+    #[inline]
+    pub(crate) fn cached(&self, index_bits: u32) -> Cached {
+        let shift = u32::from(self.level) * index_bits;
+        let first = self.vpn << shift;
+        Cached {
+            tag: self.tag,
+            global: self.is(Self::GLOBAL),
+            pages: (first, first + ((1 << shift) - 1)),
+            level: self.level,
+            table: self.is(Self::TABLE),
         }
+    }
+}
+
+impl super::cpu::Via {
+    /// What an invalidation looks at of the translation that an access went through. Its level is not known
+    /// any more: an invalidation that hints at one counts as one that hits it.
+    pub(crate) fn is_named_by(self, what: &Invalidation) -> bool {
+        let pages = (self.page, self.page);
+        let cached = Cached { tag: self.tag, global: self.global, pages, level: 0, table: false };
+        Invalidation { level: None, ..*what }.names(&cached)
     }
 }
 
@@ -84,22 +45,22 @@ impl super::cpu::Pending {
             | (what.partial as u64) << 2
             | what.tag.map_or(0, |tag| u64::from(tag) | 1 << 16) << 4
             | what.level.map_or(0, |level| u64::from(level) | 1 << 8) << 24;
-        mix(mix(what.pages.0, what.pages.1), flags)
+        mix(mix(what.pages.0, what.pages.1), mix(flags, what.stride))
     }
 }
 
 impl Machine {
     /// Removes at once, on one CPU, what `what` names; then walks begin again.
-    pub(crate) fn invalidate_now(&mut self, cpu: usize, what: What) {
+    pub(crate) fn invalidate_now(&mut self, cpu: usize, what: Invalidation) {
         let bits = self.config.index_bits;
-        let removed = self.remove(cpu, |entry| what.names(entry, bits));
-        if self.forget_absent(cpu, |entry| what.names(entry, bits)) || removed {
+        let removed = self.remove(cpu, |entry| what.names(&entry.cached(bits)));
+        if self.forget_absent(cpu, |entry| what.names(&entry.cached(bits))) || removed {
             self.walk_all(cpu);
         }
     }
 
     /// Dooms what `what` names, on one CPU or on all.
-    pub(crate) fn doom(&mut self, by: usize, what: What, everywhere: bool) {
+    pub(crate) fn doom(&mut self, by: usize, what: Invalidation, everywhere: bool) {
         let pending = super::cpu::Pending { what, everywhere };
         if !self.cpus[by].pending.contains(&pending) {
             self.cpus[by].pending.push(pending);
@@ -113,7 +74,7 @@ impl Machine {
             }
             for index in 0..self.cpus[cpu].tlb.len() {
                 let entry = self.cpus[cpu].tlb[index];
-                if what.names(&entry, bits) {
+                if what.names(&entry.cached(bits)) {
                     let mut doomed = entry;
                     if everywhere {
                         doomed.doomed |= 1 << by;
@@ -198,13 +159,14 @@ impl Machine {
         while issuers != 0 {
             let by = issuers.trailing_zeros() as usize;
             issuers &= issuers - 1;
-            let named = |p: &super::cpu::Pending| p.everywhere && p.what.names(child, bits);
+            let named = |p: &super::cpu::Pending| p.everywhere && p.what.names(&child.cached(bits));
             if self.cpus[by].pending.iter().any(named) {
                 child.doomed |= 1 << by;
             }
         }
         if parent.is(Entry::DOOMED_HERE) {
-            let named = |p: &super::cpu::Pending| !p.everywhere && p.what.names(child, bits);
+            let named =
+                |p: &super::cpu::Pending| !p.everywhere && p.what.names(&child.cached(bits));
             if self.cpus[cpu].pending.iter().any(named) {
                 child.flags |= Entry::DOOMED_HERE;
             }

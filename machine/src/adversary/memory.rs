@@ -139,7 +139,7 @@ impl Machine {
             let mut index = 0;
             while let Some(entry) = self.cpus[cpu].buffer.get(index) {
                 let named = entry.via.is_some_and(|via| {
-                    self.cpus[by].pending.iter().any(|pending| pending.what.names_access(via))
+                    self.cpus[by].pending.iter().any(|pending| via.is_named_by(&pending.what))
                 });
                 if named {
                     let word = entry.word;

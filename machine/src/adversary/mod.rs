@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | A1 | An invalid descriptor and a leaf without AF are never cached; table descriptors are. |
 //! | A2, A16 | Walks start from every root and ASID that `TTBR0`, `TTBR1` and `TCR` have named since the last `ISB` or exception, in every combination. |
-//! | A4 | A `TLBI` names what the Arm ARM says: by address also globals, by ASID not; `L` forms leave partial walks; without `IS` only the issuer's entries; level hints and ranges are decoded. |
+//! | A4 | A `TLBI` names what the Arm ARM says: by address also globals, by ASID not; `L` forms leave partial walks; without `IS` only the issuer's entries; level hints and ranges are decoded; `VMALLS12E1` is about the current VMID. |
 //! | A5 | A `TLBI` waits for a `DSB` before it, and neither for stores nor for `DMB`s, acquires, releases or atomic operations: what could be walked at any time since that `DSB` stays. Of a `DSB ISHST` that is what could be walked since the CPU's last store before it. |
 //! | A6 | What a `TLBI` names stays usable until a full `DSB` *of the same CPU*; `NSH` completes local ones only. |
 //! | A7 | That `DSB` waits for other CPUs' stores through the translation. |
@@ -30,10 +30,10 @@
 //! | A17 | With [`Config::cnp`], entries made while `TTBR0.CnP` is set serve every CPU whose `TTBR0.CnP` is set. A local invalidation removes the issuer's copies only. |
 //! | X1 to X3 | Only present descriptors are cached; partial walks are, and combine with fresh descriptors. |
 //! | X4 | Pages and blocks for one address may both be used. |
-//! | X5 to X8 | `INVLPG`, `INVPCID`, `CR3` and `CR4` remove exactly what they must: of other PCIDs and of globals nothing, where it may stay. |
+//! | X5 to X8 | `INVLPG`, `INVPCID`, `CR3` and `CR4` remove exactly what they must: of other PCIDs and of globals nothing, where it may stay, and no partial walk by `INVPCID` of an address. What raises `#GP` is a violation: [`Rule::ProtectionFault`]. |
 //! | X1, X10, X11 | Of a descriptor that [`tables::hardware_writes`] names, hardware sets A before it caches and D when a store uses an entry without it; an entry that has a bit does not set it again, whatever memory says. With [`Config::late_dirty`], D may be set after W is cleared. |
-//! | X12, X13 | Stores reach walks when they leave the store buffer. Invalidations and writes of control registers are local, immediate and empty the buffer first. |
-//! | X14 | `INVLPGB` does not wait for the store buffer, and is completed by `TLBSYNC` of the same CPU. |
+//! | X12, X13 | Stores reach walks when they leave the store buffer. Invalidations and writes of control registers are local and immediate; all but `INVPCID` empty the buffer first. |
+//! | X14 | `INVLPGB` does not wait for the store buffer, and is completed by `TLBSYNC` of the same CPU. With the stride of large pages it names one address in each. |
 //! | R2, A9 | With [`Config::with_invalid_entries`], an access may fault because nothing was mapped before: on RISC-V until a fence names the address, on Arm until the context is synchronised. |
 //! | R3, R4 | `SFENCE.VMA` is local, orders stores to page tables before walks, and removes exactly what its operands name. |
 //! | R6, R7 | A write of `satp` takes effect at once, orders nothing and removes nothing. |
@@ -42,6 +42,9 @@
 //! | R10 | Any entry of a NAPOT block may serve any page of it. Entries that disagree are one of them; a reserved size maps nothing. |
 //! | R11 | As X4. |
 //! | R12 | The firmware's remote fence acts on all the harts it names at the end of the call. |
+//!
+//! What an instruction names, removes, orders and faults on is decided by [`lookaside_hardware`], and is the same
+//! for the [litmus engine](crate::litmus); this machine decides when it happens.
 //!
 //! # What a claim asks about tags that nobody names
 //!

@@ -1,4 +1,5 @@
-//! RISC-V: what the instructions do to translations.
+//! RISC-V: what the instructions do to translations. What they name and what they order is said by
+//! [`lookaside_hardware::riscv`].
 //!
 //! `SFENCE.VMA` is immediate and local; it makes its hart's earlier stores to page tables visible to
 //! walks, and lets other stores stay in the buffer.
@@ -8,12 +9,15 @@
 //! the caller's store buffer: the caller fences first.
 
 use lookaside::{Error, arch::riscv64::Instructions};
+use lookaside_hardware::{
+    Invalidation,
+    riscv::{self, Order},
+};
 
 use super::{
     cpu::Cpu,
     current::step,
     deviations::Deviations,
-    invalidate::{Partial, What},
     machine::Machine,
     op::{Op, Remote, Riscv},
     violation::Rule,
@@ -76,37 +80,45 @@ impl Instructions for Insn {
 
 impl Machine {
     pub(crate) fn execute_riscv(&mut self, cpu: usize, instruction: Riscv) -> u64 {
+        let order = match instruction {
+            Riscv::Sfence(..) => Order::SFENCE_VMA,
+            Riscv::SfenceWInval => Order::SFENCE_W_INVAL,
+            Riscv::Sinval(..) => Order::SINVAL_VMA,
+            Riscv::SfenceInvalIr => Order::SFENCE_INVAL_IR,
+            Riscv::Fence => Order::FENCE,
+            Riscv::WriteSatp(_) => Order::WRITE_SATP,
+            Riscv::ReadSatp => return Cpu::newest(&self.cpus[cpu].registers.root),
+            Riscv::Remote(remote) => {
+                self.remote_fence(remote);
+                return 0;
+            }
+        };
+        if order.stores_before_walks {
+            self.drain_tables(cpu);
+            self.invalidates_from_now(cpu);
+        }
+        if order.accesses {
+            self.drain_all(cpu);
+            self.close_now(cpu);
+        }
+        if order.completes {
+            self.complete(cpu, false);
+        }
         match instruction {
             Riscv::Sfence(address, asid) => {
-                self.drain_tables(cpu);
-                self.invalidates_from_now(cpu);
-                let pages = address.map(|address| (address >> 12, address >> 12));
+                let pages = address.map(page_of);
                 if !self.is_in_vain(pages, asid) {
                     self.invalidate_now(cpu, self.fenced(pages, asid));
                 }
             }
-            Riscv::SfenceWInval => {
-                self.drain_tables(cpu);
-                self.invalidates_from_now(cpu);
-            }
-            Riscv::Fence => {
-                self.drain_all(cpu);
-                self.close_now(cpu);
-            }
             Riscv::Sinval(address, asid) => {
-                let pages = address.map(|address| (address >> 12, address >> 12));
-                self.doom(cpu, self.fenced(pages, asid), false);
+                self.doom(cpu, self.fenced(address.map(page_of), asid), false);
             }
-            Riscv::SfenceInvalIr => self.complete(cpu, false),
-            Riscv::ReadSatp => return Cpu::newest(&self.cpus[cpu].registers.root),
             Riscv::WriteSatp(value) => {
-                // ASID bits that the hart does not have read as zero.
-                let kept = u64::from(self.tag_mask());
-                let value = value & !(0xffff << 44) | (value >> 44 & kept) << 44;
-                self.cpus[cpu].registers.root[0] = value;
+                self.cpus[cpu].registers.root[0] = riscv::satp(value, self.tags_kept());
                 self.registers_changed(cpu);
             }
-            Riscv::Remote(remote) => self.remote_fence(remote),
+            _ => {}
         }
         0
     }
@@ -117,22 +129,9 @@ impl Machine {
             && (pages.is_some() || asid.is_some())
     }
 
-    fn tag_mask(&self) -> u16 {
-        ((1u32 << self.config.tag_bits) - 1) as u16
-    }
-
     /// What a fence of some pages (or all) and one ASID (or all) names.
-    fn fenced(&self, pages: Option<(u64, u64)>, asid: Option<u16>) -> What {
-        let tag = asid.map(|asid| asid & self.tag_mask());
-        What {
-            tag,
-            // Naming an ASID spares globals.
-            globals: asid.is_none(),
-            pages: pages.unwrap_or(What::EVERYWHERE),
-            // Naming an address spares everything but leaves.
-            partial: if pages.is_some() { Partial::No } else { Partial::All },
-            level: None,
-        }
+    fn fenced(&self, pages: Option<(u64, u64)>, asid: Option<u16>) -> Invalidation {
+        riscv::fenced(pages, asid).with_tags_of(self.tags_kept())
     }
 
     fn remote_fence(&mut self, call: Remote) {
@@ -156,4 +155,9 @@ impl Machine {
             }
         }
     }
+}
+
+/// The page of an address, as a range.
+fn page_of(address: u64) -> (u64, u64) {
+    (address >> 12, address >> 12)
 }

@@ -19,6 +19,8 @@ pub enum Rule {
     Identity,
     /// A word that belongs to one CPU was touched by another.
     PrivateWord,
+    /// An instruction raised a fault that no code expects, as `#GP` of x86.
+    ProtectionFault,
     /// A scenario's own assertion.
     Assertion,
     /// A program panicked.
@@ -43,6 +45,7 @@ impl fmt::Display for Rule {
             Self::BreakBeforeMake => "break before make",
             Self::Identity => "identities are never reused",
             Self::PrivateWord => "a private word is one CPU's",
+            Self::ProtectionFault => "no instruction faults",
             Self::Assertion => "the scenario's assertion",
             Self::Panic => "programs do not panic",
             Self::NoProgress => "progress",

@@ -5,6 +5,8 @@
 //! memory holds now has been read. So a change of one descriptor is followed from that descriptor
 //! only, and the load of a root from that root and from the partial walks it makes usable.
 
+use lookaside_hardware::{arm, riscv};
+
 use super::{
     block,
     cpu::{Cpu, Live},
@@ -69,13 +71,13 @@ impl Machine {
 
     fn read_registers(&self, cpu: usize, live: &mut Vec<Live>) -> bool {
         let registers = &self.cpus[cpu].registers;
-        let mask = ((1u32 << self.config.tag_bits) - 1) as u16;
-        let mut name = |root: u64, tag: u64, shared: bool| {
+        let mask = self.tags_kept();
+        let mut name = |root: u64, tag: u16, shared: bool| {
             if let Some(table) = self.tables.index(Frame::holding(root)) {
                 let entry = Live {
                     table: table as u32,
                     owner: self.tables.owner(table),
-                    tag: tag as u16 & mask,
+                    tag: tag & mask,
                     shared: shared && self.config.cnp,
                     reserved: self.tables.reserved(table),
                 };
@@ -87,44 +89,46 @@ impl Machine {
         match self.config.arch {
             Arch::Arm => {
                 let mut walks = false;
-                for &control in &registers.control {
-                    walks |= control & 1 << 7 == 0; // EPD0
-                    // With AS clear the upper half of an ASID is ignored.
-                    let width = if control & 1 << 36 == 0 { 0xff } else { 0xffff };
-                    if self.config.deviations.contains(Deviations::MIXED_ROOTS) {
+                if self.config.deviations.contains(Deviations::MIXED_ROOTS) {
+                    for &control in &registers.control {
                         for (base, tag) in mixed(&registers.root).filter(|(_, tag)| tag >> 48 != 0)
                         {
-                            name(base & 0x0000_ffff_ffff_f000, tag >> 48 & width, base & 1 != 0);
+                            let root = base & !(0xffff << 48) | tag & 0xffff << 48;
+                            let loaded = arm::loaded(root, 0, control & !(1 << 22));
+                            name(loaded.base, loaded.asid, loaded.shared);
                         }
                     }
-                    for &root in &registers.root {
-                        let base = root & 0x0000_ffff_ffff_f000;
-                        if control & 1 << 22 == 0 {
-                            name(base, root >> 48 & width, root & 1 != 0);
-                        } else {
-                            for &second in &registers.second {
-                                name(base, second >> 48 & width, root & 1 != 0);
-                            }
-                        }
-                    }
+                }
+                for loaded in registers.of_arm() {
+                    walks |= loaded.walks;
+                    name(loaded.base, loaded.asid, loaded.shared);
                 }
                 walks
             }
             Arch::X86 => {
-                let root = Cpu::newest(&registers.root);
-                let tagged = Cpu::newest(&registers.control) & 1 << 17 != 0; // CR4.PCIDE
-                let tag = if tagged { root & 0xfff } else { 0 };
-                name(root & 0x000f_ffff_ffff_f000, tag, false);
+                let registers = self.control_of(cpu);
+                name(registers.base(), registers.pcid(), false);
                 true
             }
             Arch::Riscv => {
-                let satp = Cpu::newest(&registers.root);
-                if satp >> 60 != 0 {
-                    name(satp << 20 >> 8, satp >> 44 & 0xffff, false);
+                if let Some((base, asid)) = riscv::root(Cpu::newest(&registers.root)) {
+                    name(base, asid, false);
                 }
                 true
             }
         }
+    }
+
+    /// The tags that walks of `cpu` may be caching under. On Arm there are several until the context is
+    /// synchronised.
+    pub(crate) fn tags_in_effect(&self, cpu: usize) -> Vec<u16> {
+        let kept = self.tags_kept();
+        self.cpus[cpu].registers.of_arm().map(|loaded| loaded.asid & kept).collect()
+    }
+
+    /// The bits of a tag that the hardware keeps.
+    pub(crate) fn tags_kept(&self) -> u16 {
+        ((1u32 << self.config.tag_bits) - 1) as u16
     }
 
     /// Whether `cpu` may use `entry`, which `holder` cached, for what runs under `live`.
@@ -355,7 +359,6 @@ impl Machine {
     }
 
     fn globals_on(&self, cpu: usize) -> bool {
-        self.config.arch != Arch::X86
-            || Cpu::newest(&self.cpus[cpu].registers.control) & 1 << 7 != 0 // CR4.PGE
+        self.config.arch != Arch::X86 || self.control_of(cpu).has_globals()
     }
 }

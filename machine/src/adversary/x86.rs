@@ -1,27 +1,25 @@
 //! x86-64: what the instructions do to translations.
 //!
-//! Everything but `INVLPGB` has happened when the instruction is over, and waits for the store
-//! buffer first. `INVLPGB` dooms, without waiting for anything; `TLBSYNC` completes what the same
-//! CPU began.
+//! What each instruction names, whether it serialises, and when it faults is said by
+//! [`lookaside_hardware::x86`]. Everything but `INVLPGB` has happened when the instruction is over, and,
+//! if it serialises, waits for the store buffer first. `INVLPGB` dooms, without waiting for anything;
+//! `TLBSYNC` completes what the same CPU began. An instruction that faults ends the execution as a violation.
 
 use lookaside::{
     Ordering,
     arch::x86_64::{Instructions, Invpcid},
 };
+use lookaside_hardware::x86::{self, Effect};
 
 use super::{
     cpu::Cpu,
     current::step,
     deviations::Deviations,
-    invalidate::{Partial, What},
     machine::Machine,
     op::{Op, X86},
     violation::Rule,
     word::Word,
 };
-
-const PGE: u64 = 1 << 7;
-const PCIDE: u64 = 1 << 17;
 
 /// The instructions of an x86 CPU, for the CPU that runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,102 +74,82 @@ impl Instructions for Insn {
 
 impl Machine {
     pub(crate) fn execute_x86(&mut self, cpu: usize, instruction: X86) -> u64 {
-        let control = Cpu::newest(&self.cpus[cpu].registers.control);
-        let root = Cpu::newest(&self.cpus[cpu].registers.root);
-        let mask = ((1u64 << self.config.tag_bits) - 1) & 0xfff;
-        let tag = |value: u64| if control & PCIDE != 0 { (value & mask) as u16 } else { 0 };
         if matches!(instruction, X86::Invlpgb { .. } | X86::Tlbsync)
             && self.config.deviations.contains(Deviations::UNDEFINED_INVLPGB)
         {
             self.fail(Rule::Erratum, format!("CPU {cpu} has no such instruction"));
         }
-        match instruction {
-            X86::ReadCr3 => return root,
-            X86::ReadCr4 => return control,
+        let registers = self.control_of(cpu);
+        let done = match instruction {
+            X86::ReadCr3 => return registers.cr3,
+            X86::ReadCr4 => return registers.cr4,
             X86::WriteCr3(value) => {
-                self.drain_all(cpu);
-                let keep = control & PCIDE != 0 && value & 1 << 63 != 0;
-                let what =
-                    if control & PCIDE == 0 { What::all(false) } else { What::tag(tag(value)) };
-                self.cpus[cpu].registers.root[0] = value & !(1 << 63);
-                // The entries go before the new root can produce any.
-                if !keep {
-                    let bits = self.config.index_bits;
-                    self.remove(cpu, |entry| what.names(entry, bits));
-                }
-                self.registers_changed(cpu);
+                let done = x86::mov_to_cr3(registers, value);
+                done.map(|effect| self.change_control(cpu, effect))
             }
             X86::WriteCr4(value) => {
-                self.drain_all(cpu);
-                self.cpus[cpu].registers.control[0] = value;
-                let toggled = control ^ value;
-                if toggled & PGE != 0 || (toggled & PCIDE != 0 && value & PCIDE == 0) {
-                    self.remove(cpu, |_| true);
-                }
-                if toggled != 0 {
-                    self.registers_changed(cpu);
-                }
+                let done = x86::mov_to_cr4(registers, value);
+                done.map(|effect| self.change_control(cpu, effect))
             }
             X86::Invlpg(address) => {
-                self.drain_all(cpu);
-                let page = address >> 12;
+                let mut effect = x86::invlpg(registers, address);
                 let spares = self.config.deviations.contains(Deviations::INVLPG_SPARES_GLOBALS);
-                let what = What {
-                    tag: Some(tag(root)),
-                    globals: control & PCIDE == 0 || !spares,
-                    pages: (page, page),
-                    // Whatever the address, every partial walk of the PCID goes.
-                    partial: Partial::All,
-                    level: None,
-                };
-                self.invalidate_now(cpu, what);
+                if let Some(what) = &mut effect.removes {
+                    what.globals &= registers.cr4 & x86::PCIDE == 0 || !spares;
+                }
+                self.act(cpu, effect);
+                Ok(())
             }
-            X86::Invpcid(kind, [pcid, address]) => {
-                self.drain_all(cpu);
-                let page = address >> 12;
-                let what = match kind {
-                    Invpcid::Address => What {
-                        pages: (page, page),
-                        partial: Partial::Leading,
-                        ..What::tag(tag(pcid))
-                    },
-                    Invpcid::Context => What::tag(tag(pcid)),
-                    Invpcid::All => What::all(true),
-                    Invpcid::AllButGlobal => What::all(false),
-                };
-                self.invalidate_now(cpu, what);
+            X86::Invpcid(kind, descriptor) => {
+                let done = x86::invpcid(registers, kind as u64, descriptor);
+                done.map(|effect| self.act(cpu, effect))
             }
             X86::Invlpgb { rax, ecx, edx } => {
-                let what = decode_invlpgb(rax, ecx, edx, tag, self.config.index_bits);
-                self.doom(cpu, what, true);
+                // A large page is one of the level above the last, however many small ones that is here.
+                let large = 1 << self.config.index_bits;
+                let done = x86::invlpgb(registers, (rax, ecx, edx), None, large);
+                done.map(|what| self.doom(cpu, what.with_tags_of(self.tags_kept()), true))
             }
             X86::Tlbsync => {
                 self.drain_all(cpu);
                 self.complete(cpu, true);
+                Ok(())
             }
+        };
+        if let Err(fault) = done {
+            self.fail(Rule::ProtectionFault, format!("CPU {cpu}: {instruction}: {fault}"));
         }
         0
     }
-}
 
-/// `RAX` holds flags (0: the address counts; 1: the PCID counts; 3: globals too; 4: final level
-/// only) and the address; `ECX` the number of further pages (15:0) and the stride (31: that of the
-/// level above the last); `EDX` the ASID of virtual machines (15:0), which is 0 here, and the PCID
-/// (27:16).
-fn decode_invlpgb(rax: u64, ecx: u32, edx: u32, tag: impl Fn(u64) -> u16, index_bits: u32) -> What {
-    let flag = |bit: u32| rax & 1 << bit != 0;
-    let pages = if flag(0) {
-        let stride = if ecx & 1 << 31 != 0 { 1 << index_bits } else { 1 };
-        let first = rax >> 12;
-        (first, first + (u64::from(ecx & 0xffff) + 1) * stride - 1)
-    } else {
-        What::EVERYWHERE
-    };
-    What {
-        tag: flag(1).then(|| tag(u64::from(edx >> 16 & 0xfff))),
-        globals: flag(3),
-        pages,
-        partial: if flag(4) { Partial::No } else { Partial::Leading },
-        level: None,
+    /// What the control registers of an x86 CPU hold.
+    pub(super) fn control_of(&self, cpu: usize) -> x86::Registers {
+        let registers = &self.cpus[cpu].registers;
+        x86::Registers { cr3: Cpu::newest(&registers.root), cr4: Cpu::newest(&registers.control) }
+    }
+
+    /// An instruction that changes no register.
+    fn act(&mut self, cpu: usize, effect: Effect) {
+        if effect.serialising {
+            self.drain_all(cpu);
+        }
+        if let Some(what) = effect.removes {
+            self.invalidate_now(cpu, what.with_tags_of(self.tags_kept()));
+        }
+    }
+
+    /// A write of a control register.
+    fn change_control(&mut self, cpu: usize, effect: Effect) {
+        if effect.serialising {
+            self.drain_all(cpu);
+        }
+        let registers = &mut self.cpus[cpu].registers;
+        (registers.root[0], registers.control[0]) = (effect.registers.cr3, effect.registers.cr4);
+        // The entries go before the new root can produce any.
+        if let Some(what) = effect.removes {
+            let (what, bits) = (what.with_tags_of(self.tags_kept()), self.config.index_bits);
+            self.remove(cpu, |entry| what.names(&entry.cached(bits)));
+        }
+        self.registers_changed(cpu);
     }
 }

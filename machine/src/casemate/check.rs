@@ -27,6 +27,8 @@ pub enum Refusal {
     DuplicateId,
     /// A tree has two identifiers.
     SecondId,
+    /// `TTBR0_EL2` is loaded with an ASID: at EL2 without host extensions the field is reserved, and zero.
+    ReservedAsid,
     /// A table was given back while TLBs may lead to it.
     ReleasedUnclean,
     /// Memory of a tree is not tracked any more.
@@ -47,6 +49,7 @@ impl fmt::Display for Refusal {
             Self::DoubleUse => "double-use pte",
             Self::DuplicateId => "duplicate (VM/AS)ID",
             Self::SecondId => "a root has a second (VM/AS)ID",
+            Self::ReservedAsid => "TTBR0_EL2 ASID is reserved 0",
             Self::ReleasedUnclean => "cannot release table where children are still unclean",
             Self::FreedInUse => "memory of a tree is freed",
             Self::Untracked => "a table lies in memory that is not tracked",
@@ -253,6 +256,9 @@ impl Checker {
     /// A root is loaded.
     fn load(&mut self, stage: Stage, value: Word) -> Result {
         let (id, root) = ((value >> 48) as u16, value & ADDRESS);
+        if stage == Stage::One && id != 0 {
+            return Err(Refusal::ReservedAsid);
+        }
         let other =
             |(&of, tree): (&Word, &Tree)| of != root && tree.stage == stage && tree.id == id;
         if self.trees.iter().any(other) {

@@ -1,15 +1,15 @@
 //! Runs of the adversarial machine as traces.
 //!
-//! The format is that of a hypervisor: its first stage has one tree of tables with one identifier, is
-//! invalidated by address or as a whole, and only by broadcast. So a run becomes *one trace for each space*,
-//! which shows all that concerns the tables of that space. In it `TLBI`s that name another ASID are
-//! left out, for they are nothing to its tables; those that name its own, or none, are those of EL2.
-//! Everything else is written as it is: loads of root registers, barriers, and every write of a descriptor.
+//! The format is that of a hypervisor: its first stage has one tree of tables, whose identifier is reserved and
+//! zero (`TTBR0_EL2` without host extensions has no ASID), is invalidated by address or as a whole, and only by
+//! broadcast. So a run becomes *one trace for each space*, which shows all that concerns the tables of that
+//! space. In it `TLBI`s that name another ASID are left out, for they are nothing to its tables; those that name
+//! its own, or none, are those of EL2. Loads of other spaces' roots are left out, too. Everything else is written
+//! as it is: loads of the space's own root, barriers, and every write of a descriptor.
 //!
-//! Three things are added. The machine's tables have fewer levels and entries than the format's, so
+//! Two things are added. The machine's tables have fewer levels and entries than the format's, so
 //! they hang below tables that never change, and addresses are spread accordingly. Locks of tables
-//! are the kernel's and not part of most runs: each write has the lock of the space around it. And
-//! other spaces have a tree that maps nothing, so that identifiers can be compared.
+//! are the kernel's and not part of most runs: each write has the lock of the space around it.
 //!
 //! What has no form is not written, and counted: see [`Unwritten`].
 
@@ -17,12 +17,12 @@ use core::{fmt::Write as _, panic::Location};
 use std::collections::BTreeMap;
 
 use lookaside::arch::aarch64::{Dsb, Scope, Tlbi};
+use lookaside_hardware::{Invalidation, Partial};
 
 use crate::adversary::{
     Config,
     arm::decode_tlbi,
     format::{Decoded, decode},
-    invalidate::{Partial, What},
     op::Arm,
     tables::FIRST_TABLE,
     tape::{Did, Tape},
@@ -45,6 +45,9 @@ pub enum Unwritten {
     Barrier,
     /// A load of a reserved root, which is no space's. It is left out.
     Reserved,
+    /// A load of another space's root: the format's first stage has one tree. It is left out, and that no tag
+    /// names two spaces is not judged.
+    OtherSpace,
     /// A page was given back: the format knows tables only. Nothing is written.
     Page,
     /// A descriptor was written by hardware. It is left out.
@@ -59,7 +62,7 @@ impl Unwritten {
     /// does not judge: that a trace is accepted says nothing of it.
     #[must_use]
     pub const fn matters(self) -> bool {
-        !matches!(self, Self::Reserved | Self::Page)
+        !matches!(self, Self::Reserved | Self::OtherSpace | Self::Page)
     }
 
     /// In words, as many as there are.
@@ -72,6 +75,7 @@ impl Unwritten {
             Self::Range => "invalidations of long ranges",
             Self::Barrier => "barriers of stores of one CPU",
             Self::Reserved => "loads of the reserved root",
+            Self::OtherSpace => "loads of other spaces' roots",
             Self::Page => "pages given back",
             Self::Hardware => "writes by hardware",
             Self::AfterNewTag => "steps after a new tag",
@@ -293,26 +297,25 @@ impl<'t> Writer<'t> {
         self.named[cpu] = None;
         let changed = self.ids.get(&root).is_some_and(|&old| old != id);
         let another = |(&other, &of): (&usize, &u64)| other != root && of == id;
-        // Two CPUs that name two spaces by one tag are for the protocol to judge. A tag that nobody names
-        // may have been given anew.
+        // A tag that nobody names may have been given anew. Two CPUs that name two spaces by one tag are for the
+        // machine's own oracle to judge.
         let anew = self.ids.iter().find(|&entry| another(entry)).map(|(&other, _)| other);
         let anew = anew.is_some_and(|other| !self.named.contains(&Some((other, id))));
         if changed || anew {
             self.over = true;
             return self.cannot(Unwritten::AfterNewTag);
         }
-        if self.ids.insert(root, id).is_none() && root != self.root {
-            // Its tree maps nothing here.
-            let top = self.top(root);
-            self.record(cpu, at, &format!("mem-init (address {top:#x}) (size 0x1000)"));
-        }
+        self.ids.insert(root, id);
         self.named[cpu] = Some((root, id));
-        let value = id << 48 | self.top(root);
+        if root != self.root {
+            return self.cannot(Unwritten::OtherSpace);
+        }
+        let value = self.top(root);
         self.record(cpu, at, &format!("sysreg-write (sysreg ttbr0_el2) (value {value:#x})"));
     }
 
     fn invalidate(&mut self, cpu: usize, at: &Location<'_>, tlbi: Tlbi) {
-        let Some(what) = decode_tlbi(tlbi, self.config.tag_bits) else { return };
+        let Some(what) = decode_tlbi(tlbi, self.config.tag_bits, &[]) else { return };
         let own = self.ids.get(&self.root).copied();
         if what.tag.is_some_and(|tag| Some(u64::from(tag)) != own) {
             return; // It is nothing to the tables of this space.
@@ -320,7 +323,7 @@ impl<'t> Writer<'t> {
         if tlbi.scope == Scope::Local {
             return self.cannot(Unwritten::Local);
         }
-        if what.pages == What::EVERYWHERE && what.partial == Partial::All {
+        if what.pages == Invalidation::EVERYWHERE && what.partial == Partial::All {
             self.unlinked.clear();
             return self.record(cpu, at, "tlbi alle2is");
         }

@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | what a descriptor means, and which may be cached (A1) | the adversary's (`adversary/format.rs`, `flags.rs`) |
 //! | the TLB as a set of all that it may hold | the same entry (`adversary/tlb.rs`); sets of its own, which are plain data here |
-//! | what a `TLBI` names (A4) | the adversary's (`adversary/arm.rs`, `invalidate.rs`) |
+//! | what a `TLBI` names (A4), what a `DSB` waits for and completes (A5, A6) | that of [`lookaside_hardware`], for both |
 //! | that it dooms, and a full `DSB` of the same CPU completes (A6) | its own, after the same rule |
 //! | that completion waits for what is on its way (A7) | its own: loads and faults are on their way here, too |
 //! | what a CPU may still use after its own `DSB` (A8) | its own: a walk that was made early; the adversary's CPUs run in order and keep what a completion removes until they synchronise |
@@ -29,6 +29,9 @@
 //! So a test that fails when a shared part is broken speaks for the adversary directly; one of the other
 //! rules speaks for the rule as the adversary's documentation states it. `docs/litmus.md` has a table of
 //! which tests fail when which rule is broken.
+//!
+//! With [`Hardware::in_order`] instructions execute in order, as the explorer's CPUs do; then both must find the same
+//! sets ([`differential`](crate::differential)).
 //!
 //! # Not modelled
 //!
@@ -63,6 +66,10 @@ pub use test::*;
 pub struct Hardware {
     /// FEAT_ETS2.
     pub ets2: bool,
+    /// CPUs execute in order, and only stores wait: each instruction begins when the one before it is over, or is a
+    /// store that has been translated. So the explorer's CPUs do. What differs from Arm's own order is what
+    /// running out of order adds.
+    pub in_order: bool,
 }
 
 impl Hardware {

@@ -85,11 +85,9 @@ impl Before {
 
     /// Whether what a barrier orders before itself has happened.
     fn performed(&self, kind: Barrier) -> bool {
-        match kind {
-            Barrier::Full => self.loads && self.stores,
-            Barrier::Loads => self.seen_loads,
-            Barrier::Stores => self.stores,
-        }
+        // A full one waits for loads whose value nobody looks at, too.
+        let loads = if kind.waits_for_stores() { self.loads } else { self.seen_loads };
+        (loads || !kind.waits_for_loads()) && (self.stores || !kind.waits_for_stores())
     }
 
     /// Whether everything is known that decides whether what comes next happens at all, and where
@@ -106,7 +104,7 @@ impl Before {
     /// The same for a `DSB`. A full one waits for walks, updates and invalidations, too.
     fn finished(&self, kind: Barrier) -> bool {
         let more = self.walks && self.updates && self.invalidations;
-        self.dsb && self.performed(kind) && (kind != Barrier::Full || more)
+        self.dsb && self.performed(kind) && (!kind.completes_tlbis() || more)
     }
 }
 
@@ -170,6 +168,9 @@ impl Rules<'_> {
         let mut before = Before::NOTHING;
         for (index, step) in steps.iter().enumerate() {
             let what = instruction(program, step);
+            if self.hardware.in_order && index > 0 && !is_over(program, &steps[index - 1]) {
+                return self.overtaking(state, thread, index, before, events);
+            }
             let act = Event::Do { thread, step: index };
             match what {
                 Instruction::Nop
@@ -213,7 +214,7 @@ impl Rules<'_> {
                 Instruction::Dsb(kind) => {
                     if !step.done {
                         if before.synchronised && before.finished(kind) {
-                            if kind != Barrier::Full || !completes(state, thread) {
+                            if !kind.completes_tlbis() || !completes(state, thread) {
                                 return Some(act);
                             }
                             if self.may_complete(state, thread) {
@@ -244,6 +245,42 @@ impl Rules<'_> {
                     }
                     before.pass(what, program, steps, index);
                 }
+            }
+        }
+        None
+    }
+
+    /// What may happen of the instructions from one on which a CPU that executes in order has not reached: a `TLBI` is
+    /// ordered after the last `DSB` or `ISB`, and after nothing else; and a `DSB` for stores after stores.
+    fn overtaking(
+        &self,
+        state: &State,
+        thread: usize,
+        from: usize,
+        before: Before,
+        events: &mut Vec<Event>,
+    ) -> Option<Event> {
+        let program = &self.test.threads[thread];
+        let steps = &state.threads[thread];
+        if !before.synchronised || !before.dsb {
+            return None;
+        }
+        let mut stores = before.stores;
+        for (index, step) in steps.iter().enumerate().skip(from) {
+            let act = Event::Do { thread, step: index };
+            match instruction(program, step) {
+                Instruction::Tlbi { operand, .. } if !step.done => {
+                    let known = |of| known(program, steps, index, of).is_some_and(|of| !of.guessed);
+                    events.extend(operand.is_none_or(known).then_some(act));
+                }
+                // One for stores does not wait for loads.
+                Instruction::Dsb(kind) if !step.done => {
+                    events.extend((stores && !kind.waits_for_loads()).then_some(act));
+                    break;
+                }
+                Instruction::Isb if !step.done => break,
+                Instruction::Store { .. } | Instruction::Atomic { .. } => stores &= step.done,
+                _ => {}
             }
         }
         None
@@ -306,6 +343,20 @@ fn branch(
             events.extend([guess(false), guess(true)]);
             None
         }
+    }
+}
+
+/// Whether the next instruction may begin, on a CPU that executes in order.
+fn is_over(program: &Thread, step: &Step) -> bool {
+    match instruction(program, step) {
+        Instruction::Store { .. } => step.done || step.cell().is_some(),
+        Instruction::Load { .. }
+        | Instruction::Atomic { .. }
+        | Instruction::Dmb(_)
+        | Instruction::Dsb(_)
+        | Instruction::Isb
+        | Instruction::Tlbi { .. } => step.done,
+        _ => true,
     }
 }
 

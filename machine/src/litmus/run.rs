@@ -12,7 +12,7 @@ use super::{
         Cell, Source, State, Step, address, data, fails, instruction, is_settled, names, register,
         straight,
     },
-    test::{Barrier, Condition, Fault, Final, Instruction, Named, OnFault, Register},
+    test::{Condition, Fault, Final, Instruction, Named, OnFault, Register},
     translate::{descriptor_cell, entry},
 };
 
@@ -71,7 +71,17 @@ impl Rules<'_> {
                 steps[step].walk = Some(walk);
                 if walk.fault.is_some() {
                     // What comes after it does not run: nothing of it may have been seen.
-                    if !steps[step + 1..].iter().all(Step::unseen) {
+                    // A barrier that was passed, and completed nothing, is seen by nobody.
+                    let program = &self.test.threads[thread];
+                    let forgettable = |step: &Step| {
+                        step.unseen()
+                            || match instruction(program, step) {
+                                Instruction::Dmb(_) => true,
+                                Instruction::Dsb(kind) => !kind.completes_tlbis(),
+                                _ => false,
+                            }
+                    };
+                    if !steps[step + 1..].iter().all(forgettable) {
                         return None;
                     }
                     steps.truncate(step + 1);
@@ -170,7 +180,7 @@ impl Rules<'_> {
                 self.invalidate(state, thread, Tlbi { op, scope, operand });
                 Some(())
             }
-            Instruction::Dsb(Barrier::Full) => {
+            Instruction::Dsb(kind) if kind.completes_tlbis() => {
                 complete(state, thread);
                 Some(())
             }
@@ -213,7 +223,7 @@ impl Rules<'_> {
     /// walk could read anew.
     fn invalidate(&self, state: &mut State, by: usize, tlbi: Tlbi) {
         let config = self.hardware.config();
-        let Some(what) = decode_tlbi(tlbi, config.tag_bits) else { return };
+        let Some(what) = decode_tlbi(tlbi, config.tag_bits, &[0]) else { return };
         let everywhere = tlbi.scope == Scope::InnerShareable;
         let variables = self.test.contents.len();
         let State { cells, tlbs, threads, .. } = state;
@@ -223,7 +233,7 @@ impl Rules<'_> {
             }
             for entry in tlb.iter_mut() {
                 let stale = cells[variables + entry.vpn as usize - 1].version != entry.owner;
-                if stale && what.names(entry, config.index_bits) {
+                if stale && what.names(&entry.cached(config.index_bits)) {
                     entry.doomed |= 1 << by;
                 }
             }
@@ -239,7 +249,7 @@ impl Rules<'_> {
                 let Some(version) = walk.version else { continue };
                 let used = entry(page, 0, version);
                 let stale = cells[variables + page].version != version;
-                if stale && what.names(&used, config.index_bits) {
+                if stale && what.names(&used.cached(config.index_bits)) {
                     walk.doomed |= 1 << by;
                 }
             }

@@ -2,6 +2,7 @@
 //! what each of them may do.
 
 use lookaside::arch::aarch64::{Scope, TlbiOp};
+pub use lookaside_hardware::arm::Barrier;
 
 use super::descriptor::Descriptor;
 
@@ -35,17 +36,6 @@ impl Width {
             Self::Double => value,
         }
     }
-}
-
-/// What a barrier orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Barrier {
-    /// Everything: `SY`, `ISH`, `OSH`, `NSH`.
-    Full,
-    /// What loads before it have read: `LD` and its kin.
-    Loads,
-    /// Stores before it: `ST` and its kin.
-    Stores,
 }
 
 /// A register or a constant.

@@ -1,9 +1,16 @@
-//! A CPU in software that records, faults and forgets as the manuals say.
+//! A CPU in software that records what it executes. What instructions remove, whether they serialise and when
+//! they raise `#GP` is what `lookaside_hardware` says; that they exist at all, which is CPUID's to say, and that
+//! nothing overtakes a store to a table, is checked here.
 
 extern crate std;
 
 use core::cell::{Cell, RefCell};
 use std::{collections::BTreeSet, vec::Vec};
+
+use lookaside_hardware::{
+    Cached, Invalidation,
+    x86::{self, Effect, Fault, Registers},
+};
 
 use super::{
     super::{Features, Instructions, Invpcid},
@@ -35,14 +42,27 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether the walk of `page` may use it.
     pub(super) fn serves(&self, page: u64) -> bool {
-        let shift = if self.upper { 21 } else { 12 };
-        self.page >> shift == page >> shift
+        let (first, last) = self.cached().pages;
+        (first..=last).contains(&(page >> 12))
+    }
+
+    fn cached(&self) -> Cached {
+        let shift = if self.upper { 9 } else { 0 };
+        let first = self.page >> 12 >> shift << shift;
+        Cached {
+            tag: self.pcid,
+            global: self.global,
+            pages: (first, first + (1 << shift) - 1),
+            level: u8::from(self.upper),
+            table: self.upper,
+        }
     }
 }
 
-pub(super) const PGE: u64 = 1 << 7;
-pub(super) const PCIDE: u64 = 1 << 17;
-const LA57: u64 = 1 << 12;
+pub(super) use x86::{PCIDE, PGE};
+
+/// Small pages in a large one.
+const LARGE: u64 = 512;
 
 /// What the CPU under test has cached (`here`) and what another one has (`there`).
 #[derive(Debug)]
@@ -55,7 +75,7 @@ pub(super) struct Cpu {
     pub(super) here: RefCell<BTreeSet<Entry>>,
     pub(super) there: RefCell<BTreeSet<Entry>>,
     /// `INVLPGB`s that the other CPU has not acted on.
-    travelling: RefCell<Vec<(u64, u32, u32)>>,
+    travelling: RefCell<Vec<Invalidation>>,
     /// Whether a store to a table waits in the store buffer.
     pub(super) store_waits: Cell<bool>,
 }
@@ -94,51 +114,39 @@ impl Cpu {
         !self.travelling.borrow().is_empty()
     }
 
-    fn pcide(&self) -> bool {
-        self.cr4.get() & PCIDE != 0
+    fn registers(&self) -> Registers {
+        Registers { cr3: self.cr3.get(), cr4: self.cr4.get() }
     }
 
-    fn pcid(&self) -> u16 {
-        if self.pcide() { (self.cr3.get() & 0xfff) as u16 } else { 0 }
+    /// Does what an instruction does to this CPU, unless it faults.
+    fn apply(&self, did: Did, effect: Result<Effect, Fault>) {
+        let effect = effect.unwrap_or_else(|fault| panic!("{fault}"));
+        self.did.borrow_mut().push(did);
+        if effect.serialising {
+            self.store_waits.set(false);
+        }
+        self.cr3.set(effect.registers.cr3);
+        self.cr4.set(effect.registers.cr4);
+        if let Some(what) = effect.removes {
+            // The erratum: INVLPG leaves global entries where PCIDs are in use.
+            let keeps = matches!(did, Did::Invlpg(_))
+                && self.invlpg_keeps_globals
+                && self.cr4.get() & PCIDE != 0;
+            forget(
+                &mut self.here.borrow_mut(),
+                Invalidation { globals: what.globals && !keeps, ..what },
+            );
+        }
     }
+}
 
-    fn forget(&self, matches: impl Fn(&Entry) -> bool) {
-        self.here.borrow_mut().retain(|entry| !matches(entry));
-    }
-
-    fn assert_canonical(&self, address: u64) {
-        let low = if self.cr4.get() & LA57 == 0 { 47 } else { 56 };
-        let top = address >> low;
-        assert!(top == 0 || top == u64::MAX >> low, "#GP: {address:#x} is not canonical");
-    }
-
-    fn forget_broadcast(set: &mut BTreeSet<Entry>, (rax, ecx, edx): (u64, u32, u32)) {
-        let step = if ecx >> 31 == 1 { 0x20_0000 } else { 0x1000 };
-        let first = rax & !0xfff;
-        set.retain(|entry| {
-            let final_only = rax & 0x10 != 0;
-            let by_address = rax & 1 == 0
-                || !(final_only && entry.upper)
-                    && (0..=u64::from(ecx & 0xffff))
-                        .any(|n| entry.serves(first.wrapping_add(n * step)));
-            let by_pcid = rax & 2 == 0 || u32::from(entry.pcid) == edx >> 16;
-            let by_global = !entry.global || rax & 8 != 0;
-            !(by_address && by_pcid && by_global)
-        });
-    }
+fn forget(set: &mut BTreeSet<Entry>, what: Invalidation) {
+    set.retain(|entry| !what.names(&entry.cached()));
 }
 
 impl Instructions for &Cpu {
     fn write_cr3(&self, value: u64) {
-        assert_eq!(value & 0x7ff0_0000_0000_0000, 0, "#GP: a reserved bit of CR3");
-        assert!(value >> 63 == 0 || self.pcide(), "#GP: CR3 bit 63 without PCIDE");
-        self.did.borrow_mut().push(Did::Cr3(value));
-        self.store_waits.set(false);
-        self.cr3.set(value & !(1 << 63));
-        let pcid = self.pcid();
-        if value >> 63 == 0 {
-            self.forget(|entry| !entry.global && entry.pcid == pcid);
-        }
+        self.apply(Did::Cr3(value), x86::mov_to_cr3(self.registers(), value));
     }
 
     fn read_cr3(&self) -> u64 {
@@ -150,14 +158,7 @@ impl Instructions for &Cpu {
         assert_eq!(changed & !(PGE | PCIDE), 0, "a bit of CR4 that is none of our business");
         assert!(value & PGE == 0 || self.features.pge, "#GP: no PGE");
         assert!(value & PCIDE == 0 || self.features.pcid, "#GP: no PCIDE");
-        let sets_pcide = changed & value & PCIDE != 0;
-        assert!(!sets_pcide || self.cr3.get() & 0xfff == 0, "#GP: PCIDE set under a PCID");
-        self.did.borrow_mut().push(Did::Cr4(value));
-        self.store_waits.set(false);
-        self.cr4.set(value);
-        if changed & PGE != 0 || changed & !value & PCIDE != 0 {
-            self.forget(|_| true);
-        }
+        self.apply(Did::Cr4(value), x86::mov_to_cr4(self.registers(), value));
     }
 
     fn read_cr4(&self) -> u64 {
@@ -165,62 +166,36 @@ impl Instructions for &Cpu {
     }
 
     fn invlpg(&self, address: u64) {
-        self.did.borrow_mut().push(Did::Invlpg(address));
-        self.store_waits.set(false);
-        let keeps = self.invlpg_keeps_globals && self.pcide();
-        let pcid = self.pcid();
-        self.forget(|entry| {
-            let own = entry.pcid == pcid;
-            entry.upper && own
-                || !entry.upper && entry.serves(address) && if entry.global { !keeps } else { own }
-        });
+        self.apply(Did::Invlpg(address), Ok(x86::invlpg(self.registers(), address)));
     }
 
     fn invpcid(&self, kind: Invpcid, descriptor: [u64; 2]) {
         assert!(self.features.invpcid, "#UD: no INVPCID");
-        assert_eq!(descriptor[0] >> 12, 0, "#GP: a reserved bit of the descriptor");
-        let pcid = descriptor[0] as u16;
-        let by_pcid = matches!(kind, Invpcid::Address | Invpcid::Context);
-        assert!(!by_pcid || self.pcide() || pcid == 0, "#GP: a PCID without PCIDE");
         assert!(!self.store_waits.get(), "INVPCID overtakes a store to a table");
-        self.did.borrow_mut().push(Did::Invpcid(kind as u64, descriptor));
-        match kind {
-            Invpcid::Address => {
-                self.assert_canonical(descriptor[1]);
-                // Upper levels stay: the manual can be read so.
-                let page = descriptor[1];
-                self.forget(|e| !e.global && !e.upper && e.pcid == pcid && e.serves(page));
-            }
-            Invpcid::Context => self.forget(|e| !e.global && e.pcid == pcid),
-            Invpcid::All => self.forget(|_| true),
-            Invpcid::AllButGlobal => self.forget(|e| !e.global),
-        }
+        let kind = kind as u64;
+        let effect = x86::invpcid(self.registers(), kind, descriptor);
+        self.apply(Did::Invpcid(kind, descriptor), effect);
     }
 
     fn invlpgb(&self, rax: u64, ecx: u32, edx: u32) {
         let limit = self.features.invlpgb.expect("#UD: no INVLPGB").pages();
-        assert!((ecx & 0xffff) < limit, "#GP: more pages than the limit");
-        assert_eq!(ecx & 0x7fff_0000, 0, "#GP: a reserved bit of ECX");
-        assert_eq!(edx >> 28, 0, "#GP: a reserved bit of EDX");
-        assert!(rax & 2 == 0 || self.pcide(), "#GP: a PCID without PCIDE");
         assert_eq!(rax & 4, 4, "without an ASID, guests are hit too");
         assert_eq!(edx & 0xffff, 0, "the host is ASID 0");
-        assert_eq!(rax & 0xfe0, 0, "nested or reserved");
+        assert_eq!(rax & 0x20, 0, "nested");
         assert!(rax & 0x11 != 0x10, "final-only without an address");
-        if rax & 1 == 1 {
-            self.assert_canonical(rax);
-        }
         assert!(!self.store_waits.get(), "INVLPGB overtakes a store to a table");
+        let what = x86::invlpgb(self.registers(), (rax, ecx, edx), Some(limit), LARGE);
+        let what = what.unwrap_or_else(|fault| panic!("{fault}"));
         self.did.borrow_mut().push(Did::Invlpgb(rax, ecx, edx));
-        self.travelling.borrow_mut().push((rax, ecx, edx));
+        self.travelling.borrow_mut().push(what);
     }
 
     fn tlbsync(&self) {
         assert!(self.features.invlpgb.is_some(), "#UD: no TLBSYNC");
         self.did.borrow_mut().push(Did::Tlbsync);
-        for operands in self.travelling.take() {
-            Cpu::forget_broadcast(&mut self.here.borrow_mut(), operands);
-            Cpu::forget_broadcast(&mut self.there.borrow_mut(), operands);
+        for what in self.travelling.take() {
+            forget(&mut self.here.borrow_mut(), what);
+            forget(&mut self.there.borrow_mut(), what);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Tests of the sequences that [`super::X86`] emits, on a CPU in software.
 //!
 //! * `cpu`: that CPU. It records what it executes, faults where hardware would, and forgets exactly
-//!   what the manuals say that each instruction removes and nothing more.
+//!   what the manuals say that each instruction removes and nothing more, by the same rules as the machines
+//!   on which scenarios are explored.
 //! * `sequences`: the instructions of every operation in every configuration, written out.
 //! * `stretches`: those of flushes by address.
 //! * `contract`: what must be gone afterwards, whatever the instructions were.
