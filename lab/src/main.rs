@@ -60,6 +60,9 @@ enum Command {
     /// Runs litmus tests of address translation, and checks traces, and compares with what is recorded.
     #[cfg(feature = "clock")]
     Litmus(commands::litmus::Arguments),
+    /// Runs every small program of instructions on two machines in software, and compares how they can end.
+    #[cfg(feature = "clock")]
+    Differential(commands::differential::Arguments),
     /// Runs one scenario of the library on a machine that does everything hardware may do.
     Explore(commands::explore::Arguments),
     /// Runs all scenarios of the library there, ever deeper, and looks for harm.
@@ -100,6 +103,8 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         #[cfg(feature = "clock")]
         Command::Litmus(arguments) => commands::litmus::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Differential(arguments) => commands::differential::run(&arguments),
         Command::Explore(arguments) => commands::explore::run(arguments),
         #[cfg(feature = "clock")]
         Command::Check(arguments) => commands::check::run(&arguments),

@@ -70,6 +70,7 @@
 
 pub mod adversary;
 pub mod casemate;
+pub mod differential;
 pub mod explore;
 pub mod litmus;
 pub mod timed;

@@ -5,6 +5,8 @@ pub(crate) mod calibrate;
 #[cfg(feature = "clock")]
 pub(crate) mod check;
 #[cfg(feature = "clock")]
+pub(crate) mod differential;
+#[cfg(feature = "clock")]
 pub(crate) mod explain;
 pub(crate) mod explore;
 #[cfg(feature = "clock")]
