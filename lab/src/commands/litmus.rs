@@ -1,9 +1,10 @@
 //! `lab litmus`: tests and traces of others, and whether the machine agrees.
 
+use core::time::Duration;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use clap::ValueEnum;
