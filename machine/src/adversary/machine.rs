@@ -277,6 +277,11 @@ impl Machine {
         }
     }
 
+    /// Whether a program runs on a CPU with interrupts on.
+    pub(crate) fn takes_interrupts(&self, cpu: usize) -> bool {
+        self.phase == Phase::Running && self.config.interrupts && self.open & 1 << cpu != 0
+    }
+
     /// Whether an NMI may come to a CPU now.
     pub(crate) fn takes_nmi(&self, cpu: usize) -> bool {
         self.cpus[cpu].nmis > 0 && !self.cpus[cpu].in_nmi

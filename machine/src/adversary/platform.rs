@@ -5,6 +5,7 @@ use lookaside::{Costs, CpuId, Event, OperationCosts, Targets, arch::Mmu};
 use super::{
     current::{self, step},
     op::Op,
+    violation::Rule,
     word::Word,
 };
 
@@ -64,7 +65,14 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     }
 
     fn cpu(&self) -> CpuId {
-        current::with(|machine| CpuId(machine.running as u32))
+        current::with(|machine| {
+            let cpu = machine.running;
+            if machine.takes_interrupts(cpu) {
+                let text = format!("CPU {cpu} asks which CPU it is, with interrupts on");
+                machine.fail(Rule::Misuse, text);
+            }
+            CpuId(cpu as u32)
+        })
     }
 
     fn costs(&self) -> Costs {
@@ -77,7 +85,14 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
 
     #[track_caller]
     fn interrupt(&self, targets: Targets) {
-        interrupt(targets.mask.checked_shl(targets.first.0).unwrap_or(0));
+        let mask = targets.mask.checked_shl(targets.first.0).unwrap_or(0);
+        current::with(|machine| {
+            let cpu = machine.running;
+            if mask & 1 << cpu != 0 {
+                machine.fail(Rule::Misuse, format!("CPU {cpu} interrupts itself"));
+            }
+        });
+        interrupt(mask);
     }
 
     #[track_caller]

@@ -6,7 +6,8 @@
 //! A write of `satp` takes effect at once and orders nothing. `SINVAL.VMA` dooms until
 //! `SFENCE.INVAL.IR`; only `SFENCE.W.INVAL` orders earlier stores before it. The firmware's remote
 //! fence acts on all harts it names in one moment, when the call returns, and does not wait for
-//! the caller's store buffer: the caller fences first.
+//! the caller's store buffer: the caller fences first. For the stores of the other harts it waits, unless
+//! [`Config::hasty_firmware`](super::Config::hasty_firmware) is set.
 
 use lookaside::{Error, arch::riscv64::Instructions};
 use lookaside_hardware::{
@@ -89,7 +90,7 @@ impl Machine {
             Riscv::WriteSatp(_) => Order::WRITE_SATP,
             Riscv::ReadSatp => return Cpu::newest(&self.cpus[cpu].registers.root),
             Riscv::Remote(remote) => {
-                self.remote_fence(remote);
+                self.remote_fence(cpu, remote);
                 return 0;
             }
         };
@@ -134,7 +135,7 @@ impl Machine {
         riscv::fenced(pages, asid).with_tags_of(self.tags_kept())
     }
 
-    fn remote_fence(&mut self, call: Remote) {
+    fn remote_fence(&mut self, caller: usize, call: Remote) {
         let count = self.cpus.len();
         let all = call.base == u64::MAX;
         let everything = call.size == u64::MAX || (call.start == 0 && call.size == 0);
@@ -148,7 +149,13 @@ impl Machine {
             if all || call.harts & 1 << bit != 0 {
                 let hart = if all { bit } else { call.base.saturating_add(bit) };
                 if hart < count as u64 {
-                    self.invalidate_now(hart as usize, what);
+                    let hart = hart as usize;
+                    self.invalidate_now(hart, what);
+                    if hart != caller && !self.config.hasty_firmware {
+                        // It tells its completion with a release.
+                        self.drain_all(hart);
+                        self.close_now(hart);
+                    }
                 } else if !all {
                     self.fail(Rule::Misuse, format!("a remote fence names hart {hart}"));
                 }
