@@ -10,9 +10,9 @@
 use core::fmt;
 
 use crate::{
-    arch::{Depth, Mmu, Tag},
+    arch::{Depth, Mmu},
     flush::{Demand, Sweep, Whose},
-    here::{BORROWED, Here},
+    here::{Here, borrowed_tag},
     platform::{CpuId, Ordering, Platform, Targets, Word},
     range::{Stretch, VaRange},
     tags::Tags,
@@ -185,7 +185,7 @@ fn check_mmu<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>) -> Result<(), Fault
     let stretch = |pages: u64| VaRange::new(1 << 21, pages << 12, 12).map(Stretch::uniform);
     let (Ok(few), Ok(many)) = (stretch(1), stretch(512)) else { return Ok(()) };
     // Under tags that nobody runs, where removing costs nobody anything.
-    let tag = if mmu.tag_bits() == 0 { Tag::RESERVED } else { BORROWED };
+    let tag = borrowed_tag(mmu.tag_bits());
     mmu.settle();
     mmu.publish();
     mmu.flush_stretches(errata, tag, &[few], Depth::Leaves);

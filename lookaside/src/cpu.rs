@@ -33,8 +33,6 @@ pub struct Cpu<P: Platform, T: Tags<P>> {
     /// The tag that the register names; revokers read it.
     tag: P::Word,
     errata: P::Word,
-    /// How many gathers of kernel addresses and batches were begun here.
-    pub(crate) gathers: P::Word,
     /// For how many reasons an NMI must leave user memory alone, whatever else is said of the space that
     /// the register names. Private to the CPU.
     bars: P::Word,
@@ -50,7 +48,6 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             table: P::Word::ZERO,
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
-            gathers: P::Word::ZERO,
             bars: P::Word::ZERO,
         }
     }
@@ -103,6 +100,11 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     /// Ends what [`Self::bar`] began.
     pub(crate) fn unbar(&self) {
         self.bars.set(self.bars.get() - 1);
+    }
+
+    /// Ends whatever [`Self::bar`] began before this CPU stopped in the middle of it.
+    pub(crate) fn unbar_all(&self) {
+        self.bars.set(0);
     }
 
     /// Whether an NMI must leave user memory alone.

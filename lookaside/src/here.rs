@@ -15,8 +15,14 @@ use crate::{
     tlb::{Tlb, TlbId},
 };
 
-/// The tag of roots that are borrowed for a moment, firmware's for example.
+/// The tag of roots that are borrowed for a moment, firmware's for example, where there are tags.
 pub(crate) const BORROWED: Tag = Tag(1);
+
+/// The tag of roots that are borrowed for a moment, on hardware with so many bits for a tag. Without any
+/// all roots have the one tag there is, and what is held under it goes whenever one is loaded.
+pub(crate) const fn borrowed_tag(tag_bits: u32) -> Tag {
+    if tag_bits == 0 { Tag::RESERVED } else { BORROWED }
+}
 
 /// The CPU that executes the code which holds this value, with interrupts off.
 ///
@@ -117,9 +123,11 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
         self.bar();
         self.mmu().settle();
         let lent = Lent { here: self };
-        // SAFETY: the caller promises that it is a root; nothing is kept under its tag, which is no space's.
+        let tag = borrowed_tag(self.mmu().tag_bits());
+        // SAFETY: the caller promises that it is a root; nothing is kept under its tag, which is no space's
+        // where there are tags.
         unsafe {
-            self.mmu().load(self.cpu.errata(), root, BORROWED, Held::Drop, Sharing::Private);
+            self.mmu().load(self.cpu.errata(), root, tag, Held::Drop, Sharing::Private);
         }
         let result = f();
         drop(lent);
@@ -136,6 +144,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     pub fn online(&self, features: &<P::Mmu as Mmu>::Features) -> Result<(), Error> {
         let errata = self.tlb.admit(features)?;
         self.cpu.set_errata(errata);
+        self.cpu.unbar_all();
         // Whatever the register named until now, and whatever the books say of it.
         self.strategy().park_register();
         let _ = self.park();

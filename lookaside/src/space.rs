@@ -3,7 +3,7 @@
 use crate::{
     arch::Root,
     platform::{Ordering, Platform, Word},
-    range::VaRange,
+    range::{Stretch, VaRange},
     residency::Residents,
     tags::Cookie,
     tlb::TlbId,
@@ -16,7 +16,8 @@ use crate::{
 struct Latest<W> {
     /// The generation that `range` belongs to, or [`BUSY`] while a flusher writes `range`.
     generation: W,
-    /// The page number above 12 bits of page count; zero for "everything".
+    /// The page number, a bit for pages of several sizes, and 11 bits of page count; zero for
+    /// "everything".
     range: W,
 }
 
@@ -40,19 +41,41 @@ pub struct Space<'a, P: Platform> {
     /// How many gathers were begun, and how many of them are over.
     pub(crate) begun: P::Word,
     pub(crate) over: P::Word,
-    /// The latest generation that was owed and whose flush nobody has promised to complete.
+    /// What others must not take for flushed yet: in the lower bits the worst of it ([`Left`]), and above
+    /// how often anything was left.
     unfinished: P::Word,
-    /// The generation up to which everything was flushed, completely.
-    finished: P::Word,
     books: P::Word,
+}
+
+/// What others must not take for flushed yet, though its gather is over. The worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Left {
+    /// Its targets have acknowledged it, and perhaps not invalidated it yet.
+    Acknowledged = 1,
+    /// It is part of a batch. The space does not hear when that is complete.
+    Deferred = 2,
+    /// Its gather was dropped.
+    Dropped = 3,
+}
+
+/// Room for [`Left`] below a count, which has 62 bits then.
+const LEFT_BITS: u32 = 2;
+const LEFT: u64 = (1 << LEFT_BITS) - 1;
+
+/// What is left of others, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leftover {
+    pub(crate) left: Left,
+    /// The word that says so, which is another one as soon as anything else is left.
+    word: u64,
 }
 
 /// What a change to page tables obliges every CPU to forget that holds the old translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Debt {
-    /// Last-level entries for these addresses, at the page size of the range.
-    Pages(VaRange),
-    /// Everything: larger changes, other page sizes, and whenever a page table was freed.
+    /// Last-level entries for these addresses.
+    Pages(Stretch),
+    /// Everything: larger changes, larger pages only, and whenever a page table was freed.
     Everything,
 }
 
@@ -70,7 +93,6 @@ impl<'a, P: Platform> Space<'a, P> {
             begun: P::Word::ZERO,
             over: P::Word::ZERO,
             unfinished: P::Word::ZERO,
-            finished: P::Word::ZERO,
             books: P::Word::ZERO,
         }
     }
@@ -189,25 +211,57 @@ impl<'a, P: Platform> Space<'a, P> {
         }
     }
 
-    /// Notes that the flush of `generation` was owed and that nobody will complete it.
-    pub(crate) fn leave_unfinished(&self, generation: u64) {
-        // ORDER O-UNFINISHED (pairs with O-FINISH): what was written to the tables is visible to
-        // whoever completes the flush instead.
-        raise(&self.unfinished, generation);
+    /// Notes that something is left that others must not take for flushed.
+    pub(crate) fn leave(&self, left: Left) {
+        let mut now = self.unfinished.load(Ordering::Relaxed); // Relaxed: a guess.
+        loop {
+            let next = ((now >> LEFT_BITS) + 1) << LEFT_BITS | (now & LEFT).max(left as u64);
+            // ORDER O-UNFINISHED (pairs with O-FINISH): what was written to the tables, and what targets
+            // have acknowledged, is visible to whoever completes the flush instead.
+            let done =
+                self.unfinished.compare_exchange(now, next, Ordering::Release, Ordering::Relaxed);
+            match done {
+                Ok(_) => return,
+                Err(found) => now = found,
+            }
+        }
     }
 
-    /// Whether a flush was owed that nobody has completed.
+    /// What is left that others have not completed. Whoever relies on what it has found absent asks this
+    /// after it has seen which gathers are over; and whoever is to complete it, before it flushes.
+    pub(crate) fn left(&self) -> Option<Leftover> {
+        // ORDER O-FINISH (pairs with O-UNFINISHED, O-FINISHED): what is left, then what the caller asks of
+        // the same targets; and what was completed, then what the caller concludes from that.
+        let word = self.unfinished.load(Ordering::Acquire);
+        let left = match word & LEFT {
+            0 => return None,
+            1 => Left::Acknowledged,
+            2 => Left::Deferred,
+            _ => Left::Dropped,
+        };
+        Some(Leftover { left, word })
+    }
+
+    /// Whether a gather was dropped that nobody has flushed otherwise. A look: [`Self::left`] knows.
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
-        // ORDER O-FINISH (pairs with O-UNFINISHED, O-FINISHED): as there.
-        let unfinished = self.unfinished.load(Ordering::Acquire);
-        unfinished != 0 && unfinished > self.finished.load(Ordering::Acquire)
+        // Relaxed: who has seen what the gather changed has the note as well, and no other need.
+        self.unfinished.load(Ordering::Relaxed) & LEFT == Left::Dropped as u64
     }
 
-    /// Notes that everything was flushed, completely, that was owed up to `generation`.
-    pub(crate) fn finish(&self, generation: u64) {
-        // ORDER O-FINISHED (pairs with O-FINISH): the flush is complete.
-        raise(&self.finished, generation);
+    /// Notes that what was left when the caller looked is complete, and nothing else: if anything was left
+    /// since then, all of it is still to be completed.
+    pub(crate) fn complete(&self, leftover: Leftover) {
+        let Leftover { word, .. } = leftover;
+        // ORDER O-FINISHED (pairs with O-FINISH): the flush is complete, and has waited for its targets.
+        //
+        // Relaxed if it fails: nothing is concluded from that.
+        let _ = self.unfinished.compare_exchange(
+            word,
+            word & !LEFT,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
     }
 
     /// The books of the space: its tag, and who is absent.
@@ -311,26 +365,22 @@ impl<W: Word> Drop for Books<'_, W> {
     }
 }
 
-/// Raises a word to at least `value`.
-fn raise<W: Word>(word: &W, value: u64) {
-    let mut now = word.load(Ordering::Relaxed); // Relaxed: a guess.
-    // As O-UNFINISHED, O-FINISHED: whichever the caller is.
-    while now < value {
-        match word.compare_exchange(now, value, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(found) => now = found,
-        }
-    }
-}
-
 /// The largest number of pages that one note can name.
-const MAX_NOTED: u64 = (1 << 12) - 1;
+const MAX_NOTED: u64 = (1 << 11) - 1;
 
-/// Page number above page count. Only base pages fit; anything else is "everything".
+/// In a note: the entries had several sizes. Who pays later must not be told that they had one, which
+/// hardware may take for leave to keep those of another.
+const MIXED: u64 = 1 << 11;
+
+/// Page number, whether sizes are mixed, and page count. Only ranges in base pages fit; anything else is
+/// "everything".
 const fn pack(debt: Debt) -> u64 {
     match debt {
-        Debt::Pages(range) if range.page_shift() == 12 && range.pages() <= MAX_NOTED => {
-            (range.start() & !0xfff) | range.pages()
+        Debt::Pages(Stretch { range, uniform })
+            if range.page_shift() == 12 && range.pages() <= MAX_NOTED =>
+        {
+            let mixed = if uniform { 0 } else { MIXED };
+            (range.start() & !0xfff) | mixed | range.pages()
         }
         _ => 0,
     }
@@ -339,7 +389,7 @@ const fn pack(debt: Debt) -> u64 {
 fn unpack(note: u64) -> Debt {
     let pages = note & MAX_NOTED;
     match VaRange::new(note & !0xfff, pages << 12, 12) {
-        Ok(range) => Debt::Pages(range),
+        Ok(range) => Debt::Pages(Stretch { range, uniform: note & MIXED == 0 }),
         Err(_) => Debt::Everything,
     }
 }

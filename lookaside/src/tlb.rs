@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 
 use crate::{
-    arch::{Errata, Mmu, Root},
+    arch::{Errata, Mmu, Root, Tag},
     cpu::{Aligned, Cpu},
     cpuset::MAX_CPUS,
     error::Error,
@@ -70,14 +70,9 @@ impl TlbId {
 struct Serials<W> {
     /// The identifier of the latest space. Identifiers begin with 1.
     latest_id: W,
-    /// Of CPUs without storage.
+    /// The latest number of what belongs to no space.
     gathers: W,
 }
-
-/// Bits of a serial number that tell which CPU has counted, or that it has no storage.
-const CPU_BITS: u32 = 14;
-const NOBODY: u32 = (1 << CPU_BITS) - 1;
-const _: () = assert!(MAX_CPUS < 1 << CPU_BITS);
 
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
 const LAST_ID: u64 = (1 << 62) - 1;
@@ -185,7 +180,10 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     }
 
     /// Tells that a CPU will never execute again unless it comes up anew, after a panic for example:
-    /// nobody waits for it any more.
+    /// nobody waits for it any more, and the space that it ran may be released.
+    ///
+    /// What it held when it stopped stays held. If that was in the middle of a call of this library, a
+    /// lock may be among it, for which others then wait for ever.
     ///
     /// # Errors
     ///
@@ -198,6 +196,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
         match self.cpus.get(cpu.index()) {
             Some(halted) => {
+                // Its register names nothing that anybody walks, in whatever it was interrupted.
+                halted.name(Tag::RESERVED);
                 // SAFETY: the caller promises it.
                 unsafe { T::stopped(&halted.tags) };
                 self.go_down(cpu);
@@ -238,13 +238,11 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     }
 
     /// A number for what belongs to no space, a gather of kernel addresses or a batch, which nothing
-    /// else has had or will have. Each CPU counts for itself, so that no line moves for it.
+    /// else has had or will have. It is taken with interrupts on or off, so [`Platform::cpu`] cannot be
+    /// asked for a counter of this CPU's own: one line moves for a flush that goes to every CPU.
     pub(crate) fn serial(&self) -> u64 {
-        let id = self.platform.cpu();
-        let cpu = self.cpus.get(id.index());
-        let (count, id) = cpu.map_or((&self.serials.0.gathers, NOBODY), |cpu| (&cpu.gathers, id.0));
-        // Relaxed: a number that only has to differ from others. The thread may be moved in between.
-        (count.fetch_add(1, Ordering::Relaxed) + 1) << CPU_BITS | u64::from(id)
+        // Relaxed: a number that only has to differ from others.
+        self.serials.0.gathers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Which one this is.

@@ -127,7 +127,7 @@ fn local_09_a_batch_of_spaces_that_nobody_runs_executes_nothing() {
 }
 
 #[test]
-fn local_09_whoever_flushes_a_space_of_an_open_batch_flushes_everything_in_it() {
+fn local_09_whoever_relies_on_a_space_of_a_batch_flushes_everything_in_it_once() {
     fn check<T: Strategy>(tlb: Machine<T>, finish: bool) {
         let a = space(tlb, 1);
         for cpu in [1, FAR] {
@@ -142,15 +142,47 @@ fn local_09_whoever_flushes_a_space_of_an_open_batch_flushes_everything_in_it() 
         }
         tlb.platform().forget_logs();
         // CPU 1 unmaps another page, and might believe that the first one is gone.
-        let _ = flush(tlb, 1, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        let page_and_more = |gather: &mut Gather<'_, Fake>| {
+            gather.revoke(pages(0x9000, 1));
+            gather.relies_on(pages(0x5000, 1));
+        };
         let full = |(_, op): &(u32, Op)| matches!(op, Op::FlushTag(_) | Op::FlushTagEverywhere(_));
+        let _ = flush(tlb, 1, &a, page_and_more);
         assert!(tlb.platform().acts().iter().any(full));
+        let _ = flush(tlb, 1, &a, page_and_more);
+        assert!(!tlb.platform().acts().iter().any(full), "it is known to be gone");
     }
     for finish in [true, false] {
         check(recent(CPUS, Fake::new(CPUS, 12)), finish);
         check(epochs(CPUS, Fake::new(CPUS, 16)), finish);
         check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()), finish);
     }
+}
+
+#[test]
+fn who_relies_on_nothing_flushes_a_page_of_a_space_in_a_batch_that_is_complete() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [1, FAR] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let mut batch = batch(tlb);
+        defer(tlb, 0, &a, &mut batch, What::Page);
+        // The target of the one that is complete is the CPU that completes the other.
+        let _ = complete(tlb, FAR, batch);
+        assert!(on(1, || tlb.nmi_uaccess_okay(&a)) && on(FAR, || tlb.nmi_uaccess_okay(&a)));
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 1, &a, |gather| gather.revoke(pages(0x9000, 1)));
+        let page = |(_, op): &(u32, Op)| {
+            matches!(op, Op::FlushRange(_, 0x9000, 1) | Op::FlushRangeEverywhere(_, 0x9000, 1, _))
+        };
+        let acts = tlb.platform().acts();
+        assert!(acts.iter().all(|act| page(act) || matches!(act.1, Op::Interrupt(_))), "{acts:?}");
+        assert!(acts.iter().any(page), "{acts:?}");
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+    check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
 }
 
 #[test]

@@ -380,3 +380,44 @@ fn by_page_or_by_tag_is_a_question_of_costs() {
         assert_eq!(ranged, by_page, "{count} pages");
     }
 }
+
+#[test]
+fn who_relies_on_what_went_early_waits_for_the_invalidations_once() {
+    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let early = |tell: fn(&mut Gather<'_, Fake>)| {
+            let mut gather = Gather::new(&a);
+            tell(&mut gather);
+            let _ = on(0, || here(tlb).flush_early(gather));
+            tlb.platform().outcome()
+        };
+        let full = |tell: fn(&mut Gather<'_, Fake>)| {
+            let _ = flush(tlb, 0, &a, tell);
+            tlb.platform().outcome()
+        };
+        let relies = |gather: &mut Gather<'_, Fake>| gather.relies_on(pages(0x5000, 1));
+        let asked = (Outcome::Interrupts, 1);
+        let nobody = (Outcome::Nobody, 0);
+        assert_eq!(full(relies), nobody, "nothing went");
+        for _ in 0..2 {
+            assert_eq!(early(|gather| gather.revoke(pages(0x5000, 1))), asked);
+            assert_eq!(early(|gather| gather.revoke(pages(0x7000, 1))), asked);
+            assert_eq!(early(relies), nobody, "an acknowledgement is enough for another one");
+            tlb.platform().forget_logs();
+            assert_eq!(full(relies), asked, "it is not for a proof of invalidation");
+            let page = |op: &Op| matches!(op, Op::FlushRange(_, 0x5000, 1));
+            assert!(tlb.platform().log(1).iter().any(page), "by page");
+            assert_eq!(full(relies), nobody, "both are known to be complete");
+        }
+        // Who unlinks a table waits, whatever it is called.
+        assert_eq!(early(|gather| gather.unlink_table(pages(0x5000, 1))), asked);
+        assert_eq!(full(relies), nobody);
+        // Where nobody was asked, nothing lingers.
+        park(tlb, 1);
+        assert_ne!(early(|gather| gather.revoke(pages(0x5000, 1))), asked);
+        assert_eq!(full(relies), nobody);
+    }
+    check(recent(2, Fake::new(2, 12)));
+    check(epochs(2, Fake::new(2, 16).without_broadcast()));
+}

@@ -89,3 +89,12 @@ fn a_space_that_runs_without_a_tag_of_its_own_is_not_released() {
     park(tlb, OTHER);
     assert_eq!(on(THIRD, || here(tlb).release(&mut a)), Ok(Released::AtOnce));
 }
+
+#[test]
+fn who_still_runs_a_space_under_its_former_tag_does_not_interrupt_itself() {
+    let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
+    let a = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &a);
+    turn(tlb, 0);
+    assert_eq!(flush_page(tlb, OTHER, &a), [(OTHER, Op::FlushAll)]);
+}

@@ -86,3 +86,17 @@ fn in_the_last_epoch_who_left_a_pinned_space_drops_what_it_holds_on_its_way_back
     let drops = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
     assert!(tlb.platform().log(OTHER).iter().any(drops));
 }
+
+#[test]
+fn who_pins_a_space_has_not_entered_it() {
+    let tlb = machine(Fake::new(CPUS, 8).with_first_loads_that_drop());
+    let a = space(tlb, 1);
+    let _ = here(tlb).pin(&a).unwrap();
+    assert_eq!(a.residents().iter().count(), 0);
+    for cpu in [0, OTHER] {
+        tlb.platform().forget_logs();
+        let _ = switch(tlb, cpu, &a);
+        let drops = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
+        assert!(tlb.platform().log(cpu).iter().any(drops), "CPU {cpu} runs it for the first time");
+    }
+}

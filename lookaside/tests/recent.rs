@@ -487,3 +487,19 @@ fn bad_configurations_are_refused_with_the_reason() {
     assert_eq!(refusal(Fake::new(1, 2)), Err(Error::TooFewTags { usable: 4, needed: 8 }));
     assert!(matches!(refusal(Fake::new(1, 12).shared()), Err(Error::Unsupported(_))));
 }
+
+#[test]
+fn a_root_is_borrowed_under_the_one_tag_where_there_are_no_others() {
+    for (bits, tag) in [(0, 0), (12, 1)] {
+        let tlb = machine::recent(1, Fake::new(1, bits));
+        let a = space(tlb, 1);
+        let _ = here(tlb).switch(&a);
+        tlb.platform().forget_logs();
+        let mut cpu = here(tlb);
+        // SAFETY: no real hardware walks this root.
+        unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
+        let log = tlb.platform().log(0);
+        let lent = |op: &Op| matches!(op, Op::Load { table: 0xffff_0000, tag: under, held: Held::Drop, .. } if *under == tag);
+        assert!(log.iter().any(lent), "{log:?}");
+    }
+}

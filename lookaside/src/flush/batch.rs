@@ -16,15 +16,18 @@ use crate::{
     flags::Flags,
     here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
+    space::Left,
     tags::Tags,
     tlb::Tlb,
 };
 
 /// Flushes that were begun and are to be completed together.
 ///
-/// Until then, whoever flushes one of the spaces flushes everything in it: pages that the batch has
-/// unmapped look absent to him and are not gone. A batch that is dropped unflushed leaves it at that:
-/// nothing is lost, and nothing that it holds can be released.
+/// Pages that the batch has unmapped look absent until then, and are not gone. So whoever relies on what
+/// is absent in one of the spaces ([`Gather::relies_on`]) flushes everything in it, once, and knows then
+/// that they are; the space does not hear when the batch is complete. Who relies on nothing flushes what
+/// is his own. A batch that is dropped unflushed leaves it at that: nothing is lost, and nothing that it
+/// holds can be released.
 #[must_use = "no page can be released until this is handed to `Here::flush_batch`"]
 pub struct Batch<'w, P: Platform> {
     ticket: Ticket,
@@ -74,7 +77,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         let space = gather.space();
         self.must_own(space.tlb());
         self.must_own(batch.ticket.tlb);
-        let sweep = gather.sweep();
+        let sweep = gather.sweep(false);
         if !sweep.is_empty() {
             self.mmu().publish();
             let generation = space.owe();
@@ -83,7 +86,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
                 let demand = Demand { whose, sweep, early: false };
                 let reach = Reach { here: self, space, demand, label };
                 if reach.begin(batch) {
-                    space.leave_unfinished(generation);
+                    space.leave(Left::Deferred);
                 }
             }
         }
@@ -114,7 +117,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             let me = self.id().0.wrapping_sub(first);
             if me < 64 && group.mask & 1 << me != 0 {
                 group.mask &= !(1 << me);
-                self.mmu().flush_all(self.errata());
+                T::pay_all(&self.strategy());
                 outcome = Outcome::Here;
             }
             if group.mask != 0 {

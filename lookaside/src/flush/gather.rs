@@ -6,7 +6,7 @@ use crate::{
     flags::Flags,
     platform::{Ordering, Platform, Word},
     range::{Stretch, VaRange},
-    space::Space,
+    space::{Left, Leftover, Space},
 };
 
 /// Collects what changes in the page tables of one space, until [`crate::Here::flush`] takes it
@@ -24,6 +24,17 @@ use crate::{
 /// the flush takes care of it. For this to work the entries must be changed and read under a lock of
 /// the page table, or else changed with at least `Release` and read with at least `Acquire`.
 ///
+/// An early flush ([`crate::Here::flush_early`]) is over when its targets have acknowledged, and one
+/// that relies on what it took away must not be reported complete before they have invalidated it.
+/// Nobody is told when they have. But each of them does so before it does anything else that it is
+/// asked, with interrupts off; so the first gather that relies on anything after an early flush, and
+/// is not early itself, flushes the range that it relies on. Whoever runs the space is then asked once
+/// more, and has invalidated when it answers; and whoever does not run it any more, or is lazy, pays
+/// for everything on its way back. After that all early flushes are known to be complete that were
+/// over before it began, and those that come later rely on nothing but the absence. So an early flush
+/// costs its own initiator nothing, gathers that rely on nothing cost what they did, and of many early
+/// flushes in a row at most one is followed by a flush more.
+///
 /// # Dropping
 ///
 /// A gather that is dropped unflushed loses nothing: what it gathered is owed, frames cannot be
@@ -34,6 +45,8 @@ pub struct Gather<'g, P: Platform> {
     serial: u64,
     sweep: Sweep,
     relied: Relied,
+    /// What others have left that is complete when this is flushed.
+    completes: Option<Leftover>,
     bits: Flags,
 }
 
@@ -52,7 +65,14 @@ impl<'g, P: Platform> Gather<'g, P> {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. Whoever sees the
         // change sees that it is not flushed yet.
         let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        Self { space, serial, sweep: Sweep::new(), relied: Relied::Nothing, bits: Flags::default() }
+        Self {
+            space,
+            serial,
+            sweep: Sweep::new(),
+            relied: Relied::Nothing,
+            completes: None,
+            bits: Flags::default(),
+        }
     }
 
     /// Entries of the page size of `range` were removed, or changed so that what they said before
@@ -142,28 +162,55 @@ impl<'g, P: Platform> Gather<'g, P> {
     }
 
     /// What has to go for this gather to be flushed: what the owner has told and, from then on part
-    /// of it, what others have not finished.
+    /// of it, what others have not finished. `early` says that its targets need only acknowledge.
     #[inline]
-    pub(crate) fn sweep(&mut self) -> &Sweep {
-        if !matches!(self.relied, Relied::Nothing) || self.space.is_unfinished() {
-            self.sweep_for_others();
+    pub(crate) fn sweep(&mut self, early: bool) -> &Sweep {
+        let relies = !matches!(self.relied, Relied::Nothing);
+        if relies || self.sweep.is_everything() || self.space.is_unfinished() {
+            self.sweep_for_others(early);
         }
         &self.sweep
     }
 
     /// Adds what others have not flushed, or not finished flushing.
     #[cold]
-    fn sweep_for_others(&mut self) {
+    fn sweep_for_others(&mut self, early: bool) {
         let relies = !matches!(self.relied, Relied::Nothing);
         if relies && self.has_company() {
-            match self.relied {
-                Relied::On(stretch) => self.sweep.add(stretch),
-                _ => self.sweep.widen(),
-            }
+            self.sweep_relied();
             self.sweep.deepen(Depth::Tables); // The others may have unlinked tables there.
         }
-        if self.space.is_unfinished() && (relies || !self.sweep.is_empty()) {
-            self.sweep.merge(&Sweep::everything());
+        // After the look at who is over, and before this CPU asks anybody.
+        let Some(leftover) = self.space.left() else { return };
+        match leftover.left {
+            // Who is early itself may believe in what was acknowledged.
+            Left::Acknowledged if early => return,
+            // Pages only: who unlinks a table waits for the invalidations.
+            Left::Acknowledged if relies => self.sweep_relied(),
+            Left::Deferred if relies => self.sweep.merge(&Sweep::everything()),
+            Left::Dropped if relies || !self.sweep.is_empty() => {
+                self.sweep.merge(&Sweep::everything());
+            }
+            _ if self.sweep.is_everything() && self.sweep.depth() == Depth::Tables => {}
+            _ => return,
+        }
+        self.completes = Some(leftover);
+    }
+
+    /// Adds the addresses on whose absence the owner relies.
+    fn sweep_relied(&mut self) {
+        match self.relied {
+            Relied::On(stretch) => self.sweep.add(stretch),
+            Relied::OnEverything => self.sweep.widen(),
+            Relied::Nothing => {}
+        }
+    }
+
+    /// Notes, after the flush, what of others is complete with it.
+    #[inline]
+    pub(crate) fn complete_others(&self) {
+        if let Some(leftover) = self.completes {
+            self.space.complete(leftover);
         }
     }
 
@@ -188,8 +235,8 @@ impl<P: Platform> Drop for Gather<'_, P> {
     fn drop(&mut self) {
         if !self.sweep.is_empty() {
             // What runs now is told by the next flush; what does not pays on its way in.
-            let generation = self.space.owe();
-            self.space.leave_unfinished(generation);
+            let _ = self.space.owe();
+            self.space.leave(Left::Dropped);
         }
         self.space.over.fetch_add(1, Ordering::Release); // As O-OVER: or it is seen to be unfinished.
     }

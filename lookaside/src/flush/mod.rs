@@ -44,6 +44,7 @@ use crate::{
     counts::{Event, Outcome},
     here::Here,
     platform::Platform,
+    space::Left,
     tags::Tags,
 };
 
@@ -82,6 +83,9 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     ///
     /// If a table was unlinked they answer when they are done, as ever.
     ///
+    /// A later gather that relies on the absence of what was revoked here ([`Gather::relies_on`]), and
+    /// whose flush is not early, waits until they are done.
+    ///
     /// Handlers of interrupts that cannot be masked must not touch user addresses unless
     /// [`crate::Tlb::nmi_uaccess_okay`]: one of them could come between a target's answer and its flush.
     ///
@@ -100,7 +104,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Returns when what was gathered is flushed.
     fn complete(&self, gather: &mut Gather<'_, P>, early: bool) {
         let space = gather.space();
-        let sweep = gather.sweep();
+        let sweep = gather.sweep(early);
         let mut done = Done::by(Outcome::Nobody);
         if !sweep.is_empty() {
             // Walks before anything else: everybody who starts one from now on sees the new tables.
@@ -111,9 +115,10 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
                 let demand = Demand { whose, sweep, early };
                 done = Reach { here: self, space, demand, label }.act();
             }
-            if sweep.is_everything() && sweep.depth() == Depth::Tables {
-                space.finish(generation);
+            if early && sweep.depth() == Depth::Leaves && done.outcome == Outcome::Interrupts {
+                space.leave(Left::Acknowledged);
             }
+            gather.complete_others();
         }
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });

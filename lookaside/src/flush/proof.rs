@@ -23,7 +23,8 @@ pub struct Flushed {
 ///
 /// It is enough to give *pages* to others that are ordinary memory. It is not enough for page
 /// tables, which hardware may still walk, nor for frames that become device memory, which it may
-/// still read speculatively: those take a [`Flushed`].
+/// still read speculatively: those take a [`Flushed`]. So does, on Arm, to map another page at the same
+/// address: break-before-make asks for the invalidation to be complete in between.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "pages are released against this"]
 pub struct Acknowledged {

@@ -5,7 +5,7 @@ use super::{
     inbox::{Asked, Called, Demand, TOLD_APART, Whose},
 };
 use crate::{
-    arch::{Depth, Mmu},
+    arch::Depth,
     counts::Event,
     here::Here,
     platform::{CpuId, Platform, Stuck, Targets},
@@ -273,7 +273,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
                 true
             }
             Whose::EverySpace => {
-                self.mmu().flush_all(self.errata());
+                T::pay_all(&self.strategy());
                 true
             }
         };

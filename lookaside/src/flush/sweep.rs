@@ -127,7 +127,7 @@ impl Sweep {
     #[inline]
     pub(crate) fn debt(&self) -> Debt {
         match self.stretches() {
-            [only] if !self.everything && self.depth == Depth::Leaves => Debt::Pages(only.range),
+            [only] if !self.everything && self.depth == Depth::Leaves => Debt::Pages(*only),
             _ => Debt::Everything,
         }
     }
@@ -320,7 +320,9 @@ mod tests {
     #[test]
     fn a_debt_names_pages_only_if_they_are_all_there_is() {
         let one = sweep(&[page(7)]);
-        assert_eq!(one.debt(), Debt::Pages(page(7).range));
+        assert_eq!(one.debt(), Debt::Pages(page(7)));
+        let mixed = Stretch { uniform: false, ..page(7) };
+        assert_eq!(sweep(&[mixed]).debt(), Debt::Pages(mixed), "and of which sizes they were");
         let (mut tables, mut everything) = (one, one);
         tables.deepen(Depth::Tables);
         everything.widen();

@@ -53,7 +53,7 @@ fn space() -> &'static Space<'static, Paper> {
 }
 
 fn page(number: u64) -> Debt {
-    Debt::Pages(VaRange::new(number << 12, 1 << 12, 12).unwrap())
+    Debt::Pages(Stretch::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap()))
 }
 
 #[test]
@@ -128,8 +128,11 @@ fn what_is_held_under_the_tag_that_is_left_is_noted_where_walks_outlive_tags() {
 #[test]
 fn notes_survive_the_packing() {
     for (start, pages) in [(0, 1), (0x7fff_ffff_f000, 1), (0x1000, 33), (1 << 40, MAX_NOTED)] {
-        let debt = Debt::Pages(VaRange::new(start, pages << 12, 12).unwrap());
-        assert_eq!(unpack(pack(debt)), debt);
+        let range = VaRange::new(start, pages << 12, 12).unwrap();
+        for uniform in [false, true] {
+            let debt = Debt::Pages(Stretch { range, uniform });
+            assert_eq!(unpack(pack(debt)), debt);
+        }
     }
 }
 
@@ -137,7 +140,8 @@ fn notes_survive_the_packing() {
 fn what_does_not_fit_a_note_is_everything() {
     let many = VaRange::new(0, (MAX_NOTED + 1) << 12, 12).unwrap();
     let large = VaRange::new(0, 1 << 21, 21).unwrap();
-    for debt in [Debt::Everything, Debt::Pages(many), Debt::Pages(large)] {
-        assert_eq!(unpack(pack(debt)), Debt::Everything);
+    for range in [many, large] {
+        assert_eq!(unpack(pack(Debt::Pages(Stretch::uniform(range)))), Debt::Everything);
     }
+    assert_eq!(unpack(pack(Debt::Everything)), Debt::Everything);
 }

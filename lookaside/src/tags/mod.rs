@@ -18,7 +18,7 @@ pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
 pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
 
 use crate::{
-    arch::{Depth, Wait},
+    arch::{Depth, Mmu as _, Wait},
     error::Error,
     flush::{Demand, Sweep},
     here::{Here, StrategyCpu},
@@ -186,6 +186,12 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// Removes on this CPU what is demanded of one space, unless the CPU will do so before it loads
     /// the root again; and says whether anything had to be removed.
     fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool;
+
+    /// Removes everything of every space on this CPU. A strategy that notes up to where the CPU has paid
+    /// notes it of the space that it runs.
+    fn pay_all(here: &StrategyCpu<'_, P, Self>) {
+        here.mmu().flush_all(here.errata());
+    }
 
     /// Removes what `sweep` says on every CPU, by broadcast. Called only with [`Self::ONE_TAG`].
     fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);

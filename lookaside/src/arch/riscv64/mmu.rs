@@ -19,7 +19,8 @@ use crate::{
 pub enum Remote {
     /// By interrupting them: each executes its own fences.
     Interrupts,
-    /// By the SBI extension RFENCE, too.
+    /// By the SBI extension RFENCE, too: [what the firmware is relied on
+    /// for](crate::arch::riscv64#what-the-firmware-is-relied-on-for).
     Sbi,
 }
 

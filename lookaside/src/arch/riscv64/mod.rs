@@ -20,8 +20,13 @@
 //!   executed an `SFENCE.VMA` that covers the address (`norm:sfence_vma_ordering_semantics`), and
 //!   may walk any address that `satp` reaches at any time ("Virtual Address Translation Process").
 //! * It may cache entries whose V bit is *clear* (note in "Supervisor Memory-Management Fence
-//!   Instruction"). An entry that becomes valid may fault once more; Svvptc bounds for how long. A
-//!   kernel's fault handler looks at the table again and returns. Nothing here fences for it.
+//!   Instruction"). A store that makes an entry valid is not flushed, so an access may fault although
+//!   the table allows it; and it faults again, for ever, until this hart fences the address. So a
+//!   kernel's fault handler that finds the table in order calls
+//!   [`Here::spurious_fault`](crate::Here::spurious_fault), which does. Svvptc bounds how long a hart may
+//!   go on faulting; it says nothing of entries that came to allow more, so the fence is executed there
+//!   too. Whether a fence of one address reaches an invalid entry *above* the last level the manual does
+//!   not say: we read it as reaching whatever makes the address fault.
 //! * `SFENCE.VMA` acts on this hart alone (`norm:sfence_vma_ordering`). It orders stores *already
 //!   visible to this hart* before later walks; a walk that began before it may not install what it
 //!   would have removed.
@@ -62,8 +67,12 @@
 //! # What the firmware is relied on for
 //!
 //! When a remote fence returns, what its targets did through the old translations has been done: their
-//! stores too. The SBI specification does not say so; firmware that is a program, and tells its caller
-//! of completion with a release, has no other way to behave.
+//! stores too. The SBI specification (version 3.0, "RFENCE Extension") does not say so: its success means
+//! that the request was sent to all harts. Firmware that is a program, and tells its caller of completion
+//! with a release, has no other way to behave; OpenSBI does it with an atomic that acquires and releases
+//! (`lib/sbi/sbi_tlb.c`, `tlb_entry_process`, and `lib/sbi/riscv_atomic.c`). The adversary has firmware of
+//! either kind; where it does not wait for stores, a frame that was given back is written to. On a machine
+//! with such firmware use [`Remote::Interrupts`].
 //!
 //! # What is not used
 //!

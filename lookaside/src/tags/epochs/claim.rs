@@ -182,7 +182,7 @@ impl<P: Platform> Epochs<'_, P> {
         if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
             return Ok(self.enter_last(here, next, active));
         }
-        let (cookie, fresh) = self.claim(here, next, epoch, lock)?;
+        let (cookie, fresh) = self.claim(here, next, epoch, true, lock)?;
         if !self.join(here, active, cookie) {
             return Err(Locked);
         }
@@ -239,11 +239,13 @@ impl<P: Platform> Epochs<'_, P> {
     }
 
     /// The tag of `next` in `epoch`: the one it has, or kept, or a new one. Says whether it is new.
+    /// `enters` says that this CPU enters the space next, and knows then whether the tag is new.
     pub(super) fn claim(
         &self,
         here: &StrategyCpu<'_, P, Self>,
         next: &Space<'_, P>,
         epoch: u64,
+        enters: bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<(Cookie, bool), Locked> {
         let mut taken = None;
@@ -293,8 +295,10 @@ impl<P: Platform> Epochs<'_, P> {
                     books.leave_tag(here.mmu().walks_outlive_tags());
                 }
                 next.residents.clear();
-                // This CPU is about to enter. To say so here spares it the books on arrival.
-                let _ = next.residents.enter(here.id());
+                if enters {
+                    // To say so here spares it the books on arrival.
+                    let _ = next.residents.enter(here.id());
+                }
                 books.set_spent(0);
                 // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
                 // forgotten before anybody enters under this one.

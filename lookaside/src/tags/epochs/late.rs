@@ -13,7 +13,7 @@ use crate::{
     arch::{Mmu, Sharing},
     cpu::Cpu,
     here::StrategyCpu,
-    platform::{CpuId, Ordering, Platform, Word},
+    platform::{Ordering, Platform, Word},
 };
 
 impl<P: Platform> Epochs<'_, P> {
@@ -43,9 +43,9 @@ impl<P: Platform> Epochs<'_, P> {
     #[cold]
     fn wait_for_each(here: &StrategyCpu<'_, P, Self>) {
         let tlb = here.tlb();
-        for (number, cpu) in tlb.cpus().iter().enumerate() {
-            // One that was halted never loads anything again.
-            while Self::is_late(cpu) && tlb.up().contains(CpuId(number as u32)) {
+        for cpu in tlb.cpus() {
+            // One that has stopped is parked as soon as somebody says so.
+            while Self::is_late(cpu) {
                 tlb.platform().relax();
             }
         }

@@ -198,6 +198,15 @@ impl<'a, P: Platform> Epochs<'a, P> {
     fn last_epoch(&self) -> u64 {
         self.config.last_epoch
     }
+
+    /// In the last epoch: whether this CPU, which goes on under a tag of an earlier one, may run any
+    /// space that is known by the one tag.
+    #[cold]
+    fn may_run_any(here: &Here<'_, P, Self>) -> bool {
+        // Relaxed: an epoch that passes this CPU meanwhile is the last already.
+        let active = here.cpu().active.cookie.load(Ordering::Relaxed);
+        !Cookie::from_bits(active).joined()
+    }
 }
 
 // SAFETY: see the invariants above.
@@ -303,7 +312,8 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
     #[inline]
     fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
         // No epoch takes the tag away that the register names.
-        here.tag() == Cookie::from_bits(label).tag()
+        let tag = Cookie::from_bits(label).tag();
+        here.tag() == tag || tag == LAST_TAG && Self::may_run_any(here)
     }
 
     fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &Space<'_, P>) -> bool {
@@ -315,6 +325,25 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
             && root.table == space.root().table
             && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
             && cpu.tags.active.lazy.load(Ordering::Relaxed) == 0
+    }
+
+    unsafe fn stopped(cpu: &Self::Cpu) {
+        let cookie = &cpu.active.cookie;
+        // Whether it has joined is no matter: it walks nothing, and its TLB is emptied before it runs any
+        // space again. So it parks in the epoch that it is in, and the next turnover keeps nothing for it.
+        // If it was lazy, it ends that when it first switches.
+        //
+        // Relaxed, all of it: whoever waits for it needs nothing of it, and the word decides whether a
+        // turnover comes before or after.
+        let mut now = cookie.load(Ordering::Relaxed);
+        loop {
+            let parked = Cookie::new(Cookie::from_bits(now).epoch(), Tag::RESERVED).bits();
+            let done = cookie.compare_exchange(now, parked, Ordering::Relaxed, Ordering::Relaxed);
+            match done {
+                Ok(_) => break,
+                Err(found) => now = found,
+            }
+        }
     }
 
     #[inline]

@@ -38,7 +38,8 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
                 return Err(Error::PinCap { cap: tags.config.pins });
             }
             loop {
-                match tags.claim(here, space, tags.epoch(), Some(&lock)) {
+                // Nobody enters: who does so first finds that he was absent.
+                match tags.claim(here, space, tags.epoch(), false, Some(&lock)) {
                     Ok(_) => break,
                     Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
                         return Err(Error::IdsExhausted);

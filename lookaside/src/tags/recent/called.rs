@@ -99,6 +99,17 @@ impl Owing {
         (active != 0).then(owing)
     }
 
+    /// Notes that everything was removed that was owed up to generation `now`.
+    pub(super) fn paid_up_to<P: Platform, const SLOTS: usize, R: Replacement>(
+        self,
+        here: &StrategyCpu<'_, P, Recent<SLOTS, R>>,
+        now: u64,
+    ) {
+        if now > self.paid {
+            here.cpu().slots.pay(self.slot, now);
+        }
+    }
+
     /// Pays up to generation `now` what is asked, or everything if that is not known. Says how many
     /// flushes were paid.
     pub(super) fn pay<P: Platform, const SLOTS: usize, R: Replacement>(

@@ -43,7 +43,6 @@ use crate::{
     flush::{Demand, Sweep, Whose},
     here::{BORROWED, Here, StrategyCpu},
     platform::{CpuId, Ordering, Platform, Word},
-    range::Stretch,
     space::{Debt, Space},
     tags::{Names, Released, Switched, Tags},
     tlb::Tlb,
@@ -149,15 +148,16 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         slot
     }
 
-    /// The generation of the space that the register names.
+    /// The generation of the space that the register names: up to there something is owed.
     ///
     /// # Safety
     ///
     /// The register does name a space.
-    unsafe fn generation(&self) -> &W {
+    unsafe fn owed_now(&self) -> u64 {
         // SAFETY: the space was entered last, has not been left, and stays where it is until then:
         // that is a condition of `Tlb::space`.
-        unsafe { &*self.generation.load(Local::Relaxed) } // Relaxed: this CPU's own.
+        let generation = unsafe { &*self.generation.load(Local::Relaxed) }; // Relaxed: this CPU's own.
+        generation.load(Ordering::SeqCst) // As F-HEED.
     }
 
     /// Records that this CPU holds, under the tag of `slot`, nothing of `who` that was revoked
@@ -345,8 +345,19 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
         }
         let Some(owing) = Owing::of(here) else { return 0 };
         // SAFETY: the register names a space.
-        let generation = unsafe { here.cpu().slots.generation() };
-        owing.pay(here, None, generation.load(Ordering::SeqCst)) // As F-HEED.
+        owing.pay(here, None, unsafe { here.cpu().slots.owed_now() })
+    }
+
+    fn pay_all(here: &StrategyCpu<'_, P, Self>) {
+        let owing = Owing::of(here);
+        // Before the flush: what is owed later is not paid by it.
+        //
+        // SAFETY: the register names a space, or nothing is owed.
+        let now = owing.map_or(0, |_| unsafe { here.cpu().slots.owed_now() });
+        here.mmu().flush_all(here.errata());
+        if let Some(owing) = owing {
+            owing.paid_up_to(here, now);
+        }
     }
 
     fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &Space<'_, P>) -> bool {
@@ -375,10 +386,11 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
         // Relaxed: this CPU's own word. It said all the while that the CPU runs the space, so that
         // revokers went on asking it to pay; nothing is owed that was not asked for.
         if here.cpu().active.load(Ordering::Relaxed) == 0 {
-            here.park_register();
-        } else {
-            here.reload(Held::Keep, Sharing::Private);
+            return here.park_register();
         }
+        // Without tags the foreign root had the same one.
+        let held = if here.tag() == Tag::RESERVED { Held::Drop } else { Held::Keep };
+        here.reload(held, Sharing::Private);
     }
 
     fn release(
@@ -458,9 +470,8 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
         let owed = known.and_then(|slot| next.owed(slots.paid(slot), generation));
         let held = match owed {
-            Some(Debt::Pages(range)) => {
-                let note = [Stretch::uniform(range)];
-                mmu.flush_stretches(here.errata(), tag, &note, Depth::Leaves);
+            Some(Debt::Pages(pages)) => {
+                mmu.flush_stretches(here.errata(), tag, &[pages], Depth::Leaves);
                 Held::Keep
             }
             _ => Held::Drop,
@@ -513,9 +524,8 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
         let generation = space.generation.load(Ordering::SeqCst);
         match space.owed(slots.paid(slot), generation) {
             None => return Switched::Unchanged,
-            Some(Debt::Pages(range)) => {
-                let note = [Stretch::uniform(range)];
-                mmu.flush_stretches(here.errata(), tag, &note, Depth::Leaves);
+            Some(Debt::Pages(pages)) => {
+                mmu.flush_stretches(here.errata(), tag, &[pages], Depth::Leaves);
             }
             Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
         }

@@ -5,7 +5,7 @@ use crate::{residency::Residency, tests::meanwhile};
 
 /// What `cpu` finds if it looks for a tag in `epoch`.
 fn claim(tlb: Machine, cpu: u32, space: &Space<'_, Paper>, epoch: u64) -> Option<Cookie> {
-    let claimed = on(cpu, || tlb.tags().claim(&here(tlb).strategy(), space, epoch, None));
+    let claimed = on(cpu, || tlb.tags().claim(&here(tlb).strategy(), space, epoch, true, None));
     claimed.ok().map(|(cookie, _)| cookie)
 }
 

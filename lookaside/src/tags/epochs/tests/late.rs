@@ -34,6 +34,20 @@ fn nobody_waits_for_a_cpu_that_was_halted_before_it_has_loaded() {
 }
 
 #[test]
+fn nobody_waits_for_a_cpu_that_was_halted_after_an_epoch_has_passed_it() {
+    let tlb = private();
+    let (a, b) = (lasting(tlb), lasting(tlb));
+    let _ = switch(tlb, 1, b);
+    let _ = switch(tlb, 1, a);
+    stop_on_the_way(tlb, 1, b);
+    turn(tlb);
+    assert!(waits(|| switch(tlb, 0, a)), "the register names it");
+    // SAFETY: it executes nothing any more.
+    unsafe { tlb.halted(CpuId(1)) }.unwrap();
+    assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+}
+
+#[test]
 fn nobody_waits_for_a_cpu_whose_register_names_nothing() {
     let tlb = private();
     let (a, b) = (left(tlb), lasting(tlb));

@@ -92,3 +92,31 @@ fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
     let writes = [0, 1, 2].map(|word: usize| residents[word].work().1);
     assert!(writes[0] > 0 && writes[1] == 0 && writes[2] > 0, "{writes:?}");
 }
+
+// ---- Stopping
+
+#[test]
+fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed_it() {
+    for epochs in 0..=2 {
+        let tlb = private();
+        let mut a = space(tlb);
+        let _ = switch(tlb, 1, &a);
+        (0..epochs).for_each(|_| turn(tlb));
+        assert!(on(0, || here(tlb).release(&mut a)).is_err(), "the register names it");
+        // SAFETY: it executes nothing any more.
+        unsafe { tlb.halted(CpuId(1)) }.unwrap();
+        assert!(on(0, || here(tlb).release(&mut a)).is_ok(), "{epochs}");
+        on(1, || here(tlb).online(&()).unwrap());
+        assert_ne!(switch(tlb, 1, &a), Switched::Unchanged);
+    }
+}
+
+#[test]
+fn who_stopped_while_nmis_had_to_leave_user_memory_alone_comes_up_as_any_other() {
+    let tlb = private();
+    on(1, || here(tlb).bar());
+    // SAFETY: it executes nothing any more.
+    unsafe { tlb.halted(CpuId(1)) }.unwrap();
+    on(1, || here(tlb).online(&()).unwrap());
+    assert!(!tlb.cpus()[1].is_barred());
+}
