@@ -263,3 +263,48 @@ fn no_scenario_is_empty() {
         assert!(report.seen.contains(oracle::CLAIM), "{}: nothing is claimed", entry.name);
     }
 }
+
+#[test]
+fn what_went_early_is_relied_on_when_it_is_invalidated() {
+    proved(&["early-gone-recent", "early-gone-arm-interrupts", "early-gone-riscv-interrupts"]);
+    shallow(&["early-gone-elsewhere-recent", "early-zap-recent", "early-zap-riscv-interrupts"]);
+    shallow(&["early-zap-batch-recent", "early-zap-both-recent", "early-other-recent"]);
+    shallow(&[
+        "early-table-recent",
+        "early-lazy-recent",
+        "early-away-recent",
+        "early-twice-recent",
+    ]);
+    shallow(&["early-two-rely-recent", "given-up-twice-recent", "batch-later-recent"]);
+    bounded(&["batch-visible-recent", "batch-visible-riscv-interrupts"]);
+}
+
+#[test]
+fn a_space_in_which_a_cpu_has_stopped_is_released() {
+    bounded(&["halted-arm", "halted-last-arm", "recent-halted"]);
+    shallow(&["halted-back-arm", "halted-turned-arm", "halted-turned-riscv-interrupts"]);
+}
+
+#[test]
+fn a_large_page_that_goes_is_not_paid_for_by_a_hint_at_small_ones() {
+    bounded(&["recent-large-arm", "recent-large-lazy-arm", "recent-large"]);
+}
+
+#[test]
+fn firmware_is_called_on_hardware_without_tags() {
+    bounded(&["recent-firmware-no-pcid", "recent-firmware-no-asid", "recent-slots-no-asid"]);
+}
+
+#[test]
+fn stores_of_user_code_are_done_when_a_flush_is_complete_on_every_architecture() {
+    proved(&["user-riscv", "user-arm", "user-x86", "user-recent", "user-riscv-sbi"]);
+    proved(&["user-others-riscv-sbi", "user-others-arm", "user-others-x86"]);
+}
+
+#[test]
+fn what_is_relied_on_is_needed() {
+    for entry in &scenario::RELIED_ON {
+        let report = entry.open().explore(entry.depth, Budget::UNLIMITED);
+        assert!(report.failure.is_some(), "{} is clean without what it relies on", entry.name);
+    }
+}

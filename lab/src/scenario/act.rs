@@ -19,8 +19,17 @@ pub(super) enum Act {
     Restart,
     /// Go down for good: the last act.
     Down,
+    /// Stop in the middle of whatever it runs, without a word to the library, and tell the others: the last
+    /// act but [`Self::Rise`].
+    Halt,
+    /// Wait for that, and tell the library that CPU 1 has stopped.
+    Bury,
+    /// Wait for that, and come up anew.
+    Rise,
     /// Release the tag of a space that no other CPU uses any more.
     Release(usize),
+    /// The same when it is certain that no CPU runs the space: it must not be refused.
+    MustRelease(usize),
     /// As [`Self::Release`], and free the top table.
     End(usize),
     /// Pin the tag of a space.
@@ -51,6 +60,10 @@ pub(super) enum Act {
     FreeAll(usize),
     /// Make everybody let go of everything of a space, walks included, and free nothing.
     FlushAll(usize),
+    /// Unmap the large page of a space, make everybody let go of it, and free its frames.
+    UnmapLarge(usize),
+    /// Find the page of a space unmapped, and rely on that. Nothing if it is still mapped.
+    FindGone(usize),
     /// Find that no other CPU would be asked, whatever went from a space.
     Forgotten(usize),
     /// Make the page of a space read-only.
@@ -65,8 +78,14 @@ pub(super) enum Act {
     Touch(usize),
     /// Unmap the page and give up before it is flushed.
     Abandon(usize),
+    /// As [`Self::Abandon`], with the space's other page.
+    AbandonOther(usize),
     /// Unmap whatever both pages map, and rely on what is absent.
     Zap(usize),
+    /// As [`Self::Zap`], in a batch of that alone.
+    ZapInBatch(usize),
+    /// Find that an NMI may look at user memory of the space that this CPU runs.
+    Visible(usize),
     /// Move the page to another address, under a lock.
     Move(usize),
     /// Unmap and free the page at that address, under the same lock, if it is there.
@@ -79,7 +98,9 @@ pub(super) enum Act {
     Complete,
     /// Unmap the kernel's page and make everybody let go of it.
     UnmapKernel,
-    /// The same, without a claim: some CPUs are down and may hold it.
+    /// The same, begun with interrupts on.
+    UnmapKernelOpenly,
+    /// As [`Self::UnmapKernel`], without a claim: some CPUs are down and may hold it.
     FlushKernel,
     /// The claim, when they are up again.
     ClaimKernel,
@@ -91,6 +112,7 @@ impl Act {
         match self {
             Self::Run(space)
             | Self::Release(space)
+            | Self::MustRelease(space)
             | Self::End(space)
             | Self::Pin(space)
             | Self::Unpin(space)
@@ -102,6 +124,8 @@ impl Act {
             | Self::FreeTable(space)
             | Self::FreeAll(space)
             | Self::FlushAll(space)
+            | Self::UnmapLarge(space)
+            | Self::FindGone(space)
             | Self::Forgotten(space)
             | Self::Protect(space)
             | Self::ProtectBoth(space)
@@ -109,7 +133,10 @@ impl Act {
             | Self::Fill(space)
             | Self::Touch(space)
             | Self::Abandon(space)
+            | Self::AbandonOther(space)
             | Self::Zap(space)
+            | Self::ZapInBatch(space)
+            | Self::Visible(space)
             | Self::Move(space)
             | Self::UnmapMoved(space) => Some(space),
             Self::Batch(one, other) | Self::Defer(one, other) => Some(one.max(other)),
@@ -120,12 +147,16 @@ impl Act {
             | Self::LongFirmware
             | Self::Restart
             | Self::Down
+            | Self::Halt
+            | Self::Bury
+            | Self::Rise
             | Self::Tell
             | Self::Await
             | Self::Read
             | Self::Write
             | Self::Complete
             | Self::UnmapKernel
+            | Self::UnmapKernelOpenly
             | Self::FlushKernel
             | Self::ClaimKernel => None,
         }
@@ -133,7 +164,10 @@ impl Act {
 
     /// Whether it needs a page of the kernel's.
     pub(super) const fn needs_kernel(self) -> bool {
-        matches!(self, Self::UnmapKernel | Self::FlushKernel | Self::ClaimKernel)
+        matches!(
+            self,
+            Self::UnmapKernel | Self::UnmapKernelOpenly | Self::FlushKernel | Self::ClaimKernel
+        )
     }
 
     /// Whether it runs with interrupts on.

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use lookaside::{
-    Costs, Error, Event, Outcome,
+    Costs, Error, Event, OperationCosts, Outcome,
     arch::{
         Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
@@ -62,6 +62,10 @@ pub(super) enum ArmSharedFresh {}
 /// Arm64 with private TLBs, where one interrupt is cheaper than a broadcast.
 pub(super) enum ArmInterrupts {}
 
+/// Arm64 with private TLBs and level hints, where every flush is by address and one interrupt is cheaper
+/// than a broadcast.
+pub(super) enum ArmHints {}
+
 /// x86-64 with PCIDs and INVPCID.
 pub(super) enum Pcid {}
 
@@ -82,6 +86,9 @@ pub(super) enum Rv {}
 
 /// RISC-V whose harts are interrupted for remote fences.
 pub(super) enum RvInterrupts {}
+
+/// RISC-V without ASIDs, whose harts are interrupted for remote fences.
+pub(super) enum RvPlain {}
 
 /// RISC-V with SBI remote fences, where one interrupt is cheaper than a broadcast.
 pub(super) enum RvBoth {}
@@ -115,11 +122,18 @@ const fn pa(frame: Frame) -> u64 {
     frame.0 << 12
 }
 
-fn arm_mmu(reserved: Frame, sharing: Sharing) -> Result<Aarch64<arm::Insn>, Error> {
+/// Interrupts for nothing, and whatever is flushed is flushed by address.
+const BY_ADDRESS: Costs = Costs { here: OperationCosts { address: 0, ..COSTS.here }, ..INTERRUPTS };
+
+fn arm_mmu(
+    reserved: Frame,
+    sharing: Sharing,
+    features: aarch64::Features,
+) -> Result<Aarch64<arm::Insn>, Error> {
     Aarch64::new(
         arm::Insn,
         aarch64::Config {
-            features: Arm::features(),
+            features,
             // T0SZ 16, 4 KiB granule, 48-bit physical addresses, 16-bit ASIDs.
             tcr: 16 | 5 << 32 | 1 << 36,
             park: Park::ReservedRoot(pa(reserved)),
@@ -138,7 +152,7 @@ impl Hardware for Arm {
     }
 
     fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
-        arm_mmu(reserved, Sharing::Private)
+        arm_mmu(reserved, Sharing::Private, Self::features())
     }
 
     fn features() -> aarch64::Features {
@@ -158,7 +172,7 @@ impl Hardware for ArmShared {
     }
 
     fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
-        arm_mmu(reserved, Sharing::Shared)
+        arm_mmu(reserved, Sharing::Shared, Self::features())
     }
 
     fn features() -> aarch64::Features {
@@ -226,6 +240,26 @@ impl Hardware for ArmInterrupts {
     }
 }
 
+impl Hardware for ArmHints {
+    type Mmu = Aarch64<arm::Insn>;
+
+    fn config(cpus: usize) -> Config {
+        ArmInterrupts::config(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        arm_mmu(reserved, Sharing::Private, Self::features())
+    }
+
+    fn features() -> aarch64::Features {
+        aarch64::Features { level_hints: true, ..Arm::features() }
+    }
+
+    fn costs() -> Costs {
+        BY_ADDRESS
+    }
+}
+
 fn x86_mmu(reserved: Frame, features: &x86_64::Features) -> Result<X86<x86::Insn>, Error> {
     let config = x86_64::Config {
         pcids: Use::WherePresent,
@@ -288,12 +322,12 @@ x86_hardware! {
 }
 
 macro_rules! riscv_hardware {
-    ($($name:ident: $remote:expr, $config:expr, $costs:expr;)*) => {$(
+    ($($name:ident: $remote:expr, $asid_bits:literal, $config:expr, $costs:expr;)*) => {$(
         impl Hardware for $name {
             type Mmu = Riscv<riscv::Insn>;
 
             fn config(cpus: usize) -> Config {
-                $config(Config::riscv(cpus))
+                $config(Config::riscv(cpus).with_tag_bits($asid_bits))
             }
 
             fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
@@ -309,7 +343,7 @@ macro_rules! riscv_hardware {
             fn features() -> riscv64::Features {
                 riscv64::Features {
                     mode: Mode::Sv39,
-                    asid_bits: 16,
+                    asid_bits: $asid_bits,
                     extensions: Extensions::NONE,
                     identity: riscv64::Identity::default(),
                 }
@@ -323,11 +357,12 @@ macro_rules! riscv_hardware {
 }
 
 riscv_hardware! {
-    Rv: Remote::Sbi, core::convert::identity, COSTS;
-    RvInterrupts: Remote::Interrupts, Config::with_interrupts, COSTS;
-    RvBoth: Remote::Sbi, Config::with_interrupts, INTERRUPTS;
-    RvFresh: Remote::Sbi, core::convert::identity, FRESH;
-    RvFreshInterrupts: Remote::Interrupts, Config::with_interrupts, FRESH;
+    Rv: Remote::Sbi, 16, core::convert::identity, COSTS;
+    RvInterrupts: Remote::Interrupts, 16, Config::with_interrupts, COSTS;
+    RvPlain: Remote::Interrupts, 0, Config::with_interrupts, COSTS;
+    RvBoth: Remote::Sbi, 16, Config::with_interrupts, INTERRUPTS;
+    RvFresh: Remote::Sbi, 16, core::convert::identity, FRESH;
+    RvFreshInterrupts: Remote::Interrupts, 16, Config::with_interrupts, FRESH;
 }
 
 /// Hardware that does more than it otherwise does.
@@ -375,6 +410,11 @@ more! {
 more! {
     /// Hardware that may remember that nothing was mapped.
     Invalid: Config::with_invalid_entries;
+}
+
+more! {
+    /// RISC-V whose firmware reports a remote fence while stores of other harts are still on their way.
+    Hasty: Config::with_hasty_firmware;
 }
 
 more! {

@@ -10,7 +10,7 @@ mod hardware;
 mod script;
 mod world;
 
-pub use catalogue::{TOPICS, Topic, all, find};
+pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
 use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
 
 /// How a scenario is explored when nothing else is said.

@@ -287,6 +287,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as filled-riscv, with interrupts, and another page goes"),
     by_recency!("filled-recent", Invalid<RvInterrupts>, FILLED, Exhaust,
         "as filled-riscv, with tags of each hart's own"),
+    by_recency!("filled-no-asid", Invalid<RvPlain>, FILLED, Exhaust,
+        "as filled-riscv, on harts without ASIDs"),
     by_epoch!("filled-back-riscv", Invalid<Rv>, THREE_TAGS, FILLED_BACK, Exhaust,
         "as filled-riscv, and the hart goes away and comes back"),
     by_epoch!("filled-arm", Invalid<Arm>, THREE_TAGS, FILLED, Exhaust,

@@ -28,6 +28,54 @@ const HANDED_STAYS: &[&[Act]] = &[&[Run(B), Defer(A, B)], &[Run(A), Complete]];
 /// `munmap` meets a batch that is not complete.
 const BATCH_ZAP: &[&[Act]] = &[&[Run(A), Batch(A, B)], &[Run(A), Zap(A)]];
 
+/// A page goes early, and the same CPU relies on that while the target has only acknowledged.
+const EARLY_GONE: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Read]];
+
+/// Another CPU does.
+const EARLY_GONE_ELSEWHERE: &[&[Act]] =
+    &[&[UnmapEarly(A), Tell], &[Await, FindGone(A)], &[Run(A), Read]];
+
+/// `munmap` finds all its pages gone, one of them early.
+const EARLY_ZAP: &[&[Act]] = &[&[UnmapOther(A), UnmapEarly(A), Zap(A)], &[Run(A), Write]];
+
+/// The same in a batch.
+const EARLY_ZAP_IN_BATCH: &[&[Act]] =
+    &[&[UnmapOther(A), UnmapEarly(A), ZapInBatch(A)], &[Run(A), Write]];
+
+/// Both CPUs rely, and one of them asks the other early.
+const EARLY_ZAP_BOTH: &[&[Act]] = &[&[Run(A), UnmapEarly(A), Zap(A)], &[Run(A), Zap(A)]];
+
+/// A page goes early, then the other without a word of the first, and then somebody relies on both.
+const EARLY_THEN_OTHER: &[&[Act]] =
+    &[&[UnmapEarly(A), UnmapOther(A), FindGone(A)], &[Run(A), Write]];
+
+/// A page goes early, and then its table.
+const EARLY_TABLE: &[&[Act]] = &[&[UnmapEarly(A), FreeTable(A)], &[Run(A), Write]];
+
+/// A page goes early while the target is about to be lazy, and comes back.
+const EARLY_LAZY: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Lazy, Run(A), Read]];
+
+/// A page goes early while the target leaves, and comes back.
+const EARLY_AWAY: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Run(B), Run(A)]];
+
+/// An early gather relies, and is not early for those that rely on it.
+const EARLY_TWICE: &[&[Act]] =
+    &[&[UnmapEarly(A), FindGone(A), FindGone(A)], &[Run(A), UnmapOther(A), Read]];
+
+/// Two CPUs rely on a page that went early, and one of them on the other.
+const EARLY_TWO_RELY: &[&[Act]] =
+    &[&[UnmapEarly(A), Tell, FindGone(A)], &[Await, FindGone(A)], &[Run(A), Read]];
+
+/// A gather is given up while what another one has left is completed.
+const GIVEN_UP_TWICE: &[&[Act]] =
+    &[&[Run(A), Abandon(A), FlushAll(A)], &[Run(A), AbandonOther(A), Zap(A)]];
+
+/// A page goes while a CPU flushes for a batch.
+const BATCH_LATER: &[&[Act]] = &[&[Batch(A, B)], &[UnmapOther(A)], &[Run(A)]];
+
+/// A page goes in a batch that is complete, and an NMI may look again.
+const BATCH_VISIBLE: &[&[Act]] = &[&[Batch(A, B), Tell], &[Run(A), Await, Visible(A)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("relies-arm", Arm, THREE_TAGS, RELIES, Exhaust,
@@ -71,4 +119,101 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a CPU relies on the absence of what a batch has not flushed yet"),
     by_recency!("batch-zap-recent", Pcid, BATCH_ZAP, Bounded(4),
         "as batch-zap-arm, on x86 with tags of each CPU's own"),
+
+    by_recency!("early-gone-recent", Pcid, EARLY_GONE, Exhaust,
+        "a CPU relies on a page that went early, before the target has invalidated"),
+    by_recency!("early-gone-no-pcid", Plain, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on x86 without PCIDs"),
+    by_epoch!("early-gone-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on Arm where an interrupt is cheap"),
+    by_recency!("early-gone-arm-recent", ArmInterrupts, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on Arm with tags of each CPU's own"),
+    by_epoch!("early-gone-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on RISC-V with interrupts"),
+    by_epoch!("early-gone-riscv-both", RvBoth, THREE_TAGS, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on RISC-V where one interrupt is cheaper than a broadcast"),
+    by_recency!("early-gone-riscv-recent", RvInterrupts, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on RISC-V with tags of each hart's own"),
+    by_epoch!("early-gone-x86-interrupts", Pcid, THREE_TAGS, EARLY_GONE, Exhaust,
+        "as early-gone-recent, on x86 with one tag a space, and interrupts"),
+    by_recency!("early-gone-elsewhere-recent", Pcid, EARLY_GONE_ELSEWHERE, Bounded(3),
+        "as early-gone-recent, by another CPU than the one that took the page"),
+    by_epoch!("early-gone-elsewhere-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_GONE_ELSEWHERE, Bounded(3),
+        "as early-gone-elsewhere-recent, on RISC-V with interrupts"),
+    by_recency!("early-zap-recent", Pcid, EARLY_ZAP, Bounded(4),
+        "munmap finds all its pages gone, one of them early"),
+    by_recency!("early-zap-no-pcid", Plain, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on x86 without PCIDs"),
+    by_epoch!("early-zap-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on Arm where an interrupt is cheap"),
+    by_recency!("early-zap-arm-recent", ArmInterrupts, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on Arm with tags of each CPU's own"),
+    by_epoch!("early-zap-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on RISC-V with interrupts"),
+    by_epoch!("early-zap-riscv-both", RvBoth, THREE_TAGS, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on RISC-V where one interrupt is cheaper than a broadcast"),
+    by_recency!("early-zap-riscv-recent", RvInterrupts, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on RISC-V with tags of each hart's own"),
+    by_epoch!("early-zap-x86-interrupts", Pcid, THREE_TAGS, EARLY_ZAP, Bounded(4),
+        "as early-zap-recent, on x86 with one tag a space, and interrupts"),
+    by_recency!("early-zap-batch-recent", Pcid, EARLY_ZAP_IN_BATCH, Bounded(4),
+        "as early-zap-recent, in a batch"),
+    by_epoch!("early-zap-batch-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_ZAP_IN_BATCH, Bounded(4),
+        "as early-zap-batch-recent, on Arm where an interrupt is cheap"),
+    by_epoch!("early-zap-batch-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_ZAP_IN_BATCH, Bounded(4),
+        "as early-zap-batch-recent, on RISC-V with interrupts"),
+    by_recency!("early-zap-both-recent", Pcid, EARLY_ZAP_BOTH, Bounded(3),
+        "two CPUs take the same pages, one of them early"),
+    by_epoch!("early-zap-both-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_ZAP_BOTH, Bounded(3),
+        "as early-zap-both-recent, on Arm where an interrupt is cheap"),
+    by_epoch!("early-zap-both-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_ZAP_BOTH, Bounded(3),
+        "as early-zap-both-recent, on RISC-V with interrupts"),
+    by_recency!("early-other-recent", Pcid, EARLY_THEN_OTHER, Bounded(4),
+        "a page goes early, another one not, and a CPU relies on the first"),
+    by_epoch!("early-other-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_THEN_OTHER, Bounded(4),
+        "as early-other-recent, on RISC-V with interrupts"),
+    by_recency!("early-table-recent", Pcid, EARLY_TABLE, Bounded(4),
+        "a page goes early, and then its table"),
+    by_recency!("early-table-no-pcid", Plain, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on x86 without PCIDs"),
+    by_epoch!("early-table-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on Arm where an interrupt is cheap"),
+    by_recency!("early-table-arm-recent", ArmInterrupts, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on Arm with tags of each CPU's own"),
+    by_epoch!("early-table-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on RISC-V with interrupts"),
+    by_epoch!("early-table-riscv-both", RvBoth, THREE_TAGS, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on RISC-V where one interrupt is cheaper than a broadcast"),
+    by_recency!("early-table-riscv-recent", RvInterrupts, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on RISC-V with tags of each hart's own"),
+    by_epoch!("early-table-x86-interrupts", Pcid, THREE_TAGS, EARLY_TABLE, Bounded(4),
+        "as early-table-recent, on x86 with one tag a space, and interrupts"),
+    by_recency!("early-lazy-recent", Pcid, EARLY_LAZY, Bounded(4),
+        "a page goes early while the target becomes lazy, and a CPU relies on it"),
+    by_epoch!("early-lazy-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_LAZY, Bounded(4),
+        "as early-lazy-recent, on Arm where an interrupt is cheap"),
+    by_epoch!("early-lazy-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_LAZY, Bounded(4),
+        "as early-lazy-recent, on RISC-V with interrupts"),
+    by_recency!("early-away-recent", Pcid, EARLY_AWAY, Bounded(4),
+        "a page goes early while the target comes and goes, and a CPU relies on it"),
+    by_epoch!("early-away-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_AWAY, Bounded(4),
+        "as early-away-recent, on Arm where an interrupt is cheap"),
+    by_epoch!("early-away-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_AWAY, Bounded(4),
+        "as early-away-recent, on RISC-V with interrupts"),
+    by_recency!("early-twice-recent", Pcid, EARLY_TWICE, Bounded(3),
+        "a CPU relies twice on a page that went early"),
+    by_epoch!("early-twice-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_TWICE, Bounded(3),
+        "as early-twice-recent, on RISC-V with interrupts"),
+    by_recency!("batch-visible-recent", Pcid, BATCH_VISIBLE, Exhaust,
+        "when a batch is complete, an NMI may look at user memory again"),
+    by_epoch!("batch-visible-riscv-interrupts", RvInterrupts, THREE_TAGS, BATCH_VISIBLE, Exhaust,
+        "as batch-visible-recent, on RISC-V with interrupts"),
+    by_recency!("batch-later-recent", Pcid, BATCH_LATER, Bounded(3),
+        "a page goes while another CPU flushes for a batch"),
+    by_recency!("early-two-rely-recent", Pcid, EARLY_TWO_RELY, Bounded(3),
+        "two CPUs rely on a page that went early, before the target has invalidated"),
+    by_epoch!("given-up-twice-riscv-interrupts", RvInterrupts, THREE_TAGS, GIVEN_UP_TWICE, Bounded(3),
+        "a gather is given up while what another one has left is completed"),
+    by_recency!("given-up-twice-recent", Pcid, GIVEN_UP_TWICE, Bounded(3),
+        "as given-up-twice-riscv-interrupts, on x86 with tags of each CPU's own"),
 ];

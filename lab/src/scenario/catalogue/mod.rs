@@ -23,6 +23,33 @@ use super::{
     world::PlatformOf,
 };
 
+/// A scenario in which tags are given by epoch.
+macro_rules! by_epoch {
+    ($name:literal, $hardware:ty, $few:expr, $cpus:expr, $depth:expr, $about:literal) => {
+        Entry {
+            name: $name,
+            about: $about,
+            depth: $depth,
+            open: || on_epochs::<$hardware>($name, $cpus, |platform| epochs(platform, $few)),
+        }
+    };
+}
+
+/// A scenario in which each CPU has two slots.
+macro_rules! by_recency {
+    ($name:literal, $hardware:ty, $cpus:expr, $depth:expr, $about:literal) => {
+        Entry {
+            name: $name,
+            about: $about,
+            depth: $depth,
+            open: || on_recent::<$hardware>($name, $cpus),
+        }
+    };
+}
+
+use by_epoch;
+use by_recency;
+
 /// A protocol of the library, and the scenarios that are about it.
 pub struct Topic {
     /// Its name, on the command line.
@@ -72,6 +99,16 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
     TOPICS.iter().flat_map(|topic| topic.scenarios)
 }
 
+/// Scenarios without something that the library relies on: each of them goes wrong.
+pub static RELIED_ON: [Entry; 1] = [by_epoch!(
+    "user-riscv-sbi-hasty",
+    Hasty<Rv>,
+    THREE_TAGS,
+    shootdown::USER,
+    Exhaust,
+    "as user-riscv-sbi, with firmware that does not wait for stores"
+)];
+
 /// The scenario of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -94,33 +131,6 @@ const ONE_PIN: Few = Few { pins: 1, ..few(4) };
 const SHORT: Few = Few { last_epoch: 2, ..few(3) };
 /// The first epoch is the last.
 const FOR_EVER: Few = Few { last_epoch: 1, ..few(3) };
-
-/// A scenario in which tags are given by epoch.
-macro_rules! by_epoch {
-    ($name:literal, $hardware:ty, $few:expr, $cpus:expr, $depth:expr, $about:literal) => {
-        Entry {
-            name: $name,
-            about: $about,
-            depth: $depth,
-            open: || on_epochs::<$hardware>($name, $cpus, |platform| epochs(platform, $few)),
-        }
-    };
-}
-
-/// A scenario in which each CPU has two slots.
-macro_rules! by_recency {
-    ($name:literal, $hardware:ty, $cpus:expr, $depth:expr, $about:literal) => {
-        Entry {
-            name: $name,
-            about: $about,
-            depth: $depth,
-            open: || on_recent::<$hardware>($name, $cpus),
-        }
-    };
-}
-
-use by_epoch;
-use by_recency;
 
 fn on_epochs<H: Hardware>(
     name: &'static str,

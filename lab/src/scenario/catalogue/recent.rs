@@ -1,6 +1,6 @@
 //! Tags of a CPU's own, by which spaces it ran recently.
 
-use super::{flush::LAZY_GONE, *};
+use super::{flush::LAZY_GONE, tags::HALTED_BACK, *};
 
 /// Another CPU comes and goes.
 pub(super) const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
@@ -49,6 +49,12 @@ const LENT: &[&[Act]] = &[&[Run(B), Unmap(A), FreeTable(A)], &[Run(A), Firmware,
 
 const FLUSHED_AWAY: &[&[Act]] =
     &[&[Run(B), Unmap(A), Unmap(C)], &[Run(A), Run(B), Run(C), Run(A), Run(C)]];
+
+/// A large page goes while the CPU is away, and pays by page when it comes back.
+const LARGE: &[&[Act]] = &[&[UnmapLarge(A)], &[Run(A), Run(B), Run(A)]];
+
+/// A large page goes while the CPU is lazy.
+const LARGE_LAZY: &[&[Act]] = &[&[UnmapLarge(A)], &[Run(A), Lazy, Run(A)]];
 
 const CROWD: &[&[Act]] = &[
     &[Run(A), Unmap(B), Run(C), FreeTable(A)],
@@ -106,6 +112,26 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "two pages go while another CPU comes and goes"),
     by_recency!("recent-note-riscv", RvInterrupts, NOTE, Bounded(6),
         "the notes of two flushes, each missed and paid by page, on RISC-V"),
+    by_recency!("recent-large-arm", ArmHints, LARGE, Bounded(4),
+        "a large page goes while a CPU with level hints is away, and comes back"),
+    by_recency!("recent-large-lazy-arm", ArmHints, LARGE_LAZY, Bounded(4),
+        "a large page goes while a CPU with level hints is lazy, and comes back"),
+    by_recency!("recent-large", Pcid, LARGE, Bounded(4),
+        "as recent-large-arm, on x86"),
+    by_recency!("recent-unmap-arm", ArmInterrupts, VISIT, Bounded(4),
+        "as recent-unmap, on Arm, where each CPU may number spaces by itself"),
+    by_recency!("recent-lazy-arm", ArmInterrupts, LAZY, Bounded(4),
+        "as recent-lazy, on Arm"),
+    by_recency!("recent-firmware-no-pcid", Plain, LENT, Exhaust,
+        "as recent-firmware, without PCIDs"),
+    by_recency!("recent-firmware-no-asid", RvPlain, LENT, Bounded(4),
+        "as recent-firmware, on RISC-V without ASIDs"),
+    by_recency!("recent-slots-no-asid", RvPlain, SLOTS, Exhaust,
+        "as recent-slots, on RISC-V without ASIDs"),
+    by_recency!("recent-unmap-no-asid", RvPlain, VISIT, Bounded(4),
+        "as recent-unmap, on RISC-V without ASIDs"),
+    by_recency!("recent-halted", Pcid, HALTED_BACK, Bounded(4),
+        "a space is released that a CPU ran when it stopped, and the CPU comes up again"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs shoot at each other over one space"),
     by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,

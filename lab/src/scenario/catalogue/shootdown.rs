@@ -39,12 +39,18 @@ const EARLY: &[&[Act]] = &[&[UnmapEarly(A)], &[Run(A), Read, Write, Read]];
 const MIXED: &[&[Act]] = &[&[UnmapEarly(A)], &[UnmapOther(A)], &[Run(A), Write]];
 
 /// What user code has under way when its CPU is interrupted.
-const USER: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Write]];
+pub(super) const USER: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Write]];
+
+/// The same by a CPU that does not run the space.
+const USER_OF_OTHERS: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Write]];
 
 /// One CPU holds a lock while it flushes that another one spins for, with interrupts off.
 const MOVED: &[&[Act]] = &[&[Run(A), Move(A)], &[Run(A), UnmapMoved(A)]];
 
 const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Run(B)]];
+
+/// The same, begun with interrupts on.
+const KERNEL_OPENLY: &[&[Act]] = &[&[Run(A), UnmapKernelOpenly], &[Run(A), UnmapOther(A)]];
 
 pub(super) const KERNEL_UP: &[&[Act]] = &[&[FlushKernel, Await, ClaimKernel], &[Up, Tell]];
 
@@ -104,12 +110,28 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as user-riscv, on Arm"),
     by_epoch!("user-x86", Broadcast, THREE_TAGS, USER, Exhaust,
         "as user-riscv, on x86 with INVLPGB"),
+    by_recency!("user-recent", Pcid, USER, Exhaust,
+        "as user-riscv, on x86 with tags of each CPU's own"),
+    by_epoch!("user-riscv-interrupts", RvInterrupts, THREE_TAGS, USER, Exhaust,
+        "as user-riscv, on RISC-V with one tag a space"),
+    by_epoch!("user-riscv-sbi", Rv, THREE_TAGS, USER, Exhaust,
+        "as user-riscv, with remote fences of firmware that waits for stores"),
+    by_epoch!("user-others-riscv-sbi", Rv, THREE_TAGS, USER_OF_OTHERS, Exhaust,
+        "as user-riscv-sbi, by a CPU that does not run the space"),
+    by_epoch!("user-others-arm", Arm, THREE_TAGS, USER_OF_OTHERS, Exhaust,
+        "as user-others-riscv-sbi, on Arm"),
+    by_epoch!("user-others-x86", Broadcast, THREE_TAGS, USER_OF_OTHERS, Exhaust,
+        "as user-others-riscv-sbi, on x86 with INVLPGB"),
+    by_recency!("user-others-recent", Pcid, USER_OF_OTHERS, Exhaust,
+        "as user-others-riscv-sbi, on x86 with tags of each CPU's own"),
     by_recency!("moved-recent", Pcid, MOVED, Bounded(4),
         "a page moves under a lock that another CPU spins for"),
     by_epoch!("moved-arm", Arm, THREE_TAGS, MOVED, Exhaust,
         "as moved-recent, on Arm"),
     by_recency!("kernel-recent", Pcid, KERNEL, Exhaust,
         "a page of the kernel's goes while another CPU switches"),
+    by_recency!("kernel-openly-recent", Pcid, KERNEL_OPENLY, Bounded(3),
+        "a page of the kernel's goes, and interrupts are on when that begins"),
     by_epoch!("kernel-arm", Arm, THREE_TAGS, KERNEL, Exhaust,
         "as kernel-recent, on Arm"),
     by_epoch!("kernel-riscv", Rv, THREE_TAGS, KERNEL, Exhaust,

@@ -53,6 +53,23 @@ const FIRMWARE: &[&[Act]] = &[&[Run(A), Firmware, Run(B)], &[Run(C), Run(D), Run
 
 const RESTART: &[&[Act]] = &[&[Run(A), Restart, Run(A)], &[Run(C), Run(D), Run(E), Run(F)]];
 
+/// A CPU stops in a space, which is released then.
+const HALTED: &[&[Act]] = &[&[Bury, MustRelease(A), Run(B)], &[Run(A), Halt]];
+
+/// It comes up again.
+pub(super) const HALTED_BACK: &[&[Act]] =
+    &[&[Bury, Run(B), MustRelease(A), Unmap(B)], &[Run(A), Halt, Rise, Run(B)]];
+
+/// Epochs pass it before it is buried, or afterwards.
+const HALTED_TURNED: &[&[Act]] =
+    &[&[Run(B), Run(C), Run(D), Bury, MustRelease(A), Run(E)], &[Run(A), Halt, Rise, Run(B)]];
+
+/// The last epoch begins while a CPU goes on in the space from which it takes a page.
+const LAST_LATE: &[&[Act]] = &[&[Run(A), Await, Unmap(A)], &[Run(B), Run(C), Run(D), Tell]];
+
+/// A CPU pins a space that another one has never run, and both enter it.
+const PIN_ENTER: &[&[Act]] = &[&[Pin(A), Run(A), Unmap(A)], &[Run(A), Run(B), Run(A)]];
+
 const LAST: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A)], &[Run(D), Run(B), Firmware, Run(D)]];
 
 const THREE: &[&[Act]] = &[
@@ -149,4 +166,23 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "the last epoch, which never ends"),
     by_epoch!("last-arm-cnp", ArmShared, SHORT, LAST, Exhaust,
         "the last epoch, with shared TLBs"),
+
+    by_epoch!("last-late-arm-interrupts", ArmInterrupts, SHORT, LAST_LATE, Exhaust,
+        "a page goes from a space in which a CPU goes on that the last epoch has passed"),
+    by_epoch!("last-late-riscv-interrupts", RvInterrupts, SHORT, LAST_LATE, Exhaust,
+        "as last-late-arm-interrupts, on RISC-V"),
+    by_epoch!("halted-arm", Arm, THREE_TAGS, HALTED, Exhaust,
+        "a space is released that a CPU ran when it stopped"),
+    by_epoch!("halted-riscv-interrupts", RvInterrupts, THREE_TAGS, HALTED, Exhaust,
+        "as halted-arm, on RISC-V with interrupts"),
+    by_epoch!("halted-last-arm", Arm, FOR_EVER, HALTED, Exhaust,
+        "as halted-arm, in the last epoch"),
+    by_epoch!("halted-back-arm", ArmInterrupts, THREE_TAGS, HALTED_BACK, Bounded(4),
+        "as halted-arm, and the CPU comes up again"),
+    by_epoch!("halted-turned-arm", ArmInterrupts, THREE_TAGS, HALTED_TURNED, Bounded(3),
+        "as halted-back-arm, while the tags run out"),
+    by_epoch!("halted-turned-riscv-interrupts", RvInterrupts, THREE_TAGS, HALTED_TURNED, Bounded(3),
+        "as halted-turned-arm, on RISC-V"),
+    by_epoch!("pin-enter-riscv", Rv, ONE_PIN, PIN_ENTER, Bounded(4),
+        "a space is pinned before anybody runs it"),
 ];

@@ -12,6 +12,16 @@ pub(super) const ELSEWHERE: u64 = 0x3000;
 /// A page of the kernel's, below a table that all roots share.
 pub(super) const KERNEL: u64 = 0x1_0000;
 
+/// A large page, in an entry of the table above.
+const LARGE: u64 = 0x2_0000;
+/// How many pages it is as large as.
+const LARGE_PAGES: u64 = 16;
+
+/// The range of the large page, in pages of the smallest size.
+pub(super) fn large() -> VaRange {
+    VaRange::new(LARGE, LARGE_PAGES * 4096, 12).expect("whole pages")
+}
+
 /// The range of one page.
 pub(super) fn page_at(va: u64) -> VaRange {
     VaRange::new(va, 4096, 12).expect("one page")
@@ -26,6 +36,8 @@ pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     /// others from unlinking the table under its hands.
     pub(super) entries: [&'static Word; 2],
     pub(super) elsewhere: &'static Word,
+    /// The entry of the large page and its first frame, if there is one.
+    pub(super) large: Option<(&'static Word, Frame)>,
     /// The table whose entries map the pages.
     pub(super) last_table: Frame,
 }
@@ -35,6 +47,7 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         tlb: &Tlb<'static, P, T>,
         number: usize,
         kernel: Option<u64>,
+        has_large: bool,
     ) -> Self {
         let (root, last_table) = (tables::allocate(), tables::allocate());
         // Relaxed: the world is being built.
@@ -47,10 +60,15 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         }
         let entries = PAGES.map(|va| tables::pte(root, va));
         let elsewhere = tables::pte(root, ELSEWHERE);
+        let large = has_large.then(|| {
+            let frame = Frame(0x800 + LARGE_PAGES * number as u64);
+            tables::map_block(root, LARGE, 1, frame, Access::WRITE);
+            (tables::entry(root, LARGE, 1), frame)
+        });
         let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
         // SAFETY: the adversary walks these tables, and they are tables of its format.
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
-        Self { space: UnsafeCell::new(space), root, frames, entries, elsewhere, last_table }
+        Self { space: UnsafeCell::new(space), root, frames, entries, elsewhere, large, last_table }
     }
 
     /// Has hardware write the descriptor of the first page, which was not accessed so far.

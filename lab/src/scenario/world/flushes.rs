@@ -1,6 +1,8 @@
 //! What a kernel does to page tables, and what the oracle is told of it.
 
-use lookaside::{Flags, Flushed, Gather, Here, KernelGather, Ordering, Permissions, Word as _};
+use lookaside::{
+    Batch, Flags, Flushed, Gather, HeldPage, Here, KernelGather, Ordering, Permissions, Word as _,
+};
 use lookaside_machine::adversary::{
     Access, Frame, Word, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
 };
@@ -8,7 +10,7 @@ use lookaside_machine::adversary::{
 use super::{
     super::hardware::Hardware,
     PlatformOf, Strategy, World,
-    cell::{ELSEWHERE, KERNEL, PAGES, page_at},
+    cell::{ELSEWHERE, KERNEL, PAGES, large, page_at},
     released,
 };
 
@@ -38,8 +40,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         oracle::frame_quiet(released(held.release(&here.flush_early(gather))));
     }
 
-    pub(super) fn abandon(&self, number: usize) {
-        let (gather, _held) = self.clear(number, 0);
+    pub(super) fn abandon(&self, number: usize, page: usize) {
+        let (gather, _held) = self.clear(number, page);
         drop(gather);
     }
 
@@ -48,7 +50,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         &self,
         number: usize,
         page: usize,
-    ) -> (Gather<'_, PlatformOf<H>>, lookaside::HeldPage<Frame>) {
+    ) -> (Gather<'_, PlatformOf<H>>, HeldPage<Frame>) {
         let cell = &self.spaces[number];
         let mut gather = Gather::new(self.space(number));
         // Release: who finds the entry empty knows of the gather.
@@ -169,25 +171,70 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
 
     /// What `munmap` does to pages that others may be unmapping as well.
     pub(super) fn zap(&self, here: At<'_, H, T>, number: usize) {
+        let (gather, found) = self.clear_both(number);
+        let held = found.map(|frame| frame.map(|frame| gather.hold_page(frame)));
+        self.gone(number, held, &here.flush(gather));
+    }
+
+    /// The same in a batch.
+    pub(super) fn zap_in_batch(&'static self, here: At<'_, H, T>, number: usize) {
+        let mut batch = Batch::new(&self.tlb, &self.batch_words).expect("room for the CPUs");
+        let (gather, found) = self.clear_both(number);
+        let held = found.map(|frame| frame.map(|frame| batch.hold_page(frame)));
+        here.defer(gather, &mut batch);
+        self.gone(number, held, &here.flush_batch(batch));
+    }
+
+    /// Clears the entries of both pages, and says which frames were found there.
+    fn clear_both(&self, number: usize) -> (Gather<'_, PlatformOf<H>>, [Option<Frame>; 2]) {
         let cell = &self.spaces[number];
         let mut gather = Gather::new(self.space(number));
-        let mut held = [None, None];
+        let mut found = [None, None];
         for (page, entry) in cell.entries.iter().enumerate() {
             // Acquire: with the empty entry comes the gather of whoever emptied it.
             if entry.load(Ordering::Acquire) == 0 || entry.swap(0, Ordering::AcqRel) == 0 {
                 gather.relies_on(page_at(PAGES[page]));
             } else {
                 gather.revoke(page_at(PAGES[page]));
-                held[page] = Some(gather.hold_page(cell.frames[page]));
+                found[page] = Some(cell.frames[page]);
             }
         }
-        let flushed = here.flush(gather);
+        (gather, found)
+    }
+
+    /// Both pages are gone, and those that this CPU has found are free.
+    fn gone(&self, number: usize, held: [Option<HeldPage<Frame>>; 2], flushed: &Flushed) {
         for held in held.into_iter().flatten() {
-            oracle::frame_freed(released(held.release(&flushed)));
+            oracle::frame_freed(released(held.release(flushed)));
         }
         for va in PAGES {
-            oracle::revoked(cell.root, va);
+            oracle::revoked(self.spaces[number].root, va);
         }
+    }
+
+    /// What whoever maps something new at an address does, which was somebody else's before.
+    pub(super) fn find_gone(&self, here: At<'_, H, T>, number: usize) {
+        let cell = &self.spaces[number];
+        let mut gather = Gather::new(self.space(number));
+        // Acquire: as above.
+        let gone = cell.entries[0].load(Ordering::Acquire) == 0;
+        if gone {
+            gather.relies_on(page_at(PAGES[0]));
+        }
+        let _: Flushed = here.flush(gather);
+        if gone {
+            oracle::revoked(cell.root, PAGES[0]);
+        }
+    }
+
+    /// Unmaps a large page, as part of what is said to have pages of several sizes.
+    pub(super) fn unmap_large(&self, here: At<'_, H, T>, number: usize) {
+        let (entry, frame) = self.spaces[number].large.expect("a large page");
+        let mut gather = Gather::new(self.space(number));
+        entry.store(0, Ordering::Release); // Release: as above.
+        gather.revoke_mixed(large());
+        let held = gather.hold_page(frame);
+        oracle::frame_freed(released(held.release(&here.flush(gather))));
     }
 
     pub(super) fn move_page(&self, here: At<'_, H, T>, number: usize) {
@@ -216,9 +263,9 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         self.unlock();
     }
 
-    pub(super) fn flush_kernel(&self, here: At<'_, H, T>, claim: bool) {
+    pub(super) fn flush_kernel(&self, here: At<'_, H, T>, gather: KernelGather, claim: bool) {
         let entry = self.kernel.expect("a kernel");
-        let mut gather = KernelGather::new(&self.tlb);
+        let mut gather = gather;
         entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
         gather.revoke(page_at(KERNEL));
         let held = gather.hold_page(Frame(0x600));

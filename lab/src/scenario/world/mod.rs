@@ -7,8 +7,8 @@ mod flushes;
 use core::cell::{RefCell, UnsafeCell};
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, Names, Ordering, Released, Space, Tags, Tlb, Word as _,
-    arch::{Root, Tag},
+    Cpu, CpuId, Error, Here, KernelGather, Names, Ordering, Released, Space, Tags, Tlb, Word as _,
+    arch::{Mmu as _, Root, Tag},
 };
 use lookaside_machine::adversary::{
     Access, Arch, Frame, Platform, Updates, Word, access, access_store, as_cpu, irq_off, irq_on,
@@ -23,6 +23,11 @@ use super::{act::Act, hardware::Hardware};
 
 /// The frame of the firmware's page.
 const FIRMWARES: Frame = Frame(0x500);
+
+/// A CPU has told the others.
+const TOLD: u64 = 1;
+/// The library knows of the CPU that has stopped.
+const BURIED: u64 = 2;
 
 /// What a strategy can do beyond [`Tags`].
 pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
@@ -97,8 +102,11 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         for root in [reserved, firmware] {
             share_kernel(root, shared);
         }
-        let spaces: Vec<_> =
-            (0..spaces).map(|number| SpaceCell::new(&tlb, number, shared)).collect();
+        let larges =
+            |number| cpus.iter().copied().flatten().any(|&act| act == Act::UnmapLarge(number));
+        let spaces: Vec<_> = (0..spaces)
+            .map(|number| SpaceCell::new(&tlb, number, shared, larges(number)))
+            .collect();
         let config = H::config(cpus.len());
         if let (Arch::Arm, Updates::Dirty) = (config.arch, config.updates) {
             spaces[1].note_accesses();
@@ -184,8 +192,37 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 // Nobody is there to be interrupted.
                 return;
             }
+            Act::Halt => {
+                // The hardware stops, and the library believes what it believed before.
+                here.mmu().park(here.errata());
+                reset();
+                self.runs[here.id().index()].set(0);
+                self.told.store(TOLD, Ordering::Release); // Release: as below.
+                return;
+            }
+            Act::Bury => {
+                // Acquire: with it comes what the CPU did.
+                while self.told.load(Ordering::Acquire) != TOLD {
+                    here.serve();
+                    relax();
+                }
+                // SAFETY: it executes nothing and its register names no space, until it comes up.
+                told(unsafe { self.tlb.halted(CpuId(1)) });
+                self.told.store(BURIED, Ordering::Release); // Release: with what was noted.
+            }
+            Act::Rise => {
+                // Acquire: as above.
+                while self.told.load(Ordering::Acquire) != BURIED {
+                    relax();
+                }
+                self.come_up(&here);
+            }
             Act::Release(number) => {
                 let _ = self.release(&here, number);
+            }
+            Act::MustRelease(number) => {
+                let released = self.release(&here, number);
+                oracle::check(released, "a space that nobody runs cannot be released");
             }
             Act::End(number) => {
                 if self.release(&here, number) {
@@ -195,7 +232,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Pin(number) => self.pin(&here, number),
             Act::Unpin(number) => self.unpin(&here, number),
             // Release: what was done before is seen by those who wait.
-            Act::Tell => self.told.store(1, Ordering::Release),
+            Act::Tell => self.told.store(TOLD, Ordering::Release),
             Act::Unmap(number) => self.unmap(&here, number, 0),
             Act::UnmapOther(number) => self.unmap(&here, number, 1),
             Act::SwapOut(number) => self.swap_out(&here, number),
@@ -203,12 +240,20 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::FreeTable(number) => self.free_table(&here, number, false),
             Act::FreeAll(number) => self.free_table(&here, number, true),
             Act::FlushAll(number) => self.flush_all(&here, number),
+            Act::UnmapLarge(number) => self.unmap_large(&here, number),
+            Act::FindGone(number) => self.find_gone(&here, number),
             Act::Forgotten(number) => self.find_forgotten(&here, number),
             Act::Protect(number) => self.protect(&here, number),
             Act::ProtectBoth(number) => self.protect_both(&here, number),
             Act::Allow(number) => self.allow(&here, number),
-            Act::Abandon(number) => self.abandon(number),
+            Act::Abandon(number) => self.abandon(number, 0),
+            Act::AbandonOther(number) => self.abandon(number, 1),
             Act::Zap(number) => self.zap(&here, number),
+            Act::ZapInBatch(number) => self.zap_in_batch(&here, number),
+            Act::Visible(number) => {
+                let visible = self.tlb.nmi_uaccess_okay(self.space(number));
+                oracle::check(visible, "an NMI is kept from user memory without reason");
+            }
             Act::Move(number) => self.move_page(&here, number),
             Act::UnmapMoved(number) => self.unmap_moved(&here, number),
             Act::Batch(one, other) => {
@@ -217,8 +262,14 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             }
             Act::Defer(one, other) => self.hand_over(&here, [one, other]),
             Act::Complete => self.take_over(&here),
-            Act::UnmapKernel => self.flush_kernel(&here, true),
-            Act::FlushKernel => self.flush_kernel(&here, false),
+            Act::UnmapKernel => self.flush_kernel(&here, KernelGather::new(&self.tlb), true),
+            Act::UnmapKernelOpenly => {
+                irq_on();
+                let gather = KernelGather::new(&self.tlb);
+                irq_off();
+                self.flush_kernel(&here, gather, true);
+            }
+            Act::FlushKernel => self.flush_kernel(&here, KernelGather::new(&self.tlb), false),
             Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
             Act::Fill(number) => self.fill(&here, number),
             Act::Await | Act::Read | Act::Write | Act::Retry(_) | Act::Touch(_) => {}
