@@ -178,7 +178,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
 
     /// The same in a batch.
     pub(super) fn zap_in_batch(&'static self, here: At<'_, H, T>, number: usize) {
-        let mut batch = Batch::new(&self.tlb, &self.batch_words).expect("room for the CPUs");
+        let words = self.batch_words.borrow_mut().pop().expect("storage for each batch");
+        let mut batch = Batch::new(&self.tlb, words).expect("room for the CPUs");
         let (gather, found) = self.clear_both(number);
         let held = found.map(|frame| frame.map(|frame| batch.hold_page(frame)));
         here.defer(gather, &mut batch);

@@ -113,7 +113,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         }
         let words = || cpus.iter().map(|_| Word::ZERO).collect();
         let batches = cpus.iter().copied().flatten();
-        let batches = batches.filter(|act| matches!(act, Act::Batch(..) | Act::Defer(..)));
+        let batches = batches
+            .filter(|act| matches!(act, Act::Batch(..) | Act::Defer(..) | Act::ZapInBatch(_)));
         let world = Self {
             tlb,
             firmware,
