@@ -292,7 +292,7 @@ fn a_large_page_that_goes_is_not_paid_for_by_a_hint_at_small_ones() {
 
 #[test]
 fn firmware_is_called_on_hardware_without_tags() {
-    bounded(&["recent-firmware-no-pcid", "recent-firmware-no-asid", "recent-slots-no-asid"]);
+    bounded(&["recent-firmware-no-pcid"]);
 }
 
 #[test]

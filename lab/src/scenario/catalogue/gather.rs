@@ -138,7 +138,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as early-gone-recent, on x86 with one tag a space, and interrupts"),
     by_recency!("early-gone-elsewhere-recent", Pcid, EARLY_GONE_ELSEWHERE, Bounded(3),
         "as early-gone-recent, by another CPU than the one that took the page"),
-    by_epoch!("early-gone-elsewhere-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_GONE_ELSEWHERE, Bounded(3),
+    by_epoch!("early-gone-elsewhere-riscv-interrupts", RvInterrupts, few(4), EARLY_GONE_ELSEWHERE, Bounded(3),
         "as early-gone-elsewhere-recent, on RISC-V with interrupts"),
     by_recency!("early-zap-recent", Pcid, EARLY_ZAP, Bounded(4),
         "munmap finds all its pages gone, one of them early"),

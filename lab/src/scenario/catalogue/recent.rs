@@ -1,6 +1,6 @@
 //! Tags of a CPU's own, by which spaces it ran recently.
 
-use super::{flush::LAZY_GONE, tags::HALTED_BACK, *};
+use super::{flush::LAZY_GONE, tags::HALTED, *};
 
 /// Another CPU comes and goes.
 pub(super) const VISIT: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
@@ -124,14 +124,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-lazy, on Arm"),
     by_recency!("recent-firmware-no-pcid", Plain, LENT, Exhaust,
         "as recent-firmware, without PCIDs"),
-    by_recency!("recent-firmware-no-asid", RvPlain, LENT, Bounded(4),
-        "as recent-firmware, on RISC-V without ASIDs"),
-    by_recency!("recent-slots-no-asid", RvPlain, SLOTS, Exhaust,
-        "as recent-slots, on RISC-V without ASIDs"),
-    by_recency!("recent-unmap-no-asid", RvPlain, VISIT, Bounded(4),
-        "as recent-unmap, on RISC-V without ASIDs"),
-    by_recency!("recent-halted", Pcid, HALTED_BACK, Bounded(4),
-        "a space is released that a CPU ran when it stopped, and the CPU comes up again"),
+    by_recency!("recent-halted", Pcid, HALTED, Exhaust,
+        "a space is released that a CPU ran when it stopped"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs shoot at each other over one space"),
     by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,

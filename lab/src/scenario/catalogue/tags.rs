@@ -54,10 +54,10 @@ const FIRMWARE: &[&[Act]] = &[&[Run(A), Firmware, Run(B)], &[Run(C), Run(D), Run
 const RESTART: &[&[Act]] = &[&[Run(A), Restart, Run(A)], &[Run(C), Run(D), Run(E), Run(F)]];
 
 /// A CPU stops in a space, which is released then.
-const HALTED: &[&[Act]] = &[&[Bury, MustRelease(A), Run(B)], &[Run(A), Halt]];
+pub(super) const HALTED: &[&[Act]] = &[&[Bury, MustRelease(A), Run(B)], &[Run(A), Halt]];
 
 /// It comes up again.
-pub(super) const HALTED_BACK: &[&[Act]] =
+const HALTED_BACK: &[&[Act]] =
     &[&[Bury, Run(B), MustRelease(A), Unmap(B)], &[Run(A), Halt, Rise, Run(B)]];
 
 /// Epochs pass it before it is buried, or afterwards.
