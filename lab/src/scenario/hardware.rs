@@ -271,7 +271,7 @@ fn x86_mmu(reserved: Frame, features: &x86_64::Features) -> Result<X86<x86::Insn
     X86::new(x86::Insn, features, config)
 }
 
-fn x86_features([pcid, invpcid, invlpgb]: [bool; 3]) -> x86_64::Features {
+pub(super) fn x86_features([pcid, invpcid, invlpgb]: [bool; 3]) -> x86_64::Features {
     let mut features = x86_64::Features::decode(|leaf, _| match leaf {
         0 => [7, 0, 0, 0],
         1 => [0, 0, 1 << 17, 1 << 13],

@@ -7,6 +7,7 @@ mod act;
 mod blocks;
 mod catalogue;
 mod hardware;
+mod pairs;
 mod script;
 mod world;
 

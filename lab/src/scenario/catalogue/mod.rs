@@ -7,6 +7,7 @@ mod flush;
 mod fresh;
 mod gather;
 mod nmi;
+mod pairs;
 mod recent;
 mod shootdown;
 mod tags;
@@ -61,7 +62,7 @@ pub struct Topic {
 }
 
 /// The protocols, in the order in which they are best read.
-pub static TOPICS: [Topic; 10] = [
+pub static TOPICS: [Topic; 11] = [
     Topic {
         name: "epochs",
         about: "tags that last until they run out",
@@ -86,6 +87,7 @@ pub static TOPICS: [Topic; 10] = [
         scenarios: early::SCENARIOS,
     },
     Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
+    Topic { name: "pairs", about: "separate tables for user mode", scenarios: pairs::SCENARIOS },
     Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
     Topic {
         name: "errata",
