@@ -374,7 +374,7 @@ fn asid_14_firmware_that_panics_leaves_the_register_as_it_was() {
         // SAFETY: no real hardware walks this root.
         unsafe { cpu.with_root::<()>(Root::new(0xffff_0000), || panic!("it does")) }
     };
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(panics)).is_err());
     assert_eq!(tlb.platform().log(0).last(), Some(&load(1, user.cookie().tag().0)));
     assert!(tlb.nmi_uaccess_okay(&user), "and user memory may be touched again");
 }

@@ -5,7 +5,8 @@
 
 mod support;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 
 use lookaside::{
     Batch, Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, HeldPage, KernelGather, Permissions,

@@ -7,7 +7,8 @@
 
 mod damage;
 
-use std::{fmt::Debug, io::Write as _, path::Path, str::FromStr};
+use core::{fmt::Debug, str::FromStr};
+use std::{io::Write as _, path::Path};
 
 use lookaside_lab::{
     calibrate,
