@@ -5,7 +5,7 @@ use super::{
     block::contiguous as of_block,
     current,
     flags::{self as bits, Flags},
-    format::{self, Access, Frame},
+    format::{self, Access, Decoded, Frame},
 };
 
 /// A descriptor that maps a page.
@@ -45,4 +45,11 @@ pub fn contiguous(leaf: u64) -> u64 {
 #[must_use]
 pub fn table(frame: Frame) -> u64 {
     current::with(|machine| format::table(machine.config.arch, frame))
+}
+
+/// The frame that a descriptor of the last level maps, if it maps one.
+#[must_use]
+pub fn frame(page: u64) -> Option<Frame> {
+    let decoded = current::with(|machine| format::decode(machine.config.arch, 0, page));
+    if let Decoded::Leaf { frame, .. } = decoded { Some(frame) } else { None }
 }

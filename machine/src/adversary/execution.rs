@@ -4,8 +4,8 @@
 //! says which, and suspends itself; the loop executes local operations at once, lists what else
 //! could happen next, has a [`Chooser`] choose, and does it.
 
-use core::panic::AssertUnwindSafe;
-use std::panic;
+use core::panic::{AssertUnwindSafe, Location};
+use std::{collections::BTreeSet, panic};
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
 use lookaside::{CpuId, Ordering};
@@ -116,6 +116,11 @@ impl<S: Scenario> Executor<S> {
     /// What has been seen to happen since this was called last.
     pub(crate) fn take_seen(&mut self) -> Vec<&'static str> {
         core::mem::take(&mut self.machine().seen)
+    }
+
+    /// Where operations were executed since this was called last.
+    pub(crate) fn take_sites(&mut self) -> BTreeSet<&'static Location<'static>> {
+        self.machine().sites.take()
     }
 
     /// Executes the scenario once, with all that happens written down.

@@ -14,6 +14,7 @@ use super::{
     private::Private,
     replaced::Replaced,
     sharers::Sharers,
+    sites::Sites,
     tables::Tables,
     tape::Tape,
     trace::Trace,
@@ -64,6 +65,8 @@ pub(crate) struct Machine {
     pub(crate) outcome: Option<u64>,
     /// What was seen to happen, in all executions.
     pub(crate) seen: Vec<&'static str>,
+    /// Where operations were executed, in all executions.
+    pub(crate) sites: Sites,
 
     // Sets of CPUs, as masks.
     /// Those for which something has changed since they last relaxed.
@@ -80,6 +83,8 @@ pub(crate) struct Machine {
     pub(crate) open: u64,
     /// Those that access no user memory: see [`super::oracle::rests`].
     pub(crate) resting: u64,
+    /// Those that are down: see [`super::oracle::goes_down`].
+    pub(crate) down: u64,
     /// The descriptors whose accessed bit hardware has set unasked: see [`super::updates`].
     pub(crate) spent: u64,
 
@@ -128,6 +133,7 @@ impl Machine {
             names: HashMap::new(),
             outcome: None,
             seen: Vec::new(),
+            sites: Sites::new(),
             changed: 0,
             buffered: 0,
             ready: 0,
@@ -135,6 +141,7 @@ impl Machine {
             interrupted: 0,
             open: 0,
             resting: 0,
+            down: 0,
             spent: 0,
             tlb_hash: 0,
             ghost_hash: 0,
@@ -173,6 +180,7 @@ impl Machine {
         self.interrupted = 0;
         self.open = all;
         self.resting = 0;
+        self.down = 0;
         self.spent = 0;
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
@@ -201,6 +209,7 @@ impl Machine {
         let bit = 1 << cpu;
         self.cpus[cpu].op = op;
         self.cpus[cpu].location = location;
+        self.sites.reach(location);
         self.ready &= !bit;
         self.relaxing &= !bit;
         match op {
@@ -398,6 +407,7 @@ impl Machine {
     /// The hash of everything that decides what can happen from here.
     pub(crate) fn hash(&self) -> u64 {
         let masks = mix(mix3(self.changed, self.interrupted, self.resting), self.open);
+        let masks = if self.down == 0 { masks } else { mix(masks, self.down) };
         let mut hash =
             self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ self.replaced_hash() ^ masks;
         let early = self.loads_early();

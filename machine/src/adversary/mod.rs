@@ -163,6 +163,7 @@ mod replaced;
 pub mod riscv;
 mod scenario;
 mod sharers;
+mod sites;
 pub mod tables;
 pub(crate) mod tape;
 pub(crate) mod tlb;

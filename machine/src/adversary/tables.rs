@@ -13,7 +13,7 @@ use super::{
     word::Word,
 };
 
-pub use super::descriptors::{block, contiguous, flags, page, table, with_flags};
+pub use super::descriptors::{block, contiguous, flags, frame, page, table, with_flags};
 
 /// The number of the first frame that holds a table. Frames below it hold data.
 pub const FIRST_TABLE: u64 = 0x1000;

@@ -70,7 +70,7 @@ mod report;
 mod schedule;
 mod shrink;
 
-use core::time::Duration;
+use core::{panic::Location, time::Duration};
 use std::{collections::BTreeSet, time::Instant};
 
 use crate::adversary::{
@@ -148,6 +148,8 @@ pub struct Report {
     pub outcomes: BTreeSet<u64>,
     /// What happened in at least one execution: see [`crate::adversary::saw`].
     pub seen: BTreeSet<&'static str>,
+    /// Where in the source operations were executed.
+    pub sites: BTreeSet<&'static Location<'static>>,
     /// The first failure; exploration ends with it.
     pub failure: Option<Failure>,
 }
@@ -239,6 +241,7 @@ impl<S: Scenario> Explorer<S> {
         let (steps, executions) = (self.executor.steps, self.executor.executions);
         let mut outcomes = BTreeSet::new();
         self.executor.take_seen();
+        let _ = self.executor.take_sites();
         let mut failure = None;
         let mut complete = false;
         loop {
@@ -273,6 +276,7 @@ impl<S: Scenario> Explorer<S> {
             complete,
             outcomes,
             seen: self.executor.take_seen().into_iter().collect(),
+            sites: self.executor.take_sites(),
             failure,
         }
     }

@@ -17,6 +17,9 @@ use super::{
 impl Machine {
     /// Whether what `holder` has cached can be used on `cpu`, for the space that the entry is of.
     pub(super) fn exposed(&self, cpu: usize, holder: usize, entry: &Entry) -> bool {
+        if self.down & 1 << cpu != 0 && entry.is(Entry::KERNEL) {
+            return false;
+        }
         if self.resting & 1 << cpu != 0 && !entry.is(Entry::TABLE | Entry::KERNEL) {
             return false;
         }
@@ -160,6 +163,17 @@ impl Machine {
                     let why = "has been revoked, and can be used again";
                     self.fail_entry(Rule::StaleTranslation, cpu, holder, &entry, why);
                 }
+            }
+        }
+    }
+
+    /// A CPU runs the kernel again: it holds nothing of the kernel's that was revoked.
+    pub(super) fn check_kernel(&mut self, cpu: usize) {
+        for index in 0..self.cpus[cpu].tlb.len() {
+            let entry = self.cpus[cpu].tlb[index];
+            if entry.is(Entry::REVOKED) && entry.is(Entry::KERNEL) && entry.is(Entry::GLOBAL) {
+                let why = "has been revoked, and the kernel runs";
+                self.fail_entry(Rule::StaleTranslation, cpu, cpu, &entry, why);
             }
         }
     }

@@ -13,8 +13,10 @@
 mod check;
 mod harvest;
 mod quiet;
+mod removed;
 mod revoke;
 
+use self::removed::Removed;
 use super::{
     current,
     flags::{Flag, Flags},
@@ -24,6 +26,7 @@ use super::{
     op::Op,
     scenario::saw,
     violation::Rule,
+    word::Word,
 };
 
 /// What explorers report as seen when anything was claimed: that a translation is gone, that a frame or a
@@ -42,6 +45,8 @@ pub(crate) struct Ghost {
     pub(crate) noted: Vec<(Frame, Flag)>,
     /// Identities and their owners.
     identities: Vec<(&'static str, u64, u64)>,
+    /// Descriptors that programs have removed.
+    removed: Vec<Removed>,
 }
 
 /// Tells the hashes of what was given back from those of what is quiet.
@@ -54,6 +59,7 @@ impl Ghost {
         self.quiet.clear();
         self.noted.clear();
         self.identities.clear();
+        self.removed.clear();
     }
 }
 
@@ -67,6 +73,38 @@ pub fn revoked(root: Frame, va: u64) {
     claim();
     saw(CLAIM);
     current::with(|machine| machine.revoke(root, va));
+}
+
+/// The program has taken `descriptor` out of `word`, whatever stands there now. Returns which of the removals
+/// from that word this is, for [`revoked_until`]. Belongs to the operation before it, as a claim does.
+#[track_caller]
+pub fn removed(word: &Word, descriptor: u64) -> u64 {
+    claim();
+    current::with(|machine| {
+        let serial = machine.note_removed(word.address(), descriptor);
+        machine.cpus[machine.running].told(serial);
+        serial
+    })
+}
+
+/// How many removals from `word` there have been.
+#[track_caller]
+pub fn removals(word: &Word) -> u64 {
+    claim();
+    current::with(|machine| {
+        let serial = machine.removals(word.address());
+        machine.cpus[machine.running].told(serial);
+        serial
+    })
+}
+
+/// The library has reported that what was removed from `word`, which maps `va` in the space of `root`, is
+/// usable on no CPU any more: by the removals up to `serial`, and not what others have removed since, whose
+/// flushes may be under way. What memory holds again is no offence.
+#[track_caller]
+pub fn revoked_until(root: Frame, va: u64, word: &Word, serial: u64) {
+    claim();
+    current::with(|machine| machine.revoke_until(root, va, word.address(), serial));
 }
 
 /// The translations of `va`, which is a kernel's address, are revoked in every space: what they were
@@ -215,6 +253,26 @@ pub fn wakes() {
         machine.resting &= !(1 << cpu);
         machine.check_loaded(cpu);
         machine.check_quiet(cpu);
+    });
+}
+
+/// The CPU that runs goes down: until [`comes_up`] it touches no addresses of the kernel that may be unmapped,
+/// and may keep what is revoked there.
+#[track_caller]
+pub fn goes_down() {
+    claim();
+    current::with(|machine| machine.down |= 1 << machine.running);
+}
+
+/// The CPU that runs is up again, and holds nothing of the kernel's that was revoked meanwhile.
+#[track_caller]
+pub fn comes_up() {
+    claim();
+    current::with(|machine| {
+        let cpu = machine.running;
+        machine.down &= !(1 << cpu);
+        machine.check_loaded(cpu);
+        machine.check_kernel(cpu);
     });
 }
 

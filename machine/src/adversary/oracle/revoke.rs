@@ -109,7 +109,8 @@ impl Machine {
                 {
                     self.mark(cpu, index, flags, Rule::StaleTranslation);
                     // The kernel's half is in use whatever the root of the user's half.
-                    if flags & Entry::KERNEL != 0 && entry.is(Entry::GLOBAL) {
+                    let up = self.down & 1 << cpu == 0;
+                    if flags & Entry::KERNEL != 0 && entry.is(Entry::GLOBAL) && up {
                         let why = "holds under every tag, and the kernel runs";
                         self.fail_entry(Rule::StaleTranslation, cpu, cpu, &entry, why);
                     }
