@@ -2,7 +2,7 @@
 //! that it has already.
 
 fn main() {
-    for folder in ["../machines", "../published"] {
+    for folder in ["../machines", "../published", "kept"] {
         println!("cargo::rerun-if-changed={folder}");
     }
 }

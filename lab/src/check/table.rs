@@ -10,7 +10,7 @@ pub fn to_text(outcome: &Outcome) -> String {
     let header =
         ["protocol", "scenarios", "exhausted", "bounded", "by chance", "schedules", "Msteps"];
     let mut grid = Grid::new(header, &[0, 3]);
-    for topic in &TOPICS {
+    for topic in TOPICS.iter() {
         let of = || outcome.scenarios.iter().filter(|checked| checked.protocol == topic.name);
         if of().next().is_none() {
             continue;

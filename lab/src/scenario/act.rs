@@ -1,8 +1,38 @@
 //! What a CPU of a scenario can do.
 
+use core::{fmt, str::FromStr};
+
+macro_rules! acts {
+    ($(#[$about:meta])* $visibility:vis enum $Act:ident {
+        $($(#[$doc:meta])* $name:ident $(($($part:ty),*))?,)*
+    }) => {
+        $(#[$about])*
+        $visibility enum $Act {
+            $($(#[$doc])* $name $(($($part),*))?,)*
+        }
+
+        impl $Act {
+            /// The act of this name, with these spaces.
+            fn named(name: &str, spaces: &mut dyn Iterator<Item = usize>) -> Option<Self> {
+                match name {
+                    $(stringify!($name) => Some(Self::$name $(($({
+                        let part: $part = spaces.next()?;
+                        part
+                    }),*))?),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+acts! {
 /// One act of a CPU's script. Spaces are named by their number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+///
+/// Each is what a kernel may do at any time: an act that changes an entry takes what it finds there, and where
+/// it finds nothing it relies on that. What each act asks of the script besides is said with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Act {
     /// Come up, later than the others. Only as the first act.
     Up,
     /// Switch to a space.
@@ -74,8 +104,14 @@ pub(super) enum Act {
     Allow(usize),
     /// Map a page where a space had none, and tell nobody.
     Fill(usize),
+    /// Unmap the page that [`Self::Fill`] maps.
+    Unfill(usize),
+    /// Map another page where the space has lost its first, and tell nobody.
+    Remap(usize),
     /// In user mode, read that page, and again after a fault until it is there.
     Touch(usize),
+    /// As [`Self::Touch`], and go on if it is not there.
+    Look(usize),
     /// Unmap the page and give up before it is flushed.
     Abandon(usize),
     /// As [`Self::Abandon`], with the space's other page.
@@ -105,10 +141,11 @@ pub(super) enum Act {
     /// The claim, when they are up again.
     ClaimKernel,
 }
+}
 
 impl Act {
     /// The space it is about with the highest number.
-    pub(super) fn space(self) -> Option<usize> {
+    pub(crate) fn space(self) -> Option<usize> {
         match self {
             Self::Run(space)
             | Self::Release(space)
@@ -131,7 +168,10 @@ impl Act {
             | Self::ProtectBoth(space)
             | Self::Allow(space)
             | Self::Fill(space)
+            | Self::Unfill(space)
+            | Self::Remap(space)
             | Self::Touch(space)
+            | Self::Look(space)
             | Self::Abandon(space)
             | Self::AbandonOther(space)
             | Self::Zap(space)
@@ -162,8 +202,69 @@ impl Act {
         }
     }
 
+    /// The act of this name with as many of the spaces as it takes.
+    pub(crate) fn make(name: &str, spaces: &[usize]) -> Option<Self> {
+        Self::named(name, &mut spaces.iter().copied())
+    }
+
+    /// The spaces it is about.
+    pub(crate) fn spaces(self) -> impl Iterator<Item = usize> {
+        let both = match self {
+            Self::Batch(one, other) | Self::Defer(one, other) if one != other => {
+                [Some(one), Some(other)]
+            }
+            act => [act.space(), None],
+        };
+        both.into_iter().flatten()
+    }
+
+    /// The pages of each of its spaces whose entries it may change, but for acts that take a whole table.
+    pub(crate) const fn pages(self) -> &'static [usize] {
+        match self {
+            Self::Unmap(_)
+            | Self::SwapOut(_)
+            | Self::UnmapEarly(_)
+            | Self::Protect(_)
+            | Self::Allow(_)
+            | Self::Abandon(_)
+            | Self::Remap(_)
+            | Self::Batch(..)
+            | Self::Defer(..) => &[0],
+            Self::UnmapOther(_) | Self::AbandonOther(_) => &[1],
+            Self::ProtectBoth(_) | Self::Zap(_) | Self::ZapInBatch(_) => &[0, 1],
+            Self::Move(_) => &[0, 2],
+            Self::UnmapMoved(_) => &[2],
+            Self::Fill(_) | Self::Unfill(_) => &[3],
+            _ => &[],
+        }
+    }
+
+    /// The page of its space that it maps where there was none.
+    pub(crate) const fn maps(self) -> Option<usize> {
+        match self {
+            Self::Remap(_) => Some(0),
+            Self::Fill(_) => Some(3),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes the last-level table of its space.
+    pub(crate) const fn takes_table(self) -> bool {
+        matches!(self, Self::FreeTable(_) | Self::FreeAll(_))
+    }
+
+    /// Whether it waits for what another CPU tells.
+    pub(crate) const fn waits(self) -> bool {
+        matches!(self, Self::Await | Self::Complete)
+    }
+
+    /// Whether it ends what a space is, so that no other CPU may use it meanwhile.
+    pub(crate) const fn releases(self) -> bool {
+        matches!(self, Self::Release(_) | Self::MustRelease(_) | Self::End(_))
+    }
+
     /// Whether it needs a page of the kernel's.
-    pub(super) const fn needs_kernel(self) -> bool {
+    pub(crate) const fn needs_kernel(self) -> bool {
         matches!(
             self,
             Self::UnmapKernel | Self::UnmapKernelOpenly | Self::FlushKernel | Self::ClaimKernel
@@ -171,12 +272,67 @@ impl Act {
     }
 
     /// Whether it runs with interrupts on.
-    pub(super) const fn is_open(self) -> bool {
-        matches!(self, Self::Await | Self::Read | Self::Write | Self::Retry(_) | Self::Touch(_))
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Await
+                | Self::Read
+                | Self::Write
+                | Self::Retry(_)
+                | Self::Touch(_)
+                | Self::Look(_)
+        )
     }
 
     /// Whether the CPU's program remembers something behind it.
-    pub(super) const fn leaves_memories(self) -> bool {
+    pub(crate) const fn leaves_memories(self) -> bool {
         matches!(self, Self::Defer(..))
+    }
+}
+
+/// The letter of a space.
+const fn letter(space: usize) -> char {
+    (b'A' + space as u8) as char
+}
+
+impl fmt::Display for Act {
+    /// As in a script, with spaces as letters: `Batch(A,B)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in format!("{self:?}").chars().filter(|c| *c != ' ') {
+            match c.to_digit(10) {
+                Some(space) => write!(f, "{}", letter(space as usize))?,
+                None => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Act {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || format!("`{text}` is no act");
+        let (name, list) = match text.strip_suffix(')') {
+            Some(open) => open.split_once('(').ok_or_else(unknown)?,
+            None => (text, ""),
+        };
+        let mut spaces = Vec::new();
+        for space in list.split(',').filter(|_| !list.is_empty()) {
+            match space.as_bytes() {
+                [letter @ b'A'..=b'F'] => spaces.push(usize::from(letter - b'A')),
+                _ => return Err(format!("`{space}` in `{text}` is no space: they are A to F")),
+            }
+        }
+        let count = spaces.len();
+        let mut spaces = spaces.into_iter();
+        let act = Self::named(name, &mut spaces).ok_or_else(|| match count {
+            0 => format!("`{text}` is no act, or needs a space"),
+            _ => unknown(),
+        })?;
+        if spaces.next().is_some() {
+            return Err(format!("`{text}` has too many spaces"));
+        }
+        Ok(act)
     }
 }

@@ -47,6 +47,86 @@ pub(super) trait Hardware: 'static {
     fn set_up(_: &Self::Mmu) {}
 }
 
+/// A [`Hardware`] whose type is forgotten but for the library's: the scenarios of all kinds that have this
+/// type in common are one type, and are compiled once.
+pub(super) struct Described<M: Mmu> {
+    pub(super) machine: fn(usize) -> Config,
+    pub(super) more: More,
+    pub(super) mmu: fn(Frame) -> Result<M, Error>,
+    pub(super) features: fn() -> M::Features,
+    pub(super) costs: fn() -> Costs,
+    pub(super) observe: fn(Event),
+    pub(super) set_up: fn(&M),
+}
+
+/// What hardware may do beyond its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct More {
+    /// See [`Early`].
+    pub(crate) early: bool,
+    /// See [`Invalid`].
+    pub(crate) invalid: bool,
+    /// See [`Noting`].
+    pub(crate) noting: bool,
+    /// See [`Nmis`].
+    pub(crate) nmis: bool,
+}
+
+impl More {
+    /// Nothing more.
+    pub(crate) const NONE: Self = Self { early: false, invalid: false, noting: false, nmis: false };
+
+    /// What there is, by name, and whether it is on.
+    pub(crate) const fn names(self) -> [(&'static str, bool); 4] {
+        let Self { early, invalid, noting, nmis } = self;
+        [("early", early), ("invalid", invalid), ("noting", noting), ("nmi", nmis)]
+    }
+
+    /// What has this name.
+    pub(crate) fn slot(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "early" => Some(&mut self.early),
+            "invalid" => Some(&mut self.invalid),
+            "noting" => Some(&mut self.noting),
+            "nmi" => Some(&mut self.nmis),
+            _ => None,
+        }
+    }
+}
+
+impl<M: Mmu> Clone for Described<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Mmu> Copy for Described<M> {}
+
+impl<M: Mmu> Described<M> {
+    /// What there is to know of `H`.
+    pub(super) const fn of<H: Hardware<Mmu = M>>() -> Self {
+        Self {
+            machine: H::config,
+            more: More::NONE,
+            mmu: H::mmu,
+            features: H::features,
+            costs: H::costs,
+            observe: H::observe,
+            set_up: H::set_up,
+        }
+    }
+
+    /// The adversary.
+    pub(super) fn config(&self, cpus: usize) -> Config {
+        let config = (self.machine)(cpus);
+        let More { early, invalid, noting, nmis } = self.more;
+        let config = if early { config.with_early_loads() } else { config };
+        let config = if invalid { config.with_invalid_entries() } else { config };
+        let config = if noting { config.with_updates(Updates::Dirty) } else { config };
+        if nmis { config.with_nmis(1) } else { config }
+    }
+}
+
 /// Arm64 with private TLBs.
 pub(super) enum Arm {}
 
@@ -98,6 +178,9 @@ pub(super) enum RvFresh {}
 
 /// RISC-V with interrupts, where a fresh tag is cheaper than a flush.
 pub(super) enum RvFreshInterrupts {}
+
+/// RISC-V with SBI remote fences and Svinval.
+pub(super) enum RvSvinval {}
 
 /// Records what the library says has happened.
 fn see(event: Event) {
@@ -322,7 +405,7 @@ x86_hardware! {
 }
 
 macro_rules! riscv_hardware {
-    ($($name:ident: $remote:expr, $asid_bits:literal, $config:expr, $costs:expr;)*) => {$(
+    ($($name:ident: $remote:expr, $asid_bits:literal, $extensions:expr, $config:expr, $costs:expr;)*) => {$(
         impl Hardware for $name {
             type Mmu = Riscv<riscv::Insn>;
 
@@ -333,7 +416,7 @@ macro_rules! riscv_hardware {
             fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
                 let config = riscv64::Config {
                     mode: Mode::Sv39,
-                    relies_on: Extensions::NONE,
+                    relies_on: $extensions,
                     reserved: Root::new(pa(reserved)),
                     remote: $remote,
                 };
@@ -344,7 +427,7 @@ macro_rules! riscv_hardware {
                 riscv64::Features {
                     mode: Mode::Sv39,
                     asid_bits: $asid_bits,
-                    extensions: Extensions::NONE,
+                    extensions: $extensions,
                     identity: riscv64::Identity::default(),
                 }
             }
@@ -357,12 +440,13 @@ macro_rules! riscv_hardware {
 }
 
 riscv_hardware! {
-    Rv: Remote::Sbi, 16, core::convert::identity, COSTS;
-    RvInterrupts: Remote::Interrupts, 16, Config::with_interrupts, COSTS;
-    RvPlain: Remote::Interrupts, 0, Config::with_interrupts, COSTS;
-    RvBoth: Remote::Sbi, 16, Config::with_interrupts, INTERRUPTS;
-    RvFresh: Remote::Sbi, 16, core::convert::identity, FRESH;
-    RvFreshInterrupts: Remote::Interrupts, 16, Config::with_interrupts, FRESH;
+    Rv: Remote::Sbi, 16, Extensions::NONE, core::convert::identity, COSTS;
+    RvInterrupts: Remote::Interrupts, 16, Extensions::NONE, Config::with_interrupts, COSTS;
+    RvPlain: Remote::Interrupts, 0, Extensions::NONE, Config::with_interrupts, COSTS;
+    RvBoth: Remote::Sbi, 16, Extensions::NONE, Config::with_interrupts, INTERRUPTS;
+    RvFresh: Remote::Sbi, 16, Extensions::NONE, core::convert::identity, FRESH;
+    RvFreshInterrupts: Remote::Interrupts, 16, Extensions::NONE, Config::with_interrupts, FRESH;
+    RvSvinval: Remote::Sbi, 16, Extensions::SVINVAL, core::convert::identity, COSTS;
 }
 
 /// Hardware that does more than it otherwise does.

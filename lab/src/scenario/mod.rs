@@ -3,16 +3,20 @@
 //! A scenario is a machine, a strategy, a few spaces and a script for each CPU. What the library
 //! must not do is not said in a scenario: the machine's oracle sees it.
 
-mod act;
+pub(crate) mod act;
 mod blocks;
 mod catalogue;
-mod hardware;
+pub(crate) mod hardware;
+mod kept;
+pub(crate) mod machine;
 mod pairs;
-mod script;
+pub(crate) mod program;
+pub(crate) mod script;
 mod world;
 
 pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
 use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
+pub use program::{Program, ProgramError};
 
 /// How a scenario is explored when nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +37,23 @@ pub struct Entry {
     pub about: &'static str,
     /// How it is explored.
     pub depth: Depth,
-    open: fn() -> Box<dyn Explored>,
+    open: Open,
+}
+
+/// How the world of a scenario is built.
+enum Open {
+    By(fn() -> Box<dyn Explored>),
+    Of(Program),
 }
 
 impl Entry {
     /// Builds its world.
     #[must_use]
     pub fn open(&self) -> Box<dyn Explored> {
-        (self.open)()
+        match &self.open {
+            Open::By(open) => open(),
+            Open::Of(program) => program.open(),
+        }
     }
 }
 

@@ -1,55 +1,51 @@
 //! A scenario out of scripts: what each CPU does, one act after the other.
 
 use lookaside::{
-    CpuId, Epochs, EpochsConfig, Error, Here, Platform, Recent, Replacement, Space, Word as _,
-    arch::Tag,
+    CpuId, Epochs, EpochsConfig, Error, Here, Recent, Replacement, Space, Word as _,
+    arch::{Mmu, Tag},
 };
 use lookaside_machine::{
-    adversary::{Config, Scenario, Word, milestone, oracle, outcome},
+    adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome},
     explore::{Budget, Explorer, Exported, Failure, Report, Schedule, ScheduleError},
 };
 
 use super::{
     Depth, Explored,
     act::Act,
-    hardware::Hardware,
-    world::{PlatformOf, Strategy, World, keep},
+    hardware::Described,
+    world::{Strategy, World, keep},
 };
 
-/// Scripts for the CPUs of a machine with hardware `H` and strategy `T`.
-pub(super) struct Script<H: Hardware, T: Strategy<PlatformOf<H>>> {
+/// Scripts for the CPUs of a machine with translation hardware `M` and strategy `T`.
+pub(super) struct Script<M: Mmu + 'static, T: Strategy<Platform<M>>> {
     /// Its name.
-    pub(super) name: &'static str,
+    pub(super) name: String,
+    /// The machine.
+    pub(super) hardware: Described<M>,
     /// What each CPU does.
-    pub(super) cpus: &'static [&'static [Act]],
-    /// Makes the strategy.
-    pub(super) tags: fn(&PlatformOf<H>) -> Result<T, Error>,
+    pub(super) cpus: Vec<Vec<Act>>,
+    /// What the strategy is told.
+    pub(super) tags: T::Config,
 }
 
-impl<H: Hardware, T: Strategy<PlatformOf<H>>> Script<H, T> {
-    fn spaces(&self) -> usize {
-        self.cpus.iter().copied().flatten().filter_map(|act| act.space()).max().map_or(0, |n| n + 1)
-    }
-}
-
-impl<H: Hardware, T: Strategy<PlatformOf<H>>> Scenario for Script<H, T> {
-    type World = World<H, T>;
+impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
+    type World = World<M, T>;
 
     fn name(&self) -> String {
-        self.name.to_owned()
+        self.name.clone()
     }
 
     fn config(&self) -> Config {
-        H::config(self.cpus.len()).with_levels(2)
+        self.hardware.config(self.cpus.len()).with_levels(2)
     }
 
     fn build(&self) -> &'static Self::World {
-        keep(World::new(self.cpus, self.spaces(), self.tags))
+        keep(World::new(self.hardware, self.tags, self.cpus.clone()))
     }
 
     fn run(&self, world: &'static Self::World, cpu: CpuId) {
-        for &act in self.cpus[cpu.index()] {
-            world.act(act);
+        for (index, act) in self.cpus[cpu.index()].iter().enumerate() {
+            world.act(cpu, index);
             // A script remembers nothing but how far it has come.
             if !act.leaves_memories() {
                 milestone();
@@ -99,6 +95,7 @@ impl<S: Scenario> Explored for Explorer<S> {
         both.elapsed += random.elapsed;
         both.outcomes.extend(random.outcomes);
         both.seen.extend(random.seen);
+        both.sites.extend(random.sites);
         both
     }
 
@@ -129,18 +126,18 @@ impl<S: Scenario> Explored for Explorer<S> {
 }
 
 /// The few tags of an epoch scenario.
-#[derive(Clone, Copy)]
-pub(super) struct Few {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Few {
     /// How many tags spaces can have.
-    pub(super) usable: u32,
+    pub(crate) usable: u32,
     /// How many of them may be pinned.
-    pub(super) pins: u32,
+    pub(crate) pins: u32,
     /// The epoch that never ends.
-    pub(super) last_epoch: u64,
+    pub(crate) last_epoch: u64,
 }
 
 /// Epochs with few tags.
-pub(super) fn epochs<P: Platform<Word = Word>>(
+pub(super) fn epochs<P: lookaside::Platform<Word = Word>>(
     platform: &P,
     few: Few,
 ) -> Result<Epochs<'static, P>, Error> {
@@ -150,7 +147,17 @@ pub(super) fn epochs<P: Platform<Word = Word>>(
     Epochs::new(platform, config, words)
 }
 
-impl<P: Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
+impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
+    type Config = Few;
+
+    fn make(platform: &P, config: Few) -> Result<Self, Error> {
+        epochs(platform, config)
+    }
+
+    fn can_pin(config: Few, spaces: usize) -> bool {
+        spaces <= config.pins as usize && config.last_epoch == lookaside::Cookie::LAST_EPOCH
+    }
+
     fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
         // SAFETY: it is looked at.
         let cookie = unsafe { space.tag_word() }.peek();
@@ -176,9 +183,19 @@ impl<P: Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
 
 impl<P, const SLOTS: usize, R> Strategy<P> for Recent<SLOTS, R>
 where
-    P: Platform<Word = Word> + 'static,
+    P: lookaside::Platform<Word = Word> + 'static,
     R: Replacement + 'static,
 {
+    type Config = ();
+
+    fn make(_: &P, (): ()) -> Result<Self, Error> {
+        Ok(Self::new())
+    }
+
+    fn can_pin((): (), _: usize) -> bool {
+        false
+    }
+
     fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
         oracle::identity("identifier", space.id(), space.root().table);
     }

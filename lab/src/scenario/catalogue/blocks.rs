@@ -84,9 +84,9 @@ macro_rules! blocks {
             name: $name,
             about: $about,
             depth: $depth,
-            open: || {
+            open: $crate::scenario::Open::By(|| {
                 $crate::scenario::catalogue::blocks::open::<$kind>($name, $mapped, $written, $cpus)
-            },
+            }),
         }
     };
 }

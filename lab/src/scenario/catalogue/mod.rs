@@ -12,16 +12,18 @@ mod recent;
 mod shootdown;
 mod tags;
 
-use lookaside::{Cookie, Epochs, Error, Recent};
-use lookaside_machine::explore::Explorer;
+use std::sync::LazyLock;
+
+use lookaside::Cookie;
 
 use super::{
     Depth::{Bounded, Exhaust, Random},
-    Entry, Explored,
+    Entry, Explored, Open,
     act::Act::{self, *},
     hardware::*,
-    script::{Few, Script, epochs},
-    world::PlatformOf,
+    kept,
+    program::{epochs_on, recent_on},
+    script::Few,
 };
 
 /// A scenario in which tags are given by epoch.
@@ -31,7 +33,7 @@ macro_rules! by_epoch {
             name: $name,
             about: $about,
             depth: $depth,
-            open: || on_epochs::<$hardware>($name, $cpus, |platform| epochs(platform, $few)),
+            open: Open::By(|| on_epochs::<$hardware>($name, $cpus, $few)),
         }
     };
 }
@@ -43,7 +45,7 @@ macro_rules! by_recency {
             name: $name,
             about: $about,
             depth: $depth,
-            open: || on_recent::<$hardware>($name, $cpus),
+            open: Open::By(|| on_recent::<$hardware>($name, $cpus)),
         }
     };
 }
@@ -62,39 +64,50 @@ pub struct Topic {
 }
 
 /// The protocols, in the order in which they are best read.
-pub static TOPICS: [Topic; 11] = [
-    Topic {
-        name: "epochs",
-        about: "tags that last until they run out",
-        scenarios: tags::SCENARIOS,
-    },
-    Topic { name: "recent", about: "tags of each CPU's own", scenarios: recent::SCENARIOS },
-    Topic { name: "flush", about: "who must act for a flush", scenarios: flush::SCENARIOS },
-    Topic { name: "fresh", about: "a fresh tag instead of a flush", scenarios: fresh::SCENARIOS },
-    Topic {
-        name: "shootdown",
-        about: "asking other CPUs, and waiting",
-        scenarios: shootdown::SCENARIOS,
-    },
-    Topic {
-        name: "gather",
-        about: "several flushes at one time, and batches",
-        scenarios: gather::SCENARIOS,
-    },
-    Topic {
-        name: "early",
-        about: "all of these where loads may be satisfied early",
-        scenarios: early::SCENARIOS,
-    },
-    Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
-    Topic { name: "pairs", about: "separate tables for user mode", scenarios: pairs::SCENARIOS },
-    Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
-    Topic {
-        name: "errata",
-        about: "hardware that breaks its architecture",
-        scenarios: errata::SCENARIOS,
-    },
-];
+pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
+    vec![
+        Topic {
+            name: "epochs",
+            about: "tags that last until they run out",
+            scenarios: tags::SCENARIOS,
+        },
+        Topic { name: "recent", about: "tags of each CPU's own", scenarios: recent::SCENARIOS },
+        Topic { name: "flush", about: "who must act for a flush", scenarios: flush::SCENARIOS },
+        Topic {
+            name: "fresh",
+            about: "a fresh tag instead of a flush",
+            scenarios: fresh::SCENARIOS,
+        },
+        Topic {
+            name: "shootdown",
+            about: "asking other CPUs, and waiting",
+            scenarios: shootdown::SCENARIOS,
+        },
+        Topic {
+            name: "gather",
+            about: "several flushes at one time, and batches",
+            scenarios: gather::SCENARIOS,
+        },
+        Topic {
+            name: "early",
+            about: "all of these where loads may be satisfied early",
+            scenarios: early::SCENARIOS,
+        },
+        Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
+        Topic { name: "pairs", about: "separate tables for user mode", scenarios: pairs::SCENARIOS },
+        Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
+        Topic {
+            name: "errata",
+            about: "hardware that breaks its architecture",
+            scenarios: errata::SCENARIOS,
+        },
+        Topic {
+            name: "kept",
+            about: "programs that were generated, and found something",
+            scenarios: kept::entries().leak(),
+        },
+    ]
+});
 
 /// All scenarios, in the order in which they are best read.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
@@ -134,19 +147,14 @@ const SHORT: Few = Few { last_epoch: 2, ..few(3) };
 /// The first epoch is the last.
 const FOR_EVER: Few = Few { last_epoch: 1, ..few(3) };
 
-fn on_epochs<H: Hardware>(
-    name: &'static str,
-    cpus: &'static [&'static [Act]],
-    tags: MakeEpochs<PlatformOf<H>>,
-) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<H, _> { name, cpus, tags }))
+fn on_epochs<H: Hardware>(name: &str, cpus: &[&[Act]], tags: Few) -> Box<dyn Explored> {
+    epochs_on(name, Described::<H::Mmu>::of::<H>(), own(cpus), tags)
 }
 
-type MakeEpochs<P> = fn(&P) -> Result<Epochs<'static, P>, Error>;
+fn on_recent<H: Hardware>(name: &str, cpus: &[&[Act]]) -> Box<dyn Explored> {
+    recent_on(name, Described::<H::Mmu>::of::<H>(), own(cpus))
+}
 
-fn on_recent<H: Hardware>(
-    name: &'static str,
-    cpus: &'static [&'static [Act]],
-) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<H, Recent<2>> { name, cpus, tags: |_| Ok(Recent::new()) }))
+fn own(cpus: &[&[Act]]) -> Vec<Vec<Act>> {
+    cpus.iter().map(|acts| acts.to_vec()).collect()
 }

@@ -6,7 +6,7 @@ use lookaside_machine::explore::Explorer;
 
 use super::super::{
     Depth::{self, Exhaust},
-    Entry, Explored,
+    Entry, Explored, Open,
     pairs::{Act::*, *},
 };
 
@@ -44,7 +44,7 @@ macro_rules! pairs {
             name: $name,
             about: $about,
             depth: DEPTH,
-            open: || open::<$kind>($name, $cpus),
+            open: Open::By(|| open::<$kind>($name, $cpus)),
         }),*];
     };
 }

@@ -1,60 +1,78 @@
 //! Batches: flushes of several spaces that are completed together, perhaps on another CPU.
 
-use lookaside::{Batch, HeldPage, Here, Ordering, Word as _};
-use lookaside_machine::adversary::{Frame, Word, oracle, relax};
+use lookaside::{Batch, Gather, HeldPage, Here, Ordering, Word as _, arch::Mmu};
+use lookaside_machine::adversary::{Frame, Platform, Word, oracle, relax};
 
-use super::released;
-use super::{super::hardware::Hardware, PlatformOf, Strategy, World, cell::PAGES, cell::page_at};
+use super::{Strategy, World, claims::Removals, released};
 
 /// A batch, and the pages that it holds back.
 pub(super) struct Pending<P: lookaside::Platform<Word = Word>> {
     batch: Batch<'static, P>,
-    held: [HeldPage<Frame>; 2],
+    held: [Option<HeldPage<Frame>>; 2],
+    removals: [(usize, Removals); 2],
 }
 
-impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
+impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
+    /// An empty batch for the act of this number.
+    pub(super) fn new_batch(&'static self, ordinal: usize) -> Batch<'static, Platform<M>> {
+        // SAFETY: the word is that act's alone, which is done once in each execution, and what an execution
+        // has left behind is not used by the next.
+        let words = core::slice::from_mut(unsafe { &mut *self.batch_words[ordinal].get() });
+        Batch::new(&self.tlb, words).expect("room for the CPUs")
+    }
+
+    /// Begins the batch of the act of this number.
     pub(super) fn begin_batch(
         &'static self,
-        here: &Here<'_, PlatformOf<H>, T>,
+        here: &Here<'_, Platform<M>, T>,
+        ordinal: usize,
         spaces: [usize; 2],
-    ) -> Pending<PlatformOf<H>> {
-        let words = self.batch_words.borrow_mut().pop().expect("storage for each batch");
-        let mut batch = Batch::new(&self.tlb, words).expect("room for the CPUs");
-        let held = spaces.map(|number| {
-            let cell = &self.spaces[number];
-            let mut gather = lookaside::Gather::new(self.space(number));
-            // Release: who finds the entry empty knows of the gather.
-            cell.entries[0].store(0, Ordering::Release);
-            gather.revoke(page_at(PAGES[0]));
+    ) -> Pending<Platform<M>> {
+        let mut batch = self.new_batch(ordinal);
+        let mut removals = spaces.map(|number| (number, Removals::default()));
+        let mut one = |index: usize| {
+            let (number, removals) = &mut removals[index];
+            let mut gather = Gather::new(self.space(*number));
+            let page = self.take(&mut gather, *number, 0, removals);
             here.defer(gather, &mut batch);
-            batch.hold_page(cell.frames[0])
-        });
-        Pending { batch, held }
+            page.map(|page| batch.hold_page(page))
+        };
+        let held = [one(0), one(1)];
+        Pending { batch, held, removals }
     }
 
     pub(super) fn complete_batch(
         &self,
-        here: &Here<'_, PlatformOf<H>, T>,
-        pending: Pending<PlatformOf<H>>,
+        here: &Here<'_, Platform<M>, T>,
+        pending: Pending<Platform<M>>,
     ) {
-        let flushed = here.flush_batch(pending.batch);
-        for held in pending.held {
+        let Pending { batch, held, removals } = pending;
+        let flushed = here.flush_batch(batch);
+        for held in held.into_iter().flatten() {
             oracle::frame_freed(released(held.release(&flushed)));
+        }
+        for (number, removals) in removals {
+            self.claim(number, removals, &flushed);
         }
     }
 
     /// The thread leaves this CPU.
-    pub(super) fn hand_over(&'static self, here: &Here<'_, PlatformOf<H>, T>, spaces: [usize; 2]) {
-        let pending = self.begin_batch(here, spaces);
-        // SAFETY: the CPU that takes it waits until it is told.
-        unsafe { *self.pending.get() = Some(pending) };
-        oracle::rests();
-        here.lazy();
+    pub(super) fn hand_over(
+        &'static self,
+        here: &Here<'_, Platform<M>, T>,
+        ordinal: usize,
+        spaces: [usize; 2],
+    ) {
+        let pending = self.begin_batch(here, ordinal, spaces);
+        // SAFETY: the CPU that takes it waits until it is told. What an execution before has left there
+        // needs no drop.
+        unsafe { self.pending.get().write(Some(pending)) };
+        self.rest(here);
         self.told.store(1, Ordering::Release); // Release: with the batch.
     }
 
     /// The thread goes on here.
-    pub(super) fn take_over(&'static self, here: &Here<'_, PlatformOf<H>, T>) {
+    pub(super) fn take_over(&'static self, here: &Here<'_, Platform<M>, T>) {
         // Acquire: with the batch.
         while self.told.load(Ordering::Acquire) == 0 {
             here.serve();
@@ -62,7 +80,12 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         }
         // SAFETY: the CPU that put it there is done with it.
         if let Some(pending) = unsafe { (*self.pending.get()).take() } {
+            let [(one, _), (other, _)] = pending.removals;
             self.complete_batch(here, pending);
+            self.leave_space(one);
+            if other != one {
+                self.leave_space(other);
+            }
         }
     }
 }

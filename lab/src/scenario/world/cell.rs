@@ -5,10 +5,18 @@ use core::cell::UnsafeCell;
 use lookaside::{Ordering, Space, Tags, Tlb, VaRange, Word as _, arch::Root};
 use lookaside_machine::adversary::{Access, Flags, Frame, Word, name, tables};
 
+use super::claims::{Pte, Writers};
+
 /// The pages that every space maps.
 pub(super) const PAGES: [u64; 2] = [0x1000, 0x2000];
 /// Where a page is moved to.
 pub(super) const ELSEWHERE: u64 = 0x3000;
+/// Where one is mapped that was not there.
+pub(super) const FILLED: u64 = 0x4000;
+/// All of them: the slots of a space.
+pub(super) const VAS: [u64; SLOTS] = [PAGES[0], PAGES[1], ELSEWHERE, FILLED];
+/// How many there are.
+pub(super) const SLOTS: usize = 4;
 /// A page of the kernel's, below a table that all roots share.
 pub(super) const KERNEL: u64 = 0x1_0000;
 
@@ -27,6 +35,11 @@ pub(super) fn page_at(va: u64) -> VaRange {
     VaRange::new(va, 4096, 12).expect("one page")
 }
 
+/// The range of all slots, which one table maps.
+pub(super) fn all_pages() -> VaRange {
+    VaRange::new(VAS[0], SLOTS as u64 * 4096, 12).expect("some pages")
+}
+
 /// A space, its pages and its tables.
 pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     pub(super) space: UnsafeCell<Space<'static, P>>,
@@ -34,12 +47,21 @@ pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     pub(super) frames: [Frame; 2],
     /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps
     /// others from unlinking the table under its hands.
-    pub(super) entries: [&'static Word; 2],
-    pub(super) elsewhere: &'static Word,
+    pub(super) entries: [Pte; SLOTS],
+    /// What they hold in the beginning.
+    pub(super) initial: [u64; SLOTS],
+    /// Who changes them.
+    pub(super) writers: [Writers; SLOTS],
     /// The entry of the large page and its first frame, if there is one.
-    pub(super) large: Option<(&'static Word, Frame)>,
-    /// The table whose entries map the pages.
+    pub(super) large: Option<(Pte, Frame)>,
+    /// Who takes the table whose entries map the pages, and which it is.
+    pub(super) takers: Writers,
     pub(super) last_table: Frame,
+    /// How many have taken something from each entry and not flushed it, where others may map a page meanwhile
+    /// and must not.
+    pub(super) busy: [Option<Word>; SLOTS],
+    /// How many CPUs are busy with the space, where one may release it meanwhile.
+    pub(super) users: Option<Word>,
 }
 
 impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
@@ -58,8 +80,7 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         for (va, frame) in PAGES.into_iter().zip(frames) {
             tables::map(root, va, frame, Access::WRITE);
         }
-        let entries = PAGES.map(|va| tables::pte(root, va));
-        let elsewhere = tables::pte(root, ELSEWHERE);
+        let entries = VAS.map(|va| tables::pte(root, va));
         let large = has_large.then(|| {
             let frame = Frame(0x800 + LARGE_PAGES * number as u64);
             tables::map_block(root, LARGE, 1, frame, Access::WRITE);
@@ -68,15 +89,28 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
         // SAFETY: the adversary walks these tables, and they are tables of its format.
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
-        Self { space: UnsafeCell::new(space), root, frames, entries, elsewhere, large, last_table }
+        Self {
+            space: UnsafeCell::new(space),
+            root,
+            frames,
+            entries,
+            initial: entries.map(Word::peek),
+            writers: [Writers::Several; SLOTS],
+            large,
+            takers: Writers::Several,
+            last_table,
+            busy: [const { None }; SLOTS],
+            users: None,
+        }
     }
 
     /// Has hardware write the descriptor of the first page, which was not accessed so far.
-    pub(super) fn note_accesses(&self) {
+    pub(super) fn note_accesses(&mut self) {
         let entry = self.entries[0];
         // Relaxed: the world is being built.
         entry.store(tables::with_flags(entry.peek(), Flags::NONE), Ordering::Relaxed);
         tables::hardware_writes(entry);
+        self.initial[0] = entry.peek();
     }
 
     pub(super) fn name_words(&self, number: usize) {
@@ -85,10 +119,17 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
         let space = unsafe { &*self.space.get() };
         // SAFETY: it is named.
         name(unsafe { space.tag_word() }, format!("{letter}.cookie"));
-        for (page, entry) in self.entries.into_iter().enumerate() {
-            name(entry, format!("{letter}.pte{page}"));
+        for (entry, slot) in self.entries.into_iter().zip(["pte0", "pte1", "moved", "filled"]) {
+            name(entry, format!("{letter}.{slot}"));
         }
-        name(self.elsewhere, format!("{letter}.moved"));
+        for (slot, busy) in self.busy.iter().enumerate() {
+            if let Some(busy) = busy {
+                name(busy, format!("{letter}.busy{slot}"));
+            }
+        }
+        if let Some(users) = &self.users {
+            name(users, format!("{letter}.users"));
+        }
     }
 }
 

@@ -1,272 +1,319 @@
 //! What a kernel does to page tables, and what the oracle is told of it.
 
 use lookaside::{
-    Batch, Flags, Flushed, Gather, HeldPage, Here, KernelGather, Ordering, Permissions, Word as _,
+    Acknowledged, Flags, Gather, Here, KernelGather, Ordering, Permissions, Word as _, arch::Mmu,
 };
 use lookaside_machine::adversary::{
-    Access, Frame, Word, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
+    Access, Frame, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
 };
 
 use super::{
-    super::hardware::Hardware,
-    PlatformOf, Strategy, World,
-    cell::{ELSEWHERE, KERNEL, PAGES, large, page_at},
+    Strategy, World,
+    cell::{FILLED, KERNEL, PAGES, SLOTS, VAS, all_pages, large, page_at},
+    claims::{Pte, Removals, Writers},
     released,
 };
 
-/// The frame of a page that comes later.
-const FILLED: Frame = Frame(0x700);
+type At<'h, M, T> = &'h Here<'h, Platform<M>, T>;
 
-type At<'h, H, T> = &'h Here<'h, PlatformOf<H>, T>;
+/// The slot that a page is moved to, and the one that is filled.
+const MOVED: usize = 2;
+const LATE: usize = 3;
 
-impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
-    pub(super) fn unmap(&self, here: At<'_, H, T>, number: usize, page: usize) {
-        let (gather, held) = self.clear(number, page);
-        oracle::frame_freed(released(held.release(&here.flush(gather))));
+impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
+    pub(super) fn unmap(&self, here: At<'_, M, T>, number: usize, slot: usize) {
+        let mut removals = Removals::default();
+        let mut gather = Gather::new(self.space(number));
+        let page = self.take(&mut gather, number, slot, &mut removals);
+        let held = page.map(|page| gather.hold_page(page));
+        let flushed = here.flush(gather);
+        if let Some(held) = held {
+            oracle::frame_freed(released(held.release(&flushed)));
+        }
+        self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn swap_out(&self, here: At<'_, H, T>, number: usize) {
-        let (gather, held) = self.clear(number, 0);
-        let frame = released(held.release(&here.flush(gather)));
-        let contents = tables::contents(frame);
-        // Relaxed: the flush is complete, and so is whatever user code did through what it took away.
-        let written = contents.load(Ordering::Relaxed);
-        oracle::check(written == contents.peek(), "what is written out is not what was stored");
-        oracle::frame_freed(frame);
+    pub(super) fn swap_out(&self, here: At<'_, M, T>, number: usize) {
+        let mut removals = Removals::default();
+        let mut gather = Gather::new(self.space(number));
+        let page = self.take(&mut gather, number, 0, &mut removals);
+        let held = page.map(|page| gather.hold_page(page));
+        let flushed = here.flush(gather);
+        if let Some(held) = held {
+            let frame = released(held.release(&flushed));
+            if self.spaces[number].frames.contains(&frame) {
+                let contents = tables::contents(frame);
+                // Relaxed: the flush is complete, and so is whatever user code did through what it took
+                // away.
+                let written = contents.load(Ordering::Relaxed);
+                let message = "what is written out is not what was stored";
+                oracle::check(written == contents.peek(), message);
+            }
+            oracle::frame_freed(frame);
+        }
+        self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn unmap_early(&self, here: At<'_, H, T>, number: usize) {
-        let (gather, held) = self.clear(number, 0);
-        oracle::frame_quiet(released(held.release(&here.flush_early(gather))));
+    pub(super) fn unmap_early(&self, here: At<'_, M, T>, number: usize) {
+        let mut gather = Gather::new(self.space(number));
+        let page = self.take(&mut gather, number, 0, &mut Removals::default());
+        let held = page.map(|page| gather.hold_page(page));
+        let acknowledged: Acknowledged = here.flush_early(gather);
+        if let Some(held) = held {
+            oracle::frame_quiet(released(held.release(&acknowledged)));
+        }
     }
 
-    pub(super) fn abandon(&self, number: usize, page: usize) {
-        let (gather, _held) = self.clear(number, page);
+    pub(super) fn abandon(&self, number: usize, slot: usize) {
+        let mut gather = Gather::new(self.space(number));
+        let page = self.take(&mut gather, number, slot, &mut Removals::default());
+        let _held = page.map(|page| gather.hold_page(page));
         drop(gather);
     }
 
-    /// Clears the entry of a page.
-    pub(super) fn clear(
-        &self,
-        number: usize,
-        page: usize,
-    ) -> (Gather<'_, PlatformOf<H>>, HeldPage<Frame>) {
+    pub(super) fn free_table(&self, here: At<'_, M, T>, number: usize, all: bool) {
         let cell = &self.spaces[number];
         let mut gather = Gather::new(self.space(number));
-        // Release: who finds the entry empty knows of the gather.
-        cell.entries[page].store(0, Ordering::Release);
-        gather.revoke(page_at(PAGES[page]));
-        let held = gather.hold_page(cell.frames[page]);
-        (gather, held)
-    }
-
-    pub(super) fn free_table(&self, here: At<'_, H, T>, number: usize, all: bool) {
-        let cell = &self.spaces[number];
-        let mut gather = Gather::new(self.space(number));
-        // Release: as above.
-        tables::entry(cell.root, PAGES[0], 1).store(0, Ordering::Release);
+        let entry = tables::entry(cell.root, PAGES[0], 1);
+        let unlinked = match cell.takers {
+            Writers::Once => {
+                entry.store(0, Ordering::Release); // Release: who finds it empty knows of the gather.
+                true
+            }
+            _ => entry.swap(0, Ordering::AcqRel) != 0, // Acquire: with it comes the other gather.
+        };
+        let mut pages = [None; SLOTS];
+        let mut removals = Removals::default();
+        if unlinked {
+            for (slot, page) in pages.iter_mut().enumerate() {
+                *page = match cell.writers[slot] {
+                    // What nobody else takes goes with its table.
+                    Writers::Once => tables::frame(cell.initial[slot]),
+                    _ => self.take(&mut gather, number, slot, &mut removals),
+                };
+            }
+        } else {
+            gather.relies_on(all_pages());
+        }
         if all {
             gather.revoke_everything();
-        } else {
-            gather
-                .unlink_table(lookaside::VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"));
+        } else if unlinked {
+            gather.unlink_table(all_pages());
         }
-        let (pages, table) = (gather.hold_page(cell.frames), gather.hold_table(cell.last_table));
+        if all || unlinked {
+            removals = self.removals(number);
+        }
+        let held = (gather.hold_page(pages), gather.hold_table(cell.last_table));
         let flushed = here.flush(gather);
-        for frame in released(pages.release(&flushed)) {
+        for frame in released(held.0.release(&flushed)).into_iter().flatten() {
             oracle::frame_freed(frame);
         }
-        oracle::table_freed(released(table.release(&flushed)));
+        let table = released(held.1.release(&flushed));
+        if unlinked {
+            oracle::table_freed(table);
+        }
+        self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn flush_all(&self, here: At<'_, H, T>, number: usize) {
+    pub(super) fn flush_all(&self, here: At<'_, M, T>, number: usize) {
         let mut gather = Gather::new(self.space(number));
+        let removals = self.removals(number);
         gather.revoke_everything();
-        let _: Flushed = here.flush(gather);
-    }
-
-    pub(super) fn protect(&self, here: At<'_, H, T>, number: usize) {
-        let cell = &self.spaces[number];
-        let mut gather = Gather::new(self.space(number));
-        let entry = tables::page(cell.frames[0], Access::READ);
-        cell.entries[0].store(entry, Ordering::Release); // Release: as above.
-        gather.revoke(page_at(PAGES[0]));
-        let _: Flushed = here.flush(gather);
-        oracle::revoked(cell.root, PAGES[0]);
+        let flushed = here.flush(gather);
+        self.claim(number, removals, &flushed);
     }
 
     /// What `mprotect` does to pages that others may be unmapping.
-    pub(super) fn protect_both(&self, here: At<'_, H, T>, number: usize) {
-        let cell = &self.spaces[number];
+    pub(super) fn protect(&self, here: At<'_, M, T>, number: usize, slots: &[usize]) {
+        let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
-        for (page, entry) in cell.entries.iter().enumerate() {
-            let entries =
-                [Access::WRITE, Access::READ].map(|to| tables::page(cell.frames[page], to));
-            // AcqRel: as in `zap`. An entry that is empty stays so.
-            let _ =
-                entry.compare_exchange(entries[0], entries[1], Ordering::AcqRel, Ordering::Relaxed);
-            gather.revoke(page_at(PAGES[page]));
+        for &slot in slots {
+            self.weaken(&mut gather, number, slot, &mut removals);
         }
-        // Nothing is claimed: others may have changed the entries again, and not be done yet.
-        let _: Flushed = here.flush(gather);
+        let flushed = here.flush(gather);
+        self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn allow(&self, here: At<'_, H, T>, number: usize) {
-        let cell = &self.spaces[number];
+    pub(super) fn allow(&self, here: At<'_, M, T>, number: usize) {
         let mut gather = Gather::new(self.space(number));
-        let entry = tables::page(cell.frames[0], Access::WRITE);
-        cell.entries[0].store(entry, Ordering::Release); // Release: as above.
+        self.exchange(number, 0, |old| Some(tables::page(tables::frame(old)?, Access::WRITE)));
         gather.relax(page_at(PAGES[0]));
+        let flushed = here.flush(gather);
+        oracle::check(flushed.bits() == Flags::default(), "nothing was found");
+    }
+
+    /// Maps a page where there is none.
+    pub(super) fn fill(&self, here: At<'_, M, T>, number: usize, slot: usize, ordinal: usize) {
+        let mut gather = Gather::new(self.space(number));
+        let page = tables::page(self.fresh(ordinal), Access::WRITE);
+        self.map(number, slot, page);
+        gather.relax(page_at(VAS[slot]));
         let flushed = here.flush(gather);
         oracle::check(flushed.bits() == Flags::default(), "nothing was found");
     }
 
     /// A store of user code, with the kernel's handler of faults.
     pub(super) fn retry(&self, number: usize) {
-        if access_store(PAGES[0], 1).is_some() {
+        if access_store(PAGES[0], 1).is_some() || !self.runs_now(number) {
             return;
         }
-        let cell = &self.spaces[number];
+        let entry = self.spaces[number].entries[0];
         let wanted = Permissions { write: true, ..Permissions::default() };
-        if self.was_spurious(number, PAGES[0], cell.entries[0], wanted) {
-            oracle::check(access_store(PAGES[0], 1).is_some(), "the fault came again");
+        if let Some(held) = self.was_spurious(number, PAGES[0], entry, wanted) {
+            let again = access_store(PAGES[0], 1).is_none();
+            self.check_again(number, again, entry, held);
         }
     }
 
-    /// The kernel's handler of faults: whether the access can be made again.
-    fn was_spurious(&self, number: usize, va: u64, entry: &Word, wanted: Permissions) -> bool {
+    /// The kernel's handler of faults: whether the access can be made again, and what allows it: the entry,
+    /// and how often another was removed.
+    fn was_spurious(
+        &self,
+        number: usize,
+        va: u64,
+        word: Pte,
+        wanted: Permissions,
+    ) -> Option<(u64, u64)> {
         irq_off();
         // Acquire: with what allows it comes what was there before.
-        let entry = entry.load(Ordering::Acquire);
-        let frames = [FILLED, self.spaces[number].frames[0]];
-        let writable = frames.iter().any(|&frame| entry == tables::page(frame, Access::WRITE));
+        let entry = word.load(Ordering::Acquire);
+        let serial = oracle::removals(word);
+        let writable =
+            tables::frame(entry).is_some_and(|frame| entry == tables::page(frame, Access::WRITE));
         let allowed = Permissions { read: entry != 0, write: writable, execute: false };
         let spurious = self.here().spurious_fault(self.space(number), page_at(va), wanted, allowed);
         irq_on();
-        spurious
+        spurious.then_some((entry, serial))
     }
 
-    pub(super) fn fill(&self, here: At<'_, H, T>, number: usize) {
-        let mut gather = Gather::new(self.space(number));
-        let entry = tables::page(FILLED, Access::WRITE);
-        self.spaces[number].elsewhere.store(entry, Ordering::Release); // Release: as above.
-        gather.relax(page_at(ELSEWHERE));
-        let flushed = here.flush(gather);
-        oracle::check(flushed.bits() == Flags::default(), "nothing was found");
+    /// An access that was made again has not faulted, unless what allowed it went in between.
+    fn check_again(&self, number: usize, faulted: bool, word: Pte, (entry, serial): (u64, u64)) {
+        let linked = tables::entry(self.spaces[number].root, PAGES[0], 1).peek() != 0;
+        let same = word.peek() == entry && oracle::removals(word) == serial;
+        oracle::check(!(faulted && same && linked), "the fault came again");
     }
 
     /// A load of user code from a page that another CPU maps, with the kernel's handler of faults. A CPU
     /// that goes on faulting when the page is there gets nowhere.
     pub(super) fn touch(&self, number: usize) {
-        let wanted = Permissions { read: true, ..Permissions::default() };
-        while access(ELSEWHERE).is_none() {
-            if self.was_spurious(number, ELSEWHERE, self.spaces[number].elsewhere, wanted) {
-                saw("a fault that was spurious");
-                oracle::check(access(ELSEWHERE).is_some(), "the fault came again");
-                return;
-            }
+        while !self.look(number) {
             relax();
         }
     }
 
+    /// The same, once. Says whether the page was there.
+    pub(super) fn look(&self, number: usize) -> bool {
+        if access(FILLED).is_some() {
+            return true;
+        }
+        let entry = self.spaces[number].entries[LATE];
+        let wanted = Permissions { read: true, ..Permissions::default() };
+        if self.runs_now(number)
+            && let Some(held) = self.was_spurious(number, FILLED, entry, wanted)
+        {
+            saw("a fault that was spurious");
+            self.check_again(number, access(FILLED).is_none(), entry, held);
+            return true;
+        }
+        false
+    }
+
     /// What `munmap` does to pages that others may be unmapping as well.
-    pub(super) fn zap(&self, here: At<'_, H, T>, number: usize) {
-        let (gather, found) = self.clear_both(number);
-        let held = found.map(|frame| frame.map(|frame| gather.hold_page(frame)));
-        self.gone(number, held, &here.flush(gather));
+    pub(super) fn zap(&self, here: At<'_, M, T>, number: usize) {
+        let mut removals = Removals::default();
+        let mut gather = Gather::new(self.space(number));
+        let pages = [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals));
+        let held = gather.hold_page(pages);
+        let flushed = here.flush(gather);
+        for frame in released(held.release(&flushed)).into_iter().flatten() {
+            oracle::frame_freed(frame);
+        }
+        self.claim(number, removals, &flushed);
     }
 
     /// The same in a batch.
-    pub(super) fn zap_in_batch(&'static self, here: At<'_, H, T>, number: usize) {
-        let words = self.batch_words.borrow_mut().pop().expect("storage for each batch");
-        let mut batch = Batch::new(&self.tlb, words).expect("room for the CPUs");
-        let (gather, found) = self.clear_both(number);
-        let held = found.map(|frame| frame.map(|frame| batch.hold_page(frame)));
-        here.defer(gather, &mut batch);
-        self.gone(number, held, &here.flush_batch(batch));
-    }
-
-    /// Clears the entries of both pages, and says which frames were found there.
-    fn clear_both(&self, number: usize) -> (Gather<'_, PlatformOf<H>>, [Option<Frame>; 2]) {
-        let cell = &self.spaces[number];
+    pub(super) fn zap_in_batch(&'static self, here: At<'_, M, T>, number: usize, ordinal: usize) {
+        let mut removals = Removals::default();
+        let mut batch = self.new_batch(ordinal);
         let mut gather = Gather::new(self.space(number));
-        let mut found = [None, None];
-        for (page, entry) in cell.entries.iter().enumerate() {
-            // Acquire: with the empty entry comes the gather of whoever emptied it.
-            if entry.load(Ordering::Acquire) == 0 || entry.swap(0, Ordering::AcqRel) == 0 {
-                gather.relies_on(page_at(PAGES[page]));
-            } else {
-                gather.revoke(page_at(PAGES[page]));
-                found[page] = Some(cell.frames[page]);
-            }
+        let pages = [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals));
+        here.defer(gather, &mut batch);
+        let held = batch.hold_page(pages);
+        let flushed = here.flush_batch(batch);
+        for frame in released(held.release(&flushed)).into_iter().flatten() {
+            oracle::frame_freed(frame);
         }
-        (gather, found)
-    }
-
-    /// Both pages are gone, and those that this CPU has found are free.
-    fn gone(&self, number: usize, held: [Option<HeldPage<Frame>>; 2], flushed: &Flushed) {
-        for held in held.into_iter().flatten() {
-            oracle::frame_freed(released(held.release(flushed)));
-        }
-        for va in PAGES {
-            oracle::revoked(self.spaces[number].root, va);
-        }
+        self.claim(number, removals, &flushed);
     }
 
     /// What whoever maps something new at an address does, which was somebody else's before.
-    pub(super) fn find_gone(&self, here: At<'_, H, T>, number: usize) {
-        let cell = &self.spaces[number];
+    pub(super) fn find_gone(&self, here: At<'_, M, T>, number: usize) {
+        let entry = self.spaces[number].entries[0];
+        let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
-        // Acquire: as above.
-        let gone = cell.entries[0].load(Ordering::Acquire) == 0;
-        if gone {
+        // Acquire: with the empty entry comes the gather of whoever emptied it.
+        if entry.load(Ordering::Acquire) == 0 {
             gather.relies_on(page_at(PAGES[0]));
+            Self::note(entry, 0, 0, &mut removals);
         }
-        let _: Flushed = here.flush(gather);
-        if gone {
-            oracle::revoked(cell.root, PAGES[0]);
-        }
+        let flushed = here.flush(gather);
+        self.claim(number, removals, &flushed);
     }
 
     /// Unmaps a large page, as part of what is said to have pages of several sizes.
-    pub(super) fn unmap_large(&self, here: At<'_, H, T>, number: usize) {
+    pub(super) fn unmap_large(&self, here: At<'_, M, T>, number: usize) {
         let (entry, frame) = self.spaces[number].large.expect("a large page");
         let mut gather = Gather::new(self.space(number));
-        entry.store(0, Ordering::Release); // Release: as above.
+        entry.store(0, Ordering::Release); // Release: who finds the entry empty knows of the gather.
         gather.revoke_mixed(large());
         let held = gather.hold_page(frame);
         oracle::frame_freed(released(held.release(&here.flush(gather))));
     }
 
-    pub(super) fn move_page(&self, here: At<'_, H, T>, number: usize) {
-        let cell = &self.spaces[number];
-        self.lock(here);
-        let mut gather = Gather::new(self.space(number));
-        cell.entries[0].store(0, Ordering::Release); // Release: as above.
-        let moved = tables::page(cell.frames[0], Access::WRITE);
-        cell.elsewhere.store(moved, Ordering::Release); // Release: as above.
-        gather.move_away(page_at(PAGES[0]), &self.lock);
-        let _: Flushed = here.flush(gather);
-        self.unlock();
-    }
-
-    pub(super) fn unmap_moved(&self, here: At<'_, H, T>, number: usize) {
-        let cell = &self.spaces[number];
+    pub(super) fn move_page(&self, here: At<'_, M, T>, number: usize) {
+        let target = self.spaces[number].entries[MOVED];
         self.lock(here);
         // Relaxed: the lock was taken.
-        if cell.elsewhere.load(Ordering::Relaxed) != 0 {
+        if target.load(Ordering::Relaxed) == 0 {
+            let mut removals = Removals::default();
             let mut gather = Gather::new(self.space(number));
-            cell.elsewhere.store(0, Ordering::Release); // Release: as above.
-            gather.revoke(page_at(ELSEWHERE));
-            let held = gather.hold_page(cell.frames[0]);
-            oracle::frame_freed(released(held.release(&here.flush(gather))));
+            if let Some(frame) = self.take(&mut gather, number, 0, &mut removals) {
+                // Release: as where an entry is emptied.
+                target.store(tables::page(frame, Access::WRITE), Ordering::Release);
+                gather.move_away(page_at(PAGES[0]), &self.lock);
+            }
+            let flushed = here.flush(gather);
+            self.claim(number, removals, &flushed);
         }
         self.unlock();
     }
 
-    pub(super) fn flush_kernel(&self, here: At<'_, H, T>, gather: KernelGather, claim: bool) {
+    pub(super) fn unmap_moved(&self, here: At<'_, M, T>, number: usize) {
+        let entry = self.spaces[number].entries[MOVED];
+        self.lock(here);
+        // Relaxed: the lock was taken.
+        let old = entry.load(Ordering::Relaxed);
+        if let Some(frame) = tables::frame(old) {
+            let mut gather = Gather::new(self.space(number));
+            entry.store(0, Ordering::Release); // Release: as where an entry is emptied.
+            let mut removals = Removals::default();
+            Self::note(entry, MOVED, old, &mut removals);
+            gather.revoke(page_at(VAS[MOVED]));
+            let held = gather.hold_page(frame);
+            let flushed = here.flush(gather);
+            oracle::frame_freed(released(held.release(&flushed)));
+            self.claim(number, removals, &flushed);
+        }
+        self.unlock();
+    }
+
+    pub(super) fn flush_kernel(
+        &self,
+        here: At<'_, M, T>,
+        mut gather: KernelGather,
+        claim: bool,
+    ) {
         let entry = self.kernel.expect("a kernel");
-        let mut gather = gather;
         entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
         gather.revoke(page_at(KERNEL));
         let held = gather.hold_page(Frame(0x600));
@@ -277,7 +324,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
     }
 
     /// A lock that is taken with interrupts off and held over flushes.
-    fn lock(&self, here: At<'_, H, T>) {
+    fn lock(&self, here: At<'_, M, T>) {
         // Acquire and Release: a lock.
         while self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             here.serve();

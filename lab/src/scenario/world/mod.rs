@@ -2,27 +2,35 @@
 
 mod batches;
 mod cell;
+mod claims;
 mod flushes;
+mod lives;
 
-use core::cell::{RefCell, UnsafeCell};
+use core::cell::UnsafeCell;
+use std::collections::BTreeSet;
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, KernelGather, Names, Ordering, Released, Space, Tags, Tlb, Word as _,
-    arch::{Mmu as _, Root, Tag},
+    Cpu, CpuId, Error, Here, KernelGather, Names, Ordering, Space, Tags, Tlb, Word as _,
+    arch::{Mmu, Root, Tag},
 };
 use lookaside_machine::adversary::{
     Access, Arch, Frame, Platform, Updates, Word, access, access_store, as_cpu, irq_off, irq_on,
-    leak, oracle, relax, reset, saw, tables,
+    leak, oracle, relax, saw, tables,
 };
 
 use self::{
     batches::Pending,
     cell::{PAGES, SpaceCell, share_kernel},
 };
-use super::{act::Act, hardware::Hardware};
+use super::{act::Act, hardware::Described};
 
 /// The frame of the firmware's page.
 const FIRMWARES: Frame = Frame(0x500);
+
+/// The most acts of one CPU.
+pub(super) const LONGEST: usize = 16;
+/// In [`World::runs`]: the CPU rests in the space.
+const RESTS: u64 = 1 << 32;
 
 /// A CPU has told the others.
 const TOLD: u64 = 1;
@@ -31,6 +39,19 @@ const BURIED: u64 = 2;
 
 /// What a strategy can do beyond [`Tags`].
 pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
+    /// What it is told in the beginning.
+    type Config: Copy + 'static;
+
+    /// Makes it.
+    ///
+    /// # Errors
+    ///
+    /// What the library says.
+    fn make(platform: &P, config: Self::Config) -> Result<Self, Error>;
+
+    /// Whether so many spaces can be pinned at one time, whatever else happens.
+    fn can_pin(config: Self::Config, spaces: usize) -> bool;
+
     /// Gives the numbers that prove freshness to the oracle, after `here` switched to `space`.
     fn witness(here: &Here<'_, P, Self>, space: &Space<'_, P>);
 
@@ -52,82 +73,89 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     fn unpin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error>;
 }
 
-/// The platform of a kind of hardware.
-pub(super) type PlatformOf<H> = Platform<<H as Hardware>::Mmu>;
-
 /// What the CPUs of a scenario share.
-pub(super) struct World<H: Hardware, T: Strategy<PlatformOf<H>>> {
-    tlb: Tlb<'static, PlatformOf<H>, T>,
-    spaces: Vec<SpaceCell<PlatformOf<H>>>,
+pub(super) struct World<M: Mmu + 'static, T: Strategy<Platform<M>>> {
+    hardware: Described<M>,
+    /// What each CPU does.
+    cpus: Vec<Vec<Act>>,
+    /// Whether no pin may be refused.
+    can_pin: bool,
+    tlb: Tlb<'static, Platform<M>, T>,
+    spaces: Vec<SpaceCell<Platform<M>>>,
     firmware: Frame,
     /// The entry of the kernel's page, if there is one.
     kernel: Option<&'static Word>,
-    /// Which space each CPU runs, plus one. Private to the CPU.
+    /// Which space each CPU runs, plus one, and whether it rests there. Private to the CPU.
     runs: Vec<Word>,
-    /// Which tag of each space a device uses. Private to the CPU that has pinned it.
+    /// Which tag of each space a device uses because of each CPU. Private to the CPU.
     pinned: Vec<Word>,
     /// Whether a CPU has told.
     told: Word,
     /// Whether a CPU holds the lock of the page tables.
     lock: Word,
-    /// Storage of batches, for each that the scripts make.
-    batch_words: RefCell<Vec<&'static mut [Word]>>,
+    /// Storage for the batch of each act.
+    batch_words: Vec<UnsafeCell<Word>>,
     /// A batch whose thread is between two CPUs.
-    pending: UnsafeCell<Option<Pending<PlatformOf<H>>>>,
+    pending: UnsafeCell<Option<Pending<Platform<M>>>>,
 }
 
-impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
+impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// A world in which each of `cpus` is up and parked, unless its script begins with
-    /// [`Act::Up`], and `spaces` spaces never ran.
+    /// [`Act::Up`], and the spaces never ran.
     ///
     /// # Panics
     ///
     /// If the library refuses what the scenario asks for.
-    pub(super) fn new(
-        cpus: &[&[Act]],
-        spaces: usize,
-        tags: impl FnOnce(&PlatformOf<H>) -> Result<T, Error>,
-    ) -> Self {
+    pub(super) fn new(hardware: Described<M>, config: T::Config, cpus: Vec<Vec<Act>>) -> Self {
+        let acts = || cpus.iter().flatten();
+        let count = acts().filter_map(|act| act.space()).max().map_or(0, |last| last + 1);
         let reserved = tables::allocate_reserved();
-        let mmu = H::mmu(reserved).expect("hardware");
-        let platform = Platform::new(mmu).with_costs(H::costs()).with_observer(H::observe);
-        let tags = tags(&platform).expect("tags");
+        let mmu = (hardware.mmu)(reserved).expect("hardware");
+        let platform =
+            Platform::new(mmu).with_costs((hardware.costs)()).with_observer(hardware.observe);
+        let tags = T::make(&platform, config).expect("tags");
         let storage = Vec::leak(cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("books");
-        let kernel = cpus.iter().copied().flatten().any(|act| act.needs_kernel());
-        let kernel = kernel.then(cell::kernel);
+        let kernel = acts().any(|act| act.needs_kernel()).then(cell::kernel);
         let shared = kernel.map(|(descriptor, _)| descriptor);
         let firmware = tables::allocate();
         tables::map(firmware, PAGES[0], FIRMWARES, Access::WRITE);
         for root in [reserved, firmware] {
             share_kernel(root, shared);
         }
-        let larges =
-            |number| cpus.iter().copied().flatten().any(|&act| act == Act::UnmapLarge(number));
-        let spaces: Vec<_> = (0..spaces)
-            .map(|number| SpaceCell::new(&tlb, number, shared, larges(number)))
-            .collect();
-        let config = H::config(cpus.len());
-        if let (Arch::Arm, Updates::Dirty) = (config.arch, config.updates) {
-            spaces[1].note_accesses();
+        let larges = |number| acts().any(|&act| act == Act::UnmapLarge(number));
+        let mut spaces: Vec<_> =
+            (0..count).map(|number| SpaceCell::new(&tlb, number, shared, larges(number))).collect();
+        let machine = hardware.config(cpus.len());
+        for (number, cell) in spaces.iter_mut().enumerate() {
+            lives::assign(cell, number, &cpus, machine.arch);
         }
-        let words = || cpus.iter().map(|_| Word::ZERO).collect();
-        let batches = cpus.iter().copied().flatten();
-        let batches = batches
-            .filter(|act| matches!(act, Act::Batch(..) | Act::Defer(..) | Act::ZapInBatch(_)));
+        if let (Arch::Arm, Updates::Dirty) = (machine.arch, machine.updates) {
+            let second = spaces.len().min(2).saturating_sub(1);
+            if let Some(cell) = spaces.get_mut(second) {
+                cell.note_accesses();
+            }
+        }
+        let pinned: BTreeSet<_> = acts()
+            .filter_map(|act| if let Act::Pin(space) = act { Some(space) } else { None })
+            .collect();
+        let words = |count: usize| (0..count).map(|_| Word::ZERO).collect::<Vec<_>>();
         let world = Self {
+            hardware,
+            can_pin: T::can_pin(config, pinned.len()),
             tlb,
             firmware,
             kernel: kernel.map(|(_, entry)| entry),
-            runs: words(),
-            pinned: (0..spaces.len()).map(|_| Word::ZERO).collect(),
+            runs: words(cpus.len()),
+            pinned: words(spaces.len() * cpus.len()),
             spaces,
             told: Word::ZERO,
             lock: Word::ZERO,
-            batch_words: RefCell::new(batches.map(|_| Vec::leak(words())).collect()),
+            batch_words: words(cpus.len() * LONGEST).into_iter().map(UnsafeCell::new).collect(),
             pending: UnsafeCell::new(None),
+            cpus,
         };
-        for (cpu, script) in cpus.iter().enumerate() {
+        for (cpu, script) in world.cpus.iter().enumerate() {
             if script.first() != Some(&Act::Up) {
                 as_cpu(CpuId(cpu as u32), || world.come_up(&world.here()));
             }
@@ -147,15 +175,35 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
         self.tlb.tags().progress()
     }
 
-    /// Does one act on the CPU that runs.
-    pub(super) fn act(&'static self, act: Act) {
+    /// Does what the script of a CPU, which runs, says at a place.
+    pub(super) fn act(&'static self, cpu: CpuId, index: usize) {
+        let act = self.cpus[cpu.index()][index];
         if act.is_open() {
             return self.act_openly(act);
         }
+        if act == Act::Up {
+            oracle::goes_down();
+        }
         irq_off();
         let here = self.here();
+        if self.enter_spaces(act) {
+            self.act_closed(here, act, cpu.index() * LONGEST + index);
+            self.leave_spaces(act);
+        } else if let Act::Defer(..) = act {
+            self.told.store(1, Ordering::Release); // Release: there is nothing to complete.
+        }
+        // Nobody is there to be interrupted when the CPU is down.
+        if !matches!(act, Act::Down | Act::Halt) {
+            irq_on();
+        }
+    }
+
+    fn act_closed(&'static self, here: Here<'_, Platform<M>, T>, act: Act, ordinal: usize) {
         match act {
-            Act::Up => self.come_up(&here),
+            Act::Up => {
+                self.come_up(&here);
+                oracle::comes_up();
+            }
             Act::Run(number) => {
                 let space = self.space(number);
                 let _ = here.switch(space);
@@ -163,10 +211,7 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 oracle::wakes();
                 T::witness(&here, space);
             }
-            Act::Lazy => {
-                oracle::rests();
-                here.lazy();
-            }
+            Act::Lazy => self.rest(&here),
             Act::Park => {
                 let _ = here.park();
                 self.runs[here.id().index()].set(0);
@@ -179,56 +224,23 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                 irq_off();
             }),
             Act::Restart => {
-                // SAFETY: it touches nothing until it comes up.
-                unsafe { here.offline() };
-                reset();
-                self.runs[here.id().index()].set(0);
+                self.go_down(&here);
                 self.come_up(&here);
+                oracle::comes_up();
             }
-            Act::Down => {
-                // SAFETY: it touches nothing until it comes up.
-                unsafe { here.offline() };
-                reset();
-                self.runs[here.id().index()].set(0);
-                // Nobody is there to be interrupted.
-                return;
-            }
-            Act::Halt => {
-                // The hardware stops, and the library believes what it believed before.
-                here.mmu().park(here.errata());
-                reset();
-                self.runs[here.id().index()].set(0);
-                self.told.store(TOLD, Ordering::Release); // Release: as below.
-                return;
-            }
-            Act::Bury => {
-                // Acquire: with it comes what the CPU did.
-                while self.told.load(Ordering::Acquire) != TOLD {
-                    here.serve();
-                    relax();
-                }
-                // SAFETY: it executes nothing and its register names no space, until it comes up.
-                told(unsafe { self.tlb.halted(CpuId(1)) });
-                self.told.store(BURIED, Ordering::Release); // Release: with what was noted.
-            }
-            Act::Rise => {
-                // Acquire: as above.
-                while self.told.load(Ordering::Acquire) != BURIED {
-                    relax();
-                }
-                self.come_up(&here);
-            }
+            Act::Down => self.go_down(&here),
+            Act::Halt => self.halt(&here),
+            Act::Bury => self.bury(&here),
+            Act::Rise => self.rise(&here),
             Act::Release(number) => {
-                let _ = self.release(&here, number);
+                let _ = self.release(&here, number, false);
             }
             Act::MustRelease(number) => {
-                let released = self.release(&here, number);
+                let released = self.release(&here, number, false);
                 oracle::check(released, "a space that nobody runs cannot be released");
             }
             Act::End(number) => {
-                if self.release(&here, number) {
-                    oracle::table_freed(self.spaces[number].root);
-                }
+                let _ = self.release(&here, number, true);
             }
             Act::Pin(number) => self.pin(&here, number),
             Act::Unpin(number) => self.unpin(&here, number),
@@ -244,13 +256,13 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::UnmapLarge(number) => self.unmap_large(&here, number),
             Act::FindGone(number) => self.find_gone(&here, number),
             Act::Forgotten(number) => self.find_forgotten(&here, number),
-            Act::Protect(number) => self.protect(&here, number),
-            Act::ProtectBoth(number) => self.protect_both(&here, number),
+            Act::Protect(number) => self.protect(&here, number, &[0]),
+            Act::ProtectBoth(number) => self.protect(&here, number, &[0, 1]),
             Act::Allow(number) => self.allow(&here, number),
             Act::Abandon(number) => self.abandon(number, 0),
             Act::AbandonOther(number) => self.abandon(number, 1),
             Act::Zap(number) => self.zap(&here, number),
-            Act::ZapInBatch(number) => self.zap_in_batch(&here, number),
+            Act::ZapInBatch(number) => self.zap_in_batch(&here, number, ordinal),
             Act::Visible(number) => {
                 let visible = self.tlb.nmi_uaccess_okay(self.space(number));
                 oracle::check(visible, "an NMI is kept from user memory without reason");
@@ -258,10 +270,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             Act::Move(number) => self.move_page(&here, number),
             Act::UnmapMoved(number) => self.unmap_moved(&here, number),
             Act::Batch(one, other) => {
-                let pending = self.begin_batch(&here, [one, other]);
+                let pending = self.begin_batch(&here, ordinal, [one, other]);
                 self.complete_batch(&here, pending);
             }
-            Act::Defer(one, other) => self.hand_over(&here, [one, other]),
+            Act::Defer(one, other) => self.hand_over(&here, ordinal, [one, other]),
             Act::Complete => self.take_over(&here),
             Act::UnmapKernel => self.flush_kernel(&here, KernelGather::new(&self.tlb), true),
             Act::UnmapKernelOpenly => {
@@ -272,10 +284,11 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             }
             Act::FlushKernel => self.flush_kernel(&here, KernelGather::new(&self.tlb), false),
             Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
-            Act::Fill(number) => self.fill(&here, number),
-            Act::Await | Act::Read | Act::Write | Act::Retry(_) | Act::Touch(_) => {}
+            Act::Fill(number) => self.fill(&here, number, 3, ordinal),
+            Act::Unfill(number) => self.unmap(&here, number, 3),
+            Act::Remap(number) => self.fill(&here, number, 0, ordinal),
+            Act::Await | Act::Read | Act::Write | Act::Retry(_) | Act::Touch(_) | Act::Look(_) => {}
         }
-        irq_on();
     }
 
     /// Does what is done with interrupts on.
@@ -287,6 +300,8 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
                     relax();
                 }
             }
+            // Of a CPU that rests no user code runs.
+            _ if self.rests() => {}
             Act::Read => {
                 let _ = access(PAGES[0]);
             }
@@ -295,13 +310,14 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             }
             Act::Retry(number) => self.retry(number),
             Act::Touch(number) => self.touch(number),
+            Act::Look(number) => drop(self.look(number)),
             _ => {}
         }
     }
 
-    fn come_up(&self, here: &Here<'_, PlatformOf<H>, T>) {
-        H::set_up(here.mmu());
-        told(here.online(&H::features()));
+    fn come_up(&self, here: &Here<'_, Platform<M>, T>) {
+        (self.hardware.set_up)(here.mmu());
+        told(here.online(&(self.hardware.features)()));
     }
 
     /// The handler of the interrupt that a revoker sends.
@@ -311,7 +327,10 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
 
     /// The handler of an NMI: looks at user memory, if that is allowed.
     pub(super) fn nmi(&'static self) {
-        for (number, cell) in self.spaces.iter().enumerate() {
+        for number in 0..self.spaces.len() {
+            if !self.enter_space(number) {
+                continue;
+            }
             let may = self.tlb.nmi_uaccess_okay(self.space(number));
             saw(if may {
                 "an NMI that may touch user memory"
@@ -320,67 +339,42 @@ impl<H: Hardware, T: Strategy<PlatformOf<H>>> World<H, T> {
             });
             // The answer no is never wrong.
             let found = if may { access(PAGES[0]) } else { None };
-            let own = found.is_none_or(|frame| frame == cell.frames[0]);
+            let own = found.is_none_or(|frame| self.owner_of(frame) == Some(number));
             oracle::check(own, "an NMI has read what is not the space's");
+            self.leave_space(number);
         }
     }
 
-    fn here(&self) -> Here<'_, PlatformOf<H>, T> {
+    fn here(&self) -> Here<'_, Platform<M>, T> {
         // SAFETY: interrupts are off in every act and handler, and a program never moves.
         unsafe { self.tlb.here() }.expect("every CPU has storage")
     }
 
-    fn space(&self, number: usize) -> &Space<'static, PlatformOf<H>> {
+    fn space(&self, number: usize) -> &Space<'static, Platform<M>> {
         // SAFETY: scripts release a space only when no other CPU uses it.
         unsafe { &*self.spaces[number].space.get() }
     }
 
-    fn call_firmware(&self, mut here: Here<'_, PlatformOf<H>, T>, run: impl FnOnce()) {
+    fn call_firmware(&self, mut here: Here<'_, Platform<M>, T>, run: impl FnOnce()) {
         let root = Root::new(self.firmware.0 << 12);
         // SAFETY: the firmware's tables are like any space's.
         told(unsafe { here.with_root(root, run) });
         // Nothing of the firmware's is left, and the CPU runs what it ran.
-        let own = match self.runs[here.id().index()].get() {
-            0 => None,
-            number => Some(self.spaces[number as usize - 1].frames[0]),
-        };
-        let found = access(PAGES[0]);
-        oracle::check(found.is_none() || found == own, "firmware left its root behind");
+        if self.rests() {
+            return;
+        }
+        let own = self.runs[here.id().index()].get().checked_sub(1).map(|number| number as usize);
+        let fits =
+            access(PAGES[0]).is_none_or(|found| self.owner_of(found) == own && own.is_some());
+        oracle::check(fits, "firmware left its root behind");
     }
 
-    fn find_forgotten(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
+    fn find_forgotten(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
         let Some(label) = T::label(&self.tlb, self.space(number)) else { return };
         for cpu in (0..self.runs.len() as u32).map(CpuId).filter(|&cpu| cpu != here.id()) {
             let names = T::names(&self.tlb, cpu, label);
             oracle::check(names == Names::No, "a CPU would be asked again that has nothing to do");
         }
-    }
-
-    fn pin(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
-        match T::pin(here, self.space(number)) {
-            Ok(tag) => self.pinned[number].set(u64::from(tag.0)),
-            Err(error) => oracle::fail(error.to_string()),
-        }
-    }
-
-    fn unpin(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) {
-        let kept = u64::from(self.space(number).cookie().tag().0) == self.pinned[number].get();
-        oracle::check(kept, "the tag has changed that a device uses");
-        told(T::unpin(here, self.space(number)));
-    }
-
-    /// Says whether nobody runs the space any more.
-    fn release(&self, here: &Here<'_, PlatformOf<H>, T>, number: usize) -> bool {
-        let cell = &self.spaces[number];
-        // SAFETY: it is looked at.
-        let cookie = unsafe { self.space(number).tag_word() }.peek();
-        // SAFETY: scripts release a space only when no other CPU uses it.
-        let released = here.release(unsafe { &mut *cell.space.get() });
-        // A CPU that only just went elsewhere may still be seen; a kernel tries again.
-        if released == Ok(Released::AtOnce) && cookie != 0 {
-            oracle::identity_ended("cookie", cookie);
-        }
-        released.is_ok()
     }
 }
 
@@ -396,9 +390,9 @@ fn told(result: Result<(), Error>) {
 }
 
 /// Keeps a world for ever.
-pub(super) fn keep<H: Hardware, T: Strategy<PlatformOf<H>>>(
-    world: World<H, T>,
-) -> &'static World<H, T> {
+pub(super) fn keep<M: Mmu + 'static, T: Strategy<Platform<M>>>(
+    world: World<M, T>,
+) -> &'static World<M, T> {
     let world = leak(world);
     world.name_words();
     world

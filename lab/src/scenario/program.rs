@@ -1,0 +1,356 @@
+//! Programs: scenarios as values, with a text that says all of them.
+//!
+//! ```text
+//! arm-cnp+early epochs(3,1,2) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]
+//! ```
+//!
+//! First the machine, and what it does more; then the strategy, which is `recent`, or `epochs` with the number
+//! of tags, of those that may be pinned if there are any, and of the last epoch if it is not far away; then the
+//! script of each CPU. Spaces are letters. The text is the name of the program, too.
+
+use core::{fmt, str::FromStr};
+
+use lookaside::{Cookie, Epochs, Recent, arch::Mmu};
+use lookaside_machine::{adversary::Platform, explore::Explorer};
+
+use super::{
+    Depth, Entry, Explored, Open,
+    act::Act,
+    hardware::{Described, More},
+    machine::{KINDS, Kind, Machine},
+    script::{Few, Script},
+    world::LONGEST,
+};
+
+/// How many slots a CPU has where each has tags of its own.
+const SLOTS: usize = 2;
+/// The most CPUs of a program.
+const MOST_CPUS: usize = 4;
+
+/// Who gives out tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Strategy {
+    /// Tags that last until they run out.
+    Epochs(Few),
+    /// Tags of each CPU's own.
+    Recent,
+}
+
+/// A scenario as a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// The number of its machine among [`KINDS`].
+    pub(crate) kind: usize,
+    pub(crate) more: More,
+    pub(crate) strategy: Strategy,
+    /// What each CPU does.
+    pub(crate) cpus: Vec<Vec<Act>>,
+    /// The name of its schedules, if that is not its text.
+    pub(crate) name: Option<String>,
+}
+
+/// Why a text is no program, or a program is none that the library allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramError(String);
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for ProgramError {}
+
+impl From<String> for ProgramError {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl Program {
+    pub(crate) fn kind(&self) -> &'static Kind {
+        &KINDS[self.kind]
+    }
+
+    /// Builds its world.
+    #[must_use]
+    pub fn open(&self) -> Box<dyn Explored> {
+        let name = self.name.clone().unwrap_or_else(|| self.to_string());
+        match self.kind().with(self.more) {
+            Machine::Arm(described) => self.open_on(&name, described),
+            Machine::X86(described) => self.open_on(&name, described),
+            Machine::Riscv(described) => self.open_on(&name, described),
+        }
+    }
+
+    fn open_on<M: Mmu + 'static>(&self, name: &str, described: Described<M>) -> Box<dyn Explored> {
+        match self.strategy {
+            Strategy::Epochs(few) => epochs_on(name, described, self.cpus.clone(), few),
+            Strategy::Recent => recent_on(name, described, self.cpus.clone()),
+        }
+    }
+
+    /// How many acts it has.
+    pub(crate) fn len(&self) -> usize {
+        self.cpus.iter().map(Vec::len).sum()
+    }
+
+    /// Whether a kernel may do that: whether the hardware has what it takes, and everybody keeps to what the
+    /// library asks of its callers.
+    pub(crate) fn check(&self) -> Result<(), ProgramError> {
+        self.check_machine()?;
+        for (cpu, acts) in self.cpus.iter().enumerate() {
+            self.check_acts(cpu, acts).map_err(|why| ProgramError(format!("CPU {cpu}: {why}")))?;
+        }
+        Ok(())
+    }
+
+    fn check_machine(&self) -> Result<(), ProgramError> {
+        let refuse = |why: &str| Err(ProgramError(why.to_owned()));
+        let kind = self.kind();
+        if self.cpus.is_empty() || self.cpus.len() > MOST_CPUS {
+            return Err(ProgramError(format!("a program has 1 to {MOST_CPUS} CPUs")));
+        }
+        if self.len() == 0 {
+            return refuse("no CPU does anything");
+        }
+        if kind.is_x86() && (self.more.early || self.more.invalid) {
+            return refuse("x86 neither satisfies loads early nor remembers what was not mapped");
+        }
+        if self.more.noting && !kind.is_arm() {
+            return refuse("only Arm is asked to write accessed and dirty flags");
+        }
+        match self.strategy {
+            Strategy::Recent if !kind.interrupts() => {
+                refuse("tags of each CPU's own take interrupts")
+            }
+            Strategy::Recent if kind.shares() => {
+                refuse("tags of each CPU's own take translations of each CPU's own")
+            }
+            Strategy::Epochs(_) if !kind.has_tags() => refuse("the machine has no tags"),
+            Strategy::Epochs(few) => {
+                let needed = self.cpus.len() as u32 + 1 + few.pins;
+                if few.usable < needed || few.usable > 1000 {
+                    return Err(ProgramError(format!("it takes {needed} to 1000 tags")));
+                }
+                if few.last_epoch == 0 {
+                    return refuse("epochs begin with 1");
+                }
+                Ok(())
+            }
+            Strategy::Recent => Ok(()),
+        }
+    }
+
+    fn check_acts(&self, cpu: usize, acts: &[Act]) -> Result<(), String> {
+        if acts.len() > LONGEST {
+            return Err(format!("it has more than {LONGEST} acts"));
+        }
+        for (at, &act) in acts.iter().enumerate() {
+            self.check_act(cpu, at, act).map_err(|why| format!("{act}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn check_act(&self, cpu: usize, at: usize, act: Act) -> Result<(), &'static str> {
+        let acts = &self.cpus[cpu];
+        let others = || self.cpus.iter().enumerate().filter(move |(other, _)| *other != cpu);
+        let count = |wanted: fn(Act) -> bool| {
+            self.cpus.iter().flatten().filter(|act| wanted(**act)).count()
+        };
+        match act {
+            Act::Up if at > 0 => Err("a CPU comes up first of all"),
+            Act::Down if at + 1 < acts.len() => Err("nothing follows"),
+            Act::Await => {
+                // A word is told once and for all, and nobody waits who is to tell.
+                let tells = |acts: &Vec<Act>| {
+                    let told = acts.iter().position(|act| *act == Act::Tell);
+                    told.is_some_and(|told| !acts[..told].iter().any(|act| act.waits()))
+                };
+                if others().any(|(_, acts)| tells(acts)) { Ok(()) } else { Err("nobody tells") }
+            }
+            Act::Complete if count(|act| act == Act::Complete) > 1 => Err("one CPU takes over"),
+            Act::Complete => {
+                let hands = |acts: &Vec<Act>| {
+                    let over = acts.iter().position(|act| matches!(act, Act::Defer(..)));
+                    over.is_some_and(|over| !acts[..over].iter().any(|act| act.waits()))
+                };
+                if others().any(|(_, acts)| hands(acts)) {
+                    Ok(())
+                } else {
+                    Err("nobody hands over")
+                }
+            }
+            Act::Defer(..) if count(|act| matches!(act, Act::Defer(..))) > 1 => {
+                Err("one batch is handed over")
+            }
+            Act::Defer(..) if count(|act| act == Act::Tell) > 0 => {
+                Err("the word is told that says that a batch is handed over")
+            }
+            Act::Defer(one, other) | Act::Batch(one, other) if one == other => {
+                Err("a batch is of several spaces")
+            }
+            Act::Pin(_) | Act::Unpin(_) if self.strategy == Strategy::Recent => {
+                Err("tags of each CPU's own cannot be pinned")
+            }
+            Act::Pin(_) if acts[..at].contains(&act) => Err("a CPU pins a space once"),
+            // Whoever finds the entry empty reads that early, and another page may have come and gone.
+            Act::Remap(_) | Act::Unfill(_) if self.more.early => {
+                Err("where loads are early nobody knows which page is absent")
+            }
+            Act::UnmapLarge(_) if self.cpus.iter().flatten().filter(|other| **other == act).count() > 1 => {
+                Err("a large page goes once")
+            }
+            Act::Touch(_)
+            | Act::Forgotten(_)
+            | Act::Halt
+            | Act::Bury
+            | Act::Rise
+            | Act::MustRelease(_)
+            | Act::Visible(_)
+            | Act::FlushKernel
+            | Act::ClaimKernel => {
+                Err("this takes an order that only scenarios of the catalogue know")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name)?;
+        for (name, on) in self.more.names() {
+            if on {
+                write!(f, "+{name}")?;
+            }
+        }
+        match self.strategy {
+            Strategy::Recent => f.write_str(" recent")?,
+            Strategy::Epochs(Few { usable, pins, last_epoch }) => {
+                write!(f, " epochs({usable}")?;
+                if last_epoch != Cookie::LAST_EPOCH {
+                    write!(f, ",{pins},{last_epoch}")?;
+                } else if pins != 0 {
+                    write!(f, ",{pins}")?;
+                }
+                f.write_str(")")?;
+            }
+        }
+        for acts in &self.cpus {
+            f.write_str(" [")?;
+            for (index, act) in acts.iter().enumerate() {
+                write!(f, "{}{act}", if index == 0 { "" } else { " " })?;
+            }
+            f.write_str("]")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Program {
+    type Err = ProgramError;
+
+    fn from_str(text: &str) -> Result<Self, ProgramError> {
+        let shape = "a program looks like `arm epochs(3) [Run(A) Unmap(A)] [Run(A) Run(B)]`";
+        let (head, scripts) = text.trim().split_once('[').ok_or_else(|| shape.to_owned())?;
+        let mut words = head.split_whitespace();
+        let (Some(machine), Some(strategy), None) = (words.next(), words.next(), words.next())
+        else {
+            return Err(ProgramError(shape.to_owned()));
+        };
+        let (kind, more) = parse_machine(machine)?;
+        let strategy = parse_strategy(strategy)?;
+        let scripts = scripts.strip_suffix(']').ok_or_else(|| shape.to_owned())?;
+        let mut cpus = Vec::new();
+        for script in scripts.split("] [") {
+            let acts =
+                script.split_whitespace().map(str::parse).collect::<Result<Vec<Act>, _>>()?;
+            cpus.push(acts);
+        }
+        let program = Self { kind, more, strategy, cpus, name: None };
+        program.check()?;
+        Ok(program)
+    }
+}
+
+fn parse_machine(text: &str) -> Result<(usize, More), String> {
+    let mut parts = text.split('+');
+    let name = parts.next().unwrap_or_default();
+    let kind = Kind::find(name).ok_or_else(|| {
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        format!("there is no machine `{name}`: they are {}", known.join(", "))
+    })?;
+    let mut more = More::NONE;
+    for part in parts {
+        let names = more.names().map(|(name, _)| name);
+        let slot = more
+            .slot(part)
+            .ok_or_else(|| format!("no machine has `{part}`: there are {}", names.join(", ")))?;
+        *slot = true;
+    }
+    Ok((kind, more))
+}
+
+fn parse_strategy(text: &str) -> Result<Strategy, String> {
+    if text == "recent" {
+        return Ok(Strategy::Recent);
+    }
+    let wrong = || format!("`{text}` is neither `recent` nor `epochs(TAGS,PINS,LAST)`");
+    let list = text.strip_prefix("epochs(").and_then(|text| text.strip_suffix(')'));
+    let numbers = list.ok_or_else(wrong)?.split(',').map(|number| number.parse::<u32>());
+    let numbers = numbers.collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
+    let last = Cookie::LAST_EPOCH;
+    let few = match numbers[..] {
+        [usable] => Few { usable, pins: 0, last_epoch: last },
+        [usable, pins] => Few { usable, pins, last_epoch: last },
+        [usable, pins, last] => Few { usable, pins, last_epoch: last.into() },
+        _ => return Err(wrong()),
+    };
+    Ok(Strategy::Epochs(few))
+}
+
+/// An entry of the catalogue, which lives for ever.
+pub(super) fn entry(name: &str, about: &str, depth: Depth, program: Program) -> Entry {
+    let program = Program { name: Some(name.to_owned()), ..program };
+    let [name, about] = [name, about].map(|text| &*text.to_owned().leak());
+    Entry { name, about, depth, open: Open::Of(program) }
+}
+
+/// How deep a program is explored that nobody has said more of.
+const DEPTH: Depth = Depth::Bounded(2);
+
+impl Program {
+    /// The program as a scenario under its text as its name, which lives for ever.
+    #[must_use]
+    pub fn into_entry(self) -> &'static Entry {
+        let name = self.to_string();
+        Box::leak(Box::new(entry(&name, "a program", DEPTH, self)))
+    }
+}
+
+/// A scenario in which tags are given by epoch.
+pub(super) fn epochs_on<M: Mmu + 'static>(
+    name: &str,
+    hardware: Described<M>,
+    cpus: Vec<Vec<Act>>,
+    tags: Few,
+) -> Box<dyn Explored> {
+    let name = name.to_owned();
+    Box::new(Explorer::new(Script::<M, Epochs<'static, Platform<M>>> {
+        name,
+        hardware,
+        cpus,
+        tags,
+    }))
+}
+
+/// A scenario in which each CPU has two slots.
+pub(super) fn recent_on<M: Mmu + 'static>(
+    name: &str,
+    hardware: Described<M>,
+    cpus: Vec<Vec<Act>>,
+) -> Box<dyn Explored> {
+    let name = name.to_owned();
+    Box::new(Explorer::new(Script::<M, Recent<SLOTS>> { name, hardware, cpus, tags: () }))
+}

@@ -1,0 +1,216 @@
+//! What is claimed of a flush: what its gather has taken away, and what others had taken before.
+
+use lookaside::{Flushed, Gather, Ordering, Word as _, arch::Mmu};
+use lookaside_machine::adversary::{Access, Frame, Platform, Word, oracle, tables};
+
+use super::{
+    Strategy, World,
+    cell::{SLOTS, VAS, page_at},
+};
+
+/// How many CPUs change an entry, which decides how it may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writers {
+    /// One act at most: what the entry holds is known, and a store will do.
+    Once,
+    /// One CPU: it looks first, and stores.
+    OneCpu,
+    /// Several: only an atomic operation takes what is there.
+    Several,
+}
+
+/// The removals from each entry of a space, of which a flush is to make an end.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Removals {
+    serials: [u64; SLOTS],
+    /// The entries that are busy until then.
+    busy: [bool; SLOTS],
+}
+
+/// In [`super::cell::SpaceCell::busy`]: somebody maps a page there.
+const MAPPING: u64 = 1 << 32;
+
+impl Removals {
+    /// Adds those from an entry up to the one of this number.
+    fn add(&mut self, slot: usize, serial: u64) {
+        self.serials[slot] = self.serials[slot].max(serial);
+    }
+}
+
+impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
+    /// Takes what an entry holds, and tells the gather, which relies on its absence if there is nothing.
+    /// Returns what it was.
+    pub(super) fn take(
+        &self,
+        gather: &mut Gather<'_, Platform<M>>,
+        number: usize,
+        slot: usize,
+        removals: &mut Removals,
+    ) -> Option<Frame> {
+        self.occupy(number, slot, removals);
+        let old = self.clear(number, slot, removals);
+        let range = page_at(VAS[slot]);
+        if old == 0 {
+            gather.relies_on(range);
+        } else {
+            gather.revoke(range);
+        }
+        tables::frame(old)
+    }
+
+    /// Empties an entry, and returns what it held.
+    fn clear(&self, number: usize, slot: usize, removals: &mut Removals) -> u64 {
+        let cell = &self.spaces[number];
+        let entry = cell.entries[slot];
+        let old = match cell.writers[slot] {
+            Writers::Once => cell.initial[slot],
+            Writers::OneCpu => entry.load(Ordering::Relaxed), // Relaxed: this CPU's own stores.
+            // Acquire: with the empty entry comes the gather of whoever emptied it.
+            Writers::Several if entry.load(Ordering::Acquire) == 0 => 0,
+            Writers::Several => entry.swap(0, Ordering::AcqRel),
+        };
+        if old != 0 && cell.writers[slot] != Writers::Several {
+            // Release: who finds the entry empty knows of the gather.
+            entry.store(0, Ordering::Release);
+        }
+        Self::note(entry, slot, old, removals);
+        old
+    }
+
+    /// Exchanges what an entry holds for what `change` makes of it, and returns what that was and is; 0 if
+    /// it was left alone.
+    pub(super) fn exchange(
+        &self,
+        number: usize,
+        slot: usize,
+        change: impl Fn(u64) -> Option<u64>,
+    ) -> (u64, u64) {
+        let cell = &self.spaces[number];
+        let entry = cell.entries[slot];
+        let mut old = match cell.writers[slot] {
+            Writers::Once => cell.initial[slot],
+            Writers::OneCpu => entry.load(Ordering::Relaxed), // Relaxed: as above.
+            Writers::Several => entry.load(Ordering::Acquire), // Acquire: as above.
+        };
+        loop {
+            let Some(new) = change(old) else { return (old, 0) };
+            if cell.writers[slot] != Writers::Several {
+                entry.store(new, Ordering::Release); // Release: as above.
+                return (old, new);
+            }
+            match entry.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return (old, new),
+                Err(found) => old = found,
+            }
+        }
+    }
+
+    /// Makes a page read-only, and tells the gather, which relies on it if it is so already.
+    pub(super) fn weaken(
+        &self,
+        gather: &mut Gather<'_, Platform<M>>,
+        number: usize,
+        slot: usize,
+        removals: &mut Removals,
+    ) {
+        let writable = |frame| tables::page(frame, Access::WRITE);
+        let (old, new) = self.exchange(number, slot, |old| {
+            let frame = tables::frame(old).filter(|&frame| old == writable(frame))?;
+            Some(tables::page(frame, Access::READ))
+        });
+        let range = page_at(VAS[slot]);
+        if new == 0 {
+            gather.relies_on(range);
+        } else {
+            gather.revoke(range);
+        }
+        let gone = if new == 0 { 0 } else { old };
+        Self::note(self.spaces[number].entries[slot], slot, gone, removals);
+    }
+
+    /// Notes what was removed, or that nothing was.
+    pub(super) fn note(entry: Pte, slot: usize, old: u64, removals: &mut Removals) {
+        let serial = match old {
+            0 => oracle::removals(entry),
+            old => oracle::removed(entry, old),
+        };
+        removals.add(slot, serial);
+    }
+
+    /// Everything that was removed from the entries of a space so far.
+    pub(super) fn removals(&self, number: usize) -> Removals {
+        let mut removals = Removals::default();
+        for (slot, entry) in self.spaces[number].entries.into_iter().enumerate() {
+            removals.add(slot, oracle::removals(entry));
+        }
+        removals
+    }
+
+    /// The flush is complete: nobody can use any of these.
+    pub(super) fn claim(&self, number: usize, removals: Removals, _: &Flushed) {
+        let cell = &self.spaces[number];
+        for (slot, serial) in
+            removals.serials.into_iter().enumerate().filter(|(_, serial)| *serial > 0)
+        {
+            oracle::revoked_until(cell.root, VAS[slot], cell.entries[slot], serial);
+        }
+        for (slot, _) in removals.busy.iter().enumerate().filter(|(_, busy)| **busy) {
+            if let Some(busy) = &cell.busy[slot] {
+                busy.fetch_add(1u64.wrapping_neg(), Ordering::Release); // Release: it is flushed.
+            }
+        }
+    }
+
+    /// Keeps others from mapping a page here before what is about to be taken is flushed.
+    fn occupy(&self, number: usize, slot: usize, removals: &mut Removals) {
+        if let Some(busy) = &self.spaces[number].busy[slot]
+            && !removals.busy[slot]
+        {
+            // Acquire: what is mapped there.
+            busy.fetch_add(1, Ordering::AcqRel);
+            removals.busy[slot] = true;
+        }
+    }
+
+    /// Maps a page where there is none, and where nothing waits to be flushed.
+    pub(super) fn map(&self, number: usize, slot: usize, page: u64) {
+        let cell = &self.spaces[number];
+        let put = || self.exchange(number, slot, |old| (old == 0).then_some(page));
+        let Some(busy) = &cell.busy[slot] else {
+            put();
+            return;
+        };
+        // Acquire: what was there is flushed.
+        if busy.compare_exchange(0, MAPPING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return;
+        }
+        // Whoever takes a page from here on takes the new one, or was seen.
+        let empty = cell.entries[slot].load(Ordering::Acquire) == 0;
+        if empty && busy.load(Ordering::Acquire) == MAPPING {
+            put();
+        }
+        busy.fetch_add(MAPPING.wrapping_neg(), Ordering::Release); // Release: with the page.
+    }
+
+    /// A descriptor of a page that the act of this number maps, and that nobody else does.
+    pub(super) fn fresh(&self, ordinal: usize) -> Frame {
+        Frame(FRESH + ordinal as u64)
+    }
+
+    /// The space that a frame belongs to.
+    pub(super) fn owner_of(&self, frame: Frame) -> Option<usize> {
+        let fresh = frame.0.checked_sub(FRESH).and_then(|ordinal| {
+            let (cpu, index) =
+                (ordinal as usize / super::LONGEST, ordinal as usize % super::LONGEST);
+            self.cpus.get(cpu)?.get(index)?.space()
+        });
+        let initial = self.spaces.iter().position(|cell| cell.frames.contains(&frame));
+        fresh.or(initial)
+    }
+}
+
+/// The first of the frames of pages that come later.
+const FRESH: u64 = 0x700;
+
+/// A word of the machine, as the entry of a page.
+pub(super) type Pte = &'static Word;

@@ -1,0 +1,241 @@
+//! Who uses a space, and for how long: what a kernel's locks and reference counts say.
+
+use lookaside::{CpuId, Here, Ordering, Platform as _, Released, Word as _, arch::Mmu};
+use lookaside_machine::adversary::{Arch, Platform, Word, oracle, relax, reset};
+
+use super::{
+    BURIED, RESTS, Strategy, TOLD, World,
+    cell::{SLOTS, SpaceCell},
+    claims::Writers,
+    told,
+};
+use crate::scenario::act::Act;
+
+/// In [`SpaceCell::users`]: somebody releases the space, or it has come to an end.
+const GONE: u64 = 1 << 32;
+
+/// Says who changes the entries of a space, and whether its users are to be counted.
+pub(super) fn assign<P: lookaside::Platform<Word = Word>>(
+    cell: &mut SpaceCell<P>,
+    number: usize,
+    cpus: &[Vec<Act>],
+    arch: Arch,
+) {
+    let writers = |writes: &dyn Fn(Act) -> bool| {
+        let is_one = |act: &&Act| act.spaces().any(|space| space == number) && writes(**act);
+        let counts = cpus.iter().map(|acts| acts.iter().filter(is_one).count());
+        let counts: Vec<_> = counts.filter(|count| *count > 0).collect();
+        match counts[..] {
+            [] | [1] => Writers::Once,
+            [_] => Writers::OneCpu,
+            _ => Writers::Several,
+        }
+    };
+    for slot in 0..SLOTS {
+        cell.writers[slot] = writers(&|act| act.pages().contains(&slot));
+    }
+    cell.takers = writers(&|act| act.takes_table());
+    // Who takes a table takes the pages below it, too.
+    if cell.takers == Writers::Several || cpus.iter().filter(|acts| takes(acts, number)).count() > 0
+    {
+        for slot in 0..SLOTS {
+            let is_one = |act: &&Act| {
+                act.spaces().any(|space| space == number)
+                    && (act.pages().contains(&slot) || act.takes_table())
+            };
+            let busy = cpus.iter().filter(|acts| acts.iter().any(|act| is_one(&act))).count();
+            let changed = cpus.iter().flatten().any(|act| {
+                act.spaces().any(|space| space == number) && act.pages().contains(&slot)
+            });
+            if changed {
+                cell.writers[slot] = if busy > 1 { Writers::Several } else { Writers::OneCpu };
+            }
+        }
+    }
+    let maps = |slot: usize| {
+        let mut acts = cpus.iter().flatten().filter(|act| act.space() == Some(number));
+        acts.any(|act| act.maps() == Some(slot))
+    };
+    for slot in 0..SLOTS {
+        // Break before make: another page is not mapped while the one before may be held (Arm ARM,
+        // D8.16.1). The other architectures ask for nothing.
+        if arch == Arch::Arm && maps(slot) && cell.writers[slot] != Writers::Once {
+            cell.busy[slot] = Some(Word::ZERO);
+        }
+    }
+    if needs_count(number, cpus) {
+        cell.users = Some(Word::ZERO);
+    }
+}
+
+fn takes(acts: &[Act], number: usize) -> bool {
+    acts.iter().any(|act| act.takes_table() && act.space() == Some(number))
+}
+
+/// Whether a CPU may use a space while another one releases it: unless it has told that it is done, and
+/// the other has waited for that.
+fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
+    let mentions = |act: &Act| act.spaces().any(|space| space == number);
+    cpus.iter().enumerate().any(|(cpu, acts)| {
+        let Some(at) = acts.iter().position(|act| act.releases() && mentions(act)) else {
+            return false;
+        };
+        if acts[at] == Act::End(number) && acts[at + 1..].iter().any(mentions) {
+            return true;
+        }
+        let waits = acts[..at].contains(&Act::Await);
+        let others = cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
+        others.into_iter().any(|(_, acts)| {
+            let told = acts.iter().position(|act| *act == Act::Tell).filter(|_| waits);
+            acts[told.unwrap_or(0)..].iter().any(mentions)
+        })
+    })
+}
+
+impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
+    /// Counts this CPU among the users of the act's spaces. Says whether they are still there.
+    pub(super) fn enter_spaces(&self, act: Act) -> bool {
+        if act.releases() {
+            return act.space().is_none_or(|number| self.close(number));
+        }
+        let mut entered = [None; 2];
+        for (place, number) in entered.iter_mut().zip(act.spaces()) {
+            if !self.enter_space(number) {
+                entered.into_iter().flatten().for_each(|number| self.leave_space(number));
+                return false;
+            }
+            *place = Some(number);
+        }
+        true
+    }
+
+    /// The act is done. One that hands work over is done when that is completed.
+    pub(super) fn leave_spaces(&self, act: Act) {
+        if !act.releases() && !matches!(act, Act::Defer(..)) {
+            act.spaces().for_each(|number| self.leave_space(number));
+        }
+    }
+
+    /// Counts this CPU among the users of a space. Says whether it is still there.
+    pub(super) fn enter_space(&self, number: usize) -> bool {
+        let Some(users) = &self.spaces[number].users else { return true };
+        // Acquire: what was done with it before.
+        let there = users.fetch_add(1, Ordering::Acquire) & GONE == 0;
+        if !there {
+            self.leave_space(number);
+        }
+        there
+    }
+
+    pub(super) fn leave_space(&self, number: usize) {
+        if let Some(users) = &self.spaces[number].users {
+            users.fetch_add(1u64.wrapping_neg(), Ordering::Release); // Release: this CPU is done.
+        }
+    }
+
+    /// Has the space for this CPU alone, if nobody uses it.
+    fn close(&self, number: usize) -> bool {
+        let Some(users) = &self.spaces[number].users else { return true };
+        // Acquire: what the others did with it.
+        users.compare_exchange(0, GONE, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Releases a space, which no other CPU uses, and frees its root if that is its end. Says whether nobody
+    /// runs it any more.
+    pub(super) fn release(&self, here: &Here<'_, Platform<M>, T>, number: usize, end: bool) -> bool {
+        let cell = &self.spaces[number];
+        // SAFETY: it is looked at.
+        let cookie = unsafe { self.space(number).tag_word() }.peek();
+        // SAFETY: no other CPU uses the space, by the order of the script or by the count of its users.
+        let released = here.release(unsafe { &mut *cell.space.get() });
+        // A CPU that only just went elsewhere may still be seen; a kernel tries again.
+        if released == Ok(Released::AtOnce) && cookie != 0 {
+            oracle::identity_ended("cookie", cookie);
+        }
+        if end && released.is_ok() {
+            oracle::table_freed(cell.root);
+        } else if let Some(users) = &cell.users {
+            users.fetch_and(!GONE, Ordering::Release); // Release: it may be used anew.
+        }
+        released.is_ok()
+    }
+
+    /// The CPU goes on with kernel code only.
+    pub(super) fn rest(&self, here: &Here<'_, Platform<M>, T>) {
+        oracle::rests();
+        here.lazy();
+        let runs = &self.runs[here.id().index()];
+        runs.set(runs.get() | RESTS);
+    }
+
+    /// Whether this CPU runs no user code.
+    pub(super) fn rests(&self) -> bool {
+        self.runs[self.tlb.platform().cpu().index()].get() & RESTS != 0
+    }
+
+    /// Whether this CPU runs user code of a space.
+    pub(super) fn runs_now(&self, number: usize) -> bool {
+        self.runs[self.tlb.platform().cpu().index()].get() == number as u64 + 1
+    }
+
+    pub(super) fn go_down(&self, here: &Here<'_, Platform<M>, T>) {
+        oracle::goes_down();
+        // SAFETY: it touches nothing until it comes up.
+        unsafe { here.offline() };
+        reset();
+        self.runs[here.id().index()].set(0);
+    }
+
+    /// The hardware stops, and the library believes what it believed before.
+    pub(super) fn halt(&self, here: &Here<'_, Platform<M>, T>) {
+        here.mmu().park(here.errata());
+        reset();
+        self.runs[here.id().index()].set(0);
+        self.told.store(TOLD, Ordering::Release); // Release: as of whoever tells.
+    }
+
+    pub(super) fn bury(&self, here: &Here<'_, Platform<M>, T>) {
+        // Acquire: with it comes what the CPU did.
+        while self.told.load(Ordering::Acquire) != TOLD {
+            here.serve();
+            relax();
+        }
+        // SAFETY: it executes nothing and its register names no space, until it comes up.
+        told(unsafe { self.tlb.halted(CpuId(1)) });
+        self.told.store(BURIED, Ordering::Release); // Release: with what was noted.
+    }
+
+    pub(super) fn rise(&self, here: &Here<'_, Platform<M>, T>) {
+        // Acquire: with what was noted.
+        while self.told.load(Ordering::Acquire) != BURIED {
+            relax();
+        }
+        self.come_up(here);
+    }
+
+    pub(super) fn pin(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
+        match T::pin(here, self.space(number)) {
+            Ok(tag) => self.pinned(here.id(), number).set(u64::from(tag.0)),
+            Err(error) => {
+                if self.can_pin {
+                    oracle::fail(error.to_string());
+                }
+            }
+        }
+    }
+
+    pub(super) fn unpin(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
+        let tag = self.pinned(here.id(), number).get();
+        if tag != 0 {
+            let kept = u64::from(self.space(number).cookie().tag().0) == tag;
+            oracle::check(kept, "the tag has changed that a device uses");
+            told(T::unpin(here, self.space(number)));
+            self.pinned(here.id(), number).set(0);
+        }
+    }
+
+    /// The tag of a space that a device uses because of a CPU.
+    fn pinned(&self, cpu: CpuId, number: usize) -> &Word {
+        &self.pinned[cpu.index() * self.spaces.len() + number]
+    }
+}
