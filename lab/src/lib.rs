@@ -15,6 +15,7 @@ pub mod check;
 #[cfg(feature = "clock")]
 pub mod data;
 pub mod explore;
+pub mod generate;
 #[cfg(feature = "clock")]
 pub mod kernel;
 #[cfg(feature = "clock")]

@@ -68,6 +68,9 @@ enum Command {
     /// Runs all scenarios of the library there, ever deeper, and looks for harm.
     #[cfg(feature = "clock")]
     Check(commands::check::Arguments),
+    /// Runs generated programs there, and looks for harm.
+    #[cfg(not(feature = "clock"))]
+    Check(commands::generate::Alone),
     /// Runs the protocols of other systems on the same machine: where they break, or that they do not.
     #[cfg(feature = "clock")]
     Zoo(commands::zoo::Arguments),
@@ -108,6 +111,8 @@ fn main() -> ExitCode {
         Command::Explore(arguments) => commands::explore::run(arguments),
         #[cfg(feature = "clock")]
         Command::Check(arguments) => commands::check::run(&arguments),
+        #[cfg(not(feature = "clock"))]
+        Command::Check(arguments) => commands::generate::alone(&arguments),
         #[cfg(feature = "clock")]
         Command::Zoo(arguments) => commands::zoo::run(&arguments),
     };

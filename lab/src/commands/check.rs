@@ -2,6 +2,7 @@
 
 use core::{
     num::NonZero,
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, TryFromFloatSecsError},
 };
 use std::{
@@ -18,8 +19,10 @@ use lookaside_lab::{
     zoo,
 };
 use lookaside_machine::explore::Budget;
+use serde_json::json;
 
 use super::{
+    generate::Limits,
     output::{Format, Output},
     progress,
 };
@@ -72,6 +75,8 @@ pub(crate) struct Arguments {
     )]
     merge: Vec<PathBuf>,
     #[command(flatten)]
+    generate: super::generate::Arguments,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -82,12 +87,86 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if !matches!(output.format, Format::Table | Format::Json) {
         return Err(Refused("`lab check` writes `table` and `json`".to_owned()).into());
     }
+    if arguments.generate.is_asked() {
+        return generate(arguments);
+    }
     let outcome = if arguments.merge.is_empty() { explore(arguments)? } else { merge(arguments)? };
     output.write(&match output.format {
         Format::Json => outcome.to_json(),
         _ => check::to_text(&outcome),
     })?;
     Ok(if outcome.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// So many million steps of generated programs stand between two lines of progress.
+const LINES: u64 = 200;
+
+/// Checks programs that are generated.
+fn generate(arguments: &Arguments) -> super::Result {
+    let Arguments { protocols, merge, zoo, mutants, litmus, rounds, preemptions, shard, .. } =
+        arguments;
+    if !(protocols.is_empty() && merge.is_empty() && litmus.is_none())
+        || *zoo
+        || *mutants
+        || rounds.is_some()
+        || preemptions.is_some()
+        || *shard != Shard::WHOLE
+    {
+        let why = "`--generate` checks generated programs alone: it goes with `--budget`, `--steps`, `--scripts`, \
+                   `--seed`, `--threads` and what is said of it";
+        return Err(Refused(why.to_owned()).into());
+    }
+    let limits = Limits {
+        seed: arguments.seed,
+        budget: arguments.budget,
+        steps: arguments.steps,
+        threads: arguments.threads,
+    };
+    let bar = progress::checking();
+    let told = AtomicU64::new(0);
+    let outcome = super::generate::run(&arguments.generate, &limits, &|now| {
+        let message = format!(
+            "{} programs, {} of {} pairs, {} broken",
+            now.scripts, now.pairs.covered, now.pairs.total, now.failures
+        );
+        // Where there is no terminal, a line now and then.
+        let millions = now.steps / 1_000_000;
+        if bar.is_hidden() && told.fetch_max(millions / LINES, Ordering::Relaxed) < millions / LINES
+        {
+            eprintln!("{millions} million steps; {message}");
+        }
+        bar.set_position(millions);
+        bar.set_message(message);
+    })?;
+    bar.finish_and_clear();
+    arguments.output.write(&match arguments.output.format {
+        Format::Json => to_json(&outcome),
+        _ => super::generate::to_text(&outcome),
+    })?;
+    Ok(super::generate::code(&outcome))
+}
+
+/// What generated programs came to, as JSON.
+fn to_json(outcome: &lookaside_lab::generate::Outcome) -> String {
+    let failures: Vec<_> = outcome
+        .failures
+        .iter()
+        .map(|failing| {
+            json!({
+                "script": failing.script, "schedule": failing.schedule, "rule": failing.rule,
+            })
+        })
+        .collect();
+    let document = json!({
+        "scripts": outcome.scripts,
+        "steps": outcome.steps,
+        "seconds": outcome.seconds,
+        "stale": outcome.stale(),
+        "panics": outcome.panics(),
+        "pairs": { "covered": outcome.pairs.covered, "total": outcome.pairs.total },
+        "failures": failures,
+    });
+    format!("{document:#}\n")
 }
 
 fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>> {

@@ -9,7 +9,7 @@ use std::{
 
 use lookaside_lab::{
     explore::{self, Verdict},
-    scenario::{self, Depth, Entry},
+    scenario::{self, Depth, Entry, Program, ProgramError},
     zoo::{self, Form},
 };
 use lookaside_machine::explore::Schedule;
@@ -17,7 +17,7 @@ use lookaside_machine::explore::Schedule;
 /// What is to be explored.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The scenario; without one, all of them are listed.
+    /// The scenario, or a program as `lab check --generate` prints it; without one, all of them are listed.
     #[arg(conflicts_with = "schedule")]
     scenario: Option<String>,
     /// Run this one schedule again, as a failure prints it.
@@ -86,6 +86,13 @@ fn export(
 }
 
 fn named(name: &str) -> Result<&'static Entry, String> {
+    // Programs have scripts, and names have none.
+    if name.contains('[') {
+        return name
+            .parse()
+            .map(Program::into_entry)
+            .map_err(|error: ProgramError| error.to_string());
+    }
     scenario::find(name)
         .ok_or_else(|| format!("there is no scenario `{name}`; `lab explore` lists them"))
 }

@@ -11,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod explore;
 #[cfg(feature = "clock")]
 pub(crate) mod fit;
+pub(crate) mod generate;
 #[cfg(feature = "clock")]
 pub(crate) mod import;
 #[cfg(feature = "clock")]

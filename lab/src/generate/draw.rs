@@ -1,0 +1,231 @@
+//! Drawing a program.
+
+use lookaside::Cookie;
+
+use super::{
+    pairs::{OPERATIONS, Pair, Pairs},
+    random::Random,
+};
+use crate::scenario::{
+    Program, act::Act, hardware::More, machine::KINDS, program::Strategy, script::Few,
+};
+
+/// How often a program has a pair of operations that was missing.
+const STEERED: usize = 50;
+/// How often a program is about tags that run out.
+const TURNOVERS: usize = 25;
+/// The space that most acts are about.
+const FOCUS: usize = 0;
+/// How often they are.
+const FOCUSED: usize = 70;
+
+/// Draws a program that is allowed.
+pub(super) fn program(random: &mut Random, pairs: &Pairs) -> Program {
+    let wanted =
+        if random.percent(STEERED) { pairs.missing(|count| random.below(count)) } else { None };
+    loop {
+        let program = candidate(random, wanted);
+        if program.check().is_ok() {
+            return program;
+        }
+    }
+}
+
+/// What the acts of a program are drawn from.
+struct Theme {
+    spaces: usize,
+    /// Of a hundred acts, how many are switches beside those that are drawn as such.
+    switches: usize,
+    longest: usize,
+}
+
+fn candidate(random: &mut Random, wanted: Option<Pair>) -> Program {
+    let cpus = [1, 2, 3, 4][random.weighted([5, 70, 20, 5].into_iter())];
+    let cpus = if wanted.is_some_and(|pair| !pair.same) { cpus.max(2) } else { cpus };
+    let kind = random.below(KINDS.len());
+    let recent = KINDS[kind].interrupts()
+        && !KINDS[kind].shares()
+        && (!KINDS[kind].has_tags() || random.percent(60));
+    let turnovers = !recent && random.percent(TURNOVERS);
+    let theme = if turnovers {
+        Theme { spaces: 4 + random.below(3), switches: 55, longest: 6 }
+    } else {
+        Theme { spaces: 1 + random.below(3), switches: 10, longest: 4 }
+    };
+    let mut scripts: Vec<Vec<Act>> = (0..cpus).map(|_| script(random, &theme)).collect();
+    if let Some(pair) = wanted {
+        insert(random, &theme, &mut scripts, pair);
+    }
+    hand_over(random, &mut scripts);
+    order(random, &mut scripts);
+    let strategy = if recent {
+        Strategy::Recent
+    } else {
+        Strategy::Epochs(few(random, kind, turnovers, &scripts))
+    };
+    Program { kind, more: more(random, kind), strategy, cpus: scripts, name: None }
+}
+
+fn more(random: &mut Random, kind: usize) -> More {
+    let x86 = KINDS[kind].is_x86();
+    More {
+        early: !x86 && random.percent(20),
+        invalid: !x86 && random.percent(8),
+        noting: KINDS[kind].is_arm() && random.percent(5),
+        nmis: random.percent(10),
+    }
+}
+
+fn few(random: &mut Random, kind: usize, turnovers: bool, scripts: &[Vec<Act>]) -> Few {
+    let mut pinned: Vec<_> = scripts
+        .iter()
+        .flatten()
+        .filter(|act| matches!(act, Act::Pin(_)))
+        .filter_map(|act| act.space())
+        .collect();
+    pinned.sort_unstable();
+    pinned.dedup();
+    let pins = pinned.len() as u32;
+    let least = scripts.len() as u32 + 1 + pins;
+    let spare = if KINDS[kind].prefers_fresh() && random.percent(80) {
+        // Each CPU has a spare one, or there is one that comes back.
+        if random.percent(75) { 33 } else { least + 1 }
+    } else if turnovers {
+        least
+    } else {
+        least + random.below(2) as u32 + if random.percent(10) { 37 } else { 0 }
+    };
+    let last_epoch = match random.below(100) {
+        0..8 => 1,
+        8..16 => 2,
+        _ => Cookie::LAST_EPOCH,
+    };
+    Few { usable: spare.max(least), pins, last_epoch }
+}
+
+/// A space: mostly the same.
+fn space(random: &mut Random, theme: &Theme) -> usize {
+    if random.percent(FOCUSED) { FOCUS } else { random.below(theme.spaces) }
+}
+
+/// The acts of one CPU.
+fn script(random: &mut Random, theme: &Theme) -> Vec<Act> {
+    let mut acts = Vec::new();
+    if random.percent(75) {
+        acts.push(Act::Run(space(random, theme)));
+    }
+    let count = 1 + random.below(theme.longest);
+    while acts.len() < count {
+        let act = if random.percent(theme.switches) {
+            Act::Run(random.below(theme.spaces))
+        } else {
+            let number = random.weighted(OPERATIONS.iter().map(|operation| operation.weight));
+            act(random, theme, number, FOCUSED)
+        };
+        place(&mut acts, act);
+    }
+    acts
+}
+
+/// An act of an operation.
+fn act(random: &mut Random, theme: &Theme, number: usize, focused: usize) -> Act {
+    let first = if random.percent(focused) { FOCUS } else { random.below(theme.spaces) };
+    let second = if first == 0 { 1 } else { 0 };
+    Act::make(OPERATIONS[number].name, &[first, second]).expect("an operation is an act")
+}
+
+/// Appends an act, where it may stand.
+fn place(acts: &mut Vec<Act>, act: Act) {
+    match act {
+        Act::Up => {
+            if acts.first() != Some(&Act::Up) {
+                acts.insert(0, act);
+            }
+        }
+        _ if acts.last() == Some(&Act::Down) => acts.insert(acts.len() - 1, act),
+        _ => acts.push(act),
+    }
+}
+
+/// Puts a pair of operations into the scripts, on one space.
+fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pair) {
+    let [first, second] = [pair.first, pair.second].map(|number| act(random, theme, number, 100));
+    let cpu = random.below(scripts.len());
+    let other = if pair.same { cpu } else { (cpu + 1) % scripts.len() };
+    for (index, acts) in scripts.iter_mut().enumerate() {
+        let wanted: Vec<_> =
+            [(cpu, first), (other, second)].into_iter().filter(|(cpu, _)| *cpu == index).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        acts.truncate(theme.longest - 1);
+        let mut from = 0;
+        for (_, act) in wanted {
+            // What names no space is about the one that the CPU runs.
+            if act.space().is_none() && !acts.iter().any(|act| *act == Act::Run(FOCUS)) {
+                acts.insert(from, Act::Run(FOCUS));
+                from += 1;
+            }
+            let at = from + random.below(acts.len() - from + 1);
+            match act {
+                Act::Up => acts.insert(0, act),
+                Act::Down => acts.push(act),
+                act => acts.insert(at, act),
+            }
+            from = if act == Act::Up { 1 } else { at + 1 };
+        }
+    }
+}
+
+/// Has a batch that is handed over be taken over by another CPU, and others be none.
+fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
+    let mut handed = None;
+    for (cpu, acts) in scripts.iter_mut().enumerate() {
+        acts.retain(|act| match act {
+            Act::Defer(..) if handed.is_some() => false,
+            Act::Defer(..) => {
+                handed = Some(cpu);
+                true
+            }
+            _ => true,
+        });
+    }
+    let mut taken = false;
+    for (cpu, acts) in scripts.iter_mut().enumerate() {
+        acts.retain(|act| match act {
+            Act::Complete if taken || handed.is_none() || handed == Some(cpu) => false,
+            Act::Complete => {
+                taken = true;
+                true
+            }
+            _ => true,
+        });
+    }
+    if let Some(cpu) = handed
+        && !taken
+        && scripts.len() > 1
+    {
+        let acts = &mut scripts[(cpu + 1) % scripts.len()];
+        let from = usize::from(acts.first() == Some(&Act::Up));
+        let at = from + random.below(acts.len() - from + 1);
+        let end = acts.len() - usize::from(acts.last() == Some(&Act::Down));
+        acts.insert(at.min(end), Act::Complete);
+    }
+}
+
+/// Sometimes has one CPU wait for another, so that what is rare by chance comes first.
+fn order(random: &mut Random, scripts: &mut [Vec<Act>]) {
+    let deferred = scripts.iter().flatten().any(|act| matches!(act, Act::Defer(..)));
+    if scripts.len() < 2 || deferred || !random.percent(25) {
+        return;
+    }
+    let teller = random.below(scripts.len());
+    let waiter = (teller + 1 + random.below(scripts.len() - 1)) % scripts.len();
+    for (cpu, act, late) in [(teller, Act::Tell, true), (waiter, Act::Await, false)] {
+        let acts = &mut scripts[cpu];
+        let from = usize::from(acts.first() == Some(&Act::Up));
+        let end = acts.len() - usize::from(acts.last() == Some(&Act::Down));
+        let at = if late { from + random.below(end - from + 1) } else { from };
+        acts.insert(at, act);
+    }
+}

@@ -1,0 +1,51 @@
+//! Exploring one program: little with every pre-emption tried, and much by chance.
+
+use core::panic::Location;
+use std::collections::BTreeSet;
+
+use lookaside_machine::explore::{Budget, Failure, Report};
+
+use crate::scenario::{Depth, Program};
+
+/// Executions by chance at a time, at random and as many by PCT.
+const CHANCES: u64 = 8;
+
+/// What exploring a program came to.
+pub(super) struct Found {
+    /// Steps of all executions.
+    pub(super) steps: u64,
+    /// What was seen to happen.
+    pub(super) seen: Vec<&'static str>,
+    /// Where in the source operations were executed.
+    pub(super) sites: BTreeSet<&'static Location<'static>>,
+    /// The first failure.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Explores a program for about so many steps: a third of them with one pre-emption, and the rest by chance.
+/// It is the same every time.
+pub(super) fn explore(program: &Program, seed: u64, effort: u64) -> Found {
+    let mut explored = program.open();
+    let mut found = Found { steps: 0, seen: Vec::new(), sites: BTreeSet::new(), failure: None };
+    let add = |found: &mut Found, report: Report| {
+        found.steps += report.steps;
+        found.seen.extend(report.seen);
+        found.sites.extend(report.sites);
+        report.failure
+    };
+    let report = explored.explore(Depth::Bounded(1), Budget::steps(effort / 3));
+    let mut failure = add(&mut found, report);
+    let mut round = 0;
+    while failure.is_none() && found.steps < effort {
+        let report = explored.chance(seed.wrapping_add(round), CHANCES);
+        // One CPU alone may have nothing to choose.
+        let idle = report.steps == 0;
+        failure = add(&mut found, report);
+        round += 1;
+        if idle {
+            break;
+        }
+    }
+    found.failure = failure;
+    found
+}

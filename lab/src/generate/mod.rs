@@ -1,0 +1,27 @@
+//! Generated scenarios: short random programs over all that a kernel may ask of the library, on every kind of
+//! hardware, each run on the adversary.
+//!
+//! Nothing is expected of a program in particular. Its acts are what a kernel may do at any time
+//! ([`Program`] refuses what the library does not allow), and what the oracle is told is taken from each
+//! gather: what it has taken away, and what others had taken away before. So whatever is found is a defect of
+//! the library, of the machine, or of an act.
+//!
+//! A program is drawn from the seed and from the programs before it ([`draw`]): pairs of operations that no
+//! program has had on one space come first ([`pairs`]). It is explored for a number of steps ([`explore`]). What
+//! fails is shortened, operations first and then the schedule ([`shorten`]). A run of so many programs comes
+//! to the same on any machine, whatever the number of threads.
+
+mod draw;
+mod explore;
+mod keep;
+mod pairs;
+mod random;
+mod run;
+mod shorten;
+
+pub use self::{
+    keep::keep,
+    pairs::{Pairs, Tally},
+    run::{Failing, Outcome, Progress, Request, Site, run},
+};
+pub use crate::scenario::{Program, ProgramError};

@@ -1,0 +1,104 @@
+//! Generated programs: that they are what they say, that the same come again, and that nothing breaks.
+
+use core::time::Duration;
+use std::sync::Mutex;
+
+use lookaside_lab::{
+    generate::{Outcome, Program, Request, run},
+    scenario::Depth,
+};
+use lookaside_machine::explore::{Budget, Schedule};
+
+fn outcome(scripts: u64, threads: usize) -> Outcome {
+    let request = Request {
+        seed: 7,
+        scripts,
+        steps: u64::MAX,
+        time: Duration::MAX,
+        effort: 3000,
+        failures: 1,
+        threads,
+    };
+    run(&request, &|_| ())
+}
+
+#[test]
+fn a_run_is_the_same_on_any_number_of_threads_and_breaks_nothing() {
+    let (one, three) = (outcome(300, 1), outcome(300, 3));
+    assert_eq!(one.failures, []);
+    assert_eq!((one.scripts, one.steps, one.pairs), (three.scripts, three.steps, three.pairs));
+    assert_eq!(one.seen, three.seen);
+    assert_eq!(one.scripts, 300);
+    // They are about something.
+    for what in ["a broadcast", "a shootdown", "a fresh tag", "a CPU that caught up"] {
+        assert!(one.seen.contains(what), "{what}: {:?}", one.seen);
+    }
+    assert!(one.pairs.covered * 4 > one.pairs.total, "{:?}", one.pairs);
+}
+
+#[test]
+fn progress_is_told() {
+    let told = Mutex::new(Vec::new());
+    let request = Request {
+        seed: 1,
+        scripts: 5,
+        steps: u64::MAX,
+        time: Duration::MAX,
+        effort: 100,
+        failures: 1,
+        threads: 1,
+    };
+    let _ = run(&request, &|now| told.lock().expect("a list").push(now.scripts));
+    assert_eq!(told.into_inner().expect("a list"), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_text_is_all_of_a_program() {
+    for text in [
+        "arm epochs(3) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]",
+        "arm-cnp+early+noting epochs(5,1) [Pin(A) Batch(A,B)] [Await] [Tell]",
+        "x86-no-pcid+nmi recent [Lazy] [UnmapKernel]",
+        "riscv epochs(4,0,1) [Up Run(C) Down]",
+    ] {
+        let program: Program = text.parse().expect(text);
+        assert_eq!(program.to_string(), text);
+        let mut explored = program.open();
+        assert_eq!(explored.name(), text);
+        let report = explored.explore(Depth::Bounded(1), Budget::steps(5000));
+        assert!(report.failure.is_none(), "{text}: {:?}", report.failure);
+        // Its name is in its schedules.
+        let schedule: Schedule = format!("v1:{text}:").parse().expect("a schedule");
+        assert!(explored.replay(&schedule).expect("its own").is_none());
+    }
+}
+
+#[test]
+fn what_no_kernel_may_do_is_refused() {
+    let wrong = [
+        ("arm epochs(3)", "looks like"),
+        ("pdp11 epochs(3) [Run(A)]", "there is no machine `pdp11`"),
+        ("arm+fast epochs(3) [Run(A)]", "`fast`"),
+        ("arm epochs [Run(A)]", "neither"),
+        ("arm epochs(2) [Run(A)] [Run(A)]", "it takes 3"),
+        ("arm epochs(3) [Jump(A)]", "`Jump(A)` is no act"),
+        ("arm epochs(3) [Run(Z)]", "`Z`"),
+        ("arm epochs(3) [Run]", "needs a space"),
+        ("arm epochs(3) [Run(A,B)]", "too many"),
+        ("arm epochs(3) []", "no CPU does anything"),
+        ("arm recent [Run(A)]", "interrupts"),
+        ("x86-no-pcid epochs(3) [Run(A)]", "no tags"),
+        ("x86+early recent [Run(A)]", "early"),
+        ("arm epochs(3) [Run(A) Up]", "first of all"),
+        ("arm epochs(3) [Down Run(A)]", "nothing follows"),
+        ("arm epochs(3) [Await] [Run(A)]", "nobody tells"),
+        ("arm epochs(3) [Await Tell] [Await Tell]", "nobody tells"),
+        ("x86 recent [Complete] [Run(A)]", "nobody hands over"),
+        ("x86 recent [Pin(A)]", "pinned"),
+        ("arm epochs(3) [Batch(A,A)]", "several spaces"),
+        ("arm epochs(3) [Touch(A)]", "catalogue"),
+    ];
+    for (text, why) in wrong {
+        let error = text.parse::<Program>().expect_err(text).to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
