@@ -152,6 +152,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
         cargo(workspace, &[&check, deep].concat())
     })?;
+    gate.step("check, generated programs", || {
+        // Three minutes on two quiet cores, of the same programs every time.
+        let scripts = if quick { "500" } else { "60000" };
+        let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--generate"];
+        let limits = ["--scripts", scripts, "--seed", "1", "--budget", "3600"];
+        cargo(workspace, &[&lab[..], &limits].concat())
+    })?;
     gate.step("report, in a browser", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::{
     explore::{self, Exploration},
+    generation::Effort,
     sites::Kind,
     weave::Woven,
     workshop::{PACKAGE, PROGRAM},
@@ -153,6 +154,15 @@ impl Mill {
         if let Some(preemptions) = preemptions {
             command.args(["--preemptions", &preemptions.to_string()]);
         }
+        explore::run(&mut command, budget)
+    }
+
+    /// Runs generated programs with one mutant.
+    pub(super) fn generate(&self, mutant: u32, effort: Effort, budget: f64) -> Result<Exploration> {
+        let mut command = Command::new(self.program());
+        command.current_dir(&self.source).env(CHOSEN, mutant.to_string());
+        command.args(["check", "--generate", "--threads", "1", "--budget", &budget.to_string()]);
+        command.args(["--steps", &effort.steps.to_string(), "--seed", &effort.seed.to_string()]);
         explore::run(&mut command, budget)
     }
 

@@ -13,6 +13,7 @@
 mod effects;
 mod explore;
 mod figures;
+mod generation;
 mod hunt;
 mod ledger;
 mod mill;
@@ -82,6 +83,16 @@ pub(crate) struct Options {
     /// Write into `docs/mutants.md` how many mutants are found by what, as was learned last, and try none.
     #[arg(long, conflicts_with_all = ["names", "generated", "written", "kind", "list", "learn", "teeth"])]
     figures: bool,
+    /// Look for written mutants by generated programs alone, and say which are found: `lab check --generate`, with
+    /// `--effort` steps for each. Nothing fails if some are not.
+    #[arg(long, conflicts_with_all = ["generated", "kind", "list", "learn", "replay"])]
+    by_generation: bool,
+    /// Steps for each mutant that is looked for by generation.
+    #[arg(long, value_name = "N", requires = "by_generation", default_value_t = 100_000_000)]
+    effort: u64,
+    /// What the programs are drawn from.
+    #[arg(long, value_name = "N", requires = "by_generation", default_value_t = 1)]
+    seed: u32,
     /// Show a schedule again, as a line FOUND prints it, with the one mutant that is named.
     #[arg(long, value_name = "v1:...", conflicts_with_all = ["list", "learn"])]
     replay: Option<String>,
@@ -134,6 +145,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     if let Some(schedule) = &options.replay {
         return replay(workspace, &woven, (&written, &generated), schedule);
+    }
+    if options.by_generation {
+        let mill = Mill::open(workspace, &woven)?;
+        let effort = generation::Effort { steps: options.effort, seed: options.seed };
+        let json = options.format == Format::Json;
+        return generation::run(&mill, &woven, &written, effort, json);
     }
     if written.is_empty() && generated.is_empty() {
         println!("mutants: there are none, so there is nothing to find");
