@@ -48,7 +48,8 @@ impl Machine {
                 let entry = self.cpus[cpu].tlb[index];
                 if entry.is(Entry::TABLE) == table && self.reaches(&entry, frame) {
                     self.mark(cpu, index, Entry::REVOKED, Rule::FreedFrame);
-                    if table && self.config.walks_outlive_tags {
+                    let up = self.down & 1 << cpu == 0;
+                    if table && self.config.walks_outlive_tags && up {
                         let why = "is held, under a tag that no root names";
                         self.fail_entry(Rule::FreedFrame, cpu, cpu, &entry, why);
                     }
@@ -167,11 +168,14 @@ impl Machine {
         }
     }
 
-    /// A CPU runs the kernel again: it holds nothing of the kernel's that was revoked.
+    /// A CPU runs the kernel again: it holds nothing of the kernel's that was revoked, nor a walk to a table
+    /// that was given back if that may be used under any tag.
     pub(super) fn check_kernel(&mut self, cpu: usize) {
         for index in 0..self.cpus[cpu].tlb.len() {
             let entry = self.cpus[cpu].tlb[index];
-            if entry.is(Entry::REVOKED) && entry.is(Entry::KERNEL) && entry.is(Entry::GLOBAL) {
+            let walked = entry.is(Entry::TABLE) && self.config.walks_outlive_tags;
+            let used = entry.is(Entry::KERNEL) && entry.is(Entry::GLOBAL);
+            if entry.is(Entry::REVOKED) && (used || walked) {
                 let why = "has been revoked, and the kernel runs";
                 self.fail_entry(Rule::StaleTranslation, cpu, cpu, &entry, why);
             }
