@@ -14,6 +14,8 @@ use crate::scenario::{
 const STEERED: usize = 50;
 /// How often a program is about tags that run out.
 const TURNOVERS: usize = 25;
+/// How many programs are tried for a pair.
+const ATTEMPTS: u32 = 100;
 /// The space that most acts are about.
 const FOCUS: usize = 0;
 /// How often they are.
@@ -23,12 +25,14 @@ const FOCUSED: usize = 70;
 pub(super) fn program(random: &mut Random, pairs: &Pairs) -> Program {
     let wanted =
         if random.percent(STEERED) { pairs.missing(|count| random.below(count)) } else { None };
-    loop {
-        let program = candidate(random, wanted);
+    // A pair may ask for more than a program has room for.
+    for attempt in 0.. {
+        let program = candidate(random, wanted.filter(|_| attempt < ATTEMPTS));
         if program.check().is_ok() {
             return program;
         }
     }
+    unreachable!("some program is allowed")
 }
 
 /// What the acts of a program are drawn from.

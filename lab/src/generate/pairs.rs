@@ -49,13 +49,18 @@ pub(super) static OPERATIONS: &[Operation] = &[
     operation("Unfill", 2),
     operation("Remap", 4),
     operation("Abandon", 6),
+    operation("AbandonOther", 3),
+    operation("FindGone", 4),
     operation("Zap", 10),
+    operation("ZapInBatch", 4),
+    operation("UnmapLarge", 5),
     operation("Move", 4),
     operation("UnmapMoved", 4),
     operation("Batch", 6),
     operation("Defer", 4),
     operation("Complete", 0),
     operation("UnmapKernel", 6),
+    operation("UnmapKernelOpenly", 2),
 ];
 
 /// The number of an act's operation.
@@ -88,7 +93,7 @@ impl Pair {
     fn is_possible(self) -> bool {
         let [first, second] = [self.first, self.second].map(|number| OPERATIONS[number].name);
         let once = |name| first == name && second == name;
-        if once("Defer") || once("Complete") {
+        if ["Defer", "Complete", "UnmapLarge"].into_iter().any(once) {
             return false;
         }
         if !self.same {

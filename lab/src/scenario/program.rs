@@ -198,7 +198,9 @@ impl Program {
             Act::Remap(_) | Act::Unfill(_) if self.more.early => {
                 Err("where loads are early nobody knows which page is absent")
             }
-            Act::UnmapLarge(_) if self.cpus.iter().flatten().filter(|other| **other == act).count() > 1 => {
+            Act::UnmapLarge(_)
+                if self.cpus.iter().flatten().filter(|other| **other == act).count() > 1 =>
+            {
                 Err("a large page goes once")
             }
             Act::Touch(_)

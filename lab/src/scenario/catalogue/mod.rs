@@ -94,7 +94,11 @@ pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
             scenarios: early::SCENARIOS,
         },
         Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
-        Topic { name: "pairs", about: "separate tables for user mode", scenarios: pairs::SCENARIOS },
+        Topic {
+            name: "pairs",
+            about: "separate tables for user mode",
+            scenarios: pairs::SCENARIOS,
+        },
         Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
         Topic {
             name: "errata",

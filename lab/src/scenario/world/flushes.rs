@@ -307,12 +307,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.unlock();
     }
 
-    pub(super) fn flush_kernel(
-        &self,
-        here: At<'_, M, T>,
-        mut gather: KernelGather,
-        claim: bool,
-    ) {
+    pub(super) fn flush_kernel(&self, here: At<'_, M, T>, mut gather: KernelGather, claim: bool) {
         let entry = self.kernel.expect("a kernel");
         entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
         gather.revoke(page_at(KERNEL));

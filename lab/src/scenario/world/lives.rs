@@ -142,7 +142,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     /// Releases a space, which no other CPU uses, and frees its root if that is its end. Says whether nobody
     /// runs it any more.
-    pub(super) fn release(&self, here: &Here<'_, Platform<M>, T>, number: usize, end: bool) -> bool {
+    pub(super) fn release(
+        &self,
+        here: &Here<'_, Platform<M>, T>,
+        number: usize,
+        end: bool,
+    ) -> bool {
         let cell = &self.spaces[number];
         // SAFETY: it is looked at.
         let cookie = unsafe { self.space(number).tag_word() }.peek();
