@@ -1,7 +1,8 @@
 //! What a kernel does to page tables, and what the oracle is told of it.
 
 use lookaside::{
-    Acknowledged, Flags, Gather, Here, KernelGather, Ordering, Permissions, Word as _, arch::Mmu,
+    Acknowledged, CpuId, Flags, Gather, Here, KernelGather, Ordering, Permissions, Word as _,
+    arch::Mmu,
 };
 use lookaside_machine::adversary::{
     Access, Frame, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
@@ -153,8 +154,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// A store of user code, with the kernel's handler of faults.
-    pub(super) fn retry(&self, number: usize) {
-        if access_store(PAGES[0], 1).is_some() || !self.runs_now(number) {
+    pub(super) fn retry(&self, cpu: CpuId, number: usize) {
+        if access_store(PAGES[0], 1).is_some() || !self.runs_now(cpu, number) {
             return;
         }
         let entry = self.spaces[number].entries[0];
@@ -195,20 +196,20 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     /// A load of user code from a page that another CPU maps, with the kernel's handler of faults. A CPU
     /// that goes on faulting when the page is there gets nowhere.
-    pub(super) fn touch(&self, number: usize) {
-        while !self.look(number) {
+    pub(super) fn touch(&self, cpu: CpuId, number: usize) {
+        while !self.look(cpu, number) {
             relax();
         }
     }
 
     /// The same, once. Says whether the page was there.
-    pub(super) fn look(&self, number: usize) -> bool {
+    pub(super) fn look(&self, cpu: CpuId, number: usize) -> bool {
         if access(FILLED).is_some() {
             return true;
         }
         let entry = self.spaces[number].entries[LATE];
         let wanted = Permissions { read: true, ..Permissions::default() };
-        if self.runs_now(number)
+        if self.runs_now(cpu, number)
             && let Some(held) = self.was_spurious(number, FILLED, entry, wanted)
         {
             saw("a fault that was spurious");

@@ -1,6 +1,6 @@
 //! Who uses a space, and for how long: what a kernel's locks and reference counts say.
 
-use lookaside::{CpuId, Here, Ordering, Platform as _, Released, Word as _, arch::Mmu};
+use lookaside::{CpuId, Here, Ordering, Released, Word as _, arch::Mmu};
 use lookaside_machine::adversary::{Arch, Platform, Word, oracle, relax, reset};
 
 use super::{
@@ -173,14 +173,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         runs.set(runs.get() | RESTS);
     }
 
-    /// Whether this CPU runs no user code.
-    pub(super) fn rests(&self) -> bool {
-        self.runs[self.tlb.platform().cpu().index()].get() & RESTS != 0
+    /// Whether this CPU, which is `cpu`, runs no user code.
+    pub(super) fn rests(&self, cpu: CpuId) -> bool {
+        self.runs[cpu.index()].get() & RESTS != 0
     }
 
-    /// Whether this CPU runs user code of a space.
-    pub(super) fn runs_now(&self, number: usize) -> bool {
-        self.runs[self.tlb.platform().cpu().index()].get() == number as u64 + 1
+    /// Whether this CPU, which is `cpu`, runs user code of a space.
+    pub(super) fn runs_now(&self, cpu: CpuId, number: usize) -> bool {
+        self.runs[cpu.index()].get() == number as u64 + 1
     }
 
     pub(super) fn go_down(&self, here: &Here<'_, Platform<M>, T>) {

@@ -179,7 +179,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn act(&'static self, cpu: CpuId, index: usize) {
         let act = self.cpus[cpu.index()][index];
         if act.is_open() {
-            return self.act_openly(act);
+            return self.act_openly(cpu, act);
         }
         if act == Act::Up {
             oracle::goes_down();
@@ -292,7 +292,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// Does what is done with interrupts on.
-    fn act_openly(&'static self, act: Act) {
+    fn act_openly(&'static self, cpu: CpuId, act: Act) {
         match act {
             Act::Await => {
                 // Acquire: what was done before it was told.
@@ -301,16 +301,18 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 }
             }
             // Of a CPU that rests no user code runs.
-            _ if self.rests() => {}
+            _ if self.rests(cpu) => {}
             Act::Read => {
                 let _ = access(PAGES[0]);
             }
             Act::Write => {
                 let _ = access_store(PAGES[0], 1);
             }
-            Act::Retry(number) => self.retry(number),
-            Act::Touch(number) => self.touch(number),
-            Act::Look(number) => drop(self.look(number)),
+            Act::Retry(number) => self.retry(cpu, number),
+            Act::Touch(number) => self.touch(cpu, number),
+            Act::Look(number) => {
+                let _ = self.look(cpu, number);
+            }
             _ => {}
         }
     }
@@ -360,7 +362,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         // SAFETY: the firmware's tables are like any space's.
         told(unsafe { here.with_root(root, run) });
         // Nothing of the firmware's is left, and the CPU runs what it ran.
-        if self.rests() {
+        if self.rests(here.id()) {
             return;
         }
         let own = self.runs[here.id().index()].get().checked_sub(1).map(|number| number as usize);
