@@ -196,9 +196,13 @@ fn a6_a_dsb_orders_for_the_cpus_of_its_domain() {
     }
 }
 
-/// CPU 0 unmaps and tells CPU 1, which invalidates.
+/// CPU 0 unmaps and tells CPU 1, which invalidates whatever it has loaded.
 fn handed(hold: fn(&World)) -> Programs<World> {
-    programs(Config::arm(2).with_levels(2), world, move |world, cpu| {
+    handed_on(Config::arm(2).without_dependencies(), hold)
+}
+
+fn handed_on(config: Config, hold: fn(&World)) -> Programs<World> {
+    programs(config.with_levels(2), world, move |world, cpu| {
         if cpu == 0 {
             world.pte.store(0, Relaxed);
             world.flag.store(1, Release);
@@ -227,6 +231,18 @@ fn a5_who_has_seen_the_store_can_order_it_for_who_made_it() {
 }
 
 #[test]
+fn a5_who_looks_and_then_decides_invalidates_after_the_load() {
+    handed_on(Config::arm(2), |_| {}).holds();
+    // The load says nothing of what the CPU has itself stored.
+    let own = |world: &World| {
+        world.pte.store(0, Relaxed);
+        world.flag.load(Acquire);
+        flush(world);
+    };
+    on_cpu_0(&Config::arm(2), own).breaks(Rule::StaleTranslation);
+}
+
+#[test]
 fn a5_a_handler_comes_after_the_interrupt() {
     let run = |world: &World, cpu: usize| {
         if cpu == 0 {
@@ -249,23 +265,27 @@ fn a5_a_handler_comes_after_the_interrupt() {
 fn a2_a_root_that_another_cpu_leaves_is_walked_until_then() {
     // CPU 1 leaves the space; CPU 0 invalidates what CPU 1 holds and gives a table of it back.
     let leave = |before: Option<Dsb>| {
-        programs(Config::arm(2).with_levels(2), world, move |world: &World, cpu| {
-            if cpu == 1 {
-                Insn.write_ttbr0(world.reserved.address());
-                Insn.isb();
-                world.flag.store(1, Release);
-            } else {
-                Insn.write_ttbr0(world.reserved.address());
-                Insn.isb();
-                while world.flag.load(Acquire) == 0 {
-                    relax();
+        programs(
+            Config::arm(2).without_dependencies().with_levels(2),
+            world,
+            move |world: &World, cpu| {
+                if cpu == 1 {
+                    Insn.write_ttbr0(world.reserved.address());
+                    Insn.isb();
+                    world.flag.store(1, Release);
+                } else {
+                    Insn.write_ttbr0(world.reserved.address());
+                    Insn.isb();
+                    while world.flag.load(Acquire) == 0 {
+                        relax();
+                    }
+                    before.into_iter().for_each(|kind| Insn.dsb(kind));
+                    tlbi(TlbiOp::Aside, IS, 0);
+                    Insn.dsb(Dsb::Ish);
+                    oracle::table_freed(world.last);
                 }
-                before.into_iter().for_each(|kind| Insn.dsb(kind));
-                tlbi(TlbiOp::Aside, IS, 0);
-                Insn.dsb(Dsb::Ish);
-                oracle::table_freed(world.last);
-            }
-        })
+            },
+        )
     };
     leave(None).breaks(Rule::FreedFrame);
     leave(Some(Dsb::Ish)).holds();

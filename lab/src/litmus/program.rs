@@ -299,7 +299,7 @@ impl Scenario for Run {
         };
         // A load reads the frame in the step in which it is translated.
         config.check_private = false;
-        config.without_protocols()
+        config.without_protocols().without_dependencies()
     }
 
     fn build(&self) -> &'static World {

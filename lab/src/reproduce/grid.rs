@@ -31,7 +31,8 @@ impl Grid {
     /// to the right.
     #[must_use]
     pub fn new<T: Into<String>>(header: impl IntoIterator<Item = T>, words: &[usize]) -> Self {
-        let header = header.into_iter().map(cell).collect();
+        // Its words are ours, and may stand in two lines.
+        let header = header.into_iter().map(Into::into).collect();
         Self { header, words: words.to_vec(), ..Self::default() }
     }
 

@@ -130,6 +130,9 @@ pub struct Config {
     /// Whether an execution ends in which a tag comes to name two spaces, or break-before-make is left
     /// out. If not, it goes on with all that a CPU may then hold: litmus tests ask what that is.
     pub protocols: bool,
+    /// Whether what a CPU invalidates on Arm depends on what it has loaded before, as it does in a program
+    /// that looks and then decides. If not, a `TLBI` may come before such loads.
+    pub dependencies: bool,
     /// How many steps one execution may have before it counts as never ending.
     pub max_steps: u64,
 }
@@ -160,6 +163,7 @@ impl Config {
             frames: 16,
             check_private: true,
             protocols: true,
+            dependencies: true,
             max_steps: 20_000,
         }
     }
@@ -186,6 +190,13 @@ impl Config {
     #[must_use]
     pub fn without_protocols(mut self) -> Self {
         self.protocols = false;
+        self
+    }
+
+    /// The same machine for programs in which no invalidation depends on a load, as in most litmus tests.
+    #[must_use]
+    pub fn without_dependencies(mut self) -> Self {
+        self.dependencies = false;
         self
     }
 

@@ -365,6 +365,9 @@ impl<S: Scenario> Executor<S> {
             }
         }
         machine.satisfy(cpu, word, order, seen, old);
+        if !old {
+            machine.loaded(cpu);
+        }
         machine.tell(cpu, seen.value);
         true
     }

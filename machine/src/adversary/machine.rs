@@ -341,7 +341,9 @@ impl Machine {
             }
             Op::Load(word, order) => {
                 self.touch(cpu, word, false);
-                self.load(cpu, word, order)
+                let value = self.load(cpu, word, order);
+                self.loaded(cpu);
+                value
             }
             Op::Store(word, value, order) => {
                 self.touch(cpu, word, false);

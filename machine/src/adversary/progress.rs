@@ -3,7 +3,7 @@
 use lookaside::{Ordering, arch::aarch64::Dsb};
 
 use super::{
-    config::Buffers,
+    config::{Arch, Buffers},
     cpu::{Buffered, Cpu},
     machine::Machine,
     op::{Arm, Op, Riscv, X86},
@@ -29,7 +29,9 @@ impl Machine {
                     Buffers::Tso => order != Ordering::SeqCst,
                     Buffers::Pso => true,
                 };
-                buffered && self.undisturbed(cpu)
+                // Firmware that answers for another hart's stores tells those that were made from those to come.
+                let awaited = self.config.arch == Arch::Riscv && !self.config.hasty_firmware;
+                buffered && !awaited && self.undisturbed(cpu)
             }
             Op::Fence(order) => empty || (order != Ordering::SeqCst && self.undisturbed(cpu)),
             Op::Riscv(Riscv::Fence | Riscv::SfenceWInval) => empty,

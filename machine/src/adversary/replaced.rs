@@ -17,13 +17,21 @@
 //! | `DSB ISH` | everything: a later `TLBI` comes after all that has happened by now |
 //! | `DSB ISHST` | the CPU's own stores, and what came before the last store or atomic operation that it executed |
 //! | `DSB NSH`, `DSB NSHST` | the same, but what the CPU has itself replaced only in its own TLB: other CPUs are not in the domain |
+//! | a load of an ordinary word | what others have replaced, where invalidations depend on loads ([`Config::dependencies`]) |
 //! | an interrupt or an NMI | everything: what the handler does comes after it was taken |
 //! | `SFENCE.W.INVAL`, `SFENCE.VMA` | everything that the hart holds |
 //!
-//! Where this is stronger than the architecture, it alarms falsely: a `TLBI` whose operand, or whose execution,
-//! depends on a load is not before the load, which is not modelled; and a plain store counts as performed when it
-//! is executed, in what a store-only `DSB` makes of the stores of *others*.
+//! A `TLBI` whose execution or operand depends on a load comes after the load (`ctrl` and `addr` in the model of
+//! herd7). A compiled program does not say what depends on what. So every load counts, unless the machine is
+//! told that there are no dependencies: a bug stays hidden that needs an invalidation which depends on none of the
+//! loads before it, and litmus tests are there to ask for that. Atomic operations do not count, since what they
+//! write may be later than what they read.
+//!
+//! Where this is stronger than the architecture, it alarms falsely: a plain store counts as performed when it is
+//! executed, in what a store-only `DSB` makes of the stores of *others*.
 
+#[cfg(doc)]
+use super::Config;
 use super::{
     config::Arch,
     hash::{mix, mix3},
@@ -151,6 +159,22 @@ impl Machine {
         for noted in &mut self.replaced {
             noted.open_to_stores &= !(1 << cpu);
         }
+    }
+
+    /// `cpu` has read what an ordinary word contains now. What it does next depends on that.
+    #[inline]
+    pub(crate) fn loaded(&mut self, cpu: usize) {
+        if self.replaced.is_empty() || !self.config.dependencies || self.config.arch != Arch::Arm {
+            return;
+        }
+        let bit = 1u64 << cpu;
+        self.replaced.retain_mut(|noted| {
+            if noted.cause != Cause::Store(cpu) {
+                noted.open &= !bit;
+                noted.open_to_stores &= !bit;
+            }
+            noted.open != 0
+        });
     }
 
     /// Of the entries that `by` has just doomed, as CPUs and indices, those live on that could be walked to

@@ -120,6 +120,7 @@ impl Scenario for Runner {
         config.levels = 2;
         config.tables = 8;
         config.check_private = false;
+        config.dependencies = false;
         config
     }
 
