@@ -135,8 +135,8 @@ fn recorded_states() {
 
 #[test]
 fn casemate_traces() {
-    let seeds: [&[u8]; 1] = [b"(mem-init (id 0) (tid 0) (address 0x1000) (size 0x1000))\n\
-        (mem-write (id 1) (tid 0) (mem-order plain) (address 0x1008) (value 0x3))\n"];
+    let seeds: [&[u8]; 1] = [b"(mem-init (id 0) (tid 0) (address 0x1000) (size 0x1000) (src \"a.c:1\"))\n\
+        (mem-write (id 1) (tid 0) (mem-order plain) (address 0x1008) (value 0x3) (src \"a.c:2\"))\n"];
     assert!(casemate::check(&text(seeds[0])).is_ok(), "the seed is sound");
     fuzz(&seeds, |bytes| {
         if let Err((_, why)) = casemate::check(&text(bytes)) {

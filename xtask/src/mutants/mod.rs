@@ -115,6 +115,12 @@ pub(crate) fn names(workspace: &Workspace) -> Result<BTreeSet<String>> {
     Ok(record::read(workspace)?.into_iter().map(|mutant| mutant.name).collect())
 }
 
+/// Whether every record still describes the source: edits match once, excuses are of code that is there.
+/// That mutants are found is a run of its own.
+pub(crate) fn fit(workspace: &Workspace) -> Result<()> {
+    run(workspace, &Options { list: true, ..Options::default() })
+}
+
 /// Does what the options say.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let started = Instant::now();

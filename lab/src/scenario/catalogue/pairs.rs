@@ -20,8 +20,20 @@ const OWN: &[&[Act]] = &[&[Run(A), Visit, Unmap(A, 0), Visit, Copy]];
 /// Another CPU has left the space in between, and pays when it comes back.
 const AWAY: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Run(B), Visit, Run(A), Visit]];
 /// A CPU runs more spaces than it has slots, and leaves for user mode in each.
-const SLOTS: &[&[Act]] =
-    &[&[Run(A), Visit, Run(B), Visit, Run(2), Visit, Run(A), Visit, Run(B), Visit]];
+const SLOTS: &[&[Act]] = &[&[
+    Run(A),
+    Visit,
+    Run(B),
+    Visit,
+    Run(2),
+    Visit,
+    Run(A),
+    Visit,
+    Run(B),
+    Visit,
+    Unmap(B, 0),
+    Visit,
+]];
 /// A page of a space goes that the CPU has left.
 const LEFT: &[&[Act]] = &[&[Run(A), Visit, Run(B), Unmap(A, 0), Unmap(A, 1), Run(A), Visit]];
 const PROTECTED: &[&[Act]] = &[&[Protect(A)], &[Run(A), Write, Visit]];

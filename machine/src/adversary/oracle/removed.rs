@@ -27,15 +27,20 @@ impl Removed {
 }
 
 impl Machine {
-    /// How many descriptors were removed from a word.
+    /// How many descriptors were removed from a word, as far as the CPU that runs can know: a store that
+    /// waits in the buffer of another CPU has removed nothing yet.
     pub(super) fn removals(&self, word: Address) -> u64 {
+        let held = super::super::memory::read(word);
+        let own = self.view(self.running, word) != held;
+        let seen = |removed: &&Removed| own || !self.is_same(removed.descriptor, held);
         let of_word = self.ghost.removed.iter().filter(|removed| removed.word == word);
-        of_word.map(|removed| removed.serial).max().unwrap_or(0)
+        of_word.filter(seen).map(|removed| removed.serial).max().unwrap_or(0)
     }
 
     /// Notes that a descriptor was removed from a word.
     pub(super) fn note_removed(&mut self, word: Address, descriptor: u64) -> u64 {
-        let serial = self.removals(word) + 1;
+        let of_word = self.ghost.removed.iter().filter(|removed| removed.word == word);
+        let serial = of_word.map(|removed| removed.serial).max().unwrap_or(0) + 1;
         let same = |removed: &Removed| removed.word == word && removed.descriptor == descriptor;
         if let Some(at) = self.ghost.removed.iter().position(same) {
             self.ghost_hash ^= self.ghost.removed.swap_remove(at).hash();
