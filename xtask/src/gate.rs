@@ -146,8 +146,8 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         let deep: &[&str] = if quick {
             &["--steps", "1000000", "--budget", "600"]
         } else {
-            // Two pre-emptions everywhere, and then steps enough to exhaust what is small.
-            &["--preemptions", "2", "--steps", "3000000000"]
+            // Fair shares, enough for one pre-emption everywhere and two where that is little.
+            &["--steps", "300000000", "--budget", "1200"]
         };
         let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
         cargo(workspace, &[&check, deep].concat())

@@ -138,6 +138,21 @@ impl Machine {
         self.hold_invalidations(cpu, Waits::Everything, true);
     }
 
+    /// `cpu` has left a root at a barrier that its later invalidations come after, and begins no walk there any
+    /// more: not even one that ends at what was replaced since. A walk that goes on from a partial one needs no
+    /// root.
+    pub(crate) fn root_left(&mut self, cpu: usize, owner: u32, tag: u16) {
+        let bit = 1u64 << cpu;
+        self.replaced.retain_mut(|noted| {
+            let Entry { owner: of, tag: under, .. } = noted.entry;
+            if noted.holder == cpu && noted.parent.is_none() && (of, under) == (owner, tag) {
+                noted.open &= !bit;
+                noted.open_to_stores &= !bit;
+            }
+            noted.open != 0
+        });
+    }
+
     /// `cpu` executes a barrier that its later invalidations wait for.
     pub(crate) fn hold_invalidations(&mut self, cpu: usize, waits: Waits, everywhere: bool) {
         let bit = 1u64 << cpu;

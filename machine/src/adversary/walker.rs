@@ -59,6 +59,9 @@ impl Machine {
         {
             left.retain(|root| !walks || !live.contains(root));
             if !left.is_empty() {
+                for root in &left {
+                    self.root_left(cpu, root.owner, root.tag);
+                }
                 self.cpus[cpu].live = left;
                 self.walk_live(cpu, Pass::Replace(Cause::Root));
             }
