@@ -8,7 +8,7 @@ use std::{
 use super::Failing;
 
 /// Writes a file for a program that failed, in the form in which the catalogue reads its own
-/// ([`crate::scenario::kept`]). Returns its path.
+/// (`scenario/catalogue/kept.rs`). Returns its path.
 ///
 /// # Errors
 ///
