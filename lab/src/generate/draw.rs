@@ -171,7 +171,7 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
         let mut from = 0;
         for (_, act) in wanted {
             // What names no space is about the one that the CPU runs.
-            if act.space().is_none() && !acts.iter().any(|act| *act == Act::Run(FOCUS)) {
+            if act.space().is_none() && !acts.contains(&Act::Run(FOCUS)) {
                 acts.insert(from, Act::Run(FOCUS));
                 from += 1;
             }

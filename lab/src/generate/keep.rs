@@ -8,7 +8,7 @@ use std::{
 use super::Failing;
 
 /// Writes a file for a program that failed, in the form in which the catalogue reads its own
-/// (`scenario/catalogue/kept.rs`). Returns its path.
+/// (`scenario/kept.rs`). Returns its path.
 ///
 /// # Errors
 ///

@@ -70,8 +70,8 @@ fn candidates(program: &Program) -> Vec<Program> {
         add(&|program| {
             for acts in &mut program.cpus {
                 acts.retain(|act| {
-                    !pair.contains(act)
-                        && !(pair[0] == Act::Complete && matches!(act, Act::Defer(..)))
+                    !(pair.contains(act)
+                        || pair[0] == Act::Complete && matches!(act, Act::Defer(..)))
                 });
             }
         });
