@@ -78,7 +78,8 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, way }
     }
 
-    /// Asks these CPUs, of which this one is none.
+    /// Asks these CPUs. This one may be among them, if it holds something of a space that it does not run: it
+    /// answers itself while it waits, so it is not interrupted.
     pub(crate) fn ask(&mut self, group: Targets) {
         if group.mask == 0 {
             return;
@@ -98,6 +99,10 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
                     }
                 }
             }
+        }
+        let own = self.here.id().0.wrapping_sub(group.first.0);
+        if own < u64::BITS {
+            interrupted.mask &= !(1 << own);
         }
         // Who called a CPU interrupts it, and does nothing before: others count on it.
         if interrupted.mask != 0 {

@@ -314,6 +314,8 @@ impl Machine {
             self.data_landed(cpu, entry.word);
         }
         self.land(cpu, entry.word, entry.value);
+        // What a barrier for stores waits for comes after all that has happened by now.
+        self.stored(cpu);
         if self.loads_early() {
             self.store_landed(cpu, entry.word, entry.strong, true);
         }
