@@ -2,7 +2,7 @@
 //! that it has already.
 
 fn main() {
-    for folder in ["../machines", "../published", "kept"] {
+    for folder in ["../machines", "../published"] {
         println!("cargo::rerun-if-changed={folder}");
     }
 }

@@ -14,8 +14,6 @@ pub mod calibrate;
 pub mod check;
 #[cfg(feature = "clock")]
 pub mod data;
-pub mod explore;
-pub mod generate;
 #[cfg(feature = "clock")]
 pub mod kernel;
 #[cfg(feature = "clock")]
@@ -33,11 +31,11 @@ pub mod record;
 pub mod replay;
 #[cfg(feature = "clock")]
 pub mod reproduce;
-pub mod scenario;
 #[cfg(feature = "clock")]
 pub mod strategy;
 #[cfg(feature = "clock")]
 pub mod trace;
 #[cfg(feature = "clock")]
 pub mod workload;
-pub mod zoo;
+
+pub use lookaside_scenarios::{explore, generate, scenario, zoo};

@@ -115,11 +115,24 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         dependencies::run(workspace).map(|()| Outcome::Passed)
     })?;
     gate.step("tests, library and tools", || {
-        cargo(workspace, &["test", "--workspace", "--exclude", MACHINE, "--exclude", LAB])
+        cargo(
+            workspace,
+            &[
+                "test",
+                "--workspace",
+                "--exclude",
+                MACHINE,
+                "--exclude",
+                SCENARIOS,
+                "--exclude",
+                LAB,
+            ],
+        )
     })?;
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, machine and explorer", || {
-        cargo(workspace, &["test", "--release", "--package", MACHINE, "--package", LAB])
+        let packages = ["--package", MACHINE, "--package", SCENARIOS, "--package", LAB];
+        cargo(workspace, &[&["test", "--release"], &packages[..]].concat())
     })?;
     gate.step("loom", || {
         if quick {
@@ -234,6 +247,7 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
 }
 
 const MACHINE: &str = "lookaside-machine";
+const SCENARIOS: &str = "lookaside-scenarios";
 const LAB: &str = "lookaside-lab";
 const QUICK: &str = "--quick";
 

@@ -222,7 +222,7 @@ fn tests(inputs: &Inputs, parsed: &[(&str, Vec<Line>)]) -> BTreeSet<String> {
         names.extend(functions.map(str::to_owned));
     }
     for (file, text) in &inputs.rust {
-        if file.starts_with("machine/") || file.starts_with("lab/") {
+        if ["machine/", "scenarios/", "lab/"].iter().any(|root| file.starts_with(root)) {
             let plain = |word: &&str| {
                 !word.is_empty()
                     && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_/".contains(c))

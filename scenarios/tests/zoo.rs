@@ -1,11 +1,10 @@
 //! Every specimen of the zoo gets its verdict, for its own reason.
-#![cfg(feature = "clock")]
 
-use lookaside_lab::{
+use lookaside_machine::explore::Budget;
+use lookaside_scenarios::{
     scenario::Depth,
     zoo::{self, Expected, Form},
 };
-use lookaside_machine::explore::Budget;
 
 #[test]
 fn every_specimen_gets_its_verdict() {

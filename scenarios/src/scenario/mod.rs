@@ -15,6 +15,7 @@ pub(crate) mod script;
 mod world;
 
 pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
+pub use kept::read_kept;
 use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
 pub use program::{Program, ProgramError};
 

@@ -1,8 +1,8 @@
 //! Blocks on the adversarial machine: each test is a list of scenarios that are explored in full, or
 //! as far as they say, within seconds. That they are not vacuous is shown by `mutants/contig.toml`.
 
-use lookaside_lab::scenario;
 use lookaside_machine::explore::Budget;
+use lookaside_scenarios::scenario;
 
 /// Everything that these scenarios are to explore, and nothing is wrong.
 #[track_caller]

@@ -23,8 +23,12 @@ pub(super) fn shorten(
     (best, short)
 }
 
-/// A program of which nothing can be left out, and what is wrong with it if it is not the given one.
-fn shortest<T>(program: &Program, wrong: &dyn Fn(&Program) -> Option<T>) -> (Program, Option<T>) {
+/// A program of which nothing can be left out without `wrong` returning `None`, and what `wrong` returned for it;
+/// `None` if that is the program itself.
+pub fn shortest<T>(
+    program: &Program,
+    wrong: &dyn Fn(&Program) -> Option<T>,
+) -> (Program, Option<T>) {
     let mut best = (program.clone(), None);
     loop {
         let allowed = candidates(&best.0).into_iter().filter(|shorter| shorter.check().is_ok());
@@ -86,37 +90,4 @@ fn candidates(program: &Program) -> Vec<Program> {
         }
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_needed_is_left_out() {
-        let text = "arm+early+nmi epochs(5) [Run(A) Unmap(A) Lazy Run(B)] [Await Run(A) Write FreeTable(A) Park] \
-                    [Run(C) Tell]";
-        let program: Program = text.parse().expect("a program");
-        // It takes a CPU that frees the table, and another one that unmaps, on a machine with early loads.
-        let wrong = |program: &Program| {
-            let with = |name: &str| {
-                let acts = program
-                    .cpus
-                    .iter()
-                    .position(|acts| acts.iter().any(|act| act.to_string() == name));
-                acts.filter(|_| program.more.early)
-            };
-            let cpus = (with("Unmap(A)")?, with("FreeTable(A)")?);
-            (cpus.0 != cpus.1).then_some(())
-        };
-        let (short, found) = shortest(&program, &wrong);
-        assert_eq!(short.to_string(), "arm+early epochs(5) [Unmap(A)] [FreeTable(A)]");
-        assert!(found.is_some());
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_program_that_is_never_wrong_but_itself() {
-        let program: Program = "arm epochs(3) [Run(A)] [Unmap(A)]".parse().expect("a program");
-        assert_eq!(shortest::<()>(&program, &|_| None), (program, None));
-    }
 }

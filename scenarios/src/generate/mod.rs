@@ -23,5 +23,6 @@ pub use self::{
     keep::keep,
     pairs::{Pairs, Tally},
     run::{Failing, Outcome, Progress, Request, Site, run},
+    shorten::shortest,
 };
 pub use crate::scenario::{Program, ProgramError};

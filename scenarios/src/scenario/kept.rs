@@ -1,4 +1,4 @@
-//! Scenarios that were generated once and are kept, as text: see `lab/kept/README.md`.
+//! Scenarios that were generated once and are kept, as text: see `scenarios/kept/README.md`.
 
 use include_dir::{Dir, include_dir};
 
@@ -22,13 +22,23 @@ pub(super) fn entries() -> Vec<Entry> {
         .filter_map(|file| {
             Some((file.path().to_str()?.strip_suffix(SUFFIX)?, file.contents_utf8()?))
         })
-        .map(|(name, text)| match parse(text) {
-            Ok((about, depth, program)) => program::entry(name, &about, depth, program),
-            Err(why) => panic!("lab/kept/{name}{SUFFIX}: {why}"),
+        .map(|(name, text)| match read_kept(name, text) {
+            Ok(entry) => entry,
+            Err(why) => panic!("scenarios/kept/{name}{SUFFIX}: {why}"),
         })
         .collect();
     entries.sort_by_key(|entry| entry.name);
     entries
+}
+
+/// The scenario of this name that a file says, which lives for ever.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn read_kept(name: &str, text: &str) -> Result<Entry, String> {
+    let (about, depth, program) = parse(text)?;
+    Ok(program::entry(name, &about, depth, program))
 }
 
 /// What a file says: what it is about, how deep it is explored, and the program.
@@ -54,30 +64,4 @@ fn parse(text: &str) -> Result<(String, Depth, Program), String> {
     }
     let about = about.ok_or("it does not say what it is about")?;
     Ok((about, Depth::Bounded(depth), program.ok_or("there is no program")?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_kept_is_read_and_what_is_none_is_refused() {
-        let text =
-            "# why\nabout = a page goes\ndepth = 1\nprogram = arm epochs(3) [Run(A) Unmap(A)]\n";
-        let (about, depth, program) = parse(text).expect("a scenario");
-        assert_eq!((about.as_str(), depth), ("a page goes", Depth::Bounded(1)));
-        assert_eq!(program.to_string(), "arm epochs(3) [Run(A) Unmap(A)]");
-        for (wrong, why) in [
-            ("program = arm epochs(3) [Run(A)]", "about"),
-            ("about = x", "no program"),
-            ("about = x\nprogram = arm", "looks like"),
-            ("about = x\ndepth = many\n", "pre-emptions"),
-            ("colour = red", "none of"),
-            ("nothing", "says nothing"),
-        ] {
-            let error = parse(wrong).expect_err(wrong);
-            assert!(error.contains(why), "{wrong}: {error}");
-        }
-        let _ = entries();
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lookaside::arch::errata::{self, Effect};
-use lookaside_lab::scenario;
+use lookaside_scenarios::scenario;
 
 const DOCUMENT: &str = include_str!("../../docs/errata.md");
 const MODES: &str = include_str!("../../machine/src/adversary/deviations.rs");

@@ -54,7 +54,7 @@ impl fmt::Display for Expected {
     }
 }
 
-#[cfg(feature = "clock")]
+#[cfg(feature = "serde")]
 impl serde::Serialize for Expected {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -138,14 +138,14 @@ pub fn of(schedule: &Schedule) -> Option<&'static Specimen> {
 
 /// What exploring a specimen came to.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "clock", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Judgement {
     /// The name of the specimen.
     pub name: &'static str,
     /// What it should have come to.
     pub expected: Expected,
     /// The rule that was broken.
-    #[cfg_attr(feature = "clock", serde(serialize_with = "rule"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "rule"))]
     pub found: Option<Rule>,
     /// A shortened schedule that breaks it.
     pub schedule: Option<String>,
@@ -161,7 +161,7 @@ pub struct Judgement {
     pub twin_clean: Option<bool>,
 }
 
-#[cfg(feature = "clock")]
+#[cfg(feature = "serde")]
 fn rule<S: serde::Serializer>(found: &Option<Rule>, serializer: S) -> Result<S::Ok, S::Error> {
     match found {
         Some(rule) => serializer.collect_str(rule),

@@ -3,11 +3,11 @@
 
 use core::time::Duration;
 
-use lookaside_lab::scenario::{self, Depth};
 use lookaside_machine::{
     adversary::oracle,
     explore::{Budget, Report, Schedule},
 };
+use lookaside_scenarios::scenario::{self, Depth};
 
 fn report(name: &str, depth: Option<Depth>) -> Report {
     let entry = scenario::find(name).expect("a scenario of this name");

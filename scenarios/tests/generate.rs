@@ -3,11 +3,11 @@
 use core::time::Duration;
 use std::sync::Mutex;
 
-use lookaside_lab::{
+use lookaside_machine::explore::{Budget, Schedule};
+use lookaside_scenarios::{
     generate::{Outcome, Program, Request, run},
     scenario::Depth,
 };
-use lookaside_machine::explore::{Budget, Schedule};
 
 fn outcome(scripts: u64, threads: usize) -> Outcome {
     let request = Request {
