@@ -55,6 +55,24 @@ fn one_comes_at_any_step_though_interrupts_are_off_and_need_not_come() {
 }
 
 #[test]
+fn one_comes_between_two_accesses_to_words_of_the_cpus_own() {
+    let found = programs(config(1), world, |world: &World, _| {
+        // Setting a word to what it is changes nothing, and is passed like any other.
+        for place in [1, 2, 2, 3] {
+            world.at.set(place);
+        }
+        let _ = world.at.get();
+        world.at.set(4);
+    })
+    .nmi(1, |world, _| world.found.set(1 << world.at.get()))
+    .finish(|world| outcome(world.found.peek()))
+    .holds()
+    .outcomes;
+    let all = [0].into_iter().chain((0..=4).map(|place| 1 << place)).collect::<Vec<_>>();
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), all);
+}
+
+#[test]
 fn one_comes_in_the_middle_of_a_handler_and_leaves_interrupts_as_they_are() {
     let found = programs(config(2), world, |_: &World, cpu| {
         if cpu == 0 {

@@ -120,10 +120,26 @@ pub(crate) fn step(op: Op) -> u64 {
     }
 }
 
-/// Reads a word of the CPU's own. This is not a step.
+/// Before a word of the CPU's own is read or written an NMI can come, and nothing else that matters.
+#[inline]
+fn may_take_nmi(machine: *mut Machine) {
+    // SAFETY: as in `step`.
+    let takes = unsafe {
+        let machine = &*machine;
+        machine.phase == Phase::Running && machine.takes_nmi(machine.running)
+    };
+    if takes {
+        step(Op::Own);
+    }
+}
+
+/// Reads a word of the CPU's own. This is not a step, but where an NMI can come before it.
 #[inline]
 pub(crate) fn private_get(word: Address) -> u64 {
     let machine = CURRENT.get();
+    if !machine.is_null() {
+        may_take_nmi(machine);
+    }
     let value = memory::read(word);
     if !machine.is_null() {
         // SAFETY: as in `step`.
@@ -141,7 +157,7 @@ pub(crate) fn private_get(word: Address) -> u64 {
     value
 }
 
-/// Writes a word of the CPU's own. This is not a step.
+/// Writes a word of the CPU's own. This is not a step, but where an NMI can come before it.
 #[inline]
 pub(crate) fn private_set(word: Address, value: u64) {
     let machine = CURRENT.get();
@@ -150,6 +166,7 @@ pub(crate) fn private_set(word: Address, value: u64) {
         unsafe { *word = value };
         return;
     }
+    may_take_nmi(machine);
     // SAFETY: as in `step`.
     let machine = unsafe { &mut *machine };
     if machine.phase == Phase::Running {

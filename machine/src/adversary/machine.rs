@@ -332,7 +332,7 @@ impl Machine {
     /// Executes an operation now.
     pub(crate) fn execute(&mut self, cpu: usize, op: Op) -> u64 {
         match op {
-            Op::Idle | Op::Claim => 0,
+            Op::Idle | Op::Claim | Op::Own => 0,
             Op::End => {
                 self.drain_all(cpu);
                 self.invalidates_from_now(cpu);

@@ -129,7 +129,8 @@
 //! * Accesses in flight are stores in the store buffer ([`access_store`]); a load has happened when
 //!   it is translated.
 //! * Interrupts come between two steps. They do not come between two `get`s or `set`s with no step
-//!   between, and not while a handler runs; NMIs ([`Config::with_nmis`]) not while one of theirs does.
+//!   between, and not while a handler runs. NMIs ([`Config::with_nmis`]) come before every `get` and `set`, too, but
+//!   not while one of theirs runs.
 //! * Interrupts of one CPU by several others are one while it is pending; none is lost but by
 //!   a CPU that goes off ([`reset`]).
 //! * Instruction fetch and the instruction cache.

@@ -35,6 +35,8 @@ pub(crate) enum Op {
     Reset,
     /// Makes a claim to the oracle.
     Claim,
+    /// Is about to read or write a word of its own, where an NMI can come before.
+    Own,
     /// Uses a translation.
     Access(u64),
     /// Uses a translation to store a value.

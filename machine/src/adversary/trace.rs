@@ -80,7 +80,7 @@ impl Machine {
     pub(crate) fn trace_op(&mut self, cpu: usize, op: Op) {
         let weak = |order: Ordering| format!("{order:?}");
         let text = match op {
-            Op::Idle | Op::Claim => return,
+            Op::Idle | Op::Claim | Op::Own => return,
             // Of no interest, unless something is left to be drained.
             Op::End if self.cpus[cpu].buffer.is_empty() => return,
             Op::End => "the program ends".to_owned(),
