@@ -11,6 +11,7 @@ mod pairs;
 mod recent;
 mod shootdown;
 mod tags;
+mod wide;
 
 use std::sync::LazyLock;
 
@@ -98,6 +99,11 @@ pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
             name: "pairs",
             about: "separate tables for user mode",
             scenarios: pairs::SCENARIOS,
+        },
+        Topic {
+            name: "wide",
+            about: "more CPUs than a word of residents has bits for",
+            scenarios: wide::SCENARIOS,
         },
         Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
         Topic {

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use lookaside::{Ordering, Space, Tags, Tlb, VaRange, Word as _, arch::Root};
+use lookaside::{Ordering, Residents, Space, Tags, Tlb, VaRange, Word as _, arch::Root};
 use lookaside_machine::adversary::{Access, Flags, Frame, Word, name, tables};
 
 use super::claims::{Pte, Writers};
@@ -86,7 +86,8 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
             tables::map_block(root, LARGE, 1, frame, Access::WRITE);
             (tables::entry(root, LARGE, 1), frame)
         });
-        let residents = Vec::leak((0..1).map(|_| Word::ZERO).collect());
+        let words = Residents::<Word>::words_for(64); // the most that a machine has
+        let residents = Vec::leak((0..words).map(|_| Word::ZERO).collect());
         // SAFETY: the adversary walks these tables, and they are tables of its format.
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
         Self {
