@@ -12,7 +12,9 @@ use lookaside::{
     Platform as _, Targets, Word as _,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag, x86_64::Instructions as _},
 };
-use lookaside_machine::adversary::{Config, Platform, Word, as_cpu, oracle, outcome, x86};
+use lookaside_machine::adversary::{
+    Config, Platform, Word, as_cpu, irq_off, irq_on, oracle, outcome, x86,
+};
 
 /// Hardware that knows how to forget everything and nothing else.
 struct Plain;
@@ -67,7 +69,9 @@ fn interrupts_reach_the_set_and_not_the_caller() {
         machine
     };
     let scenario = programs(Config::x86(4), build, |machine: &Machine, cpu| {
+        irq_off();
         oracle::check(machine.platform.cpu().index() == cpu, "a CPU knows its number");
+        irq_on();
         if cpu == 0 {
             // In the store buffer when the interrupt is sent: the platform makes it visible.
             machine.early.store(1, Relaxed);

@@ -13,7 +13,7 @@ pub(super) const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A)
 
 /// The others are sent away first, with what they hold, and come back.
 pub(super) const BACK: &[&[Act]] = &[
-    &[Run(B), Await, Run(A), ProtectBoth(A), ProtectBoth(A), Unmap(A)],
+    &[Run(B), Fill(A), Await, Run(A), Unfill(A), ProtectBoth(A), Unmap(A)],
     &[Run(A), Run(B), Tell, Run(A), Run(B)],
 ];
 
