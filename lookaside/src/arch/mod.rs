@@ -283,6 +283,15 @@ pub trait Mmu {
         false
     }
 
+    /// Whether a TLB may not come to hold an old and a new translation of one address: on Arm it then
+    /// raises a conflict abort or yields a mixture of both, whatever runs (DDI 0487, "Using
+    /// break-before-make when updating translation table entries"). A lazy CPU is then as good as one
+    /// that runs the space, for its walker may find the new one at any time.
+    #[inline]
+    fn breaks_before_making(&self) -> bool {
+        false
+    }
+
     /// Whether a page fault itself removes what the CPU held for the address, so that a spurious
     /// fault does not come again (SDM vol. 3, 4.10.4.1).
     fn faults_forget(&self) -> bool {

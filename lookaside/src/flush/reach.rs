@@ -13,7 +13,8 @@
 //!   present any more, and pays (O-PRESENT). If it neither runs the space nor is on its way in, it
 //!   becomes absent.
 //!
-//! A *lazy* CPU counts as resting as long as no table goes: it pays when it stops being lazy.
+//! A *lazy* CPU counts as resting as long as no table goes: it pays when it stops being lazy. Where break
+//! comes before make ([`Mmu::breaks_before_making`]), it counts as running.
 //!
 //! # Why it may not be enough
 //!
@@ -110,7 +111,7 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
     /// A request to those who must act.
     fn shootdown(&self) -> Shootdown<'_, 't, P, T> {
         if T::PAYS_BY_GENERATION && !self.reaches_resting() {
-            Shootdown::of_debtors(self.here, self.space, &self.demand)
+            Shootdown::of_debtors(self.here, self.space, &self.demand, self.reaches_lazy())
         } else {
             Shootdown::new(self.here, &self.demand)
         }
@@ -273,6 +274,12 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
         tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
     }
 
+    /// Whether lazy CPUs must act. No program uses what they hold, but their walkers may read a table that goes,
+    /// and find a page that comes where one has gone.
+    fn reaches_lazy(&self) -> bool {
+        self.demand.sweep.depth() == Depth::Tables || self.mmu().breaks_before_making()
+    }
+
     /// Has every CPU forget, by broadcast.
     pub(super) fn everywhere(&self, runs_here: bool, wait: Wait) {
         if self.walks_under_older_tags() {
@@ -420,8 +427,7 @@ impl<'t, P: Platform, T: Tags<P>> Reach<'_, 't, P, T> {
     fn must_act(&self, names: Names) -> bool {
         match names {
             Names::No => false,
-            // Its walker may read tables, but no program uses what it holds.
-            Names::Lazily => self.demand.sweep.depth() == Depth::Tables,
+            Names::Lazily => self.reaches_lazy(),
             Names::Yes => true,
         }
     }

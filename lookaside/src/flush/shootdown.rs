@@ -5,7 +5,6 @@ use super::{
     inbox::{Asked, Called, Demand, TOLD_APART, Whose},
 };
 use crate::{
-    arch::Depth,
     counts::Event,
     here::Here,
     platform::{CpuId, Platform, Stuck, Targets},
@@ -40,7 +39,7 @@ enum Way {
     /// All by this number on the board.
     Board(u64),
     /// They run a space, are called, and look up what they owe on it up to this generation.
-    Debts { label: u64, generation: u64, depth: Depth, crowded: bool },
+    Debts { label: u64, generation: u64, lazily: bool, crowded: bool },
 }
 
 impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
@@ -50,16 +49,18 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         Self::begin(here, Way::Boxes)
     }
 
-    /// Writes down, where those look who run the space that owes this, what will be asked.
+    /// Writes down, where those look who run the space that owes this, what will be asked. CPUs that are lazy
+    /// in the space must act if `lazily`.
     pub(crate) fn of_debtors(
         here: &'h Here<'t, P, T>,
         space: &Space<'_, P>,
         demand: &Demand<'_>,
+        lazily: bool,
     ) -> Self {
         let Whose::Space { label, last, .. } = demand.whose else { return Self::new(here, demand) };
         here.inbox().describe(demand);
-        let (depth, crowded) = (demand.sweep.depth(), space.is_crowded());
-        Self::begin(here, Way::Debts { label, generation: last, depth, crowded })
+        let crowded = space.is_crowded();
+        Self::begin(here, Way::Debts { label, generation: last, lazily, crowded })
     }
 
     /// Writes down, for every CPU to see, what will be asked. The tables have been changed before.
@@ -143,7 +144,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
             let acknowledged = match self.way {
                 Way::Boxes => target.answered(),
                 Way::Board(_) => target.answered_on_board(),
-                Way::Debts { label, depth, .. } => T::paid(self.here.tlb(), cpu, label, depth),
+                Way::Debts { label, lazily, .. } => T::paid(self.here.tlb(), cpu, label, lazily),
             };
             if acknowledged >= posted {
                 break;

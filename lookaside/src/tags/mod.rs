@@ -18,7 +18,7 @@ pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
 pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
 
 use crate::{
-    arch::{Depth, Mmu as _, Wait},
+    arch::{Mmu as _, Wait},
     error::Error,
     flush::{Demand, Sweep},
     here::{Here, StrategyCpu},
@@ -122,10 +122,10 @@ pub unsafe trait Tags<P: Platform>: Sized {
     const PAYS_BY_GENERATION: bool;
 
     /// Up to which generation of the space with this label `cpu` has paid: all of them, if it does not
-    /// run the space or rests, and need not act in this depth. Used only with
+    /// run the space, or is lazy in it and those need not act (`lazily`). Used only with
     /// [`Self::PAYS_BY_GENERATION`].
-    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, depth: Depth) -> u64 {
-        let _ = (tlb, cpu, label, depth);
+    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, lazily: bool) -> u64 {
+        let _ = (tlb, cpu, label, lazily);
         u64::MAX
     }
 

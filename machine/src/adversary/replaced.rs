@@ -232,11 +232,11 @@ impl Machine {
     /// Whether a partial walk that `cpu` could go on from is not doomed by `by`.
     fn leads_on(&self, cpu: usize, parent: &Entry, by: usize, everywhere: bool) -> bool {
         self.cpus.iter().enumerate().any(|(holder, state)| {
-            (holder == cpu || self.config.cnp)
-                && state
-                    .tlb
-                    .iter()
-                    .any(|entry| entry.same(parent) && entry.undoomed(by, everywhere) == *entry)
+            state.tlb.iter().any(|entry| {
+                (holder == cpu || entry.is(Entry::SHARED))
+                    && entry.same(parent)
+                    && entry.undoomed(by, everywhere) == *entry
+            })
         })
     }
 

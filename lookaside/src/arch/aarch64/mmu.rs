@@ -380,4 +380,8 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     fn walks_outlive_tags(&self) -> bool {
         true
     }
+
+    fn breaks_before_making(&self) -> bool {
+        true
+    }
 }

@@ -245,4 +245,8 @@ impl<I: Instructions> Mmu for Stage2<I> {
     fn walks_outlive_tags(&self) -> bool {
         true
     }
+
+    fn breaks_before_making(&self) -> bool {
+        true
+    }
 }

@@ -7,12 +7,12 @@
 //! was paid. Both are never used again, so it is true for ever, and it does not matter how the CPU came
 //! to pay: called, on its way in, or by a flush of its own.
 //!
-//! A lazy CPU is called because a table goes. It does not pay, it leaves: then nobody asks it for the next
-//! table, and what it owes it pays if it comes back.
+//! A lazy CPU is called because a table goes, or because break comes before make. It does not pay, it leaves:
+//! then nobody asks it for what goes next, and what it owes it pays if it comes back.
 
 use super::{DROPPED, LAZY, Recent, RecentCpu, SWITCHING, Slots, id_of, running};
 use crate::{
-    arch::{Depth, Mmu},
+    arch::Mmu,
     flush::Asked,
     here::StrategyCpu,
     platform::{Ordering, Platform, Word},
@@ -43,15 +43,15 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
 
 impl<W: Word, const SLOTS: usize> RecentCpu<W, SLOTS> {
     /// As a revoker: up to which generation of the space with this label this CPU has paid; all, if it
-    /// need not act.
-    pub(super) fn paid(&self, label: u64, depth: Depth) -> u64 {
+    /// need not act. One that is lazy must if `lazily`.
+    pub(super) fn paid(&self, label: u64, lazily: bool) -> u64 {
         // ORDER O-SETTLED (pairs with O-PAID, O-ENTERED, O-LAZY, O-PARKED): the payment, or that the
         // CPU runs another space, then the new use of the frame; and the space of a slot before its
         // number. A slot that was given to another space meanwhile was given when this one was left.
         let active = self.active.load(Ordering::Acquire);
         // A CPU that is switching may have loaded the root of either.
         let runs = active & SWITCHING != 0 || id_of(active) == label;
-        let rests = active & LAZY != 0 && depth == Depth::Leaves;
+        let rests = active & LAZY != 0 && !lazily;
         if !runs || rests {
             return u64::MAX;
         }

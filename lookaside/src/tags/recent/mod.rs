@@ -322,8 +322,8 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
         true
     }
 
-    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, depth: Depth) -> u64 {
-        tlb.cpus().get(cpu.index()).map_or(u64::MAX, |cpu| cpu.tags.paid(label, depth))
+    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, lazily: bool) -> u64 {
+        tlb.cpus().get(cpu.index()).map_or(u64::MAX, |cpu| cpu.tags.paid(label, lazily))
     }
 
     fn pay_asker(here: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {

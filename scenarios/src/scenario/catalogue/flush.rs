@@ -33,6 +33,9 @@ pub(super) const LAZY: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Lazy, Run(A)
 /// What user code has under way when its CPU becomes lazy.
 const LAZY_WRITE: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Write, Lazy]];
 
+/// A page goes and another comes in its place, and the walker of a lazy CPU finds both.
+const LAZY_REMAP: &[&[Act]] = &[&[SwapOut(A), Remap(A)], &[Run(A), Lazy, Run(A)]];
+
 /// A lazy CPU goes elsewhere, and comes back.
 const LAZY_AWAY: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Lazy, Run(B), Run(A)]];
 
@@ -198,6 +201,12 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page goes while a lazy CPU goes elsewhere, and comes back"),
     by_epoch!("flush-lazy-away-riscv", Rv, THREE_TAGS, LAZY_AWAY, Exhaust,
         "as flush-lazy-away-arm, on RISC-V"),
+    by_epoch!("flush-lazy-remap-arm", Arm, THREE_TAGS, LAZY_REMAP, Bounded(3),
+        "a page goes and another comes in its place while a CPU is lazy"),
+    by_epoch!("flush-lazy-remap-arm-interrupts", ArmInterrupts, THREE_TAGS, LAZY_REMAP, Bounded(3),
+        "as flush-lazy-remap-arm, where an interrupt is cheap"),
+    by_recency!("flush-lazy-remap-recent", ArmInterrupts, LAZY_REMAP, Bounded(3),
+        "as flush-lazy-remap-arm, on Arm with tags of each CPU's own"),
     by_epoch!("flush-lazy-table-arm", Arm, THREE_TAGS, LAZY_TABLE, Exhaust,
         "a table goes while another CPU is lazy"),
     by_epoch!("flush-lazy-table-riscv-interrupts", RvInterrupts, THREE_TAGS, LAZY_TABLE, Exhaust,

@@ -64,10 +64,19 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         spaces: [usize; 2],
     ) {
         let pending = self.begin_batch(here, ordinal, spaces);
+        self.rest(here);
+        self.tell_of(Some(pending));
+    }
+
+    /// The thread leaves this CPU, and there is nothing to complete: a space of the batch is gone.
+    pub(super) fn hand_nothing_over(&'static self) {
+        self.tell_of(None);
+    }
+
+    fn tell_of(&'static self, pending: Option<Pending<Platform<M>>>) {
         // SAFETY: the CPU that takes it waits until it is told. What an execution before has left there
         // needs no drop.
-        unsafe { self.pending.get().write(Some(pending)) };
-        self.rest(here);
+        unsafe { self.pending.get().write(pending) };
         self.told.store(1, Ordering::Release); // Release: with the batch.
     }
 

@@ -190,7 +190,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             self.act_closed(here, act, cpu.index() * LONGEST + index);
             self.leave_spaces(act);
         } else if let Act::Defer(..) = act {
-            self.told.store(1, Ordering::Release); // Release: there is nothing to complete.
+            self.hand_nothing_over();
         }
         // Nobody is there to be interrupted when the CPU is down.
         if !matches!(act, Act::Down | Act::Halt) {
