@@ -147,6 +147,18 @@ impl Machine {
         see(values, Seen { value: newer, from: if forwarded { 0 } else { first } });
     }
 
+    /// Until when memory held what a CPU has read last at a word, which may be long ago where loads are early.
+    pub(crate) fn last_read_until(&self, cpu: usize, word: Address) -> usize {
+        if !self.loads_early() {
+            return usize::MAX;
+        }
+        let window = &self.cpus[cpu].window;
+        let from = window.floor(word).map_or(0, |floor| floor.from).max(window.since);
+        let changes = self.memory.changes();
+        let next = changes[from..].iter().position(|change| change.word == word);
+        next.map_or(usize::MAX, |next| from + next)
+    }
+
     /// A load returns one of the values that were visible.
     pub(crate) fn satisfy(
         &mut self,

@@ -98,6 +98,18 @@ pub fn removals(word: &Word) -> u64 {
     })
 }
 
+/// How many removals from `word` there had been when it held `read`, which the program has just loaded from it.
+/// That may be earlier than now where loads are ([`Config::with_early_loads`](super::Config::with_early_loads)).
+#[track_caller]
+pub fn removals_before(word: &Word, read: u64) -> u64 {
+    claim();
+    current::with(|machine| {
+        let serial = machine.removals_before(word.address(), read);
+        machine.cpus[machine.running].told(serial);
+        serial
+    })
+}
+
 /// The library has reported that what was removed from `word`, which maps `va` in the space of `root`, is
 /// usable on no CPU any more: by the removals up to `serial`, and not what others have removed since, whose
 /// flushes may be under way. What memory holds again is no offence.

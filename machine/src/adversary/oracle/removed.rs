@@ -18,6 +18,8 @@ pub(super) struct Removed {
     word: Address,
     descriptor: u64,
     serial: u64,
+    /// How many changes of memory there had been.
+    time: usize,
 }
 
 impl Removed {
@@ -37,6 +39,16 @@ impl Machine {
         of_word.filter(seen).map(|removed| removed.serial).max().unwrap_or(0)
     }
 
+    /// How many descriptors were removed from a word when it held what the CPU that runs has just read there,
+    /// perhaps early.
+    pub(super) fn removals_before(&self, word: Address, read: u64) -> u64 {
+        let until = self.last_read_until(self.running, word);
+        let seen =
+            |removed: &&Removed| !self.is_same(removed.descriptor, read) && removed.time <= until;
+        let of_word = self.ghost.removed.iter().filter(|removed| removed.word == word);
+        of_word.filter(seen).map(|removed| removed.serial).max().unwrap_or(0)
+    }
+
     /// Notes that a descriptor was removed from a word.
     pub(super) fn note_removed(&mut self, word: Address, descriptor: u64) -> u64 {
         let of_word = self.ghost.removed.iter().filter(|removed| removed.word == word);
@@ -45,7 +57,8 @@ impl Machine {
         if let Some(at) = self.ghost.removed.iter().position(same) {
             self.ghost_hash ^= self.ghost.removed.swap_remove(at).hash();
         }
-        let removed = Removed { word, descriptor, serial };
+        let time = self.memory.changes().len();
+        let removed = Removed { word, descriptor, serial, time };
         self.ghost_hash ^= removed.hash();
         self.ghost.removed.push(removed);
         serial

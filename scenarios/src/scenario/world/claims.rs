@@ -73,7 +73,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             // Release: who finds the entry empty knows of the gather.
             entry.store(0, Ordering::Release);
         }
-        Self::note(entry, slot, old, removals);
+        Self::note(entry, slot, old, old != 0, removals);
         old
     }
 
@@ -124,15 +124,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         } else {
             gather.revoke(range);
         }
-        let gone = if new == 0 { 0 } else { old };
-        Self::note(self.spaces[number].entries[slot], slot, gone, removals);
+        Self::note(self.spaces[number].entries[slot], slot, old, new != 0, removals);
     }
 
-    /// Notes what was removed, or that nothing was.
-    pub(super) fn note(entry: Pte, slot: usize, old: u64, removals: &mut Removals) {
-        let serial = match old {
-            0 => oracle::removals(entry),
-            old => oracle::removed(entry, old),
+    /// Notes that what an entry held was removed, or that it was read and left alone.
+    pub(super) fn note(entry: Pte, slot: usize, held: u64, removed: bool, removals: &mut Removals) {
+        let serial = if removed {
+            oracle::removed(entry, held)
+        } else {
+            oracle::removals_before(entry, held)
         };
         removals.add(slot, serial);
     }

@@ -255,7 +255,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         // Acquire: with the empty entry comes the gather of whoever emptied it.
         if entry.load(Ordering::Acquire) == 0 {
             gather.relies_on(page_at(PAGES[0]));
-            Self::note(entry, 0, 0, &mut removals);
+            Self::note(entry, 0, 0, false, &mut removals);
         }
         let flushed = here.flush(gather);
         self.claim(number, removals, &flushed);
@@ -298,7 +298,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             let mut gather = Gather::new(self.space(number));
             entry.store(0, Ordering::Release); // Release: as where an entry is emptied.
             let mut removals = Removals::default();
-            Self::note(entry, MOVED, old, &mut removals);
+            Self::note(entry, MOVED, old, true, &mut removals);
             gather.revoke(page_at(VAS[MOVED]));
             let held = gather.hold_page(frame);
             let flushed = here.flush(gather);
