@@ -273,7 +273,7 @@ fn a_space_in_which_a_cpu_has_stopped_is_released() {
 
 #[test]
 fn a_large_page_that_goes_is_not_paid_for_by_a_hint_at_small_ones() {
-    sound(&["recent-large-arm", "recent-large-lazy-arm", "recent-large"]);
+    sound(&["recent-large-arm", "recent-large"]);
 }
 
 #[test]

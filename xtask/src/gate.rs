@@ -159,18 +159,24 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         let deep: &[&str] = if quick {
             &["--steps", "1000000", "--budget", "600"]
         } else {
-            // Fair shares, enough for one pre-emption everywhere and two where that is little.
-            &["--steps", "300000000", "--budget", "1200"]
+            &["--preemptions", "2", "--budget", "2400"]
         };
         let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
         cargo(workspace, &[&check, deep].concat())
     })?;
     gate.step("check, generated programs", || {
-        // Few, for now: beyond these there are programs that nobody has judged yet.
-        let scripts = "150";
+        // Three minutes on two cores.
+        let scripts = if quick { "1000" } else { "60000" };
         let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--generate"];
         let limits = ["--scripts", scripts, "--seed", "1", "--budget", "3600"];
         cargo(workspace, &[&lab[..], &limits].concat())
+    })?;
+    gate.step("differential", || {
+        let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "differential"];
+        let all = [&lab[..], &["--ops", "2", "--budget", "60"]].concat();
+        let random = [&lab[..], &["--random", "20000", "--seed", "1", "--budget", "60"]].concat();
+        cargo(workspace, &all)?;
+        cargo(workspace, &random)
     })?;
     gate.step("report, in a browser", || {
         if quick {

@@ -71,6 +71,9 @@ impl Machine {
             if choice.conflict {
                 self.fail(Rule::Erratum, format!("CPU {cpu}: a program takes a conflict abort"));
             }
+            if self.faults_wait(cpu) {
+                self.drain_all(cpu);
+            }
             if self.config.invalid_entries {
                 self.faulted(cpu, op);
             }
@@ -139,7 +142,7 @@ impl Machine {
     }
 
     /// What an access to `va` may come to.
-    pub(crate) fn access_choices(&self, cpu: usize, va: u64, store: bool) -> Vec<Outcome> {
+    fn access_choices(&self, cpu: usize, va: u64, store: bool) -> Vec<Outcome> {
         let page = va >> 12;
         let bits = self.config.index_bits;
         let mut choices = Vec::new();
@@ -167,11 +170,11 @@ impl Machine {
         }
         // A walk that begins now faults if memory holds no translation, and one that began before if it held
         // none then.
-        if live.is_empty()
+        let absent = live.is_empty()
             || !self.cpus[cpu].walks
             || self.remembers_absence(cpu, page)
-            || live.iter().any(|live| !self.is_mapped(live, page))
-        {
+            || live.iter().any(|live| !self.is_mapped(live, page));
+        if absent && !(self.faults_wait(cpu) && self.is_about_to_change(cpu, page)) {
             choices.push(FAULT);
         }
         // Two sizes at once may raise a conflict abort.
@@ -181,6 +184,34 @@ impl Machine {
         }
         choices.sort_unstable();
         choices.dedup();
+        choices
+    }
+
+    /// Whether a walk of `cpu` faults only after stores that wait in its buffer (FEAT_ETS2).
+    fn faults_wait(&self, cpu: usize) -> bool {
+        let ordered = self.config.arch == Arch::Arm && self.config.ets2;
+        ordered && !self.cpus[cpu].buffer.is_empty()
+    }
+
+    /// Whether a descriptor of the page waits in the store buffer of `cpu`.
+    fn is_about_to_change(&self, cpu: usize, page: u64) -> bool {
+        let waits = |word: &super::Word| {
+            self.cpus[cpu].buffer.iter().any(|entry| entry.word == word.address())
+        };
+        let descriptors = self.cpus[cpu].live.iter().flat_map(|live| {
+            (0..self.config.levels)
+                .filter_map(|level| self.descriptor(live.table as usize, page, level))
+        });
+        descriptors.into_iter().any(|word| waits(&word))
+    }
+
+    /// What an access may come to. If that depends on stores that it waits for, they reach memory first.
+    pub(crate) fn choose_access(&mut self, cpu: usize, va: u64, store: bool) -> Vec<Outcome> {
+        let choices = self.access_choices(cpu, va, store);
+        if choices.is_empty() && self.faults_wait(cpu) {
+            self.drain_all(cpu);
+            return self.access_choices(cpu, va, store);
+        }
         choices
     }
 

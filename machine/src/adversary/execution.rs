@@ -307,7 +307,7 @@ impl<S: Scenario> Executor<S> {
     /// Executes an access, whose value is a choice of its own.
     fn access(&mut self, cpu: usize, va: u64, chooser: &mut impl Chooser) -> bool {
         let store = matches!(self.machine().cpus[cpu].op, Op::AccessStore(..));
-        let values = self.machine().access_choices(cpu, va, store);
+        let values = self.machine().choose_access(cpu, va, store);
         let choices: Vec<_> = (0..values.len()).map(Choice::Value).collect();
         // SAFETY: as in `machine`; the chooser only reads.
         let machine = unsafe { &*self.machine };

@@ -395,7 +395,7 @@ impl Machine {
             // Executions choose: see `execution`. Elsewhere the first will do.
             Op::Access(va) | Op::AccessStore(va, _) => {
                 let store = matches!(op, Op::AccessStore(..));
-                let choice = self.access_choices(cpu, va, store).first().copied();
+                let choice = self.choose_access(cpu, va, store).first().copied();
                 let choice = choice.unwrap_or_default();
                 self.finish_access(cpu, op, choice);
                 choice.result

@@ -21,7 +21,7 @@
 //! | A5 | A `TLBI` waits for a `DSB` before it, and neither for stores nor for `DMB`s, acquires, releases or atomic operations: what could be walked at any time since that `DSB` stays. Of a `DSB ISHST` that is what could be walked since the CPU's last store before it. |
 //! | A6 | What a `TLBI` names stays usable until a full `DSB` *of the same CPU*; `NSH` completes local ones only. |
 //! | A7 | That `DSB` waits for other CPUs' stores through the translation. |
-//! | A8 | The issuer's own accesses need an `ISB` or an exception, too, unless [`Config::ets2`]. |
+//! | A8 | The issuer's own accesses need an `ISB` or an exception, too, unless [`Config::ets2`]. With it, a walk that faults comes after earlier stores of its CPU. |
 //! | A10 | Two leaves that one CPU may hold together for one address and tag may not differ in size (with [`Bbm::L0`]), memory type, nG, or output where either permits stores: [`Rule::BreakBeforeMake`]. |
 //! | A11 | They may differ in permissions; a store may meet either. |
 //! | A12 | Above [`Bbm::L0`] sizes may differ; an access uses either, or takes a conflict abort unless [`Bbm::L2NoAbort`]. |
@@ -116,7 +116,6 @@
 //!   level 1 asks for. Amalgamated entries do not happen: what could make them is reported.
 //! * Errata other than those of [`Deviations`], which a scenario asks for: without it hardware does here what
 //!   its architecture says.
-//! * FEAT_ETS2 as far as it orders walks that *fault* after earlier accesses.
 //! * Without [`Config::with_invalid_entries`], which is not the default, an access faults only if memory holds
 //!   no translation at that moment. With it, what RISC-V remembers of a descriptor that was invalid while a
 //!   `SINVAL.VMA` was under way goes with it.

@@ -349,7 +349,16 @@ impl Engine<'_> {
                 state.write(place, Shape::stored(cpu, place, value));
             }
             Operation::Access => {
-                for (seen, ends) in state.accesses(cpu) {
+                let mut accesses = state.accesses(cpu);
+                // With FEAT_ETS2 a walk that faults comes after the stores before it.
+                if self.ets2 && !state.cpus[cpu].stores.is_empty() {
+                    accesses.retain(|&(_, faults)| !faults);
+                    if accesses.is_empty() {
+                        state.drain(cpu, |_| true);
+                        accesses = state.accesses(cpu);
+                    }
+                }
+                for (seen, ends) in accesses {
                     let mut one = state.clone();
                     one.see(cpu, seen);
                     one.cpus[cpu].ended = ends;

@@ -324,8 +324,10 @@ fn find_written(
     let say = summary.sayer();
     let programs = written.iter().flat_map(|mutant| &mutant.test);
     mill.build_programs(programs.filter_map(|test| Some(test.split_once(':')?.0)))?;
-    let search = |mutant: &Mutant, explore: &dyn Fn(&str) -> Result<explore::Exploration>| {
-        let mut outcomes = ask_tests(mill, woven, mutant)?;
+    type Test<'t> = dyn Fn(&str, &str) -> Result<bool> + 't;
+    type Explore<'e> = dyn Fn(&str) -> Result<explore::Exploration> + 'e;
+    let search = |mutant: &Mutant, test: &Test<'_>, explore: &Explore<'_>| {
+        let mut outcomes = ask_tests(mill, mutant, test)?;
         outcomes.iter().for_each(|outcome| say(&outcome.line()));
         for scenario in &mutant.scenario {
             let exploration = explore(scenario)?;
@@ -341,7 +343,10 @@ fn find_written(
     };
     let mut found = each(&[mill; WORKERS], together.into(), |mill, mutant| {
         let number = woven.written[&mutant.name];
-        search(mutant, &|name| mill.explore(number, (name, None), mutant.budget as f64))
+        let test = |program: &str, test: &str| {
+            mill.test(number, program, Some(test)).map(|failed| failed.is_some())
+        };
+        search(mutant, &test, &|name| mill.explore(number, (name, None), mutant.budget as f64))
     })?;
     if !alone.is_empty() {
         summary.say(&format!("mutants: {} have builds of their own", alone.len()));
@@ -352,8 +357,11 @@ fn find_written(
             workshop.with(mutant, || {
                 let named =
                     |failure| Failure::new(format!("the mutant {}: {failure}", mutant.name));
-                workshop.build().map_err(named)?;
-                search(mutant, &|name| workshop.explore(name, mutant.budget as f64))
+                if !mutant.scenario.is_empty() {
+                    workshop.build().map_err(named)?;
+                }
+                let test = |program: &str, test: &str| workshop.fails(program, test);
+                search(mutant, &test, &|name| workshop.explore(name, mutant.budget as f64))
             })?
         })?);
     }
@@ -363,25 +371,27 @@ fn find_written(
     Ok(())
 }
 
-/// Runs the tests that a written mutant names.
-fn ask_tests(mill: &Mill, woven: &Woven, mutant: &Mutant) -> Result<Vec<Outcome>> {
+/// Runs the tests that a written mutant names. `fails` says of a program and a test whether it fails.
+fn ask_tests(
+    mill: &Mill,
+    mutant: &Mutant,
+    fails: &dyn Fn(&str, &str) -> Result<bool>,
+) -> Result<Vec<Outcome>> {
     let ask = |text: &String| {
         let (program, test) = text.split_once(':').expect("the record was checked");
         let started = Instant::now();
-        let end = match woven.written.get(&mutant.name) {
-            None => End::Survived(Some("it has a build of its own, and tests have not".to_owned())),
-            Some(_) if !mill.has_test(program, test) => End::Survived(Some(
-                "there is no such test, or it fails without a mutant".to_owned(),
-            )),
-            Some(&number) => match mill.test(number, program, Some(test))? {
-                None => End::Survived(None),
-                Some(test) => End::Found(Found {
-                    finder: Finder::Test(program.to_owned(), test),
-                    seconds: started.elapsed().as_secs_f64(),
-                    schedule: None,
-                    schedules: None,
-                }),
-            },
+        let end = if !mill.has_test(program, test) {
+            let why = "there is no such test, or it fails without a mutant";
+            End::Survived(Some(why.to_owned()))
+        } else if fails(program, test)? {
+            End::Found(Found {
+                finder: Finder::Test(program.to_owned(), test.to_owned()),
+                seconds: started.elapsed().as_secs_f64(),
+                schedule: None,
+                schedules: None,
+            })
+        } else {
+            End::Survived(None)
         };
         Ok(Outcome::of_test(&mutant.name, text, end))
     };

@@ -14,6 +14,8 @@ use crate::{
 
 /// The package whose program is the explorer.
 pub(super) const PACKAGE: &str = "lookaside-lab";
+/// The package whose tests are asked.
+const LIBRARY: &str = "lookaside";
 /// The name of that program.
 pub(super) const PROGRAM: &str = "lab";
 
@@ -44,6 +46,21 @@ impl Workshop {
             // What is for time is not needed, and takes longer to build than all the rest.
             .args(["build", "--quiet", "--release", "--no-default-features", "--package", PACKAGE]);
         process::output(&mut command).map(drop)
+    }
+
+    /// Whether a test of the library fails, of a program that compiles.
+    pub(super) fn fails(&self, program: &str, test: &str) -> Result<bool> {
+        let test_with = |arguments: &[&str]| {
+            let mut command = setup::cargo();
+            command
+                .current_dir(&self.source)
+                .env("CARGO_TARGET_DIR", &self.target)
+                .args(["test", "--quiet", "--package", LIBRARY, "--test", program])
+                .args(arguments);
+            command
+        };
+        process::output(&mut test_with(&["--no-run"]))?;
+        Ok(!process::succeeds(&mut test_with(&["--", "--exact", test])))
     }
 
     /// Explores one scenario.

@@ -53,9 +53,6 @@ const FLUSHED_AWAY: &[&[Act]] =
 /// A large page goes while the CPU is away, and pays by page when it comes back.
 const LARGE: &[&[Act]] = &[&[UnmapLarge(A)], &[Run(A), Run(B), Run(A)]];
 
-/// A large page goes while the CPU is lazy.
-const LARGE_LAZY: &[&[Act]] = &[&[UnmapLarge(A)], &[Run(A), Lazy, Run(A)]];
-
 const CROWD: &[&[Act]] = &[
     &[Run(A), Unmap(B), Run(C), FreeTable(A)],
     &[Run(B), Run(A), Lazy, Run(A), Run(C)],
@@ -114,8 +111,6 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "the notes of two flushes, each missed and paid by page, on RISC-V"),
     by_recency!("recent-large-arm", ArmHints, LARGE, Bounded(4),
         "a large page goes while a CPU with level hints is away, and comes back"),
-    by_recency!("recent-large-lazy-arm", ArmHints, LARGE_LAZY, Bounded(4),
-        "a large page goes while a CPU with level hints is lazy, and comes back"),
     by_recency!("recent-large", Pcid, LARGE, Bounded(4),
         "as recent-large-arm, on x86"),
     by_recency!("recent-unmap-arm", ArmInterrupts, VISIT, Bounded(4),

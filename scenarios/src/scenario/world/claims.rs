@@ -47,8 +47,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         slot: usize,
         removals: &mut Removals,
     ) -> Option<Frame> {
-        self.occupy(number, slot, removals);
-        let old = self.clear(number, slot, removals);
+        let old = self.empty(number, slot, removals);
         let range = page_at(VAS[slot]);
         if old == 0 {
             gather.relies_on(range);
@@ -59,7 +58,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// Empties an entry, and returns what it held.
-    fn clear(&self, number: usize, slot: usize, removals: &mut Removals) -> u64 {
+    pub(super) fn empty(&self, number: usize, slot: usize, removals: &mut Removals) -> u64 {
+        self.occupy(number, slot, removals);
         let cell = &self.spaces[number];
         let entry = cell.entries[slot];
         let old = match cell.writers[slot] {

@@ -278,10 +278,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if target.load(Ordering::Relaxed) == 0 {
             let mut removals = Removals::default();
             let mut gather = Gather::new(self.space(number));
-            if let Some(frame) = self.take(&mut gather, number, 0, &mut removals) {
-                // Release: as where an entry is emptied.
-                target.store(tables::page(frame, Access::WRITE), Ordering::Release);
-                gather.move_away(page_at(PAGES[0]), &self.lock);
+            match tables::frame(self.empty(number, 0, &mut removals)) {
+                Some(frame) => {
+                    // Release: as where an entry is emptied.
+                    target.store(tables::page(frame, Access::WRITE), Ordering::Release);
+                    gather.move_away(page_at(PAGES[0]), &self.lock);
+                }
+                None => gather.relies_on(page_at(PAGES[0])),
             }
             let flushed = here.flush(gather);
             self.claim(number, removals, &flushed);
