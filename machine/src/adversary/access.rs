@@ -3,7 +3,7 @@
 use super::{
     block,
     config::{Arch, Bbm, Updates},
-    cpu::{Live, Via},
+    cpu::{Cpu, Live, Via},
     current::step,
     deviations::Deviations,
     flags::{self, Flag, Flags},
@@ -195,14 +195,14 @@ impl Machine {
 
     /// Whether a descriptor of the page waits in the store buffer of `cpu`.
     fn is_about_to_change(&self, cpu: usize, page: u64) -> bool {
-        let waits = |word: &super::Word| {
-            self.cpus[cpu].buffer.iter().any(|entry| entry.word == word.address())
+        let Cpu { live, buffer, .. } = &self.cpus[cpu];
+        let of_root = |live: &Live| {
+            (0..self.config.levels).any(|level| {
+                let word = self.descriptor(live.table as usize, page, level);
+                word.is_some_and(|word| buffer.iter().any(|entry| entry.word == word.address()))
+            })
         };
-        let descriptors = self.cpus[cpu].live.iter().flat_map(|live| {
-            (0..self.config.levels)
-                .filter_map(|level| self.descriptor(live.table as usize, page, level))
-        });
-        descriptors.into_iter().any(|word| waits(&word))
+        live.iter().any(of_root)
     }
 
     /// What an access may come to. If that depends on stores that it waits for, they reach memory first.

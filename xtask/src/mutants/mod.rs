@@ -121,6 +121,11 @@ pub(crate) fn fit(workspace: &Workspace) -> Result<()> {
     run(workspace, &Options { list: true, ..Options::default() })
 }
 
+/// Whether every scenario finds the mutant that it names.
+pub(crate) fn teeth(workspace: &Workspace) -> Result<()> {
+    run(workspace, &Options { teeth: true, ..Options::default() })
+}
+
 /// Does what the options say.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let started = Instant::now();
