@@ -60,7 +60,7 @@ struct Machine {
 }
 
 #[test]
-fn interrupts_reach_the_set_and_not_the_caller() {
+fn interrupts_reach_the_set_and_find_earlier_stores() {
     let build = || {
         let machine =
             Machine { platform: Platform::new(Plain), answers: Word::ZERO, early: Word::ZERO };
@@ -75,7 +75,7 @@ fn interrupts_reach_the_set_and_not_the_caller() {
         if cpu == 0 {
             // In the store buffer when the interrupt is sent: the platform makes it visible.
             machine.early.store(1, Relaxed);
-            machine.platform.interrupt(Targets { first: CpuId(0), mask: 0b1101 });
+            machine.platform.interrupt(Targets { first: CpuId(0), mask: 0b1100 });
             while machine.answers.load(Relaxed) != 0b1100 {
                 machine.platform.relax();
             }

@@ -109,9 +109,10 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// The entries of `range` moved to other addresses, as `mremap` has it; `guard` is whatever
     /// keeps others from the page tables at both ends.
     ///
-    /// The gather must be flushed before `guard` is let go, and does not compile otherwise: as soon
-    /// as another CPU can find the pages at their new addresses and unmap them there, it would free
-    /// them while the old addresses still reach them (CVE-2018-18281).
+    /// The gather must be flushed before `guard` is let go: as soon as another CPU can find the pages at their
+    /// new addresses and unmap them there, it would free them while the old addresses still reach them
+    /// (CVE-2018-18281). Code that lets go of it first does not compile, unless it forgets the gather
+    /// ([`core::mem::forget`]), which is as wrong as not to tell it of the move.
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
         self.revoke_mixed(range);

@@ -1,7 +1,7 @@
 //! What generated programs find by themselves: each written mutant is looked for by `lab check --generate`, and
 //! by nothing that was written for it.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use serde_json::json;
 
@@ -49,6 +49,12 @@ pub(super) fn run(
     for mutant in &alone {
         say(&format!("LEFT OUT {}: it has a build of its own", mutant.name));
     }
+    let (beyond, together): (Vec<&Mutant>, Vec<&Mutant>) =
+        together.into_iter().partition(|mutant| mutant.beyond.is_some());
+    let reason = |mutant: &Mutant| mutant.beyond.clone().unwrap_or_default();
+    for mutant in &beyond {
+        say(&format!("BEYOND {}: {}", mutant.name, reason(mutant)));
+    }
     let searches = each(&[mill; WORKERS], together.into(), |mill, mutant| {
         let search = search(mill, &mutant.name, woven.written[&mutant.name], effort)?;
         let seconds = search.seconds;
@@ -68,14 +74,16 @@ pub(super) fn run(
         let document = json!({
             "total": searches.len(), "found": found, "missed": missed, "seconds": seconds,
             "steps": effort.steps,
+            "beyond": beyond.iter().map(|mutant| (mutant.name.clone(), reason(mutant))).collect::<BTreeMap<_, _>>(),
         });
         println!("{document:#}");
     } else {
         println!(
-            "\ngeneration found {found} of {} written mutants ({share:.1} %), each within {} million steps; in \
-             all {seconds:.1} s",
+            "\ngeneration found {found} of {} written mutants ({share:.1} %), each within {} million steps, and \
+             looked for none of the {} that are beyond programs; in all {seconds:.1} s",
             searches.len(),
-            effort.steps / 1_000_000
+            effort.steps / 1_000_000,
+            beyond.len()
         );
     }
     Ok(())

@@ -23,6 +23,8 @@ const ARCHITECTURES: [&str; 3] = ["aarch64", "riscv64", "x86_64"];
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// [`Mutant::beyond`] of those that say nothing themselves.
+    beyond: Option<String>,
     #[serde(default)]
     mutant: Vec<Mutant>,
 }
@@ -52,6 +54,9 @@ pub(super) struct Mutant {
     /// The tests that must find it, where no scenario can: `program:name`.
     #[serde(default)]
     pub(super) test: Vec<String>,
+    /// The operation, machine or rule that it takes and that no generated program has; none if programs can
+    /// show it.
+    pub(super) beyond: Option<String>,
     /// Seconds that each of them has.
     #[serde(default = "budget")]
     pub(super) budget: u64,
@@ -117,9 +122,12 @@ impl Mutant {
 
 /// The mutants in one file.
 pub(super) fn parse(text: &str) -> core::result::Result<Vec<Mutant>, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    for mutant in &file.mutant {
+    let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    for mutant in &mut file.mutant {
         mutant.check().map_err(|why| format!("the mutant `{}`: {why}", mutant.name))?;
+        if mutant.beyond.is_none() {
+            mutant.beyond.clone_from(&file.beyond);
+        }
     }
     Ok(file.mutant)
 }
