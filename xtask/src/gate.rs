@@ -159,7 +159,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         let deep: &[&str] = if quick {
             &["--steps", "1000000", "--budget", "600"]
         } else {
-            &["--preemptions", "2", "--budget", "2400"]
+            &["--preemptions", "2", "--steps", "1500000000"]
         };
         let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
         cargo(workspace, &[&check, deep].concat())

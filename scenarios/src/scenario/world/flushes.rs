@@ -278,13 +278,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if target.load(Ordering::Relaxed) == 0 {
             let mut removals = Removals::default();
             let mut gather = Gather::new(self.space(number));
-            match tables::frame(self.empty(number, 0, &mut removals)) {
-                Some(frame) => {
-                    // Release: as where an entry is emptied.
-                    target.store(tables::page(frame, Access::WRITE), Ordering::Release);
-                    gather.move_away(page_at(PAGES[0]), &self.lock);
-                }
-                None => gather.relies_on(page_at(PAGES[0])),
+            let old = self.empty(number, 0, &mut removals);
+            if let Some(frame) = tables::frame(old) {
+                // Release: as where an entry is emptied.
+                target.store(tables::page(frame, Access::WRITE), Ordering::Release);
+            }
+            if old == 0 {
+                gather.relies_on(page_at(PAGES[0]));
+            } else {
+                gather.move_away(page_at(PAGES[0]), &self.lock);
             }
             let flushed = here.flush(gather);
             self.claim(number, removals, &flushed);
