@@ -237,7 +237,6 @@ pub(crate) fn reap() {
             Ok(_) => {
                 let place = process.place;
                 process.memory.into_inner().into_root().free();
-                drop(process.space);
                 PROCESSES.lock().places &= !(1 << place);
             }
             Err(Error::StillRunning { .. }) => {
