@@ -142,6 +142,18 @@ pub fn invlpg(registers: Registers, address: u64) -> Effect {
     Effect { serialising: true, removes, registers }
 }
 
+/// A page fault: the address under the current PCID, and the partial walks under it that lead there, so that a fault
+/// which memory has no reason for does not come again (SDM vol. 3, 4.10.4.1). It waits for no store.
+#[must_use]
+pub fn page_fault(registers: Registers, address: u64) -> Invalidation {
+    let page = address >> 12;
+    Invalidation {
+        pages: (page, page),
+        partial: Partial::Leading,
+        ..Invalidation::of_tag(registers.pcid())
+    }
+}
+
 /// `INVPCID` of a type, with the two quadwords of its descriptor.
 ///
 /// It does not serialise: Intel does not list it (SDM vol. 3, 9.3). Of type 0 the manual says that "mappings" of
@@ -286,6 +298,9 @@ mod tests {
         let named = |what: Invalidation| [PAGE, global, table, other].map(|of| what.names(&of));
         assert_eq!(named(invlpg(ON, 0x5000).removes.unwrap()), [true, true, true, false]);
         assert_eq!(invlpg(ON, 1 << 47).removes, None);
+        let fault = page_fault(ON, 0x5000);
+        assert_eq!(named(fault), [true, false, false, false]);
+        assert!(fault.names(&Cached { pages: (0, 0x1ff), ..table }));
         let one = invpcid(ON, 0, [3, 0x5000]).unwrap().removes.unwrap();
         assert_eq!(named(one), [true, false, false, false]);
         assert!(!one.names(&Cached { pages: (0, 0x1ff), ..table }));

@@ -1,7 +1,7 @@
 //! Faults that only mean that a CPU has not noticed yet.
 
 use crate::{
-    arch::{Depth, Mmu},
+    arch::{Depth, Mmu, Sharing, Wait},
     here::Here,
     platform::Platform,
     range::{Stretch, VaRange},
@@ -56,6 +56,12 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         let runs = |label: &u64| T::names(self.tlb(), self.id(), *label) != Names::No;
         if !self.mmu().faults_forget() && T::label(self.tlb(), space).filter(runs).is_some() {
             let page = [Stretch { range: page, uniform: false }];
+            // What another CPU holds may have made the fault, and may make it again.
+            if self.mmu().sharing() == Sharing::Shared {
+                let (errata, tag) = (self.errata(), self.tag());
+                self.mmu().flush_stretches_everywhere(errata, tag, &page, Depth::Leaves, Wait::Now);
+                return true;
+            }
             self.mmu().flush_stretches(self.errata(), self.tag(), &page, Depth::Leaves);
         }
         true

@@ -74,6 +74,9 @@ impl Machine {
             if self.faults_wait(cpu) {
                 self.drain_all(cpu);
             }
+            if self.config.arch == Arch::X86 {
+                self.page_fault(cpu, op);
+            }
             if self.config.invalid_entries {
                 self.faulted(cpu, op);
             }

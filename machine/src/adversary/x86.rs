@@ -122,6 +122,14 @@ impl Machine {
         0
     }
 
+    /// An access of a CPU has faulted.
+    pub(super) fn page_fault(&mut self, cpu: usize, op: Op) {
+        if let Op::Access(address) | Op::AccessStore(address, _) = op {
+            let what = x86::page_fault(self.control_of(cpu), address);
+            self.invalidate_now(cpu, what.with_tags_of(self.tags_kept()));
+        }
+    }
+
     /// What the control registers of an x86 CPU hold.
     pub(super) fn control_of(&self, cpu: usize) -> x86::Registers {
         let registers = &self.cpus[cpu].registers;

@@ -1,8 +1,12 @@
 //! Drawing a program.
 
+use std::collections::BTreeSet;
+
 use lookaside::Cookie;
 
 use super::{
+    corpus::Corpus,
+    halting, mutate,
     pairs::{OPERATIONS, Pair, Pairs},
     random::Random,
 };
@@ -11,9 +15,16 @@ use crate::scenario::{
 };
 
 /// How often a program has a pair of operations that was missing.
-const STEERED: usize = 50;
+const STEERED: usize = 35;
+/// How often a program is a change of one that came to a place of the library that few come to.
+const RARE: usize = 30;
 /// How often a program is about tags that run out.
 const TURNOVERS: usize = 25;
+/// How often a program has few sorts of operations. Programs that are about everything hardly ever do the same
+/// thing three times (swarm testing: Groce and others, ISSTA 2012).
+const SWARM: usize = 60;
+/// How often a CPU of a program stops in the middle.
+const HALTED: usize = 3;
 /// How many programs are tried for a pair.
 const ATTEMPTS: u32 = 100;
 /// The space that most acts are about.
@@ -22,12 +33,16 @@ const FOCUS: usize = 0;
 const FOCUSED: usize = 70;
 
 /// Draws a program that is allowed.
-pub(super) fn program(random: &mut Random, pairs: &Pairs) -> Program {
-    let wanted =
-        if random.percent(STEERED) { pairs.missing(|count| random.below(count)) } else { None };
+pub(super) fn program(random: &mut Random, pairs: &Pairs, corpus: &Corpus) -> Program {
+    let how = random.below(100);
+    let wanted = if how < STEERED { pairs.missing(|count| random.below(count)) } else { None };
+    let rare = if (STEERED..STEERED + RARE).contains(&how) { corpus.rare(random) } else { None };
     // A pair may ask for more than a program has room for.
     for attempt in 0.. {
-        let program = candidate(random, wanted.filter(|_| attempt < ATTEMPTS));
+        let program = match rare.filter(|_| attempt < ATTEMPTS) {
+            Some(rare) => mutate::program(random, rare),
+            None => candidate(random, wanted.filter(|_| attempt < ATTEMPTS)),
+        };
         if program.check().is_ok() {
             return program;
         }
@@ -36,11 +51,34 @@ pub(super) fn program(random: &mut Random, pairs: &Pairs) -> Program {
 }
 
 /// What the acts of a program are drawn from.
-struct Theme {
-    spaces: usize,
+pub(super) struct Theme {
+    pub(super) spaces: usize,
     /// Of a hundred acts, how many are switches beside those that are drawn as such.
     switches: usize,
     longest: usize,
+    /// How often each operation is drawn, beside the others.
+    weights: Vec<usize>,
+}
+
+impl Theme {
+    /// One in which every operation is as likely as it is by itself.
+    pub(super) fn all(spaces: usize) -> Self {
+        let weights = OPERATIONS.iter().map(|operation| operation.weight).collect();
+        Self { spaces, switches: 10, longest: 4, weights }
+    }
+
+    /// Keeps few sorts of operations, all as likely.
+    fn swarm(&mut self, random: &mut Random) {
+        let kept = [5, 10, 25][random.below(3)];
+        let mut weights: Vec<_> = self
+            .weights
+            .iter()
+            .map(|&weight| usize::from(weight > 0 && random.percent(kept)))
+            .collect();
+        if weights.iter().any(|&weight| weight > 0) {
+            core::mem::swap(&mut self.weights, &mut weights);
+        }
+    }
 }
 
 fn candidate(random: &mut Random, wanted: Option<Pair>) -> Program {
@@ -56,17 +94,24 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> Program {
         && !KINDS[kind].shares()
         && (!KINDS[kind].has_tags() || random.percent(60));
     let turnovers = !recent && random.percent(TURNOVERS);
-    let theme = if turnovers {
-        Theme { spaces: 4 + random.below(3), switches: 55, longest: 6 }
+    let mut theme = if turnovers {
+        Theme { switches: 55, longest: 6, ..Theme::all(4 + random.below(3)) }
     } else {
-        Theme { spaces: 1 + random.below(3), switches: 10, longest: 4 }
+        Theme::all(1 + random.below(3))
     };
+    if random.percent(SWARM) {
+        theme.swarm(random);
+    }
     let mut scripts: Vec<Vec<Act>> = (0..cpus).map(|_| script(random, &theme)).collect();
     if let Some(pair) = wanted {
         insert(random, &theme, &mut scripts, pair);
     }
-    hand_over(random, &mut scripts);
-    order(random, &mut scripts);
+    if scripts.len() > 1 && random.percent(HALTED) {
+        halting::halt(random, &theme, &mut scripts);
+    } else {
+        hand_over(random, &mut scripts);
+        order(random, &mut scripts);
+    }
     let strategy = if recent {
         Strategy::Recent
     } else {
@@ -78,23 +123,21 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> Program {
 fn more(random: &mut Random, kind: usize) -> More {
     let x86 = KINDS[kind].is_x86();
     More {
-        early: !x86 && random.percent(20),
-        invalid: !x86 && random.percent(8),
+        early: !x86 && random.percent(25),
+        invalid: !x86 && random.percent(10),
         noting: KINDS[kind].is_arm() && random.percent(5),
-        nmis: random.percent(10),
+        nmis: random.percent(15),
     }
 }
 
+/// How many spaces are pinned.
+pub(super) fn pins(scripts: &[Vec<Act>]) -> u32 {
+    let pins = scripts.iter().flatten().filter(|act| matches!(act, Act::Pin(_)));
+    pins.filter_map(|act| act.space()).collect::<BTreeSet<_>>().len() as u32
+}
+
 fn few(random: &mut Random, kind: usize, turnovers: bool, scripts: &[Vec<Act>]) -> Few {
-    let mut pinned: Vec<_> = scripts
-        .iter()
-        .flatten()
-        .filter(|act| matches!(act, Act::Pin(_)))
-        .filter_map(|act| act.space())
-        .collect();
-    pinned.sort_unstable();
-    pinned.dedup();
-    let pins = pinned.len() as u32;
+    let pins = pins(scripts);
     let least = scripts.len() as u32 + 1 + pins;
     let spare = if KINDS[kind].prefers_fresh() && random.percent(80) {
         // Each CPU has a spare one, or there is one that comes back.
@@ -125,15 +168,19 @@ fn script(random: &mut Random, theme: &Theme) -> Vec<Act> {
     }
     let count = 1 + random.below(theme.longest);
     while acts.len() < count {
-        let act = if random.percent(theme.switches) {
-            Act::Run(random.below(theme.spaces))
-        } else {
-            let number = random.weighted(OPERATIONS.iter().map(|operation| operation.weight));
-            act(random, theme, number, FOCUSED)
-        };
+        let act = any(random, theme);
         place(&mut acts, act);
     }
     acts
+}
+
+/// Any act of a theme.
+pub(super) fn any(random: &mut Random, theme: &Theme) -> Act {
+    if random.percent(theme.switches) {
+        return Act::Run(random.below(theme.spaces));
+    }
+    let number = random.weighted(theme.weights.iter().copied());
+    act(random, theme, number, FOCUSED)
 }
 
 /// An act of an operation.
@@ -144,7 +191,7 @@ fn act(random: &mut Random, theme: &Theme, number: usize, focused: usize) -> Act
 }
 
 /// Appends an act, where it may stand.
-fn place(acts: &mut Vec<Act>, act: Act) {
+pub(super) fn place(acts: &mut Vec<Act>, act: Act) {
     match act {
         Act::Up => {
             if acts.first() != Some(&Act::Up) {
@@ -187,7 +234,7 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
 }
 
 /// Has a batch that is handed over be taken over by another CPU, and others be none.
-fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
+pub(super) fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
     let mut handed = None;
     for (cpu, acts) in scripts.iter_mut().enumerate() {
         acts.retain(|act| match act {
@@ -225,7 +272,7 @@ fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
 /// Sometimes has one CPU wait for another, so that what is rare by chance comes first.
 fn order(random: &mut Random, scripts: &mut [Vec<Act>]) {
     let deferred = scripts.iter().flatten().any(|act| matches!(act, Act::Defer(..)));
-    if scripts.len() < 2 || deferred || !random.percent(25) {
+    if scripts.len() < 2 || deferred || !random.percent(35) {
         return;
     }
     let teller = random.below(scripts.len());

@@ -22,6 +22,16 @@ pub(super) struct Found {
     pub(super) failure: Option<Failure>,
 }
 
+/// How many steps a program is explored for, by its seed: on average as many as `effort` says. Most bugs show soon,
+/// and a few hide where few schedules come.
+pub(super) const fn effort_for(seed: u64, effort: u64) -> u64 {
+    match seed % 10 {
+        0..6 => effort / 2,
+        6..9 => effort,
+        _ => effort.saturating_mul(4),
+    }
+}
+
 /// Explores a program for about so many steps: a third of them with one pre-emption, and the rest by chance.
 /// It is the same every time.
 pub(super) fn explore(program: &Program, seed: u64, effort: u64) -> Found {

@@ -6,14 +6,18 @@
 //! gather: what it has taken away, and what others had taken away before. So whatever is found is a defect of
 //! the library, of the machine, or of an act.
 //!
-//! A program is drawn from the seed and from the programs before it (`draw`): pairs of operations that no
-//! program has had on one space come first (`pairs`). It is explored for a number of steps (`explore`). What
+//! A program is drawn from the seed and from the programs before it (`draw`): a third has a pair of operations
+//! that no program has had on one space (`pairs`), and a third is a change (`mutate`) of one that came to a
+//! place of the library which few come to (`corpus`). It is explored for a number of steps (`explore`). What
 //! fails is shortened, operations first and then the schedule (`shorten`). A run of so many programs comes
 //! to the same on any machine, whatever the number of threads.
 
+mod corpus;
 mod draw;
 mod explore;
+mod halting;
 mod keep;
+mod mutate;
 mod pairs;
 mod random;
 mod run;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard},
+    sync::{Condvar, Mutex, MutexGuard},
     thread,
     time::Instant,
 };
@@ -11,8 +11,9 @@ use std::{
 use lookaside_machine::adversary::Rule;
 
 use super::{
+    corpus::Corpus,
     draw,
-    explore::{Found, explore},
+    explore::{Found, effort_for, explore},
     pairs::{Pairs, Tally},
     random::Random,
     shorten::shorten,
@@ -92,6 +93,10 @@ pub struct Outcome {
 /// A place in the source: file and line.
 pub type Site = (&'static str, u32);
 
+/// A program is drawn with what was learnt of all but so many before it, so that threads need not wait for each
+/// other and the same programs come whatever their number.
+const BEHIND: u64 = 64;
+
 /// How the paths of the library's source begin.
 const LIBRARY: &str = "lookaside/src/";
 
@@ -129,6 +134,9 @@ struct Done {
 struct State {
     random: Random,
     pairs: Pairs,
+    corpus: Corpus,
+    /// What is not in the corpus yet, by the number of the program.
+    learnt: BTreeMap<u64, (Program, BTreeSet<Site>)>,
     drawn: u64,
     done: Vec<Done>,
     /// What was seen, and which places were come to; each with the number of the first program.
@@ -147,13 +155,26 @@ impl State {
             self.seen.entry(what).and_modify(first).or_insert(number);
         }
         let sites = found.sites.iter().map(|place| (place.file(), place.line()));
-        for site in sites.filter(|(file, _)| file.starts_with(LIBRARY)) {
+        let sites: BTreeSet<_> = sites.filter(|(file, _)| file.starts_with(LIBRARY)).collect();
+        for &site in &sites {
             self.sites.entry(site).and_modify(first).or_insert(number);
         }
+        self.learnt.insert(number, (drawn.program.clone(), sites));
         self.steps += found.steps;
         self.failures += usize::from(failing.is_some());
         let pairs = drawn.pairs;
         self.done.push(Done { number, pairs, steps: found.steps, failing });
+    }
+
+    /// Takes into the corpus what the next program may know of. Says whether that is there.
+    fn learn(&mut self) -> bool {
+        let Some(last) = self.drawn.checked_sub(BEHIND) else { return true };
+        // The program before it was drawn with all but this one.
+        match self.learnt.remove(&last) {
+            Some((program, sites)) => self.corpus.add(program, sites.into_iter()),
+            None => return false,
+        }
+        true
     }
 }
 
@@ -161,6 +182,8 @@ struct Work<'r> {
     request: &'r Request,
     begin: Instant,
     state: Mutex<State>,
+    /// A program is done.
+    done: Condvar,
     progress: &'r (dyn Fn(Progress) + Sync),
 }
 
@@ -170,6 +193,8 @@ pub fn run(request: &Request, progress: &(dyn Fn(Progress) + Sync)) -> Outcome {
     let state = State {
         random: Random::new(request.seed),
         pairs: Pairs::new(),
+        corpus: Corpus::default(),
+        learnt: BTreeMap::new(),
         drawn: 0,
         done: Vec::new(),
         seen: BTreeMap::new(),
@@ -177,7 +202,7 @@ pub fn run(request: &Request, progress: &(dyn Fn(Progress) + Sync)) -> Outcome {
         steps: 0,
         failures: 0,
     };
-    let work = Work { request, begin, state: Mutex::new(state), progress };
+    let work = Work { request, begin, state: Mutex::new(state), done: Condvar::new(), progress };
     thread::scope(|scope| {
         for _ in 0..request.threads.max(1) {
             scope.spawn(|| work.run());
@@ -226,7 +251,7 @@ impl Work<'_> {
     fn run(&self) {
         while let Some(drawn) = self.next() {
             let Drawn { number, seed, program, .. } = &drawn;
-            let effort = self.request.effort;
+            let effort = effort_for(*seed, self.request.effort);
             let found = explore(program, *seed, effort);
             let failing = found.failure.as_ref().map(|failure| {
                 let (program, failure) = shorten(program, failure, *seed, effort);
@@ -249,23 +274,30 @@ impl Work<'_> {
                 failures: state.failures,
             };
             drop(state);
+            self.done.notify_all();
             (self.progress)(progress);
         }
     }
 
     /// The next program. Programs depend on those that were drawn before, and on nothing else.
     fn next(&self) -> Option<Drawn> {
-        let mut state = self.lock();
         let request = self.request;
-        if state.drawn >= request.scripts
-            || state.steps >= request.steps
-            || state.failures >= request.failures
-            || self.begin.elapsed() >= request.time
-        {
-            return None;
+        let mut state = self.lock();
+        loop {
+            if state.drawn >= request.scripts
+                || state.steps >= request.steps
+                || state.failures >= request.failures
+                || self.begin.elapsed() >= request.time
+            {
+                return None;
+            }
+            if state.learn() {
+                break;
+            }
+            state = self.done.wait(state).expect("no thread panics while it holds the state");
         }
-        let State { random, pairs, drawn, .. } = &mut *state;
-        let program = draw::program(random, pairs);
+        let State { random, pairs, corpus, drawn, .. } = &mut *state;
+        let program = draw::program(random, pairs, corpus);
         let seed = random.next();
         pairs.add(&program);
         *drawn += 1;

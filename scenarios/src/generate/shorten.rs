@@ -80,6 +80,15 @@ fn candidates(program: &Program) -> Vec<Program> {
             }
         });
     }
+    // So do the stop of a CPU, its notice, and its return.
+    add(&|program| {
+        for acts in &mut program.cpus {
+            acts.retain(|act| {
+                !matches!(act, Act::Halt | Act::Bury | Act::Rise | Act::MustRelease(_))
+            });
+        }
+    });
+    add(&|program| program.cpus.iter_mut().for_each(|acts| acts.retain(|act| *act != Act::Rise)));
     for (name, on) in program.more.names() {
         if on {
             add(&|program| {

@@ -258,6 +258,11 @@ impl Act {
         matches!(self, Self::Await | Self::Complete)
     }
 
+    /// Whether it waits for no other CPU, whatever that does meanwhile.
+    pub(crate) const fn asks_nobody(self) -> bool {
+        matches!(self, Self::Run(_) | Self::Lazy | Self::Park | Self::Firmware)
+    }
+
     /// Whether it ends what a space is, so that no other CPU may use it meanwhile.
     pub(crate) const fn releases(self) -> bool {
         matches!(self, Self::Release(_) | Self::MustRelease(_) | Self::End(_))

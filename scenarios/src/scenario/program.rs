@@ -24,6 +24,8 @@ use super::{
 
 /// How many slots a CPU has where each has tags of its own.
 const SLOTS: usize = 2;
+/// The CPU that may stop.
+const STOPS: usize = 1;
 /// The most CPUs of a program.
 const MOST_CPUS: usize = 4;
 
@@ -203,17 +205,72 @@ impl Program {
             {
                 Err("a large page goes once")
             }
+            Act::Halt | Act::Bury | Act::Rise => self.check_halt(cpu, at, act),
+            Act::MustRelease(space) => self.check_release(cpu, at, space),
             Act::Touch(_)
             | Act::Forgotten(_)
-            | Act::Halt
-            | Act::Bury
-            | Act::Rise
-            | Act::MustRelease(_)
             | Act::Visible(_)
             | Act::FlushKernel
             | Act::ClaimKernel => {
                 Err("this takes an order that only scenarios of the catalogue know")
             }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Program {
+    /// A CPU stops, another one notices that, and it comes up again.
+    fn check_halt(&self, cpu: usize, at: usize, act: Act) -> Result<(), &'static str> {
+        let acts = &self.cpus[cpu];
+        let count = |wanted: Act| self.cpus.iter().flatten().filter(|act| **act == wanted).count();
+        let tells = |act: &Act| {
+            matches!(act, Act::Tell | Act::Await | Act::Defer(..) | Act::Complete | Act::Up)
+        };
+        if self.cpus.iter().flatten().any(tells) {
+            return Err("the word is told that says that a CPU has stopped");
+        }
+        match act {
+            Act::Bury if count(Act::Halt) != 1 => Err("no CPU stops"),
+            Act::Bury if cpu == STOPS => Err("another CPU has to"),
+            // One that has stopped answers nobody.
+            Act::Bury if !acts[..at].iter().all(|act| act.asks_nobody()) => {
+                Err("it comes before whatever waits for the CPU that has stopped")
+            }
+            Act::Halt if cpu != STOPS || count(Act::Halt) > 1 => Err("CPU 1 stops, once"),
+            Act::Halt if count(Act::Bury) != 1 => Err("one CPU notices it"),
+            Act::Halt if acts.get(at + 1).is_some_and(|act| *act != Act::Rise) => {
+                Err("it does nothing before it has come up again")
+            }
+            Act::Rise if at == 0 || acts[at - 1] != Act::Halt => Err("it has not stopped"),
+            _ => Ok(()),
+        }
+    }
+
+    /// A space that certainly nobody runs, nor is any CPU on its way from one space to another: no other CPU does
+    /// anything, or the one that did has stopped.
+    fn check_release(&self, cpu: usize, at: usize, space: usize) -> Result<(), &'static str> {
+        let acts = &self.cpus[cpu];
+        let mut others = self.cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
+        let noticed = acts[..at].contains(&Act::Bury);
+        if !others.all(|(other, acts)| {
+            noticed && other == STOPS && acts.last() == Some(&Act::Halt) || acts.is_empty()
+        }) {
+            return Err("another CPU may run it, or be about to");
+        }
+        // In the last epoch spaces share a tag, and whoever has run one and runs any may run it.
+        let ends_early = |few: Few| few.last_epoch != Cookie::LAST_EPOCH;
+        if matches!(self.strategy, Strategy::Epochs(few) if ends_early(few)) {
+            return Err("in the last epoch a CPU may be taken to run it");
+        }
+        // A switch to a space that has come to an end does nothing.
+        let others = |act: &&Act| act.releases() || **act == Act::Pin(space);
+        if self.cpus.iter().flatten().filter(others).count() > 1 {
+            return Err("another space is released, or this one is pinned");
+        }
+        let moves = |act: &&Act| matches!(act, Act::Run(_) | Act::Park | Act::Restart);
+        match acts[..at].iter().rev().find(moves) {
+            Some(&Act::Run(runs)) if runs == space => Err("the CPU itself runs it"),
             _ => Ok(()),
         }
     }

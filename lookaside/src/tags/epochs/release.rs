@@ -47,7 +47,11 @@ impl<P: Platform> Epochs<'_, P> {
             return Ok(Released::Later);
         }
         // No register names the tag, so what is removed now does not come back.
-        if !alone {
+        if space.held_under_older_tags() {
+            // Nobody will know that the space had a tag, and its tables may be freed from here on.
+            here.mmu().flush_all_everywhere(here.errata());
+            space.open(here.tlb().platform()).all_forgot();
+        } else if !alone {
             here.mmu().flush_tag_everywhere(here.errata(), cookie.tag());
         } else if space.residents.get(here.id()) != Residency::Absent {
             here.mmu().flush_tag(here.errata(), cookie.tag());

@@ -288,6 +288,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as protect-arm, on x86 with tags of each CPU's own"),
     by_epoch!("relax-arm", Arm, THREE_TAGS, RELAX, Exhaust,
         "a page is made writable again while another CPU writes to it"),
+    by_epoch!("relax-arm-cnp", ArmShared, THREE_TAGS, RELAX, Bounded(3),
+        "as relax-arm, with shared TLBs"),
     by_epoch!("relax-riscv-interrupts", RvInterrupts, THREE_TAGS, RELAX, Bounded(4),
         "as relax-arm, on RISC-V with interrupts"),
     by_epoch!("filled-riscv", Invalid<Rv>, THREE_TAGS, FILLED, Exhaust,

@@ -161,8 +161,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let entry = self.spaces[number].entries[0];
         let wanted = Permissions { write: true, ..Permissions::default() };
         if let Some(held) = self.was_spurious(number, PAGES[0], entry, wanted) {
-            let again = access_store(PAGES[0], 1).is_none();
-            self.check_again(number, again, entry, held);
+            self.try_again(number, &|| access_store(PAGES[0], 1).is_some(), entry, held);
         }
     }
 
@@ -187,8 +186,18 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         spurious.then_some((entry, serial))
     }
 
-    /// An access that was made again has not faulted, unless what allowed it went in between.
-    fn check_again(&self, number: usize, faulted: bool, word: Pte, (entry, serial): (u64, u64)) {
+    /// An access that is made again does not fault, unless what allows it goes in between.
+    fn try_again(
+        &self,
+        number: usize,
+        access: &dyn Fn() -> bool,
+        word: Pte,
+        (entry, serial): (u64, u64),
+    ) {
+        // A fault that itself removes what the CPU held may have come before the entry allowed the access, and
+        // what the CPU then held is gone with the second.
+        let faulted = !(access()
+            || lookaside::Platform::mmu(self.tlb.platform()).faults_forget() && access());
         let linked = tables::entry(self.spaces[number].root, PAGES[0], 1).peek() != 0;
         let same = word.peek() == entry && oracle::removals(word) == serial;
         oracle::check(!(faulted && same && linked), "the fault came again");
@@ -213,7 +222,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             && let Some(held) = self.was_spurious(number, FILLED, entry, wanted)
         {
             saw("a fault that was spurious");
-            self.check_again(number, access(FILLED).is_none(), entry, held);
+            self.try_again(number, &|| access(FILLED).is_some(), entry, held);
             return true;
         }
         false

@@ -80,7 +80,8 @@ fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
         let Some(at) = acts.iter().position(|act| act.releases() && mentions(act)) else {
             return false;
         };
-        if acts[at] == Act::End(number) && acts[at + 1..].iter().any(mentions) {
+        let end = acts.iter().position(|act| *act == Act::End(number));
+        if end.is_some_and(|end| acts[end + 1..].iter().any(mentions)) {
             return true;
         }
         let waits = acts[..at].contains(&Act::Await);
@@ -193,6 +194,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     /// The hardware stops, and the library believes what it believed before.
     pub(super) fn halt(&self, here: &Here<'_, Platform<M>, T>) {
+        oracle::goes_down();
         here.mmu().park(here.errata());
         reset();
         self.runs[here.id().index()].set(0);
@@ -216,6 +218,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             relax();
         }
         self.come_up(here);
+        oracle::comes_up();
     }
 
     pub(super) fn pin(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
