@@ -9,7 +9,7 @@ use crate::scenario::Program;
 const KEPT: usize = 4;
 
 /// A place of the library on one machine: what is rare on one may be common on another.
-type Place = (usize, Site);
+type Place = (&'static str, Site);
 
 /// The programs that came to a place.
 #[derive(Default)]
@@ -27,10 +27,10 @@ pub(super) struct Corpus {
 impl Corpus {
     /// A program has come to these places.
     pub(super) fn add(&mut self, program: Program, sites: impl Iterator<Item = Site>) {
-        let kind = program.kind;
+        let machine = program.machine();
         let program = Arc::new(program);
         for site in sites {
-            let reached = self.places.entry((kind, site)).or_default();
+            let reached = self.places.entry((machine, site)).or_default();
             let at = reached.count as usize % KEPT;
             reached.count += 1;
             match reached.programs.get_mut(at) {

@@ -6,18 +6,25 @@ use lookaside::Cookie;
 
 use super::{
     corpus::Corpus,
-    halting, mutate,
+    draw_blocks, halting, mutate,
     pairs::{OPERATIONS, Pair, Pairs},
     random::Random,
 };
 use crate::scenario::{
-    Program, act::Act, hardware::More, machine::KINDS, program::Strategy, script::Few,
+    Program,
+    act::Act,
+    hardware::More,
+    machine::KINDS,
+    program::{SpaceProgram, Strategy},
+    script::Few,
 };
 
 /// How often a program has a pair of operations that was missing.
 const STEERED: usize = 35;
 /// How often a program is a change of one that came to a place of the library that few come to.
 const RARE: usize = 30;
+/// How often a program is about blocks of page-table entries.
+const BLOCKS: usize = 6;
 /// How often a program is about tags that run out.
 const TURNOVERS: usize = 25;
 /// How often a program has few sorts of operations. Programs that are about everything hardly ever do the same
@@ -41,7 +48,8 @@ pub(super) fn program(random: &mut Random, pairs: &Pairs, corpus: &Corpus) -> Pr
     for attempt in 0.. {
         let program = match rare.filter(|_| attempt < ATTEMPTS) {
             Some(rare) => mutate::program(random, rare),
-            None => candidate(random, wanted.filter(|_| attempt < ATTEMPTS)),
+            None if how >= 100 - BLOCKS => Program::Blocks(draw_blocks::program(random)),
+            None => Program::Spaces(candidate(random, wanted.filter(|_| attempt < ATTEMPTS))),
         };
         if program.check().is_ok() {
             return program;
@@ -81,7 +89,7 @@ impl Theme {
     }
 }
 
-fn candidate(random: &mut Random, wanted: Option<Pair>) -> Program {
+fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let cpus = [1, 2, 3, 4][random.weighted([5, 70, 20, 5].into_iter())];
     let cpus = if wanted.is_some_and(|pair| !pair.same) { cpus.max(2) } else { cpus };
     let kind = loop {
@@ -117,7 +125,7 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> Program {
     } else {
         Strategy::Epochs(few(random, kind, turnovers, &scripts))
     };
-    Program { kind, more: more(random, kind), strategy, cpus: scripts, name: None }
+    SpaceProgram { kind, more: more(random, kind), strategy, cpus: scripts }
 }
 
 fn more(random: &mut Random, kind: usize) -> More {

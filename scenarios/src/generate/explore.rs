@@ -1,4 +1,4 @@
-//! Exploring one program: little with every pre-emption tried, and much by chance.
+//! Exploring one program: half of it with every pre-emption tried, and half by chance.
 
 use core::panic::Location;
 use std::collections::BTreeSet;
@@ -22,18 +22,22 @@ pub(super) struct Found {
     pub(super) failure: Option<Failure>,
 }
 
-/// How many steps a program is explored for, by its seed: on average as many as `effort` says. Most bugs show soon,
-/// and a few hide where few schedules come.
+/// How many steps a program is explored for, by its seed: on average about as many as `effort` says. Most bugs show
+/// soon, and a few hide where few schedules come.
 pub(super) const fn effort_for(seed: u64, effort: u64) -> u64 {
-    match seed % 10 {
-        0..6 => effort / 2,
-        6..9 => effort,
-        _ => effort.saturating_mul(4),
+    match seed % 100 {
+        0..60 => effort / 2,
+        60..90 => effort,
+        90..99 => effort.saturating_mul(4),
+        _ => effort.saturating_mul(25),
     }
 }
 
-/// Explores a program for about so many steps: a third of them with one pre-emption, and the rest by chance.
-/// It is the same every time.
+/// The most pre-emptions that are tried systematically.
+const DEEPEST: u32 = 4;
+
+/// Explores a program for about so many steps: half of them with one pre-emption, with two, and so on, as far as that
+/// goes; and the rest by chance. It is the same every time.
 pub(super) fn explore(program: &Program, seed: u64, effort: u64) -> Found {
     let mut explored = program.open();
     let mut found = Found { steps: 0, seen: Vec::new(), sites: BTreeSet::new(), failure: None };
@@ -43,8 +47,16 @@ pub(super) fn explore(program: &Program, seed: u64, effort: u64) -> Found {
         found.sites.extend(report.sites);
         report.failure
     };
-    let report = explored.explore(Depth::Bounded(1), Budget::steps(effort / 3));
-    let mut failure = add(&mut found, report);
+    let mut failure = None;
+    for preemptions in 1..=DEEPEST {
+        let rest = (effort / 2).saturating_sub(found.steps);
+        let report = explored.explore(Depth::Bounded(preemptions), Budget::steps(rest));
+        let complete = report.complete;
+        failure = add(&mut found, report);
+        if failure.is_some() || !complete {
+            break;
+        }
+    }
     let mut round = 0;
     while failure.is_none() && found.steps < effort {
         let report = explored.chance(seed.wrapping_add(round), CHANCES);

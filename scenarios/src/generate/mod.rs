@@ -14,6 +14,7 @@
 
 mod corpus;
 mod draw;
+mod draw_blocks;
 mod explore;
 mod halting;
 mod keep;

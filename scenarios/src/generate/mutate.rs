@@ -2,15 +2,28 @@
 
 use super::{
     draw::{Theme, any, hand_over, pins, place},
+    draw_blocks,
     random::Random,
 };
-use crate::scenario::{Program, act::Act, machine::KINDS, program::Strategy};
+use crate::scenario::{
+    Program,
+    act::Act,
+    machine::KINDS,
+    program::{SpaceProgram, Strategy},
+};
 
 /// The most changes at once.
 const CHANGES: usize = 4;
 
 /// A program that is like another one, but for a few changes. It may not be allowed.
 pub(super) fn program(random: &mut Random, like: &Program) -> Program {
+    match like {
+        Program::Spaces(like) => Program::Spaces(about_spaces(random, like)),
+        Program::Blocks(like) => Program::Blocks(draw_blocks::change(random, like)),
+    }
+}
+
+fn about_spaces(random: &mut Random, like: &SpaceProgram) -> SpaceProgram {
     let mut program = like.clone();
     for _ in 0..=random.below(CHANGES) {
         change(random, &mut program);
@@ -27,7 +40,7 @@ pub(super) fn program(random: &mut Random, like: &Program) -> Program {
     program
 }
 
-fn change(random: &mut Random, program: &mut Program) {
+fn change(random: &mut Random, program: &mut SpaceProgram) {
     let spaces = program.cpus.iter().flatten().filter_map(|act| act.space()).max().unwrap_or(0) + 1;
     let theme = Theme::all(spaces);
     let cpu = random.below(program.cpus.len());

@@ -143,6 +143,7 @@ impl Pairs {
 
     /// Those of a program.
     pub(super) fn add(&mut self, program: &Program) {
+        let Program::Spaces(program) = program else { return };
         let cpus: Vec<_> = program.cpus.iter().map(|acts| places(acts)).collect();
         for (cpu, places) in cpus.iter().enumerate() {
             for (at, first) in places.iter().enumerate() {

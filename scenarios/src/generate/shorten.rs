@@ -3,7 +3,11 @@
 use lookaside_machine::{adversary::Rule, explore::Failure};
 
 use super::explore::explore;
-use crate::scenario::{Program, act::Act};
+use crate::scenario::{
+    Program,
+    act::Act,
+    program::{BlockProgram, SpaceProgram},
+};
 
 /// So much more is tried with a shorter program than was with the one that failed.
 const MORE: u64 = 4;
@@ -46,56 +50,63 @@ fn fails(program: &Program, rule: Rule, seed: u64, effort: u64) -> Option<Failur
 
 /// Programs that are a little shorter, those that are shortest first.
 fn candidates(program: &Program) -> Vec<Program> {
-    let mut all = Vec::new();
-    let mut add = |change: &dyn Fn(&mut Program)| {
+    match program {
+        Program::Spaces(program) => {
+            about_spaces(program).into_iter().map(Program::Spaces).collect()
+        }
+        Program::Blocks(program) => {
+            let shorter = scripts(&program.cpus).into_iter();
+            shorter.map(|cpus| Program::Blocks(BlockProgram { cpus, ..program.clone() })).collect()
+        }
+    }
+}
+
+fn about_spaces(program: &SpaceProgram) -> Vec<SpaceProgram> {
+    let shorter = scripts(&program.cpus).into_iter();
+    let mut all: Vec<_> = shorter.map(|cpus| SpaceProgram { cpus, ..program.clone() }).collect();
+    let mut without = |leaves: &dyn Fn(&Act) -> bool| {
         let mut shorter = program.clone();
-        change(&mut shorter);
+        shorter.cpus.iter_mut().for_each(|acts| acts.retain(|act| !leaves(act)));
         if shorter != *program {
             all.push(shorter);
         }
     };
-    for cpu in 0..program.cpus.len() {
-        add(&|program| drop(program.cpus.remove(cpu)));
-    }
-    for (cpu, acts) in program.cpus.iter().enumerate() {
-        // Halves, and then one by one from behind.
-        if acts.len() > 3 {
-            add(&|program| program.cpus[cpu].truncate(acts.len() / 2));
-            add(&|program| drop(program.cpus[cpu].drain(..acts.len() / 2)));
-        }
-        for at in (0..acts.len()).rev() {
-            add(&|program| {
-                let _ = program.cpus[cpu].remove(at);
-            });
-        }
-    }
-    // What waits and what is waited for go together.
-    for pair in [[Act::Tell, Act::Await], [Act::Complete, Act::Complete]] {
-        add(&|program| {
-            for acts in &mut program.cpus {
-                acts.retain(|act| {
-                    !(pair.contains(act)
-                        || pair[0] == Act::Complete && matches!(act, Act::Defer(..)))
-                });
-            }
-        });
-    }
-    // So do the stop of a CPU, its notice, and its return.
-    add(&|program| {
-        for acts in &mut program.cpus {
-            acts.retain(|act| {
-                !matches!(act, Act::Halt | Act::Bury | Act::Rise | Act::MustRelease(_))
-            });
-        }
-    });
-    add(&|program| program.cpus.iter_mut().for_each(|acts| acts.retain(|act| *act != Act::Rise)));
+    // What waits and what is waited for go together, and so do the stop of a CPU, its notice, and its return.
+    without(&|act| matches!(act, Act::Tell | Act::Await));
+    without(&|act| matches!(act, Act::Defer(..) | Act::Complete));
+    without(&|act| matches!(act, Act::Halt | Act::Bury | Act::Rise | Act::MustRelease(_)));
+    without(&|act| matches!(act, Act::Rise));
     for (name, on) in program.more.names() {
         if on {
-            add(&|program| {
-                if let Some(slot) = program.more.slot(name) {
-                    *slot = false;
-                }
-            });
+            let mut less = program.clone();
+            if let Some(slot) = less.more.slot(name) {
+                *slot = false;
+            }
+            all.push(less);
+        }
+    }
+    all
+}
+
+/// Scripts of which something is left out: a CPU, half of what one does, or one act.
+fn scripts<A: Clone>(cpus: &[Vec<A>]) -> Vec<Vec<Vec<A>>> {
+    let mut all = Vec::new();
+    let mut add = |change: &dyn Fn(&mut Vec<Vec<A>>)| {
+        let mut shorter = cpus.to_vec();
+        change(&mut shorter);
+        all.push(shorter);
+    };
+    for cpu in 0..cpus.len() {
+        add(&|cpus| drop(cpus.remove(cpu)));
+    }
+    for (cpu, acts) in cpus.iter().enumerate() {
+        // Halves, and then one by one from behind.
+        if acts.len() > 3 {
+            add(&|cpus| cpus[cpu].truncate(acts.len() / 2));
+            add(&|cpus| drop(cpus[cpu].drain(..acts.len() / 2)));
+        }
+        for at in (0..acts.len()).rev() {
+            add(&|cpus| drop(cpus[cpu].remove(at)));
         }
     }
     all

@@ -4,7 +4,7 @@
 //! must not do is not said in a scenario: the machine's oracle sees it.
 
 pub(crate) mod act;
-mod blocks;
+pub(crate) mod blocks;
 mod catalogue;
 pub(crate) mod hardware;
 mod kept;
@@ -53,7 +53,7 @@ impl Entry {
     pub fn open(&self) -> Box<dyn Explored> {
         match &self.open {
             Open::By(open) => open(),
-            Open::Of(program) => program.open(),
+            Open::Of(program) => program.open_as(self.name),
         }
     }
 }

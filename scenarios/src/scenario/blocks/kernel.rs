@@ -24,33 +24,37 @@ impl<K: Kind> World<K> {
                 let dirty = self.table().get(*slot).is_ok_and(|page| page.dirty());
                 return oracle::check(!dirty, "the page was never written to");
             }
-            Act::Fold(slot) => self.table().fold(*slot, &mut flush).map(|_| slot),
-            Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|_| slot),
+            Act::Fold(slot) => self.table().fold(*slot, &mut flush).map(|done| (slot, done)),
+            Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|done| (slot, done)),
             Act::Allow(slot) => {
                 let allowed = self.table().set_access(*slot, Access::STORE, &mut flush);
                 // What allows less may be held for as long as it likes.
                 return match allowed {
-                    Ok(_) => self.nothing_lost(&(*slot..*slot + 1), &(*slot..*slot + 1)),
+                    Ok(_) => self.nothing_lost(&(*slot..*slot + 1), &(*slot..*slot + 1), false),
+                    Err(_) if self.refusals => {}
                     Err(error) => oracle::fail(error.to_string()),
                 };
             }
             _ => return,
         };
         match changed {
-            Ok(&slot) => self.nothing_lost(&(slot..slot + 1), &(0..0)),
+            Ok((&slot, done)) => self.nothing_lost(&(slot..slot + 1), &(0..0), done),
+            Err(_) if self.refusals => {}
             Err(error) => oracle::fail(error.to_string()),
         }
     }
 
     /// Of the blocks that `slots` touches, but for the pages in `gone`, nothing is lost and nothing
-    /// is held that is not there any more.
-    fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>) {
+    /// is held that is not there any more: if sizes have changed, or if nobody else changes anything. Otherwise
+    /// what allows less than the entry does may be held for as long as it likes.
+    fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>, resized: bool) {
+        let flushed = K::SIZE_CHANGE == SizeChange::Flushed && (resized || !self.refusals);
         // What is claimed is of memory as it is now.
         Word::fence(Ordering::SeqCst);
         for slot in Self::around(slots).filter(|slot| !gone.contains(slot)) {
             Self::claim(slot..slot + 1, Flags::NONE);
             // Elsewhere a block and its pages may be held together.
-            if K::SIZE_CHANGE == SizeChange::Flushed {
+            if flushed {
                 oracle::revoked(self.root, va(slot));
             }
         }
@@ -68,7 +72,7 @@ impl<K: Kind> World<K> {
         let flushed = here.flush(gather);
         Self::claim(slots.clone(), found(&flushed));
         if full == Full::No {
-            self.nothing_lost(slots, slots);
+            self.nothing_lost(slots, slots, false);
         }
         for slot in held.release(&flushed).map_err(|(_, error)| error).expect("its proof") {
             oracle::revoked(self.root, va(slot));
@@ -91,7 +95,7 @@ impl<K: Kind> World<K> {
             let writable = K::format().is_writable(Raw(page.bits()));
             oracle::check(!writable, "the page can be stored to again");
         }
-        self.nothing_lost(slots, slots);
+        self.nothing_lost(slots, slots, false);
     }
 
     fn age(&self, here: &At<'_, K>, slots: &Range<usize>) {

@@ -3,6 +3,7 @@
 
 mod kernel;
 mod kind;
+pub(super) mod mapped;
 mod user;
 mod world;
 
@@ -18,8 +19,8 @@ use self::world::World;
 const START: u64 = 0x1_0000;
 
 /// One act of a CPU's script. Pages are named by their slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Act {
     /// Switch to the space.
     Run,
     /// Run no space.
@@ -58,6 +59,56 @@ pub(super) enum Act {
 }
 
 impl Act {
+    /// The act of this name about pages; one about a single page takes the first.
+    pub(crate) fn named(name: &str, slots: Range<usize>) -> Option<Self> {
+        let slot = slots.start;
+        Some(match name {
+            "Run" => Self::Run,
+            "Park" => Self::Park,
+            "Tell" => Self::Tell,
+            "Await" => Self::Await,
+            "Load" => Self::Load(slot),
+            "Store" => Self::Store(slot),
+            "Insist" => Self::Insist(slot),
+            "Unmap" => Self::Unmap(slots),
+            "Exit" => Self::Exit(slots),
+            "Fold" => Self::Fold(slot),
+            "Unfold" => Self::Unfold(slot),
+            "Protect" => Self::Protect(slots),
+            "Age" => Self::Age(slots),
+            "Clean" => Self::Clean(slots),
+            "Ask" => Self::Ask(slot),
+            "Allow" => Self::Allow(slot),
+            "Look" => Self::Look(slot),
+            _ => return None,
+        })
+    }
+
+    /// The pages it is about.
+    pub(crate) fn slots(&self) -> Range<usize> {
+        match self {
+            Self::Run | Self::Park | Self::Tell | Self::Await => 0..0,
+            Self::Unmap(slots)
+            | Self::Exit(slots)
+            | Self::Protect(slots)
+            | Self::Age(slots)
+            | Self::Clean(slots) => slots.clone(),
+            Self::Load(slot)
+            | Self::Store(slot)
+            | Self::Insist(slot)
+            | Self::Fold(slot)
+            | Self::Unfold(slot)
+            | Self::Ask(slot)
+            | Self::Allow(slot)
+            | Self::Look(slot) => *slot..*slot + 1,
+        }
+    }
+
+    /// Whether it is about no page.
+    pub(crate) const fn names_nothing(&self) -> bool {
+        matches!(self, Self::Run | Self::Park | Self::Tell | Self::Await)
+    }
+
     /// Whether it needs the lock of the table.
     const fn locks(&self) -> bool {
         matches!(
@@ -93,13 +144,15 @@ pub(super) struct Mapped {
 /// What is there, and a script for each CPU. All but CPU 0 run the space from the beginning.
 pub(super) struct Script<K> {
     /// Its name.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// The pages.
     pub(super) mapped: &'static [Mapped],
     /// Where hardware may write; everywhere if empty.
     pub(super) written: &'static [usize],
     /// What each CPU does.
-    pub(super) cpus: &'static [&'static [Act]],
+    pub(super) cpus: Vec<Vec<Act>>,
+    /// A change may be refused, because another CPU has taken the pages.
+    pub(super) refusals: bool,
     /// On what.
     pub(super) kind: PhantomData<K>,
 }
@@ -108,7 +161,7 @@ impl<K: Kind> Scenario for Script<K> {
     type World = World<K>;
 
     fn name(&self) -> String {
-        self.name.to_owned()
+        self.name.clone()
     }
 
     fn config(&self) -> Config {
@@ -120,7 +173,7 @@ impl<K: Kind> Scenario for Script<K> {
     }
 
     fn run(&self, world: &'static World<K>, cpu: CpuId) {
-        for act in self.cpus[cpu.index()] {
+        for act in &self.cpus[cpu.index()] {
             world.act(act);
             // A script remembers nothing but how far it has come.
             milestone();

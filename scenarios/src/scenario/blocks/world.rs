@@ -33,6 +33,8 @@ pub(in crate::scenario) struct World<K: Kind> {
     told: Word,
     /// The lock of the table, if more than one CPU takes it.
     lock: Option<Word>,
+    /// A change may be refused.
+    pub(super) refusals: bool,
 }
 
 impl<K: Kind> World<K> {
@@ -40,7 +42,7 @@ impl<K: Kind> World<K> {
         let reserved = tables::allocate_reserved();
         let mmu = K::Hardware::mmu(reserved).expect("hardware");
         let platform = Platform::new(mmu).with_costs(K::Hardware::costs());
-        let few = Few { usable: 3, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH };
+        let few = Few { usable: 4, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH };
         let tags = epochs(&platform, few).expect("tags");
         let storage = Vec::leak(script.cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("books");
@@ -54,7 +56,8 @@ impl<K: Kind> World<K> {
         let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
         let lockers = script.cpus.iter().filter(|acts| acts.iter().any(Act::locks)).count();
         let lock = (lockers > 1).then_some(Word::ZERO);
-        let world = leak(Self { tlb, space, root, words, told: Word::ZERO, lock });
+        let refusals = script.refusals;
+        let world = leak(Self { tlb, space, root, words, told: Word::ZERO, lock, refusals });
 
         script.mapped.iter().for_each(|mapped| world.map(mapped));
         for (slot, word) in words.iter().enumerate() {

@@ -1,38 +1,14 @@
 //! Blocks of entries that hardware may hold as one.
 
-use core::{marker::PhantomData, ops::Range};
+use core::marker::PhantomData;
 
-use lookaside::contig::Flags;
 use lookaside_machine::explore::Explorer;
 
 use super::super::{
     Depth::{self, Bounded, Exhaust},
     Entry, Explored,
-    blocks::{Act::*, *},
+    blocks::{Act::*, mapped::*, *},
 };
-
-const fn mapped(slots: Range<usize>, flags: Flags) -> Mapped {
-    Mapped { slots, plain: false, flags, dirty: None, marker: None }
-}
-
-/// A block that was used and not written to.
-pub(super) const USED: &[Mapped] = &[mapped(0..4, Flags::ACCESSED)];
-/// A block that was never used.
-const FRESH: &[Mapped] = &[mapped(0..4, Flags::NONE)];
-/// A block whose last entry says that it was written to.
-const DIRTY: &[Mapped] = &[Mapped { dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
-/// A block of which a kernel has taken one page out, and left the others.
-const PIECES: &[Mapped] = &[Mapped { marker: Some(1), ..mapped(0..4, Flags::ACCESSED) }];
-/// The same as plain pages.
-const PAGES: &[Mapped] = &[Mapped { plain: true, dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
-/// Pages that were never used.
-const FRESH_PAGES: &[Mapped] = &[Mapped { plain: true, ..mapped(0..4, Flags::NONE) }];
-/// Two blocks.
-const TWO: &[Mapped] = &[mapped(0..8, Flags::ACCESSED)];
-/// A block at the end of the table.
-const LAST: &[Mapped] = &[mapped(12..16, Flags::ACCESSED)];
-/// A whole block of sixteen.
-const WIDE: &[Mapped] = &[mapped(0..16, Flags::ACCESSED)];
 
 /// A block goes as a whole while user code stores through it.
 pub(super) const UNMAP: &[&[Act]] = &[&[Unmap(0..4)], &[Store(1), Load(2)]];
@@ -99,7 +75,14 @@ pub(super) fn open<K: Kind>(
     written: &'static [usize],
     cpus: &'static [&'static [Act]],
 ) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<K> { name, mapped, written, cpus, kind: PhantomData }))
+    Box::new(Explorer::new(Script::<K> {
+        name: name.to_owned(),
+        mapped,
+        written,
+        cpus: cpus.iter().map(|acts| acts.to_vec()).collect(),
+        refusals: false,
+        kind: PhantomData,
+    }))
 }
 
 const FULL: Depth = Exhaust;

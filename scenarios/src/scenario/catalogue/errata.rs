@@ -7,7 +7,7 @@ use super::{
     blocks::{self, blocks},
     *,
 };
-use crate::scenario::blocks::{A55, A510, ArmAborts, C1Ultra, KryoSilver};
+use crate::scenario::blocks::{A55, A510, ArmAborts, C1Ultra, KryoSilver, mapped::USED};
 
 /// A page goes while user code's stores to it are under way on another CPU.
 const STORE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Write]];
@@ -40,14 +40,14 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "FU740: a fence with operands removes nothing"),
     by_epoch!("fence-operands-riscv-interrupts", Vain<RvInterrupts>, THREE_TAGS, flush::BACK, Bounded(2),
         "as fence-operands-riscv, with interrupts"),
-    blocks!("lost-dirty-a55-arm", A55, blocks::USED, blocks::PROTECT, Exhaust,
+    blocks!("lost-dirty-a55-arm", A55, USED, blocks::PROTECT, Exhaust,
         "Cortex-A55: a block becomes read-only while user code stores through it"),
-    blocks!("lost-dirty-a510-arm", A510, blocks::USED, blocks::UNMAP, Exhaust,
+    blocks!("lost-dirty-a510-arm", A510, USED, blocks::UNMAP, Exhaust,
         "Cortex-A510: a block goes while user code stores through it"),
-    blocks!("lost-dirty-kryo-arm", KryoSilver, blocks::USED, blocks::UNMAP, Exhaust,
+    blocks!("lost-dirty-kryo-arm", KryoSilver, USED, blocks::UNMAP, Exhaust,
         "Kryo 4xx Silver: a block goes while user code stores through it"),
-    blocks!("conflict-aborts-arm", ArmAborts, blocks::USED, blocks::UNFOLD, Exhaust,
+    blocks!("conflict-aborts-arm", ArmAborts, USED, blocks::UNFOLD, Exhaust,
         "break-before-make level 2 alone: a block becomes pages while user code stores through it"),
-    blocks!("conflict-aborts-c1-arm", C1Ultra, blocks::USED, blocks::UNFOLD, Exhaust,
+    blocks!("conflict-aborts-c1-arm", C1Ultra, USED, blocks::UNFOLD, Exhaust,
         "C1-Ultra r1p0, whose level is not to be used: the same"),
 ];

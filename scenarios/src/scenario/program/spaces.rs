@@ -1,4 +1,4 @@
-//! Programs: scenarios as values, with a text that says all of them.
+//! Programs about spaces: their tags, their pages, and who is told.
 //!
 //! ```text
 //! arm-cnp+early epochs(3,1,2) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]
@@ -14,12 +14,15 @@ use lookaside::{Cookie, Epochs, Recent, arch::Mmu};
 use lookaside_machine::{adversary::Platform, explore::Explorer};
 
 use super::{
-    Depth, Entry, Explored, Open,
-    act::Act,
-    hardware::{Described, More},
-    machine::{KINDS, Kind, Machine},
-    script::{Few, Script},
-    world::LONGEST,
+    super::{
+        Explored,
+        act::Act,
+        hardware::{Described, More},
+        machine::{KINDS, Kind, Machine},
+        script::{Few, Script},
+        world::LONGEST,
+    },
+    ProgramError,
 };
 
 /// How many slots a CPU has where each has tags of its own.
@@ -38,50 +41,28 @@ pub(crate) enum Strategy {
     Recent,
 }
 
-/// A scenario as a value.
+/// A program about spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Program {
+pub struct SpaceProgram {
     /// The number of its machine among [`KINDS`].
     pub(crate) kind: usize,
     pub(crate) more: More,
     pub(crate) strategy: Strategy,
     /// What each CPU does.
     pub(crate) cpus: Vec<Vec<Act>>,
-    /// The name of its schedules, if that is not its text.
-    pub(crate) name: Option<String>,
 }
 
-/// Why a text is no program, or a program is none that the library allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramError(String);
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for ProgramError {}
-
-impl From<String> for ProgramError {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl Program {
+impl SpaceProgram {
     pub(crate) fn kind(&self) -> &'static Kind {
         &KINDS[self.kind]
     }
 
-    /// Builds its world.
-    #[must_use]
-    pub fn open(&self) -> Box<dyn Explored> {
-        let name = self.name.clone().unwrap_or_else(|| self.to_string());
+    /// Builds its world. Schedules carry the name.
+    pub(crate) fn open(&self, name: &str) -> Box<dyn Explored> {
         match self.kind().with(self.more) {
-            Machine::Arm(described) => self.open_on(&name, described),
-            Machine::X86(described) => self.open_on(&name, described),
-            Machine::Riscv(described) => self.open_on(&name, described),
+            Machine::Arm(described) => self.open_on(name, described),
+            Machine::X86(described) => self.open_on(name, described),
+            Machine::Riscv(described) => self.open_on(name, described),
         }
     }
 
@@ -219,7 +200,7 @@ impl Program {
     }
 }
 
-impl Program {
+impl SpaceProgram {
     /// A CPU stops, another one notices that, and it comes up again.
     fn check_halt(&self, cpu: usize, at: usize, act: Act) -> Result<(), &'static str> {
         let acts = &self.cpus[cpu];
@@ -276,7 +257,7 @@ impl Program {
     }
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for SpaceProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind().name)?;
         for (name, on) in self.more.names() {
@@ -296,18 +277,11 @@ impl fmt::Display for Program {
                 f.write_str(")")?;
             }
         }
-        for acts in &self.cpus {
-            f.write_str(" [")?;
-            for (index, act) in acts.iter().enumerate() {
-                write!(f, "{}{act}", if index == 0 { "" } else { " " })?;
-            }
-            f.write_str("]")?;
-        }
-        Ok(())
+        super::write_scripts(f, &self.cpus)
     }
 }
 
-impl FromStr for Program {
+impl FromStr for SpaceProgram {
     type Err = ProgramError;
 
     fn from_str(text: &str) -> Result<Self, ProgramError> {
@@ -320,14 +294,8 @@ impl FromStr for Program {
         };
         let (kind, more) = parse_machine(machine)?;
         let strategy = parse_strategy(strategy)?;
-        let scripts = scripts.strip_suffix(']').ok_or_else(|| shape.to_owned())?;
-        let mut cpus = Vec::new();
-        for script in scripts.split("] [") {
-            let acts =
-                script.split_whitespace().map(str::parse).collect::<Result<Vec<Act>, _>>()?;
-            cpus.push(acts);
-        }
-        let program = Self { kind, more, strategy, cpus, name: None };
+        let cpus = super::parse_scripts(scripts)?;
+        let program = Self { kind, more, strategy, cpus };
         program.check()?;
         Ok(program)
     }
@@ -369,27 +337,8 @@ fn parse_strategy(text: &str) -> Result<Strategy, String> {
     Ok(Strategy::Epochs(few))
 }
 
-/// An entry of the catalogue, which lives for ever.
-pub(super) fn entry(name: &str, about: &str, depth: Depth, program: Program) -> Entry {
-    let program = Program { name: Some(name.to_owned()), ..program };
-    let [name, about] = [name, about].map(|text| &*text.to_owned().leak());
-    Entry { name, about, depth, open: Open::Of(program) }
-}
-
-/// How deep a program is explored that nobody has said more of.
-const DEPTH: Depth = Depth::Bounded(2);
-
-impl Program {
-    /// The program as a scenario under its text as its name, which lives for ever.
-    #[must_use]
-    pub fn into_entry(self) -> &'static Entry {
-        let name = self.to_string();
-        Box::leak(Box::new(entry(&name, "a program", DEPTH, self)))
-    }
-}
-
 /// A scenario in which tags are given by epoch.
-pub(super) fn epochs_on<M: Mmu + 'static>(
+pub(in crate::scenario) fn epochs_on<M: Mmu + 'static>(
     name: &str,
     hardware: Described<M>,
     cpus: Vec<Vec<Act>>,
@@ -405,7 +354,7 @@ pub(super) fn epochs_on<M: Mmu + 'static>(
 }
 
 /// A scenario in which each CPU has two slots.
-pub(super) fn recent_on<M: Mmu + 'static>(
+pub(in crate::scenario) fn recent_on<M: Mmu + 'static>(
     name: &str,
     hardware: Described<M>,
     cpus: Vec<Vec<Act>>,

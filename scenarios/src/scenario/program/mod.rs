@@ -1,0 +1,134 @@
+//! Programs: scenarios as values, with a text that says all of them.
+//!
+//! ```text
+//! arm-cnp+early epochs(3,1,2) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]
+//! blocks-riscv used [Unmap(1..3)] [Store(1) Store(3)]
+//! ```
+//!
+//! The first word is the machine, and says what the program is about: spaces, or blocks of page-table entries.
+
+mod blocks;
+mod spaces;
+
+use core::{fmt, str::FromStr};
+
+pub(super) use self::spaces::{epochs_on, recent_on};
+pub(crate) use self::{
+    blocks::{BLOCK_KINDS, BlockProgram, PRESETS},
+    spaces::{SpaceProgram, Strategy},
+};
+use super::{Depth, Entry, Explored, Open};
+
+/// A scenario as a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// About spaces.
+    Spaces(SpaceProgram),
+    /// About blocks of page-table entries.
+    Blocks(BlockProgram),
+}
+
+/// Why a text is no program, or a program is none that the library allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramError(String);
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for ProgramError {}
+
+impl From<String> for ProgramError {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl Program {
+    /// Builds its world. Its text is the name of its schedules.
+    #[must_use]
+    pub fn open(&self) -> Box<dyn Explored> {
+        self.open_as(&self.to_string())
+    }
+
+    /// Builds its world, with another name for its schedules.
+    pub(super) fn open_as(&self, name: &str) -> Box<dyn Explored> {
+        match self {
+            Self::Spaces(program) => program.open(name),
+            Self::Blocks(program) => program.open(name),
+        }
+    }
+
+    /// The name of its machine.
+    pub(crate) fn machine(&self) -> &'static str {
+        match self {
+            Self::Spaces(program) => program.kind().name,
+            Self::Blocks(program) => program.kind().name,
+        }
+    }
+
+    /// Whether a kernel may do that: whether the hardware has what it takes, and everybody keeps to what the
+    /// library asks of its callers.
+    pub(crate) fn check(&self) -> Result<(), ProgramError> {
+        match self {
+            Self::Spaces(program) => program.check(),
+            Self::Blocks(program) => program.check(),
+        }
+    }
+
+    /// The program as a scenario under its text as its name, which lives for ever.
+    #[must_use]
+    pub fn into_entry(self) -> &'static Entry {
+        let name = self.to_string();
+        Box::leak(Box::new(entry(&name, "a program", DEPTH, self)))
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spaces(program) => program.fmt(f),
+            Self::Blocks(program) => program.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Program {
+    type Err = ProgramError;
+
+    fn from_str(text: &str) -> Result<Self, ProgramError> {
+        if text.trim_start().starts_with(blocks::PREFIX) {
+            text.parse().map(Self::Blocks)
+        } else {
+            text.parse().map(Self::Spaces)
+        }
+    }
+}
+
+/// What stands behind the first `[`.
+fn parse_scripts<A: FromStr<Err = String>>(text: &str) -> Result<Vec<Vec<A>>, String> {
+    let scripts = text.trim_end().strip_suffix(']').ok_or("a script ends with `]`")?;
+    scripts.split("] [").map(|script| script.split_whitespace().map(str::parse).collect()).collect()
+}
+
+fn write_scripts<A: fmt::Display>(f: &mut fmt::Formatter<'_>, scripts: &[Vec<A>]) -> fmt::Result {
+    for acts in scripts {
+        f.write_str(" [")?;
+        for (index, act) in acts.iter().enumerate() {
+            write!(f, "{}{act}", if index == 0 { "" } else { " " })?;
+        }
+        f.write_str("]")?;
+    }
+    Ok(())
+}
+
+/// How deep a program is explored that nobody has said more of.
+const DEPTH: Depth = Depth::Bounded(2);
+
+/// An entry of the catalogue, which lives for ever.
+pub(super) fn entry(name: &str, about: &str, depth: Depth, program: Program) -> Entry {
+    let [name, about] = [name, about].map(|text| &*text.to_owned().leak());
+    Entry { name, about, depth, open: Open::Of(program) }
+}
