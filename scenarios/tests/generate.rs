@@ -24,11 +24,11 @@ fn outcome(scripts: u64, threads: usize) -> Outcome {
 
 #[test]
 fn a_run_is_the_same_on_any_number_of_threads_and_breaks_nothing() {
-    let (one, three) = (outcome(150, 1), outcome(150, 3));
+    let (one, three) = (outcome(400, 1), outcome(400, 3));
     assert_eq!(one.failures, []);
     assert_eq!((one.scripts, one.steps, one.pairs), (three.scripts, three.steps, three.pairs));
     assert_eq!(one.seen, three.seen);
-    assert_eq!(one.scripts, 150);
+    assert_eq!(one.scripts, 400);
     // They are about something.
     for what in ["a broadcast", "a shootdown", "a fresh tag", "a CPU that caught up"] {
         assert!(one.seen.contains(what), "{what}: {:?}", one.seen);
@@ -59,6 +59,8 @@ fn a_text_is_all_of_a_program() {
         "arm-cnp+early+noting epochs(5,1) [Pin(A) Batch(A,B)] [Await] [Tell]",
         "x86-no-pcid+nmi recent [Lazy] [UnmapKernel]",
         "riscv epochs(4,0,1) [Up Run(C) Down]",
+        "arm epochs(3) [Run(B) Bury MustRelease(A)] [Run(A) Halt]",
+        "blocks-arm-by-hand dirty [Run Fold(0) Clean(0..4) Tell] [Await Insist(1) Store(2)]",
     ] {
         let program: Program = text.parse().expect(text);
         assert_eq!(program.to_string(), text);
@@ -96,6 +98,24 @@ fn what_no_kernel_may_do_is_refused() {
         ("x86 recent [Pin(A)]", "pinned"),
         ("arm epochs(3) [Batch(A,A)]", "several spaces"),
         ("arm epochs(3) [Touch(A)]", "catalogue"),
+        ("arm epochs(3) [Halt] [Bury]", "CPU 1 stops"),
+        ("arm epochs(3) [Run(A)] [Halt]", "notices"),
+        ("arm epochs(3) [Bury] [Halt Run(A)]", "come up again"),
+        ("arm epochs(3) [Bury Tell] [Halt]", "the word is told"),
+        ("arm epochs(3) [Unmap(A) Bury] [Halt]", "waits for the CPU"),
+        ("arm epochs(3) [MustRelease(A)] [Run(A)]", "another CPU may run it"),
+        ("arm epochs(3) [Run(A) MustRelease(A)]", "runs it"),
+        ("blocks-pdp11 used [Store(1)]", "there is no machine `blocks-pdp11`"),
+        ("blocks-arm full [Store(1)]", "there is no mapping `full`"),
+        ("blocks-arm used [Store]", "`Store` is no act"),
+        ("blocks-arm used [Store(1..2)]", "`Store(1..2)` is no act"),
+        ("blocks-arm used [Store(4)]", "no such page"),
+        ("blocks-arm used [Unmap(2..2)]", "about no page"),
+        ("blocks-arm used [Unmap(0..2)] [Unmap(1..3)]", "a page goes once"),
+        ("blocks-arm used [Unmap(0..2)] [Allow(1)]", "may be gone"),
+        ("blocks-arm used [Insist(0)]", "does not run the space"),
+        ("blocks-arm used [Exit(0..4)] [Load(0)]", "runs the space"),
+        ("blocks-arm used [Look(0)]", "catalogue"),
     ];
     for (text, why) in wrong {
         let error = text.parse::<Program>().expect_err(text).to_string();
