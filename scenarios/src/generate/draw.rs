@@ -75,6 +75,25 @@ impl Theme {
         Self { spaces, switches: 10, longest: 4, weights }
     }
 
+    /// Makes likelier what shows a bug on a machine that does more: whether the last store of user code was written
+    /// out where loads are early, faults where CPUs remember that nothing was mapped, and user memory that changes
+    /// where NMIs look at it.
+    fn prefer(&mut self, more: More) {
+        let shows: [(bool, &[&str]); 3] = [
+            (more.early, &["Run", "Write", "SwapOut"]),
+            (more.invalid, &["Fill", "Unfill", "Look", "Remap", "Allow", "Protect", "Retry"]),
+            (more.nmis, &["Run", "Lazy", "Unmap", "UnmapEarly"]),
+        ];
+        let most: usize = self.weights.iter().sum();
+        for (_, names) in shows.into_iter().filter(|(does, _)| *does) {
+            for (operation, weight) in OPERATIONS.iter().zip(&mut self.weights) {
+                if names.contains(&operation.name) {
+                    *weight += most / names.len();
+                }
+            }
+        }
+    }
+
     /// Keeps few sorts of operations, all as likely.
     fn swarm(&mut self, random: &mut Random) {
         let kept = [5, 10, 25][random.below(3)];
@@ -103,13 +122,16 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
         && (!KINDS[kind].has_tags() || random.percent(60));
     let turnovers = !recent && random.percent(TURNOVERS);
     let mut theme = if turnovers {
-        Theme { switches: 55, longest: 6, ..Theme::all(4 + random.below(3)) }
+        let switches = [55, 80, 95][random.below(3)];
+        Theme { switches, longest: 6, ..Theme::all(4 + random.below(3)) }
     } else {
         Theme::all(1 + random.below(3))
     };
     if random.percent(SWARM) {
         theme.swarm(random);
     }
+    let more = more(random, kind);
+    theme.prefer(more);
     let mut scripts: Vec<Vec<Act>> = (0..cpus).map(|_| script(random, &theme)).collect();
     if let Some(pair) = wanted {
         insert(random, &theme, &mut scripts, pair);
@@ -125,7 +147,7 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     } else {
         Strategy::Epochs(few(random, kind, turnovers, &scripts))
     };
-    SpaceProgram { kind, more: more(random, kind), strategy, cpus: scripts }
+    SpaceProgram { kind, more, strategy, cpus: scripts }
 }
 
 fn more(random: &mut Random, kind: usize) -> More {
