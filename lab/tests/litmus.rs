@@ -73,39 +73,7 @@ fn x86_invalidates_what_transform_says() {
     weakened_tests_flip(&folder().join("x86"), 6);
 }
 
-const ISLA: &str = r#"
-name = "unmap"
-symbolic = ["x"]
-page_table_setup = """
-    physical pa1;
-    x |-> pa1;
-    x ?-> invalid;
-    *pa1 = 1;
-"""
-[thread.0]
-code = """
-    STR X0,[X1]
-    DSB SY
-    TLBI VAE1IS,X5
-    DSB SY
-    ISB
-    LDR X2,[X3]
-"""
-[thread.0.reset]
-R1 = "pte3(x, page_table_base)"
-R3 = "x"
-R5 = "extz(page(x), 64)"
-[section.thread0_el1_handler]
-code = """
-    MOV X4,#1
-    MRS X13,ELR_EL1
-    ADD X13,X13,#4
-    MSR ELR_EL1,X13
-    ERET
-"""
-[final]
-assertion = "0:X2 = 1 & 0:X4 = 0"
-"#;
+const ISLA: &str = include_str!("isla/unmap.toml");
 
 #[test]
 fn tests_of_isla_run_on_the_cpus_of_the_explorer() {

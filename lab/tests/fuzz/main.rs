@@ -14,6 +14,7 @@ use lookaside_lab::{
     calibrate,
     check::{Outcome, Shard},
     data::{Machine, Target, Text},
+    generate::Program,
     litmus::{Litmus, Recorded},
     plain,
     reproduce::Reference,
@@ -104,17 +105,48 @@ fn logs_of_lackey() {
 
 #[test]
 fn litmus_tests() {
-    let seeds: [&[u8]; 4] = [
+    let seeds: [&[u8]; 8] = [
         include_bytes!("../../../litmus/unmap.litmus"),
         include_bytes!("../../../litmus/dirty-cleaned.litmus"),
         include_bytes!("../../../litmus/remap.litmus"),
         include_bytes!("../../../litmus/frame-reused.litmus"),
+        include_bytes!("../../../litmus/riscv/global-left-asid.litmus"),
+        include_bytes!("../../../litmus/riscv/map-remote.litmus"),
+        include_bytes!("../../../litmus/x86/ipi4.litmus"),
+        include_bytes!("../../../litmus/x86/n5-synonym.litmus"),
     ];
     fuzz(&seeds, |bytes| match Litmus::read(&text(bytes)) {
         Ok(litmus) => {
             let mut names = litmus.names.clone();
             let _ = Recorded::read(&text(bytes), &mut names);
         }
+        Err(why) => refusal(why),
+    });
+}
+
+#[test]
+fn litmus_tests_of_isla() {
+    let seeds: [&[u8]; 1] = [include_bytes!("../isla/unmap.toml")];
+    assert!(Litmus::read_isla(&text(seeds[0])).is_ok(), "the seed is sound");
+    fuzz(&seeds, |bytes| {
+        if let Err(why) = Litmus::read_isla(&text(bytes)) {
+            refusal(why);
+        }
+    });
+}
+
+#[test]
+fn programs() {
+    let seeds: [&[u8]; 3] = [
+        b"arm-cnp+early epochs(5,1,2) [Run(A) Tell Unmap(A)] [Await Run(B) Batch(A,B)]",
+        b"x86 recent [Run(B) Bury MustRelease(A)] [Run(A) Halt]",
+        b"blocks-riscv two [Fold(0) Unmap(1..3) Tell] [Await Store(3) Clean(4..8)]",
+    ];
+    for seed in seeds {
+        assert!(text(seed).parse::<Program>().is_ok(), "the seed is sound");
+    }
+    fuzz(&seeds, |bytes| match text(bytes).parse::<Program>() {
+        Ok(program) => assert_eq!(program.to_string().parse(), Ok(program)),
         Err(why) => refusal(why),
     });
 }

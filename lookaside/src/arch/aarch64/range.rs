@@ -98,6 +98,20 @@ impl Planner {
         self.stepping(range, asid, reach, (level, leaf), scope)
     }
 
+    /// The operand that names one page of the granule in the lower half, but for its ASID: what
+    /// [`Self::plan_stretch`] comes to for it. `None` for any other stretch.
+    #[inline]
+    pub(super) const fn user_page(&self, stretch: &Stretch) -> Option<u64> {
+        let Stretch { range, uniform } = *stretch;
+        let granule = self.geometry.granule.shift();
+        // Bit 55 selects the half.
+        if range.pages() != 1 || range.page_shift() != granule || range.start() >> 55 != 0 {
+            return None;
+        }
+        let level = if uniform && self.level_hints { Some(Level::L3) } else { None };
+        Some(tlbi::by_address(self.geometry, 0, range.start(), level))
+    }
+
     /// The largest page or block that is not larger than `1 << page_shift` bytes, or a page.
     const fn leaf_within(&self, page_shift: u32) -> (Level, u32) {
         let mut levels: &[Level] = &[Level::L0, Level::L1, Level::L2];

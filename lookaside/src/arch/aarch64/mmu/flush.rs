@@ -91,6 +91,7 @@ impl<I: Instructions> Aarch64<I> {
 
     /// Invalidates the stretches for all ASIDs of a tag, or the tag if there is a stretch among them
     /// that operands cannot name.
+    #[inline]
     pub(super) fn invalidate_stretches(
         &self,
         tag: Tag,
@@ -98,6 +99,23 @@ impl<I: Instructions> Aarch64<I> {
         depth: Depth,
         scope: Scope,
     ) {
+        // Most flushes are of one page, and need no plan.
+        if let [page] = stretches
+            && depth == Depth::Leaves
+            && let Some(operand) = self.lower.user_page(page)
+        {
+            self.tlbi(self.asids(tag).map(|asid| Tlbi {
+                op: TlbiOp::Val,
+                scope,
+                operand: by_asid(asid) | operand,
+            }));
+        } else {
+            self.invalidate_by_plan(tag, stretches, depth, scope);
+        }
+    }
+
+    #[inline(never)]
+    fn invalidate_by_plan(&self, tag: Tag, stretches: &[Stretch], depth: Depth, scope: Scope) {
         if !self.can_name(stretches) {
             return self.invalidate_tag(tag, scope);
         }

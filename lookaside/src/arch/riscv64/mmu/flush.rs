@@ -16,8 +16,40 @@ use crate::{
 impl<I: Instructions> Riscv<I> {
     /// Fences the stretches on this hart; all addresses of `reach` if tables were unlinked, or if one
     /// stretch cannot be named.
+    #[inline]
     #[track_caller]
     pub(super) fn fence_stretches(
+        &self,
+        errata: Errata,
+        reach: Reach,
+        stretches: &[Stretch],
+        depth: Depth,
+    ) {
+        // Most flushes are of one page, and need no plan.
+        if let [page] = stretches
+            && depth == Depth::Leaves
+            && let Some(address) = self.only_page(errata, page)
+        {
+            // As F-RV-FLUSH.
+            self.instructions.sfence_vma(Some(address), reach.asid());
+        } else {
+            self.fence_by_plan(errata, reach, stretches, depth);
+        }
+    }
+
+    /// The address that one fence with operands names, if one will do.
+    #[inline]
+    fn only_page(&self, errata: Errata, stretch: &Stretch) -> Option<u64> {
+        let Stretch { range, uniform } = *stretch;
+        let plain = uniform || !self.relies_on.contains(Extensions::SVNAPOT);
+        let nameable = !errata.contains(FENCE_OPERANDS) && self.mode.is_canonical(range.start());
+        (plain && nameable && range.page_shift() == 12 && range.pages() == 1)
+            .then_some(range.start())
+    }
+
+    #[inline(never)]
+    #[track_caller]
+    fn fence_by_plan(
         &self,
         errata: Errata,
         reach: Reach,
