@@ -17,7 +17,30 @@ impl<I: Instructions> X86<I> {
     /// of `INVPCID` for others. The manual says of the one that all upper levels of the PCID go, and
     /// of the other only that "mappings" of the address do (SDM vol. 3, 4.10.4.1; vol. 2, INVPCID).
     /// Where tables were unlinked, another PCID is therefore flushed as a whole.
+    #[inline]
     pub(super) fn flush_here(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+        // Most flushes are of one page of the space that runs.
+        if let [Stretch { range, .. }] = stretches
+            && range.pages() == 1
+            && range.page_shift() == 12
+            && self.user_pcid(tag).is_none()
+            && (!self.has_pcids() || self.is_current(self.kernel_pcid(tag)))
+            && self.levels.is_canonical(range.start())
+        {
+            self.invlpg(range.start());
+        } else {
+            self.flush_by_address_or_tag(errata, tag, stretches, depth);
+        }
+    }
+
+    #[inline(never)]
+    fn flush_by_address_or_tag(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        stretches: &[Stretch],
+        depth: Depth,
+    ) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);
         let current = !self.has_pcids() || self.is_current(kernel);

@@ -49,13 +49,7 @@ impl<I: Instructions> Riscv<I> {
 
     #[inline(never)]
     #[track_caller]
-    fn fence_by_plan(
-        &self,
-        errata: Errata,
-        reach: Reach,
-        stretches: &[Stretch],
-        depth: Depth,
-    ) {
+    fn fence_by_plan(&self, errata: Errata, reach: Reach, stretches: &[Stretch], depth: Depth) {
         let planner = self.planner(errata, u64::MAX);
         match self.leaves(&planner, stretches, depth) {
             None => self.fence_all(errata, reach),
