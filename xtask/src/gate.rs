@@ -166,7 +166,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
     })?;
     gate.step("check, generated programs", || {
         // Three minutes on two cores.
-        let scripts = if quick { "1000" } else { "45000" };
+        let scripts = if quick { "1000" } else { "36000" };
         let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--generate"];
         let limits = ["--scripts", scripts, "--seed", "1", "--budget", "3600"];
         cargo(workspace, &[&lab[..], &limits].concat())
