@@ -122,3 +122,21 @@ fn what_no_kernel_may_do_is_refused() {
         assert!(error.contains(why), "{text}: {error}");
     }
 }
+
+#[test]
+fn what_generation_has_found_stays_mended() {
+    let (_, found) =
+        include_str!("../../docs/generate.md").split_once("## What it has found").expect("a part");
+    let (table, _) = found.split_once("\n## ").expect("another part");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let mut programs = 0;
+    for (text, _) in rows {
+        let program: Program = text.parse().expect(text);
+        let mut explored = program.open();
+        let report = explored.explore(Depth::Bounded(2), Budget::steps(1_000_000));
+        let failure = report.failure.or_else(|| explored.chance(1, 500).failure);
+        assert!(failure.is_none(), "{text}: {failure:?}");
+        programs += 1;
+    }
+    assert!(programs >= 11, "{programs}");
+}

@@ -37,8 +37,8 @@ const SPACES: Counts = (10, 50);
 /// For releases: a CPU takes 16 tags back.
 const RELEASES: Counts = (2, 8);
 
-/// The goal for a switch to a space that has its tag. Three of it are for the question whether the space is of this
-/// `Tlb`, without which safe code could lose a flush.
+/// The most that a switch may take to a space that has its tag. The goal was 60; since then each path asks whether the
+/// space is of this `Tlb`, without which safe code could lose a flush. That takes three instructions.
 const SWITCH: u64 = 61;
 /// RISC-V composes `satp` of four parts and reads it before it writes it, and a switch looks whether
 /// this hart was taken out of the space meanwhile, which is nine instructions everywhere.
@@ -46,9 +46,9 @@ const SWITCH_RISCV: u64 = 71;
 /// Where CPUs pay when they are called, a switch notes where the generation of the space is.
 const SWITCH_RECENT: u64 = 65;
 
-/// The goal for a flush that needs nobody else, beside the operations of the hardware; four are for the same question.
+/// The same for a flush that needs nobody else, beside the operations of the hardware. The goal was 120.
 const FLUSH: u64 = 124;
-/// The goal for all that unmapping a page takes which no other CPU knows, operands included.
+/// What unmapping a page takes today that no other CPU knows, operands included, so that it does not grow again.
 const UNMAP: u64 = 260;
 
 const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Option<u64>) -> Row {

@@ -97,13 +97,10 @@ impl Theme {
     /// Keeps few sorts of operations, all as likely.
     fn swarm(&mut self, random: &mut Random) {
         let kept = [5, 10, 25][random.below(3)];
-        let mut weights: Vec<_> = self
-            .weights
-            .iter()
-            .map(|&weight| usize::from(weight > 0 && random.percent(kept)))
-            .collect();
-        if weights.iter().any(|&weight| weight > 0) {
-            core::mem::swap(&mut self.weights, &mut weights);
+        let chosen = |&weight: &usize| usize::from(weight > 0 && random.percent(kept));
+        let weights: Vec<_> = self.weights.iter().map(chosen).collect();
+        if weights.contains(&1) {
+            self.weights = weights;
         }
     }
 }

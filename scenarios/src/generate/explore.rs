@@ -45,29 +45,27 @@ pub(super) fn explore(program: &Program, seed: u64, effort: u64) -> Found {
         found.steps += report.steps;
         found.seen.extend(report.seen);
         found.sites.extend(report.sites);
-        report.failure
+        found.failure = report.failure;
     };
-    let mut failure = None;
     for preemptions in 1..=DEEPEST {
         let rest = (effort / 2).saturating_sub(found.steps);
         let report = explored.explore(Depth::Bounded(preemptions), Budget::steps(rest));
         let complete = report.complete;
-        failure = add(&mut found, report);
-        if failure.is_some() || !complete {
+        add(&mut found, report);
+        if !complete {
             break;
         }
     }
     let mut round = 0;
-    while failure.is_none() && found.steps < effort {
+    while found.failure.is_none() && found.steps < effort {
         let report = explored.chance(seed.wrapping_add(round), CHANCES);
         // One CPU alone may have nothing to choose.
         let idle = report.steps == 0;
-        failure = add(&mut found, report);
+        add(&mut found, report);
         round += 1;
         if idle {
             break;
         }
     }
-    found.failure = failure;
     found
 }

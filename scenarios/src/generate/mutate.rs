@@ -28,7 +28,7 @@ fn about_spaces(random: &mut Random, like: &SpaceProgram) -> SpaceProgram {
     for _ in 0..=random.below(CHANGES) {
         change(random, &mut program);
     }
-    // What names no CPU that stops may hand batches over.
+    // Where a CPU stops, no batch is handed over.
     if !program.cpus.iter().flatten().any(|act| matches!(act, Act::Halt)) {
         hand_over(random, &mut program.cpus);
     }
@@ -80,7 +80,7 @@ fn change(random: &mut Random, program: &mut SpaceProgram) {
         }
         // On a machine that does more, or less.
         _ => {
-            let names: Vec<_> = program.more.names().map(|(name, _)| name).into_iter().collect();
+            let names = program.more.names().map(|(name, _)| name);
             if let Some(slot) = program.more.slot(names[random.below(names.len())]) {
                 *slot = !*slot;
             }

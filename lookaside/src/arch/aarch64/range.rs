@@ -99,7 +99,7 @@ impl Planner {
     }
 
     /// The operand that names one page of the granule in the lower half, but for its ASID: what
-    /// [`Self::plan_stretch`] comes to for it. `None` for any other stretch.
+    /// [`Self::plan_stretch`] comes to for it. `None` for anything else.
     #[inline]
     pub(super) const fn user_page(&self, stretch: &Stretch) -> Option<u64> {
         let Stretch { range, uniform } = *stretch;

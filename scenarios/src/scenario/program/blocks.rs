@@ -141,13 +141,15 @@ impl BlockProgram {
         });
         let runs = runs.unwrap_or(cpu > 0);
         match act {
-            Act::Await => {
-                let tells = |acts: &Vec<Act>| {
-                    let told = acts.iter().position(|act| *act == Act::Tell);
-                    told.is_some_and(|told| !acts[..told].contains(&Act::Await))
-                };
-                let mut others = self.cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
-                if others.any(|(_, acts)| tells(acts)) { Ok(()) } else { Err("nobody tells") }
+            Act::Await
+                if !super::is_told(
+                    &self.cpus,
+                    cpu,
+                    |act| *act == Act::Tell,
+                    |act| *act == Act::Await,
+                ) =>
+            {
+                Err("nobody tells")
             }
             Act::Insist(_) if !runs => Err("the CPU does not run the space"),
             Act::Insist(_) | Act::Allow(_) | Act::Protect(_) | Act::Age(_) | Act::Clean(_)

@@ -107,6 +107,20 @@ impl FromStr for Program {
     }
 }
 
+/// Whether a CPU other than `cpu` does an act that tells, and waits for nothing before it.
+fn is_told<A>(
+    cpus: &[Vec<A>],
+    cpu: usize,
+    tells: impl Fn(&A) -> bool,
+    waits: impl Fn(&A) -> bool,
+) -> bool {
+    let others = cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
+    others.into_iter().any(|(_, acts)| {
+        let told = acts.iter().position(&tells);
+        told.is_some_and(|told| !acts[..told].iter().any(&waits))
+    })
+}
+
 /// What stands behind the first `[`.
 fn parse_scripts<A: FromStr<Err = String>>(text: &str) -> Result<Vec<Vec<A>>, String> {
     let scripts = text.trim_end().strip_suffix(']').ok_or("a script ends with `]`")?;

@@ -137,33 +137,19 @@ impl SpaceProgram {
 
     fn check_act(&self, cpu: usize, at: usize, act: Act) -> Result<(), &'static str> {
         let acts = &self.cpus[cpu];
-        let others = || self.cpus.iter().enumerate().filter(move |(other, _)| *other != cpu);
+        let told = |tells: fn(&Act) -> bool| {
+            super::is_told(&self.cpus, cpu, tells, |act: &Act| act.waits())
+        };
         let count = |wanted: fn(Act) -> bool| {
             self.cpus.iter().flatten().filter(|act| wanted(**act)).count()
         };
         match act {
             Act::Up if at > 0 => Err("a CPU comes up first of all"),
             Act::Down if at + 1 < acts.len() => Err("nothing follows"),
-            Act::Await => {
-                // A word is told once and for all, and nobody waits who is to tell.
-                let tells = |acts: &Vec<Act>| {
-                    let told = acts.iter().position(|act| *act == Act::Tell);
-                    told.is_some_and(|told| !acts[..told].iter().any(|act| act.waits()))
-                };
-                if others().any(|(_, acts)| tells(acts)) { Ok(()) } else { Err("nobody tells") }
-            }
+            // A word is told once and for all, and nobody waits who is to tell.
+            Act::Await if !told(|act| *act == Act::Tell) => Err("nobody tells"),
             Act::Complete if count(|act| act == Act::Complete) > 1 => Err("one CPU takes over"),
-            Act::Complete => {
-                let hands = |acts: &Vec<Act>| {
-                    let over = acts.iter().position(|act| matches!(act, Act::Defer(..)));
-                    over.is_some_and(|over| !acts[..over].iter().any(|act| act.waits()))
-                };
-                if others().any(|(_, acts)| hands(acts)) {
-                    Ok(())
-                } else {
-                    Err("nobody hands over")
-                }
-            }
+            Act::Complete if !told(|act| matches!(act, Act::Defer(..))) => Err("nobody hands over"),
             Act::Defer(..) if count(|act| matches!(act, Act::Defer(..))) > 1 => {
                 Err("one batch is handed over")
             }
