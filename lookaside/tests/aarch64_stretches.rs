@@ -135,11 +135,17 @@ fn a_level_is_hinted_at_only_where_it_is_certain() {
     runs(config(), here(&[uniform(0x1_0000, 1, 16)], Leaves), range);
     let blocks = "dsb nshst; tlbi val 0x7000000000400; tlbi val 0x7000000000600; dsb nsh; isb";
     runs(plain(), here(&[uniform(0x40_0000, 1, 22)], Leaves), blocks);
+    // One page, which may be part of something larger or not.
+    let page = "dsb nshst; tlbi val 0x7700000000005; dsb nsh; isb";
+    runs(plain(), here(&[uniform(0x5000, 1, 12)], Leaves), page);
+    let page = "dsb nshst; tlbi val 0x7000000000005; dsb nsh; isb";
+    runs(plain(), here(&[mixed(0x5000, 1, 12)], Leaves), page);
     // The hardware takes no hints.
     let silent = Features { level_hints: false, ..plain().features };
     let silent = Config { features: silent, ..config() };
     let block = "dsb nshst; tlbi val 0x7000000000200; dsb nsh; isb";
     runs(silent, here(&[uniform(0x20_0000, 1, 21)], Leaves), block);
+    runs(silent, here(&[uniform(0x5000, 1, 12)], Leaves), page);
 }
 
 #[test]
@@ -151,6 +157,8 @@ fn pages_smaller_than_the_granule_are_widened_and_not_hinted_at() {
         here(&[uniform(0xf000, 2, 12)], Leaves),
         "dsb nshst; tlbi val 0x7000000000000; tlbi val 0x7000000000010; dsb nsh; isb",
     );
+    let page = "dsb nshst; tlbi val 0x7000000000000; dsb nsh; isb";
+    runs(config, here(&[uniform(0xf000, 1, 12)], Leaves), page);
     // TTL 15: 64 KiB, level 3.
     let page = "dsb nshst; tlbi val 0x7f00000000010; dsb nsh; isb";
     runs(config, here(&[uniform(0x1_0000, 1, 16)], Leaves), page);

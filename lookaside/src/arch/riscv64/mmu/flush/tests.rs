@@ -152,6 +152,7 @@ fn a_page_that_may_be_part_of_a_block_takes_the_block_with_it() {
     let of = |stretch| executed(SVNAPOT, flush(NO_ERRATA, &[stretch], Leaves));
     assert_eq!(of(uniform(0x2_0000, 1, 16)), block);
     assert_eq!(of(mixed(0x2_3000, 2, 12)), block);
+    assert_eq!(of(mixed(0x2_3000, 1, 12)), block);
     assert_eq!(of(uniform(0x2_3000, 1, 12)), [leaf(0x2_3000), FENCE]);
     // No level has pages of 8 KiB: that all are of that size says nothing about blocks.
     assert_eq!(of(uniform(0x2_2000, 1, 13)), block);
