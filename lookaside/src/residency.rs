@@ -120,6 +120,12 @@ impl<'a, W: Word> Residents<'a, W> {
         Residency::of(was, place)
     }
 
+    /// The words themselves, for tests that count what is written to them.
+    #[cfg(test)]
+    pub(crate) const fn words(&self) -> &'a [W] {
+        self.words
+    }
+
     /// The words, each at one moment.
     pub(crate) fn scan(&self) -> impl Iterator<Item = Word32> + use<'a, W> {
         self.words.iter().enumerate().map(|(index, word)| {

@@ -141,12 +141,8 @@ fn here(tlb: Machine) -> Here<'static, Paper, Books> {
 }
 
 fn space(tlb: Machine) -> Space<'static, Paper> {
-    space_with(tlb, residents(tlb))
-}
-
-fn space_with(tlb: Machine, residents: &'static mut [Busy]) -> Space<'static, Paper> {
     // SAFETY: no real hardware walks this root.
-    unsafe { tlb.space(Root::new(4096), residents) }.unwrap()
+    unsafe { tlb.space(Root::new(4096), residents(tlb)) }.unwrap()
 }
 
 /// The words in which a space says who is in it.

@@ -72,11 +72,8 @@ fn whoever_asks_what_a_cpu_names_that_has_joined_does_not_look_at_the_epoch() {
 #[test]
 fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
     let tlb = sized(70, 256);
-    let words = residents(tlb);
-    let residents = core::ptr::from_mut(words);
-    let (a, mut b) = (space_with(tlb, words), space(tlb));
-    // SAFETY: words may be shared, and the space does share them.
-    let residents = unsafe { &*residents };
+    let (a, mut b) = (space(tlb), space(tlb));
+    let residents = a.residents().words();
     let _ = switch(tlb, 69, &a);
     let _ = on(69, || here(tlb).park());
     let _ = switch(tlb, 0, &b);
