@@ -13,7 +13,7 @@ use lookaside::{
 use crate::{
     arch::{self, PAGE, Table},
     tables::{LARGE, Taken},
-    tlb::{self, Space},
+    tlb::{self, AddressSpace},
 };
 
 /// What the entry in a slot says of its own page, if it is one of a block.
@@ -50,7 +50,7 @@ pub(crate) fn take(
     table: &'static Table,
     slots: Range<usize>,
     address: usize,
-    space: &Space,
+    space: &AddressSpace,
     each: &mut impl FnMut(Taken),
 ) -> Flags {
     let mut found = Flags::NONE;
@@ -71,9 +71,9 @@ pub(crate) fn take(
             for (place, slot) in slots.clone().enumerate() {
                 tell(place, locked.get(slot).map_or(0, |page| page.bits()));
             }
-            let here = tlb::here();
+            let this_cpu = tlb::this_cpu();
             let cleared = locked
-                .get_and_clear(slots, Full::No, &mut here.flush_blocks(space))
+                .get_and_clear(slots, Full::No, &mut this_cpu.flush_blocks(space))
                 .expect("in the table");
             found |= cleared.first.flags();
         }
@@ -86,22 +86,27 @@ pub(crate) fn write_protect(
     table: &'static Table,
     slots: Range<usize>,
     address: usize,
-    space: &Space,
+    space: &AddressSpace,
 ) -> bool {
     arch::blocks().is_some_and(|format| {
-        let here = tlb::here();
+        let this_cpu = tlb::this_cpu();
         let mut locked = locked(format, table, address);
-        locked.write_protect(slots, &mut here.flush_blocks(space)).expect("in the table")
+        locked.write_protect(slots, &mut this_cpu.flush_blocks(space)).expect("in the table")
     })
 }
 
 /// Makes pages of the blocks that some slots belong to.
-pub(crate) fn unfold(table: &'static Table, slots: Range<usize>, address: usize, space: &Space) {
+pub(crate) fn unfold(
+    table: &'static Table,
+    slots: Range<usize>,
+    address: usize,
+    space: &AddressSpace,
+) {
     if let Some(format) = arch::blocks() {
         let mut locked = locked(format, table, address);
-        let here = tlb::here();
+        let this_cpu = tlb::this_cpu();
         for slot in slots {
-            let _ = locked.unfold(slot, &mut here.flush_blocks(space)).expect("in the table");
+            let _ = locked.unfold(slot, &mut this_cpu.flush_blocks(space)).expect("in the table");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     frame::Frame,
     memory::Memory,
     tables::{Found, LARGE, Taken, pages},
-    tlb::{self, Gather, Space},
+    tlb::{self, AddressSpace, Gather},
 };
 
 /// Why a program cannot go on.
@@ -26,7 +26,7 @@ impl Memory {
     /// Lets user mode go on after a fault at `address`, or says why not.
     pub(crate) fn fault(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         access: Access,
     ) -> Result<(), Fatal> {
@@ -63,7 +63,10 @@ impl Memory {
             Permissions { read: true, write: now.write, execute: area.protection.execute };
         let wanted = Permissions { write: access == Access::Write, ..Permissions::default() };
         let page = pages(page..page + PAGE);
-        assert!(tlb::here().spurious_fault(space, page, wanted, allowed), "the entry allows it");
+        assert!(
+            tlb::this_cpu().spurious_fault(space, page, wanted, allowed),
+            "the entry allows it"
+        );
         Ok(())
     }
 
@@ -80,7 +83,7 @@ impl Memory {
     /// A page is written to that is not writable, in an area that is: it may be shared.
     fn write_shared(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         page: usize,
         found: &Found,
         to: Protection,
@@ -103,7 +106,7 @@ impl Memory {
         gather.revoke(pages(range));
         count::PAGES.add(1);
         let held = gather.hold_page(old);
-        let flushed = tlb::here().flush(gather);
+        let flushed = tlb::this_cpu().flush(gather);
         for frame in tlb::released(held.release(&flushed)) {
             copy.copy_from(&frame);
             frame.free();
@@ -115,7 +118,7 @@ impl Memory {
     /// Calls `each` with the memory behind user addresses, piece by piece.
     pub(crate) fn touch(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         bytes: usize,
         access: Access,

@@ -31,7 +31,7 @@ impl<T> Lock<T> {
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // Acquire: what the last holder did. Pairs with the Release in `Guard::drop`.
         while self.held.swap(true, Ordering::Acquire) {
-            tlb::serve();
+            tlb::handle_ipi();
             arch::relax();
         }
         Guard { lock: self }

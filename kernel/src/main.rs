@@ -72,7 +72,7 @@ pub(crate) fn start(machine: Machine) -> ! {
         println!("the machine is not fit: {error}");
         arch::exit(1);
     }
-    println!("tags have {} bits", tlb::books().platform().mmu().tag_bits());
+    println!("tags have {} bits", tlb::tlb().platform().mmu().tag_bits());
     come_up();
     arch::start_others(cpus);
     let (mut seen, mut since) = (up(), arch::now());
@@ -85,7 +85,7 @@ pub(crate) fn start(machine: Machine) -> ! {
         }
         arch::relax();
     }
-    match lookaside::conformance::check(&tlb::here(), PATIENCE) {
+    match lookaside::conformance::check(&tlb::this_cpu(), PATIENCE) {
         Ok(report) => println!("{report:?}"),
         Err(fault) => {
             println!("the platform does not conform: {fault}");
@@ -106,7 +106,7 @@ pub(crate) fn start(machine: Machine) -> ! {
 pub(crate) fn start_other() -> ! {
     come_up();
     while !CHECKED.load(Ordering::Acquire) {
-        tlb::serve();
+        tlb::handle_ipi();
         arch::relax();
     }
     arch::start_ticks();

@@ -14,7 +14,7 @@ use crate::{
     count,
     frame::Frame,
     tables::{LARGE, Tables, Taken, pages},
-    tlb::{self, Gather, Space},
+    tlb::{self, AddressSpace, Gather},
 };
 
 /// The mappings of one process.
@@ -35,7 +35,7 @@ impl Memory {
     /// New memory, at `address` or anywhere.
     pub(crate) fn map(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         bytes: usize,
         protection: Protection,
@@ -91,7 +91,7 @@ impl Memory {
 
     pub(crate) fn unmap(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         bytes: usize,
     ) -> Result<(), Refused> {
@@ -105,7 +105,7 @@ impl Memory {
     /// Leaves the area, and takes its pages.
     pub(crate) fn discard(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         bytes: usize,
     ) -> Result<(), Refused> {
@@ -119,13 +119,13 @@ impl Memory {
     }
 
     /// Whether there is memory for a change of `range`: nothing is changed if there is not.
-    fn prepare(&self, space: &Space, range: &Range<usize>) -> Result<(), Refused> {
+    fn prepare(&self, space: &AddressSpace, range: &Range<usize>) -> Result<(), Refused> {
         self.areas.check_cut(range)?;
         if self.tables.split_ends(range, space) { Ok(()) } else { Err(Refused::Full) }
     }
 
     /// Takes pages out, makes everybody let go of them, and frees them.
-    fn revoke(&mut self, space: &Space, range: Range<usize>, with_tables: bool) {
+    fn revoke(&mut self, space: &AddressSpace, range: Range<usize>, with_tables: bool) {
         let mut gather = Gather::new(space);
         let mut frames = Vec::new();
         self.tables.take(range.clone(), space, &mut gather, |taken| frames.extend(taken.frames()));
@@ -136,7 +136,7 @@ impl Memory {
             if with_tables { self.tables.unlink_empty(range, &mut gather) } else { Vec::new() };
         count::PAGES.add(frames.len());
         let (frames, tables) = (gather.hold_page(frames), gather.hold_table(tables));
-        let flushed = tlb::here().flush(gather);
+        let flushed = tlb::this_cpu().flush(gather);
         for frame in tlb::released(frames.release(&flushed)) {
             frame.free();
         }
@@ -147,7 +147,7 @@ impl Memory {
 
     pub(crate) fn protect(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         bytes: usize,
         protection: Protection,
@@ -164,7 +164,7 @@ impl Memory {
             let mut gather = Gather::new(space);
             count::PAGES.add(range.len() / PAGE);
             gather.revoke_mixed(pages(range));
-            let _ = tlb::here().flush(gather);
+            let _ = tlb::this_cpu().flush(gather);
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Memory {
     /// Moves what is mapped to addresses that are free.
     pub(crate) fn move_to(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         from: usize,
         bytes: usize,
         to: usize,
@@ -191,7 +191,7 @@ impl Memory {
         count::PAGES.add(moved.len());
         // Both ends are behind one lock, and the pages come to the new addresses after the flush.
         gather.move_away(pages(from.clone()), self);
-        let _ = tlb::here().flush(gather);
+        let _ = tlb::this_cpu().flush(gather);
         for (start, area) in self.areas.remove(&from) {
             self.areas.insert(
                 start - from.start + to.start,
@@ -213,7 +213,7 @@ impl Memory {
     /// Which of less than 64 pages were used, or written to, since the last time.
     pub(crate) fn harvest(
         &mut self,
-        space: &Space,
+        space: &AddressSpace,
         address: usize,
         bytes: usize,
         flag: Flags,
@@ -228,20 +228,20 @@ impl Memory {
         let mut gather = Gather::new(space);
         count::PAGES.add(range.len() / PAGE);
         gather.revoke(pages(range));
-        let _ = tlb::here().flush(gather);
+        let _ = tlb::this_cpu().flush(gather);
         Ok(set)
     }
 
     /// Gives a child the same mappings; all pages are shared until one of the two writes. Says whether
     /// there was memory.
-    pub(crate) fn fork(&mut self, space: &Space, child: &mut Self) -> bool {
+    pub(crate) fn fork(&mut self, space: &AddressSpace, child: &mut Self) -> bool {
         child.areas = self.areas.clone();
         for (start, area) in self.areas.iter() {
             let least = Protection { write: false, ..area.protection };
             if self.tables.protect(start..area.end, least, space) {
                 let mut gather = Gather::new(space);
                 gather.revoke_mixed(pages(start..area.end));
-                let _ = tlb::here().flush(gather);
+                let _ = tlb::this_cpu().flush(gather);
             }
             let mut address = start;
             while address < area.end {
@@ -262,13 +262,13 @@ impl Memory {
     }
 
     /// Takes everything, with one flush.
-    pub(crate) fn end(&mut self, space: &Space) {
+    pub(crate) fn end(&mut self, space: &AddressSpace) {
         self.areas = Areas::NONE;
         let mut gather = Gather::new(space);
         let (frames, tables) = self.tables.unlink_all(&mut gather);
         count::PAGES.add(frames.len());
         let (frames, tables) = (gather.hold_page(frames), gather.hold_table(tables));
-        let flushed = tlb::here().flush(gather);
+        let flushed = tlb::this_cpu().flush(gather);
         tlb::released(frames.release(&flushed)).into_iter().for_each(Frame::free);
         for table in tlb::released(tables.release(&flushed)) {
             table.free();

@@ -17,7 +17,7 @@ use crate::{
     memory::Memory,
     println,
     thread::{self, Thread},
-    tlb::{self, Space},
+    tlb::{self, AddressSpace},
 };
 
 /// The most processes that there are at a time.
@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub(crate) program: usize,
     /// The place of its residents.
     place: usize,
-    pub(crate) space: Space,
+    pub(crate) space: AddressSpace,
     pub(crate) memory: Lock<Memory>,
     threads: AtomicUsize,
     ending: AtomicBool,
@@ -233,7 +233,7 @@ pub(crate) fn reap() {
         drop(all);
         let Ok(mut process) = Arc::try_unwrap(process) else { unreachable!("it was ours alone") };
         process.memory.lock().end(&process.space);
-        match tlb::here().release(&mut process.space) {
+        match tlb::this_cpu().release(&mut process.space) {
             Ok(_) => {
                 let place = process.place;
                 process.memory.into_inner().into_root().free();

@@ -12,7 +12,7 @@ use crate::{
     arch::{self, PAGE, Protection, Table},
     blocks,
     frame::{self, Frame},
-    tlb::{self, Gather, Space},
+    tlb::{self, AddressSpace, Gather},
 };
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ impl Tables {
 
     /// Changes the entry of a page that is present, in one step, to one that allows more or has more
     /// flags. A block that it is part of becomes pages first.
-    pub(crate) fn widen(&self, address: usize, space: &Space, to: Protection, flags: Flags) {
+    pub(crate) fn widen(&self, address: usize, space: &AddressSpace, to: Protection, flags: Flags) {
         let Some(Found { level, .. }) = self.find(address) else { return };
         if level == 0
             && let Some(table) = self.last_table(address, false)
@@ -152,7 +152,7 @@ impl Tables {
 
     /// Splits the large pages that `range` cuts through; says whether there was memory.
     #[must_use]
-    pub(crate) fn split_ends(&self, range: &Range<usize>, space: &Space) -> bool {
+    pub(crate) fn split_ends(&self, range: &Range<usize>, space: &AddressSpace) -> bool {
         [range.start, range.end].into_iter().all(|end| {
             match self.slot(end & !(LARGE - 1), 1, false) {
                 Some(slot)
@@ -170,7 +170,7 @@ impl Tables {
     pub(crate) fn take(
         &self,
         range: Range<usize>,
-        space: &Space,
+        space: &AddressSpace,
         gather: &mut Gather<'_>,
         mut each: impl FnMut(Taken),
     ) {
@@ -190,7 +190,12 @@ impl Tables {
 
     /// Changes the entries of all pages in `range`; says whether any lost a permission. None comes to be
     /// writable: a page may be shared, so that is for the fault to see to.
-    pub(crate) fn protect(&self, range: Range<usize>, to: Protection, space: &Space) -> bool {
+    pub(crate) fn protect(
+        &self,
+        range: Range<usize>,
+        to: Protection,
+        space: &AddressSpace,
+    ) -> bool {
         let mut less = false;
         self.each_table(range, |address, part| match part {
             Part::Large(slot) => less |= change(slot, 1, to),
@@ -211,7 +216,7 @@ impl Tables {
     }
 
     /// Takes a flag of less than 64 pages, and says on which it was set.
-    pub(crate) fn harvest(&self, range: Range<usize>, flag: Flags, space: &Space) -> u64 {
+    pub(crate) fn harvest(&self, range: Range<usize>, flag: Flags, space: &AddressSpace) -> u64 {
         let mut set = 0;
         let start = range.start;
         self.each_table(range, |address, part| {
@@ -316,13 +321,13 @@ fn executes(slots: &[AtomicU64], to: Protection) -> bool {
 }
 
 /// Makes pages of 4 KiB of a large one, with a break in between; says whether there was memory.
-fn split(slot: &AtomicU64, address: usize, space: &Space) -> bool {
+fn split(slot: &AtomicU64, address: usize, space: &AddressSpace) -> bool {
     let Some(table) = Frame::new() else { return false };
     let large = slot.swap(0, Ordering::AcqRel);
     let start = address & !(LARGE - 1);
     let mut gather = Gather::new(space);
     gather.revoke(VaRange::new(start as u64, LARGE as u64, 21).expect("aligned"));
-    let _ = tlb::here().flush(gather);
+    let _ = tlb::this_cpu().flush(gather);
     let (first, protection) = (arch::address_of(large), arch::protection(large));
     for (place, entry) in table.words().iter().enumerate() {
         let page = arch::page(first + (place * PAGE) as u64, 0, protection);

@@ -5,14 +5,14 @@ use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside::{
-    Counts, Cpu, CpuId, Error, Event, Here, Outcome, Platform, Stuck, Switched, Targets, Tlb,
+    Counts, Cpu, CpuId, CurrentCpu, Error, Event, Outcome, Platform, Stuck, Switched, Targets, Tlb,
     arch::Root,
 };
 
 use crate::{arch, lock::Once, println, process};
 
 pub(crate) type Strategy = arch::Strategy;
-pub(crate) type Space = lookaside::Space<'static, Hw>;
+pub(crate) type AddressSpace = lookaside::AddressSpace<'static, Hw>;
 pub(crate) type Gather<'g> = lookaside::Gather<'g, Hw>;
 
 /// The machine, as the library sees it.
@@ -33,7 +33,7 @@ unsafe impl Platform for Hw {
         CpuId(arch::cpu() as u32)
     }
 
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         targets.iter().for_each(|cpu| arch::interrupt_cpu(cpu.index()));
     }
 
@@ -67,23 +67,23 @@ pub(crate) fn open(cpus: usize, tags: Option<u32>) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) fn books() -> &'static Tlb<'static, Hw, Strategy> {
+pub(crate) fn tlb() -> &'static Tlb<'static, Hw, Strategy> {
     TLB.get()
 }
 
 /// This CPU. All kernel code runs with interrupts off, and does not keep this across a switch of
 /// threads.
-pub(crate) fn here() -> Here<'static, Hw, Strategy> {
+pub(crate) fn this_cpu() -> CurrentCpu<'static, Hw, Strategy> {
     // SAFETY: as above; `online` comes first on each CPU.
-    unsafe { books().here() }.expect("every CPU has storage")
+    unsafe { tlb().this_cpu() }.expect("every CPU has storage")
 }
 
 /// Brings this CPU up.
 pub(crate) fn online() -> Result<(), Error> {
-    here().online(&arch::features())?;
+    this_cpu().online(&arch::features())?;
     if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
         // SAFETY: none. It is a lie, so that nobody asks this CPU for anything: the hunters must notice.
-        unsafe { books().halted(CpuId(arch::cpu() as u32)) }?;
+        unsafe { tlb().halted(CpuId(arch::cpu() as u32)) }?;
     }
     ONLINE.fetch_or(1 << arch::cpu(), Ordering::Relaxed); // Relaxed: for this CPU.
     Ok(())
@@ -91,34 +91,34 @@ pub(crate) fn online() -> Result<(), Error> {
 
 /// Does what other CPUs have asked for: in the handler of their interrupt, and while this CPU waits
 /// for a lock.
-pub(crate) fn serve() {
+pub(crate) fn handle_ipi() {
     // Relaxed: a bit that this CPU has set.
     if ONLINE.load(Ordering::Relaxed) & 1 << arch::cpu() != 0 {
         #[cfg(all(feature = "no-remote", target_arch = "x86_64"))]
-        return arch::deaf(|| here().serve());
+        return arch::deaf(|| this_cpu().handle_ipi());
         #[cfg(not(all(feature = "no-remote", target_arch = "x86_64")))]
-        here().serve();
+        this_cpu().handle_ipi();
     }
 }
 
 /// Makes this CPU run `space`.
-pub(crate) fn switch(space: &Space) {
-    let switched = here().switch(space);
+pub(crate) fn switch(space: &AddressSpace) {
+    let switched = this_cpu().switch(space);
     let kind = match switched {
         Switched::Unchanged => 0,
         Switched::Kept => 1,
         Switched::Fresh => 2,
-        Switched::Turned => 3,
+        Switched::RolledOver => 3,
         Switched::CaughtUp | Switched::Flushed => 4,
     };
     SWITCHES[kind].fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
 }
 
 /// A space with this root. Two bits for each CPU say who may hold something of it.
-pub(crate) fn space(root: u64, residents: &'static mut [AtomicU64]) -> Result<Space, Error> {
+pub(crate) fn space(root: u64, residents: &'static mut [AtomicU64]) -> Result<AddressSpace, Error> {
     // SAFETY: the root is a process's, and goes when its space has been released; `fill_root` maps the
     // kernel in it; pages of user mode are not global.
-    unsafe { books().space(Root::new(root), residents) }
+    unsafe { tlb().space(Root::new(root), residents) }
 }
 
 /// There is nothing to run.
@@ -126,13 +126,13 @@ pub(crate) fn rest() {
     if process::some_ended() {
         park();
     } else {
-        here().lazy();
+        this_cpu().lazy();
     }
 }
 
 /// Makes this CPU run no space.
 pub(crate) fn park() {
-    let _ = here().park();
+    let _ = this_cpu().park();
 }
 
 /// What was held until a flush was complete.

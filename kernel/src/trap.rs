@@ -45,7 +45,7 @@ pub(crate) fn tick(from_user: bool) {
 
 /// Another CPU has asked for something, or has found something to run.
 pub(crate) fn message(from_user: bool) {
-    tlb::serve();
+    tlb::handle_ipi();
     if from_user {
         leave();
     }

@@ -34,9 +34,9 @@ impl Mapped {
         // Release: its contents first. Nothing was there, and nothing is held of it.
         slot.store(arch::kernel_page(frame.into_address()), Ordering::Release);
         let mapped = Self { place };
-        tlb::here().mmu().publish();
+        tlb::this_cpu().mmu().publish();
         if arch::absent_may_be_held() {
-            let _ = tlb::here().flush_kernel(mapped.gather());
+            let _ = tlb::this_cpu().flush_kernel(mapped.gather());
         }
         Some(mapped)
     }
@@ -47,7 +47,7 @@ impl Mapped {
 
     /// All CPUs are to let go of what they hold for this address.
     fn gather(&self) -> KernelGather {
-        let mut gather = KernelGather::new(tlb::books());
+        let mut gather = KernelGather::new(tlb::tlb());
         gather.revoke(tables::pages(self.address()..self.address() + PAGE));
         gather
     }
@@ -72,7 +72,7 @@ impl Drop for Mapped {
         let gather = self.gather();
         let entry = arch::vmap_table()[self.place].swap(0, Ordering::AcqRel);
         let frame = gather.hold_page(Frame::named(arch::address_of(entry)));
-        let flushed = tlb::here().flush_kernel(gather);
+        let flushed = tlb::this_cpu().flush_kernel(gather);
         tlb::released(frame.release(&flushed)).free();
         USED.lock()[self.place] = false;
     }

@@ -207,9 +207,9 @@ impl<'a> Kernel<'a> {
 
     /// What a handler of interrupts does. Half of the path `handler` comes before: registers are saved;
     /// half comes after: the interrupt controller is told, and registers are restored.
-    pub fn serve(&self) {
+    pub fn handle_ipi(&self) {
         self.path("handler", self.handler / 2);
-        self.strategy.serve();
+        self.strategy.handle_ipi();
         self.path("handler", self.handler - self.handler / 2);
     }
 }

@@ -14,7 +14,10 @@ use std::{sync::Barrier, time::Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use host::{Host, become_cpu};
 use locked::Locked;
-use lookaside::{Cpu, Epochs, EpochsConfig, Platform, Recent, Space, Tags, Tlb, Word, arch::Root};
+use lookaside::{
+    AddressSpace, Cpu, GlobalAsids, GlobalAsidsConfig, PerCpuAsids, Platform, Tags, Tlb, Word,
+    arch::Root,
+};
 
 fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
@@ -25,24 +28,27 @@ fn machine<T: Tags<Host>>(tags: T, bits: u32, cpus: usize) -> Tlb<'static, Host,
     Tlb::new(Host::new(bits), tags, storage).unwrap()
 }
 
-fn epochs(tags: u32, cpus: usize) -> Tlb<'static, Host, Epochs<'static, Host>> {
-    let config = EpochsConfig { tags, ..Default::default() };
-    let words = words(Epochs::<Host>::words_for(tags));
-    machine(Epochs::new(&Host::new(16), config, words).unwrap(), 16, cpus)
+fn epochs(tags: u32, cpus: usize) -> Tlb<'static, Host, GlobalAsids<'static, Host>> {
+    let config = GlobalAsidsConfig { tags, ..Default::default() };
+    let words = words(GlobalAsids::<Host>::words_for(tags));
+    machine(GlobalAsids::new(&Host::new(16), config, words).unwrap(), 16, cpus)
 }
 
-fn spaces<T: Tags<Host>>(tlb: &Tlb<'static, Host, T>, count: u64) -> Vec<Space<'static, Host>> {
+fn spaces<T: Tags<Host>>(
+    tlb: &Tlb<'static, Host, T>,
+    count: u64,
+) -> Vec<AddressSpace<'static, Host>> {
     // SAFETY: no hardware walks these roots.
     (1..=count).map(|n| unsafe { tlb.space(Root::new(n << 12), words(1)) }.unwrap()).collect()
 }
 
-fn switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &Space<'_, P>) {
+fn switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &AddressSpace<'_, P>) {
     // SAFETY: a benchmark thread is a CPU without interrupts.
-    let _ = unsafe { tlb.here() }.unwrap().switch(space);
+    let _ = unsafe { tlb.this_cpu() }.unwrap().switch(space);
 }
 
 /// `CPUS` threads switch among 10 000 spaces at random, `steps` times each.
-fn storm<T>(tlb: &Tlb<'static, Host, T>, spaces: &[Space<'_, Host>], steps: u64) -> Duration
+fn storm<T>(tlb: &Tlb<'static, Host, T>, spaces: &[AddressSpace<'_, Host>], steps: u64) -> Duration
 where
     T: Tags<Host> + Sync,
     T::Cpu: Sync,
@@ -71,7 +77,7 @@ where
 
 const CPUS: usize = 2;
 
-fn books(c: &mut Criterion) {
+fn residency(c: &mut Criterion) {
     become_cpu(0);
     let tlb = epochs(1 << 16, 1);
     let two = spaces(&tlb, 2);
@@ -81,7 +87,7 @@ fn books(c: &mut Criterion) {
             switch(&tlb, &two[1]);
         });
     });
-    let tlb = machine(Recent::<6>::new(), 12, 1);
+    let tlb = machine(PerCpuAsids::<6>::new(), 12, 1);
     let two = spaces(&tlb, 2);
     c.bench_function("recent: switch to a known space", |b| {
         b.iter(|| {
@@ -103,5 +109,5 @@ fn storms(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, books, storms);
+criterion_group!(benches, residency, storms);
 criterion_main!(benches);

@@ -3,18 +3,18 @@
 //! A kernel calls [`check`] once, when its CPUs are up, in a test build or at every boot: it takes a
 //! few thousand interrupts. It finds the mistakes that integrators make: numbers of CPUs that
 //! change, interrupts that go to the wrong CPUs, get lost, come back to the sender or
-//! overtake the stores before them, handlers that do not call [`Here::serve`], words that are not
+//! overtake the stores before them, handlers that do not call [`CurrentCpu::handle_ipi`], words that are not
 //! atomic. What it cannot see is whether the hardware does what the instructions say; the adversarial
 //! machine and the kernel's own tests are for that.
 
 use core::fmt;
 
 use crate::{
-    arch::{Depth, Mmu},
-    flush::{Demand, Sweep, Whose},
-    here::{Here, borrowed_tag},
+    arch::{Mmu, TableChange},
+    current_cpu::{CurrentCpu, foreign_tag},
+    flush::{FlushRanges, FlushRequest, FlushScope},
     platform::{CpuId, Ordering, Platform, Targets, Word},
-    range::{Stretch, VaRange},
+    range::{FlushRange, VaRange},
     tags::Tags,
 };
 
@@ -32,7 +32,7 @@ pub enum Fault {
     /// An operation of [`Platform::Word`] did not do what it must.
     Word(&'static str),
     /// A CPU that is up did not answer. The interrupt was lost or went elsewhere, it came before the
-    /// stores that preceded it, its handler does not call [`Here::serve`], or the CPU counts as up
+    /// stores that preceded it, its handler does not call [`CurrentCpu::handle_ipi`], or the CPU counts as up
     /// before it takes interrupts.
     NoAnswer {
         /// The CPU.
@@ -72,25 +72,25 @@ pub struct Report {
 const TIMES: u32 = 64;
 
 /// Tries the platform out from this CPU. Every other CPU that is up has interrupts on, or calls
-/// [`Here::serve`] in a loop; none of them runs this at the same time. A CPU that has not answered
+/// [`CurrentCpu::handle_ipi`] in a loop; none of them runs this at the same time. A CPU that has not answered
 /// after `patience` calls of [`Platform::relax`] is given up: no flush depends on it.
 ///
 /// # Errors
 ///
 /// The first [`Fault`] that is found.
 pub fn check<P: Platform, T: Tags<P>>(
-    here: &Here<'_, P, T>,
+    this_cpu: &CurrentCpu<'_, P, T>,
     patience: u64,
 ) -> Result<Report, Fault> {
     check_word::<P::Word>()?;
-    check_cpu(here)?;
-    check_mmu(here)?;
+    check_cpu(this_cpu)?;
+    check_mmu(this_cpu)?;
     let mut report = Report::default();
-    let cpus = here.tlb().cpus().len() as u32;
+    let cpus = this_cpu.tlb().cpus().len() as u32;
     // Alone, so that a wrong number is found out; then as many as one call can take.
     for width in [1, 64] {
         for first in (0..cpus).step_by(width as usize) {
-            let group = up(here, first, cpus.min(first + width));
+            let group = up(this_cpu, first, cpus.min(first + width));
             if group.mask == 0 {
                 continue;
             }
@@ -98,8 +98,8 @@ pub fn check<P: Platform, T: Tags<P>>(
                 report.cpus += 1;
             }
             for _ in 0..TIMES {
-                ask(here, group, patience, &mut report)?;
-                check_cpu(here)?;
+                ask(this_cpu, group, patience, &mut report)?;
+                check_cpu(this_cpu)?;
             }
         }
     }
@@ -107,10 +107,10 @@ pub fn check<P: Platform, T: Tags<P>>(
 }
 
 /// The CPUs `first..end` that are up, without this one.
-fn up<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>, first: u32, end: u32) -> Targets {
+fn up<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>, first: u32, end: u32) -> Targets {
     let mut group = Targets { first: CpuId(first), mask: 0 };
     for cpu in (first..end).map(CpuId) {
-        if cpu != here.id() && here.tlb().up().contains(cpu) {
+        if cpu != this_cpu.id() && this_cpu.tlb().up().contains(cpu) {
             group.mask |= 1 << (cpu.0 - first);
         }
     }
@@ -119,28 +119,32 @@ fn up<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>, first: u32, end: u32) -> T
 
 /// Has a group of CPUs answer a request for nothing.
 fn ask<P: Platform, T: Tags<P>>(
-    here: &Here<'_, P, T>,
+    this_cpu: &CurrentCpu<'_, P, T>,
     group: Targets,
     patience: u64,
     report: &mut Report,
 ) -> Result<(), Fault> {
-    let inbox = |cpu| here.tlb().inbox(cpu).ok_or(Fault::NoAnswer { cpu });
-    let nothing = Sweep::new();
-    here.inbox().describe(&Demand { whose: Whose::Kernel, sweep: &nothing, early: false });
+    let requests = |cpu| this_cpu.tlb().queue(cpu).ok_or(Fault::NoAnswer { cpu });
+    let nothing = FlushRanges::new();
+    this_cpu.queue().describe(&FlushRequest {
+        scope: FlushScope::Kernel,
+        ranges: &nothing,
+        early: false,
+    });
     for cpu in group.iter() {
-        let target = inbox(cpu)?;
-        target.post(here.id());
+        let target = requests(cpu)?;
+        target.post(this_cpu.id());
     }
-    here.tlb().platform().interrupt(group);
+    this_cpu.tlb().platform().send_ipi(group);
     report.interrupts += u64::from(group.count());
     for cpu in group.iter() {
-        let (target, mut rounds) = (inbox(cpu)?, 0);
-        while target.answered() < target.latest() {
+        let (target, mut rounds) = (requests(cpu)?, 0);
+        while target.acknowledged() < target.latest() {
             if rounds == patience {
                 return Err(Fault::NoAnswer { cpu });
             }
-            here.serve();
-            here.tlb().platform().relax();
+            this_cpu.handle_ipi();
+            this_cpu.tlb().platform().relax();
             rounds += 1;
         }
         report.longest = report.longest.max(rounds);
@@ -148,8 +152,8 @@ fn ask<P: Platform, T: Tags<P>>(
     Ok(())
 }
 
-fn check_cpu<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>) -> Result<(), Fault> {
-    let (before, now) = (here.id(), here.tlb().platform().cpu());
+fn check_cpu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result<(), Fault> {
+    let (before, now) = (this_cpu.id(), this_cpu.tlb().platform().cpu());
     if before == now { Ok(()) } else { Err(Fault::CpuChanges { before, now }) }
 }
 
@@ -176,23 +180,23 @@ fn check_word<W: Word>() -> Result<(), Fault> {
 }
 
 /// That the instructions execute at all, and that decisions have something to go by.
-fn check_mmu<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>) -> Result<(), Fault> {
-    let (mmu, errata) = (here.mmu(), here.errata());
-    let costs = here.tlb().platform().costs();
-    if costs.loss() == 0 && costs.here.tag == 0 && costs.interrupt == 0 {
+fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result<(), Fault> {
+    let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
+    let costs = this_cpu.tlb().platform().costs();
+    if costs.loss() == 0 && costs.local.tag == 0 && costs.ipi == 0 {
         return Err(Fault::NoCosts);
     }
-    let stretch = |pages: u64| VaRange::new(1 << 21, pages << 12, 12).map(Stretch::uniform);
-    let (Ok(few), Ok(many)) = (stretch(1), stretch(512)) else { return Ok(()) };
+    let range = |pages: u64| VaRange::new(1 << 21, pages << 12, 12).map(FlushRange::uniform);
+    let (Ok(few), Ok(many)) = (range(1), range(512)) else { return Ok(()) };
     // Under tags that nobody runs, where removing costs nobody anything.
-    let tag = borrowed_tag(mmu.tag_bits());
+    let tag = foreign_tag(mmu.tag_bits());
     mmu.settle();
     mmu.publish();
-    mmu.flush_stretches(errata, tag, &[few], Depth::Leaves);
-    mmu.flush_stretches(errata, tag, &[few, many], Depth::Tables);
+    mmu.flush_ranges(errata, tag, &[few], TableChange::LastLevel);
+    mmu.flush_ranges(errata, tag, &[few, many], TableChange::FreedTables);
     mmu.flush_tag(errata, tag);
     if mmu.broadcasts() {
-        mmu.flush_tag_everywhere(errata, tag);
+        mmu.flush_tag_broadcast(errata, tag);
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! What translation upkeep costs on a machine: the numbers that decisions are made by.
 
 use crate::{
-    arch::{Depth, Errata, Mmu, Place, Tag},
-    range::{Stretch, VaRange},
+    arch::{Errata, Mmu, Scope, TableChange, Tag},
+    range::{FlushRange, VaRange},
 };
 
 /// Costs in picoseconds. Every decision between several sound ways to flush is a comparison of sums
@@ -13,9 +13,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Invalidations that act on the CPU which executes them.
-    pub here: OperationCosts,
+    pub local: OperationCosts,
     /// Invalidations that act on every CPU.
-    pub everywhere: OperationCosts,
+    pub broadcast: OperationCosts,
     /// One miss: a walk that brings an entry back.
     pub refill: u64,
     /// How many entries a space that runs is expected to find again, had they not been removed. None
@@ -23,12 +23,12 @@ pub struct Costs {
     /// host has smaller pages: a kernel finds out by timing the use of another page after one.
     pub useful_entries: u64,
     /// To interrupt one CPU and learn that its handler has run.
-    pub interrupt: u64,
+    pub ipi: u64,
     /// Each further CPU that is interrupted at the same time.
-    pub interrupt_more: u64,
+    pub ipi_more: u64,
     /// To give a space another tag: two loads of the root register, and its share of the turnover that
     /// the used-up tag brings nearer.
-    pub fresh_tag: u64,
+    pub retag: u64,
 }
 
 /// What one kind of invalidation costs.
@@ -45,16 +45,16 @@ pub struct OperationCosts {
 
 /// What is invalidated at once to find out what one page costs: each a stretch of its own, so that no
 /// range instruction takes them together.
-const PAGES: [Stretch; 16] = {
+const PAGES: [FlushRange; 16] = {
     let page = match VaRange::new(0, 1 << 12, 12) {
-        Ok(page) => Stretch::uniform(page),
+        Ok(page) => FlushRange::uniform(page),
         Err(_) => panic!("a page is a range"),
     };
     let mut pages = [page; 16];
     let mut i = 0;
     while i < pages.len() {
         if let Ok(range) = VaRange::new((2 * i as u64 + 1) << 12, 1 << 12, 12) {
-            pages[i] = Stretch::uniform(range);
+            pages[i] = FlushRange::uniform(range);
         }
         i += 1;
     }
@@ -62,7 +62,7 @@ const PAGES: [Stretch; 16] = {
 };
 
 impl Costs {
-    /// The [typical](Mmu::typical_costs) costs, with those of [`Self::here`] as this CPU takes them.
+    /// The [typical](Mmu::typical_costs) costs, with those of [`Self::local`] as this CPU takes them.
     ///
     /// `clock` returns a time in picoseconds, of whatever origin; the clock's own time is taken off.
     /// Everything is done `rounds` times and the quickest counts, since whatever else happens on a
@@ -84,18 +84,18 @@ impl Costs {
         let typical = mmu.typical_costs();
         let overhead = least(rounds, &mut clock, || ());
         let mut time = |act: &dyn Fn()| least(rounds, &mut clock, act).saturating_sub(overhead);
-        let flush = |pages: &[Stretch]| {
-            mmu.flush_stretches(errata, Tag::RESERVED, pages, Depth::Leaves);
+        let flush = |pages: &[FlushRange]| {
+            mmu.flush_ranges(errata, Tag::RESERVED, pages, TableChange::LastLevel);
         };
         let one = time(&|| flush(&PAGES[..1]));
         let many = time(&|| flush(&PAGES));
         let tag = time(&|| mmu.flush_tag(errata, Tag::RESERVED));
 
-        let operations = |pages: &[Stretch]| {
-            let each = |page| mmu.operations(page, Depth::Leaves, Place::Here);
+        let operations = |pages: &[FlushRange]| {
+            let each = |page| mmu.operations(page, TableChange::LastLevel, Scope::Local);
             pages.iter().map(each).sum::<Option<u64>>()
         };
-        let here = match (operations(&PAGES[..1]), operations(&PAGES)) {
+        let local = match (operations(&PAGES[..1]), operations(&PAGES)) {
             (Some(first), Some(all)) if all > first => {
                 let address = many.saturating_sub(one) / (all - first);
                 let wait = one.saturating_sub(first.saturating_mul(address));
@@ -104,7 +104,7 @@ impl Costs {
             // Whatever is asked for, the whole tag goes.
             _ => OperationCosts { address: tag, tag, wait: 0 },
         };
-        Self { here, ..typical }
+        Self { local, ..typical }
     }
 
     /// What it costs to lose everything that is held under a tag.

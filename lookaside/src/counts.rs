@@ -6,15 +6,15 @@ use crate::platform::Word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Nobody: no CPU runs the space. Whoever holds something of it pays before running it again.
-    Nobody,
+    NoCpu,
     /// The CPU that flushed, alone.
-    Here,
+    Local,
     /// Nobody: the space got a tag under which no CPU holds anything.
-    FreshTag,
+    Retagged,
     /// Every CPU, through an invalidation that hardware broadcasts.
-    Everywhere,
+    Broadcast,
     /// Some CPUs, through an interrupt.
-    Interrupts,
+    Ipis,
 }
 
 /// Something that happened on the CPU that reports it.

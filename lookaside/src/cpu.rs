@@ -2,7 +2,7 @@
 
 use crate::{
     arch::{Errata, Root, Tag},
-    flush::inbox::Inbox,
+    flush::request_queue::RequestQueue,
     platform::{Ordering, Platform, Word},
     tags::Tags,
 };
@@ -27,7 +27,7 @@ impl<T> core::ops::Deref for Aligned<T> {
 #[repr(C, align(128))]
 pub struct Cpu<P: Platform, T: Tags<P>> {
     pub(crate) tags: T::Cpu,
-    pub(crate) inbox: Inbox<P::Word>,
+    pub(crate) queue: RequestQueue<P::Word>,
     /// The table that the register names, for those who borrow the register. Private to the CPU.
     table: P::Word,
     /// The tag that the register names; revokers read it.
@@ -35,7 +35,7 @@ pub struct Cpu<P: Platform, T: Tags<P>> {
     errata: P::Word,
     /// For how many reasons an NMI must leave user memory alone, whatever else is said of the space that
     /// the register names. Private to the CPU.
-    bars: P::Word,
+    nmi_uaccess_disables: P::Word,
 }
 
 impl<P: Platform, T: Tags<P>> Cpu<P, T> {
@@ -44,11 +44,11 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     pub const fn new() -> Self {
         Self {
             tags: T::CPU,
-            inbox: Inbox::NEW,
+            queue: RequestQueue::NEW,
             table: P::Word::ZERO,
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
-            bars: P::Word::ZERO,
+            nmi_uaccess_disables: P::Word::ZERO,
         }
     }
 
@@ -69,7 +69,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     }
 
     #[inline]
-    pub(crate) fn named(&self) -> (Root, Tag) {
+    pub(crate) fn loaded(&self) -> (Root, Tag) {
         (Root::new(self.table.get()), self.tag())
     }
 
@@ -80,40 +80,40 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
 
     /// Notes the table that the register is about to name, for those who borrow the register.
     #[inline]
-    pub(crate) fn lends(&self, root: Root) {
+    pub(crate) fn set_loaded_root(&self, root: Root) {
         self.table.set(root.table);
     }
 
     /// Notes under which tag the register names what it names from now on.
     #[inline]
-    pub(crate) fn name(&self, tag: Tag) {
+    pub(crate) fn set_loaded_tag(&self, tag: Tag) {
         // ORDER O-NAMED (pairs with O-NAMES): after the register was written. Whoever reads it knows
         // that the register does not name what it named before.
         self.tag.store(u64::from(tag.0), Ordering::Release);
     }
 
-    /// From here until [`Self::unbar`] an NMI leaves user memory alone.
-    pub(crate) fn bar(&self) {
-        self.bars.set(self.bars.get() + 1);
+    /// From here until [`Self::nmi_uaccess_enable`] an NMI leaves user memory alone.
+    pub(crate) fn nmi_uaccess_disable(&self) {
+        self.nmi_uaccess_disables.set(self.nmi_uaccess_disables.get() + 1);
     }
 
-    /// Ends what [`Self::bar`] began.
-    pub(crate) fn unbar(&self) {
-        self.bars.set(self.bars.get() - 1);
+    /// Ends what [`Self::nmi_uaccess_disable`] began.
+    pub(crate) fn nmi_uaccess_enable(&self) {
+        self.nmi_uaccess_disables.set(self.nmi_uaccess_disables.get() - 1);
     }
 
-    /// Ends whatever [`Self::bar`] began before this CPU stopped in the middle of it.
-    pub(crate) fn unbar_all(&self) {
-        self.bars.set(0);
+    /// Ends whatever [`Self::nmi_uaccess_disable`] began before this CPU stopped in the middle of it.
+    pub(crate) fn nmi_uaccess_reset(&self) {
+        self.nmi_uaccess_disables.set(0);
     }
 
     /// Whether an NMI must leave user memory alone.
-    pub(crate) fn is_barred(&self) -> bool {
-        self.bars.get() != 0
+    pub(crate) fn nmi_uaccess_disabled(&self) -> bool {
+        self.nmi_uaccess_disables.get() != 0
     }
 
     /// The tag that the register of this CPU, perhaps another one, names or has just ceased to name.
-    pub(crate) fn names_tag(&self) -> Tag {
+    pub(crate) fn loaded_tag(&self) -> Tag {
         // ORDER O-NAMES (pairs with O-NAMED): as there.
         Tag(self.tag.load(Ordering::Acquire) as u16)
     }

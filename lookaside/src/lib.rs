@@ -21,12 +21,12 @@
 //! # The tour
 //!
 //! An Arm64 kernel. Other architectures differ in the type of the hardware and in the strategy:
-//! [`Epochs`] for Arm64 and RISC-V, [`Recent`] for x86-64.
+//! [`GlobalAsids`] for Arm64 and RISC-V, [`PerCpuAsids`] for x86-64.
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;
 //! use lookaside::{
-//!     Cpu, CpuId, Epochs, EpochsConfig, Gather, Platform, Released, Switched, Targets, Tlb, VaRange,
+//!     Cpu, CpuId, GlobalAsids, GlobalAsidsConfig, Gather, Platform, Released, Switched, Targets, Tlb, VaRange,
 //!     arch::{Root, Sharing, aarch64::*},
 //! };
 //! # // On bare metal `lookaside::arch::aarch64::Native` executes the instructions.
@@ -66,7 +66,7 @@
 //!     fn cpu(&self) -> CpuId {
 //!         CpuId(cpu_number())
 //!     }
-//!     fn interrupt(&self, targets: Targets) {
+//!     fn send_ipi(&self, targets: Targets) {
 //!         targets.iter().for_each(send_sgi);
 //!     }
 //!     fn relax(&self) {
@@ -86,16 +86,16 @@
 //! };
 //! // SAFETY: this is a kernel, and nobody else writes the root register.
 //! let hw = Hw { mmu: Aarch64::new(unsafe { Native::new() }, config)? };
-//! let mut words = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
-//! let tags = Epochs::new(&hw, EpochsConfig::default(), &mut words)?;
+//! let mut words = [const { AtomicU64::new(0) }; GlobalAsids::<Hw>::words_for(1 << 16)];
+//! let tags = GlobalAsids::new(&hw, GlobalAsidsConfig::default(), &mut words)?;
 //! let mut cpus = [const { Cpu::new() }; 4];
 //! let tlb = Tlb::new(hw, tags, &mut cpus)?;
 //!
-//! // The handler of the interrupt that `send_sgi` sends calls `tlb.here()?.serve()`.
+//! // The handler of the interrupt that `send_sgi` sends calls `tlb.this_cpu()?.handle_ipi()`.
 //!
 //! // On each CPU that comes up, with interrupts off. One that does not fit is refused.
-//! // SAFETY: interrupts are off here and below.
-//! unsafe { tlb.here() }?.online(&features)?;
+//! // SAFETY: interrupts are off this_cpu and below.
+//! unsafe { tlb.this_cpu() }?.online(&features)?;
 //!
 //! // For each process: its root table, and two bits for each CPU.
 //! let mut residents = [const { AtomicU64::new(0) }; 1];
@@ -104,17 +104,17 @@
 //!
 //! // The context switch: no flush, one write to the root register.
 //! // SAFETY: as above.
-//! let here = unsafe { tlb.here() }?;
-//! let switched = here.switch(&init);
+//! let this_cpu = unsafe { tlb.this_cpu() }?;
+//! let switched = this_cpu.switch(&init);
 //! assert_eq!(switched, Switched::Fresh);
 //! if switched.root_changed() {
-//!     // The kernel's hardening of the branch predictor goes here.
+//!     // The kernel's hardening of the branch predictor goes this_cpu.
 //! }
-//! assert_eq!(here.switch(&init), Switched::Unchanged);
+//! assert_eq!(this_cpu.switch(&init), Switched::Unchanged);
 //!
 //! // Idle. The root stays loaded, and coming back is free.
-//! here.lazy();
-//! assert_eq!(here.switch(&init), Switched::Unchanged);
+//! this_cpu.lazy();
+//! assert_eq!(this_cpu.switch(&init), Switched::Unchanged);
 //!
 //! // munmap. The kernel clears the entry, and keeps the frame from being used again ...
 //! # let entry = AtomicU64::new(0x8000_0703);
@@ -125,13 +125,13 @@
 //! let frame = gather.hold_page(old & 0xffff_ffff_f000);
 //! // ... until no CPU can reach it. Nobody else runs the space, so this costs no broadcast, no
 //! // interrupt and no wait for another CPU.
-//! let flushed = here.flush(gather);
-//! // There is no other way to the frame than the proof.
+//! let flushed = this_cpu.flush(gather);
+//! // There is no other channel to the frame than the proof.
 //! allocator.push(frame.release(&flushed).map_err(|(_, error)| error)?);
 //!
 //! // Exit: leave the space, and give its tag to the next one.
-//! let _ = here.park();
-//! assert_eq!(here.release(&mut init)?, Released::AtOnce);
+//! let _ = this_cpu.park();
+//! assert_eq!(this_cpu.release(&mut init)?, Released::AtOnce);
 //! # Ok(())
 //! # }
 //! ```
@@ -141,11 +141,11 @@
 //!
 //! # Where to read on
 //!
-//! * [`Here`]: what a CPU can do. [`Space`]: what is kept for an address space. [`Tlb`]: the books.
-//! * [`Epochs`] and [`Recent`]: the two strategies, with their invariants in their source.
+//! * [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: what is kept for an address space. [`Tlb`]: the books.
+//! * [`GlobalAsids`] and [`PerCpuAsids`]: the two strategies, with their invariants in their source.
 //! * [`arch`]: what is asked of the hardware ([`arch::Mmu`]) and how three architectures answer.
 //! * [`contig`]: entries that hardware may hold as one block.
-//! * [`Gather`]: what a flush is told. [`Here::flush`]: how it goes. [`Flushed`]: what it is worth.
+//! * [`Gather`]: what a flush is told. [`CurrentCpu::flush`]: how it goes. [`Flushed`]: what it is worth.
 //! * [`Platform`]: what a kernel must promise. [`conformance`] tries out whether it does.
 #![no_std]
 
@@ -156,10 +156,10 @@ mod costs;
 mod counts;
 mod cpu;
 mod cpuset;
+mod current_cpu;
 mod error;
 mod flags;
 mod flush;
-mod here;
 mod platform;
 mod range;
 mod residency;
@@ -173,20 +173,20 @@ pub use costs::{Costs, OperationCosts};
 pub use counts::{Counts, Event, Outcome};
 pub use cpu::Cpu;
 pub use cpuset::{CpuSet, MAX_CPUS};
+pub use current_cpu::{CurrentCpu, StrategyCpu};
 pub use error::Error;
 pub use flags::Flags;
 pub use flush::{
-    Acknowledged, Batch, Demand, Flushed, Gather, HeldPage, HeldTable, KernelGather, Permissions,
-    Proof, Sweep, Whose,
+    Acknowledged, Batch, FlushRanges, FlushRequest, FlushScope, Flushed, Gather, HeldPage,
+    HeldTable, KernelGather, Permissions, Proof,
 };
-pub use here::{Here, StrategyCpu};
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
-pub use range::{Stretch, VaRange};
+pub use range::{FlushRange, VaRange};
 pub use residency::{Residency, Residents};
-pub use space::Space;
+pub use space::AddressSpace;
 pub use tags::{
-    Cookie, Epochs, EpochsConfig, EpochsCpu, Names, Recent, RecentCpu, Released, Replacement,
-    RoundRobin, Switched, Tags,
+    Cookie, GlobalAsids, GlobalAsidsConfig, GlobalAsidsCpu, PerCpuAsids, PerCpuAsidsCpu, Released,
+    Replacement, RootState, RoundRobin, Switched, Tags,
 };
 pub use tlb::Tlb;
 

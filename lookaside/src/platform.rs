@@ -59,8 +59,8 @@ pub unsafe trait Platform {
     fn cpu(&self) -> CpuId;
 
     /// Interrupts every CPU in `targets`, which the caller is not one of, without waiting for them.
-    /// Their handler calls [`crate::Here::serve`].
-    fn interrupt(&self, targets: Targets);
+    /// Their handler calls [`crate::CurrentCpu::handle_ipi`].
+    fn send_ipi(&self, targets: Targets);
 
     /// Lets time pass in a loop that waits for another CPU, as [`core::hint::spin_loop`] does.
     fn relax(&self);

@@ -86,7 +86,7 @@ impl fmt::Debug for VaRange {
 
 /// Addresses whose translations must be forgotten, and what is known of their sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stretch {
+pub struct FlushRange {
     /// The addresses, in pages of the smallest size that changed among them.
     pub range: VaRange,
     /// Whether every entry that changed has exactly the page size of `range`, so that hardware may
@@ -94,7 +94,7 @@ pub struct Stretch {
     pub uniform: bool,
 }
 
-impl Stretch {
+impl FlushRange {
     /// Entries of exactly the page size of `range`.
     #[must_use]
     pub const fn uniform(range: VaRange) -> Self {

@@ -22,7 +22,7 @@ pub enum Residency {
     /// It does not run the space and will pay before it does. A revoker passes it over.
     Absent,
     /// It will pay on its next way in, but it may be running the space now.
-    Owing,
+    Stale,
     /// It may hold anything, and has missed nothing.
     Present,
 }
@@ -31,7 +31,7 @@ impl Residency {
     const fn of(word: u64, place: u32) -> Self {
         match (word >> place & 1 != 0, word >> place >> CPUS_PER_WORD & 1 != 0) {
             (true, _) => Self::Present,
-            (false, true) => Self::Owing,
+            (false, true) => Self::Stale,
             (false, false) => Self::Absent,
         }
     }
@@ -112,7 +112,7 @@ impl<'a, W: Word> Residents<'a, W> {
     }
 
     /// Makes a CPU present that is on its way in, and returns what it was.
-    pub(crate) fn enter(&self, cpu: CpuId) -> Residency {
+    pub(crate) fn mark_present(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);
         // ORDER O-ENTER (pairs with O-SCAN, O-FORGET): before this CPU pays and loads the root. A revoker that
         // passes it over because it was not present has written the tables before either.
@@ -135,7 +135,7 @@ impl<'a, W: Word> Residents<'a, W> {
     }
 
     /// Has these CPUs pay on their next way in. For the holder of the space's books.
-    pub(crate) fn take(&self, cpus: Targets) {
+    pub(crate) fn mark_stale(&self, cpus: Targets) {
         // ORDER O-TAKE (pairs with O-PRESENT): before the holder looks whether they are on their
         // way in.
         self.word(cpus).fetch_and(!cpus.mask, Ordering::SeqCst);
@@ -143,7 +143,7 @@ impl<'a, W: Word> Residents<'a, W> {
 
     /// Makes those of these CPUs absent that have not entered since they were taken. For the holder
     /// of the space's books, who has made sure that they do not run the space.
-    pub(crate) fn forget(&self, cpus: Targets) {
+    pub(crate) fn remove(&self, cpus: Targets) {
         let word = self.word(cpus);
         // Relaxed: a first guess.
         let mut now = word.load(Ordering::Relaxed);
@@ -228,7 +228,7 @@ mod tests {
         let mut words = [const { AtomicU64::ZERO }; 3];
         let residents = Residents::new(&mut words, 70).unwrap();
         for cpu in [CpuId(31), CpuId(32), CpuId(69)] {
-            assert_eq!(residents.enter(cpu), Residency::Absent);
+            assert_eq!(residents.mark_present(cpu), Residency::Absent);
             assert!(residents.is_present(cpu));
         }
         let all: Vec<_> = residents.iter().collect();
@@ -240,13 +240,16 @@ mod tests {
         let mut words = [AtomicU64::ZERO];
         let residents = Residents::new(&mut words, 32).unwrap();
         let (a, b) = (CpuId(3), CpuId(31));
-        residents.enter(a);
-        residents.enter(b);
-        residents.take(targets(&[3, 31]));
-        assert_eq!([residents.get(a), residents.get(b)], [Residency::Owing; 2]);
-        residents.forget(targets(&[3]));
-        assert_eq!([residents.get(a), residents.get(b)], [Residency::Absent, Residency::Owing]);
-        assert_eq!([residents.enter(a), residents.enter(b)], [Residency::Absent, Residency::Owing]);
+        residents.mark_present(a);
+        residents.mark_present(b);
+        residents.mark_stale(targets(&[3, 31]));
+        assert_eq!([residents.get(a), residents.get(b)], [Residency::Stale; 2]);
+        residents.remove(targets(&[3]));
+        assert_eq!([residents.get(a), residents.get(b)], [Residency::Absent, Residency::Stale]);
+        assert_eq!(
+            [residents.mark_present(a), residents.mark_present(b)],
+            [Residency::Absent, Residency::Stale]
+        );
         assert_eq!([residents.get(a), residents.get(b)], [Residency::Present; 2]);
     }
 
@@ -254,10 +257,10 @@ mod tests {
     fn who_has_entered_meanwhile_is_not_forgotten() {
         let mut words = [AtomicU64::ZERO];
         let residents = Residents::new(&mut words, 1).unwrap();
-        residents.enter(CpuId(0));
-        residents.take(targets(&[0]));
-        residents.enter(CpuId(0));
-        residents.forget(targets(&[0]));
+        residents.mark_present(CpuId(0));
+        residents.mark_stale(targets(&[0]));
+        residents.mark_present(CpuId(0));
+        residents.remove(targets(&[0]));
         assert_eq!(residents.get(CpuId(0)), Residency::Present);
     }
 
@@ -277,12 +280,12 @@ mod tests {
         let mut words = [const { AtomicU64::ZERO }; 3];
         let residents = Residents::new(&mut words, 70).unwrap();
         assert!(residents.none_but(CpuId(3)));
-        residents.enter(CpuId(3));
+        residents.mark_present(CpuId(3));
         assert!(residents.none_but(CpuId(3)));
         for other in [35, 67] {
             assert!(!residents.none_but(CpuId(other)), "{other}");
         }
-        residents.enter(CpuId(35));
+        residents.mark_present(CpuId(35));
         assert!(!residents.none_but(CpuId(3)));
     }
 }

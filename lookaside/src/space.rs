@@ -3,7 +3,7 @@
 use crate::{
     arch::Root,
     platform::{Ordering, Platform, Word},
-    range::{Stretch, VaRange},
+    range::{FlushRange, VaRange},
     residency::Residents,
     tags::Cookie,
     tlb::TlbId,
@@ -29,7 +29,7 @@ const BUSY: u64 = u64::MAX;
 ///
 /// [`crate::Tlb::space`] makes one. It may be moved as long as no CPU uses it, and is shared by
 /// reference from then on.
-pub struct Space<'a, P: Platform> {
+pub struct AddressSpace<'a, P: Platform> {
     root: Root,
     id: u64,
     tlb: TlbId,
@@ -41,15 +41,15 @@ pub struct Space<'a, P: Platform> {
     /// How many gathers were begun, and how many of them are over.
     pub(crate) begun: P::Word,
     pub(crate) over: P::Word,
-    /// What others must not take for flushed yet: in the lower bits the worst of it ([`Left`]), and above
+    /// What others must not take for flushed yet: in the lower bits the worst of it ([`Unfinished`]), and above
     /// how often anything was left.
     unfinished: P::Word,
-    books: P::Word,
+    residency: P::Word,
 }
 
 /// What others must not take for flushed yet, though its gather is over. The worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Left {
+pub(crate) enum Unfinished {
     /// Its targets have acknowledged it, and perhaps not invalidated it yet.
     Acknowledged = 1,
     /// It is part of a batch. The space does not hear when that is complete.
@@ -58,28 +58,28 @@ pub(crate) enum Left {
     Dropped = 3,
 }
 
-/// Room for [`Left`] below a count, which has 62 bits then.
+/// Room for [`Unfinished`] below a count, which has 62 bits then.
 const LEFT_BITS: u32 = 2;
 const LEFT: u64 = (1 << LEFT_BITS) - 1;
 
 /// What is left of others, at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leftover {
-    pub(crate) left: Left,
+pub(crate) struct UnfinishedFlushes {
+    pub(crate) left: Unfinished,
     /// The word that says so, which is another one as soon as anything else is left.
     word: u64,
 }
 
 /// What a change to page tables obliges every CPU to forget that holds the old translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Debt {
+pub(crate) enum MissedFlush {
     /// Last-level entries for these addresses.
-    Pages(Stretch),
+    Pages(FlushRange),
     /// Everything: larger changes, larger pages only, and whenever a page table was freed.
     Everything,
 }
 
-impl<'a, P: Platform> Space<'a, P> {
+impl<'a, P: Platform> AddressSpace<'a, P> {
     pub(crate) fn new(root: Root, id: u64, tlb: TlbId, residents: Residents<'a, P::Word>) -> Self {
         Self {
             root,
@@ -93,7 +93,7 @@ impl<'a, P: Platform> Space<'a, P> {
             begun: P::Word::ZERO,
             over: P::Word::ZERO,
             unfinished: P::Word::ZERO,
-            books: P::Word::ZERO,
+            residency: P::Word::ZERO,
         }
     }
 
@@ -118,14 +118,14 @@ impl<'a, P: Platform> Space<'a, P> {
         self.tlb
     }
 
-    /// The tag that the space was last given by [`crate::Epochs`], and in which epoch.
+    /// The tag that the space was last given by [`crate::GlobalAsids`], and in which epoch.
     #[must_use]
     pub fn cookie(&self) -> Cookie {
         Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 
-    /// The word in which the strategy keeps the tag of this space. In it [`crate::Epochs`] keeps a
-    /// [`Cookie`], and [`crate::Recent`] keeps nothing.
+    /// The word in which the strategy keeps the tag of this space. In it [`crate::GlobalAsids`] keeps a
+    /// [`Cookie`], and [`crate::PerCpuAsids`] keeps nothing.
     ///
     /// # Safety
     ///
@@ -153,7 +153,7 @@ impl<'a, P: Platform> Space<'a, P> {
     /// Comes *after* the page-table entries are written. It waits for nobody: CPUs that do not run
     /// the space pay before they load its root again, and those that run it must be told.
     #[inline]
-    pub(crate) fn owe(&self) -> u64 {
+    pub(crate) fn bump_generation(&self) -> u64 {
         // FENCE F-OWE (pairs with F-JOIN, F-RESUME, F-HEED, O-PRESENT): the stores to the page table,
         // and then the generation, are visible before the caller reads who runs the space and who was
         // called. A CPU whose joining this reader misses reads the new generation and pays by itself;
@@ -162,35 +162,35 @@ impl<'a, P: Platform> Space<'a, P> {
     }
 
     /// Whether several gathers are under way. A guess.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn may_have_concurrent_flushes(&self) -> bool {
         // Relaxed, both: nothing is concluded from it.
         let over = self.over.load(Ordering::Relaxed);
         self.begun.load(Ordering::Relaxed) > over + 1
     }
 
     /// What a CPU that paid up to generation `paid` owes now that it is `now`.
-    pub(crate) fn owed(&self, paid: u64, now: u64) -> Option<Debt> {
+    pub(crate) fn missed_flush(&self, paid: u64, now: u64) -> Option<MissedFlush> {
         if paid >= now {
             return None;
         }
         // Two or more flushes were missed: their ranges are not all known.
         if paid + 1 < now {
-            return Some(Debt::Everything);
+            return Some(MissedFlush::Everything);
         }
         // ORDER O-LATEST-READ (pairs with O-LATEST-WRITE, O-LATEST-BUSY): the range is that of `generation` if the
         // generation was there before it was read and still is afterwards.
         if self.latest.generation.load(Ordering::Acquire) != now {
-            return Some(Debt::Everything);
+            return Some(MissedFlush::Everything);
         }
         let range = self.latest.range.load(Ordering::Acquire); // O-LATEST-READ
         if self.latest.generation.load(Ordering::Relaxed) != now {
-            return Some(Debt::Everything); // Relaxed: ordered by the Acquire load of `range`.
+            return Some(MissedFlush::Everything); // Relaxed: ordered by the Acquire load of `range`.
         }
         Some(unpack(range))
     }
 
     /// Leaves a note of what was owed at `generation`, unless another flusher is just writing one.
-    pub(crate) fn record(&self, generation: u64, debt: Debt) {
+    pub(crate) fn record(&self, generation: u64, debt: MissedFlush) {
         let note = &self.latest;
         // Relaxed: whoever loses the race writes nothing, and readers fall back to everything.
         let last = note.generation.load(Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl<'a, P: Platform> Space<'a, P> {
     }
 
     /// Notes that something is left that others must not take for flushed.
-    pub(crate) fn leave(&self, left: Left) {
+    pub(crate) fn mark_unfinished(&self, left: Unfinished) {
         let mut now = self.unfinished.load(Ordering::Relaxed); // Relaxed: a guess.
         loop {
             let next = ((now >> LEFT_BITS) + 1) << LEFT_BITS | (now & LEFT).max(left as u64);
@@ -229,30 +229,30 @@ impl<'a, P: Platform> Space<'a, P> {
 
     /// What is left that others have not completed. Whoever relies on what it has found absent asks this
     /// after it has seen which gathers are over; and whoever is to complete it, before it flushes.
-    pub(crate) fn left(&self) -> Option<Leftover> {
+    pub(crate) fn unfinished_flushes(&self) -> Option<UnfinishedFlushes> {
         // ORDER O-FINISH (pairs with O-UNFINISHED, O-FINISHED): what is left, then what the caller asks of
         // the same targets; and what was completed, then what the caller concludes from that.
         let word = self.unfinished.load(Ordering::Acquire);
         let left = match word & LEFT {
             0 => return None,
-            1 => Left::Acknowledged,
-            2 => Left::Deferred,
-            _ => Left::Dropped,
+            1 => Unfinished::Acknowledged,
+            2 => Unfinished::Deferred,
+            _ => Unfinished::Dropped,
         };
-        Some(Leftover { left, word })
+        Some(UnfinishedFlushes { left, word })
     }
 
     /// Whether a gather was dropped that nobody has flushed otherwise. A look: [`Self::left`] knows.
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
         // Relaxed: who has seen what the gather changed has the note as well, and no other need.
-        self.unfinished.load(Ordering::Relaxed) & LEFT == Left::Dropped as u64
+        self.unfinished.load(Ordering::Relaxed) & LEFT == Unfinished::Dropped as u64
     }
 
     /// Notes that what was left when the caller looked is complete, and nothing else: if anything was left
     /// since then, all of it is still to be completed.
-    pub(crate) fn complete(&self, leftover: Leftover) {
-        let Leftover { word, .. } = leftover;
+    pub(crate) fn complete(&self, unfinished: UnfinishedFlushes) {
+        let UnfinishedFlushes { word, .. } = unfinished;
         // ORDER O-FINISHED (pairs with O-FINISH): the flush is complete, and has waited for its targets.
         //
         // Relaxed if it fails: nothing is concluded from that.
@@ -265,37 +265,37 @@ impl<'a, P: Platform> Space<'a, P> {
     }
 
     /// The books of the space: its tag, and who is absent.
-    pub(crate) fn open(&self, platform: &P) -> Books<'_, P::Word> {
+    pub(crate) fn lock_residency(&self, platform: &P) -> ResidencyLock<'_, P::Word> {
         loop {
-            if let Some(books) = self.try_open() {
-                return books;
+            if let Some(residency) = self.try_lock_residency() {
+                return residency;
             }
             platform.relax();
         }
     }
 
-    pub(crate) fn try_open(&self) -> Option<Books<'_, P::Word>> {
-        let now = self.books.load(Ordering::Relaxed); // Relaxed: a guess.
+    pub(crate) fn try_lock_residency(&self) -> Option<ResidencyLock<'_, P::Word>> {
+        let now = self.residency.load(Ordering::Relaxed); // Relaxed: a guess.
         if now & OPEN != 0 {
             return None;
         }
         // ORDER O-OPEN (pairs with O-CLOSE): what earlier holders wrote is visible.
-        self.books
+        self.residency
             .compare_exchange(now, now | OPEN, Ordering::Acquire, Ordering::Relaxed)
             .ok()
-            .map(|was| Books { word: &self.books, notes: was })
+            .map(|was| ResidencyLock { word: &self.residency, notes: was })
     }
 
     /// Whether absent CPUs may hold something under the space's tag.
     #[inline]
-    pub(crate) fn absent_may_hold(&self) -> bool {
+    pub(crate) fn absent_may_hold_entries(&self) -> bool {
         // ORDER O-STALE-READ (pairs with O-STALE): the note came before the CPU became absent.
-        self.books.load(Ordering::SeqCst) & STALE != 0
+        self.residency.load(Ordering::SeqCst) & STALE != 0
     }
 
     /// Whether CPUs may hold something under a tag that the space had before.
     pub(crate) fn held_under_older_tags(&self) -> bool {
-        self.books.load(Ordering::SeqCst) & OLDER != 0 // As O-STALE-READ.
+        self.residency.load(Ordering::SeqCst) & OLDER != 0 // As O-STALE-READ.
     }
 }
 
@@ -310,12 +310,12 @@ const SPENT_SHIFT: u32 = 3;
 
 /// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a
 /// bounded number of steps, by a CPU that waits for no other meanwhile.
-pub(crate) struct Books<'s, W: Word> {
+pub(crate) struct ResidencyLock<'s, W: Word> {
     word: &'s W,
     notes: u64,
 }
 
-impl<W: Word> Books<'_, W> {
+impl<W: Word> ResidencyLock<'_, W> {
     /// What broadcasts have cost that would not have been, had all others been absent, in
     /// picoseconds.
     pub(crate) const fn spent(&self) -> u64 {
@@ -358,7 +358,7 @@ impl<W: Word> Books<'_, W> {
     }
 }
 
-impl<W: Word> Drop for Books<'_, W> {
+impl<W: Word> Drop for ResidencyLock<'_, W> {
     fn drop(&mut self) {
         // ORDER O-CLOSE (pairs with O-OPEN): what this holder wrote is visible to the next.
         self.word.store(self.notes, Ordering::Release);
@@ -374,9 +374,9 @@ const MIXED: u64 = 1 << 11;
 
 /// Page number, whether sizes are mixed, and page count. Only ranges in base pages fit; anything else is
 /// "everything".
-const fn pack(debt: Debt) -> u64 {
+const fn pack(debt: MissedFlush) -> u64 {
     match debt {
-        Debt::Pages(Stretch { range, uniform })
+        MissedFlush::Pages(FlushRange { range, uniform })
             if range.page_shift() == 12 && range.pages() <= MAX_NOTED =>
         {
             let mixed = if uniform { 0 } else { MIXED };
@@ -386,11 +386,11 @@ const fn pack(debt: Debt) -> u64 {
     }
 }
 
-fn unpack(note: u64) -> Debt {
+fn unpack(note: u64) -> MissedFlush {
     let pages = note & MAX_NOTED;
     match VaRange::new(note & !0xfff, pages << 12, 12) {
-        Ok(range) => Debt::Pages(Stretch { range, uniform: note & MIXED == 0 }),
-        Err(_) => Debt::Everything,
+        Ok(range) => MissedFlush::Pages(FlushRange { range, uniform: note & MIXED == 0 }),
+        Err(_) => MissedFlush::Everything,
     }
 }
 

@@ -6,15 +6,15 @@ use crate::{
     arch::{Errata, Mmu, Root, Tag},
     cpu::{Aligned, Cpu},
     cpuset::MAX_CPUS,
+    current_cpu::CurrentCpu,
     error::Error,
     flush::{
-        board::{Board, Up},
-        inbox::Inbox,
+        broadcast_ring::{BroadcastRing, Up},
+        request_queue::RequestQueue,
     },
-    here::Here,
     platform::{CpuId, Ordering, Platform, Word},
     residency::Residents,
-    space::Space,
+    space::AddressSpace,
     tags::Tags,
 };
 
@@ -36,7 +36,7 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     /// In lines of its own: every CPU reads what stands beside it whenever it answers a request.
     serials: Aligned<Serials<P::Word>>,
     /// What is asked of every CPU.
-    board: Aligned<Board<P::Word>>,
+    ring: Aligned<BroadcastRing<P::Word>>,
     /// Who is up.
     up: Aligned<Up<P::Word>>,
 }
@@ -94,11 +94,11 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         let cpus = &*cpus;
         let (id, errata) = (TlbId::next()?, P::Word::ZERO);
         for cpu in cpus {
-            cpu.inbox.go_down();
+            cpu.queue.go_down();
         }
         let serials = Serials { latest_id: P::Word::ZERO, gathers: P::Word::ZERO };
-        let (board, up) = (Aligned(Board::NEW), Aligned(Up::NEW));
-        Ok(Self { platform, tags, cpus, id, errata, serials: Aligned(serials), board, up })
+        let (ring, up) = (Aligned(BroadcastRing::NEW), Aligned(Up::NEW));
+        Ok(Self { platform, tags, cpus, id, errata, serials: Aligned(serials), ring, up })
     }
 
     /// A new space with these top tables. `residents` is storage for two bits a CPU
@@ -112,7 +112,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     ///
     /// # Safety
     ///
-    /// * From the first [`Here::switch`] to the space until the space is released or every CPU has
+    /// * From the first [`CurrentCpu::switch`] to the space until the space is released or every CPU has
     ///   left it, `root` is the physical address of a page table in the format of the machine.
     /// * Whatever the kernel executes and touches while the root is loaded is mapped by it, or by
     ///   a root register of the kernel's own.
@@ -122,7 +122,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         &self,
         root: Root,
         residents: &'s mut [P::Word],
-    ) -> Result<Space<'s, P>, Error> {
+    ) -> Result<AddressSpace<'s, P>, Error> {
         self.platform.mmu().check_root(root)?;
         let residents = Residents::new(residents, self.cpus.len())?;
         // Relaxed: a counter that only has to count. It stops for good at the last identifier.
@@ -131,7 +131,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             return Err(Error::IdsExhausted);
         }
         let id = latest.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Space::new(root, id, self.id, residents))
+        Ok(AddressSpace::new(root, id, self.id, residents))
     }
 
     /// The CPU that executes the call.
@@ -143,15 +143,15 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// # Safety
     ///
     /// * Interrupts are off, and stay off until the returned value is gone.
-    /// * [`Here::online`] has succeeded on the CPU since it came up, unless that is what comes next; nothing
+    /// * [`CurrentCpu::online`] has succeeded on the CPU since it came up, unless that is what comes next; nothing
     ///   else is called if it fails. What it is told of the CPU is true.
-    /// * While the root register of the CPU is lent ([`Here::with_root`]), nothing but [`Here::serve`] is
+    /// * While the root register of the CPU is lent ([`CurrentCpu::with_root`]), nothing but [`CurrentCpu::handle_ipi`] is
     ///   called.
     #[inline]
-    pub unsafe fn here(&self) -> Result<Here<'_, P, T>, Error> {
+    pub unsafe fn this_cpu(&self) -> Result<CurrentCpu<'_, P, T>, Error> {
         let id = self.platform.cpu();
         match self.cpus.get(id.index()) {
-            Some(cpu) => Ok(Here::new(self, cpu, id)),
+            Some(cpu) => Ok(CurrentCpu::new(self, cpu, id)),
             None => Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus.len() }),
         }
     }
@@ -163,19 +163,19 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     ///
     /// If true, until the handler returns, user addresses translate on this CPU by the tables of `space`,
     /// and by no translation that a flush has taken back and reported, be it early
-    /// ([`Here::flush_early`]). Other CPUs that take something back meanwhile wait for this one where they
+    /// ([`CurrentCpu::flush_early`]). Other CPUs that take something back meanwhile wait for this one where they
     /// must. An access may fault nevertheless, whatever is mapped.
     ///
     /// If false, that is not known. It is false in a lazy CPU, in one that has not paid yet for what it
-    /// missed, while the root register is lent, in the last epoch of [`crate::Epochs`], for a space
+    /// missed, while the root register is lent, in the last epoch of [`crate::GlobalAsids`], for a space
     /// that this CPU does not run, or does not run yet, and for one of another `Tlb`.
     #[must_use]
-    pub fn nmi_uaccess_okay(&self, space: &Space<'_, P>) -> bool {
+    pub fn nmi_uaccess_okay(&self, space: &AddressSpace<'_, P>) -> bool {
         if space.tlb() != self.id {
             return false; // It may have the identifier of one that this CPU runs.
         }
         let id = self.platform.cpu();
-        let free = self.cpus.get(id.index()).filter(|cpu| !cpu.is_barred());
+        let free = self.cpus.get(id.index()).filter(|cpu| !cpu.nmi_uaccess_disabled());
         free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
     }
 
@@ -192,12 +192,12 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// # Safety
     ///
     /// `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
-    /// [`Here::online`].
+    /// [`CurrentCpu::online`].
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
         match self.cpus.get(cpu.index()) {
             Some(halted) => {
                 // Its register names nothing that anybody walks, in whatever it was interrupted.
-                halted.name(Tag::RESERVED);
+                halted.set_loaded_tag(Tag::RESERVED);
                 // SAFETY: the caller promises it.
                 unsafe { T::stopped(&halted.tags) };
                 self.go_down(cpu);
@@ -207,13 +207,13 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
     }
 
-    pub(crate) fn inbox(&self, cpu: CpuId) -> Option<&'a Inbox<P::Word>> {
-        self.cpus.get(cpu.index()).map(|cpu| &cpu.inbox)
+    pub(crate) fn queue(&self, cpu: CpuId) -> Option<&'a RequestQueue<P::Word>> {
+        self.cpus.get(cpu.index()).map(|cpu| &cpu.queue)
     }
 
     /// What is asked of every CPU.
-    pub(crate) fn board(&self) -> &Board<P::Word> {
-        &self.board
+    pub(crate) fn ring(&self) -> &BroadcastRing<P::Word> {
+        &self.ring
     }
 
     /// Who is up.
@@ -223,8 +223,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
 
     /// A CPU comes up: from here on it is asked.
     pub(crate) fn come_up(&self, cpu: CpuId) {
-        if let Some(inbox) = self.inbox(cpu) {
-            inbox.come_up(self.board.latest());
+        if let Some(queue) = self.queue(cpu) {
+            queue.come_up(self.ring.latest());
         }
         self.up.add(cpu);
     }
@@ -232,8 +232,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// A CPU goes down: nobody waits for it any more.
     pub(crate) fn go_down(&self, cpu: CpuId) {
         self.up.remove(cpu);
-        if let Some(inbox) = self.inbox(cpu) {
-            inbox.go_down();
+        if let Some(queue) = self.queue(cpu) {
+            queue.go_down();
         }
     }
 

@@ -59,8 +59,8 @@ fn what_the_machine_uses_every_cpu_must_have() {
     let recorder = Recorder::default();
     let shared = Config { sharing: Sharing::Shared, ..config() };
     let missing = |config: Config, cpu: Features| {
-        let answer = Aarch64::new(&recorder, config).unwrap().admit(&cpu);
-        matches!(answer, Err(Error::MissingFeature(_)))
+        let acknowledge = Aarch64::new(&recorder, config).unwrap().admit(&cpu);
+        matches!(acknowledge, Err(Error::MissingFeature(_)))
     };
     let full = features();
     assert!(missing(config(), Features { range_ops: false, ..full }));

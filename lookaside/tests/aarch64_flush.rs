@@ -18,15 +18,15 @@ fn asid_16_flushes_carry_the_tag_between_their_barriers() {
     let none = Errata::NONE;
     runs(config(), |m| m.flush_all(none), "dsb nshst; tlbi vmall; dsb nsh; isb");
     runs(config(), |m| m.flush_tag(none, Tag(7)), "dsb nshst; tlbi aside 7; dsb nsh; isb");
-    runs(config(), |m| m.flush_all_everywhere(none), "dsb ishst; tlbi vmallis; dsb ish; isb");
+    runs(config(), |m| m.flush_all_broadcast(none), "dsb ishst; tlbi vmallis; dsb ish; isb");
     runs(
         config(),
-        |m| m.flush_tag_everywhere(none, Tag(7)),
+        |m| m.flush_tag_broadcast(none, Tag(7)),
         "dsb ishst; tlbi asideis 7; dsb ish; isb",
     );
     runs(
         paired(),
-        |m| m.flush_tag_everywhere(none, Tag(7)),
+        |m| m.flush_tag_broadcast(none, Tag(7)),
         "dsb ishst; tlbi asideis 14; tlbi asideis 15; dsb ish; isb",
     );
     runs(
@@ -41,12 +41,12 @@ fn the_second_broadcast_follows_each_completion_once() {
     let e = errata::REPEAT_BROADCAST;
     runs(
         config(),
-        |m| m.flush_all_everywhere(e),
+        |m| m.flush_all_broadcast(e),
         "dsb ishst; tlbi vmallis; dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     runs(
         paired(),
-        |m| m.flush_tag_everywhere(e, Tag(1)),
+        |m| m.flush_tag_broadcast(e, Tag(1)),
         "dsb ishst; tlbi asideis 2; tlbi asideis 3; dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     // Local invalidation is not affected.
@@ -66,7 +66,7 @@ fn three_pages(scope: Scope) -> RangeFlush {
 fn asid_16_the_tag_is_loaded_after_the_store_barrier() {
     let recorder = Recorder::default();
     let machine = Aarch64::new(&recorder, config()).unwrap();
-    machine.invalidate(Errata::NONE, &three_pages(Scope::InnerShareable), || {
+    machine.invalidate(Errata::NONE, &three_pages(Scope::Broadcast), || {
         recorder.line("load tag");
         Some(Tag(7))
     });
@@ -80,7 +80,7 @@ fn asid_16_the_tag_is_loaded_after_the_store_barrier() {
 fn asid_16_a_space_without_a_tag_needs_no_invalidation() {
     runs(
         config(),
-        |m| m.invalidate(Errata::NONE, &three_pages(Scope::InnerShareable), || None),
+        |m| m.invalidate(Errata::NONE, &three_pages(Scope::Broadcast), || None),
         "dsb ishst",
     );
 }
@@ -89,11 +89,7 @@ fn asid_16_a_space_without_a_tag_needs_no_invalidation() {
 fn a_range_of_a_pair_goes_out_for_both_and_completes_once() {
     runs(
         paired(),
-        |m| {
-            m.invalidate(errata::REPEAT_BROADCAST, &three_pages(Scope::InnerShareable), || {
-                Some(Tag(1))
-            })
-        },
+        |m| m.invalidate(errata::REPEAT_BROADCAST, &three_pages(Scope::Broadcast), || Some(Tag(1))),
         "dsb ishst; tlbi rvalis 0x2406000000400; tlbi valis 0x2700000000402;
          tlbi rvalis 0x3406000000400; tlbi valis 0x3700000000402;
          dsb ish; tlbi valis 0x0; dsb ish; isb",
@@ -113,7 +109,7 @@ fn asid_16_kernel_ranges_name_all_tags_and_the_granule_of_their_half() {
         range: VaRange::new(0xffff_8000_0000_0000, 2 << 16, 16).unwrap(),
         reach: Reach::AllLevels,
         level: None,
-        scope: Scope::InnerShareable,
+        scope: Scope::Broadcast,
     };
     runs(
         config,

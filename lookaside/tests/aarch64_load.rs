@@ -229,7 +229,7 @@ fn every_row_of_the_errata_table_changes_what_is_executed() {
         let machine = Aarch64::new(&recorder, config()).unwrap();
         // SAFETY: no hardware walks this root.
         unsafe { machine.load(errata, ROOT, Tag(7), Held::Keep, Sharing::Private) };
-        machine.flush_all_everywhere(errata);
+        machine.flush_all_broadcast(errata);
         recorder.take().join("; ")
     };
     let plain = extra(Errata::NONE);
@@ -282,10 +282,10 @@ fn asid_15_vmids_have_their_own_register_width_and_flush() {
         "ttbr0 300:0x2000; isb; tlbi vmalls12; dsb nsh; isb; ttbr0 300:0x8000; isb",
     );
     guests(c, |s| s.flush_all(none), "dsb nshst; tlbi alle1; dsb nsh; isb");
-    guests(c, |s| s.flush_all_everywhere(none), "dsb ishst; tlbi alle1is; dsb ish; isb");
+    guests(c, |s| s.flush_all_broadcast(none), "dsb ishst; tlbi alle1is; dsb ish; isb");
     guests(c, |s| s.flush_tag(none, Tag(3)), "dsb nshst; tlbi alle1; dsb nsh; isb");
-    guests(c, |s| s.flush_tag_everywhere(none, Tag(3)), "dsb ishst; tlbi alle1is; dsb ish; isb");
-    guests(c, |s| s.flush_current_everywhere(none), "dsb ishst; tlbi vmalls12is; dsb ish; isb");
+    guests(c, |s| s.flush_tag_broadcast(none, Tag(3)), "dsb ishst; tlbi alle1is; dsb ish; isb");
+    guests(c, |s| s.flush_current_broadcast(none), "dsb ishst; tlbi vmalls12is; dsb ish; isb");
     let shared = Stage2Config { sharing: Sharing::Shared, ..c };
     guests(shared, load(Held::Keep), "ttbr0 300:0x8000 +cnp; isb");
 }
@@ -294,7 +294,7 @@ fn asid_15_vmids_have_their_own_register_width_and_flush() {
 fn asid_15_errata_hold_for_guests_too() {
     guests(
         stage2_config(),
-        |s| s.flush_current_everywhere(errata::REPEAT_BROADCAST),
+        |s| s.flush_current_broadcast(errata::REPEAT_BROADCAST),
         "dsb ishst; tlbi vmalls12is; dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     guests(

@@ -4,9 +4,9 @@
 //! The decoder shares no code with the encoder. It reads bits.
 
 use lookaside::{
-    Stretch, VaRange,
+    FlushRange, VaRange,
     arch::{
-        Depth,
+        TableChange,
         aarch64::{
             AddressSize, Asid, Geometry, Granule, Level, Planner, Reach, Scope, Tlbi, TlbiOp,
         },
@@ -132,7 +132,7 @@ fn check_pages(geometry: Geometry, start: u64, pages: u64, scratch: &mut Vec<Dec
         Asid::One(0x8001),
         Reach::LastLevel,
         Some(Level::L3),
-        Scope::InnerShareable,
+        Scope::Broadcast,
     );
     scratch.clear();
     let operations = plan.operations();
@@ -226,7 +226,7 @@ fn pages_go_out_one_by_one_until_a_64_kib_base_can_be_expressed() {
             Asid::One(1),
             Reach::LastLevel,
             Some(Level::L3),
-            Scope::InnerShareable,
+            Scope::Broadcast,
         );
         let ops: Vec<_> = plan.map(|tlbi| tlbi.op).collect();
         assert_eq!(ops.iter().take_while(|&&op| op == TlbiOp::Val).count(), singles);
@@ -238,7 +238,7 @@ fn pages_go_out_one_by_one_until_a_64_kib_base_can_be_expressed() {
 fn without_range_instructions_each_page_has_its_own() {
     let planner = Planner { geometry: K4, range_ops: false, level_hints: false };
     let range = VaRange::new(0xffff_8000_0000_0000, 5 << 12, 12).unwrap();
-    let plan = planner.plan(range, Asid::Every, Reach::AllLevels, None, Scope::InnerShareable);
+    let plan = planner.plan(range, Asid::Every, Reach::AllLevels, None, Scope::Broadcast);
     assert!(plan.fits(5) && !plan.fits(4));
     let operands: Vec<_> = plan.map(|tlbi| (tlbi.op, tlbi.operand)).collect();
     let first = 0x0ff8_0000_0000;
@@ -264,13 +264,8 @@ fn blocks_are_stepped_over_whole() {
 #[test]
 fn one_block_is_one_instruction_by_address() {
     let range = VaRange::new(7 << 21, 1 << 21, 21).unwrap();
-    let plan = planner(K4).plan(
-        range,
-        Asid::One(2),
-        Reach::LastLevel,
-        Some(Level::L2),
-        Scope::InnerShareable,
-    );
+    let plan =
+        planner(K4).plan(range, Asid::One(2), Reach::LastLevel, Some(Level::L2), Scope::Broadcast);
     let all: Vec<_> = plan.collect();
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].op, TlbiOp::Val);
@@ -331,7 +326,7 @@ fn the_mnemonic_follows_tag_reach_and_scope() {
         (Asid::Every, Reach::AllLevels, [TlbiOp::Rvaa, TlbiOp::Vaa]),
         (Asid::Every, Reach::LastLevel, [TlbiOp::Rvaal, TlbiOp::Vaal]),
     ] {
-        for scope in [Scope::Local, Scope::InnerShareable] {
+        for scope in [Scope::Local, Scope::Broadcast] {
             let plan = planner(K4).plan(range, asid, reach, None, scope);
             let all: Vec<_> = plan.map(|tlbi| (tlbi.op, tlbi.scope)).collect();
             assert_eq!(all, ops.map(|op| (op, scope)));
@@ -384,7 +379,7 @@ proptest! {
         }
         let range = VaRange::new(start, pages << page, page).unwrap();
         let plan = Planner { geometry, range_ops, level_hints: true }
-            .plan(range, Asid::One(asid), reach, level, Scope::InnerShareable);
+            .plan(range, Asid::One(asid), reach, level, Scope::Broadcast);
         let operations = plan.operations();
         let mut decoded: Vec<_> = plan.map(|tlbi| decode(tlbi, geometry, 1 << leaf)).collect();
         prop_assert_eq!(operations, decoded.len() as u64);
@@ -425,9 +420,9 @@ proptest! {
             start = (start | 0xffff_8000_0000_0000).min(((pages << shift) - 1) ^ u64::MAX);
         }
         let range = VaRange::new(start, pages << shift, shift).unwrap();
-        let depth = if tables { Depth::Tables } else { Depth::Leaves };
+        let change = if tables { TableChange::FreedTables } else { TableChange::LastLevel };
         let plan = Planner { geometry, range_ops, level_hints: true }
-            .plan_stretch(&Stretch { range, uniform }, Asid::One(5), depth, Scope::Local);
+            .plan_range(&FlushRange { range, uniform }, Asid::One(5), change, Scope::Local);
         prop_assert_eq!(plan.operations(), plan.clone().count() as u64);
         let hinted = (uniform && !tables && leaf == 1 << shift).then_some(u64::from(level));
         let mut decoded = Vec::new();

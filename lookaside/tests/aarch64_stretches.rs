@@ -8,10 +8,11 @@ mod aarch64;
 
 use aarch64::*;
 use lookaside::{
-    Stretch, VaRange,
+    FlushRange, VaRange,
     arch::{
-        Depth::{self, Leaves, Tables},
-        Errata, Mmu, Place, Tag, Wait,
+        Errata, Mmu, Scope,
+        TableChange::{self, FreedTables, LastLevel},
+        Tag, Wait,
         aarch64::{Aarch64, Config, Features},
         errata,
     },
@@ -21,12 +22,12 @@ const NONE: Errata = Errata::NONE;
 const TAG: Tag = Tag(7);
 const TOP: u64 = 0xffff_ffff_ffff_f000;
 
-fn uniform(start: u64, pages: u64, shift: u32) -> Stretch {
-    Stretch::uniform(VaRange::new(start, pages << shift, shift).unwrap())
+fn uniform(start: u64, pages: u64, shift: u32) -> FlushRange {
+    FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap())
 }
 
-fn mixed(start: u64, pages: u64, shift: u32) -> Stretch {
-    Stretch { uniform: false, ..uniform(start, pages, shift) }
+fn mixed(start: u64, pages: u64, shift: u32) -> FlushRange {
+    FlushRange { uniform: false, ..uniform(start, pages, shift) }
 }
 
 /// Without range instructions.
@@ -34,17 +35,17 @@ fn plain() -> Config {
     Config { features: Features { range_ops: false, ..features() }, ..config() }
 }
 
-fn here(stretches: &[Stretch], depth: Depth) -> impl Fn(&Aarch64<&Recorder>) {
-    move |m| m.flush_stretches(NONE, TAG, stretches, depth)
+fn this_cpu(ranges: &[FlushRange], change: TableChange) -> impl Fn(&Aarch64<&Recorder>) {
+    move |m| m.flush_ranges(NONE, TAG, ranges, change)
 }
 
 fn everywhere(
     errata: Errata,
-    stretches: &[Stretch],
-    depth: Depth,
+    ranges: &[FlushRange],
+    change: TableChange,
     wait: Wait,
 ) -> impl Fn(&Aarch64<&Recorder>) {
-    move |m| m.flush_stretches_everywhere(errata, TAG, stretches, depth, wait)
+    move |m| m.flush_ranges_broadcast(errata, TAG, ranges, change, wait)
 }
 
 #[test]
@@ -52,29 +53,29 @@ fn all_stretches_share_one_barrier_and_one_completion() {
     let two = [uniform(0x40_0000, 3, 12), uniform(0x80_0000, 1, 12)];
     runs(
         config(),
-        here(&two, Leaves),
+        this_cpu(&two, LastLevel),
         "dsb nshst; tlbi rval 0x7406000000400; tlbi val 0x7700000000402;
          tlbi val 0x7700000000800; dsb nsh; isb",
     );
     runs(
         config(),
-        everywhere(NONE, &two, Leaves, Wait::Now),
+        everywhere(NONE, &two, LastLevel, Wait::Now),
         "dsb ishst; tlbi rvalis 0x7406000000400; tlbi valis 0x7700000000402;
          tlbi valis 0x7700000000800; dsb ish; isb",
     );
     runs(
         plain(),
-        here(&two, Leaves),
+        this_cpu(&two, LastLevel),
         "dsb nshst; tlbi val 0x7700000000400; tlbi val 0x7700000000401;
          tlbi val 0x7700000000402; tlbi val 0x7700000000800; dsb nsh; isb",
     );
     let paired = Config { features: plain().features, ..paired() };
     runs(
         paired,
-        everywhere(NONE, &two[1..], Leaves, Wait::Now),
+        everywhere(NONE, &two[1..], LastLevel, Wait::Now),
         "dsb ishst; tlbi valis 0xe700000000800; tlbi valis 0xf700000000800; dsb ish; isb",
     );
-    runs(config(), here(&[], Leaves), "dsb nshst; dsb nsh; isb");
+    runs(config(), this_cpu(&[], LastLevel), "dsb nshst; dsb nsh; isb");
 }
 
 #[test]
@@ -82,21 +83,21 @@ fn later_leaves_the_completion_and_its_erratum_to_one_call() {
     let page = [uniform(0x40_0000, 1, 12)];
     let e = errata::REPEAT_BROADCAST;
     for errata in [NONE, e] {
-        let later = everywhere(errata, &page, Leaves, Wait::Later);
+        let later = everywhere(errata, &page, LastLevel, Wait::Later);
         runs(config(), later, "dsb ishst; tlbi valis 0x7700000000400");
     }
-    runs(config(), |m| m.complete_everywhere(NONE), "dsb ish; isb");
+    runs(config(), |m| m.complete_broadcast(NONE), "dsb ish; isb");
     let repeated = "dsb ish; tlbi valis 0x0; dsb ish; isb";
-    runs(config(), |m| m.complete_everywhere(e), repeated);
+    runs(config(), |m| m.complete_broadcast(e), repeated);
     runs(
         config(),
-        everywhere(e, &page, Leaves, Wait::Now),
+        everywhere(e, &page, LastLevel, Wait::Now),
         &format!("dsb ishst; tlbi valis 0x7700000000400; {repeated}"),
     );
     // Local invalidation is not affected.
     runs(
         config(),
-        |m| m.flush_stretches(e, TAG, &page, Leaves),
+        |m| m.flush_ranges(e, TAG, &page, LastLevel),
         "dsb nshst; tlbi val 0x7700000000400; dsb nsh; isb",
     );
 }
@@ -106,12 +107,12 @@ fn eco_m5_where_tables_were_unlinked_all_levels_go_and_none_is_hinted_at() {
     let pages = [uniform(0x40_0000, 3, 12)];
     runs(
         config(),
-        here(&pages, Tables),
+        this_cpu(&pages, FreedTables),
         "dsb nshst; tlbi rva 0x7400000000400; tlbi va 0x7000000000402; dsb nsh; isb",
     );
     runs(
         plain(),
-        everywhere(NONE, &[uniform(0x20_0000, 2, 21)], Tables, Wait::Now),
+        everywhere(NONE, &[uniform(0x20_0000, 2, 21)], FreedTables, Wait::Now),
         "dsb ishst; tlbi vais 0x7000000000200; tlbi vais 0x7000000000400; dsb ish; isb",
     );
 }
@@ -120,32 +121,32 @@ fn eco_m5_where_tables_were_unlinked_all_levels_go_and_none_is_hinted_at() {
 fn a_level_is_hinted_at_only_where_it_is_certain() {
     // Blocks of 2 MiB, level 2.
     let blocks = "dsb nshst; tlbi val 0x7600000000200; tlbi val 0x7600000000400; dsb nsh; isb";
-    runs(plain(), here(&[uniform(0x20_0000, 2, 21)], Leaves), blocks);
+    runs(plain(), this_cpu(&[uniform(0x20_0000, 2, 21)], LastLevel), blocks);
     // Of 1 GiB, level 1.
     let blocks = "dsb nshst; tlbi val 0x7500000040000; dsb nsh; isb";
-    runs(plain(), here(&[uniform(0x4000_0000, 1, 30)], Leaves), blocks);
+    runs(plain(), this_cpu(&[uniform(0x4000_0000, 1, 30)], LastLevel), blocks);
     // Larger ones may be among them.
     let blocks = "dsb nshst; tlbi val 0x7000000000200; tlbi val 0x7000000000400; dsb nsh; isb";
-    runs(plain(), here(&[mixed(0x20_0000, 2, 21)], Leaves), blocks);
+    runs(plain(), this_cpu(&[mixed(0x20_0000, 2, 21)], LastLevel), blocks);
     // No level has the size: contiguous pages, and contiguous blocks.
     let pages: String = (0x10..0x20).map(|n| format!("tlbi val 0x70000000000{n:x}; ")).collect();
     let pages = format!("dsb nshst; {pages} dsb nsh; isb");
-    runs(plain(), here(&[uniform(0x1_0000, 1, 16)], Leaves), &pages);
+    runs(plain(), this_cpu(&[uniform(0x1_0000, 1, 16)], LastLevel), &pages);
     let range = "dsb nshst; tlbi rval 0x7438000000010; dsb nsh; isb";
-    runs(config(), here(&[uniform(0x1_0000, 1, 16)], Leaves), range);
+    runs(config(), this_cpu(&[uniform(0x1_0000, 1, 16)], LastLevel), range);
     let blocks = "dsb nshst; tlbi val 0x7000000000400; tlbi val 0x7000000000600; dsb nsh; isb";
-    runs(plain(), here(&[uniform(0x40_0000, 1, 22)], Leaves), blocks);
+    runs(plain(), this_cpu(&[uniform(0x40_0000, 1, 22)], LastLevel), blocks);
     // One page, which may be part of something larger or not.
     let page = "dsb nshst; tlbi val 0x7700000000005; dsb nsh; isb";
-    runs(plain(), here(&[uniform(0x5000, 1, 12)], Leaves), page);
+    runs(plain(), this_cpu(&[uniform(0x5000, 1, 12)], LastLevel), page);
     let page = "dsb nshst; tlbi val 0x7000000000005; dsb nsh; isb";
-    runs(plain(), here(&[mixed(0x5000, 1, 12)], Leaves), page);
+    runs(plain(), this_cpu(&[mixed(0x5000, 1, 12)], LastLevel), page);
     // The hardware takes no hints.
     let silent = Features { level_hints: false, ..plain().features };
     let silent = Config { features: silent, ..config() };
     let block = "dsb nshst; tlbi val 0x7000000000200; dsb nsh; isb";
-    runs(silent, here(&[uniform(0x20_0000, 1, 21)], Leaves), block);
-    runs(silent, here(&[uniform(0x5000, 1, 12)], Leaves), page);
+    runs(silent, this_cpu(&[uniform(0x20_0000, 1, 21)], LastLevel), block);
+    runs(silent, this_cpu(&[uniform(0x5000, 1, 12)], LastLevel), page);
 }
 
 #[test]
@@ -154,14 +155,14 @@ fn pages_smaller_than_the_granule_are_widened_and_not_hinted_at() {
     let config = Config { tcr: TCR | 0b01 << 14, ..plain() };
     runs(
         config,
-        here(&[uniform(0xf000, 2, 12)], Leaves),
+        this_cpu(&[uniform(0xf000, 2, 12)], LastLevel),
         "dsb nshst; tlbi val 0x7000000000000; tlbi val 0x7000000000010; dsb nsh; isb",
     );
     let page = "dsb nshst; tlbi val 0x7000000000000; dsb nsh; isb";
-    runs(config, here(&[uniform(0xf000, 1, 12)], Leaves), page);
+    runs(config, this_cpu(&[uniform(0xf000, 1, 12)], LastLevel), page);
     // TTL 15: 64 KiB, level 3.
     let page = "dsb nshst; tlbi val 0x7f00000000010; dsb nsh; isb";
-    runs(config, here(&[uniform(0x1_0000, 1, 16)], Leaves), page);
+    runs(config, this_cpu(&[uniform(0x1_0000, 1, 16)], LastLevel), page);
 }
 
 #[test]
@@ -174,17 +175,17 @@ fn a_stretch_that_operands_cannot_name_takes_the_tag_with_it() {
         uniform(0x0080_0000_0000_0000, 1, 12),
         uniform(0, (1 << 52) - 1, 12),
     ] {
-        for stretches in [[bad, page], [page, bad]] {
-            for depth in [Leaves, Tables] {
-                runs(config(), here(&stretches, depth), "dsb nshst; tlbi aside 7; dsb nsh; isb");
+        for ranges in [[bad, page], [page, bad]] {
+            for change in [LastLevel, FreedTables] {
+                runs(config(), this_cpu(&ranges, change), "dsb nshst; tlbi aside 7; dsb nsh; isb");
                 runs(
                     config(),
-                    |m| m.flush_kernel(NONE, &stretches, depth),
+                    |m| m.flush_kernel(NONE, &ranges, change),
                     "dsb nshst; tlbi vmall; dsb nsh; isb",
                 );
             }
         }
-        runs(config(), |m| assert_eq!(m.operations(&bad, Leaves, Place::Here), None), "");
+        runs(config(), |m| assert_eq!(m.operations(&bad, LastLevel, Scope::Local), None), "");
     }
 }
 
@@ -193,13 +194,13 @@ fn eco_m1_what_widens_is_broadcast_all_the_same() {
     let bad = [uniform(0x0080_0000_0000_0000, 1, 12)];
     runs(
         paired(),
-        everywhere(NONE, &bad, Leaves, Wait::Now),
+        everywhere(NONE, &bad, LastLevel, Wait::Now),
         "dsb ishst; tlbi asideis 14; tlbi asideis 15; dsb ish; isb",
     );
-    for stretches in [&bad[..], &[]] {
+    for ranges in [&bad[..], &[]] {
         runs(
             config(),
-            |m| m.flush_kernel_everywhere(NONE, stretches, Leaves),
+            |m| m.flush_kernel_broadcast(NONE, ranges, LastLevel),
             "dsb ishst; tlbi vmallis; dsb ish; isb",
         );
     }
@@ -214,12 +215,12 @@ fn eco_m2_every_flush_begins_with_a_store_barrier() {
         flush();
         recorder.take().swap_remove(0)
     };
-    for depth in [Leaves, Tables] {
-        assert_eq!(first(&|| m.flush_stretches(NONE, TAG, &page, depth)), "dsb nshst");
-        assert_eq!(first(&|| m.flush_kernel(NONE, &page, depth)), "dsb nshst");
-        assert_eq!(first(&|| m.flush_kernel_everywhere(NONE, &page, depth)), "dsb ishst");
+    for change in [LastLevel, FreedTables] {
+        assert_eq!(first(&|| m.flush_ranges(NONE, TAG, &page, change)), "dsb nshst");
+        assert_eq!(first(&|| m.flush_kernel(NONE, &page, change)), "dsb nshst");
+        assert_eq!(first(&|| m.flush_kernel_broadcast(NONE, &page, change)), "dsb ishst");
         for wait in [Wait::Now, Wait::Later] {
-            let flush = || m.flush_stretches_everywhere(NONE, TAG, &page, depth, wait);
+            let flush = || m.flush_ranges_broadcast(NONE, TAG, &page, change, wait);
             assert_eq!(first(&flush), "dsb ishst");
         }
     }
@@ -236,26 +237,25 @@ fn eco_m2_publishing_waits_for_all_accesses() {
 fn eco_m3_the_upper_bits_of_an_address_reach_no_other_field() {
     // VA[55:12] of the last page is all ones; TTL is 7, and the ASID that of the tag.
     let top = [uniform(TOP, 1, 12)];
-    runs(config(), here(&top, Leaves), "dsb nshst; tlbi val 0x77fffffffffff; dsb nsh; isb");
-    runs(config(), here(&top, Tables), "dsb nshst; tlbi va 0x70fffffffffff; dsb nsh; isb");
+    runs(config(), this_cpu(&top, LastLevel), "dsb nshst; tlbi val 0x77fffffffffff; dsb nsh; isb");
+    runs(config(), this_cpu(&top, FreedTables), "dsb nshst; tlbi va 0x70fffffffffff; dsb nsh; isb");
     let top = [uniform(0xffff_ffff_ffe0_0000, 512, 12)];
     // 512 pages are SCALE 1, NUM 7; the base has 37 bits.
     runs(
         config(),
-        |m| m.flush_kernel_everywhere(NONE, &top, Tables),
+        |m| m.flush_kernel_broadcast(NONE, &top, FreedTables),
         "dsb ishst; tlbi rvaais 0x539ffffffe00; dsb ish; isb",
     );
 }
 
 #[test]
 fn eco_m4_every_operand_names_an_asid_of_the_tag() {
-    let stretches =
-        [uniform(0x40_0000, 37, 12), mixed(0x20_0000, 3, 21), uniform(0x4000_0000, 1, 30)];
+    let ranges = [uniform(0x40_0000, 37, 12), mixed(0x20_0000, 3, 21), uniform(0x4000_0000, 1, 30)];
     for (config, asids) in [(config(), vec![7]), (plain(), vec![7]), (paired(), vec![14, 15])] {
         let recorder = Recorder::default();
         let m = Aarch64::new(&recorder, config).unwrap();
-        for depth in [Leaves, Tables] {
-            m.flush_stretches_everywhere(NONE, TAG, &stretches, depth, Wait::Now);
+        for change in [LastLevel, FreedTables] {
+            m.flush_ranges_broadcast(NONE, TAG, &ranges, change, Wait::Now);
             let mut named: Vec<_> = recorder.take().iter().filter_map(|l| asid(l)).collect();
             named.dedup();
             assert_eq!(named, asids);
@@ -274,26 +274,26 @@ fn kernel_addresses_go_for_every_asid() {
     let two = [uniform(TOP, 1, 12), uniform(0xffff_8000_0020_0000, 1, 21)];
     runs(
         plain(),
-        |m| m.flush_kernel(NONE, &two, Leaves),
+        |m| m.flush_kernel(NONE, &two, LastLevel),
         "dsb nshst; tlbi vaal 0x7fffffffffff; tlbi vaal 0x6ff800000200; dsb nsh; isb",
     );
     runs(
         plain(),
-        |m| m.flush_kernel_everywhere(errata::REPEAT_BROADCAST, &two, Tables),
+        |m| m.flush_kernel_broadcast(errata::REPEAT_BROADCAST, &two, FreedTables),
         "dsb ishst; tlbi vaais 0xfffffffffff; tlbi vaais 0xff800000200;
          dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     // A pair has nothing to do with it.
     runs(
         Config { features: plain().features, ..paired() },
-        |m| m.flush_kernel(NONE, &two[..1], Leaves),
+        |m| m.flush_kernel(NONE, &two[..1], LastLevel),
         "dsb nshst; tlbi vaal 0x7fffffffffff; dsb nsh; isb",
     );
-    runs(config(), |m| m.flush_kernel(NONE, &[], Leaves), "dsb nshst; tlbi vmall; dsb nsh; isb");
+    runs(config(), |m| m.flush_kernel(NONE, &[], LastLevel), "dsb nshst; tlbi vmall; dsb nsh; isb");
     // Nothing is known of the upper half, not even the size of a page: TG1 is reserved.
     let blind = Config { tcr: TCR & !(0b11 << 30), ..config() };
-    runs(blind, |m| m.flush_kernel(NONE, &two, Leaves), "dsb nshst; tlbi vmall; dsb nsh; isb");
-    runs(blind, here(&two[..1], Leaves), "dsb nshst; tlbi aside 7; dsb nsh; isb");
+    runs(blind, |m| m.flush_kernel(NONE, &two, LastLevel), "dsb nshst; tlbi vmall; dsb nsh; isb");
+    runs(blind, this_cpu(&two[..1], LastLevel), "dsb nshst; tlbi aside 7; dsb nsh; isb");
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn operations_are_counted_as_they_are_executed() {
     for config in [config(), plain(), paired()] {
         let recorder = Recorder::default();
         let m = Aarch64::new(&recorder, config).unwrap();
-        for stretch in [
+        for range in [
             uniform(0x40_0000, 1, 12),
             uniform(0x40_3000, 37, 12),
             mixed(0x40_0000, 3, 21),
@@ -310,11 +310,11 @@ fn operations_are_counted_as_they_are_executed() {
             uniform(0x1_0000, 1, 16),
             uniform(TOP, 1, 12),
         ] {
-            for depth in [Leaves, Tables] {
-                m.flush_stretches(NONE, TAG, &[stretch], depth);
+            for change in [LastLevel, FreedTables] {
+                m.flush_ranges(NONE, TAG, &[range], change);
                 let executed = recorder.take().len() as u64 - 3;
-                for place in [Place::Here, Place::Everywhere] {
-                    assert_eq!(m.operations(&stretch, depth, place), Some(executed));
+                for place in [Scope::Local, Scope::Broadcast] {
+                    assert_eq!(m.operations(&range, change, place), Some(executed));
                 }
             }
         }
@@ -322,10 +322,10 @@ fn operations_are_counted_as_they_are_executed() {
         let half = uniform(0, 1 << 43, 12);
         let pages = if config.features.range_ops { 1 << 22 } else { 1 << 43 };
         let tags = if config == paired() { 2 } else { 1 };
-        assert_eq!(m.operations(&half, Leaves, Place::Here), Some(pages * tags));
+        assert_eq!(m.operations(&half, LastLevel, Scope::Local), Some(pages * tags));
         assert!(m.walks_outlive_tags() && !m.faults_forget());
         let costs = m.typical_costs();
-        for place in [costs.here, costs.everywhere] {
+        for place in [costs.local, costs.broadcast] {
             assert!(costs.by_address(place, 256, 256) && !costs.by_address(place, 512, 512));
         }
     }
@@ -337,22 +337,22 @@ fn guests_lose_all_entries_for_any_stretch() {
     let local = "dsb nshst; tlbi alle1; dsb nsh; isb";
     let all = "dsb ishst; tlbi alle1is; dsb ish; isb";
     let c = stage2_config();
-    for depth in [Leaves, Tables] {
-        guests(c, |s| s.flush_stretches(NONE, TAG, &page, depth), local);
-        guests(c, |s| s.flush_kernel(NONE, &page, depth), local);
-        guests(c, |s| s.flush_kernel_everywhere(NONE, &page, depth), all);
-        guests(c, |s| s.flush_stretches_everywhere(NONE, TAG, &page, depth, Wait::Now), all);
+    for change in [LastLevel, FreedTables] {
+        guests(c, |s| s.flush_ranges(NONE, TAG, &page, change), local);
+        guests(c, |s| s.flush_kernel(NONE, &page, change), local);
+        guests(c, |s| s.flush_kernel_broadcast(NONE, &page, change), all);
+        guests(c, |s| s.flush_ranges_broadcast(NONE, TAG, &page, change, Wait::Now), all);
         guests(
             c,
-            |s| s.flush_stretches_everywhere(NONE, TAG, &page, depth, Wait::Later),
+            |s| s.flush_ranges_broadcast(NONE, TAG, &page, change, Wait::Later),
             "dsb ishst; tlbi alle1is",
         );
     }
     guests(
         c,
-        |s| s.complete_everywhere(errata::REPEAT_BROADCAST),
+        |s| s.complete_broadcast(errata::REPEAT_BROADCAST),
         "dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
-    guests(c, |s| assert_eq!(s.operations(&page[0], Leaves, Place::Everywhere), None), "");
+    guests(c, |s| assert_eq!(s.operations(&page[0], LastLevel, Scope::Broadcast), None), "");
     guests(c, |s| assert!(s.walks_outlive_tags()), "");
 }

@@ -2,10 +2,12 @@
 
 mod support;
 
-use lookaside::{Batch, Error, Flushed, Gather, Outcome, Space, arch::Wait};
+use lookaside::{AddressSpace, Batch, Error, Flushed, Gather, Outcome, arch::Wait};
 use support::{
     Fake, Op,
-    machine::{Machine, Strategy, What, epochs, flush, here, pages, park, recent, space, switch},
+    machine::{
+        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on, words,
 };
 
@@ -22,17 +24,17 @@ fn batch<T: Strategy>(tlb: Machine<T>) -> Batch<'static, Fake> {
 fn defer<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &Space<'_, Fake>,
+    space: &AddressSpace<'_, Fake>,
     batch: &mut Batch<'_, Fake>,
     what: What,
 ) {
     let mut gather = Gather::new(space);
     what.tell(&mut gather);
-    on(cpu, || here(tlb).defer(gather, batch));
+    on(cpu, || this_cpu(tlb).defer(gather, batch));
 }
 
 fn complete<T: Strategy>(tlb: Machine<T>, cpu: u32, batch: Batch<'_, Fake>) -> Flushed {
-    on(cpu, || here(tlb).flush_batch(batch))
+    on(cpu, || this_cpu(tlb).flush_batch(batch))
 }
 
 #[test]
@@ -56,7 +58,7 @@ fn local_09_each_cpu_is_interrupted_once_for_all_spaces_of_a_batch() {
         assert!(!begun.iter().any(|(cpu, _)| *cpu != 0), "nobody is waited for: {begun:?}");
         assert!(!begun.iter().any(|(_, op)| matches!(op, Op::Interrupt(_))), "{begun:?}");
         let proof = complete(tlb, 0, batch);
-        assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 2));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 2));
         let acts = tlb.platform().acts();
         for cpu in [70, FAR] {
             let done: Vec<_> = acts.iter().filter(|(at, _)| *at == cpu).collect();
@@ -87,7 +89,7 @@ fn local_09_a_batch_that_broadcasts_waits_once() {
     assert_eq!((begun.len(), begun.iter().all(later)), (3, true), "{begun:?}");
     let _ = complete(tlb, 0, batch);
     assert_eq!(tlb.platform().acts(), [(0, Op::CompleteEverywhere)]);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn local_09_a_batch_of_spaces_that_nobody_runs_executes_nothing() {
         }
         let _ = complete(tlb, 0, batch);
         assert_eq!(tlb.platform().acts(), []);
-        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
@@ -195,7 +197,7 @@ fn a_cpu_that_goes_down_before_the_batch_is_complete_is_not_waited_for() {
         let mut batch = batch(tlb);
         defer(tlb, 0, &a, &mut batch, What::Page);
         // SAFETY: a test touches no addresses of a kernel.
-        on(FAR, || unsafe { here(tlb).offline() });
+        on(FAR, || unsafe { this_cpu(tlb).offline() });
         tlb.platform().forget_logs();
         let _ = complete(tlb, 0, batch);
         let acts = tlb.platform().acts();
@@ -219,7 +221,7 @@ fn a_thread_that_moved_between_beginning_and_completing_flushes_where_it_is() {
         tlb.platform().forget_logs();
         let _ = complete(tlb, FAR, batch);
         assert!(tlb.platform().acts().contains(&(FAR, Op::FlushAll)));
-        assert_eq!(tlb.platform().outcome(), (Outcome::Here, 0), "the other did its part");
+        assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0), "the other did its part");
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
@@ -234,10 +236,10 @@ fn a_gather_that_is_deferred_empty_is_as_if_it_had_never_been() {
         }
         tlb.platform().forget_logs();
         let mut batch = batch(tlb);
-        on(0, || here(tlb).defer(Gather::new(&a), &mut batch));
+        on(0, || this_cpu(tlb).defer(Gather::new(&a), &mut batch));
         assert_eq!((tlb.platform().log(0), a.generation()), (vec![], 0));
         let _ = complete(tlb, 0, batch);
-        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
@@ -265,14 +267,14 @@ fn what_nobody_has_to_do_later_is_not_left_for_the_next_flush() {
 fn a_pinned_space_is_broadcast_in_a_batch_too() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let a = space(tlb, 1);
-    let tag = here(tlb).pin(&a).unwrap().0;
+    let tag = this_cpu(tlb).pin(&a).unwrap().0;
     tlb.platform().forget_logs();
     let mut batch = batch(tlb);
     defer(tlb, 0, &a, &mut batch, What::Page);
     let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Later);
     assert_eq!(tlb.platform().acts(), [(0, page)], "no CPU runs it, a device may");
     let _ = complete(tlb, 0, batch);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
 }
 
 #[test]

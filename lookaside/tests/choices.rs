@@ -3,13 +3,14 @@
 mod support;
 
 use lookaside::{
-    CpuId, EpochsConfig, Outcome, Recent, Residency, Space, Switched, arch::Held, arch::Wait,
+    AddressSpace, CpuId, GlobalAsidsConfig, Outcome, PerCpuAsids, Residency, Switched, arch::Held,
+    arch::Wait,
 };
 use support::{
     COSTS, Fake, Moment, Op,
     machine::{
-        ByRecent, Machine, Strategy, What, epochs, epochs_with, flush, here, park, recent, space,
-        start, switch,
+        ByRecent, Machine, Strategy, What, epochs, epochs_with, flush, park, recent, space, start,
+        switch, this_cpu,
     },
     on,
 };
@@ -22,7 +23,7 @@ const THIRD: u32 = 199;
 fn story<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &Space<'_, Fake>,
+    space: &AddressSpace<'_, Fake>,
     what: What,
 ) -> (Vec<(u32, Op)>, (Outcome, u32)) {
     tlb.platform().forget_logs();
@@ -32,11 +33,11 @@ fn story<T: Strategy>(
 }
 
 fn tag<T: Strategy>(tlb: Machine<T>, cpu: u32) -> u16 {
-    on(cpu, || here(tlb).tag().0)
+    on(cpu, || this_cpu(tlb).tag().0)
 }
 
 /// CPU 0 has tags in stock, and runs the space that this returns.
-fn stocked<T: Strategy>(tlb: Machine<T>) -> Space<'static, Fake> {
+fn stocked<T: Strategy>(tlb: Machine<T>) -> AddressSpace<'static, Fake> {
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, &a);
@@ -45,7 +46,7 @@ fn stocked<T: Strategy>(tlb: Machine<T>) -> Space<'static, Fake> {
 
 /// A fresh tag costs nothing, and nothing is lost with the old one.
 fn cheap_tags<T: Strategy>(tlb: Machine<T>) {
-    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+    tlb.platform().set_costs(|costs| (costs.retag, costs.useful_entries) = (0, 0));
 }
 
 // ---- By address, by tag, or by a fresh tag
@@ -54,13 +55,13 @@ fn cheap_tags<T: Strategy>(tlb: Machine<T>) {
 fn one_page_is_removed_by_address_whatever_that_costs() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = stocked(tlb);
-        tlb.platform().set_costs(|costs| costs.here.address = 1 << 40);
-        let page = (vec![(0, Op::FlushRange(tag(tlb, 0), 0x5000, 1))], (Outcome::Here, 0));
+        tlb.platform().set_costs(|costs| costs.local.address = 1 << 40);
+        let page = (vec![(0, Op::FlushRange(tag(tlb, 0), 0x5000, 1))], (Outcome::Local, 0));
         assert_eq!(story(tlb, 0, &a, What::Page), page);
         assert_eq!(story(tlb, 0, &a, What::Range).0, [(0, Op::FlushTag(tag(tlb, 0)))]);
         cheap_tags(tlb);
         assert_eq!(story(tlb, 0, &a, What::Page), page);
-        let more = if T::ONE_TAG { Outcome::FreshTag } else { Outcome::Here };
+        let more = if T::GLOBAL_TAGS { Outcome::Retagged } else { Outcome::Local };
         assert_eq!(story(tlb, 0, &a, What::Range).1, (more, 0));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
@@ -75,9 +76,9 @@ fn where_walks_outlive_tags_a_fresh_tag_will_do_for_pages_and_not_for_tables() {
         let tlb = epochs(CPUS, fake);
         let a = stocked(tlb);
         cheap_tags(tlb);
-        assert_eq!(story(tlb, 0, &a, What::Range).1, (Outcome::FreshTag, 0), "{outlive}");
+        assert_eq!(story(tlb, 0, &a, What::Range).1, (Outcome::Retagged, 0), "{outlive}");
         let table = story(tlb, 0, &a, What::Table).1;
-        assert_eq!(table.0 == Outcome::FreshTag, !outlive, "{table:?}");
+        assert_eq!(table.0 == Outcome::Retagged, !outlive, "{table:?}");
     }
 }
 
@@ -86,59 +87,59 @@ fn only_a_table_concerns_who_held_something_under_an_older_tag() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     let a = stocked(tlb);
     cheap_tags(tlb);
-    assert_eq!(story(tlb, 0, &a, What::Range).1, (Outcome::FreshTag, 0));
+    assert_eq!(story(tlb, 0, &a, What::Range).1, (Outcome::Retagged, 0));
     tlb.platform().set_costs(|costs| *costs = COSTS);
     let _ = switch(tlb, OTHER, &a);
     let page = Op::FlushRangeEverywhere(tag(tlb, 0), 0x5000, 1, Wait::Now);
-    assert_eq!(story(tlb, 0, &a, What::Page), (vec![(0, page)], (Outcome::Everywhere, 0)));
-    let every_tag = vec![(0, Op::FlushAllEverywhere)];
-    assert_eq!(story(tlb, 0, &a, What::Table), (every_tag, (Outcome::Everywhere, 0)));
+    assert_eq!(story(tlb, 0, &a, What::Page), (vec![(0, page)], (Outcome::Broadcast, 0)));
+    let flush_every_tag = vec![(0, Op::FlushAllEverywhere)];
+    assert_eq!(story(tlb, 0, &a, What::Table), (flush_every_tag, (Outcome::Broadcast, 0)));
 }
 
 #[test]
 fn a_table_concerns_who_held_something_under_the_tag_that_a_space_left_when_the_epoch_turned() {
-    let config = EpochsConfig { tags: 6, ..Default::default() };
+    let config = GlobalAsidsConfig { tags: 6, ..Default::default() };
     let tlb = epochs_with(2, Fake::new(2, 16).with_walks_that_outlive_tags(), config);
     let a = space(tlb, 1);
     let _ = switch(tlb, 1, &a);
     let _ = switch(tlb, 1, &space(tlb, 2));
     let before = a.cookie();
     for number in 3.. {
-        if switch(tlb, 0, &space(tlb, number)) == Switched::Turned {
+        if switch(tlb, 0, &space(tlb, number)) == Switched::RolledOver {
             break;
         }
     }
     assert_eq!(switch(tlb, 0, &a), Switched::Fresh);
     assert!(a.cookie().epoch() > before.epoch());
-    let every_tag = vec![(0, Op::FlushAllEverywhere)];
-    assert_eq!(story(tlb, 0, &a, What::Table), (every_tag, (Outcome::Everywhere, 0)));
+    let flush_every_tag = vec![(0, Op::FlushAllEverywhere)];
+    assert_eq!(story(tlb, 0, &a, What::Table), (flush_every_tag, (Outcome::Broadcast, 0)));
 }
 
 // ---- By interrupt or by broadcast
 
 #[test]
 fn a_tag_that_means_another_space_elsewhere_is_never_broadcast() {
-    let tlb: ByRecent = start(CPUS, Fake::new(CPUS, 12), Recent::new());
+    let tlb: ByRecent = start(CPUS, Fake::new(CPUS, 12), PerCpuAsids::new());
     let a = space(tlb, 1);
     for cpu in [0, 1, 2, OTHER, THIRD] {
         let _ = switch(tlb, cpu, &a);
     }
     for what in What::ALL {
-        assert_eq!(story(tlb, 0, &a, what).1, (Outcome::Interrupts, 4), "{what:?}");
+        assert_eq!(story(tlb, 0, &a, what).1, (Outcome::Ipis, 4), "{what:?}");
     }
 }
 
 #[test]
 fn a_table_is_broadcast_to_those_who_rest_although_interrupts_cost_less() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
-    tlb.platform().set_costs(|costs| (costs.interrupt, costs.interrupt_more) = (1, 1));
+    tlb.platform().set_costs(|costs| (costs.ipi, costs.ipi_more) = (1, 1));
     let a = space(tlb, 1);
     for cpu in [0, OTHER, THIRD] {
         let _ = switch(tlb, cpu, &a);
     }
     // Nobody is absent who holds something.
     park(tlb, THIRD);
-    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Broadcast, 0));
 }
 
 // ---- When everyone leaves
@@ -152,7 +153,7 @@ fn who_runs_a_space_stays_present_through_a_broadcast_for_a_table() {
     }
     // Nothing is held that would be a loss; so it would be worth it to have everyone leave.
     tlb.platform().set_costs(|costs| costs.useful_entries = 0);
-    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Broadcast, 0));
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Present);
 }
 
@@ -160,17 +161,17 @@ fn who_runs_a_space_stays_present_through_a_broadcast_for_a_table() {
 fn nobody_is_made_to_leave_a_pinned_space() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     let a = space(tlb, 1);
-    let tag = here(tlb).pin(&a).unwrap().0;
+    let tag = this_cpu(tlb).pin(&a).unwrap().0;
     let _ = switch(tlb, OTHER, &a);
     park(tlb, OTHER);
     // One broadcast costs more than all that is held, and that more than the pages of a table.
     tlb.platform().set_costs(|costs| {
-        (costs.everywhere.wait, costs.useful_entries) = (1 << 40, 10_000);
+        (costs.broadcast.wait, costs.useful_entries) = (1 << 40, 10_000);
     });
     let table = Op::FlushTablesEverywhere(tag, 0x20_0000, 512, Wait::Now);
     for _ in 0..2 {
         let acts = vec![(0, table.clone())];
-        assert_eq!(story(tlb, 0, &a, What::Table), (acts, (Outcome::Everywhere, 0)));
+        assert_eq!(story(tlb, 0, &a, What::Table), (acts, (Outcome::Broadcast, 0)));
         assert_ne!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     }
 }
@@ -183,16 +184,16 @@ fn who_runs_a_space_under_its_next_tag_is_not_taken_for_gone_by_a_flush_that_kne
     cheap_tags(tlb);
     tlb.platform().meanwhile(Moment::BroadcastsAsked, move || {
         let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
-        assert_eq!(tlb.platform().outcome(), (Outcome::FreshTag, 0));
-        tlb.platform().set_costs(|costs| costs.fresh_tag = 1 << 40);
+        assert_eq!(tlb.platform().outcome(), (Outcome::Retagged, 0));
+        tlb.platform().set_costs(|costs| costs.retag = 1 << 40);
     });
     let (acts, outcome) = story(tlb, 5, a, What::Page);
-    assert_eq!(outcome, (Outcome::Everywhere, 0));
+    assert_eq!(outcome, (Outcome::Broadcast, 0));
     let page = Op::FlushRangeEverywhere(before, 0x5000, 1, Wait::Now);
     assert_eq!(acts.last(), Some(&(5, page)));
     assert_ne!(tag(tlb, 0), before);
     assert_eq!(a.residents().get(CpuId(0)), Residency::Present);
-    assert_ne!(story(tlb, 5, a, What::Page).1.0, Outcome::Nobody, "it runs the space");
+    assert_ne!(story(tlb, 5, a, What::Page).1.0, Outcome::NoCpu, "it runs the space");
 }
 
 // ---- Who goes, and who comes
@@ -203,13 +204,13 @@ fn who_was_lazy_and_owes_is_absent_once_it_is_found_to_be_gone() {
         let a = space(tlb, 1);
         let residency = || a.residents().get(CpuId(OTHER));
         let _ = switch(tlb, OTHER, &a);
-        on(OTHER, || here(tlb).lazy());
+        on(OTHER, || this_cpu(tlb).lazy());
         for _ in 0..2 {
             let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
-            assert_eq!(residency(), Residency::Owing, "its register names the space");
+            assert_eq!(residency(), Residency::Stale, "its register names the space");
         }
         park(tlb, OTHER);
-        assert_eq!(residency(), Residency::Owing, "nobody has looked");
+        assert_eq!(residency(), Residency::Stale, "nobody has looked");
         let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
         assert_eq!(residency(), Residency::Absent);
     }
@@ -231,12 +232,12 @@ fn who_has_never_been_in_a_space_drops_nothing_on_its_way_in_unless_the_absent_h
         tlb.platform().log(cpu).iter().find_map(load)
     };
     assert_eq!([held(OTHER), held(1)], [Some(Held::Keep); 2]);
-    on(OTHER, || here(tlb).lazy());
+    on(OTHER, || this_cpu(tlb).lazy());
     park(tlb, 1);
     let _ = switch(tlb, 1, &space(tlb, 2));
-    on(1, || here(tlb).lazy());
+    on(1, || this_cpu(tlb).lazy());
     let _ = switch(tlb, 1, &a);
-    on(1, || here(tlb).lazy());
+    on(1, || this_cpu(tlb).lazy());
     // Both are told of it when they come back, and neither is absent.
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     assert_eq!(held(THIRD), Some(Held::Keep));
@@ -254,10 +255,10 @@ fn who_was_lazy_in_one_space_and_enters_another_loads_its_root() {
         let _ = switch(tlb, 0, &b);
         let of_b = tag(tlb, 0);
         let _ = switch(tlb, 0, &a);
-        on(0, || here(tlb).lazy());
+        on(0, || this_cpu(tlb).lazy());
         assert_eq!(switch(tlb, 0, &b), Switched::Kept);
         assert_eq!(tag(tlb, 0), of_b);
-        assert!(here(tlb).register_is_ours());
+        assert!(this_cpu(tlb).register_is_ours());
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));

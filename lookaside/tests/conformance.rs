@@ -5,7 +5,7 @@ mod support;
 use lookaside::{Costs, CpuId, OperationCosts, conformance::*};
 use support::{
     Answer, Fake, Op,
-    machine::{Machine, Strategy, epochs, here, recent},
+    machine::{Machine, Strategy, epochs, recent, this_cpu},
     on,
 };
 
@@ -13,18 +13,18 @@ const CPUS: usize = 130;
 const PATIENCE: u64 = 1000;
 
 fn check_from<T: Strategy>(cpu: u32, tlb: Machine<T>) -> Result<Report, Fault> {
-    on(cpu, || check(&here(tlb), PATIENCE))
+    on(cpu, || check(&this_cpu(tlb), PATIENCE))
 }
 
 #[test]
 fn a_platform_that_keeps_its_promises_passes_under_either_strategy() {
-    for answer in [Answer::AtOnce, Answer::WhenWaitedFor] {
+    for acknowledge in [Answer::AtOnce, Answer::WhenWaitedFor] {
         let tlb = epochs(CPUS, Fake::new(CPUS, 12));
-        tlb.platform().set_answer(answer);
+        tlb.platform().set_answer(acknowledge);
         let report = check_from(77, tlb).unwrap();
         assert_eq!((report.cpus, report.interrupts), (129, 129 * 2 * 64));
         let tlb = recent(CPUS, Fake::new(CPUS, 12));
-        tlb.platform().set_answer(answer);
+        tlb.platform().set_answer(acknowledge);
         assert_eq!(check_from(0, tlb).unwrap().cpus, 129);
     }
 }
@@ -34,7 +34,7 @@ fn cpus_that_are_down_are_left_alone() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 12));
     for cpu in [0, 64, 129] {
         // SAFETY: a test touches no addresses of a kernel.
-        on(cpu, || unsafe { here(tlb).offline() });
+        on(cpu, || unsafe { this_cpu(tlb).offline() });
     }
     assert_eq!(check_from(1, tlb).unwrap().cpus, 126);
 }
@@ -50,8 +50,8 @@ fn an_interrupt_that_gets_lost_is_found() {
 fn a_cpu_whose_number_changes_is_found() {
     let tlb = epochs(3, Fake::new(3, 12));
     let result = on(0, || {
-        let here = here(tlb);
-        on(2, || check(&here, PATIENCE))
+        let this_cpu = this_cpu(tlb);
+        on(2, || check(&this_cpu, PATIENCE))
     });
     assert_eq!(result, Err(Fault::CpuChanges { before: CpuId(0), now: CpuId(2) }));
 }
@@ -63,13 +63,13 @@ fn costs_that_decide_nothing_are_found() {
         let free = OperationCosts { address: 0, tag: 0, wait: 0 };
         tlb.platform().set_costs(|costs| {
             *costs = Costs {
-                here: free,
-                everywhere: free,
+                local: free,
+                broadcast: free,
                 refill: 0,
                 useful_entries: 0,
-                interrupt: 0,
-                interrupt_more: 0,
-                fresh_tag: 0,
+                ipi: 0,
+                ipi_more: 0,
+                retag: 0,
             };
             change(costs);
         });
@@ -78,8 +78,8 @@ fn costs_that_decide_nothing_are_found() {
     assert_eq!(with(|_| ()), Err(Fault::NoCosts));
     // One of these is enough to choose by.
     assert_eq!(with(|costs| (costs.refill, costs.useful_entries) = (1, 1)), Ok(1));
-    assert_eq!(with(|costs| costs.here.tag = 1), Ok(1));
-    assert_eq!(with(|costs| costs.interrupt = 1), Ok(1));
+    assert_eq!(with(|costs| costs.local.tag = 1), Ok(1));
+    assert_eq!(with(|costs| costs.ipi = 1), Ok(1));
 }
 
 #[test]

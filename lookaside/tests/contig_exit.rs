@@ -10,8 +10,8 @@ use core::{
 
 use aarch64::Recorder;
 use lookaside::{
-    Counts, Cpu, CpuId, Epochs, EpochsConfig, Error, Event, Flags, Flushed, Gather, Here, Outcome,
-    Platform, Space, Targets, Tlb, VaRange, Word,
+    AddressSpace, Counts, Cpu, CpuId, CurrentCpu, Error, Event, Flags, Flushed, Gather,
+    GlobalAsids, GlobalAsidsConfig, Outcome, Platform, Targets, Tlb, VaRange, Word,
     arch::{
         Mmu, Root,
         aarch64::{Aarch64, AddressSize, Geometry, Granule},
@@ -45,7 +45,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(self.cpu.get())
     }
 
-    fn interrupt(&self, _: Targets) {
+    fn send_ipi(&self, _: Targets) {
         panic!("nobody is to be interrupted");
     }
 
@@ -100,41 +100,44 @@ impl Instructions for &'static Hart {
     }
 }
 
-type Books<M> = Tlb<'static, Host<M>, Epochs<'static, Host<M>>>;
+type ResidencyLock<M> = Tlb<'static, Host<M>, GlobalAsids<'static, Host<M>>>;
 
 /// Two CPUs that are up.
-fn books<M: Mmu>(mmu: M, features: &M::Features) -> &'static Books<M> {
+fn residency<M: Mmu>(mmu: M, features: &M::Features) -> &'static ResidencyLock<M> {
     let host = Host { mmu, cpu: Cell::new(0), counts: Counts::new() };
-    let words = (0..Epochs::<Host<M>>::words_for(1 << 16)).map(|_| AtomicU64::ZERO);
+    let words = (0..GlobalAsids::<Host<M>>::words_for(1 << 16)).map(|_| AtomicU64::ZERO);
     let words = Vec::leak(words.collect());
-    let tags = Epochs::new(&host, EpochsConfig::default(), words).unwrap();
+    let tags = GlobalAsids::new(&host, GlobalAsidsConfig::default(), words).unwrap();
     let cpus = Vec::leak(vec![Cpu::new(), Cpu::new()]);
-    let tlb: &'static Books<M> = Box::leak(Box::new(Tlb::new(host, tags, cpus).unwrap()));
+    let tlb: &'static ResidencyLock<M> = Box::leak(Box::new(Tlb::new(host, tags, cpus).unwrap()));
     for cpu in [1, 0] {
         on(tlb, cpu).online(features).unwrap();
     }
     tlb
 }
 
-fn on<M: Mmu>(tlb: &Books<M>, cpu: u32) -> Here<'_, Host<M>, Epochs<'static, Host<M>>> {
+fn on<M: Mmu>(
+    tlb: &ResidencyLock<M>,
+    cpu: u32,
+) -> CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>> {
     tlb.platform().cpu.set(cpu);
     // SAFETY: a test has no interrupts.
-    unsafe { tlb.here() }.unwrap()
+    unsafe { tlb.this_cpu() }.unwrap()
 }
 
-fn space<M: Mmu>(tlb: &Books<M>) -> Space<'static, Host<M>> {
+fn space<M: Mmu>(tlb: &ResidencyLock<M>) -> AddressSpace<'static, Host<M>> {
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(Root::new(0x10_0000), Vec::leak(vec![AtomicU64::ZERO])) }.unwrap()
 }
 
-fn arm() -> (&'static Books<Aarch64<&'static Recorder>>, &'static Recorder) {
+fn arm() -> (&'static ResidencyLock<Aarch64<&'static Recorder>>, &'static Recorder) {
     let recorder: &'static Recorder = Box::leak(Box::default());
     *recorder.tcr.borrow_mut() = aarch64::TCR;
     let mmu = Aarch64::new(recorder, aarch64::config()).unwrap();
-    (books(mmu, &aarch64::features()), recorder)
+    (residency(mmu, &aarch64::features()), recorder)
 }
 
-fn riscv() -> (&'static Books<Riscv<&'static Hart>>, &'static Hart) {
+fn riscv() -> (&'static ResidencyLock<Riscv<&'static Hart>>, &'static Hart) {
     let hart: &'static Hart = Box::leak(Box::default());
     let features = riscv64::Features {
         mode: Mode::Sv39,
@@ -148,7 +151,7 @@ fn riscv() -> (&'static Books<Riscv<&'static Hart>>, &'static Hart) {
         reserved: Root::new(0x1000),
         remote: Remote::Sbi,
     };
-    (books(Riscv::new(hart, &features, config).unwrap(), &features), hart)
+    (residency(Riscv::new(hart, &features, config).unwrap(), &features), hart)
 }
 
 // ---- A process
@@ -181,13 +184,13 @@ impl<F: Format> Process<F> {
     /// What `exit` does: all tables into one gather, one flush, and everything is free.
     fn exit<M: Mmu>(
         &self,
-        here: &Here<'_, Host<M>, Epochs<'static, Host<M>>>,
-        space: &Space<'_, Host<M>>,
+        this_cpu: &CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>>,
+        space: &AddressSpace<'_, Host<M>>,
     ) -> Flushed {
         let mut gather = Gather::new(space);
         let mut held = Vec::new();
         for number in 0..self.tables.len() {
-            let mut flush = here.flush_blocks(space);
+            let mut flush = this_cpu.flush_blocks(space);
             // That this CPU still runs the space is no matter: no block is cut.
             let cleared = self.table(number).get_and_clear(0..512, Full::No, &mut flush).unwrap();
             assert_eq!(cleared.present, 512);
@@ -197,7 +200,7 @@ impl<F: Format> Process<F> {
             let output = self.format.output(Raw(cleared.first.bits()));
             held.push((gather.hold_page(output), gather.hold_table(number)));
         }
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         for (number, (pages, table)) in held.into_iter().enumerate() {
             let start = START + number as u64 * TABLE_BYTES;
             assert_eq!(pages.release(&flushed).map_err(|(_, error)| error), Ok(start));
@@ -225,10 +228,10 @@ fn riscv_process(tables: usize) -> Process<Svnapot> {
 }
 
 /// How many flushes ended in which way.
-fn outcomes<M: Mmu>(tlb: &Books<M>) -> [u64; 5] {
+fn outcomes<M: Mmu>(tlb: &ResidencyLock<M>) -> [u64; 5] {
     let counts = &tlb.platform().counts;
     assert_eq!(counts.interrupted(), 0);
-    [Outcome::Nobody, Outcome::Here, Outcome::FreshTag, Outcome::Everywhere, Outcome::Interrupts]
+    [Outcome::NoCpu, Outcome::Local, Outcome::Retagged, Outcome::Broadcast, Outcome::Ipis]
         .map(|outcome| counts.flushes(outcome))
 }
 
@@ -280,10 +283,10 @@ fn cont_10_cont_11_a_gibibyte_that_two_cpus_run_is_free_after_one_broadcast() {
 fn cont_10_page_by_page_each_block_would_be_flushed() {
     let (tlb, _) = arm();
     let (space, process) = (space(tlb), arm_process(1));
-    let here = on(tlb, 0);
-    let _ = here.switch(&space);
+    let this_cpu = on(tlb, 0);
+    let _ = this_cpu.switch(&space);
     for slot in 0..512 {
-        let mut flush = here.flush_blocks(&space);
+        let mut flush = this_cpu.flush_blocks(&space);
         let cleared = process.table(0).get_and_clear(slot..slot + 1, Full::No, &mut flush);
         assert_eq!(cleared.unwrap().present, 1);
     }
@@ -295,13 +298,13 @@ fn cont_10_page_by_page_each_block_would_be_flushed() {
 fn cont_06_a_space_that_nobody_runs_may_go_in_any_pieces_without_a_flush() {
     let (tlb, recorder) = arm();
     let (space, process) = (space(tlb), arm_process(1));
-    let here = on(tlb, 0);
-    let _ = here.switch(&space);
-    let _ = here.park();
+    let this_cpu = on(tlb, 0);
+    let _ = this_cpu.switch(&space);
+    let _ = this_cpu.park();
     recorder.take();
     let mut found = Flags::default();
     for slot in 0..512 {
-        let mut flush = here.flush_blocks(&space);
+        let mut flush = this_cpu.flush_blocks(&space);
         let cleared = process.table(0).get_and_clear(slot..slot + 1, Full::Yes, &mut flush);
         found |= cleared.unwrap().first.flags();
     }

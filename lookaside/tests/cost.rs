@@ -16,8 +16,8 @@ use core::{
 use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
-    Costs, Cpu, CpuId, Epochs, EpochsConfig, Gather, Here, Ordering, Platform, Recent, Released,
-    Residents, Space, Switched, Tags, Targets, Tlb, VaRange, Word,
+    AddressSpace, Costs, Cpu, CpuId, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, Ordering,
+    PerCpuAsids, Platform, Released, Residents, Switched, Tags, Targets, Tlb, VaRange, Word,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 
@@ -130,13 +130,13 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         PENDING.with_borrow_mut(|pending| pending.extend(targets.iter().map(|cpu| cpu.0)));
     }
 
     fn costs(&self) -> Costs {
         // A fresh tag never pays.
-        Costs { fresh_tag: 1000, ..self.mmu.typical_costs() }
+        Costs { retag: 1000, ..self.mmu.typical_costs() }
     }
 
     fn relax(&self) {
@@ -183,11 +183,11 @@ impl Mmu for HostMmu {
         flushed();
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {
+    fn flush_all_broadcast(&self, _: Errata) {
         flushed();
     }
 
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
         flushed();
     }
 }
@@ -207,34 +207,34 @@ fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, broadcasts: bool) -> &
     let tlb = Tlb::new(Host { mmu: HostMmu { broadcasts } }, tags, storage).unwrap();
     let tlb: &'static _ = Box::leak(Box::new(tlb));
     for cpu in 0..cpus as u32 {
-        on(cpu, tlb, |here| here.online(&()).unwrap());
+        on(cpu, tlb, |this_cpu| this_cpu.online(&()).unwrap());
     }
-    SERVE.set(Some(Rc::new(move |cpu| on(cpu, tlb, |here| here.serve()))));
+    SERVE.set(Some(Rc::new(move |cpu| on(cpu, tlb, |this_cpu| this_cpu.handle_ipi()))));
     tlb
 }
 
-fn recent(cpus: usize) -> &'static Machine<Recent<6>> {
-    machine(Recent::new(), cpus, false)
+fn recent(cpus: usize) -> &'static Machine<PerCpuAsids<6>> {
+    machine(PerCpuAsids::new(), cpus, false)
 }
 
-fn epochs_of(cpus: usize, broadcasts: bool) -> &'static Machine<Epochs<'static, Host>> {
-    let (host, config) = (Host { mmu: HostMmu { broadcasts } }, EpochsConfig::default());
-    let storage = words(Epochs::<Host>::words_for(config.tags));
-    machine(Epochs::new(&host, config, storage).unwrap(), cpus, broadcasts)
+fn epochs_of(cpus: usize, broadcasts: bool) -> &'static Machine<GlobalAsids<'static, Host>> {
+    let (host, config) = (Host { mmu: HostMmu { broadcasts } }, GlobalAsidsConfig::default());
+    let storage = words(GlobalAsids::<Host>::words_for(config.tags));
+    machine(GlobalAsids::new(&host, config, storage).unwrap(), cpus, broadcasts)
 }
 
-fn epochs() -> &'static Machine<Epochs<'static, Host>> {
+fn epochs() -> &'static Machine<GlobalAsids<'static, Host>> {
     epochs_of(CPUS, true)
 }
 
 /// A space, and where its residents are.
 struct Spaced {
-    space: Space<'static, Host>,
+    space: AddressSpace<'static, Host>,
     storage: Range<usize>,
 }
 
 impl core::ops::Deref for Spaced {
-    type Target = Space<'static, Host>;
+    type Target = AddressSpace<'static, Host>;
 
     fn deref(&self) -> &Self::Target {
         &self.space
@@ -249,10 +249,14 @@ fn space<T: Tags<Host>>(tlb: &Machine<T>, number: u64) -> Spaced {
     Spaced { space, storage }
 }
 
-fn on<T: Tags<Host>, R>(cpu: u32, tlb: &Machine<T>, f: impl FnOnce(Here<'_, Host, T>) -> R) -> R {
+fn on<T: Tags<Host>, R>(
+    cpu: u32,
+    tlb: &Machine<T>,
+    f: impl FnOnce(CurrentCpu<'_, Host, T>) -> R,
+) -> R {
     CPU.set(cpu);
     // SAFETY: a test thread is a CPU without interrupts.
-    f(unsafe { tlb.here() }.unwrap())
+    f(unsafe { tlb.this_cpu() }.unwrap())
 }
 
 // ---- The account
@@ -290,7 +294,7 @@ fn account<T: Tags<Host>, R>(
     cpu: u32,
     tlb: &Machine<T>,
     space: &Spaced,
-    f: impl FnOnce(Here<'_, Host, T>) -> R,
+    f: impl FnOnce(CurrentCpu<'_, Host, T>) -> R,
 ) -> (R, Account) {
     let own = bytes(&tlb.cpus()[cpu as usize]);
     let of_space = [bytes(&**space), space.storage.clone()];
@@ -319,12 +323,12 @@ fn asid_17_a_switch_within_the_epoch_is_one_rmw_and_writes_only_the_cpus_own_wor
     // Each CPU has run each space, and runs the one that is not entered next.
     for cpu in [0, 1] {
         for space in &spaces {
-            let _ = on(cpu, tlb, |here| here.switch(space));
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(space));
         }
     }
     for cpu in [0, 1] {
         for space in &spaces {
-            let (switched, cost) = account(cpu, tlb, space, |here| here.switch(space));
+            let (switched, cost) = account(cpu, tlb, space, |this_cpu| this_cpu.switch(space));
             assert_eq!(switched, Switched::Kept);
             assert_eq!((cost.rmws, cost.space, cost.shared), (1, 0, 0), "{cost:?}");
             assert_eq!(cost.flushes, 0, "a switch invalidates nothing");
@@ -337,10 +341,10 @@ fn asid_17_a_switch_within_the_epoch_is_one_rmw_and_writes_only_the_cpus_own_wor
 fn the_first_visit_of_a_cpu_to_a_space_writes_only_to_that_space() {
     let tlb = epochs();
     let space = space(tlb, 1);
-    let _ = on(0, tlb, |here| here.switch(&space));
+    let _ = on(0, tlb, |this_cpu| this_cpu.switch(&space));
     // CPU 1 must join the epoch first; afterwards only its residency is new, under the books.
-    let _ = on(1, tlb, |here| here.switch(&another(tlb)));
-    let (switched, cost) = account(1, tlb, &space, |here| here.switch(&space));
+    let _ = on(1, tlb, |this_cpu| this_cpu.switch(&another(tlb)));
+    let (switched, cost) = account(1, tlb, &space, |this_cpu| this_cpu.switch(&space));
     assert_eq!(switched, Switched::Kept);
     assert_eq!((cost.rmws, cost.space, cost.shared), (3, 3, 0), "{cost:?}");
 }
@@ -353,18 +357,18 @@ fn another<T: Tags<Host>>(tlb: &Machine<T>) -> Spaced {
 #[test]
 fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() {
     let tlb = epochs();
-    let _ = on(0, tlb, |here| here.switch(&another(tlb)));
+    let _ = on(0, tlb, |this_cpu| this_cpu.switch(&another(tlb)));
     // The first switch has filled the stock with 62 tags, of which it took one.
     for number in 1..=61 {
         let space = space(tlb, number);
-        let (switched, cost) = account(0, tlb, &space, |here| here.switch(&space));
+        let (switched, cost) = account(0, tlb, &space, |this_cpu| this_cpu.switch(&space));
         assert_eq!(switched, Switched::Fresh);
         assert_eq!(cost.shared, 0, "space {number}: {cost:?}");
         assert_eq!((cost.rmws, cost.flushes), (3, 0), "books, residency, active");
     }
     // The 63rd space takes the lock and fills the stock: that is what the others are spared.
     let space = space(tlb, 62);
-    let (_, cost) = account(0, tlb, &space, |here| here.switch(&space));
+    let (_, cost) = account(0, tlb, &space, |this_cpu| this_cpu.switch(&space));
     assert!(cost.shared > 0, "{cost:?}");
 }
 
@@ -372,11 +376,11 @@ fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() 
 fn a_released_tag_comes_back_without_a_write_to_shared_words() {
     let tlb = epochs();
     let mut gone = space(tlb, 1);
-    let _ = on(0, tlb, |here| here.switch(&gone));
-    let _ = on(0, tlb, |here| here.switch(&another(tlb)));
+    let _ = on(0, tlb, |this_cpu| this_cpu.switch(&gone));
+    let _ = on(0, tlb, |this_cpu| this_cpu.switch(&another(tlb)));
     let range = bytes(&gone.space);
     let (own, _) = (bytes(&tlb.cpus()[0]), ACCESSES.take());
-    assert_eq!(on(0, tlb, |here| here.release(&mut gone.space)), Ok(Released::AtOnce));
+    assert_eq!(on(0, tlb, |this_cpu| this_cpu.release(&mut gone.space)), Ok(Released::AtOnce));
     for (address, kind) in ACCESSES.take() {
         let private = own.contains(&address) || range.contains(&address);
         assert!(kind == Kind::Load || private, "{kind:?} of a shared word");
@@ -388,10 +392,10 @@ fn a_switch_between_recent_spaces_is_one_rmw_and_writes_only_the_cpus_own_words(
     let tlb = recent(CPUS);
     let spaces = [space(tlb, 1), space(tlb, 2)];
     for space in &spaces {
-        let _ = on(0, tlb, |here| here.switch(space));
+        let _ = on(0, tlb, |this_cpu| this_cpu.switch(space));
     }
     for space in &spaces {
-        let (switched, cost) = account(0, tlb, space, |here| here.switch(space));
+        let (switched, cost) = account(0, tlb, space, |this_cpu| this_cpu.switch(space));
         assert_eq!(switched, Switched::Kept);
         assert_eq!((cost.rmws, cost.space, cost.shared, cost.flushes), (1, 0, 0, 0), "{cost:?}");
     }
@@ -401,8 +405,8 @@ fn a_switch_between_recent_spaces_is_one_rmw_and_writes_only_the_cpus_own_words(
 fn a_switch_to_the_present_space_writes_nothing() {
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let space = space(tlb, 1);
-        let _ = on(0, tlb, |here| here.switch(&space));
-        let (switched, cost) = account(0, tlb, &space, |here| here.switch(&space));
+        let _ = on(0, tlb, |this_cpu| this_cpu.switch(&space));
+        let (switched, cost) = account(0, tlb, &space, |this_cpu| this_cpu.switch(&space));
         assert_eq!((switched, cost), (Switched::Unchanged, Account::default()));
     }
     check(epochs());
@@ -412,26 +416,26 @@ fn a_switch_to_the_present_space_writes_nothing() {
 // ---- Flushes
 
 /// This CPU takes a page from `space`.
-fn flush<T: Tags<Host>>(here: &Here<'_, Host, T>, space: &Spaced) {
+fn flush<T: Tags<Host>>(this_cpu: &CurrentCpu<'_, Host, T>, space: &Spaced) {
     let mut gather = Gather::new(space);
     gather.revoke(VaRange::new(0x5000, 0x1000, 12).unwrap());
-    let _ = here.flush(gather);
+    let _ = this_cpu.flush(gather);
 }
 
 #[test]
 fn local_10_a_switch_writes_no_shared_word_whatever_is_flushed_elsewhere() {
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let (a, b, c) = (space(tlb, 1), space(tlb, 2), space(tlb, 3));
-        let _ = on(1, tlb, |here| here.switch(&c));
+        let _ = on(1, tlb, |this_cpu| this_cpu.switch(&c));
         for _ in 0..2 {
             for space in [&a, &b] {
-                let _ = on(0, tlb, |here| here.switch(space));
+                let _ = on(0, tlb, |this_cpu| this_cpu.switch(space));
             }
         }
         for _ in 0..10 {
-            on(1, tlb, |here| flush(&here, &c));
+            on(1, tlb, |this_cpu| flush(&this_cpu, &c));
             for space in [&a, &b] {
-                let (switched, cost) = account(0, tlb, space, |here| here.switch(space));
+                let (switched, cost) = account(0, tlb, space, |this_cpu| this_cpu.switch(space));
                 assert_eq!(switched, Switched::Kept);
                 assert_eq!((cost.rmws, cost.space, cost.shared, cost.flushes), (1, 0, 0, 0));
             }
@@ -447,16 +451,16 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [100, 200, 4000] {
-            let _ = on(cpu, tlb, |here| here.switch(&a));
-            let _ = on(cpu, tlb, |here| here.park());
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&a));
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.park());
         }
-        let _ = on(70, tlb, |here| here.switch(&a));
+        let _ = on(70, tlb, |this_cpu| this_cpu.switch(&a));
         // One that rests in the space, and cannot be made absent.
-        let _ = on(300, tlb, |here| here.switch(&a));
-        on(300, tlb, |here| here.lazy());
+        let _ = on(300, tlb, |this_cpu| this_cpu.switch(&a));
+        on(300, tlb, |this_cpu| this_cpu.lazy());
         let residents = a.storage.clone();
         let written = || {
-            let ((), _, accesses) = noted(|| on(70, tlb, |here| flush(&here, &a)));
+            let ((), _, accesses) = noted(|| on(70, tlb, |this_cpu| flush(&this_cpu, &a)));
             let writes = accesses.iter().filter(|(_, kind)| *kind != Kind::Load);
             writes.filter(|(address, _)| residents.contains(address)).count()
         };
@@ -465,8 +469,8 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
             assert_eq!(written(), 0, "they owe already");
         }
         // One of them comes back and leaves: it is the only one to be written of.
-        let _ = on(200, tlb, |here| here.switch(&a));
-        let _ = on(200, tlb, |here| here.park());
+        let _ = on(200, tlb, |this_cpu| this_cpu.switch(&a));
+        let _ = on(200, tlb, |this_cpu| this_cpu.park());
         assert!((1..=3).contains(&written()), "one CPU owes again");
         assert_eq!(written(), 0);
     }
@@ -479,10 +483,10 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
 fn a_flush_that_needs_nobody_else_writes_only_to_its_space_and_its_cpu() {
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let a = space(tlb, 1);
-        let _ = on(0, tlb, |here| here.switch(&a));
-        on(0, tlb, |here| flush(&here, &a));
-        let (accesses, cost) = account(0, tlb, &a, |here| {
-            flush(&here, &a);
+        let _ = on(0, tlb, |this_cpu| this_cpu.switch(&a));
+        on(0, tlb, |this_cpu| flush(&this_cpu, &a));
+        let (accesses, cost) = account(0, tlb, &a, |this_cpu| {
+            flush(&this_cpu, &a);
             ACCESSES.with_borrow(Clone::clone)
         });
         assert_eq!((cost.shared, cost.flushes), (0, 1), "{cost:?}");
@@ -500,20 +504,20 @@ fn a_flush_that_needs_nobody_else_writes_only_to_its_space_and_its_cpu() {
 /// that `targets` other CPUs run, all of them together.
 fn shootdown<T: Tags<Host>>(tlb: &Machine<T>, targets: u32) -> (usize, usize) {
     let a = space(tlb, 1);
-    let _ = on(0, tlb, |here| here.switch(&a));
+    let _ = on(0, tlb, |this_cpu| this_cpu.switch(&a));
     // Not side by side, nor all in one group.
     let run: Vec<_> = (0..targets).map(|index| 1 + index * 4).collect();
     for &cpu in &run {
-        let _ = on(cpu, tlb, |here| here.switch(&a));
+        let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&a));
     }
-    on(0, tlb, |here| flush(&here, &a));
-    let ((), flushes, accesses) = noted(|| on(0, tlb, |here| flush(&here, &a)));
+    on(0, tlb, |this_cpu| flush(&this_cpu, &a));
+    let ((), flushes, accesses) = noted(|| on(0, tlb, |this_cpu| flush(&this_cpu, &a)));
     assert_eq!(flushes, 1 + targets as usize);
     let lines: BTreeSet<_> = accesses.iter().map(|(address, _)| address / 64).collect();
     for cpu in run {
-        let _ = on(cpu, tlb, |here| here.park());
+        let _ = on(cpu, tlb, |this_cpu| this_cpu.park());
     }
-    let _ = on(0, tlb, |here| here.park());
+    let _ = on(0, tlb, |this_cpu| this_cpu.park());
     (accesses.len(), lines.len())
 }
 
@@ -542,7 +546,7 @@ fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 1, 2] {
-            let _ = on(cpu, tlb, |here| here.switch(&a));
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&a));
         }
         // Everything that is written while CPU 1 serves.
         let serve = SERVE.take().unwrap();
@@ -555,7 +559,7 @@ fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_
             note.borrow_mut().push((cpu, before, after));
         })));
         let start = ACCESSES.with_borrow(Vec::len);
-        on(0, tlb, |here| flush(&here, &a));
+        on(0, tlb, |this_cpu| flush(&this_cpu, &a));
         let mut others = ACCESSES.with_borrow(Clone::clone);
         for (_, before, accesses) in written.borrow().iter().rev() {
             others.drain(*before..before + accesses.len());
@@ -573,11 +577,11 @@ fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_
                     .all(|(address, kind)| { own.contains(address) && *kind == Kind::Store })
             );
             // The answer comes last, once, and nobody else writes its line.
-            let (answer, _) = stores.last().unwrap();
-            let same = accesses.iter().filter(|(address, _)| address / 128 == answer / 128);
+            let (acknowledge, _) = stores.last().unwrap();
+            let same = accesses.iter().filter(|(address, _)| address / 128 == acknowledge / 128);
             let own_answers = same.filter(|(_, kind)| *kind == Kind::Store).count();
-            assert_eq!((own_answers, accesses.last().unwrap()), (1, &(*answer, Kind::Store)));
-            let alone = |(address, _): &(usize, Kind)| address / 128 != answer / 128;
+            assert_eq!((own_answers, accesses.last().unwrap()), (1, &(*acknowledge, Kind::Store)));
+            let alone = |(address, _): &(usize, Kind)| address / 128 != acknowledge / 128;
             assert!(others.iter().all(alone), "a line of its own");
         }
     }
@@ -590,7 +594,7 @@ fn flag_04_a_target_reads_all_before_it_invalidates_and_answers_once_after() {
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 1] {
-            let _ = on(cpu, tlb, |here| here.switch(&a));
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&a));
         }
         let serve = SERVE.take().unwrap();
         let times = Rc::new(RefCell::new(Vec::new()));
@@ -604,7 +608,7 @@ fn flag_04_a_target_reads_all_before_it_invalidates_and_answers_once_after() {
             let at: Vec<_> = FLUSHED_AT.take().into_iter().map(|at| at - before).collect();
             note.borrow_mut().push((kinds, at));
         })));
-        on(0, tlb, |here| flush(&here, &a));
+        on(0, tlb, |this_cpu| flush(&this_cpu, &a));
         let [(kinds, at)] = &mut times.take()[..] else { panic!("served once") };
         // A call is taken back after the answer to it.
         kinds.pop_if(|kind| *kind == Kind::Rmw);

@@ -7,8 +7,8 @@ mod idle;
 use core::cell::Cell;
 
 use lookaside::{
-    Costs, OperationCosts, Stretch,
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag},
+    Costs, FlushRange, OperationCosts,
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag},
 };
 
 /// Hardware where everything takes its time.
@@ -72,21 +72,21 @@ impl Mmu for Timed {
         self.pass(self.truth.tag + self.truth.wait);
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {
+    fn flush_all_broadcast(&self, _: Errata) {
         panic!("other CPUs are not to suffer");
     }
 
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
         panic!("other CPUs are not to suffer");
     }
 
-    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
-        assert_eq!((tag, depth), (Tag::RESERVED, Depth::Leaves));
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+        assert_eq!((tag, change), (Tag::RESERVED, TableChange::LastLevel));
         let Some(each) = self.each else { return self.flush_tag(errata, tag) };
-        self.pass(stretches.len() as u64 * each * self.truth.address + self.truth.wait);
+        self.pass(ranges.len() as u64 * each * self.truth.address + self.truth.wait);
     }
 
-    fn operations(&self, _: &Stretch, _: Depth, _: Place) -> Option<u64> {
+    fn operations(&self, _: &FlushRange, _: TableChange, _: Scope) -> Option<u64> {
         self.each
     }
 }
@@ -96,39 +96,39 @@ fn what_one_operation_costs_is_told_from_what_waiting_costs() {
     for (address, tag, wait) in [(5_000, 40_000, 20_000), (38_000, 110_000, 0), (0, 0, 0)] {
         for each in [1, 2] {
             let hardware = Timed::new(address, tag, wait, Some(each));
-            assert_eq!(hardware.measure().here, hardware.truth);
+            assert_eq!(hardware.measure().local, hardware.truth);
         }
     }
 }
 
 #[test]
 fn where_the_tag_goes_anyway_an_address_costs_as_much() {
-    let here = Timed::new(1, 40_000, 20_000, None).measure().here;
-    assert_eq!(here, OperationCosts { address: 60_000, tag: 60_000, wait: 0 });
+    let local = Timed::new(1, 40_000, 20_000, None).measure().local;
+    assert_eq!(local, OperationCosts { address: 60_000, tag: 60_000, wait: 0 });
 }
 
 #[test]
 fn where_more_pages_take_no_more_operations_an_address_costs_as_much_as_the_tag() {
-    let here = Timed::new(1, 40_000, 20_000, Some(0)).measure().here;
-    assert_eq!(here, OperationCosts { address: 60_000, tag: 60_000, wait: 0 });
+    let local = Timed::new(1, 40_000, 20_000, Some(0)).measure().local;
+    assert_eq!(local, OperationCosts { address: 60_000, tag: 60_000, wait: 0 });
 }
 
 #[test]
 fn what_one_cpu_cannot_find_out_stays_typical() {
     let hardware = Timed::new(5_000, 40_000, 20_000, Some(1));
     let typical = hardware.typical_costs();
-    assert_eq!(Costs { here: typical.here, ..hardware.measure() }, typical);
+    assert_eq!(Costs { local: typical.local, ..hardware.measure() }, typical);
 }
 
 #[test]
 fn a_clock_that_stands_still_or_goes_back_makes_things_free() {
     let hardware = Timed::new(5_000, 40_000, 20_000, Some(1));
     let free = OperationCosts { address: 0, tag: 0, wait: 0 };
-    assert_eq!(Costs::measure(&hardware, Errata::NONE, 0, || 7).here, free);
+    assert_eq!(Costs::measure(&hardware, Errata::NONE, 0, || 7).local, free);
     let mut now = u64::MAX;
     let back = || {
         now -= 1;
         now
     };
-    assert_eq!(Costs::measure(&hardware, Errata::NONE, 3, back).here, free);
+    assert_eq!(Costs::measure(&hardware, Errata::NONE, 3, back).local, free);
 }

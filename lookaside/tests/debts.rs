@@ -11,10 +11,10 @@ use core::{
 use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
-    Batch, Costs, Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Gather, Here, OperationCosts, Ordering,
-    Platform, Recent, Residents, Space, Stretch, Stuck, Switched, Tags, Targets, Tlb, VaRange,
-    Word,
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
+    AddressSpace, Batch, Costs, Cpu, CpuId, CpuSet, CurrentCpu, FlushRange, Gather, GlobalAsids,
+    GlobalAsidsConfig, OperationCosts, Ordering, PerCpuAsids, Platform, Residents, Stuck, Switched,
+    Tags, Targets, Tlb, VaRange, Word,
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
 };
 
 /// CPUs that are up, and the numbers that they have: in words and groups of their own.
@@ -97,7 +97,7 @@ impl Hardware {
         result
     }
 
-    fn here<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+    fn this_cpu<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
         self.act(CPU.get(), f)
     }
 
@@ -110,7 +110,7 @@ impl Hardware {
 
     /// User code on this CPU touches everything that it can.
     fn touch(&self) {
-        self.here(|core| {
+        self.this_cpu(|core| {
             let Some(Named { space, tag }) = core.named else { return };
             for entry in core.entries.iter().filter(|entry| entry.tag == tag) {
                 assert_eq!(entry.space, space, "CPU {}: {entry:?} of another space", CPU.get());
@@ -142,14 +142,14 @@ impl Hardware {
     }
 }
 
-fn covers(stretches: &[Stretch], depth: Depth, entry: &Entry) -> bool {
+fn covers(ranges: &[FlushRange], change: TableChange, entry: &Entry) -> bool {
     let (first, count) = match entry.what.checked_sub(PAGES) {
         None => (entry.what, 1),
-        Some(_) if depth == Depth::Leaves => return false,
+        Some(_) if change == TableChange::LastLevel => return false,
         Some(table) => (table * PAGES_OF_TABLE, PAGES_OF_TABLE),
     };
     let (start, last) = ((first << 12) as u64, ((first + count) << 12) as u64 - 1);
-    stretches.iter().any(|s| s.range.start() <= last && start <= s.range.last())
+    ranges.iter().any(|s| s.range.start() <= last && start <= s.range.last())
 }
 
 impl Mmu for Hardware {
@@ -180,7 +180,7 @@ impl Mmu for Hardware {
     }
 
     unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
-        self.here(|core| {
+        self.this_cpu(|core| {
             if held == Held::Drop {
                 core.entries.retain(|entry| entry.tag != tag.0);
             }
@@ -189,58 +189,58 @@ impl Mmu for Hardware {
     }
 
     fn park(&self, _: Errata) {
-        self.here(|core| core.named = None);
+        self.this_cpu(|core| core.named = None);
     }
 
     fn flush_all(&self, _: Errata) {
-        self.here(|core| core.entries.clear());
+        self.this_cpu(|core| core.entries.clear());
     }
 
     fn flush_tag(&self, _: Errata, tag: Tag) {
-        self.here(|core| core.entries.retain(|entry| entry.tag != tag.0));
+        self.this_cpu(|core| core.entries.retain(|entry| entry.tag != tag.0));
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {
+    fn flush_all_broadcast(&self, _: Errata) {
         self.everywhere(|core| core.entries.clear());
     }
 
-    fn flush_tag_everywhere(&self, _: Errata, tag: Tag) {
+    fn flush_tag_broadcast(&self, _: Errata, tag: Tag) {
         self.everywhere(|core| core.entries.retain(|entry| entry.tag != tag.0));
     }
 
-    fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
-        self.here(|core| {
-            core.entries.retain(|entry| entry.tag != tag.0 || !covers(stretches, depth, entry));
+    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+        self.this_cpu(|core| {
+            core.entries.retain(|entry| entry.tag != tag.0 || !covers(ranges, change, entry));
         });
     }
 
-    fn flush_stretches_everywhere(
+    fn flush_ranges_broadcast(
         &self,
         _: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         _: Wait,
     ) {
         self.everywhere(|core| {
-            core.entries.retain(|entry| entry.tag != tag.0 || !covers(stretches, depth, entry));
+            core.entries.retain(|entry| entry.tag != tag.0 || !covers(ranges, change, entry));
         });
     }
 
-    fn flush_kernel(&self, _: Errata, stretches: &[Stretch], _: Depth) {
-        if stretches.is_empty() {
-            self.here(|core| core.entries.clear());
+    fn flush_kernel(&self, _: Errata, ranges: &[FlushRange], _: TableChange) {
+        if ranges.is_empty() {
+            self.this_cpu(|core| core.entries.clear());
         }
     }
 
-    fn flush_kernel_everywhere(&self, _: Errata, stretches: &[Stretch], _: Depth) {
-        if stretches.is_empty() {
+    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[FlushRange], _: TableChange) {
+        if ranges.is_empty() {
             self.everywhere(|core| core.entries.clear());
         }
     }
 
-    fn operations(&self, stretch: &Stretch, _: Depth, _: Place) -> Option<u64> {
-        Some(stretch.range.pages())
+    fn operations(&self, range: &FlushRange, _: TableChange, _: Scope) -> Option<u64> {
+        Some(range.range.pages())
     }
 
     fn typical_costs(&self) -> Costs {
@@ -255,13 +255,13 @@ impl Mmu for Hardware {
 /// A broadcast is dearer than one interrupt and cheaper than three; four pages are worth a tag; and
 /// after three broadcasts for tables it pays to have everyone leave.
 const COSTS: Costs = Costs {
-    here: OperationCosts { address: 10, tag: 10, wait: 10 },
-    everywhere: OperationCosts { address: 10, tag: 10, wait: 100 },
+    local: OperationCosts { address: 10, tag: 10, wait: 10 },
+    broadcast: OperationCosts { address: 10, tag: 10, wait: 100 },
     refill: 3,
     useful_entries: 10,
-    interrupt: 60,
-    interrupt_more: 30,
-    fresh_tag: 100,
+    ipi: 60,
+    ipi_more: 30,
+    retag: 100,
 };
 
 struct Host {
@@ -284,7 +284,7 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         for cpu in targets.iter() {
             assert_ne!(cpu.0, CPU.get());
             self.interrupted[cpu.index()].store(true, Ordering::SeqCst);
@@ -317,34 +317,42 @@ impl Host {
     }
 }
 
-type Books<T> = Tlb<'static, Host, T>;
+type ResidencyLock<T> = Tlb<'static, Host, T>;
 
 fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
-fn books<T: Tags<Host>>(host: Host, tags: T) -> (Books<T>, Vec<Space<'static, Host>>) {
+fn residency<T: Tags<Host>>(
+    host: Host,
+    tags: T,
+) -> (ResidencyLock<T>, Vec<AddressSpace<'static, Host>>) {
     let cpus = Vec::leak((0..STORAGE).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus).unwrap();
     let spaces = (0..SPACES).map(|number| space(&tlb, number)).collect();
     (tlb, spaces)
 }
 
-fn space<T: Tags<Host>>(tlb: &Books<T>, number: usize) -> Space<'static, Host> {
+fn space<T: Tags<Host>>(tlb: &ResidencyLock<T>, number: usize) -> AddressSpace<'static, Host> {
     let residents = words(Residents::<AtomicU64>::words_for(STORAGE));
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(Root::new((number as u64 + 1) << 12), residents) }.unwrap()
 }
 
 /// Tags are few: the epoch turns again and again.
-fn epochs(host: Host) -> (Books<Epochs<'static, Host>>, Vec<Space<'static, Host>>) {
-    let config = EpochsConfig { tags: STORAGE as u32 + 3, ..Default::default() };
-    let tags = Epochs::new(&host, config, words(Epochs::<Host>::words_for(config.tags))).unwrap();
-    books(host, tags)
+fn epochs(
+    host: Host,
+) -> (ResidencyLock<GlobalAsids<'static, Host>>, Vec<AddressSpace<'static, Host>>) {
+    let config = GlobalAsidsConfig { tags: STORAGE as u32 + 3, ..Default::default() };
+    let tags = GlobalAsids::new(&host, config, words(GlobalAsids::<Host>::words_for(config.tags)))
+        .unwrap();
+    residency(host, tags)
 }
 
-fn recent<const SLOTS: usize>(host: Host) -> (Books<Recent<SLOTS>>, Vec<Space<'static, Host>>) {
-    books(host, Recent::new())
+fn recent<const SLOTS: usize>(
+    host: Host,
+) -> (ResidencyLock<PerCpuAsids<SLOTS>>, Vec<AddressSpace<'static, Host>>) {
+    residency(host, PerCpuAsids::new())
 }
 
 /// What one CPU did.
@@ -356,15 +364,15 @@ struct Done {
 
 /// One CPU of the machine, and what its thread needs.
 struct Thread<'m, T: Tags<Host> + 'static> {
-    tlb: &'m Books<T>,
-    spaces: &'m [Space<'static, Host>],
+    tlb: &'m ResidencyLock<T>,
+    spaces: &'m [AddressSpace<'static, Host>],
     random: u64,
     lazy: bool,
     done: &'m Done,
 }
 
 /// A CPU that executes no more, be it because a check failed: nobody waits for it.
-struct Leave<'m, T: Tags<Host> + 'static>(&'m Books<T>);
+struct Leave<'m, T: Tags<Host> + 'static>(&'m ResidencyLock<T>);
 
 impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
     fn drop(&mut self) {
@@ -374,9 +382,9 @@ impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
 }
 
 impl<T: Tags<Host> + 'static> Thread<'_, T> {
-    fn here(&self) -> Here<'_, Host, T> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Host, T> {
         // SAFETY: a test thread is a CPU, and is interrupted only between steps.
-        unsafe { self.tlb.here() }.unwrap()
+        unsafe { self.tlb.this_cpu() }.unwrap()
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -392,7 +400,7 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
     fn between(&mut self) {
         let pending = &self.tlb.platform().interrupted[CPU.get() as usize];
         if pending.swap(false, Ordering::SeqCst) {
-            self.here().serve();
+            self.this_cpu().handle_ipi();
         }
         if !self.lazy {
             self.mmu().touch();
@@ -406,20 +414,20 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
         match self.draw(32) {
             // Spaces that come and go use up tags and slots.
             0..2 => {
-                let _ = self.here().switch(Box::leak(Box::new(space(self.tlb, SPACES))));
+                let _ = self.this_cpu().switch(Box::leak(Box::new(space(self.tlb, SPACES))));
                 self.lazy = false;
             }
             2..10 => {
                 let next = self.draw(SPACES);
-                let _: Switched = self.here().switch(&self.spaces[next]);
+                let _: Switched = self.this_cpu().switch(&self.spaces[next]);
                 self.lazy = false;
             }
             10..13 => {
-                self.here().lazy();
+                self.this_cpu().lazy();
                 self.lazy = true;
             }
             13..15 => {
-                let _ = self.here().park();
+                let _ = self.this_cpu().park();
                 self.lazy = false;
             }
             15..17 => self.drop_unflushed(),
@@ -481,9 +489,9 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
         let held = gather.hold_page(changed.clone());
         // With a table in it, an early answer is no earlier.
         let changed = if early {
-            held.release(&self.here().flush_early(gather)).unwrap()
+            held.release(&self.this_cpu().flush_early(gather)).unwrap()
         } else {
-            held.release(&self.here().flush(gather)).unwrap()
+            held.release(&self.this_cpu().flush(gather)).unwrap()
         };
         self.give_away(index, &changed);
         self.done.flushes.fetch_add(1, Ordering::Relaxed);
@@ -507,15 +515,15 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
             let index = self.draw(SPACES);
             let mut gather = Gather::new(&spaces[index]);
             all.push((index, self.change(index, &mut gather)));
-            self.here().defer(gather, &mut batch);
+            self.this_cpu().defer(gather, &mut batch);
             self.between();
             if self.draw(3) == 0 {
                 let next = self.draw(SPACES);
-                let _ = self.here().switch(&spaces[next]);
+                let _ = self.this_cpu().switch(&spaces[next]);
                 self.lazy = false;
             }
         }
-        let _ = self.here().flush_batch(batch);
+        let _ = self.this_cpu().flush_batch(batch);
         for (index, changed) in all {
             self.give_away(index, &changed);
         }
@@ -524,17 +532,20 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
 
     fn go_and_come(&mut self) {
         // SAFETY: a test touches no addresses of a kernel.
-        unsafe { self.here().offline() };
+        unsafe { self.this_cpu().offline() };
         self.tlb.platform().interrupted[CPU.get() as usize].store(false, Ordering::SeqCst);
         std::thread::yield_now();
-        self.here().online(&()).unwrap();
+        self.this_cpu().online(&()).unwrap();
         self.lazy = false;
     }
 }
 
 /// So many steps on each CPU.
-fn run<T>((tlb, spaces): (Books<T>, Vec<Space<'static, Host>>), steps: usize, seed: u64)
-where
+fn run<T>(
+    (tlb, spaces): (ResidencyLock<T>, Vec<AddressSpace<'static, Host>>),
+    steps: usize,
+    seed: u64,
+) where
     T: Tags<Host> + Sync + 'static,
     T::Cpu: Sync,
 {
@@ -546,7 +557,7 @@ where
                 CPU.set(cpu);
                 let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(cpu) << 32;
                 let mut thread = Thread { tlb, spaces, random, lazy: false, done };
-                thread.here().online(&()).unwrap();
+                thread.this_cpu().online(&()).unwrap();
                 up.fetch_add(1, Ordering::SeqCst);
                 while up.load(Ordering::SeqCst) < CPUS.len() as u32 {
                     std::thread::yield_now();
@@ -556,7 +567,7 @@ where
                     thread.step();
                 }
                 // SAFETY: a test touches no addresses of a kernel.
-                unsafe { thread.here().offline() };
+                unsafe { thread.this_cpu().offline() };
             });
         }
     });

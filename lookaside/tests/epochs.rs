@@ -3,46 +3,46 @@
 mod support;
 
 use lookaside::{
-    Cpu, Epochs, EpochsConfig, Error, Released, Space, Switched, Tlb,
+    AddressSpace, Cpu, Error, GlobalAsids, GlobalAsidsConfig, Released, Switched, Tlb,
     arch::{Held, Mmu, Root, Sharing, Tag},
 };
 use support::{Fake, Op, on, words};
 
-type Machine = Tlb<'static, Fake, Epochs<'static, Fake>>;
+type Machine = Tlb<'static, Fake, GlobalAsids<'static, Fake>>;
 
-fn try_machine(cpus: usize, fake: Fake, config: EpochsConfig) -> Result<Machine, Error> {
-    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(config.tags)))?;
+fn try_machine(cpus: usize, fake: Fake, config: GlobalAsidsConfig) -> Result<Machine, Error> {
+    let tags = GlobalAsids::new(&fake, config, words(GlobalAsids::<Fake>::words_for(config.tags)))?;
     let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
     Tlb::new(fake, tags, storage)
 }
 
 /// A machine whose CPUs are all up.
 fn machine(cpus: usize, fake: Fake, tags: u32) -> Machine {
-    machine_with(cpus, fake, EpochsConfig { tags, ..Default::default() })
+    machine_with(cpus, fake, GlobalAsidsConfig { tags, ..Default::default() })
 }
 
-fn machine_with(cpus: usize, fake: Fake, config: EpochsConfig) -> Machine {
+fn machine_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) -> Machine {
     let tlb = try_machine(cpus, fake, config).unwrap();
     let bits = tlb.platform().mmu.tag_bits();
     for cpu in 0..cpus as u32 {
-        on(cpu, || here(&tlb).online(&bits).unwrap());
+        on(cpu, || this_cpu(&tlb).online(&bits).unwrap());
     }
     tlb.platform().forget_logs();
     tlb
 }
 
-fn here(tlb: &Machine) -> lookaside::Here<'_, Fake, Epochs<'static, Fake>> {
+fn this_cpu(tlb: &Machine) -> lookaside::CurrentCpu<'_, Fake, GlobalAsids<'static, Fake>> {
     // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.here() }.unwrap()
+    unsafe { tlb.this_cpu() }.unwrap()
 }
 
-fn space(tlb: &Machine, number: u64) -> Space<'static, Fake> {
+fn space(tlb: &Machine, number: u64) -> AddressSpace<'static, Fake> {
     // SAFETY: no real hardware walks this root.
     unsafe { tlb.space(Root::new(number * 4096), words(tlb.cpus().len().div_ceil(32))) }.unwrap()
 }
 
-fn switch(tlb: &Machine, cpu: u32, space: &Space<'_, Fake>) -> Switched {
-    on(cpu, || here(tlb).switch(space))
+fn switch(tlb: &Machine, cpu: u32, space: &AddressSpace<'_, Fake>) -> Switched {
+    on(cpu, || this_cpu(tlb).switch(space))
 }
 
 fn load(table: u64, tag: u16) -> Op {
@@ -55,11 +55,11 @@ fn asid_05_kernel_contexts_share_one_root_and_switching_between_them_writes_noth
     let user = space(&tlb, 1);
     let _ = switch(&tlb, 0, &user);
     tlb.platform().forget_logs();
-    assert!(here(&tlb).park().root_changed());
+    assert!(this_cpu(&tlb).park().root_changed());
     assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Park]);
-    assert_eq!(here(&tlb).park(), Switched::Unchanged);
+    assert_eq!(this_cpu(&tlb).park(), Switched::Unchanged);
     assert_eq!(tlb.platform().log(0), [Op::Settle]);
-    assert_eq!(here(&tlb).tag(), Tag::RESERVED);
+    assert_eq!(this_cpu(&tlb).tag(), Tag::RESERVED);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn asid_08_a_turnover_flushes_each_cpu_once_and_nobody_else() {
     let _ = switch(&tlb, 1, &spaces[1]);
     let _ = switch(&tlb, 1, &spaces[2]);
     tlb.platform().forget_logs();
-    assert_eq!(switch(&tlb, 1, &spaces[3]), Switched::Turned);
+    assert_eq!(switch(&tlb, 1, &spaces[3]), Switched::RolledOver);
     // Tags 2 (on CPU 0) and 4 (the outgoing one, here) are kept, 3 is dealt anew.
     assert_eq!(tlb.platform().log(1), [Op::FlushAll, Op::Settle, load(4, 3)]);
     assert_eq!(tlb.platform().log(0), [], "nothing is done to another CPU");
@@ -113,7 +113,7 @@ fn asid_08_who_has_emptied_its_tlb_on_the_way_in_does_not_do_so_for_the_epoch_th
     }
     assert_eq!(tlb.tags().epoch(), 2, "which CPU 0 has not joined, and which has no tag left");
     tlb.platform().forget_logs();
-    assert_eq!(switch(&tlb, 0, &spaces[4]), Switched::Turned);
+    assert_eq!(switch(&tlb, 0, &spaces[4]), Switched::RolledOver);
     let tag = spaces[4].cookie().tag().0;
     assert_eq!(tlb.platform().log(0), [Op::FlushAll, Op::Settle, load(5, tag)]);
 }
@@ -144,11 +144,11 @@ fn asid_10_a_released_tag_comes_back_at_once_and_after_a_flush() {
     let (mut first, other) = (space(&tlb, 1), space(&tlb, 2));
     let _ = switch(&tlb, 0, &first);
     let tag = first.cookie().tag();
-    let refused = here(&tlb).release(&mut first);
+    let refused = this_cpu(&tlb).release(&mut first);
     assert_eq!(refused, Err(Error::StillRunning { cpu: lookaside::CpuId(0) }));
     let _ = switch(&tlb, 0, &other);
     tlb.platform().forget_logs();
-    assert_eq!(here(&tlb).release(&mut first), Ok(Released::AtOnce));
+    assert_eq!(this_cpu(&tlb).release(&mut first), Ok(Released::AtOnce));
     assert_eq!(tlb.platform().log(0), [Op::FlushTag(tag.0)]);
     let next = space(&tlb, 3);
     assert_eq!(switch(&tlb, 0, &next), Switched::Fresh);
@@ -157,7 +157,7 @@ fn asid_10_a_released_tag_comes_back_at_once_and_after_a_flush() {
 
 #[test]
 fn asid_10_a_released_tag_is_flushed_where_it_is_held() {
-    let config = EpochsConfig { tags: 16, pins: 1, ..Default::default() };
+    let config = GlobalAsidsConfig { tags: 16, pins: 1, ..Default::default() };
     let tlb = machine_with(2, Fake::new(2, 8), config);
     let (mut here_and_there, mut there) = (space(&tlb, 1), space(&tlb, 2));
     let _ = switch(&tlb, 0, &here_and_there);
@@ -165,21 +165,21 @@ fn asid_10_a_released_tag_is_flushed_where_it_is_held() {
     let _ = switch(&tlb, 1, &there);
     let tags = [here_and_there.cookie().tag().0, there.cookie().tag().0];
     for cpu in 0..2 {
-        let _ = on(cpu, || here(&tlb).park());
+        let _ = on(cpu, || this_cpu(&tlb).park());
     }
     let mut device = space(&tlb, 3);
-    let pinned = here(&tlb).pin(&device).unwrap();
+    let pinned = this_cpu(&tlb).pin(&device).unwrap();
     // SAFETY: there is no device.
-    unsafe { here(&tlb).unpin(&device) }.unwrap();
+    unsafe { this_cpu(&tlb).unpin(&device) }.unwrap();
     tlb.platform().forget_logs();
     for space in [&mut here_and_there, &mut there, &mut device] {
-        assert_eq!(here(&tlb).release(space), Ok(Released::AtOnce));
+        assert_eq!(this_cpu(&tlb).release(space), Ok(Released::AtOnce));
     }
     let everywhere = [tags[0], tags[1], pinned.0].map(Op::FlushTagEverywhere);
     assert_eq!(tlb.platform().log(0), everywhere);
     // Nobody ever ran it: there is nothing to flush.
     tlb.platform().forget_logs();
-    assert_eq!(here(&tlb).release(&mut space(&tlb, 4)), Ok(Released::AtOnce));
+    assert_eq!(this_cpu(&tlb).release(&mut space(&tlb, 4)), Ok(Released::AtOnce));
     assert_eq!(tlb.platform().log(0), []);
 }
 
@@ -192,7 +192,7 @@ fn asid_10_a_tag_of_an_older_epoch_is_not_given_back_twice() {
         let _ = switch(&tlb, 0, &space(&tlb, number));
     }
     assert!(tlb.tags().epoch() > old.cookie().epoch());
-    assert_eq!(here(&tlb).release(&mut old), Ok(Released::Later));
+    assert_eq!(this_cpu(&tlb).release(&mut old), Ok(Released::Later));
 }
 
 #[test]
@@ -200,11 +200,11 @@ fn asid_10_a_lazy_cpu_keeps_its_space_from_being_released() {
     let tlb = machine(2, Fake::new(2, 8), 16);
     let mut user = space(&tlb, 1);
     let _ = switch(&tlb, 1, &user);
-    on(1, || here(&tlb).lazy());
-    let refused = here(&tlb).release(&mut user);
+    on(1, || this_cpu(&tlb).lazy());
+    let refused = this_cpu(&tlb).release(&mut user);
     assert_eq!(refused, Err(Error::StillRunning { cpu: lookaside::CpuId(1) }));
-    let _ = on(1, || here(&tlb).park());
-    assert_eq!(here(&tlb).release(&mut user), Ok(Released::AtOnce));
+    let _ = on(1, || this_cpu(&tlb).park());
+    assert_eq!(this_cpu(&tlb).release(&mut user), Ok(Released::AtOnce));
 }
 
 #[test]
@@ -212,15 +212,15 @@ fn asid_10_without_broadcast_a_tag_waits_for_the_turnover() {
     let tlb = machine(2, Fake::new(2, 8).without_broadcast(), 16);
     let (mut user, mut alone) = (space(&tlb, 1), space(&tlb, 2));
     let _ = switch(&tlb, 1, &user);
-    let _ = on(1, || here(&tlb).park());
+    let _ = on(1, || this_cpu(&tlb).park());
     let _ = switch(&tlb, 0, &alone);
     let tag = alone.cookie().tag();
-    let _ = here(&tlb).park();
+    let _ = this_cpu(&tlb).park();
     tlb.platform().forget_logs();
-    assert_eq!(here(&tlb).release(&mut user), Ok(Released::Later));
+    assert_eq!(this_cpu(&tlb).release(&mut user), Ok(Released::Later));
     assert_eq!(tlb.platform().log(0), []);
     // What only this CPU holds takes no broadcast.
-    assert_eq!(here(&tlb).release(&mut alone), Ok(Released::AtOnce));
+    assert_eq!(this_cpu(&tlb).release(&mut alone), Ok(Released::AtOnce));
     assert_eq!(tlb.platform().log(0), [Op::FlushTag(tag.0)]);
 }
 
@@ -235,7 +235,7 @@ fn asid_11_taking_a_tag_from_the_stock_needs_no_lock_until_the_window_is_used_up
         assert!(seen.insert(space.cookie().tag()), "each tag is given once");
     }
     assert_eq!(seen.len(), 254);
-    assert_eq!(switch(&tlb, 0, &space(&tlb, 255)), Switched::Turned);
+    assert_eq!(switch(&tlb, 0, &space(&tlb, 255)), Switched::RolledOver);
 }
 
 #[test]
@@ -258,16 +258,16 @@ fn asid_11_stocks_are_void_after_a_turnover() {
 fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
     for shared in [false, true] {
         let fake = if shared { Fake::new(2, 8).shared() } else { Fake::new(2, 8) };
-        let tlb = machine_with(2, fake, EpochsConfig { tags: 6, last_epoch: 3, pins: 1 });
+        let tlb = machine_with(2, fake, GlobalAsidsConfig { tags: 6, last_epoch: 3, pins: 1 });
         let spaces: Vec<_> = (1..=30).map(|number| space(&tlb, number)).collect();
         let pinned = space(&tlb, 99);
-        let tag = here(&tlb).pin(&pinned).unwrap();
+        let tag = this_cpu(&tlb).pin(&pinned).unwrap();
         for round in 0..4 {
             for (index, space) in spaces.iter().enumerate() {
                 let _ = switch(&tlb, (index as u32 + round) % 2, space);
             }
             let _ = switch(&tlb, round % 2, &pinned);
-            assert_eq!(on(round % 2, || here(&tlb).tag()), tag);
+            assert_eq!(on(round % 2, || this_cpu(&tlb).tag()), tag);
         }
         assert_eq!(tlb.tags().epoch(), 3);
         tlb.platform().forget_logs();
@@ -280,17 +280,18 @@ fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
         assert_eq!(before, Some(&Op::Settle), "{log:?}");
         assert_eq!(log.last(), Some(&dropped));
         // A firmware call in the last epoch leaves nothing behind either.
-        let mut cpu = here(&tlb);
+        let mut cpu = this_cpu(&tlb);
         // SAFETY: no real hardware walks this root.
         unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
         assert_eq!(tlb.platform().log(0).last(), Some(&dropped));
-        assert_eq!(here(&tlb).pin(&spaces[0]), Err(Error::IdsExhausted));
+        assert_eq!(this_cpu(&tlb).pin(&spaces[0]), Err(Error::IdsExhausted));
     }
 }
 
 #[test]
 fn asid_12_who_comes_back_in_the_last_epoch_is_present_and_looks_at_no_table_again() {
-    let tlb = machine_with(1, Fake::new(1, 8), EpochsConfig { tags: 4, last_epoch: 2, pins: 0 });
+    let tlb =
+        machine_with(1, Fake::new(1, 8), GlobalAsidsConfig { tags: 4, last_epoch: 2, pins: 0 });
     let spaces: Vec<_> = (1..=4).map(|number| space(&tlb, number)).collect();
     for space in &spaces {
         let _ = switch(&tlb, 0, space);
@@ -307,7 +308,7 @@ fn asid_12_who_comes_back_in_the_last_epoch_is_present_and_looks_at_no_table_aga
 fn a_tag_is_loaded_as_a_first_one_where_it_is_new_or_the_space_is_new_to_the_cpu() {
     let tlb = machine(2, Fake::new(2, 8).with_first_loads_that_drop(), 6);
     let (stays, other) = (space(&tlb, 1), space(&tlb, 2));
-    let held = |cpu, space: &Space<'_, Fake>| {
+    let held = |cpu, space: &AddressSpace<'_, Fake>| {
         tlb.platform().forget_logs();
         let switched = switch(&tlb, cpu, space);
         match tlb.platform().log(cpu).last() {
@@ -318,7 +319,7 @@ fn a_tag_is_loaded_as_a_first_one_where_it_is_new_or_the_space_is_new_to_the_cpu
     assert_eq!(held(0, &stays), (Switched::Fresh, Held::Drop));
     assert_eq!(held(1, &other), (Switched::Fresh, Held::Drop));
     for number in 3.. {
-        if switch(&tlb, 1, &space(&tlb, number)) == Switched::Turned {
+        if switch(&tlb, 1, &space(&tlb, number)) == Switched::RolledOver {
             break;
         }
     }
@@ -334,8 +335,8 @@ fn asid_14_firmware_borrows_the_register_and_the_tag_survives_a_turnover() {
     let _ = switch(&tlb, 0, &user);
     let tag = user.cookie().tag().0;
     tlb.platform().forget_logs();
-    let mut cpu = here(&tlb);
-    let lent = || {
+    let mut cpu = this_cpu(&tlb);
+    let foreign = || {
         let firmware =
             Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
         assert_eq!(tlb.platform().log(0), [Op::Settle, firmware]);
@@ -347,14 +348,14 @@ fn asid_14_firmware_borrows_the_register_and_the_tag_survives_a_turnover() {
         assert!(tlb.tags().epoch() > 2);
     };
     // SAFETY: no real hardware walks this root.
-    unsafe { cpu.with_root(Root::new(0xffff_0000), lent) }.unwrap();
+    unsafe { cpu.with_root(Root::new(0xffff_0000), foreign) }.unwrap();
     assert_eq!(tlb.platform().log(0), [load(1, tag)]);
 }
 
 #[test]
 fn asid_14_a_parked_cpu_is_parked_again_after_firmware() {
     let tlb = machine(1, Fake::new(1, 8), 8);
-    let mut cpu = here(&tlb);
+    let mut cpu = this_cpu(&tlb);
     // SAFETY: no real hardware walks this root.
     unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
     assert_eq!(tlb.platform().log(0).last(), Some(&Op::Park));
@@ -370,7 +371,7 @@ fn asid_14_firmware_that_panics_leaves_the_register_as_it_was() {
     let _ = switch(&tlb, 0, &user);
     tlb.platform().forget_logs();
     let panics = || {
-        let mut cpu = here(&tlb);
+        let mut cpu = this_cpu(&tlb);
         // SAFETY: no real hardware walks this root.
         unsafe { cpu.with_root::<()>(Root::new(0xffff_0000), || panic!("it does")) }
     };
@@ -381,32 +382,35 @@ fn asid_14_firmware_that_panics_leaves_the_register_as_it_was() {
 
 #[test]
 fn pinned_tags_survive_turnovers_and_the_cap_is_hard() {
-    let tlb =
-        machine_with(1, Fake::new(1, 8), EpochsConfig { tags: 6, pins: 2, ..Default::default() });
+    let tlb = machine_with(
+        1,
+        Fake::new(1, 8),
+        GlobalAsidsConfig { tags: 6, pins: 2, ..Default::default() },
+    );
     let (first, second, third) = (space(&tlb, 1), space(&tlb, 2), space(&tlb, 3));
-    let tag = here(&tlb).pin(&first).unwrap();
-    assert_eq!(here(&tlb).pin(&first), Ok(tag), "pins count");
-    let other = here(&tlb).pin(&second).unwrap();
+    let tag = this_cpu(&tlb).pin(&first).unwrap();
+    assert_eq!(this_cpu(&tlb).pin(&first), Ok(tag), "pins count");
+    let other = this_cpu(&tlb).pin(&second).unwrap();
     assert_ne!(tag, other);
-    assert_eq!(here(&tlb).pin(&third), Err(Error::PinCap { cap: 2 }));
+    assert_eq!(this_cpu(&tlb).pin(&third), Err(Error::PinCap { cap: 2 }));
     for number in 10..40 {
         let space = space(&tlb, number);
         let _ = switch(&tlb, 0, &space);
         assert!(space.cookie().tag() != tag && space.cookie().tag() != other);
     }
     let _ = switch(&tlb, 0, &first);
-    assert_eq!(here(&tlb).tag(), tag);
-    let _ = here(&tlb).park();
+    assert_eq!(this_cpu(&tlb).tag(), tag);
+    let _ = this_cpu(&tlb).park();
 
     let mut first = first;
-    assert_eq!(here(&tlb).release(&mut first), Err(Error::Pinned));
+    assert_eq!(this_cpu(&tlb).release(&mut first), Err(Error::Pinned));
     // SAFETY: there is no device.
-    assert_eq!(unsafe { here(&tlb).unpin(&first) }, Ok(()));
+    assert_eq!(unsafe { this_cpu(&tlb).unpin(&first) }, Ok(()));
     // SAFETY: there is no device.
-    assert_eq!(unsafe { here(&tlb).unpin(&first) }, Ok(()));
+    assert_eq!(unsafe { this_cpu(&tlb).unpin(&first) }, Ok(()));
     // SAFETY: there is no device.
-    assert_eq!(unsafe { here(&tlb).unpin(&first) }, Err(Error::NotPinned));
-    assert!(here(&tlb).pin(&third).is_ok(), "the cap counts tags, not calls");
+    assert_eq!(unsafe { this_cpu(&tlb).unpin(&first) }, Err(Error::NotPinned));
+    assert!(this_cpu(&tlb).pin(&third).is_ok(), "the cap counts tags, not calls");
     for number in 40..60 {
         let _ = switch(&tlb, 0, &space(&tlb, number));
     }
@@ -422,7 +426,7 @@ fn cnp_a_switch_parks_first_and_a_turnover_is_one_broadcast() {
     let _ = switch(&tlb, 1, &spaces[1]);
     let _ = switch(&tlb, 1, &spaces[2]);
     tlb.platform().forget_logs();
-    assert_eq!(switch(&tlb, 1, &spaces[3]), Switched::Turned);
+    assert_eq!(switch(&tlb, 1, &spaces[3]), Switched::RolledOver);
     let shared = Op::Load { table: 4 * 4096, tag: 3, held: Held::Keep, sharing: Sharing::Shared };
     assert_eq!(tlb.platform().log(1), [Op::Park, Op::FlushAllEverywhere, Op::Settle, shared]);
     for (index, space) in spaces.iter().enumerate() {
@@ -436,17 +440,17 @@ fn cpus_come_and_go() {
     let user = space(&tlb, 1);
     let _ = switch(&tlb, 1, &user);
     // SAFETY: a test touches no addresses of a kernel.
-    on(1, || unsafe { here(&tlb).offline() });
+    on(1, || unsafe { this_cpu(&tlb).offline() });
     // A CPU that is down keeps no tag, however many epochs pass.
     for number in 2..40 {
         let _ = switch(&tlb, 0, &space(&tlb, number));
     }
     let mut user = user;
-    assert!(here(&tlb).release(&mut user).is_ok());
+    assert!(this_cpu(&tlb).release(&mut user).is_ok());
     tlb.platform().forget_logs();
-    on(1, || here(&tlb).online(&8).unwrap());
+    on(1, || this_cpu(&tlb).online(&8).unwrap());
     assert!(tlb.platform().log(1).contains(&Op::FlushAll));
-    let narrow = on(1, || here(&tlb).online(&7));
+    let narrow = on(1, || this_cpu(&tlb).online(&7));
     assert_eq!(narrow, Err(Error::FewerTagBits { machine: 8, cpu: 7 }));
 }
 
@@ -459,13 +463,13 @@ fn a_cpu_that_parks_after_a_turnover_keeps_nothing() {
         let _ = switch(&tlb, 0, &space(&tlb, number));
     }
     assert!(tlb.tags().epoch() > 1);
-    let _ = on(1, || here(&tlb).park());
-    assert!(here(&tlb).release(&mut user).is_ok());
+    let _ = on(1, || this_cpu(&tlb).park());
+    assert!(this_cpu(&tlb).release(&mut user).is_ok());
 }
 
 #[test]
 fn bad_configurations_are_refused_with_the_reason() {
-    let config = |tags, pins| EpochsConfig { tags, pins, ..Default::default() };
+    let config = |tags, pins| GlobalAsidsConfig { tags, pins, ..Default::default() };
     let refusal = |cpus, fake, config| try_machine(cpus, fake, config).map(drop).unwrap_err();
     assert_eq!(
         refusal(2, Fake::new(2, 8), config(4, 0)),
@@ -490,7 +494,7 @@ fn bad_configurations_are_refused_with_the_reason() {
         Error::Unsupported(_)
     ));
     let fake = Fake::new(1, 8);
-    let short = Epochs::new(&fake, config(256, 0), words(7)).map(drop);
+    let short = GlobalAsids::new(&fake, config(256, 0), words(7)).map(drop);
     assert_eq!(short, Err(Error::Storage { needed: 8, given: 7 }));
 }
 
@@ -499,8 +503,9 @@ fn storage_that_other_books_have_used_is_refused() {
     let mut cpus = [Cpu::new(), Cpu::new()];
     let mut new = || {
         let fake = Fake::new(2, 8);
-        let config = EpochsConfig { tags: 16, ..Default::default() };
-        let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(16))).unwrap();
+        let config = GlobalAsidsConfig { tags: 16, ..Default::default() };
+        let tags =
+            GlobalAsids::new(&fake, config, words(GlobalAsids::<Fake>::words_for(16))).unwrap();
         Tlb::new(fake, tags, &mut cpus).map(drop)
     };
     assert_eq!(new(), Ok(()));
@@ -512,7 +517,7 @@ fn storage_that_other_books_have_used_is_refused() {
 fn a_cpu_without_storage_and_a_root_that_fits_no_register_are_refused() {
     let tlb = machine(1, Fake::new(1, 8), 16);
     // SAFETY: a test thread is a CPU without interrupts.
-    let out = on(1, || unsafe { tlb.here() }.map(drop));
+    let out = on(1, || unsafe { tlb.this_cpu() }.map(drop));
     assert_eq!(out, Err(Error::CpuOutOfRange { cpu: lookaside::CpuId(1), cpus: 1 }));
     // SAFETY: it is refused.
     let bad = unsafe { tlb.space(Root::new(7), words(1)) }.map(drop);
@@ -534,7 +539,7 @@ fn threads_hammer_few_tags() {
                 for _ in 0..200_000 {
                     random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
                     match random >> 33 {
-                        n if n % 11 == 0 => _ = on(cpu, || here(tlb).park()),
+                        n if n % 11 == 0 => _ = on(cpu, || this_cpu(tlb).park()),
                         n => _ = switch(tlb, cpu, &spaces[n as usize % 20]),
                     }
                 }

@@ -3,7 +3,7 @@
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
 use lookaside::{
-    Cpu, CpuId, Gather, Platform, Recent, Space, Switched, Tlb, VaRange, Word,
+    AddressSpace, Cpu, CpuId, Gather, PerCpuAsids, Platform, Switched, Tlb, VaRange, Word,
     arch::{
         Root,
         x86_64::{
@@ -74,7 +74,7 @@ unsafe impl Platform for Hw {
         CpuId(0)
     }
 
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {}
 }
@@ -96,7 +96,7 @@ const FEATURES: Features = Features {
     linear_bits: 48,
 };
 
-fn machine() -> Tlb<'static, Hw, Recent> {
+fn machine() -> Tlb<'static, Hw, PerCpuAsids> {
     let config = Config {
         pcids: Use::WherePresent,
         invlpgb: Use::Never,
@@ -108,17 +108,19 @@ fn machine() -> Tlb<'static, Hw, Recent> {
     let hw = Hw { mmu: X86::new(insn, &FEATURES, config).unwrap(), insn };
     hw.mmu.set_up_cpu();
     let cpus = Vec::leak(vec![Cpu::new()]);
-    let tlb = Tlb::new(hw, Recent::new(), cpus).unwrap();
-    here(&tlb).online(&FEATURES).unwrap();
+    let tlb = Tlb::new(hw, PerCpuAsids::new(), cpus).unwrap();
+    this_cpu(&tlb).online(&FEATURES).unwrap();
     tlb
 }
 
-fn here<'t>(tlb: &'t Tlb<'static, Hw, Recent>) -> lookaside::Here<'t, Hw, Recent> {
+fn this_cpu<'t>(
+    tlb: &'t Tlb<'static, Hw, PerCpuAsids>,
+) -> lookaside::CurrentCpu<'t, Hw, PerCpuAsids> {
     // SAFETY: a test has no interrupts.
-    unsafe { tlb.here() }.unwrap()
+    unsafe { tlb.this_cpu() }.unwrap()
 }
 
-fn space(tlb: &Tlb<'static, Hw, Recent>, table: u64) -> Space<'static, Hw> {
+fn space(tlb: &Tlb<'static, Hw, PerCpuAsids>, table: u64) -> AddressSpace<'static, Hw> {
     let residents = Vec::leak(vec![AtomicU64::ZERO]);
     let root = Root { table, user_table: table + 0x1000 };
     // SAFETY: no hardware walks this root.
@@ -126,35 +128,35 @@ fn space(tlb: &Tlb<'static, Hw, Recent>, table: u64) -> Space<'static, Hw> {
 }
 
 /// The value of `CR3` with which the CPU leaves for user mode.
-fn exit(tlb: &Tlb<'static, Hw, Recent>, space: &Space<'_, Hw>) -> u64 {
+fn exit(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<'_, Hw>) -> u64 {
     // SAFETY: there is no user mode.
-    unsafe { here(tlb).user_cr3(space) }
+    unsafe { this_cpu(tlb).user_cr3(space) }
 }
 
 /// Everything in `space` is revoked, or one page.
-fn flush(tlb: &Tlb<'static, Hw, Recent>, space: &Space<'_, Hw>, everything: bool) {
+fn flush(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<'_, Hw>, everything: bool) {
     let mut gather = Gather::new(space);
     match everything {
         true => gather.revoke_everything(),
         false => gather.revoke(VaRange::new(0x7000, 0x1000, 12).unwrap()),
     }
-    let _ = here(tlb).flush(gather);
+    let _ = this_cpu(tlb).flush(gather);
 }
 
 #[test]
 fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
     let tlb = machine();
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
-    assert_eq!(here(&tlb).switch(&a), Switched::Fresh);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Fresh);
     // Slot 0 is tag 2, and its user half PCID 2 + 0x800.
     assert_eq!(exit(&tlb, &a), 0x5802);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
-    assert_eq!(here(&tlb).kernel_cr3(&a), 0x4002 | KEEP);
-    assert_eq!(here(&tlb).switch(&b), Switched::Fresh);
-    assert_eq!(here(&tlb).switch(&a), Switched::Kept);
+    assert_eq!(this_cpu(&tlb).kernel_cr3(&a), 0x4002 | KEEP);
+    assert_eq!(this_cpu(&tlb).switch(&b), Switched::Fresh);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Kept);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
     // B was entered and left without an exit: its half still owes.
-    assert_eq!(here(&tlb).switch(&b), Switched::Kept);
+    assert_eq!(this_cpu(&tlb).switch(&b), Switched::Kept);
     assert_eq!(exit(&tlb, &b), 0x9803);
 }
 
@@ -163,11 +165,11 @@ fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
     let tlb = machine();
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     for space in [&a, &b] {
-        let _ = here(&tlb).switch(space);
+        let _ = this_cpu(&tlb).switch(space);
         let _ = exit(&tlb, space);
     }
     flush(&tlb, &a, true);
-    assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Flushed);
     assert_eq!(exit(&tlb, &a), 0x5802);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
 }
@@ -177,11 +179,11 @@ fn a_debt_of_pages_that_is_paid_on_the_way_in_is_not_paid_again_at_the_exit() {
     let tlb = machine();
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     for space in [&a, &b] {
-        let _ = here(&tlb).switch(space);
+        let _ = this_cpu(&tlb).switch(space);
         let _ = exit(&tlb, space);
     }
     flush(&tlb, &a, false);
-    assert_eq!(here(&tlb).switch(&a), Switched::Flushed);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Flushed);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
 }
 
@@ -189,7 +191,7 @@ fn a_debt_of_pages_that_is_paid_on_the_way_in_is_not_paid_again_at_the_exit() {
 fn flag_07_a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
     let tlb = machine();
     let a = space(&tlb, 0x4000);
-    let _ = here(&tlb).switch(&a);
+    let _ = this_cpu(&tlb).switch(&a);
     let _ = exit(&tlb, &a);
     let insn = || tlb.platform().insn.emptied.get();
     for everything in [true, false] {

@@ -9,12 +9,12 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
-    Batch, Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, HeldPage, KernelGather, Permissions,
-    Recent, Tlb, arch::Root,
+    Batch, Cpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig, HeldPage, KernelGather,
+    PerCpuAsids, Permissions, Tlb, arch::Root,
 };
 use support::{
     Fake,
-    machine::{Machine, Strategy, epochs, here, pages, park, recent, space, switch, why},
+    machine::{Machine, Strategy, epochs, pages, park, recent, space, switch, this_cpu, why},
     words,
 };
 
@@ -43,11 +43,11 @@ fn a_proof_releases_nothing_that_is_held_by_a_gather_of_another_tlb() {
         assert_eq!(a.id(), b.id());
         let (held, flushed) = (Gather::new(&a), Gather::new(&b));
         let (page, table) = (held.hold_page("page"), held.hold_table("table"));
-        let foreign = here(other).flush(flushed);
+        let foreign = this_cpu(other).flush(flushed);
         let (page, error) = page.release(&foreign).unwrap_err();
         assert_eq!(error, Error::OtherTlb);
         assert_eq!(why(table.release(&foreign)), Some(Error::OtherTlb));
-        assert_eq!(page.release(&here(one).flush(held)).ok(), Some("page"));
+        assert_eq!(page.release(&this_cpu(one).flush(held)).ok(), Some("page"));
     }
     on_two_machines!(check);
 }
@@ -57,11 +57,14 @@ fn a_proof_for_kernel_addresses_or_of_a_batch_is_good_for_one_tlb_only() {
     fn check<T: Strategy>(one: Machine<T>, other: Machine<T>) {
         let (held, flushed) = (KernelGather::new(one), KernelGather::new(other));
         let page = held.hold_page(());
-        assert_eq!(why(page.release(&here(other).flush_kernel(flushed))), Some(Error::OtherTlb));
+        assert_eq!(
+            why(page.release(&this_cpu(other).flush_kernel(flushed))),
+            Some(Error::OtherTlb)
+        );
         let batch = |tlb| Batch::new(tlb, words(1)).unwrap();
         let (held, flushed) = (batch(one), batch(other));
         let page = held.hold_page(());
-        assert_eq!(why(page.release(&here(other).flush_batch(flushed))), Some(Error::OtherTlb));
+        assert_eq!(why(page.release(&this_cpu(other).flush_batch(flushed))), Some(Error::OtherTlb));
     }
     on_two_machines!(check);
 }
@@ -76,7 +79,7 @@ fn nobody_flushes_what_was_gathered_for_another_tlb() {
             gather.revoke(pages(0x5000, 1));
             gather
         };
-        let foreign = here(other);
+        let foreign = this_cpu(other);
         assert!(is_refused(|| foreign.flush(gather())));
         assert!(is_refused(|| foreign.flush_early(gather())));
         assert!(is_refused(|| foreign.flush_kernel(KernelGather::new(one))));
@@ -102,11 +105,11 @@ fn no_cpu_runs_a_space_of_another_tlb() {
         assert_eq!(a.id(), b.id());
         let _ = switch(other, 0, &b);
         other.platform().forget_logs();
-        assert!(is_refused(|| here(other).switch(&a)));
+        assert!(is_refused(|| this_cpu(other).switch(&a)));
         let all = Permissions { read: true, write: true, execute: true };
-        assert!(is_refused(|| here(other).spurious_fault(&a, pages(0x5000, 1), all, all)));
+        assert!(is_refused(|| this_cpu(other).spurious_fault(&a, pages(0x5000, 1), all, all)));
         assert!(!other.nmi_uaccess_okay(&a) && other.nmi_uaccess_okay(&b));
-        assert_eq!(here(other).release(&mut a), Err(Error::OtherTlb));
+        assert_eq!(this_cpu(other).release(&mut a), Err(Error::OtherTlb));
         assert_eq!(other.platform().log(0), [], "nothing was done");
         assert_eq!(a.residents().iter().count(), 0);
         park(other, 0);
@@ -127,24 +130,25 @@ fn a_space_of_a_larger_machine_is_refused_and_so_is_one_of_a_smaller() {
 fn no_tag_is_pinned_for_a_space_of_another_tlb() {
     let (one, other) = (epochs(CPUS, Fake::new(CPUS, 12)), epochs(CPUS, Fake::new(CPUS, 12)));
     let a = space(one, 1);
-    assert_eq!(here(other).pin(&a), Err(Error::OtherTlb));
-    assert!(here(one).pin(&a).is_ok());
+    assert_eq!(this_cpu(other).pin(&a), Err(Error::OtherTlb));
+    assert!(this_cpu(one).pin(&a).is_ok());
     // SAFETY: there is no device.
-    assert_eq!(unsafe { here(other).unpin(&a) }, Err(Error::OtherTlb));
+    assert_eq!(unsafe { this_cpu(other).unpin(&a) }, Err(Error::OtherTlb));
     // SAFETY: as above.
-    assert_eq!(unsafe { here(one).unpin(&a) }, Ok(()));
+    assert_eq!(unsafe { this_cpu(one).unpin(&a) }, Ok(()));
 }
 
 #[test]
 fn what_is_left_of_a_tlb_is_of_no_use_with_one_at_the_same_place() {
-    fn begin(cpus: &mut [Cpu<Fake, Recent>]) -> (HeldPage<&'static str>, Flushed) {
-        let tlb = Tlb::new(Fake::new(1, 12).without_broadcast(), <Recent>::new(), cpus).unwrap();
+    fn begin(cpus: &mut [Cpu<Fake, PerCpuAsids>]) -> (HeldPage<&'static str>, Flushed) {
+        let tlb =
+            Tlb::new(Fake::new(1, 12).without_broadcast(), <PerCpuAsids>::new(), cpus).unwrap();
         // SAFETY: no real hardware walks this root.
         let space = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
         let gather = Gather::new(&space);
         let page = gather.hold_page("page");
         // SAFETY: a test thread is a CPU without interrupts.
-        let flushed = unsafe { tlb.here() }.unwrap().flush(gather);
+        let flushed = unsafe { tlb.this_cpu() }.unwrap().flush(gather);
         (page, flushed)
     }
     let mut cpus = [Cpu::new()];
@@ -156,8 +160,10 @@ fn what_is_left_of_a_tlb_is_of_no_use_with_one_at_the_same_place() {
 #[test]
 fn tags_that_were_counted_on_other_hardware_are_refused() {
     let (wide, narrow) = (Fake::new(1, 16), Fake::new(1, 8));
-    let config = EpochsConfig { tags: 1 << 10, ..Default::default() };
-    let tags = |fake| Epochs::new(fake, config, words(Epochs::<Fake>::words_for(1 << 10))).unwrap();
+    let config = GlobalAsidsConfig { tags: 1 << 10, ..Default::default() };
+    let tags = |fake| {
+        GlobalAsids::new(fake, config, words(GlobalAsids::<Fake>::words_for(1 << 10))).unwrap()
+    };
     let (many, few) = (tags(&wide), tags(&narrow));
     let begin = |fake, tags| Tlb::new(fake, tags, &mut [Cpu::new()]).map(drop);
     assert_eq!(begin(narrow, many), Err(Error::TagOutOfRange { tag: 1023, tags: 256 }));
@@ -167,8 +173,8 @@ fn tags_that_were_counted_on_other_hardware_are_refused() {
 #[test]
 fn pins_that_nothing_can_satisfy_are_refused() {
     let fake = Fake::new(1, 8);
-    let config = EpochsConfig { pins: u32::MAX, ..Default::default() };
-    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(256))).unwrap();
+    let config = GlobalAsidsConfig { pins: u32::MAX, ..Default::default() };
+    let tags = GlobalAsids::new(&fake, config, words(GlobalAsids::<Fake>::words_for(256))).unwrap();
     let refused = Tlb::new(fake, tags, &mut [Cpu::new()]).map(drop);
     assert_eq!(refused, Err(Error::TooFewTags { usable: 254, needed: u32::MAX }));
 }

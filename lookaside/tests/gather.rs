@@ -3,13 +3,15 @@
 mod support;
 
 use lookaside::{
-    Error, Flags, Gather, Outcome, Stretch, Sweep, VaRange,
-    arch::{Depth, Held},
+    Error, Flags, FlushRange, FlushRanges, Gather, Outcome, VaRange,
+    arch::{Held, TableChange},
 };
 use proptest::prelude::*;
 use support::{
     Fake, Op,
-    machine::{Strategy as Books, What, epochs, flush, here, pages, park, recent, space, switch},
+    machine::{
+        Strategy as Asids, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on,
 };
 
@@ -27,7 +29,7 @@ macro_rules! both {
 
 #[test]
 fn an_empty_gather_flushes_nothing_and_owes_nothing() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 69] {
             let _ = switch(tlb, cpu, &a);
@@ -39,7 +41,7 @@ fn an_empty_gather_flushes_nothing_and_owes_nothing() {
         // Nobody else is at it: what is absent was flushed by whoever made it so.
         let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x1000, 1)));
         assert_eq!(a.generation(), 0);
-        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
         assert_eq!(tlb.platform().log(0), []);
         assert_eq!(tlb.platform().log(69), []);
     }
@@ -48,7 +50,7 @@ fn an_empty_gather_flushes_nothing_and_owes_nothing() {
 
 #[test]
 fn a_flush_owes_one_generation_however_much_it_was_told() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = flush(tlb, 0, &a, |gather| {
             for what in What::ALL {
@@ -66,7 +68,7 @@ fn a_flush_owes_one_generation_however_much_it_was_told() {
 
 #[test]
 fn what_another_gather_has_begun_is_flushed_by_whoever_relies_on_it() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 69] {
             let _ = switch(tlb, cpu, &a);
@@ -76,14 +78,14 @@ fn what_another_gather_has_begun_is_flushed_by_whoever_relies_on_it() {
         first.revoke(pages(0x7000, 1));
         tlb.platform().forget_logs();
         let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x7000, 1)));
-        assert_ne!(tlb.platform().outcome().0, Outcome::Nobody);
+        assert_ne!(tlb.platform().outcome().0, Outcome::NoCpu);
         let acts = tlb.platform().acts();
         assert_ne!(acts, []);
         let deep = |op: &Op| {
             matches!(op, Op::FlushTables(..) | Op::FlushTablesEverywhere(..) | Op::Interrupt(_))
         };
         assert!(acts.iter().all(|(_, op)| deep(op)), "tables may have gone as well: {acts:?}");
-        let _ = on(1, || here(tlb).flush(first));
+        let _ = on(1, || this_cpu(tlb).flush(first));
         tlb.platform().forget_logs();
         let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x7000, 1)));
         assert_eq!(tlb.platform().acts(), [], "it is over");
@@ -93,7 +95,7 @@ fn what_another_gather_has_begun_is_flushed_by_whoever_relies_on_it() {
 
 #[test]
 fn a_gather_that_is_dropped_is_made_up_for_by_the_next_flush() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 69, &a);
         park(tlb, 69);
@@ -122,7 +124,7 @@ fn a_gather_that_is_dropped_is_made_up_for_by_the_next_flush() {
 
 #[test]
 fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         drop(Gather::new(&a));
@@ -137,7 +139,7 @@ fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
 
 #[test]
 fn an_empty_gather_makes_up_for_nobody_unless_its_owner_relies_on_what_is_absent() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>, company: bool) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>, company: bool) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         let mut lost = Gather::new(&a);
@@ -146,7 +148,7 @@ fn an_empty_gather_makes_up_for_nobody_unless_its_owner_relies_on_what_is_absent
         let other = company.then(|| Gather::new(&a));
         tlb.platform().forget_logs();
         let _ = flush(tlb, 0, &a, |_| ());
-        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
         assert_eq!(tlb.platform().log(0), []);
         let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x1000, 1)));
         let full = |op: &Op| matches!(op, Op::FlushTag(_) | Op::FlushTagEverywhere(_));
@@ -186,50 +188,50 @@ fn what_moves_away_or_was_shared_is_revoked_under_its_guard() {
         let lock = guard.lock().unwrap();
         let mut gather = Gather::new(&a);
         gather.move_away(pages(0x4000, 2), &lock);
-        let _ = here(tlb).flush(gather);
+        let _ = this_cpu(tlb).flush(gather);
         drop(lock);
     }
     assert_eq!(tlb.platform().acts(), [(0, Op::FlushRange(2, 0x4000, 2))]);
     let lock = guard.lock().unwrap();
     let mut gather = Gather::new(&a);
     gather.unshare_table(pages(0x20_0000, 512), &lock);
-    let _ = here(tlb).flush(gather);
+    let _ = this_cpu(tlb).flush(gather);
     drop(lock);
     assert_eq!(tlb.platform().acts(), [(0, Op::FlushTables(2, 0x20_0000, 512))]);
 }
 
 // ---- Addresses
 
-/// Whether `sweep` removes what `stretch` names.
-fn covers(sweep: &Sweep, stretch: &Stretch) -> bool {
+/// Whether `ranges` removes what `range` names.
+fn covers(ranges: &FlushRanges, range: &FlushRange) -> bool {
     // The stretches of a sweep do not overlap, so that what is covered by several of them is covered
     // by neighbours: walk from one to the next.
-    let mut from = stretch.range.start();
+    let mut from = range.range.start();
     loop {
-        let found = sweep.stretches().iter().find(|have| {
-            let fine = have.range.page_shift() <= stretch.range.page_shift();
+        let found = ranges.ranges().iter().find(|have| {
+            let fine = have.range.page_shift() <= range.range.page_shift();
             // A hint on the size must be right for every entry that is meant.
             let hint = !have.uniform
-                || stretch.uniform && have.range.page_shift() == stretch.range.page_shift();
+                || range.uniform && have.range.page_shift() == range.range.page_shift();
             fine && hint && have.range.start() <= from && from <= have.range.last()
         });
         match found {
             None => return false,
-            Some(have) if have.range.last() >= stretch.range.last() => return true,
+            Some(have) if have.range.last() >= range.range.last() => return true,
             Some(have) => from = have.range.last() + 1,
         }
     }
 }
 
-fn removes(sweep: &Sweep, stretch: &Stretch) -> bool {
-    sweep.is_everything() || covers(sweep, stretch)
+fn removes(ranges: &FlushRanges, range: &FlushRange) -> bool {
+    ranges.is_everything() || covers(ranges, range)
 }
 
-fn stretch(start: u64, pages: u64, shift: u32, uniform: bool) -> Stretch {
-    Stretch { range: VaRange::new(start, pages << shift, shift).unwrap(), uniform }
+fn range(start: u64, pages: u64, shift: u32, uniform: bool) -> FlushRange {
+    FlushRange { range: VaRange::new(start, pages << shift, shift).unwrap(), uniform }
 }
 
-fn some_stretch() -> impl Strategy<Value = Stretch> {
+fn some_stretch() -> impl Strategy<Value = FlushRange> {
     // Close together, far apart, and at both ends of the address space.
     let base = prop_oneof![
         Just(0),
@@ -243,7 +245,7 @@ fn some_stretch() -> impl Strategy<Value = Stretch> {
             let room = ((1_u128 << 64) - u128::from(base)) >> shift;
             let pages = pages.min(room as u64);
             let first = if top { room as u64 - pages } else { first.min(room as u64 - pages) };
-            stretch(base + (first << shift), pages, shift, uniform)
+            range(base + (first << shift), pages, shift, uniform)
         },
     )
 }
@@ -256,33 +258,33 @@ proptest! {
         parts in proptest::collection::vec(some_stretch(), 1..24),
         others in proptest::collection::vec(some_stretch(), 0..24),
     ) {
-        let (mut sweep, mut second) = (Sweep::new(), Sweep::new());
+        let (mut ranges, mut second) = (FlushRanges::new(), FlushRanges::new());
         for part in &parts {
-            sweep.add(*part);
-            prop_assert!(sweep.stretches().len() <= 6);
+            ranges.add(*part);
+            prop_assert!(ranges.ranges().len() <= 6);
         }
         for part in &parts {
-            prop_assert!(removes(&sweep, part), "{part:x?} is not in {sweep:x?}");
+            prop_assert!(removes(&ranges, part), "{part:x?} is not in {ranges:x?}");
         }
         for other in &others {
             second.add(*other);
         }
-        second.deepen(Depth::Tables);
-        sweep.merge(&second);
+        second.add_change(TableChange::FreedTables);
+        ranges.merge(&second);
         for part in parts.iter().chain(&others) {
-            prop_assert!(removes(&sweep, part), "{part:x?} is not in {sweep:x?}");
+            prop_assert!(removes(&ranges, part), "{part:x?} is not in {ranges:x?}");
         }
-        prop_assert_eq!(sweep.depth(), Depth::Tables);
+        prop_assert_eq!(ranges.change(), TableChange::FreedTables);
     }
 
     #[test]
     fn stretches_of_a_sweep_do_not_overlap(
         parts in proptest::collection::vec(some_stretch(), 1..24),
     ) {
-        let mut sweep = Sweep::new();
-        parts.iter().for_each(|part| sweep.add(*part));
+        let mut ranges = FlushRanges::new();
+        parts.iter().for_each(|part| ranges.add(*part));
         let mut ranges: Vec<_> =
-            sweep.stretches().iter().map(|s| (s.range.start(), s.range.last())).collect();
+            ranges.ranges().iter().map(|s| (s.range.start(), s.range.last())).collect();
         ranges.sort_unstable();
         for pair in ranges.windows(2) {
             prop_assert!(pair[0].1 < pair[1].0, "{ranges:x?}");
@@ -293,20 +295,20 @@ proptest! {
 #[test]
 fn neighbours_of_one_size_become_one_stretch_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
-        let mut sweep = Sweep::new();
+        let mut ranges = FlushRanges::new();
         for index in order {
-            sweep.add(Stretch::uniform(pages(0x4000 + index * 0x1000, 1)));
+            ranges.add(FlushRange::uniform(pages(0x4000 + index * 0x1000, 1)));
         }
-        assert_eq!(sweep.stretches(), [Stretch::uniform(pages(0x4000, 3))], "{order:?}");
+        assert_eq!(ranges.ranges(), [FlushRange::uniform(pages(0x4000, 3))], "{order:?}");
     }
     // Of two sizes they stay apart, so that each keeps its hint.
-    let mut sweep = Sweep::new();
-    sweep.add(stretch(0x20_0000, 1, 21, true));
-    sweep.add(stretch(0x40_0000, 1, 12, true));
-    assert_eq!(sweep.stretches().len(), 2);
+    let mut ranges = FlushRanges::new();
+    ranges.add(range(0x20_0000, 1, 21, true));
+    ranges.add(range(0x40_0000, 1, 12, true));
+    assert_eq!(ranges.ranges().len(), 2);
     // Overlapping, they are one, of the smaller size and without a hint.
-    sweep.add(stretch(0x3f_f000, 1, 12, true));
-    assert!(sweep.stretches().iter().any(|have| {
+    ranges.add(range(0x3f_f000, 1, 12, true));
+    assert!(ranges.ranges().iter().any(|have| {
         !have.uniform && have.range.page_shift() == 12 && have.range.start() == 0x20_0000
     }));
 }
@@ -314,18 +316,18 @@ fn neighbours_of_one_size_become_one_stretch_in_any_order() {
 #[test]
 fn the_top_of_the_address_space_is_an_address_like_any_other() {
     let top = pages(!0xfff, 1);
-    let mut sweep = Sweep::new();
-    sweep.add(Stretch::uniform(top));
-    sweep.add(Stretch::uniform(pages(!0x1fff, 1)));
-    assert_eq!(sweep.stretches(), [Stretch::uniform(pages(!0x1fff, 2))]);
+    let mut ranges = FlushRanges::new();
+    ranges.add(FlushRange::uniform(top));
+    ranges.add(FlushRange::uniform(pages(!0x1fff, 1)));
+    assert_eq!(ranges.ranges(), [FlushRange::uniform(pages(!0x1fff, 2))]);
     // From the first page to the last: that is no range, it is everything.
     for page in 0..6 {
-        sweep.add(Stretch::uniform(pages(page << 20, 1)));
+        ranges.add(FlushRange::uniform(pages(page << 20, 1)));
     }
-    assert!(sweep.is_everything() || sweep.stretches().len() <= 6);
-    assert!(removes(&sweep, &Stretch::uniform(top)));
-    assert!(removes(&sweep, &Stretch::uniform(pages(0, 1))));
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    assert!(ranges.is_everything() || ranges.ranges().len() <= 6);
+    assert!(removes(&ranges, &FlushRange::uniform(top)));
+    assert!(removes(&ranges, &FlushRange::uniform(pages(0, 1))));
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         tlb.platform().forget_logs();
@@ -350,7 +352,7 @@ fn ranges_that_are_none_are_refused_with_the_reason() {
 
 #[test]
 fn many_pages_that_lie_far_apart_are_swept_as_few_stretches_or_by_tag() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         tlb.platform().forget_logs();
@@ -383,13 +385,13 @@ fn by_page_or_by_tag_is_a_question_of_costs() {
 
 #[test]
 fn who_relies_on_what_went_early_waits_for_the_invalidations_once() {
-    fn check<T: Books>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 1, &a);
         let early = |tell: fn(&mut Gather<'_, Fake>)| {
             let mut gather = Gather::new(&a);
             tell(&mut gather);
-            let _ = on(0, || here(tlb).flush_early(gather));
+            let _ = on(0, || this_cpu(tlb).flush_early(gather));
             tlb.platform().outcome()
         };
         let full = |tell: fn(&mut Gather<'_, Fake>)| {
@@ -397,8 +399,8 @@ fn who_relies_on_what_went_early_waits_for_the_invalidations_once() {
             tlb.platform().outcome()
         };
         let relies = |gather: &mut Gather<'_, Fake>| gather.relies_on(pages(0x5000, 1));
-        let asked = (Outcome::Interrupts, 1);
-        let nobody = (Outcome::Nobody, 0);
+        let asked = (Outcome::Ipis, 1);
+        let nobody = (Outcome::NoCpu, 0);
         assert_eq!(full(relies), nobody, "nothing went");
         for _ in 0..2 {
             assert_eq!(early(|gather| gather.revoke(pages(0x5000, 1))), asked);

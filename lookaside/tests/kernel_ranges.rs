@@ -2,10 +2,10 @@
 
 mod support;
 
-use lookaside::{Flushed, KernelGather, Outcome, arch::Depth};
+use lookaside::{Flushed, KernelGather, Outcome, arch::TableChange};
 use support::{
     Answer, Fake, Op,
-    machine::{Machine, Strategy, epochs, here, pages, recent, space, switch},
+    machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
     on,
 };
 
@@ -20,24 +20,24 @@ fn flush_kernel<T: Strategy>(
     let mut gather = KernelGather::new(tlb);
     tell(&mut gather);
     tlb.platform().forget_logs();
-    on(cpu, || here(tlb).flush_kernel(gather))
+    on(cpu, || this_cpu(tlb).flush_kernel(gather))
 }
 
 fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) {
     let a = space(tlb, 1);
     let _ = switch(tlb, 5, &a);
-    on(7, || here(tlb).lazy());
+    on(7, || this_cpu(tlb).lazy());
     // Some are down, across words of the set; one has halted.
     let down = [0, 63, 64, 130];
     for cpu in down {
         // SAFETY: a test touches no addresses of a kernel.
-        on(cpu, || unsafe { here(tlb).offline() });
+        on(cpu, || unsafe { this_cpu(tlb).offline() });
     }
     // SAFETY: a pretended CPU executes nothing unless the test says so.
     unsafe { tlb.halted(lookaside::CpuId(199)) }.unwrap();
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));
     let asked = CPUS as u32 - 4 - 1 - 1;
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, asked));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, asked));
     let acts = tlb.platform().acts();
     let op = Op::FlushKernel(vec![(START, 2)]);
     let mut flushed: Vec<_> =
@@ -49,11 +49,11 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     // Who comes up later holds nothing, and needs not be asked before.
     tlb.platform().forget_logs();
     let bits = tlb.platform().mmu.tag_bits;
-    on(0, || here(tlb).online(&bits).unwrap());
+    on(0, || this_cpu(tlb).online(&bits).unwrap());
     assert!(tlb.platform().log(0).contains(&Op::FlushKernel(vec![])), "everything it held");
-    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables), "of tables too");
+    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::FreedTables), "of tables too");
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, asked + 1));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, asked + 1));
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn kernel_addresses_are_broadcast_where_hardware_can() {
     });
     let all = vec![(START, 2), (START + (1 << 30), 4)];
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(all)]);
-    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Leaves));
+    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::LastLevel));
     let _ = flush_kernel(tlb, 70, |gather| gather.unlink_table(pages(START, 512)));
     let table = Op::FlushKernelEverywhere(vec![(START, 512)]);
     assert_eq!(tlb.platform().log(70), [Op::Publish, table]);
-    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables));
+    assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::FreedTables));
     let _ = flush_kernel(tlb, 70, KernelGather::revoke_everything);
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
     // Pages that were told before are part of everything, and are not all of it.
@@ -85,14 +85,14 @@ fn kernel_addresses_are_broadcast_where_hardware_can() {
         gather.revoke_everything();
     });
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
-    assert_eq!(tlb.platform().counts[70].flushes(Outcome::Everywhere), 4);
+    assert_eq!(tlb.platform().counts[70].flushes(Outcome::Broadcast), 4);
 }
 
 #[test]
 fn an_empty_gather_of_kernel_addresses_asks_nobody() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let _ = flush_kernel(tlb, 3, |_| ());
-        assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+        assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
         assert_eq!(tlb.platform().acts(), []);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
@@ -103,7 +103,7 @@ fn an_empty_gather_of_kernel_addresses_asks_nobody() {
 fn a_machine_of_one_cpu_interrupts_nobody() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let _ = flush_kernel(tlb, 0, |gather| gather.revoke(pages(!0xfff, 1)));
-        assert_eq!(tlb.platform().outcome(), (Outcome::Here, 0));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0));
         assert_eq!(tlb.platform().acts(), [(0, Op::FlushKernel(vec![(!0xfff, 1)]))]);
     }
     check(recent(1, Fake::new(1, 12)));
@@ -129,7 +129,7 @@ fn flag_09_a_map_of_4096_cpus_is_asked_in_groups() {
     let tlb = recent(MANY, Fake::new(MANY, 12));
     tlb.platform().set_answer(Answer::WhenWaitedFor);
     let _ = flush_kernel(tlb, 4000, |gather| gather.revoke(pages(START, 1)));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 4095));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 4095));
     let acts = tlb.platform().acts();
     let sent = acts.iter().filter(|(_, op)| matches!(op, Op::Interrupt(_))).count();
     assert_eq!(sent, 64, "one send for 64 CPUs");
@@ -150,7 +150,7 @@ fn everything_is_everything_whatever_else_was_told() {
             let all = [Op::FlushKernel(vec![]), Op::FlushKernelEverywhere(vec![])];
             assert!(asked || all.contains(&op), "{cpu}: {op:?}");
         }
-        assert_eq!(tlb.platform().mmu.kernel_depth(), Some(Depth::Tables));
+        assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::FreedTables));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));

@@ -2,10 +2,10 @@
 
 mod support;
 
-use lookaside::{CpuId, EpochsConfig, Error, Released, Residency, Space};
+use lookaside::{AddressSpace, CpuId, Error, GlobalAsidsConfig, Released, Residency};
 use support::{
     Fake, Moment, Op,
-    machine::{ByEpochs, What, epochs_with, flush, here, park, space, switch},
+    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
     on,
 };
 
@@ -15,7 +15,7 @@ const CPUS: usize = 3;
 const LAST_EPOCH: u64 = 2;
 
 fn machine(fake: Fake) -> ByEpochs {
-    epochs_with(CPUS, fake, EpochsConfig { tags: 64, pins: 1, last_epoch: LAST_EPOCH })
+    epochs_with(CPUS, fake, GlobalAsidsConfig { tags: 64, pins: 1, last_epoch: LAST_EPOCH })
 }
 
 /// `cpu` uses up all tags and is the first one in the last epoch.
@@ -29,7 +29,7 @@ fn turn(tlb: ByEpochs, cpu: u32) {
 }
 
 /// What is done for a flush of one page by `cpu`.
-fn flush_page(tlb: ByEpochs, cpu: u32, space: &Space<'_, Fake>) -> Vec<(u32, Op)> {
+fn flush_page(tlb: ByEpochs, cpu: u32, space: &AddressSpace<'_, Fake>) -> Vec<(u32, Op)> {
     tlb.platform().forget_logs();
     let _ = flush(tlb, cpu, space, |gather| What::Page.tell(gather));
     tlb.platform().acts()
@@ -68,7 +68,7 @@ fn who_enters_a_space_while_it_is_given_a_fresh_tag_is_not_forgotten() {
     let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
     let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
     let _ = switch(tlb, 0, a);
-    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+    tlb.platform().set_costs(|costs| (costs.retag, costs.useful_entries) = (0, 0));
     tlb.platform().meanwhile(Moment::CostsAsked(1), || {
         turn(tlb, OTHER);
         let _ = switch(tlb, THIRD, a);
@@ -85,9 +85,9 @@ fn a_space_that_runs_without_a_tag_of_its_own_is_not_released() {
     let mut a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
     let refused = Err(Error::StillRunning { cpu: CpuId(OTHER) });
-    assert_eq!(on(THIRD, || here(tlb).release(&mut a)), refused);
+    assert_eq!(on(THIRD, || this_cpu(tlb).release(&mut a)), refused);
     park(tlb, OTHER);
-    assert_eq!(on(THIRD, || here(tlb).release(&mut a)), Ok(Released::AtOnce));
+    assert_eq!(on(THIRD, || this_cpu(tlb).release(&mut a)), Ok(Released::AtOnce));
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 mod support;
 
-use lookaside::{Event, Outcome, Space, Switched};
+use lookaside::{AddressSpace, Event, Outcome, Switched};
 use support::{
     Answer, Fake, Moment, Op,
-    machine::{ByRecent, What, flush, here, park, recent, space, switch},
+    machine::{ByRecent, What, flush, park, recent, space, switch, this_cpu},
     on,
 };
 
@@ -17,7 +17,7 @@ const GROUPS: u32 = 17;
 const CPUS: usize = 32 * GROUPS as usize + 1;
 
 /// A space that others can use meanwhile.
-fn lasting(tlb: ByRecent) -> &'static Space<'static, Fake> {
+fn lasting(tlb: ByRecent) -> &'static AddressSpace<'static, Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 
@@ -25,8 +25,8 @@ fn lasting(tlb: ByRecent) -> &'static Space<'static, Fake> {
 /// did `act` instead of looking, and has not looked yet.
 fn called(
     fake: Fake,
-    act: fn(ByRecent, &Space<'_, Fake>),
-) -> (ByRecent, &'static Space<'static, Fake>) {
+    act: fn(ByRecent, &AddressSpace<'_, Fake>),
+) -> (ByRecent, &'static AddressSpace<'static, Fake>) {
     let tlb = recent(CPUS, fake);
     let a = lasting(tlb);
     for cpu in [0, CALLED] {
@@ -41,13 +41,13 @@ fn called(
     (tlb, a)
 }
 
-fn goes_lazy(tlb: ByRecent, _: &Space<'_, Fake>) {
-    here(tlb).lazy();
+fn goes_lazy(tlb: ByRecent, _: &AddressSpace<'_, Fake>) {
+    this_cpu(tlb).lazy();
 }
 
-fn comes_back(tlb: ByRecent, space: &Space<'_, Fake>) {
-    let _ = here(tlb).park();
-    assert_eq!(here(tlb).switch(space), Switched::Flushed);
+fn comes_back(tlb: ByRecent, space: &AddressSpace<'_, Fake>) {
+    let _ = this_cpu(tlb).park();
+    assert_eq!(this_cpu(tlb).switch(space), Switched::Flushed);
 }
 
 /// What the late one has done to its own TLB.
@@ -58,7 +58,7 @@ fn acts(tlb: ByRecent) -> Vec<Op> {
 
 /// The late one flushes `what` itself, of the space that one CPU of each group runs by now, and looks while it
 /// waits for the first of them. What it does to its own TLB.
-fn flushes(tlb: ByRecent, space: &Space<'_, Fake>, what: What) -> Vec<Op> {
+fn flushes(tlb: ByRecent, space: &AddressSpace<'_, Fake>, what: What) -> Vec<Op> {
     for group in 1..=GROUPS {
         let _ = switch(tlb, 32 * group, space);
     }
@@ -70,7 +70,7 @@ fn flushes(tlb: ByRecent, space: &Space<'_, Fake>, what: What) -> Vec<Op> {
 #[test]
 fn nobody_waits_for_who_has_gone_lazy_since_it_was_called() {
     let (tlb, _) = called(Fake::new(CPUS, 12), goes_lazy);
-    let outcome = Outcome::Interrupts;
+    let outcome = Outcome::Ipis;
     let flushed = (0, Event::Flushed { outcome, targets: 1, rounds: 0 });
     assert!(tlb.platform().events().contains(&flushed));
 }
@@ -93,7 +93,7 @@ fn a_lazy_cpu_that_leaves_when_it_is_called_was_called_for_good_reason() {
             let tlb = recent(CPUS, Fake::new(CPUS, 12));
             let a = lasting(tlb);
             let _ = switch(tlb, CALLED, a);
-            on(CALLED, || here(tlb).lazy());
+            on(CALLED, || this_cpu(tlb).lazy());
             (tlb, a)
         };
         tlb.platform().forget_logs();
@@ -117,7 +117,7 @@ fn who_leaves_in_the_middle_of_its_own_flush_pays_when_it_comes_back() {
 #[test]
 fn where_walks_outlive_tags_who_leaves_in_the_middle_of_its_own_flush_of_a_table_pays_at_once() {
     let (tlb, a) = called(Fake::new(CPUS, 12).with_walks_that_outlive_tags(), goes_lazy);
-    let tag = on(CALLED, || here(tlb).tag().0);
+    let tag = on(CALLED, || this_cpu(tlb).tag().0);
     assert_eq!(flushes(tlb, a, What::Table), [Op::Park, Op::FlushTag(tag)]);
     assert_eq!(switch(tlb, CALLED, a), Switched::Kept);
 }
@@ -125,6 +125,6 @@ fn where_walks_outlive_tags_who_leaves_in_the_middle_of_its_own_flush_of_a_table
 #[test]
 fn who_pays_for_its_own_flush_because_it_was_called_does_not_pay_for_it_again() {
     let (tlb, a) = called(Fake::new(CPUS, 12), comes_back);
-    let tag = on(CALLED, || here(tlb).tag().0);
+    let tag = on(CALLED, || this_cpu(tlb).tag().0);
     assert_eq!(flushes(tlb, a, What::Page), [Op::FlushTag(tag)]);
 }

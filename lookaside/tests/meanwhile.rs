@@ -2,26 +2,30 @@
 
 mod support;
 
-use lookaside::{Batch, Gather, Outcome, Space, arch::Wait};
+use lookaside::{AddressSpace, Batch, Gather, Outcome, arch::Wait};
 use support::{
     COSTS, Fake, Moment, Op,
-    machine::{Machine, Strategy, What, epochs, flush, here, pages, recent, space, switch},
+    machine::{Machine, Strategy, What, epochs, flush, pages, recent, space, switch, this_cpu},
     on, words,
 };
 
 const CPUS: usize = 200;
 
 /// A space that others can use meanwhile.
-fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static Space<'static, Fake> {
+fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<'static, Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 
 /// CPU 0 begins to flush in a batch, which is not completed: what it has done by then.
-fn begin<T: Strategy>(tlb: Machine<T>, space: &Space<'_, Fake>, what: What) -> Vec<(u32, Op)> {
+fn begin<T: Strategy>(
+    tlb: Machine<T>,
+    space: &AddressSpace<'_, Fake>,
+    what: What,
+) -> Vec<(u32, Op)> {
     let mut batch = Batch::new(tlb, words(CPUS.div_ceil(64))).unwrap();
     let mut gather = Gather::new(space);
     what.tell(&mut gather);
-    here(tlb).defer(gather, &mut batch);
+    this_cpu(tlb).defer(gather, &mut batch);
     tlb.platform().acts()
 }
 
@@ -58,10 +62,10 @@ fn what_is_given_up_after_a_flush_has_looked_is_left_to_the_next_one() {
 #[test]
 fn who_comes_in_too_many_to_be_interrupted_is_reached_by_broadcast() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
-    tlb.platform().set_costs(|costs| costs.interrupt = 1000);
+    tlb.platform().set_costs(|costs| costs.ipi = 1000);
     let a = lasting(tlb);
     let _ = switch(tlb, 70, a);
-    let tag = on(70, || here(tlb).tag().0);
+    let tag = on(70, || this_cpu(tlb).tag().0);
     tlb.platform().forget_logs();
     // Once to decide that interrupts are cheaper; and then to see that they still are.
     tlb.platform().meanwhile(Moment::CostsAsked(2), || {
@@ -79,7 +83,7 @@ fn who_may_have_taken_over_what_a_cpu_was_about_to_drop_is_reached_by_broadcast(
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let a = lasting(tlb);
     let _ = switch(tlb, 0, a);
-    let tag = on(0, || here(tlb).tag().0);
+    let tag = on(0, || this_cpu(tlb).tag().0);
     tlb.platform().forget_logs();
     tlb.platform().meanwhile(Moment::Removed, || {
         let _ = switch(tlb, 70, a);
@@ -98,7 +102,7 @@ fn alone_is_who_was_alone_to_the_end() {
         let _ = switch(tlb, 70, a);
     });
     let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
 }
 
 #[test]
@@ -109,14 +113,14 @@ fn who_finds_itself_alone_when_it_looks_again_must_be_so_to_the_end_too() {
     // The space had another tag before, under which tables may be held.
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, a);
-    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+    tlb.platform().set_costs(|costs| (costs.retag, costs.useful_entries) = (0, 0));
     let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
-    assert_eq!(tlb.platform().outcome(), (Outcome::FreshTag, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Retagged, 0));
     tlb.platform().set_costs(|costs| *costs = COSTS);
     // And a device had it, which may hold something under the new one.
-    let tag = here(tlb).pin(a).unwrap().0;
+    let tag = this_cpu(tlb).pin(a).unwrap().0;
     // SAFETY: there is no device.
-    unsafe { here(tlb).unpin(a) }.unwrap();
+    unsafe { this_cpu(tlb).unpin(a) }.unwrap();
     tlb.platform().forget_logs();
     tlb.platform().meanwhile(Moment::BroadcastsAsked, || {
         // Another CPU has all of that forgotten. Only then does a third one come in.
@@ -131,5 +135,5 @@ fn who_finds_itself_alone_when_it_looks_again_must_be_so_to_the_end_too() {
     assert!(acts.contains(&(0, Op::FlushRange(tag, 0x5000, 1))), "alone: {acts:?}");
     let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Now);
     assert_eq!(acts.last(), Some(&(0, page)));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
 }

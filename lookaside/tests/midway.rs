@@ -8,15 +8,15 @@ use core::{
 };
 use std::{panic::catch_unwind, sync::Arc};
 
-use lookaside::{Cpu, CpuId, Error, Recent, Space, Tlb, arch::Root};
+use lookaside::{AddressSpace, Cpu, CpuId, Error, PerCpuAsids, Tlb, arch::Root};
 use support::{
     Fake, Moment,
-    machine::{ByRecent, here, recent, space, switch},
+    machine::{ByRecent, recent, space, switch, this_cpu},
     on, words,
 };
 
 /// CPU 1 enters `space`, and CPU 0 does `act` before the root is loaded.
-fn midway(tlb: ByRecent, space: &Space<'_, Fake>, act: impl FnOnce() + Send + 'static) {
+fn midway(tlb: ByRecent, space: &AddressSpace<'_, Fake>, act: impl FnOnce() + Send + 'static) {
     let acted = Arc::new(AtomicBool::new(false));
     let done = Arc::clone(&acted);
     tlb.platform().meanwhile(Moment::Published, move || {
@@ -30,10 +30,10 @@ fn midway(tlb: ByRecent, space: &Space<'_, Fake>, act: impl FnOnce() + Send + 's
 #[test]
 fn a_space_is_not_released_while_a_cpu_may_be_on_its_way_out_of_it() {
     let tlb = recent(2, Fake::new(2, 12));
-    let a: &'static mut Space<'_, _> = Box::leak(Box::new(space(tlb, 1)));
+    let a: &'static mut AddressSpace<'_, _> = Box::leak(Box::new(space(tlb, 1)));
     let _ = switch(tlb, 1, a);
     midway(tlb, &space(tlb, 2), move || {
-        assert_eq!(here(tlb).release(a), Err(Error::StillRunning { cpu: CpuId(1) }));
+        assert_eq!(this_cpu(tlb).release(a), Err(Error::StillRunning { cpu: CpuId(1) }));
     });
 }
 
@@ -42,14 +42,14 @@ fn storage_of_a_cpu_that_is_on_its_way_into_its_first_space_is_refused() {
     let mut cpus = [Cpu::new(), Cpu::new()];
     let fake = || Fake::new(2, 12).without_broadcast();
     let stops = catch_unwind(AssertUnwindSafe(|| {
-        let tlb = Tlb::new(fake(), Recent::<6>::new(), &mut cpus).unwrap();
+        let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
         // SAFETY: no real hardware walks this root.
         let a = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
         tlb.platform().meanwhile(Moment::Published, || panic!("it stops here"));
         // SAFETY: a test thread is a CPU without interrupts.
-        on(1, || unsafe { tlb.here() }.unwrap().switch(&a))
+        on(1, || unsafe { tlb.this_cpu() }.unwrap().switch(&a))
     }));
     assert!(stops.is_err());
-    let again = Tlb::new(fake(), Recent::new(), &mut cpus).map(drop);
+    let again = Tlb::new(fake(), PerCpuAsids::new(), &mut cpus).map(drop);
     assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(1) }));
 }

@@ -2,14 +2,14 @@
 
 mod support;
 
-use lookaside::{Gather, Space, arch::Root};
+use lookaside::{AddressSpace, Gather, arch::Root};
 use support::{
     Fake,
-    machine::{self, Machine, Strategy, flush, here, pages, space},
+    machine::{self, Machine, Strategy, flush, pages, space, this_cpu},
     on,
 };
 
-type Spaces<'s> = [&'s Space<'static, Fake>; 2];
+type Spaces<'s> = [&'s AddressSpace<'static, Fake>; 2];
 
 /// In which of the two an NMI may touch user memory now.
 fn okay<T: Strategy>(tlb: Machine<T>, spaces: Spaces<'_>) -> [bool; 2] {
@@ -24,41 +24,41 @@ fn is_told_what_the_cpu_runs<T: Strategy>(tlb: Machine<T>) {
     let spaces = [space(tlb, 1), space(tlb, 2)];
     let spaces = spaces.each_ref();
     assert_eq!(okay(tlb, spaces), NONE, "they never ran");
-    let _ = here(tlb).switch(spaces[0]);
+    let _ = this_cpu(tlb).switch(spaces[0]);
     assert_eq!(okay(tlb, spaces), FIRST);
-    let _ = here(tlb).switch(spaces[1]);
+    let _ = this_cpu(tlb).switch(spaces[1]);
     assert_eq!(okay(tlb, spaces), SECOND);
-    here(tlb).lazy();
+    this_cpu(tlb).lazy();
     assert_eq!(okay(tlb, spaces), NONE, "the CPU is lazy");
     let _ = flush(tlb, 0, spaces[1], |gather| gather.revoke(pages(0x5000, 1)));
-    let _ = here(tlb).switch(spaces[1]);
+    let _ = this_cpu(tlb).switch(spaces[1]);
     assert_eq!(okay(tlb, spaces), SECOND, "it has paid");
-    here(tlb).lazy();
-    let _ = here(tlb).switch(spaces[0]);
+    this_cpu(tlb).lazy();
+    let _ = this_cpu(tlb).switch(spaces[0]);
     assert_eq!(okay(tlb, spaces), FIRST);
-    let _ = here(tlb).park();
+    let _ = this_cpu(tlb).park();
     assert_eq!(okay(tlb, spaces), NONE, "the CPU is parked");
 }
 
 fn leaves_a_lent_register_alone<T: Strategy>(tlb: Machine<T>) {
     let spaces = [space(tlb, 1), space(tlb, 2)];
     let spaces = spaces.each_ref();
-    let _ = here(tlb).switch(spaces[0]);
-    let mut cpu = here(tlb);
+    let _ = this_cpu(tlb).switch(spaces[0]);
+    let mut cpu = this_cpu(tlb);
     // SAFETY: no real hardware walks this root.
-    let lent = unsafe { cpu.with_root(Root::new(0xffff_0000), || okay(tlb, spaces)) };
-    assert_eq!(lent, Ok(NONE));
+    let foreign = unsafe { cpu.with_root(Root::new(0xffff_0000), || okay(tlb, spaces)) };
+    assert_eq!(foreign, Ok(NONE));
     assert_eq!(okay(tlb, spaces), FIRST);
 }
 
 fn goes_on_after_an_early_answer<T: Strategy>(tlb: Machine<T>) {
     let space = space(tlb, 1);
     for cpu in [0, 1] {
-        let _ = on(cpu, || here(tlb).switch(&space));
+        let _ = on(cpu, || this_cpu(tlb).switch(&space));
     }
     let mut gather = Gather::new(&space);
     gather.revoke(pages(0x5000, 1));
-    let _ = on(0, || here(tlb).flush_early(gather));
+    let _ = on(0, || this_cpu(tlb).flush_early(gather));
     assert!(on(1, || tlb.nmi_uaccess_okay(&space)));
 }
 

@@ -5,11 +5,12 @@ mod support;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use lookaside::{EpochsConfig, Gather, KernelGather, Space, VaRange};
+use lookaside::{AddressSpace, Gather, GlobalAsidsConfig, KernelGather, VaRange};
 use support::{
     Answer, Fake, Moment, Op,
     machine::{
-        ByRecent, Machine, Strategy, epochs, epochs_with, flush, here, pages, recent, space, switch,
+        ByRecent, Machine, Strategy, epochs, epochs_with, flush, pages, recent, space, switch,
+        this_cpu,
     },
     on,
 };
@@ -20,7 +21,7 @@ const KERNEL: u64 = 0xffff_8000_0000_0000;
 fn unmap_kernel(tlb: ByRecent, cpu: u32, number: u64) {
     let mut gather = KernelGather::new(tlb);
     gather.revoke(pages(KERNEL + (number << 20), 1));
-    let _ = on(cpu, || here(tlb).flush_kernel(gather));
+    let _ = on(cpu, || this_cpu(tlb).flush_kernel(gather));
 }
 
 /// What a CPU does for that.
@@ -45,7 +46,7 @@ fn a_cpu_that_asks_everybody_still_does_what_it_was_asked_before() {
         // The other one may still wait for this one.
         finished.fetch_add(1, Ordering::SeqCst);
         while finished.load(Ordering::SeqCst) < 2 {
-            on(cpu, || here(tlb).serve());
+            on(cpu, || this_cpu(tlb).handle_ipi());
             thread::yield_now();
         }
     };
@@ -78,7 +79,7 @@ fn what_is_asked_while_a_cpu_answers_is_not_taken_for_answered() {
     let later = receiver.recv().unwrap();
     while !later.is_finished() {
         for cpu in [1, 2] {
-            on(cpu, || here(tlb).serve());
+            on(cpu, || this_cpu(tlb).handle_ipi());
         }
         thread::yield_now();
     }
@@ -92,7 +93,7 @@ fn what_is_asked_while_a_cpu_answers_is_not_taken_for_answered() {
 #[test]
 fn a_flush_of_everything_completes_nothing_that_is_given_up_later() {
     fn check<T: Strategy>(tlb: Machine<T>) {
-        let a: &Space<'_, Fake> = Box::leak(Box::new(space(tlb, 1)));
+        let a: &AddressSpace<'_, Fake> = Box::leak(Box::new(space(tlb, 1)));
         let _ = switch(tlb, 0, a);
         tlb.platform().meanwhile(Moment::Removed, || {
             let mut lost = Gather::new(a);
@@ -112,7 +113,7 @@ fn a_flush_of_everything_completes_nothing_that_is_given_up_later() {
 
 #[test]
 fn a_pinned_tag_stays_its_spaces_whatever_its_number() {
-    let config = EpochsConfig { tags: 200, pins: 1, last_epoch: 4 };
+    let config = GlobalAsidsConfig { tags: 200, pins: 1, last_epoch: 4 };
     let tlb = epochs_with(1, Fake::new(1, 8), config);
     let tags = |count| {
         (0..count).map(|_| {
@@ -123,7 +124,7 @@ fn a_pinned_tag_stays_its_spaces_whatever_its_number() {
     };
     let before = tags(130).last().unwrap();
     let pinned = space(tlb, 1);
-    let tag = here(tlb).pin(&pinned).unwrap().0;
+    let tag = this_cpu(tlb).pin(&pinned).unwrap().0;
     assert!(tag >= 128 && tag > before, "beyond the first two words of the map: {tag}");
     while tlb.tags().epoch() < 3 {
         assert!(tags(1).all(|other| other != tag), "two spaces have tag {tag}");

@@ -2,10 +2,10 @@
 
 mod support;
 
-use lookaside::{EpochsConfig, Error, Space, arch::Held, arch::Wait};
+use lookaside::{AddressSpace, Error, GlobalAsidsConfig, arch::Held, arch::Wait};
 use support::{
     Fake, Op,
-    machine::{ByEpochs, What, epochs_with, flush, here, park, space, switch},
+    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
     on,
 };
 
@@ -13,13 +13,13 @@ const OTHER: u32 = 1;
 const CPUS: usize = 2;
 
 fn machine(fake: Fake) -> ByEpochs {
-    epochs_with(CPUS, fake, EpochsConfig { tags: 8, pins: 1, last_epoch: 3 })
+    epochs_with(CPUS, fake, GlobalAsidsConfig { tags: 8, pins: 1, last_epoch: 3 })
 }
 
 /// A pinned space and its tag, which CPU 0 runs in the last epoch.
-fn pinned(tlb: ByEpochs) -> (Space<'static, Fake>, u16) {
+fn pinned(tlb: ByEpochs) -> (AddressSpace<'static, Fake>, u16) {
     let a = space(tlb, 1);
-    let tag = here(tlb).pin(&a).unwrap().0;
+    let tag = this_cpu(tlb).pin(&a).unwrap().0;
     while tlb.tags().epoch() < 3 {
         let _ = switch(tlb, 0, &space(tlb, 2));
     }
@@ -32,18 +32,18 @@ fn pinned(tlb: ByEpochs) -> (Space<'static, Fake>, u16) {
 fn a_tag_that_is_pinned_twice_is_nobody_elses_after_one_unpin() {
     let tlb = machine(Fake::new(CPUS, 8));
     let a = space(tlb, 1);
-    let tag = here(tlb).pin(&a).unwrap();
-    assert_eq!(here(tlb).pin(&a), Ok(tag));
+    let tag = this_cpu(tlb).pin(&a).unwrap();
+    assert_eq!(this_cpu(tlb).pin(&a), Ok(tag));
     // SAFETY: there is no device.
-    unsafe { here(tlb).unpin(&a) }.unwrap();
+    unsafe { this_cpu(tlb).unpin(&a) }.unwrap();
     while tlb.tags().epoch() < 3 {
         let other = space(tlb, 2);
         let _ = switch(tlb, 0, &other);
         assert_ne!(other.cookie().tag(), tag);
     }
-    assert_eq!(here(tlb).pin(&space(tlb, 3)), Err(Error::IdsExhausted));
+    assert_eq!(this_cpu(tlb).pin(&space(tlb, 3)), Err(Error::IdsExhausted));
     // SAFETY: there is no device.
-    assert_eq!(unsafe { here(tlb).unpin(&a) }, Ok(()));
+    assert_eq!(unsafe { this_cpu(tlb).unpin(&a) }, Ok(()));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn no_epoch_is_ended_for_a_pin_if_the_next_one_is_the_last() {
     for _ in 2..tlb.tags().usable() {
         let _ = switch(tlb, 0, &space(tlb, 1));
     }
-    assert_eq!(here(tlb).pin(&space(tlb, 2)), Err(Error::IdsExhausted));
+    assert_eq!(this_cpu(tlb).pin(&space(tlb, 2)), Err(Error::IdsExhausted));
     assert_eq!(tlb.tags().epoch(), 2);
 }
 
@@ -82,7 +82,7 @@ fn in_the_last_epoch_who_left_a_pinned_space_drops_what_it_holds_on_its_way_back
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     tlb.platform().forget_logs();
     let _ = switch(tlb, OTHER, &a);
-    assert_eq!(on(OTHER, || here(tlb).tag().0), tag);
+    assert_eq!(on(OTHER, || this_cpu(tlb).tag().0), tag);
     let drops = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
     assert!(tlb.platform().log(OTHER).iter().any(drops));
 }
@@ -91,7 +91,7 @@ fn in_the_last_epoch_who_left_a_pinned_space_drops_what_it_holds_on_its_way_back
 fn who_pins_a_space_has_not_entered_it() {
     let tlb = machine(Fake::new(CPUS, 8).with_first_loads_that_drop());
     let a = space(tlb, 1);
-    let _ = here(tlb).pin(&a).unwrap();
+    let _ = this_cpu(tlb).pin(&a).unwrap();
     assert_eq!(a.residents().iter().count(), 0);
     for cpu in [0, OTHER] {
         tlb.platform().forget_logs();

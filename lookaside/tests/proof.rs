@@ -7,7 +7,7 @@ use core::cell::Cell;
 use lookaside::{Acknowledged, Batch, Error, Gather, KernelGather};
 use support::{
     Fake,
-    machine::{Machine, Strategy, epochs, flush, here, pages, recent, space, why},
+    machine::{Machine, Strategy, epochs, flush, pages, recent, space, this_cpu, why},
     words,
 };
 
@@ -30,13 +30,13 @@ fn a_page_is_released_against_its_own_proof_only<T: Strategy>(tlb: Machine<T>) {
     assert_eq!(Some(error), other(b.id()));
     let mut kernel = KernelGather::new(tlb);
     kernel.revoke_everything();
-    let (page, error) = page.release(&here(tlb).flush_kernel(kernel)).unwrap_err();
+    let (page, error) = page.release(&this_cpu(tlb).flush_kernel(kernel)).unwrap_err();
     assert_eq!(Some(error), other(0));
     let storage = words(CPUS.div_ceil(64));
     let batch = Batch::new(tlb, storage).unwrap();
-    let (page, _) = page.release(&here(tlb).flush_batch(batch)).unwrap_err();
+    let (page, _) = page.release(&this_cpu(tlb).flush_batch(batch)).unwrap_err();
     // The page was held all the while, and comes back against the right one.
-    let proof = here(tlb).flush(gather);
+    let proof = this_cpu(tlb).flush(gather);
     assert_eq!(why(page.release(&proof)), None);
     assert_eq!(table.release(&proof).ok(), Some(2));
 }
@@ -53,17 +53,17 @@ fn what_a_batch_and_the_kernel_hold_is_released_against_their_own_proofs_only() 
         let batch = || Batch::new(tlb, words(CPUS.div_ceil(64))).unwrap();
         let (first, second) = (batch(), batch());
         let (page, table) = (first.hold_page("page"), first.hold_table("table"));
-        let wrong = here(tlb).flush_batch(second);
+        let wrong = this_cpu(tlb).flush_batch(second);
         let (page, _) = page.release(&wrong).unwrap_err();
-        let right = here(tlb).flush_batch(first);
+        let right = this_cpu(tlb).flush_batch(first);
         assert_eq!(page.release(&right).ok(), Some("page"));
         assert_eq!(table.release(&right).ok(), Some("table"));
 
         let (first, second) = (KernelGather::new(tlb), KernelGather::new(tlb));
         let (page, table) = (first.hold_page("page"), first.hold_table("table"));
-        let wrong = here(tlb).flush_kernel(second);
+        let wrong = this_cpu(tlb).flush_kernel(second);
         assert_eq!(why(table.release(&wrong)), Some(Error::OtherProof { held: 0, proved: 0 }));
-        let right = here(tlb).flush_kernel(first);
+        let right = this_cpu(tlb).flush_kernel(first);
         assert_eq!(page.release(&right).ok(), Some("page"));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
@@ -77,7 +77,7 @@ fn a_full_proof_is_an_early_one_too() {
     let mut gather = Gather::new(&a);
     gather.revoke(pages(0x1000, 1));
     let page = gather.hold_page("page");
-    let early = Acknowledged::from(here(tlb).flush(gather));
+    let early = Acknowledged::from(this_cpu(tlb).flush(gather));
     assert_eq!(page.release(&early).ok(), Some("page"));
 }
 
@@ -118,7 +118,7 @@ fn what_is_held_is_leaked_if_the_function_is_left_before_the_flush() {
         gather.revoke(pages(0x1000, 1));
         let (page, table) = (gather.hold_page(Tracked(&freed)), gather.hold_table(Tracked(&freed)));
         second?;
-        let flushed = here(tlb).flush(gather);
+        let flushed = this_cpu(tlb).flush(gather);
         drop(page.release(&flushed).map_err(|(_, error)| error)?);
         drop(table.release(&flushed).map_err(|(_, error)| error)?);
         Ok(())
@@ -139,7 +139,7 @@ fn what_is_held_is_leaked_if_a_refusal_is_ignored() {
     drop(page.release(&wrong));
     drop(table.release(&wrong).map_err(|(_, error)| error));
     assert_eq!(freed.get(), 0);
-    let _ = here(tlb).flush(gather);
+    let _ = this_cpu(tlb).flush(gather);
     assert_eq!(freed.get(), 0);
 }
 

@@ -4,12 +4,13 @@
 mod support;
 
 use lookaside::{
-    CpuId, Epochs, Gather, Here, Outcome, Recent, Residency, Space, Switched,
+    AddressSpace, CpuId, CurrentCpu, Gather, GlobalAsids, Outcome, PerCpuAsids, Residency,
+    Switched,
     arch::{Held, Wait},
 };
 use support::{
     Fake, Op,
-    machine::{Machine, Strategy, What, epochs, flush, here, park, recent, space, switch},
+    machine::{Machine, Strategy, What, epochs, flush, park, recent, space, switch, this_cpu},
     on,
 };
 
@@ -21,7 +22,12 @@ const THIRD: u32 = 199;
 /// What was done on all CPUs, and how the flush ended.
 type Story = (Vec<(u32, Op)>, (Outcome, u32));
 
-fn story<T: Strategy>(tlb: Machine<T>, cpu: u32, space: &Space<'_, Fake>, what: What) -> Story {
+fn story<T: Strategy>(
+    tlb: Machine<T>,
+    cpu: u32,
+    space: &AddressSpace<'_, Fake>,
+    what: What,
+) -> Story {
     tlb.platform().forget_logs();
     let _ = flush(tlb, cpu, space, |gather| what.tell(gather));
     let outcome = tlb.platform().outcome();
@@ -33,7 +39,7 @@ fn here_op(tag: u16, what: What) -> Op {
     match what {
         What::Page => Op::FlushRange(tag, 0x5000, 1),
         What::Range => Op::FlushRange(tag, 0x10_0000, 9),
-        What::Space | What::Table => Op::FlushTag(tag),
+        What::AddressSpace | What::Table => Op::FlushTag(tag),
     }
 }
 
@@ -42,12 +48,12 @@ fn everywhere_op(tag: u16, what: What) -> Op {
     match what {
         What::Page => Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Now),
         What::Range => Op::FlushRangeEverywhere(tag, 0x10_0000, 9, Wait::Now),
-        What::Space | What::Table => Op::FlushTagEverywhere(tag),
+        What::AddressSpace | What::Table => Op::FlushTagEverywhere(tag),
     }
 }
 
 fn tag<T: Strategy>(tlb: Machine<T>, cpu: u32) -> u16 {
-    on(cpu, || here(tlb).tag().0)
+    on(cpu, || this_cpu(tlb).tag().0)
 }
 
 // ---- Nobody
@@ -55,12 +61,12 @@ fn tag<T: Strategy>(tlb: Machine<T>, cpu: u32) -> u16 {
 fn nobody_acts_for_a_space_that_nobody_runs<T: Strategy>(tlb: Machine<T>) {
     for what in What::ALL {
         let a = space(tlb, 1);
-        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "never ran: {what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::NoCpu, 0)), "never ran: {what:?}");
         for cpu in [0, OTHER, THIRD] {
             let _ = switch(tlb, cpu, &a);
             park(tlb, cpu);
         }
-        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "{what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::NoCpu, 0)), "{what:?}");
         // And nothing but the order of stores to tables before walks was asked of the hardware.
         let _ = flush(tlb, 0, &a, |gather| what.tell(gather));
         assert_eq!(tlb.platform().log(0), [Op::Publish], "{what:?}");
@@ -86,8 +92,8 @@ fn a_space_that_runs_here_alone_is_flushed_here<T: Strategy>(tlb: Machine<T>) {
         let _ = switch(tlb, OTHER, &b);
         park(tlb, THIRD);
         let only = vec![(0, here_op(tag(tlb, 0), what))];
-        assert_eq!(story(tlb, 0, &a, what), (only.clone(), (Outcome::Here, 0)), "{what:?}");
-        assert_eq!(story(tlb, 0, &a, what), (only, (Outcome::Here, 0)), "again: {what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (only.clone(), (Outcome::Local, 0)), "{what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (only, (Outcome::Local, 0)), "again: {what:?}");
         park(tlb, 0);
         park(tlb, OTHER);
     }
@@ -111,11 +117,11 @@ fn those_that_run_it_are_interrupted_and_no_others<T: Strategy>(tlb: Machine<T>)
         let op = |cpu| (cpu, here_op(tag(tlb, cpu), what));
         let interrupt = |cpu| (0, Op::Interrupt(vec![cpu]));
         let expected = vec![interrupt(OTHER), op(OTHER), interrupt(THIRD), op(THIRD), op(0)];
-        assert_eq!(story(tlb, 0, &a, what), (expected, (Outcome::Interrupts, 2)), "{what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (expected, (Outcome::Ipis, 2)), "{what:?}");
         // A CPU that does not run the space itself executes nothing of it.
         let expected = vec![interrupt2(5, 0), op(0), interrupt2(5, OTHER), op(OTHER)];
         park(tlb, THIRD);
-        assert_eq!(story(tlb, 5, &a, what), (expected, (Outcome::Interrupts, 2)), "{what:?}");
+        assert_eq!(story(tlb, 5, &a, what), (expected, (Outcome::Ipis, 2)), "{what:?}");
         for cpu in [0, 1, OTHER] {
             park(tlb, cpu);
         }
@@ -133,7 +139,7 @@ fn local_01_those_that_run_a_space_are_interrupted_and_no_others() {
     those_that_run_it_are_interrupted_and_no_others(epochs(CPUS, fake));
     // Where broadcasts are dear, interrupts are chosen although there are broadcasts.
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
-    tlb.platform().set_costs(|costs| costs.everywhere.wait = 1 << 40);
+    tlb.platform().set_costs(|costs| costs.broadcast.wait = 1 << 40);
     those_that_run_it_are_interrupted_and_no_others(tlb);
 }
 
@@ -146,7 +152,7 @@ fn local_01_where_several_run_a_space_hardware_broadcasts_if_that_is_cheaper() {
         let a = space(tlb, 1);
         let _ = switch(tlb, OTHER, &a);
         let tag = tag(tlb, OTHER);
-        let everywhere = (vec![(0, everywhere_op(tag, what))], (Outcome::Everywhere, 0));
+        let everywhere = (vec![(0, everywhere_op(tag, what))], (Outcome::Broadcast, 0));
         // Who flushes need not run the space.
         assert_eq!(story(tlb, 0, &a, what), everywhere, "{what:?}");
         let _ = switch(tlb, 0, &a);
@@ -160,7 +166,7 @@ fn local_01_where_several_run_a_space_hardware_broadcasts_if_that_is_cheaper() {
 fn how_many_are_interrupted_before_a_broadcast_is_cheaper_follows_from_the_costs() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     // A broadcast of one page is 1050. One interrupt is 500, and each more 200.
-    tlb.platform().set_costs(|costs| costs.interrupt = 500);
+    tlb.platform().set_costs(|costs| costs.ipi = 500);
     let a = space(tlb, 1);
     let mut outcomes = Vec::new();
     for cpu in 1..6 {
@@ -170,11 +176,11 @@ fn how_many_are_interrupted_before_a_broadcast_is_cheaper_follows_from_the_costs
     assert_eq!(
         outcomes,
         [
-            (Outcome::Interrupts, 1),
-            (Outcome::Interrupts, 2),
-            (Outcome::Interrupts, 3),
-            (Outcome::Everywhere, 0),
-            (Outcome::Everywhere, 0)
+            (Outcome::Ipis, 1),
+            (Outcome::Ipis, 2),
+            (Outcome::Ipis, 3),
+            (Outcome::Broadcast, 0),
+            (Outcome::Broadcast, 0)
         ]
     );
 }
@@ -183,17 +189,17 @@ fn how_many_are_interrupted_before_a_broadcast_is_cheaper_follows_from_the_costs
 fn local_05_a_pinned_space_is_always_broadcast() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let a = space(tlb, 1);
-    let tag = here(tlb).pin(&a).unwrap().0;
+    let tag = this_cpu(tlb).pin(&a).unwrap().0;
     for what in What::ALL {
-        let everywhere = (vec![(0, everywhere_op(tag, what))], (Outcome::Everywhere, 0));
+        let everywhere = (vec![(0, everywhere_op(tag, what))], (Outcome::Broadcast, 0));
         assert_eq!(story(tlb, 0, &a, what), everywhere, "no CPU runs it, a device may");
         let _ = switch(tlb, 0, &a);
         assert_eq!(story(tlb, 0, &a, what), everywhere);
         park(tlb, 0);
     }
     // SAFETY: there is no device.
-    unsafe { here(tlb).unpin(&a) }.unwrap();
-    assert_eq!(story(tlb, 0, &a, What::Page), (vec![], (Outcome::Nobody, 0)));
+    unsafe { this_cpu(tlb).unpin(&a) }.unwrap();
+    assert_eq!(story(tlb, 0, &a, What::Page), (vec![], (Outcome::NoCpu, 0)));
 }
 
 // ---- Who counts
@@ -202,19 +208,19 @@ fn a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables<T: Strategy>(tlb: Machi
     let a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
     let tag = tag(tlb, OTHER);
-    let lazy = || on(OTHER, || here(tlb).lazy());
+    let lazy = || on(OTHER, || this_cpu(tlb).lazy());
     for what in What::LEAVES {
         lazy();
-        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "{what:?}");
+        assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::NoCpu, 0)), "{what:?}");
         assert_eq!(switch(tlb, OTHER, &a), Switched::CaughtUp);
         assert!(tlb.platform().acts().iter().any(|(cpu, op)| {
             *cpu == OTHER && [Op::FlushTag(tag), here_op(tag, what)].contains(op)
         }));
     }
-    for what in [What::Space, What::Table] {
+    for what in [What::AddressSpace, What::Table] {
         lazy();
         let (acts, (outcome, _)) = story(tlb, 0, &a, what);
-        assert_ne!(outcome, Outcome::Nobody, "{what:?}");
+        assert_ne!(outcome, Outcome::NoCpu, "{what:?}");
         let dropped = |acts: &[(u32, Op)]| {
             let all = [Op::FlushTag(tag), Op::FlushTagEverywhere(tag)];
             acts.iter().any(|(_, op)| {
@@ -226,7 +232,7 @@ fn a_lazy_cpu_is_left_alone_for_pages_and_told_of_tables<T: Strategy>(tlb: Machi
         let left = acts.contains(&(OTHER, Op::Park));
         assert_ne!(dropped(&acts), left, "{what:?}");
         if left {
-            assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)), "{what:?}");
+            assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::NoCpu, 0)), "{what:?}");
         }
         let switched = switch(tlb, OTHER, &a);
         assert!(!left || dropped(&tlb.platform().acts()), "{what:?}: {switched:?}");
@@ -250,10 +256,10 @@ fn a_cpu_in_firmware_counts<T: Strategy>(tlb: Machine<T>) {
     let tag = tag(tlb, OTHER);
     let firmware = lookaside::arch::Root::new(0xffff_0000);
     on(OTHER, || {
-        let mut cpu = here(tlb);
+        let mut cpu = this_cpu(tlb);
         let flushed = || {
             let (acts, (outcome, targets)) = on(0, || story(tlb, 0, &a, What::Page));
-            assert_eq!((outcome, targets), (Outcome::Interrupts, 1));
+            assert_eq!((outcome, targets), (Outcome::Ipis, 1));
             assert_eq!(acts, [interrupt2(0, OTHER), (OTHER, here_op(tag, What::Page))]);
         };
         // SAFETY: no real hardware walks this root.
@@ -272,7 +278,7 @@ fn the_flusher_need_not_run_the_space<T: Strategy>(tlb: Machine<T>) {
     let _ = switch(tlb, 0, &a);
     let _ = switch(tlb, 0, &b);
     // It held something itself, and pays like any other CPU, when it comes back.
-    assert_eq!(story(tlb, 0, &a, What::Space), (vec![], (Outcome::Nobody, 0)));
+    assert_eq!(story(tlb, 0, &a, What::AddressSpace), (vec![], (Outcome::NoCpu, 0)));
     tlb.platform().forget_logs();
     let _ = switch(tlb, 0, &a);
     let paid = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
@@ -302,7 +308,7 @@ fn local_02_a_cpu_that_was_left_alone_pays_on_its_next_way_in_and_only_then() {
         }
         let residency = |cpu| a.residents().get(CpuId(cpu));
         assert_eq!([OTHER, THIRD].map(residency), [Residency::Present; 2]);
-        assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Here, 0));
+        assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Local, 0));
         assert_ne!(residency(OTHER), Residency::Present);
         assert_eq!(residency(0), Residency::Present, "who flushed has not missed anything");
         let load = |cpu| {
@@ -325,7 +331,7 @@ fn local_02_a_cpu_that_was_left_alone_pays_on_its_next_way_in_and_only_then() {
 
 #[test]
 fn local_02_only_a_fresh_tag_forgets_who_owes() {
-    let config = lookaside::EpochsConfig { tags: 10, ..Default::default() };
+    let config = lookaside::GlobalAsidsConfig { tags: 10, ..Default::default() };
     let tlb = support::machine::epochs_with(3, Fake::new(3, 8), config);
     let a = space(tlb, 1);
     let _ = switch(tlb, 1, &a);
@@ -367,7 +373,7 @@ fn local_01_after_a_migration_mprotect_asks_nobody() {
         let _ = switch(tlb, THIRD, &a);
         for _ in 0..100 {
             let (acts, outcome) = story(tlb, THIRD, &a, What::Page);
-            assert_eq!(outcome, (Outcome::Here, 0));
+            assert_eq!(outcome, (Outcome::Local, 0));
             assert!(acts.iter().all(|&(cpu, _)| cpu == THIRD), "{acts:?}");
         }
         assert_eq!(a.residents().get(CpuId(THIRD)), Residency::Present);
@@ -389,16 +395,16 @@ fn local_08_freeing_a_table_is_broadcast_to_those_who_left_and_becomes_local() {
     let tag = tag(tlb, 0);
     // What a broadcast costs is 1000, and what the tag holds is worth 3000.
     let outcomes: Vec<_> = (0..5).map(|_| story(tlb, 0, &a, What::Table)).collect();
-    let everywhere = |op| (vec![(0, op)], (Outcome::Everywhere, 0));
+    let everywhere = |op| (vec![(0, op)], (Outcome::Broadcast, 0));
     let dear = everywhere(Op::FlushTagEverywhere(tag));
     assert_eq!(outcomes[..3], [dear.clone(), dear.clone(), dear]);
-    let here = (vec![(0, Op::FlushTag(tag))], (Outcome::Here, 0));
-    assert_eq!(outcomes[3..], [here.clone(), here], "everyone has left");
+    let this_cpu = (vec![(0, Op::FlushTag(tag))], (Outcome::Local, 0));
+    assert_eq!(outcomes[3..], [this_cpu.clone(), this_cpu], "everyone has left");
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     // Who comes back is asked again.
     let _ = switch(tlb, OTHER, &a);
     park(tlb, OTHER);
-    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Broadcast, 0));
 }
 
 #[test]
@@ -408,24 +414,24 @@ fn local_08_a_page_after_which_others_are_absent_does_not_make_the_next_table_lo
     let _ = switch(tlb, OTHER, &a);
     park(tlb, OTHER);
     let _ = switch(tlb, 0, &a);
-    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Here, 0));
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Local, 0));
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     // It is absent, and still holds what it held: it was only spared.
-    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Broadcast, 0));
 }
 
 #[test]
 fn local_08_a_table_is_never_flushed_by_interrupts_alone_if_somebody_rests() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
-    tlb.platform().set_costs(|costs| (costs.interrupt, costs.interrupt_more) = (1, 1));
+    tlb.platform().set_costs(|costs| (costs.ipi, costs.ipi_more) = (1, 1));
     let a = space(tlb, 1);
     for cpu in [0, OTHER, THIRD] {
         let _ = switch(tlb, cpu, &a);
     }
-    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Interrupts, 2));
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Ipis, 2));
     park(tlb, THIRD);
-    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Interrupts, 1));
-    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Everywhere, 0));
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Ipis, 1));
+    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Broadcast, 0));
 }
 
 // ---- What the proof rests on
@@ -442,15 +448,15 @@ fn local_04_this_cpu_is_neither_sent_nor_shared() {
     impl<T> Stays<()> for T {}
     impl<T: Send> Stays<Sent> for T {}
     impl<T: Sync> Stays<Shared> for T {}
-    <Here<'_, Fake, Recent> as Stays<_>>::stays();
-    <Here<'_, Fake, Epochs<'_, Fake>> as Stays<_>>::stays();
+    <CurrentCpu<'_, Fake, PerCpuAsids> as Stays<_>>::stays();
+    <CurrentCpu<'_, Fake, GlobalAsids<'_, Fake>> as Stays<_>>::stays();
 }
 
 #[test]
 fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
-    let check = |space: &Space<'_, Fake>| {
+    let check = |space: &AddressSpace<'_, Fake>| {
         tlb.platform().forget_logs();
         let switched = switch(tlb, 0, space);
         let log = tlb.platform().log(0);
@@ -463,7 +469,7 @@ fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
         [&a, &b].into_iter().for_each(check);
         let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     }
-    let config = lookaside::EpochsConfig { tags: 5, ..Default::default() };
+    let config = lookaside::GlobalAsidsConfig { tags: 5, ..Default::default() };
     let tlb = support::machine::epochs_with(2, Fake::new(2, 8), config);
     for number in 1..20 {
         tlb.platform().forget_logs();
@@ -483,11 +489,11 @@ fn a_fresh_tag_is_taken_where_it_costs_less_than_a_flush() {
         let _ = switch(tlb, cpu, &a);
     }
     park(tlb, OTHER);
-    assert_eq!(story(tlb, 0, &a, What::Space).1, (Outcome::Here, 0));
-    tlb.platform().set_costs(|costs| costs.fresh_tag = 0);
+    assert_eq!(story(tlb, 0, &a, What::AddressSpace).1, (Outcome::Local, 0));
+    tlb.platform().set_costs(|costs| costs.retag = 0);
     let before = tag(tlb, 0);
-    let (acts, outcome) = story(tlb, 0, &a, What::Space);
-    assert_eq!(outcome, (Outcome::FreshTag, 0));
+    let (acts, outcome) = story(tlb, 0, &a, What::AddressSpace);
+    assert_eq!(outcome, (Outcome::Retagged, 0));
     // The register lets go of the old tag before others can learn the new one.
     assert!(matches!(acts[..], [(0, Op::Park), (0, Op::Load { .. })]), "{acts:?}");
     assert_ne!(tag(tlb, 0), before);
@@ -495,7 +501,7 @@ fn a_fresh_tag_is_taken_where_it_costs_less_than_a_flush() {
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     // Another CPU that runs it would go on under the old tag: then it is flushed.
     let _ = switch(tlb, OTHER, &a);
-    assert_ne!(story(tlb, 0, &a, What::Space).1.0, Outcome::FreshTag);
+    assert_ne!(story(tlb, 0, &a, What::AddressSpace).1.0, Outcome::Retagged);
 }
 
 // ---- Idle
@@ -509,11 +515,11 @@ fn local_06_a_parked_cpu_drops_out_and_is_told_again_when_it_is_back() {
         park(tlb, OTHER);
         assert_eq!(tlb.platform().acts(), [(OTHER, Op::Park)], "idle: the reserved root");
         for what in What::LEAVES {
-            assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::Nobody, 0)));
+            assert_eq!(story(tlb, 0, &a, what), (vec![], (Outcome::NoCpu, 0)));
         }
         // Back from idle, it is told again.
         let _ = switch(tlb, OTHER, &a);
-        assert_ne!(story(tlb, 0, &a, What::Page).1.0, Outcome::Nobody);
+        assert_ne!(story(tlb, 0, &a, What::Page).1.0, Outcome::NoCpu);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
@@ -526,10 +532,10 @@ fn where_entries_are_shared_nobody_is_spared_who_may_have_brought_some_in() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let a = space(tlb, 1);
     let _ = switch(tlb, 0, &a);
-    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Here, 0));
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Local, 0));
     let _ = switch(tlb, OTHER, &a);
     park(tlb, OTHER);
-    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Everywhere, 0));
+    assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Broadcast, 0));
 }
 
 // ---- Counters
@@ -537,7 +543,7 @@ fn where_entries_are_shared_nobody_is_spared_who_may_have_brought_some_in() {
 #[test]
 fn local_12_each_cpu_counts_how_its_flushes_ended_and_what_it_caught_up() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
-    tlb.platform().set_costs(|costs| costs.interrupt = 1000);
+    tlb.platform().set_costs(|costs| costs.ipi = 1000);
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = story(tlb, 0, &a, What::Page);
     let _ = switch(tlb, 0, &a);
@@ -550,18 +556,18 @@ fn local_12_each_cpu_counts_how_its_flushes_ended_and_what_it_caught_up() {
         let _ = switch(tlb, cpu, &a);
     }
     let _ = story(tlb, 0, &a, What::Range);
-    on(OTHER, || here(tlb).lazy());
+    on(OTHER, || this_cpu(tlb).lazy());
     for cpu in [1, 2, 3, THIRD] {
         let _ = switch(tlb, cpu, &b);
     }
     let _ = story(tlb, 0, &a, What::Page);
     let _ = switch(tlb, OTHER, &a);
     let counts = &tlb.platform().counts[0];
-    let ended = [Outcome::Nobody, Outcome::Here, Outcome::Interrupts, Outcome::Everywhere];
+    let ended = [Outcome::NoCpu, Outcome::Local, Outcome::Ipis, Outcome::Broadcast];
     assert_eq!(ended.map(|outcome| counts.flushes(outcome)), [1, 4, 1, 1]);
     assert_eq!(counts.interrupted(), 1);
     let other = &tlb.platform().counts[OTHER as usize];
     assert_eq!((other.served(), other.caught_up()), ((1, 1), 1));
-    let _ = here(tlb).flush(Gather::new(&a));
-    assert_eq!(counts.flushes(Outcome::Nobody), 2, "an empty one asks nobody");
+    let _ = this_cpu(tlb).flush(Gather::new(&a));
+    assert_eq!(counts.flushes(Outcome::NoCpu), 2, "an empty one asks nobody");
 }

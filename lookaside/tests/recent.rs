@@ -5,23 +5,23 @@ mod support;
 use core::sync::atomic::AtomicU64;
 
 use lookaside::{
-    Cpu, CpuId, Error, Outcome, Recent, RecentCpu, Released, Replacement, RoundRobin, Space,
-    Switched, Tlb, VaRange,
+    AddressSpace, Cpu, CpuId, Error, Outcome, PerCpuAsids, PerCpuAsidsCpu, Released, Replacement,
+    RoundRobin, Switched, Tlb, VaRange,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
 };
 use support::{
     Fake, Op,
-    machine::{self, flush, here, pages, space},
+    machine::{self, flush, pages, space, this_cpu},
     on, words,
 };
 
-type Machine<const SLOTS: usize = 6, R = RoundRobin> = machine::Machine<Recent<SLOTS, R>>;
+type Machine<const SLOTS: usize = 6, R = RoundRobin> = machine::Machine<PerCpuAsids<SLOTS, R>>;
 
 fn machine<const SLOTS: usize, R: Replacement + 'static>(
     cpus: usize,
     fake: Fake,
 ) -> Machine<SLOTS, R> {
-    machine::start(cpus, fake.without_broadcast(), Recent::new())
+    machine::start(cpus, fake.without_broadcast(), PerCpuAsids::new())
 }
 
 /// What `cpu` did since the last call, barriers left out.
@@ -37,7 +37,7 @@ enum Revoked {
 }
 
 /// `cpu` flushes it.
-fn revoke(tlb: Machine, cpu: u32, space: &Space<'_, Fake>, what: Revoked) {
+fn revoke(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Fake>, what: Revoked) {
     let _ = flush(tlb, cpu, space, |gather| match what {
         Revoked::Pages(range) => gather.revoke(range),
         Revoked::Everything => gather.revoke_everything(),
@@ -52,12 +52,12 @@ fn load(table: u64, tag: u16, held: Held) -> Op {
 fn pcid_01_hit_stale_hit_and_miss_are_told_apart() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
-    assert_eq!(here(tlb).switch(&a), Switched::Fresh);
-    assert_eq!(here(tlb).switch(&b), Switched::Fresh);
-    assert_eq!(here(tlb).switch(&a), Switched::Kept);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Fresh);
+    assert_eq!(this_cpu(tlb).switch(&b), Switched::Fresh);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Kept);
     revoke(tlb, 0, &b, Revoked::Everything);
-    assert_eq!(here(tlb).switch(&b), Switched::Flushed);
-    assert_eq!(here(tlb).switch(&a), Switched::Kept);
+    assert_eq!(this_cpu(tlb).switch(&b), Switched::Flushed);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Kept);
     assert_eq!(
         tlb.platform().log(0).into_iter().filter(Op::acts).collect::<Vec<_>>(),
         [
@@ -73,11 +73,11 @@ fn pcid_01_hit_stale_hit_and_miss_are_told_apart() {
 #[test]
 fn pcid_01_the_private_books_of_a_cpu_fill_two_cache_lines() {
     // One aligned line for what others read, and two cache lines (one aligned unit) of private books.
-    assert_eq!(size_of::<RecentCpu<AtomicU64, 6>>(), 2 * 128);
+    assert_eq!(size_of::<PerCpuAsidsCpu<AtomicU64, 6>>(), 2 * 128);
     // What the register names, and three units of requests and answers.
-    assert_eq!(size_of::<Cpu<Fake, Recent>>(), (2 + 1 + 3) * 128);
-    assert!(size_of::<Cpu<Fake, lookaside::Epochs<'_, Fake>>>() <= 1024);
-    assert!(size_of::<Space<'_, Fake>>() <= 128);
+    assert_eq!(size_of::<Cpu<Fake, PerCpuAsids>>(), (2 + 1 + 3) * 128);
+    assert!(size_of::<Cpu<Fake, lookaside::GlobalAsids<'_, Fake>>>() <= 1024);
+    assert!(size_of::<AddressSpace<'_, Fake>>() <= 128);
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn pcid_02_identifiers_are_never_given_twice() {
         let mut space = space(tlb, number);
         assert!(space.id() > latest);
         latest = space.id();
-        let _ = here(tlb).switch(&space);
-        let _ = here(tlb).park();
-        assert_eq!(here(tlb).release(&mut space), Ok(Released::Later));
+        let _ = this_cpu(tlb).switch(&space);
+        let _ = this_cpu(tlb).park();
+        assert_eq!(this_cpu(tlb).release(&mut space), Ok(Released::Later));
     }
 }
 
@@ -101,7 +101,7 @@ fn pcid_03_entries_are_kept_only_on_a_hit_that_owes_nothing() {
     // Three spaces over two slots: each is a stranger again, and its slot held another.
     for round in 0..4 {
         for space in &spaces {
-            assert_eq!(here(tlb).switch(space), Switched::Fresh, "round {round}");
+            assert_eq!(this_cpu(tlb).switch(space), Switched::Fresh, "round {round}");
         }
     }
     assert!(
@@ -114,13 +114,13 @@ fn pcid_05_one_missed_range_is_paid_by_range_and_two_by_everything() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let away = |revoked: &[Revoked]| {
-        let _ = here(tlb).switch(&a);
-        let _ = here(tlb).switch(&b);
+        let _ = this_cpu(tlb).switch(&a);
+        let _ = this_cpu(tlb).switch(&b);
         for &what in revoked {
             revoke(tlb, 0, &a, what);
         }
         tlb.platform().forget_logs();
-        let switched = here(tlb).switch(&a);
+        let switched = this_cpu(tlb).switch(&a);
         (switched, tlb.platform().log(0).into_iter().filter(Op::acts).collect::<Vec<_>>())
     };
     let page = |start, count| Revoked::Pages(pages(start, count));
@@ -143,22 +143,22 @@ fn pcid_05_the_handler_pays_once() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let page = Revoked::Pages(pages(0x1000, 2));
-    let _ = here(tlb).switch(&a);
+    let _ = this_cpu(tlb).switch(&a);
     revoke(tlb, 1, &a, page);
     assert_eq!(acts(tlb, 0).last(), Some(&Op::FlushRange(2, 0x1000, 2)));
-    here(tlb).serve();
+    this_cpu(tlb).handle_ipi();
     assert_eq!(acts(tlb, 0), [], "everything was served already");
     // A lazy CPU is not told of pages, and leaves when a table goes. A generation was missed: what it was
     // of is not known when this CPU comes back.
-    here(tlb).lazy();
+    this_cpu(tlb).lazy();
     revoke(tlb, 1, &a, page);
     assert_eq!(acts(tlb, 0), [], "a lazy CPU is not told of pages");
     let _ = flush(tlb, 1, &a, |gather| gather.unlink_table(pages(0x1000, 2)));
     assert_eq!(acts(tlb, 0), [Op::Park]);
-    assert_eq!(here(tlb).switch(&a), Switched::Flushed);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Flushed);
     assert_eq!(acts(tlb, 0), [load(1, 2, Held::Drop)]);
     revoke(tlb, 1, &b, Revoked::Everything);
-    here(tlb).serve();
+    this_cpu(tlb).handle_ipi();
     assert_eq!(acts(tlb, 0), [], "what does not run here is paid when entered");
 }
 
@@ -166,26 +166,26 @@ fn pcid_05_the_handler_pays_once() {
 fn pcid_06_a_lazy_cpu_is_left_alone_and_catches_up() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let a = space(tlb, 1);
-    let _ = on(1, || here(tlb).switch(&a));
-    on(1, || here(tlb).lazy());
+    let _ = on(1, || this_cpu(tlb).switch(&a));
+    on(1, || this_cpu(tlb).lazy());
     revoke(tlb, 0, &a, Revoked::Pages(pages(0x1000, 1)));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0), "lazy");
+    assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0), "lazy");
     tlb.platform().forget_logs();
-    assert_eq!(on(1, || here(tlb).switch(&a)), Switched::CaughtUp);
+    assert_eq!(on(1, || this_cpu(tlb).switch(&a)), Switched::CaughtUp);
     assert_eq!(acts(tlb, 1), [Op::FlushRange(2, 0x1000, 1)]);
-    on(1, || here(tlb).lazy());
+    on(1, || this_cpu(tlb).lazy());
     revoke(tlb, 0, &a, Revoked::Everything);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 1), "a table may have been freed");
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1), "a table may have been freed");
     assert_eq!(acts(tlb, 1), [Op::Park], "it leaves");
     revoke(tlb, 0, &a, Revoked::Everything);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0), "and is not asked again");
+    assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0), "and is not asked again");
     tlb.platform().forget_logs();
-    assert_eq!(on(1, || here(tlb).switch(&a)), Switched::Flushed);
+    assert_eq!(on(1, || this_cpu(tlb).switch(&a)), Switched::Flushed);
     assert_eq!(acts(tlb, 1), [load(1, 2, Held::Drop)]);
     // Nothing was flushed meanwhile: coming back is free.
-    on(1, || here(tlb).lazy());
+    on(1, || this_cpu(tlb).lazy());
     tlb.platform().forget_logs();
-    assert_eq!(on(1, || here(tlb).switch(&a)), Switched::Unchanged);
+    assert_eq!(on(1, || this_cpu(tlb).switch(&a)), Switched::Unchanged);
     assert_eq!(acts(tlb, 1), []);
 }
 
@@ -195,15 +195,15 @@ fn pcid_06_a_lazy_cpu_is_left_alone_and_catches_up() {
 fn pcid_07_a_debug_build_notices_that_others_wrote_the_register() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
-    let _ = here(tlb).switch(&a);
-    assert!(here(tlb).register_is_ours());
+    let _ = this_cpu(tlb).switch(&a);
+    assert!(this_cpu(tlb).register_is_ours());
     // The right root under another tag.
     // SAFETY: no hardware walks this root.
     unsafe {
         tlb.platform().mmu.load(Errata::NONE, a.root(), Tag(7), Held::Keep, Sharing::Private)
     };
-    assert!(!here(tlb).register_is_ours());
-    let _ = here(tlb).switch(&b);
+    assert!(!this_cpu(tlb).register_is_ours());
+    let _ = this_cpu(tlb).switch(&b);
 }
 
 #[test]
@@ -212,22 +212,22 @@ fn every_way_out_settles_what_the_outgoing_thread_began() {
     let a = space(tlb, 1);
     let _ = machine::switch(tlb, 0, &a);
     tlb.platform().forget_logs();
-    on(0, || here(tlb).lazy());
+    on(0, || this_cpu(tlb).lazy());
     assert_eq!(tlb.platform().log(0), [Op::Settle]);
-    let _ = on(0, || here(tlb).park());
+    let _ = on(0, || this_cpu(tlb).park());
     assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Park]);
-    let _ = on(0, || here(tlb).park());
+    let _ = on(0, || this_cpu(tlb).park());
     assert_eq!(tlb.platform().log(0), [Op::Settle], "also where nothing changes");
 }
 
 #[test]
 fn a_cpu_that_runs_no_space_stays_parked_through_being_lazy() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
-    let _ = here(tlb).switch(&space(tlb, 1));
-    let _ = here(tlb).park();
+    let _ = this_cpu(tlb).switch(&space(tlb, 1));
+    let _ = this_cpu(tlb).park();
     tlb.platform().forget_logs();
-    here(tlb).lazy();
-    assert_eq!(here(tlb).park(), Switched::Unchanged);
+    this_cpu(tlb).lazy();
+    assert_eq!(this_cpu(tlb).park(), Switched::Unchanged);
     assert_eq!(acts(tlb, 0), []);
 }
 
@@ -244,16 +244,16 @@ fn who_comes_in_publishes_that_it_is_present_before_its_root_is_loaded() {
 fn pcid_08_who_runs_another_space_need_not_be_told_and_pays_on_return() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
-    let _ = on(1, || here(tlb).switch(&a));
-    let _ = on(1, || here(tlb).switch(&b));
+    let _ = on(1, || this_cpu(tlb).switch(&a));
+    let _ = on(1, || this_cpu(tlb).switch(&b));
     revoke(tlb, 0, &a, Revoked::Everything);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
     revoke(tlb, 0, &b, Revoked::Everything);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 1));
-    assert_eq!(on(1, || here(tlb).switch(&a)), Switched::Flushed);
-    let _ = on(1, || here(tlb).park());
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1));
+    assert_eq!(on(1, || this_cpu(tlb).switch(&a)), Switched::Flushed);
+    let _ = on(1, || this_cpu(tlb).park());
     revoke(tlb, 0, &a, Revoked::Everything);
-    assert_eq!(tlb.platform().outcome(), (Outcome::Nobody, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::NoCpu, 0));
 }
 
 #[test]
@@ -261,16 +261,16 @@ fn pcid_09_paying_more_than_is_owed_changes_nothing() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     for space in [&a, &b] {
-        let _ = here(tlb).switch(space);
+        let _ = this_cpu(tlb).switch(space);
     }
     // The hardware loses entries by itself, or another part of the kernel flushes.
     tlb.platform().mmu.flush_all(Errata::NONE);
-    assert_eq!(here(tlb).switch(&a), Switched::Kept);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Kept);
     revoke(tlb, 1, &a, Revoked::Everything);
     tlb.platform().forget_logs();
     for _ in 0..3 {
-        here(tlb).serve();
-        assert_eq!(here(tlb).switch(&a), Switched::Unchanged);
+        this_cpu(tlb).handle_ipi();
+        assert_eq!(this_cpu(tlb).switch(&a), Switched::Unchanged);
     }
     assert_eq!(tlb.platform().acts(), [], "what is paid is not paid twice");
 }
@@ -279,18 +279,18 @@ fn pcid_09_paying_more_than_is_owed_changes_nothing() {
 fn pcid_10_without_tags_every_load_drops_and_the_books_are_kept() {
     let tlb: Machine = machine(2, Fake::new(2, 0));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
-    assert_eq!(here(tlb).switch(&a), Switched::Fresh);
-    assert_eq!(here(tlb).switch(&b), Switched::Fresh);
-    assert_eq!(here(tlb).switch(&a), Switched::Fresh);
-    assert_eq!(here(tlb).switch(&a), Switched::Unchanged);
-    let _ = here(tlb).park();
-    assert_eq!(here(tlb).switch(&a), Switched::Fresh);
-    here(tlb).lazy();
-    assert_eq!(here(tlb).switch(&a), Switched::Unchanged);
-    here(tlb).lazy();
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Fresh);
+    assert_eq!(this_cpu(tlb).switch(&b), Switched::Fresh);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Fresh);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Unchanged);
+    let _ = this_cpu(tlb).park();
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Fresh);
+    this_cpu(tlb).lazy();
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Unchanged);
+    this_cpu(tlb).lazy();
     revoke(tlb, 1, &a, Revoked::Pages(pages(0x1000, 1)));
     tlb.platform().forget_logs();
-    assert_eq!(here(tlb).switch(&a), Switched::CaughtUp);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::CaughtUp);
     assert_eq!(tlb.platform().log(0), [Op::Settle, Op::FlushRange(0, 0x1000, 1)]);
 }
 
@@ -298,8 +298,8 @@ fn pcid_10_without_tags_every_load_drops_and_the_books_are_kept() {
 fn pcid_10_tag_zero_is_for_parked_cpus_and_one_for_borrowed_roots() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     for number in 1..20 {
-        let _ = here(tlb).switch(&space(tlb, number));
-        assert!(here(tlb).tag().0 >= 2);
+        let _ = this_cpu(tlb).switch(&space(tlb, number));
+        assert!(this_cpu(tlb).tag().0 >= 2);
     }
 }
 
@@ -366,7 +366,7 @@ impl Replacement for Blind {
 fn hits<R: Replacement + 'static>(steps: usize, mut next: impl FnMut(usize) -> usize) -> usize {
     let tlb: Machine<6, R> = machine(1, Fake::new(1, 12));
     let spaces: Vec<_> = (1..=64).map(|number| space(tlb, number)).collect();
-    (0..steps).filter(|&step| here(tlb).switch(&spaces[next(step)]) <= Switched::Kept).count()
+    (0..steps).filter(|&step| this_cpu(tlb).switch(&spaces[next(step)]) <= Switched::Kept).count()
 }
 
 #[test]
@@ -402,26 +402,26 @@ fn pcid_11_policies_compared_on_a_working_set_that_shifts() {
 fn a_lent_register_is_taken_back_with_what_it_named() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let a = space(tlb, 1);
-    let _ = here(tlb).switch(&a);
+    let _ = this_cpu(tlb).switch(&a);
     tlb.platform().forget_logs();
-    let mut cpu = here(tlb);
+    let mut cpu = this_cpu(tlb);
     // SAFETY: no real hardware walks this root.
-    let lent = unsafe {
+    let foreign = unsafe {
         cpu.with_root(Root::new(0xffff_0000), || {
             // A revoker still asks this CPU, and its handler pays under the space's tag.
             revoke(tlb, 1, &a, Revoked::Everything);
             tlb.platform().outcome()
         })
     };
-    assert_eq!(lent, Ok((Outcome::Interrupts, 1)));
+    assert_eq!(foreign, Ok((Outcome::Ipis, 1)));
     let firmware =
         Op::Load { table: 0xffff_0000, tag: 1, held: Held::Drop, sharing: Sharing::Private };
     assert_eq!(
         tlb.platform().log(0),
         [Op::Settle, firmware, Op::FlushTag(2), load(1, 2, Held::Keep)]
     );
-    let _ = here(tlb).park();
-    let mut cpu = here(tlb);
+    let _ = this_cpu(tlb).park();
+    let mut cpu = this_cpu(tlb);
     // SAFETY: as above.
     unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
     assert_eq!(tlb.platform().log(0).last(), Some(&Op::Park));
@@ -431,34 +431,34 @@ fn a_lent_register_is_taken_back_with_what_it_named() {
 fn a_cpu_that_comes_back_holds_nothing_and_owes_what_was_flushed_meanwhile() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let a = space(tlb, 1);
-    let _ = here(tlb).switch(&a);
+    let _ = this_cpu(tlb).switch(&a);
     // SAFETY: a test touches no addresses of a kernel.
-    unsafe { here(tlb).offline() };
+    unsafe { this_cpu(tlb).offline() };
     revoke(tlb, 1, &a, Revoked::Everything);
     tlb.platform().forget_logs();
-    here(tlb).online(&12).unwrap();
+    this_cpu(tlb).online(&12).unwrap();
     assert!(tlb.platform().log(0).contains(&Op::FlushKernel(vec![])));
-    assert_eq!(here(tlb).switch(&a), Switched::Flushed);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Flushed);
 }
 
 #[test]
 fn release_is_refused_while_a_cpu_runs_the_space() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let mut a = space(tlb, 1);
-    let _ = on(1, || here(tlb).switch(&a));
-    assert_eq!(here(tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(1) }));
-    on(1, || here(tlb).lazy());
-    assert_eq!(here(tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(1) }));
-    let _ = on(1, || here(tlb).park());
-    assert_eq!(here(tlb).release(&mut a), Ok(Released::Later));
+    let _ = on(1, || this_cpu(tlb).switch(&a));
+    assert_eq!(this_cpu(tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(1) }));
+    on(1, || this_cpu(tlb).lazy());
+    assert_eq!(this_cpu(tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(1) }));
+    let _ = on(1, || this_cpu(tlb).park());
+    assert_eq!(this_cpu(tlb).release(&mut a), Ok(Released::Later));
 }
 
 #[test]
 fn a_cpu_that_comes_up_names_the_reserved_root_whatever_it_named_before() {
     let storage = Vec::leak(vec![Cpu::new()]);
-    let tlb = Tlb::new(Fake::new(1, 12), Recent::<6>::new(), storage).unwrap();
+    let tlb = Tlb::new(Fake::new(1, 12), PerCpuAsids::<6>::new(), storage).unwrap();
     // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.here() }.unwrap().online(&12).unwrap();
+    unsafe { tlb.this_cpu() }.unwrap().online(&12).unwrap();
     let log = tlb.platform().log(0);
     assert_eq!(log.first(), Some(&Op::Park));
     assert_eq!(log.last(), Some(&Op::FlushKernel(vec![])));
@@ -468,22 +468,23 @@ fn a_cpu_that_comes_up_names_the_reserved_root_whatever_it_named_before() {
 fn storage_that_other_books_have_used_is_refused() {
     let (mut cpus, fake) = ([Cpu::new()], || Fake::new(1, 12).without_broadcast());
     {
-        let tlb = Tlb::new(fake(), Recent::<6>::new(), &mut cpus).unwrap();
+        let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
         // SAFETY: no real hardware walks this root.
         let a = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
         // SAFETY: a test thread is a CPU without interrupts.
-        let here = unsafe { tlb.here() }.unwrap();
-        here.online(&12).unwrap();
-        let _ = here.switch(&a);
-        let _ = here.park();
+        let this_cpu = unsafe { tlb.this_cpu() }.unwrap();
+        this_cpu.online(&12).unwrap();
+        let _ = this_cpu.switch(&a);
+        let _ = this_cpu.park();
     }
-    let again = Tlb::new(fake(), Recent::new(), &mut cpus).map(drop);
+    let again = Tlb::new(fake(), PerCpuAsids::new(), &mut cpus).map(drop);
     assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(0) }));
 }
 
 #[test]
 fn bad_configurations_are_refused_with_the_reason() {
-    let refusal = |fake| Tlb::new(fake, Recent::<6>::new(), Vec::leak(vec![Cpu::new()])).map(drop);
+    let refusal =
+        |fake| Tlb::new(fake, PerCpuAsids::<6>::new(), Vec::leak(vec![Cpu::new()])).map(drop);
     assert_eq!(refusal(Fake::new(1, 2)), Err(Error::TooFewTags { usable: 4, needed: 8 }));
     assert!(matches!(refusal(Fake::new(1, 12).shared()), Err(Error::Unsupported(_))));
 }
@@ -493,13 +494,13 @@ fn a_root_is_borrowed_under_the_one_tag_where_there_are_no_others() {
     for (bits, tag) in [(0, 0), (12, 1)] {
         let tlb = machine::recent(1, Fake::new(1, bits));
         let a = space(tlb, 1);
-        let _ = here(tlb).switch(&a);
+        let _ = this_cpu(tlb).switch(&a);
         tlb.platform().forget_logs();
-        let mut cpu = here(tlb);
+        let mut cpu = this_cpu(tlb);
         // SAFETY: no real hardware walks this root.
         unsafe { cpu.with_root(Root::new(0xffff_0000), || ()) }.unwrap();
         let log = tlb.platform().log(0);
-        let lent = |op: &Op| matches!(op, Op::Load { table: 0xffff_0000, tag: under, held: Held::Drop, .. } if *under == tag);
-        assert!(log.iter().any(lent), "{log:?}");
+        let foreign = |op: &Op| matches!(op, Op::Load { table: 0xffff_0000, tag: under, held: Held::Drop, .. } if *under == tag);
+        assert!(log.iter().any(foreign), "{log:?}");
     }
 }

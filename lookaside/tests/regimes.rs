@@ -7,7 +7,8 @@ use core::{
 };
 
 use lookaside::{
-    Cpu, CpuId, Epochs, EpochsConfig, Here, Platform, Released, Space, Switched, Tlb, Word,
+    AddressSpace, Cpu, CpuId, CurrentCpu, GlobalAsids, GlobalAsidsConfig, Platform, Released,
+    Switched, Tlb, Word,
     arch::{
         Mmu, Root, Sharing,
         aarch64::{
@@ -84,35 +85,35 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {}
 }
 
-type Books<M> = Tlb<'static, Host<M>, Epochs<'static, Host<M>>>;
+type ResidencyLock<M> = Tlb<'static, Host<M>, GlobalAsids<'static, Host<M>>>;
 
 fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
-fn books<M: Mmu>(mmu: M, cpus: usize) -> Books<M> {
-    let (host, config) = (Host(mmu), EpochsConfig::default());
-    let storage = words(Epochs::<Host<M>>::words_for(config.tags));
-    let tags = Epochs::new(&host, config, storage).unwrap();
+fn residency<M: Mmu>(mmu: M, cpus: usize) -> ResidencyLock<M> {
+    let (host, config) = (Host(mmu), GlobalAsidsConfig::default());
+    let storage = words(GlobalAsids::<Host<M>>::words_for(config.tags));
+    let tags = GlobalAsids::new(&host, config, storage).unwrap();
     Tlb::new(host, tags, Vec::leak((0..cpus).map(|_| Cpu::new()).collect())).unwrap()
 }
 
 fn on<M: Mmu, R>(
     cpu: u32,
-    tlb: &Books<M>,
-    f: impl FnOnce(&mut Here<'_, Host<M>, Epochs<'static, Host<M>>>) -> R,
+    tlb: &ResidencyLock<M>,
+    f: impl FnOnce(&mut CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>>) -> R,
 ) -> R {
     CPU.set(cpu);
     // SAFETY: a test thread is a CPU without interrupts.
-    f(&mut unsafe { tlb.here() }.unwrap())
+    f(&mut unsafe { tlb.this_cpu() }.unwrap())
 }
 
-fn space<M: Mmu>(tlb: &Books<M>, number: u64) -> Space<'static, Host<M>> {
+fn space<M: Mmu>(tlb: &ResidencyLock<M>, number: u64) -> AddressSpace<'static, Host<M>> {
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(Root::new(number << 16), words(1)) }.unwrap()
 }
@@ -140,9 +141,9 @@ const THUNDERX: u64 = 0x43 << 24 | 0xf << 16 | 0xa1 << 4;
 
 #[test]
 fn asid_13_only_the_affected_cpu_invalidates_its_instruction_cache_and_for_firmware_too() {
-    let tlb = books(stage1(), 2);
-    on(0, &tlb, |here| here.online(&features(THUNDERX)).unwrap());
-    on(1, &tlb, |here| here.online(&features(0)).unwrap());
+    let tlb = residency(stage1(), 2);
+    on(0, &tlb, |this_cpu| this_cpu.online(&features(THUNDERX)).unwrap());
+    on(1, &tlb, |this_cpu| this_cpu.online(&features(0)).unwrap());
     let user = space(&tlb, 1);
     for (cpu, affected) in [(0, true), (1, false)] {
         // Each change of the tag, and whether the cache went after it.
@@ -154,16 +155,17 @@ fn asid_13_only_the_affected_cpu_invalidates_its_instruction_cache_and_for_firmw
             assert_eq!(fixes, if affected { roots } else { 0 }, "CPU {cpu}, {what}: {log:?}");
         };
         executed();
-        let _ = on(cpu, &tlb, |here| here.switch(&user));
+        let _ = on(cpu, &tlb, |this_cpu| this_cpu.switch(&user));
         changes("switch");
-        assert_eq!(on(cpu, &tlb, |here| here.switch(&user)), Switched::Unchanged);
+        assert_eq!(on(cpu, &tlb, |this_cpu| this_cpu.switch(&user)), Switched::Unchanged);
         assert_eq!(executed(), [], "nothing changes");
-        on(cpu, &tlb, |here| {
+        on(cpu, &tlb, |this_cpu| {
             // SAFETY: no hardware walks this root.
-            unsafe { here.with_root(Root::new(0x9000), || changes("firmware entered")) }.unwrap();
+            unsafe { this_cpu.with_root(Root::new(0x9000), || changes("firmware entered")) }
+                .unwrap();
             changes("firmware left");
         });
-        let _ = on(cpu, &tlb, |here| here.park());
+        let _ = on(cpu, &tlb, |this_cpu| this_cpu.park());
         changes("park");
     }
 }
@@ -183,43 +185,43 @@ fn stage2() -> Stage2<Insn> {
 
 #[test]
 fn asid_10_a_guests_tag_comes_back_only_after_every_cpu_was_told_to_forget_it() {
-    let tlb = books(stage2(), 2);
+    let tlb = residency(stage2(), 2);
     let (mut guest, other) = (space(&tlb, 1), space(&tlb, 2));
     for cpu in 0..2 {
-        on(cpu, &tlb, |here| here.online(&features(0)).unwrap());
-        let _ = on(cpu, &tlb, |here| here.switch(&guest));
+        on(cpu, &tlb, |this_cpu| this_cpu.online(&features(0)).unwrap());
+        let _ = on(cpu, &tlb, |this_cpu| this_cpu.switch(&guest));
     }
     let tag = guest.cookie().tag();
-    let _ = on(1, &tlb, |here| here.park());
-    let _ = on(0, &tlb, |here| here.switch(&other));
+    let _ = on(1, &tlb, |this_cpu| this_cpu.park());
+    let _ = on(0, &tlb, |this_cpu| this_cpu.switch(&other));
     executed();
-    assert_eq!(on(0, &tlb, |here| here.release(&mut guest)), Ok(Released::AtOnce));
+    assert_eq!(on(0, &tlb, |this_cpu| this_cpu.release(&mut guest)), Ok(Released::AtOnce));
     // Stage 2 cannot name a VMID that is not loaded: all of them go.
-    assert_eq!(executed(), [Op::Tlbi(TlbiOp::Alle1, Scope::InnerShareable)]);
+    assert_eq!(executed(), [Op::Tlbi(TlbiOp::Alle1, Scope::Broadcast)]);
     let next = space(&tlb, 3);
-    let _ = on(0, &tlb, |here| here.switch(&next));
+    let _ = on(0, &tlb, |this_cpu| this_cpu.switch(&next));
     assert_eq!(next.cookie().tag(), tag);
 }
 
 #[test]
 fn asid_15_processes_and_guests_have_tags_of_their_own() {
-    let (processes, guests) = (books(stage1(), 1), books(stage2(), 1));
-    on(0, &processes, |here| here.online(&features(0)).unwrap());
-    on(0, &guests, |here| here.online(&features(0)).unwrap());
+    let (processes, guests) = (residency(stage1(), 1), residency(stage2(), 1));
+    on(0, &processes, |this_cpu| this_cpu.online(&features(0)).unwrap());
+    on(0, &guests, |this_cpu| this_cpu.online(&features(0)).unwrap());
     let (process, guest) = (space(&processes, 1), space(&guests, 2));
-    let _ = on(0, &processes, |here| here.switch(&process));
-    let _ = on(0, &guests, |here| here.switch(&guest));
+    let _ = on(0, &processes, |this_cpu| this_cpu.switch(&process));
+    let _ = on(0, &guests, |this_cpu| this_cpu.switch(&guest));
     // The same number in both, and neither is in the other's way.
     assert_eq!(process.cookie(), guest.cookie());
     // Turning the guests' epoch leaves the processes' alone.
     for number in 3..70_000 {
-        let _ = on(0, &guests, |here| here.switch(&space(&guests, number)));
+        let _ = on(0, &guests, |this_cpu| this_cpu.switch(&space(&guests, number)));
         if guests.tags().epoch() > 1 {
             break;
         }
     }
     assert_eq!((guests.tags().epoch(), processes.tags().epoch()), (2, 1));
     executed();
-    assert_eq!(on(0, &processes, |here| here.switch(&process)), Switched::Unchanged);
+    assert_eq!(on(0, &processes, |this_cpu| this_cpu.switch(&process)), Switched::Unchanged);
     assert_eq!(executed(), []);
 }

@@ -2,17 +2,17 @@
 
 mod support;
 
-use lookaside::{EpochsConfig, Outcome};
+use lookaside::{GlobalAsidsConfig, Outcome};
 use support::{
     Fake, Moment,
-    machine::{ByEpochs, What, epochs, epochs_with, flush, here, park, space, switch},
+    machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},
 };
 
 const OTHER: u32 = 1;
 const CPUS: usize = 2;
 
 fn cheap_tags(tlb: ByEpochs) {
-    tlb.platform().set_costs(|costs| (costs.fresh_tag, costs.useful_entries) = (0, 0));
+    tlb.platform().set_costs(|costs| (costs.retag, costs.useful_entries) = (0, 0));
 }
 
 #[test]
@@ -26,16 +26,16 @@ fn who_gives_a_space_a_fresh_tag_that_it_does_not_run_goes_on_with_its_own() {
     cheap_tags(tlb);
     tlb.platform().forget_logs();
     let _ = flush(tlb, 0, &a, |gather| What::Range.tell(gather));
-    assert_eq!(tlb.platform().outcome(), (Outcome::FreshTag, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Retagged, 0));
     assert_ne!(a.cookie(), before);
     assert_eq!(tlb.platform().acts(), []);
-    assert_eq!(here(tlb).tag(), b.cookie().tag());
+    assert_eq!(this_cpu(tlb).tag(), b.cookie().tag());
 }
 
 #[test]
 fn a_tag_that_was_kept_for_the_next_epoch_meanwhile_is_not_left() {
     let tlb =
-        epochs_with(CPUS, Fake::new(CPUS, 8), EpochsConfig { tags: 64, ..Default::default() });
+        epochs_with(CPUS, Fake::new(CPUS, 8), GlobalAsidsConfig { tags: 64, ..Default::default() });
     let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
     let _ = switch(tlb, 0, a);
     let tag = a.cookie().tag();
@@ -48,6 +48,6 @@ fn a_tag_that_was_kept_for_the_next_epoch_meanwhile_is_not_left() {
         park(tlb, OTHER);
     });
     let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Here, 0));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0));
     assert_eq!((a.cookie().epoch(), a.cookie().tag()), (2, tag));
 }

@@ -5,17 +5,19 @@ mod support;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use lookaside::{Gather, KernelGather, Outcome, Space};
+use lookaside::{AddressSpace, Gather, KernelGather, Outcome};
 use support::{
     Answer, Fake, Moment, Op,
-    machine::{Machine, Strategy, What, epochs, flush, here, pages, park, recent, space, switch},
+    machine::{
+        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on,
 };
 
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
 /// A space that others can use meanwhile.
-fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static Space<'static, Fake> {
+fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<'static, Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 
@@ -38,7 +40,7 @@ fn met_at_once<T: Strategy>(
                 // Those that are not finished may wait for this one.
                 finished.fetch_add(1, Ordering::SeqCst);
                 while finished.load(Ordering::SeqCst) < asking {
-                    on(cpu, || here(tlb).serve());
+                    on(cpu, || this_cpu(tlb).handle_ipi());
                     std::thread::yield_now();
                 }
             });
@@ -47,7 +49,7 @@ fn met_at_once<T: Strategy>(
                 std::thread::yield_now();
             }
         }
-        on(target, || here(tlb).serve());
+        on(target, || this_cpu(tlb).handle_ipi());
     });
     let log = tlb.platform().log(target);
     log.into_iter().filter(Op::acts).collect()
@@ -59,7 +61,7 @@ fn requests_for_one_space_are_met_as_one_as_long_as_they_can_be_told_apart() {
         let tlb = epochs(16, Fake::new(16, 16).without_broadcast());
         let a = space(tlb, 1);
         let _ = switch(tlb, 15, &a);
-        let tag = on(15, || here(tlb).tag().0);
+        let tag = on(15, || this_cpu(tlb).tag().0);
         let ops = met_at_once(tlb, (asking, 15), |cpu| {
             let page = pages(u64::from(cpu + 1) << 20, 1);
             let _ = flush(tlb, cpu, &a, |gather| gather.revoke(page));
@@ -83,12 +85,12 @@ fn notices_to_everybody_are_met_one_by_one_as_long_as_they_can_be_told_apart() {
         let tlb = recent(16, Fake::new(16, 12));
         for cpu in asking..15 {
             // SAFETY: a test touches no addresses of a kernel.
-            on(cpu, || unsafe { here(tlb).offline() });
+            on(cpu, || unsafe { this_cpu(tlb).offline() });
         }
         met_at_once(tlb, (asking, 15), |cpu| {
             let mut gather = KernelGather::new(tlb);
             gather.revoke(pages(KERNEL + (u64::from(cpu + 1) << 20), 1));
-            let _ = here(tlb).flush_kernel(gather);
+            let _ = this_cpu(tlb).flush_kernel(gather);
         })
     };
     for asking in [1, 7] {
@@ -111,7 +113,7 @@ fn a_request_that_comes_too_late_is_counted_and_found_to_be_of_no_use() {
     }
     let _ = switch(tlb, 0, &a);
     let _ = flush(tlb, 0, &a, |gather| What::Table.tell(gather));
-    assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 1));
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1));
     assert_eq!(tlb.platform().counts[15].served(), (1, 0));
 }
 
@@ -126,7 +128,7 @@ fn an_early_answer_does_not_wait_for_the_invalidation() {
             scope.spawn(move || {
                 let mut gather = Gather::new(a);
                 What::Page.tell(&mut gather);
-                let _ = on(0, || here(tlb).flush_early(gather));
+                let _ = on(0, || this_cpu(tlb).flush_early(gather));
                 done.store(true, Ordering::SeqCst);
             });
             while tlb.platform().pending().is_empty() {
@@ -139,7 +141,7 @@ fn an_early_answer_does_not_wait_for_the_invalidation() {
                 }
                 first.store(done.load(Ordering::SeqCst), Ordering::SeqCst);
             });
-            on(15, || here(tlb).serve());
+            on(15, || this_cpu(tlb).handle_ipi());
         });
         assert!(first.load(Ordering::SeqCst), "it waits for the invalidation");
         assert!(tlb.platform().log(15).iter().any(|op| matches!(op, Op::FlushRange(..))));
@@ -161,7 +163,7 @@ fn a_cpu_that_was_called_and_has_not_looked_is_not_interrupted_again() {
     // The one has called CPU 70 and writes down what CPU 199 will owe, when another one flushes, too.
     tlb.platform().meanwhile(Moment::CostsAsked(1), move || {
         let _ = flush(tlb, 1, a, |gather| What::Page.tell(gather));
-        assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 1), "it waits all the same");
+        assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1), "it waits all the same");
     });
     let _ = flush(tlb, 5, a, |gather| What::Page.tell(gather));
     let acts = tlb.platform().acts();
@@ -186,12 +188,12 @@ fn who_was_asked_first_is_waited_for_before_more_are_asked_than_can_be_remembere
         tlb.platform().set_diagnosis(move |stuck| {
             let missed = |cpu: &u32| *cpu != 0 || stuck.target.0 == 0;
             for cpu in tlb.platform().pending().into_iter().filter(missed) {
-                on(cpu, || here(tlb).serve());
+                on(cpu, || this_cpu(tlb).handle_ipi());
             }
             tlb.platform().set_answer(Answer::AtOnce);
         });
         let _ = flush(tlb, 1, &a, |gather| What::Page.tell(gather));
-        assert_eq!(tlb.platform().outcome(), (Outcome::Interrupts, 17));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 17));
         let waits = tlb.platform().stuck_waits();
         assert_eq!(waits.iter().map(|wait| wait.target.0).collect::<Vec<_>>(), [0]);
         for cpu in targets {

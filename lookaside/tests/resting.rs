@@ -5,7 +5,9 @@ mod support;
 use lookaside::{Outcome, Permissions};
 use support::{
     Fake, Op,
-    machine::{Machine, Strategy, What, epochs, flush, here, pages, park, recent, space, switch},
+    machine::{
+        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on,
 };
 
@@ -19,7 +21,7 @@ fn where_walks_outlive_tags_that_cpus_have_for_themselves_who_left_is_told_of_a_
     let tlb = recent(CPUS, Fake::new(CPUS, 12).with_walks_that_outlive_tags());
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, OTHER, &a);
-    let tag = on(OTHER, || here(tlb).tag().0);
+    let tag = on(OTHER, || this_cpu(tlb).tag().0);
     let _ = switch(tlb, OTHER, &b);
     let _ = switch(tlb, 0, &a);
     tlb.platform().forget_logs();
@@ -42,16 +44,16 @@ fn where_entries_are_shared_a_fresh_tag_is_taken_if_no_other_cpu_runs_the_space(
             let _ = switch(tlb, OTHER, &a);
             park(tlb, OTHER);
         }
-        tlb.platform().set_costs(|costs| costs.fresh_tag = 0);
-        let before = on(0, || here(tlb).tag());
+        tlb.platform().set_costs(|costs| costs.retag = 0);
+        let before = on(0, || this_cpu(tlb).tag());
         tlb.platform().forget_logs();
-        let _ = flush(tlb, 0, &a, |gather| What::Space.tell(gather));
-        assert_eq!(tlb.platform().outcome(), (Outcome::FreshTag, 0), "company: {company}");
-        assert_ne!(on(0, || here(tlb).tag()), before);
+        let _ = flush(tlb, 0, &a, |gather| What::AddressSpace.tell(gather));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Retagged, 0), "company: {company}");
+        assert_ne!(on(0, || this_cpu(tlb).tag()), before);
         // Who runs it would go on under the old tag.
         let _ = switch(tlb, OTHER, &a);
-        let _ = flush(tlb, 0, &a, |gather| What::Space.tell(gather));
-        assert_eq!(tlb.platform().outcome(), (Outcome::Everywhere, 0));
+        let _ = flush(tlb, 0, &a, |gather| What::AddressSpace.tell(gather));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
     }
 }
 
@@ -66,10 +68,10 @@ fn a_fault_that_the_tables_no_longer_ask_for_is_spurious_and_forgotten_by_who_ru
         let read = Permissions { read: true, ..Default::default() };
         let write = Permissions { write: true, ..read };
         let fault = |space, wanted, allowed| {
-            let spurious = here(tlb).spurious_fault(space, pages(0x5000, 1), wanted, allowed);
+            let spurious = this_cpu(tlb).spurious_fault(space, pages(0x5000, 1), wanted, allowed);
             (spurious, tlb.platform().log(0))
         };
-        let tag = here(tlb).tag().0;
+        let tag = this_cpu(tlb).tag().0;
         let forgets = tlb.platform().mmu.faults_forget;
         let page = if forgets { vec![] } else { vec![Op::FlushRange(tag, 0x5000, 1)] };
         assert_eq!(fault(&a, write, read), (false, vec![]), "the kernel's business");

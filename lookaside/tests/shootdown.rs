@@ -5,10 +5,14 @@ mod support;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside::{Cpu, Epochs, Event, Gather, KernelGather, Outcome, Recent, Stuck, Targets};
+use lookaside::{
+    Cpu, Event, Gather, GlobalAsids, KernelGather, Outcome, PerCpuAsids, Stuck, Targets,
+};
 use support::{
     Answer, Fake, Op,
-    machine::{Machine, Strategy, What, epochs, flush, here, pages, park, recent, space, switch},
+    machine::{
+        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on,
 };
 
@@ -40,7 +44,7 @@ impl Run {
             flush: Box::new(move |cpu, what| {
                 let _ = flush(tlb, cpu, a, |gather| what.tell(gather));
             }),
-            serve: Box::new(move |cpu| on(cpu, || here(tlb).serve())),
+            serve: Box::new(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi())),
             halt: Box::new(move |cpu| {
                 // SAFETY: a pretended CPU executes nothing unless the test says so.
                 unsafe { tlb.halted(lookaside::CpuId(cpu)) }.unwrap();
@@ -77,7 +81,7 @@ fn flag_08_the_initiator_does_its_part_after_asking_and_before_waiting() {
 
 #[test]
 fn flag_03_what_was_asked_is_there_when_the_interrupt_arrives() {
-    // The contract of `Platform::interrupt`: the handler sees what was stored before. Here it runs
+    // The contract of `Platform::send_ipi`: the handler sees what was stored before. Here it runs
     // before the call returns, so that what is stored later would be missed; and without a request
     // that it can read, it would flush everything there is.
     both(|start| {
@@ -221,7 +225,7 @@ fn flag_06_a_panic_while_somebody_waits_ends_the_wait() {
         run.platform.set_answer(Answer::Never);
         let halt = run.halt;
         run.platform.set_diagnosis(move |stuck| halt(stuck.target.0));
-        (run.flush)(0, What::Space);
+        (run.flush)(0, What::AddressSpace);
         assert_eq!(run.platform.stuck_waits().len(), 1);
     });
 }
@@ -240,20 +244,20 @@ fn flag_07_pages_ranges_spaces_tables_the_kernel_and_every_space_are_asked_for_a
         let page = asked(What::Page);
         let Op::FlushRange(tag, 0x5000, 1) = page else { panic!("{page:?}") };
         assert_eq!(asked(What::Range), Op::FlushRange(tag, 0x10_0000, 9));
-        assert_eq!(asked(What::Space), Op::FlushTag(tag));
+        assert_eq!(asked(What::AddressSpace), Op::FlushTag(tag));
         run.platform.set_costs(|costs| costs.useful_entries = 1000);
         assert_eq!(asked(What::Table), Op::FlushTables(tag, 0x20_0000, 512));
     });
     fn kernel<T: Strategy>(tlb: Machine<T>) {
         let mut gather = KernelGather::new(tlb);
         gather.revoke(pages(0xffff_8000_0000_0000, 2));
-        let _ = here(tlb).flush_kernel(gather);
+        let _ = this_cpu(tlb).flush_kernel(gather);
         let acts = tlb.platform().acts();
         let far = acts.into_iter().rfind(|(cpu, _)| *cpu == FAR).unwrap().1;
         assert_eq!(far, Op::FlushKernel(vec![(0xffff_8000_0000_0000, 2)]));
         let mut gather = KernelGather::new(tlb);
         gather.revoke_everything();
-        let _ = here(tlb).flush_kernel(gather);
+        let _ = this_cpu(tlb).flush_kernel(gather);
         let acts = tlb.platform().acts();
         assert!(acts.contains(&(FAR, Op::FlushKernel(vec![]))), "globals too: {acts:?}");
     }
@@ -284,14 +288,14 @@ fn flag_04_an_early_answer_comes_before_the_invalidation_unless_a_table_goes() {
         let mut gather = Gather::new(&a);
         gather.revoke(pages(0x5000, 1));
         let page = gather.hold_page("page");
-        let proof = here(tlb).flush_early(gather);
+        let proof = this_cpu(tlb).flush_early(gather);
         assert_eq!(page.release(&proof).ok(), Some("page"));
         let acts = tlb.platform().acts();
         assert!(acts.iter().any(|(cpu, op)| *cpu == FAR && matches!(op, Op::FlushRange(..))));
         // With a table in it, the same call is a full one.
         let mut gather = Gather::new(&a);
         gather.unlink_table(pages(0x20_0000, 512));
-        let _ = here(tlb).flush_early(gather);
+        let _ = this_cpu(tlb).flush_early(gather);
         let acts = tlb.platform().acts();
         assert!(acts.iter().any(|(cpu, op)| *cpu == FAR && matches!(op, Op::FlushTag(_))));
     }
@@ -307,7 +311,7 @@ fn more_requests_than_a_target_can_tell_apart_are_served_at_once() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, FAR, &a);
-        let tag = on(FAR, || here(tlb).tag().0);
+        let tag = on(FAR, || this_cpu(tlb).tag().0);
         tlb.platform().set_answer(Answer::Never);
         tlb.platform().forget_logs();
         let done = AtomicU64::new(0);
@@ -326,7 +330,7 @@ fn more_requests_than_a_target_can_tell_apart_are_served_at_once() {
                 std::thread::yield_now();
             }
             while done.load(Ordering::SeqCst) < 40 {
-                on(FAR, || here(tlb).serve());
+                on(FAR, || this_cpu(tlb).handle_ipi());
                 std::thread::yield_now();
             }
         });
@@ -364,7 +368,7 @@ fn flag_02_many_cpus_flush_many_spaces_at_one_time() {
                         }
                         finished.fetch_add(1, Ordering::SeqCst);
                         while finished.load(Ordering::SeqCst) < 8 {
-                            on(cpu, || here(tlb).serve());
+                            on(cpu, || this_cpu(tlb).handle_ipi());
                             std::thread::yield_now();
                         }
                     });
@@ -375,7 +379,7 @@ fn flag_02_many_cpus_flush_many_spaces_at_one_time() {
             let counts = [0, 64].map(|more| &tlb.platform().counts[index + more]);
             let (sent, got) = (counts.map(|c| c.interrupted()), counts.map(|c| c.served().0));
             // Of debts, one payment may do for several, and a flush of one's own for others'.
-            if !T::PAYS_BY_GENERATION {
+            if !T::TRACKS_GENERATIONS {
                 assert_eq!((sent[0], sent[1]), (got[1], got[0]), "only its partner asks a CPU");
             }
         }
@@ -393,7 +397,7 @@ fn flag_12_interrupts_and_what_they_were_good_for_are_counted() {
         for cpu in [0, 1, FAR] {
             let _ = switch(tlb, cpu, &a);
         }
-        for what in [What::Page, What::Range, What::Space] {
+        for what in [What::Page, What::Range, What::AddressSpace] {
             let _ = flush(tlb, 0, &a, |gather| what.tell(gather));
         }
         assert_eq!(tlb.platform().counts[0].interrupted(), 6);
@@ -405,9 +409,9 @@ fn flag_12_interrupts_and_what_they_were_good_for_are_counted() {
             while tlb.platform().pending().len() < 2 {
                 std::thread::yield_now();
             }
-            on(1, || here(tlb).serve());
+            on(1, || this_cpu(tlb).handle_ipi());
             park(tlb, FAR);
-            on(FAR, || here(tlb).serve());
+            on(FAR, || this_cpu(tlb).handle_ipi());
             let _ = thread.join().unwrap();
         });
         let (requests, found) = tlb.platform().counts[FAR as usize].served();
@@ -415,7 +419,7 @@ fn flag_12_interrupts_and_what_they_were_good_for_are_counted() {
         // The times of the waits: four flushes, of which three were answered at once.
         let waits: Vec<_> = tlb.platform().counts[0].waits().collect();
         assert_eq!((waits[0], waits.iter().sum::<u64>()), (3, 4), "{waits:?}");
-        assert_eq!(tlb.platform().counts[0].flushes(Outcome::Interrupts), 4);
+        assert_eq!(tlb.platform().counts[0].flushes(Outcome::Ipis), 4);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)), 3);
     // Under epochs a target does not look whether it still runs the space.
@@ -426,15 +430,15 @@ fn flag_12_interrupts_and_what_they_were_good_for_are_counted() {
 
 #[test]
 fn flag_10_the_letter_boxes_of_4096_cpus_take_less_than_four_mebibytes() {
-    let recent = size_of::<Cpu<Fake, Recent<6>>>();
-    let epochs = size_of::<Cpu<Fake, Epochs<'_, Fake>>>();
+    let recent = size_of::<Cpu<Fake, PerCpuAsids<6>>>();
+    let epochs = size_of::<Cpu<Fake, GlobalAsids<'_, Fake>>>();
     println!("{recent} bytes with recent spaces, {epochs} with epochs");
     for cpu in [recent, epochs] {
         assert!(4096 * cpu <= 4 << 20, "{cpu}");
         // Lines of its own, also for what x86 fetches in pairs.
         assert!(cpu.is_multiple_of(128));
     }
-    assert!(align_of::<Cpu<Fake, Recent<6>>>() >= 128);
+    assert!(align_of::<Cpu<Fake, PerCpuAsids<6>>>() >= 128);
 }
 
 #[test]
@@ -453,7 +457,7 @@ fn flag_05_and_flag_11_numbers_have_64_bits_on_every_host() {
         while tlb.platform().pending().is_empty() {
             std::thread::yield_now();
         }
-        on(1, || here(tlb).serve());
+        on(1, || this_cpu(tlb).handle_ipi());
         let _ = thread.join().unwrap();
     });
     assert_eq!(a.generation(), 1, "the first one is 1, and nothing was at 0 before");
@@ -469,11 +473,11 @@ fn a_target_that_was_down_and_comes_up_has_nothing_to_serve() {
         let _ = switch(tlb, cpu, &a);
     }
     // SAFETY: a test touches no addresses of a kernel.
-    on(2, || unsafe { here(tlb).offline() });
+    on(2, || unsafe { this_cpu(tlb).offline() });
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
-    on(2, || here(tlb).online(&12).unwrap());
+    on(2, || this_cpu(tlb).online(&12).unwrap());
     tlb.platform().forget_logs();
-    on(2, || here(tlb).serve());
+    on(2, || this_cpu(tlb).handle_ipi());
     assert_eq!(tlb.platform().acts(), []);
     let targets = Targets { first: lookaside::CpuId(64), mask: 1 << 63 | 1 };
     let cpus: Vec<_> = targets.iter().map(|cpu| cpu.0).collect();

@@ -5,8 +5,8 @@ mod support;
 use core::sync::atomic::AtomicU64;
 
 use lookaside::{
-    Cpu, CpuId, CpuSet, Epochs, EpochsConfig, Error, MAX_CPUS, Ordering, Recent, Residents, Space,
-    Switched, Tlb, arch::Root,
+    AddressSpace, Cpu, CpuId, CpuSet, Error, GlobalAsids, GlobalAsidsConfig, MAX_CPUS, Ordering,
+    PerCpuAsids, Residents, Switched, Tlb, arch::Root,
 };
 use support::{Fake, on, words};
 
@@ -25,7 +25,7 @@ fn cpu(index: usize) -> CpuId {
 
 #[test]
 fn local_11_a_space_takes_at_most_128_bytes_and_two_bits_for_each_cpu() {
-    let space = size_of::<Space<'_, Fake>>();
+    let space = size_of::<AddressSpace<'_, Fake>>();
     let words = Residents::<AtomicU64>::words_for;
     println!("a space takes {space} bytes, and {} for 4096 CPUs", words(4096) * WORD);
     assert!(space <= 128, "{space}");
@@ -39,17 +39,18 @@ fn local_11_a_space_takes_at_most_128_bytes_and_two_bits_for_each_cpu() {
 #[test]
 fn a_cpu_takes_at_most_1024_bytes() {
     let (epochs, recent) =
-        (size_of::<Cpu<Fake, Epochs<'_, Fake>>>(), size_of::<Cpu<Fake, Recent<6>>>());
+        (size_of::<Cpu<Fake, GlobalAsids<'_, Fake>>>(), size_of::<Cpu<Fake, PerCpuAsids<6>>>());
     println!("a CPU takes {epochs} bytes with epochs and {recent} with six recent spaces");
     assert!(epochs <= 1024 && recent <= 1024, "{epochs} and {recent}");
 }
 
 /// All bytes that the library needs for so many CPUs and spaces, with 16-bit tags.
 const fn total(cpus: usize, spaces: usize) -> usize {
-    let books = size_of::<Tlb<'_, Fake, Epochs<'_, Fake>>>();
-    let tags = Epochs::<Fake>::words_for(1 << 16) * WORD;
-    let space = size_of::<Space<'_, Fake>>() + Residents::<AtomicU64>::words_for(cpus) * WORD;
-    books + tags + cpus * size_of::<Cpu<Fake, Epochs<'_, Fake>>>() + spaces * space
+    let residency = size_of::<Tlb<'_, Fake, GlobalAsids<'_, Fake>>>();
+    let tags = GlobalAsids::<Fake>::words_for(1 << 16) * WORD;
+    let space =
+        size_of::<AddressSpace<'_, Fake>>() + Residents::<AtomicU64>::words_for(cpus) * WORD;
+    residency + tags + cpus * size_of::<Cpu<Fake, GlobalAsids<'_, Fake>>>() + spaces * space
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn no_cpu_and_too_many_are_refused() {
     }
     for cpus in [0, MAX_CPUS + 1] {
         let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
-        let refused = Tlb::new(Fake::new(1, 12), Recent::<6>::new(), storage).map(drop);
+        let refused = Tlb::new(Fake::new(1, 12), PerCpuAsids::<6>::new(), storage).map(drop);
         assert_eq!(refused, Err(Error::CpuCount { cpus }));
     }
 }
@@ -140,8 +141,9 @@ fn no_cpu_and_too_many_are_refused() {
 #[test]
 fn the_last_cpu_of_the_largest_machine_switches() {
     let fake = Fake::new(MAX_CPUS, 16);
-    let config = EpochsConfig::default();
-    let tags = Epochs::new(&fake, config, words(Epochs::<Fake>::words_for(config.tags))).unwrap();
+    let config = GlobalAsidsConfig::default();
+    let tags = GlobalAsids::new(&fake, config, words(GlobalAsids::<Fake>::words_for(config.tags)))
+        .unwrap();
     let storage = Vec::leak((0..MAX_CPUS).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(fake, tags, storage).unwrap();
     let residents = words(Residents::<AtomicU64>::words_for(MAX_CPUS));
@@ -150,9 +152,9 @@ fn the_last_cpu_of_the_largest_machine_switches() {
     for last in [0, 63, 64, MAX_CPUS as u32 - 1] {
         on(last, || {
             // SAFETY: a test thread is a CPU without interrupts.
-            let here = unsafe { tlb.here() }.unwrap();
-            here.online(&16).unwrap();
-            assert_ne!(here.switch(&space), Switched::Unchanged);
+            let this_cpu = unsafe { tlb.this_cpu() }.unwrap();
+            this_cpu.online(&16).unwrap();
+            assert_ne!(this_cpu.switch(&space), Switched::Unchanged);
         });
     }
     let residents: Vec<_> = space.residents().iter().collect();

@@ -4,10 +4,10 @@ mod support;
 
 use core::cell::RefCell;
 
-use lookaside::{Recent, Replacement, RoundRobin, Switched};
+use lookaside::{PerCpuAsids, Replacement, RoundRobin, Switched};
 use support::{
     Fake,
-    machine::{Machine, What, flush, here, space, start},
+    machine::{Machine, What, flush, space, start, this_cpu},
 };
 
 thread_local! {
@@ -44,15 +44,15 @@ impl<const HITS: bool> Replacement for Noted<HITS> {
     }
 }
 
-fn machine<const HITS: bool>(tag_bits: u32) -> Machine<Recent<2, Noted<HITS>>> {
-    start(1, Fake::new(1, tag_bits).without_broadcast(), Recent::new())
+fn machine<const HITS: bool>(tag_bits: u32) -> Machine<PerCpuAsids<2, Noted<HITS>>> {
+    start(1, Fake::new(1, tag_bits).without_broadcast(), PerCpuAsids::new())
 }
 
 #[test]
 fn a_policy_is_told_once_of_each_space_that_is_entered() {
     let tlb = machine::<true>(12);
     let spaces = [1, 2, 3].map(|number| space(tlb, number));
-    let enter = |index: usize| (here(tlb).switch(&spaces[index]), told());
+    let enter = |index: usize| (this_cpu(tlb).switch(&spaces[index]), told());
     assert_eq!(enter(0), (Switched::Fresh, vec![Told::Hit(0)]));
     assert_eq!(enter(1), (Switched::Fresh, vec![Told::Hit(1)]));
     assert_eq!(enter(0), (Switched::Kept, vec![Told::Hit(0)]));
@@ -70,7 +70,7 @@ fn a_policy_that_notes_no_hits_is_told_of_none() {
     let tlb = machine::<false>(12);
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     for space in [&a, &b, &a] {
-        let _ = here(tlb).switch(space);
+        let _ = this_cpu(tlb).switch(space);
     }
     assert_eq!(told(), []);
 }
@@ -79,7 +79,7 @@ fn a_policy_that_notes_no_hits_is_told_of_none() {
 fn pcid_10_without_tags_one_slot_will_do_and_no_policy_is_asked() {
     let tlb = machine::<true>(0);
     for number in 1..=4 {
-        assert_eq!(here(tlb).switch(&space(tlb, number)), Switched::Fresh);
+        assert_eq!(this_cpu(tlb).switch(&space(tlb, number)), Switched::Fresh);
     }
     assert_eq!(told(), []);
 }

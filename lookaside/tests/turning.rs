@@ -4,20 +4,20 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use lookaside::EpochsConfig;
+use lookaside::GlobalAsidsConfig;
 use support::{
     Fake,
-    machine::{epochs_with, here, space, switch},
+    machine::{epochs_with, space, switch, this_cpu},
 };
 
 #[test]
 fn every_tag_comes_back_when_the_epoch_turns_but_the_one_that_the_register_names() {
-    let config = EpochsConfig { tags: 256, ..Default::default() };
+    let config = GlobalAsidsConfig { tags: 256, ..Default::default() };
     let tlb = epochs_with(1, Fake::new(1, 8), config);
     for _ in 0..tlb.tags().usable() {
         let _ = switch(tlb, 0, &space(tlb, 1));
     }
-    let kept = here(tlb).tag().0;
+    let kept = this_cpu(tlb).tag().0;
     let mut given = BTreeSet::new();
     loop {
         let space = space(tlb, 2);

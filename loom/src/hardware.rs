@@ -3,8 +3,8 @@
 use core::cell::{RefCell, RefMut};
 
 use lookaside::{
-    Costs, Error, OperationCosts, Ordering, Stretch, Word as _,
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, Wait},
+    Costs, Error, FlushRange, OperationCosts, Ordering, Word as _,
+    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, Wait},
 };
 use loom::{cell::UnsafeCell, sync::atomic::fence};
 
@@ -78,7 +78,7 @@ impl Hardware {
 
     /// Takes the page of a space out of its table.
     pub fn unmap(&self, space: usize) {
-        // Relaxed: `Here::flush` publishes it.
+        // Relaxed: `CurrentCpu::flush` publishes it.
         self.entries[space].store(UNMAPPED, Ordering::Relaxed);
     }
 
@@ -172,21 +172,21 @@ impl Mmu for Hardware {
         self.walk_again();
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {
+    fn flush_all_broadcast(&self, _: Errata) {
         unreachable!("nothing is broadcast");
     }
 
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
         unreachable!("nothing is broadcast");
     }
 
-    fn flush_stretches_everywhere(&self, _: Errata, _: Tag, _: &[Stretch], _: Depth, _: Wait) {
+    fn flush_ranges_broadcast(&self, _: Errata, _: Tag, _: &[FlushRange], _: TableChange, _: Wait) {
         unreachable!("nothing is broadcast");
     }
 
-    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {}
+    fn flush_kernel(&self, _: Errata, _: &[FlushRange], _: TableChange) {}
 
-    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {
+    fn flush_kernel_broadcast(&self, _: Errata, _: &[FlushRange], _: TableChange) {
         unreachable!("nothing is broadcast");
     }
 
@@ -194,13 +194,13 @@ impl Mmu for Hardware {
         let each = OperationCosts { address: 1, tag: 1, wait: 1 };
         // A fresh tag is dearer than any flush, so that flushes are flushes.
         Costs {
-            here: each,
-            everywhere: each,
+            local: each,
+            broadcast: each,
             refill: 1,
             useful_entries: 1,
-            interrupt: 1,
-            interrupt_more: 1,
-            fresh_tag: 100,
+            ipi: 1,
+            ipi_more: 1,
+            retag: 100,
         }
     }
 }

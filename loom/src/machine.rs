@@ -4,8 +4,8 @@ use core::cell::Cell;
 use std::sync::Mutex;
 
 use lookaside::{
-    Cpu, CpuId, Epochs, EpochsConfig, Event, Gather, Here, Ordering, Outcome, Platform, Recent,
-    Residents, Space, Tags, Targets, Tlb, VaRange,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Event, Gather, GlobalAsids, GlobalAsidsConfig, Ordering,
+    Outcome, PerCpuAsids, Platform, Residents, Tags, Targets, Tlb, VaRange,
 };
 use loom::{sync::atomic::AtomicU64, thread};
 
@@ -60,7 +60,7 @@ unsafe impl Platform for Machine {
         this_cpu()
     }
 
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         for cpu in targets.iter() {
             // What the contract asks for, and no more: what came before is visible to the handler.
             self.bells[cpu.index()].fetch_or(RUNG, Ordering::Release);
@@ -89,25 +89,25 @@ pub struct World<T: Tags<Machine> + 'static> {
     /// The books.
     pub tlb: &'static Tlb<'static, Machine, T>,
     /// The spaces, each with one page.
-    pub spaces: Vec<Space<'static, Machine>>,
+    pub spaces: Vec<AddressSpace<'static, Machine>>,
 }
 
-impl World<Recent<2>> {
-    /// On x86: `Recent`, without a barrier where tables are published.
+impl World<PerCpuAsids<2>> {
+    /// On x86: `PerCpuAsids`, without a barrier where tables are published.
     pub fn recent(seen: &'static Mutex<Vec<Outcome>>, cpus: usize, spaces: usize) -> &'static Self {
-        Self::build(seen, Hardware::new(cpus, spaces, false), cpus, spaces, |_| Recent::new())
+        Self::build(seen, Hardware::new(cpus, spaces, false), cpus, spaces, |_| PerCpuAsids::new())
     }
 }
 
-impl World<Epochs<'static, Machine>> {
-    /// On Arm or RISC-V without broadcasts: `Epochs`, with as few tags as there may be.
+impl World<GlobalAsids<'static, Machine>> {
+    /// On Arm or RISC-V without broadcasts: `GlobalAsids`, with as few tags as there may be.
     pub fn epochs(seen: &'static Mutex<Vec<Outcome>>, cpus: usize, spaces: usize) -> &'static Self {
         let hardware = Hardware::new(cpus, spaces, true);
         // Reserved and borrowed; and one for each CPU and one more.
-        let config = EpochsConfig { tags: cpus as u32 + 3, ..EpochsConfig::default() };
+        let config = GlobalAsidsConfig { tags: cpus as u32 + 3, ..GlobalAsidsConfig::default() };
         Self::build(seen, hardware, cpus, spaces, |machine| {
-            let words = words(Epochs::<Machine>::words_for(config.tags));
-            Epochs::new(machine, config, words).expect("the hardware has tags")
+            let words = words(GlobalAsids::<Machine>::words_for(config.tags));
+            GlobalAsids::new(machine, config, words).expect("the hardware has tags")
         })
     }
 }
@@ -133,15 +133,15 @@ impl<T: Tags<Machine> + 'static> World<T> {
         };
         let world = keep(Self { tlb, spaces: (0..spaces).map(space).collect() });
         for cpu in 0..cpus {
-            on(cpu as u32, || world.here().online(&()).expect("any CPU will do"));
+            on(cpu as u32, || world.this_cpu().online(&()).expect("any CPU will do"));
         }
         world
     }
 
     /// The CPU that calls.
-    pub fn here(&self) -> Here<'static, Machine, T> {
+    pub fn this_cpu(&self) -> CurrentCpu<'static, Machine, T> {
         // SAFETY: a thread is a CPU that takes interrupts only where it says so, and each is up.
-        unsafe { self.tlb.here() }.expect("every CPU has storage")
+        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
     }
 
     /// The hardware.
@@ -151,7 +151,7 @@ impl<T: Tags<Machine> + 'static> World<T> {
 
     /// This CPU runs a space from here on.
     pub fn switch(&self, space: usize) {
-        let _ = self.here().switch(&self.spaces[space]);
+        let _ = self.this_cpu().switch(&self.spaces[space]);
     }
 
     /// User code of this CPU reads its page.
@@ -162,14 +162,14 @@ impl<T: Tags<Machine> + 'static> World<T> {
     /// Takes the page of a space away and flushes it: the frame goes to another owner.
     pub fn revoke(&self, space: usize) {
         let gather = self.unmap(space);
-        let _ = self.here().flush(gather);
+        let _ = self.this_cpu().flush(gather);
         self.hardware().reuse(space);
     }
 
     /// As [`Self::revoke`], but others answer before they flush.
     pub fn revoke_early(&self, space: usize) {
         let gather = self.unmap(space);
-        let _ = self.here().flush_early(gather);
+        let _ = self.this_cpu().flush_early(gather);
         self.hardware().reuse(space);
     }
 
@@ -184,7 +184,7 @@ impl<T: Tags<Machine> + 'static> World<T> {
     pub fn flush(&self, space: usize) {
         let mut gather = Gather::new(&self.spaces[space]);
         gather.revoke(page());
-        let _ = self.here().flush(gather);
+        let _ = self.this_cpu().flush(gather);
     }
 
     /// Has a thread be the CPU with this number: it does `work`, and answers until nobody asks any more.
@@ -197,7 +197,7 @@ impl<T: Tags<Machine> + 'static> World<T> {
         thread::spawn(move || {
             on(cpu, || {
                 work(self);
-                while self.answer() {
+                while self.acknowledge() {
                     thread::yield_now();
                 }
             });
@@ -205,11 +205,11 @@ impl<T: Tags<Machine> + 'static> World<T> {
     }
 
     /// Takes an interrupt if there is one, and says whether more may come.
-    pub fn answer(&self) -> bool {
+    pub fn acknowledge(&self) -> bool {
         let bell = &self.tlb.platform().bells[this_cpu().index()];
         let rung = bell.fetch_and(!RUNG, Ordering::Acquire);
         if rung & RUNG != 0 {
-            self.here().serve();
+            self.this_cpu().handle_ipi();
         }
         rung & OVER == 0
     }

@@ -1,4 +1,4 @@
-//! `Epochs`: the ways into a space against a turnover, a flush and the lock.
+//! `GlobalAsids`: the ways into a space against a turnover, a flush and the lock.
 
 #![cfg(loom)]
 
@@ -26,7 +26,7 @@ fn who_enters_while_the_epoch_turns_uses_no_tag_that_was_given_away() {
         world.switch(3);
         world.touch();
         world.stop(1, other);
-        let tags = [0, 1].map(|cpu| on(cpu, || world.here().tag()));
+        let tags = [0, 1].map(|cpu| on(cpu, || world.this_cpu().tag()));
         assert_eq!(tags[0], tags[1], "both run one space");
     });
 }
@@ -50,7 +50,7 @@ fn two_who_turn_the_epoch_take_turns() {
         world.switch(4);
         world.touch();
         world.stop(1, other);
-        let tags = [0, 1].map(|cpu| on(cpu, || world.here().tag()));
+        let tags = [0, 1].map(|cpu| on(cpu, || world.this_cpu().tag()));
         assert_ne!(tags[0], tags[1], "they run two spaces");
     });
 }
@@ -61,7 +61,7 @@ fn who_is_sent_away_and_comes_back_is_called_or_pays() {
     let exploration = Exploration {
         name: "epochs, coming back",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 2);
@@ -84,7 +84,7 @@ fn who_was_absent_and_comes_back_is_called_or_pays() {
     let exploration = Exploration {
         name: "epochs, coming back from absence",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 2);
@@ -109,7 +109,7 @@ fn who_leaves_and_is_sent_away_has_done_what_it_did() {
     let exploration = Exploration {
         name: "epochs, leaving",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 2);
@@ -130,13 +130,13 @@ fn who_wakes_is_called_or_pays() {
     let exploration = Exploration {
         name: "epochs, waking",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 1);
         on(1, || {
             world.switch(0);
-            world.here().lazy();
+            world.this_cpu().lazy();
         });
         let other = world.start(1, |world| {
             world.switch(0);
@@ -150,17 +150,14 @@ fn who_wakes_is_called_or_pays() {
 /// A CPU answers a request in its box that it has dropped a page.
 #[test]
 fn who_answers_has_done_what_it_did() {
-    let exploration = Exploration {
-        name: "epochs, answering",
-        preemptions: Some(3),
-        outcomes: &[Outcome::Interrupts],
-    };
+    let exploration =
+        Exploration { name: "epochs, answering", preemptions: Some(3), outcomes: &[Outcome::Ipis] };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 1);
         on(1, || world.switch(0));
         let other = world.start(1, |world| {
             world.touch();
-            world.answer();
+            world.acknowledge();
             world.touch();
         });
         world.revoke(0);

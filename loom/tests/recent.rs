@@ -1,4 +1,4 @@
-//! `Recent`: the ways into a space and the answers of those who run it, against a flush.
+//! `PerCpuAsids`: the ways into a space and the answers of those who run it, against a flush.
 
 #![cfg(loom)]
 
@@ -11,7 +11,7 @@ fn who_comes_back_is_called_or_pays() {
     let exploration = Exploration {
         name: "recent, coming back",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 2);
@@ -34,7 +34,7 @@ fn who_was_absent_is_called_or_pays() {
     let exploration = Exploration {
         name: "recent, coming back from absence",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 2);
@@ -59,7 +59,7 @@ fn who_comes_first_is_called_or_walks_the_new_table() {
     let exploration = Exploration {
         name: "recent, coming first",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 1);
@@ -78,7 +78,7 @@ fn who_leaves_has_done_what_it_did() {
     let exploration = Exploration {
         name: "recent, leaving",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 2);
@@ -99,13 +99,13 @@ fn who_resumes_is_called_or_pays() {
     let exploration = Exploration {
         name: "recent, resuming",
         preemptions: Some(3),
-        outcomes: &[Outcome::Nobody, Outcome::Interrupts],
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 1);
         on(1, || {
             world.switch(0);
-            world.here().lazy();
+            world.this_cpu().lazy();
         });
         let other = world.start(1, |world| {
             world.switch(0);
@@ -119,17 +119,14 @@ fn who_resumes_is_called_or_pays() {
 /// A CPU answers that it has dropped a page.
 #[test]
 fn who_answers_has_done_what_it_did() {
-    let exploration = Exploration {
-        name: "recent, answering",
-        preemptions: Some(3),
-        outcomes: &[Outcome::Interrupts],
-    };
+    let exploration =
+        Exploration { name: "recent, answering", preemptions: Some(3), outcomes: &[Outcome::Ipis] };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 1);
         on(1, || world.switch(0));
         let other = world.start(1, |world| {
             world.touch();
-            world.answer();
+            world.acknowledge();
             world.touch();
         });
         world.revoke(0);
@@ -143,14 +140,14 @@ fn who_answers_early_has_stopped() {
     let exploration = Exploration {
         name: "recent, answering early",
         preemptions: Some(3),
-        outcomes: &[Outcome::Interrupts],
+        outcomes: &[Outcome::Ipis],
     };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 1);
         on(1, || world.switch(0));
         let other = world.start(1, |world| {
             world.touch();
-            world.answer();
+            world.acknowledge();
             world.touch();
         });
         world.revoke_early(0);

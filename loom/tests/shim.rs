@@ -14,7 +14,7 @@ const fn exploration(name: &'static str) -> Exploration {
 /// Two CPUs write a word each, by `write`, and read the other's, by `read`. Says whether neither saw
 /// what the other wrote.
 fn store_buffering(
-    world: &'static World<lookaside::Recent<2>>,
+    world: &'static World<lookaside::PerCpuAsids<2>>,
     write: Ordering,
     read: Ordering,
 ) -> bool {

@@ -54,7 +54,7 @@ impl Scenario for Unmap {
             world.pte.store(0, Relaxed);
             // Here a DSB ISHST is missing.
             let operand = ASID << 48 | VA >> 12;
-            Insn.tlbi(Tlbi { op: TlbiOp::Va, scope: Scope::InnerShareable, operand });
+            Insn.tlbi(Tlbi { op: TlbiOp::Va, scope: Scope::Broadcast, operand });
             Insn.dsb(Dsb::Ish);
             oracle::revoked(world.root, VA);
         }

@@ -50,7 +50,7 @@
 //!         if cpu == CpuId(0) {
 //!             world.pte.store(0, Relaxed);
 //!             Insn.dsb(Dsb::Ishst);
-//!             let scope = Scope::InnerShareable;
+//!             let scope = Scope::Broadcast;
 //!             Insn.tlbi(Tlbi { op: TlbiOp::Va, scope, operand: 3 << 48 | 5 });
 //!             Insn.dsb(self.completion);
 //!             oracle::revoked(world.root, 0x5000);

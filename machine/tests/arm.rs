@@ -112,7 +112,7 @@ fn unmap(before: Option<Dsb>, op: TlbiOp, scope: Scope, after: Option<Dsb>) -> P
     })
 }
 
-const IS: Scope = Scope::InnerShareable;
+const IS: Scope = Scope::Broadcast;
 
 #[test]
 fn a4_vmalls12_is_about_the_current_vmid() {
@@ -127,7 +127,7 @@ fn a4_vmalls12_is_about_the_current_vmid() {
             }
             spaces.pte.store(0, Relaxed);
             Insn.dsb(Dsb::Ishst);
-            Insn.tlbi(Tlbi { op, scope: Scope::InnerShareable, operand: 0 });
+            Insn.tlbi(Tlbi { op, scope: Scope::Broadcast, operand: 0 });
             Insn.dsb(Dsb::Ish);
             Insn.isb();
             oracle::revoked(spaces.a, VA);

@@ -82,7 +82,7 @@ fn two(
 }
 
 fn tlbi_page(page: u64) {
-    let (op, scope) = (TlbiOp::Va, Scope::InnerShareable);
+    let (op, scope) = (TlbiOp::Va, Scope::Broadcast);
     arm::Insn.tlbi(Tlbi { op, scope, operand: 3 << 48 | va(page) >> 12 });
 }
 

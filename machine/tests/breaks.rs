@@ -53,7 +53,7 @@ fn world(arch: Arch, access: Access) -> World {
 }
 
 fn tlbi(op: TlbiOp) {
-    let scope = Scope::InnerShareable;
+    let scope = Scope::Broadcast;
     arm::Insn.tlbi(Tlbi { op, scope, operand: 3 << 48 | VA >> 12 });
 }
 

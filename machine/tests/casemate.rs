@@ -89,7 +89,7 @@ fn break_before_make_is_accepted_if_it_is_whole() {
     for op in [Va, Val, Aside, Vmall] {
         let whole = remapped(move || {
             Insn.dsb(Dsb::Ishst);
-            tlbi(op, Scope::InnerShareable, ASID, VA);
+            tlbi(op, Scope::Broadcast, ASID, VA);
             Insn.dsb(Dsb::Ish);
             Insn.isb();
         });
@@ -102,7 +102,7 @@ fn break_before_make_is_accepted_if_it_is_whole() {
             if first {
                 Insn.dsb(Dsb::Ishst);
             }
-            tlbi(Va, Scope::InnerShareable, asid, va);
+            tlbi(Va, Scope::Broadcast, asid, va);
             if last {
                 Insn.dsb(Dsb::Ish);
             }
@@ -126,7 +126,7 @@ fn a_range_is_written_page_by_page() {
         remapped(move || {
             Insn.dsb(Dsb::Ishst);
             let operand = ASID << 48 | 1 << 46 | first >> 12;
-            Insn.tlbi(Tlbi { op: TlbiOp::Rval, scope: Scope::InnerShareable, operand });
+            Insn.tlbi(Tlbi { op: TlbiOp::Rval, scope: Scope::Broadcast, operand });
             Insn.dsb(Dsb::Ish);
         })
     };
@@ -142,7 +142,7 @@ fn a_table_is_given_back_clean() {
             world.parent.store(0, Release);
             Insn.dsb(Dsb::Ishst);
             if let Some(op) = op {
-                tlbi(op, Scope::InnerShareable, ASID, VA);
+                tlbi(op, Scope::Broadcast, ASID, VA);
             }
             Insn.dsb(Dsb::Ish);
             oracle::table_freed(world.table);
@@ -174,7 +174,7 @@ fn what_has_no_form_is_counted() {
     let page = trace(|world| {
         world.pte.store(0, Release);
         Insn.dsb(Dsb::Ishst);
-        tlbi(TlbiOp::Va, Scope::InnerShareable, ASID, VA);
+        tlbi(TlbiOp::Va, Scope::Broadcast, ASID, VA);
         Insn.dsb(Dsb::Ish);
         oracle::frame_freed(Frame(7));
     });

@@ -100,7 +100,7 @@ fn a_flaw_in_one_engine_is_reported() {
                 &[
                     page(0),
                     Operation::Dsb(Dsb::Ishst),
-                    Tlbi(TlbiOp::Vmall, Scope::InnerShareable, 0),
+                    Tlbi(TlbiOp::Vmall, Scope::Broadcast, 0),
                     Operation::Dsb(Dsb::Nsh),
                     Access,
                 ],

@@ -22,7 +22,7 @@ const VA: u64 = 0x5000;
 const OTHER: u64 = 0x6000;
 const PAGE: Frame = Frame(7);
 const ASID: u64 = 3;
-const IS: Scope = Scope::InnerShareable;
+const IS: Scope = Scope::Broadcast;
 
 struct World {
     root: Frame,

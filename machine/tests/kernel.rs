@@ -246,7 +246,7 @@ fn a_cpu_without_a_user_root_runs_the_kernel() {
             }
         })
     };
-    parked(Scope::InnerShareable).holds();
+    parked(Scope::Broadcast).holds();
     parked(Scope::Local).breaks(Rule::StaleTranslation);
 }
 

@@ -48,9 +48,9 @@ impl Mmu for Plain {
         self.flush_all(errata);
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {}
+    fn flush_all_broadcast(&self, _: Errata) {}
 
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {}
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
 }
 
 struct Machine {
@@ -75,7 +75,7 @@ fn interrupts_reach_the_set_and_find_earlier_stores() {
         if cpu == 0 {
             // In the store buffer when the interrupt is sent: the platform makes it visible.
             machine.early.store(1, Relaxed);
-            machine.platform.interrupt(Targets { first: CpuId(0), mask: 0b1100 });
+            machine.platform.send_ipi(Targets { first: CpuId(0), mask: 0b1100 });
             while machine.answers.load(Relaxed) != 0b1100 {
                 machine.platform.relax();
             }

@@ -112,7 +112,7 @@ fn translation(arch: Arch, world: &World, cpu: usize, what: u64, does: Does) {
     match (arch, what % 6) {
         (Arch::Arm, 0) => arm::Insn.tlbi(Tlbi {
             op: TlbiOp::Va,
-            scope: if what & 16 == 0 { Scope::Local } else { Scope::InnerShareable },
+            scope: if what & 16 == 0 { Scope::Local } else { Scope::Broadcast },
             operand: 1 << 48 | VA >> 12,
         }),
         (Arch::Arm, 1) => arm::Insn.dsb(Dsb::Ish),

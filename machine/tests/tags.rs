@@ -56,7 +56,7 @@ fn flush(arch: Arch, tag: u16) {
     match arch {
         Arch::Arm => {
             let operand = u64::from(tag) << 48;
-            arm::Insn.tlbi(Tlbi { op: TlbiOp::Aside, scope: Scope::InnerShareable, operand });
+            arm::Insn.tlbi(Tlbi { op: TlbiOp::Aside, scope: Scope::Broadcast, operand });
             arm::Insn.dsb(Dsb::Ish);
         }
         Arch::X86 => x86::Insn.invpcid(Invpcid::Context, [u64::from(tag), 0]),
@@ -203,7 +203,7 @@ fn a_last_level_invalidation_is_not_enough_for_a_tag_that_nobody_names() {
         on_cpu_1(Config::arm(2), move |world| {
             world.parent.store(0, Relaxed);
             publish(Arch::Arm);
-            arm::Insn.tlbi(Tlbi { op, scope: Scope::InnerShareable, operand });
+            arm::Insn.tlbi(Tlbi { op, scope: Scope::Broadcast, operand });
             arm::Insn.dsb(Dsb::Ish);
             oracle::table_freed(world.last);
         })

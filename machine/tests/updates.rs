@@ -360,7 +360,7 @@ fn what_hardware_sets_makes_nothing_stale() {
                 return;
             }
             let tlbi = || {
-                let scope = Scope::InnerShareable;
+                let scope = Scope::Broadcast;
                 arm::Insn.tlbi(Tlbi { op: TlbiOp::Va, scope, operand: 3 << 48 | VA >> 12 });
                 arm::Insn.dsb(Dsb::Ish);
             };

@@ -117,7 +117,7 @@ mod tests {
             ("kernel/src/tlb.rs", "//! Words.\n\nuse a;\nfn b() {\n    // why\n    c(); // d\n}\n"),
             ("kernel/src/arch/mod.rs", "// tlb::no\nuse crate::tlb;\n"),
             ("kernel/src/arch/aarch64/tlb.rs", "fn e() {}\n"),
-            ("kernel/src/arch/aarch64/trap.rs", "tlb::serve();\n"),
+            ("kernel/src/arch/aarch64/trap.rs", "tlb::handle_ipi();\n"),
             ("kernel/src/arch/x86_64/tlb.rs", "fn f() {}\nfn g() {}\n"),
             ("kernel/src/map.rs", "let gather = h(\"tlb::\");\ngather.pages(i);\nmytlb::j();\n"),
             ("kernel/src/frame.rs", "fn k(gather: &mut Gather<'_>) {}\n"),

@@ -171,8 +171,8 @@ fn harvest_noted(address: usize, bytes: usize, noted: Noted) -> Result<u64> {
 /// Moves this thread to a CPU.
 pub(crate) fn run_on(cpu: usize) {
     call(Call::RunOn, [cpu, 0, 0, 0]).expect("there is such a CPU");
-    let here = call(Call::Cpu, [0; 4]);
-    assert!(here == Ok(cpu), "a thread that belongs on CPU {cpu} runs on {here:?}");
+    let this_cpu = call(Call::Cpu, [0; 4]);
+    assert!(this_cpu == Ok(cpu), "a thread that belongs on CPU {cpu} runs on {this_cpu:?}");
 }
 
 /// Nanoseconds.

@@ -221,7 +221,7 @@ fn atomic(word: &str, operands: &[&str]) -> Option<Instruction> {
 fn tlbi(op: &str, operand: &[&str]) -> Option<Instruction> {
     let op = op.to_ascii_uppercase();
     let (name, scope) = match op.strip_suffix("IS") {
-        Some(name) => (name, Scope::InnerShareable),
+        Some(name) => (name, Scope::Broadcast),
         None => (op.as_str(), Scope::Local),
     };
     let op = match name {

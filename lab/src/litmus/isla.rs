@@ -265,7 +265,7 @@ fn code(text: &str, resume: Option<&str>) -> Result<Vec<Step>, String> {
             ("TLBI", [op, operand @ ..]) => {
                 let op = op.to_ascii_uppercase();
                 let (name, scope) = match op.strip_suffix("IS") {
-                    Some(name) => (name, Scope::InnerShareable),
+                    Some(name) => (name, Scope::Broadcast),
                     None => (op.as_str(), Scope::Local),
                 };
                 let op = match name {

@@ -462,7 +462,7 @@ impl World for Player<'_> {
         let Ok(kernel) = &self.kernel else { return };
         let prices = &self.setup.machine.model.prices;
         let besides = prices.charge(Price::InterruptEntry) + prices.charge(Price::InterruptExit);
-        self.timed(2, besides, || kernel.serve());
+        self.timed(2, besides, || kernel.handle_ipi());
         self.refills_for(timed::party());
     }
 }

@@ -171,26 +171,26 @@ pub fn costs(machine: &Machine, typical: Costs) -> Costs {
             parts.iter().map(|&part| prices.charge(part)).sum()
         }
     };
-    let typical_here = typical.here;
+    let typical_here = typical.local;
     let tag = [known(Price::FlushTag), known(Price::RootFlush)].into_iter().flatten().min();
     let line =
         if machine.model.topology.sockets > 1 { Price::LineRemote } else { Price::LineSocket };
     Costs {
-        here: OperationCosts {
+        local: OperationCosts {
             address: known(Price::FlushPage).unwrap_or(typical_here.address),
             tag: tag.unwrap_or(typical_here.tag),
             wait: sum(&[Price::Barrier], typical_here.wait),
         },
-        everywhere: OperationCosts {
+        broadcast: OperationCosts {
             address: sum(
                 &[Price::BroadcastIssue, Price::FabricOperation],
-                typical.everywhere.address,
+                typical.broadcast.address,
             ),
-            tag: sum(&[Price::BroadcastIssue, Price::FabricOperation], typical.everywhere.tag),
-            wait: sum(&[Price::FabricSync, Price::FabricLatency], typical.everywhere.wait),
+            tag: sum(&[Price::BroadcastIssue, Price::FabricOperation], typical.broadcast.tag),
+            wait: sum(&[Price::FabricSync, Price::FabricLatency], typical.broadcast.wait),
         },
         refill: known(Price::Walk).unwrap_or(typical.refill),
-        interrupt: sum(
+        ipi: sum(
             &[
                 Price::InterruptSend,
                 Price::InterruptDeliver,
@@ -198,9 +198,9 @@ pub fn costs(machine: &Machine, typical: Costs) -> Costs {
                 Price::InterruptExit,
                 line,
             ],
-            typical.interrupt,
+            typical.ipi,
         ),
-        interrupt_more: sum(&[Price::InterruptSend, line], typical.interrupt_more),
+        ipi_more: sum(&[Price::InterruptSend, line], typical.ipi_more),
         // What an invalidation by address removes anyway is not worth to be spared.
         useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
         ..typical

@@ -3,8 +3,8 @@
 use core::cell::RefCell;
 
 use lookaside::{
-    Cpu, Epochs, EpochsConfig, Gather, Here, KernelGather, Recent, Residents, Space, Tags, Tlb,
-    VaRange, Word as _,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, KernelGather,
+    PerCpuAsids, Residents, Tags, Tlb, VaRange, Word as _,
     arch::{Mmu, Root},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word};
@@ -60,9 +60,9 @@ fn epochs<'a, H: Hardware + 'a>(
 ) -> Result<Box<dyn Strategy + 'a>, Refused> {
     let platform = platform::<H>(place.machine)?;
     let tags = 1 << place.machine.features.tag_bits;
-    let words = place.arena.fill(Epochs::<Words<H>>::words_for(tags), |_| Word::ZERO);
+    let words = place.arena.fill(GlobalAsids::<Words<H>>::words_for(tags), |_| Word::ZERO);
     timed::name(words, "map of tags");
-    let tags = Epochs::new(&platform, EpochsConfig::default(), words)?;
+    let tags = GlobalAsids::new(&platform, GlobalAsidsConfig::default(), words)?;
     Library::<H, _>::build(place, platform, tags, early)
 }
 
@@ -71,12 +71,12 @@ fn recent<'a, H: Hardware + 'a>(
     early: bool,
 ) -> Result<Box<dyn Strategy + 'a>, Refused> {
     let platform = platform::<H>(place.machine)?;
-    Library::<H, _>::build(place, platform, <Recent>::new(), early)
+    Library::<H, _>::build(place, platform, <PerCpuAsids>::new(), early)
 }
 
 /// A space begins a cache line, as one from a kernel's slab does.
 #[repr(align(64))]
-struct Slot<'a, P: lookaside::Platform>(Space<'a, P>);
+struct Slot<'a, P: lookaside::Platform>(AddressSpace<'a, P>);
 
 /// A space that may be given back.
 type Shared<'a, P> = &'a RefCell<Slot<'a, P>>;
@@ -105,9 +105,9 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
         Ok(Box::new(Self { tlb, machine, arena, spaces: RefCell::new(Vec::new()), early }))
     }
 
-    fn here(&self) -> Here<'_, Words<H>, T> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Words<H>, T> {
         // SAFETY: whoever calls has interrupts off until the value is gone.
-        let here = unsafe { self.tlb.here() };
+        let here = unsafe { self.tlb.this_cpu() };
         here.expect("each simulated CPU has storage")
     }
 
@@ -123,7 +123,7 @@ fn range(first: u64, pages: u64) -> VaRange {
 impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T> {
     fn online(&self) {
         timed::interrupts_off(|| {
-            let here = self.here();
+            let here = self.this_cpu();
             H::set_up(here.mmu());
             here.online(&H::features(self.machine)).expect("all CPUs are alike");
         });
@@ -147,16 +147,16 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
     }
 
     fn switch(&self, next: SpaceId) {
-        let _ = self.here().switch(&self.space(next).borrow().0);
+        let _ = self.this_cpu().switch(&self.space(next).borrow().0);
     }
 
     fn idle(&self) {
-        self.here().lazy();
+        self.this_cpu().lazy();
     }
 
     fn flush(&self, flush: &Flush) {
         timed::interrupts_off(|| {
-            let here = self.here();
+            let here = self.this_cpu();
             let Some(space) = flush.space else {
                 let mut gather = KernelGather::new(self.tlb);
                 let start = KERNEL + (flush.first << 12);
@@ -180,14 +180,14 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
         });
     }
 
-    fn serve(&self) {
-        self.here().serve();
+    fn handle_ipi(&self) {
+        self.this_cpu().handle_ipi();
     }
 
     fn remove(&self, space: SpaceId) {
         let slot = self.spaces.borrow_mut()[space.0 as usize].take().expect("removed once");
         let mut slot = slot.borrow_mut();
         // A CPU that names the space lazily keeps its tag until it is used for another.
-        let _ = self.here().release(&mut slot.0);
+        let _ = self.this_cpu().release(&mut slot.0);
     }
 }

@@ -12,7 +12,7 @@ pub mod hardware;
 pub mod library;
 mod x86;
 
-use lookaside::{Stretch, VaRange};
+use lookaside::{FlushRange, VaRange};
 use lookaside_machine::timed::Arena;
 
 use crate::{
@@ -98,7 +98,7 @@ pub trait Strategy {
     fn flush(&self, flush: &Flush);
 
     /// The handler of interrupts.
-    fn serve(&self);
+    fn handle_ipi(&self);
 
     /// A space is gone: all of it was flushed, no CPU runs it, and its number will not be used
     /// again. This CPU does not run it either. Called with interrupts off.
@@ -147,9 +147,9 @@ pub fn is_for_one_thread(name: &str) -> bool {
 }
 
 /// Pages of 4 KiB from an address on.
-fn stretch(start: u64, pages: u64) -> Stretch {
+fn stretch(start: u64, pages: u64) -> FlushRange {
     let range = VaRange::new(start, pages << 12, 12);
-    Stretch::uniform(range.expect("pages of a workload are addresses"))
+    FlushRange::uniform(range.expect("pages of a workload are addresses"))
 }
 
 /// All strategies, the library's own first.

@@ -42,7 +42,7 @@ impl<'a, S, F: Fn(&Kernel<'a>, &S, usize)> World for Stage<'a, S, F> {
 
     fn interrupt(&self) {
         if let Ok(kernel) = &self.kernel {
-            kernel.serve();
+            kernel.handle_ipi();
         }
     }
 }

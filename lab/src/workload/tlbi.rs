@@ -7,8 +7,8 @@
 use core::cell::Cell;
 
 use lookaside::{
-    Stretch, VaRange,
-    arch::{Depth, Errata, Mmu, Tag, Wait},
+    FlushRange, VaRange,
+    arch::{Errata, Mmu, TableChange, Tag, Wait},
 };
 use lookaside_machine::timed::{self, Arena, Price, Ps};
 
@@ -62,7 +62,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     };
     let setup = &Setup { machine: &machine, ..*setup };
     let mmu = Arm::mmu(&machine)?;
-    let stretch = [Stretch::uniform(VaRange::new(0, slots << 12, 12)?)];
+    let stretch = [FlushRange::uniform(VaRange::new(0, slots << 12, 12)?)];
     let arena = Arena::new(1 << 24);
     let measured: Cell<Ps> = Cell::new(0);
     let cpus = setup.cpus.unwrap_or(machine.model.topology.cpus());
@@ -75,14 +75,14 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             if cpu > 0 {
                 return;
             }
-            let (errata, tag, depth) = (Errata::NONE, Tag(1), Depth::Leaves);
+            let (errata, tag, depth) = (Errata::NONE, Tag(1), TableChange::LastLevel);
             let begin = timed::now();
             for _ in 0..BATCHES {
                 timed::interrupts_off(|| {
                     if broadcast {
-                        mmu.flush_stretches_everywhere(errata, tag, &stretch, depth, Wait::Now);
+                        mmu.flush_ranges_broadcast(errata, tag, &stretch, depth, Wait::Now);
                     } else {
-                        mmu.flush_stretches(errata, tag, &stretch, depth);
+                        mmu.flush_ranges(errata, tag, &stretch, depth);
                     }
                 });
             }

@@ -48,7 +48,7 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {
         core::hint::spin_loop();
@@ -78,7 +78,7 @@ impl Mmu for HostMmu {
 
     fn flush_tag(&self, _: Errata, _: Tag) {}
 
-    fn flush_all_everywhere(&self, _: Errata) {}
+    fn flush_all_broadcast(&self, _: Errata) {}
 
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {}
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
 }

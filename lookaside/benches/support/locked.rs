@@ -6,8 +6,8 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    Cpu, CpuId, Demand, Error, Names, Ordering, Platform, Released, Space, StrategyCpu, Sweep,
-    Switched, Tags, Tlb, Whose, Word,
+    AddressSpace, Cpu, CpuId, Error, FlushRanges, FlushRequest, FlushScope, Ordering, Platform,
+    Released, RootState, StrategyCpu, Switched, Tags, Tlb, Word,
     arch::{Held, Mmu, Sharing, Tag, Wait},
 };
 
@@ -92,7 +92,7 @@ impl<W: Word> Locked<W> {
     /// The slow path, with the lock held: the tag, the flush, the active word.
     fn allocate<P: Platform<Word = W>>(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
         word: &W,
         map: &mut Map,
     ) -> u64 {
@@ -100,7 +100,7 @@ impl<W: Word> Locked<W> {
         let mut cookie = word.load(Ordering::Relaxed);
         if cookie >> 16 != epoch {
             let mut kept = false;
-            for other in here.tlb().cpus() {
+            for other in this_cpu.tlb().cpus() {
                 let reserved = &other.tags().reserved;
                 if cookie != 0 && reserved.load(Ordering::Relaxed) == cookie {
                     reserved.store(epoch << 16 | cookie & 0xffff, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl<W: Word> Locked<W> {
                 self.epoch.store(epoch, Ordering::Release);
                 map.used.fill(0);
                 map.cursor = FIRST;
-                for other in here.tlb().cpus() {
+                for other in this_cpu.tlb().cpus() {
                     let other = other.tags();
                     let mut live = other.active.swap(0, Ordering::AcqRel);
                     if live == 0 {
@@ -131,10 +131,10 @@ impl<W: Word> Locked<W> {
             cookie = epoch << 16 | tag as u64;
             word.store(cookie, Ordering::Release);
         }
-        if here.cpu().pending.swap(0, Ordering::Relaxed) != 0 {
-            here.mmu().flush_all(here.errata());
+        if this_cpu.cpu().pending.swap(0, Ordering::Relaxed) != 0 {
+            this_cpu.mmu().flush_all(this_cpu.errata());
         }
-        here.cpu().active.store(cookie, Ordering::Relaxed);
+        this_cpu.cpu().active.store(cookie, Ordering::Relaxed);
         cookie
     }
 }
@@ -150,10 +150,10 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         Ok(())
     }
 
-    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        let held = if here.is_present(next) { Held::Keep } else { here.reside(next) };
-        here.mmu().settle();
-        let (this, cpu) = (here.tlb().tags(), here.cpu());
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+        let held = if this_cpu.is_present(next) { Held::Keep } else { this_cpu.mark_present(next) };
+        this_cpu.mmu().settle();
+        let (this, cpu) = (this_cpu.tlb().tags(), this_cpu.cpu());
         // SAFETY: this is the strategy.
         let word = unsafe { next.tag_word() };
         let mut cookie = word.load(Ordering::Acquire);
@@ -166,46 +166,54 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
                 .compare_exchange(active, cookie, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
         if !fast {
-            cookie = this.lock.with(|map| this.allocate(here, word, map));
+            cookie = this.lock.with(|map| this.allocate(this_cpu, word, map));
         }
-        here.load(next.root(), Tag(cookie as u16), held, Sharing::Private);
+        this_cpu.load(next.root(), Tag(cookie as u16), held, Sharing::Private);
         if fast { Switched::Kept } else { Switched::Fresh }
     }
 
     fn lazy(_: &StrategyCpu<'_, P, Self>) {}
 
-    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched {
-        here.park_register();
+    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+        this_cpu.park_register();
         Switched::Kept
     }
 
-    const ONE_TAG: bool = true;
-    const PAYS_BY_GENERATION: bool = false;
+    const GLOBAL_TAGS: bool = true;
+    const TRACKS_GENERATIONS: bool = false;
 
-    fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
+    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
         // SAFETY: this is the strategy.
         let cookie = unsafe { space.tag_word() }.load(Ordering::Relaxed);
         (cookie != 0).then_some(cookie)
     }
 
-    fn names(_: &Tlb<'_, P, Self>, _: CpuId, _: u64) -> Names {
-        Names::Yes
+    fn root_state(_: &Tlb<'_, P, Self>, _: CpuId, _: u64) -> RootState {
+        RootState::Loaded
     }
 
-    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand) -> bool {
-        if let Whose::Space { label, .. } = demand.whose {
-            here.mmu().flush_tag(here.errata(), Tag(label as u16));
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest) -> bool {
+        if let FlushScope::AddressSpace { context, .. } = request.scope {
+            this_cpu.mmu().flush_tag(this_cpu.errata(), Tag(context as u16));
         }
         true
     }
 
-    fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, _: &Sweep, _: Wait) {
-        here.mmu().flush_tag_everywhere(here.errata(), Tag(label as u16));
+    fn flush_broadcast(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        context: u64,
+        _: &FlushRanges,
+        _: Wait,
+    ) {
+        this_cpu.mmu().flush_tag_broadcast(this_cpu.errata(), Tag(context as u16));
     }
 
-    fn give_back(_: &StrategyCpu<'_, P, Self>) {}
+    fn restore_root(_: &StrategyCpu<'_, P, Self>) {}
 
-    fn release(_: &StrategyCpu<'_, P, Self>, _: &mut Space<'_, P>) -> Result<Released, Error> {
+    fn release(
+        _: &StrategyCpu<'_, P, Self>,
+        _: &mut AddressSpace<'_, P>,
+    ) -> Result<Released, Error> {
         Ok(Released::Later)
     }
 }

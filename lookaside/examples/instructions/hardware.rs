@@ -206,7 +206,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::Targets) {}
 
     fn relax(&self) {
         core::hint::spin_loop();
@@ -310,11 +310,11 @@ impl Mmu for Bookkeeping {
         OTHER.write(0);
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {
+    fn flush_all_broadcast(&self, _: Errata) {
         OTHER.write(0);
     }
 
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
         OTHER.write(0);
     }
 }

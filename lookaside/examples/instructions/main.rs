@@ -16,8 +16,8 @@ use std::{env, process::ExitCode};
 
 use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
 use lookaside::{
-    Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, Here, Platform, Recent, Released, Space,
-    Switched, Tags, Tlb, VaRange, Word,
+    AddressSpace, Cpu, CurrentCpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
+    PerCpuAsids, Platform, Released, Switched, Tags, Tlb, VaRange, Word,
     arch::{Mmu, Root, x86_64::Use},
 };
 
@@ -31,69 +31,76 @@ fn words(count: usize) -> &'static mut [AtomicU64] {
 }
 
 /// A machine whose running CPU is up, and its spaces.
-struct Books<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
+struct ResidencyLock<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
     tlb: Tlb<'static, Host<M>, T>,
-    spaces: Vec<Space<'static, Host<M>>>,
+    spaces: Vec<AddressSpace<'static, Host<M>>>,
 }
 
-fn books<M: Mmu, T: Tags<Host<M>>>(
+fn residency<M: Mmu, T: Tags<Host<M>>>(
     host: Host<M>,
     tags: T,
     features: &M::Features,
-) -> Result<Books<M, T>, Error> {
+) -> Result<ResidencyLock<M, T>, Error> {
     let cpus = Vec::leak((0..CPUS).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus)?;
     // SAFETY: this thread is a CPU without interrupts, and this is the first it does.
-    unsafe { tlb.here() }?.online(features)?;
+    unsafe { tlb.this_cpu() }?.online(features)?;
     let spaces = (2..2 + SPACES)
         // SAFETY: no hardware walks these roots.
         .map(|page| unsafe { tlb.space(Root::new(page << 12), words(1)) })
         .collect::<Result<_, _>>()?;
-    Ok(Books { tlb, spaces })
+    Ok(ResidencyLock { tlb, spaces })
 }
 
 fn epochs<M: Mmu>(
     mmu: M,
     features: &M::Features,
-) -> Result<Books<M, Epochs<'static, Host<M>>>, Error> {
+) -> Result<ResidencyLock<M, GlobalAsids<'static, Host<M>>>, Error> {
     let host = Host::new(mmu);
-    let config = EpochsConfig::default();
-    let tags = Epochs::new(&host, config, words(Epochs::<Host<M>>::words_for(config.tags)))?;
-    books(host, tags, features)
+    let config = GlobalAsidsConfig::default();
+    let tags =
+        GlobalAsids::new(&host, config, words(GlobalAsids::<Host<M>>::words_for(config.tags)))?;
+    residency(host, tags, features)
 }
 
-fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<Books<M, Recent>, Error> {
-    books(Host::new(mmu), Recent::new(), features)
+fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<ResidencyLock<M, PerCpuAsids>, Error> {
+    residency(Host::new(mmu), PerCpuAsids::new(), features)
 }
 
 /// The way of a kernel from "run this" to "done", from the first instruction to the return.
 #[inline(never)]
-fn counted_switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, next: &Space<'_, P>) -> Switched {
+fn counted_switch<P: Platform, T: Tags<P>>(
+    tlb: &Tlb<'_, P, T>,
+    next: &AddressSpace<'_, P>,
+) -> Switched {
     // SAFETY: this thread is a CPU without interrupts, and it is up.
-    match unsafe { tlb.here() } {
-        Ok(here) => here.switch(next),
+    match unsafe { tlb.this_cpu() } {
+        Ok(this_cpu) => this_cpu.switch(next),
         Err(error) => wrong(error),
     }
 }
 
 /// The flush of what was gathered.
 #[inline(never)]
-fn counted_flush<P: Platform, T: Tags<P>>(here: &Here<'_, P, T>, gather: Gather<'_, P>) -> Flushed {
-    here.flush(gather)
+fn counted_flush<P: Platform, T: Tags<P>>(
+    this_cpu: &CurrentCpu<'_, P, T>,
+    gather: Gather<'_, P>,
+) -> Flushed {
+    this_cpu.flush(gather)
 }
 
 /// The way of a kernel that has cleared the entry of one page, from there to the proof.
 #[inline(never)]
 fn counted_unmap<P: Platform, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
-    space: &Space<'_, P>,
+    space: &AddressSpace<'_, P>,
     page: VaRange,
 ) -> Flushed {
     let mut gather = Gather::new(space);
     gather.revoke(page);
     // SAFETY: this thread is a CPU without interrupts, and it is up.
-    match unsafe { tlb.here() } {
-        Ok(here) => here.flush(gather),
+    match unsafe { tlb.this_cpu() } {
+        Ok(this_cpu) => this_cpu.flush(gather),
         Err(error) => wrong(error),
     }
 }
@@ -101,10 +108,10 @@ fn counted_unmap<P: Platform, T: Tags<P>>(
 #[inline(never)]
 fn counted_release<P: Platform, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
-    space: &mut Space<'_, P>,
+    space: &mut AddressSpace<'_, P>,
 ) -> Released {
     // SAFETY: this thread is a CPU without interrupts, and it is up.
-    match unsafe { tlb.here() }.and_then(|here| here.release(space)) {
+    match unsafe { tlb.this_cpu() }.and_then(|this_cpu| this_cpu.release(space)) {
         Ok(released) => released,
         Err(error) => wrong(error),
     }
@@ -117,7 +124,7 @@ fn wrong(error: Error) -> ! {
 
 /// What is done `count` times. A path that turns out to be another than the one that is meant would
 /// be counted under the wrong name, so what comes back is compared.
-impl<M: Mmu, T: Tags<Host<M>>> Books<M, T> {
+impl<M: Mmu, T: Tags<Host<M>>> ResidencyLock<M, T> {
     /// From one space to another and back.
     fn switch(self, count: usize, expected: Switched) {
         let [first, second, ..] = &self.spaces[..] else { panic!("too few spaces") };
@@ -150,11 +157,11 @@ impl<M: Mmu, T: Tags<Host<M>>> Books<M, T> {
         let space = &self.spaces[0];
         let _ = counted_switch(&self.tlb, space);
         // SAFETY: this thread is a CPU without interrupts, and it is up.
-        let here = unsafe { self.tlb.here() }?;
+        let this_cpu = unsafe { self.tlb.this_cpu() }?;
         for page in 0..count as u64 {
             let mut gather = Gather::new(space);
             gather.revoke(VaRange::new(page << 12, 1 << 12, 12)?);
-            let _ = counted_flush(&here, gather);
+            let _ = counted_flush(&this_cpu, gather);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub mod errata;
 pub mod riscv64;
 pub mod x86_64;
 
-use crate::{costs::Costs, error::Error, range::Stretch};
+use crate::{costs::Costs, error::Error, range::FlushRange};
 
 /// A tag: what hardware calls an ASID (Arm, RISC-V), a VMID (Arm stage 2) or a PCID (x86).
 ///
@@ -68,11 +68,11 @@ pub enum Sharing {
 
 /// Which cached parts of walks must go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Depth {
+pub enum TableChange {
     /// Pages and blocks: enough as long as no table was unlinked.
-    Leaves,
+    LastLevel,
     /// Tables too: the walk caches hold the address of a table that was unlinked.
-    Tables,
+    FreedTables,
 }
 
 /// Whether a flush waits until the entries are gone.
@@ -80,17 +80,17 @@ pub enum Depth {
 pub enum Wait {
     /// It does.
     Now,
-    /// [`Mmu::complete_everywhere`] does.
+    /// [`Mmu::complete_broadcast`] does.
     Later,
 }
 
 /// Where an invalidation acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
     /// On the CPU that executes it.
-    Here,
+    Local,
     /// On every CPU.
-    Everywhere,
+    Broadcast,
 }
 
 /// Deviations of a CPU from its architecture, as bits that [`errata`] defines.
@@ -149,7 +149,7 @@ pub trait Mmu {
     /// Whether CPUs may use each other's cached translations.
     fn sharing(&self) -> Sharing;
 
-    /// Whether [`Self::flush_all_everywhere`] and [`Self::flush_tag_everywhere`] work.
+    /// Whether [`Self::flush_all_broadcast`] and [`Self::flush_tag_broadcast`] work.
     fn broadcasts(&self) -> bool;
 
     /// Admits a CPU that comes up: checks that it can do everything the machine runs with, and
@@ -212,57 +212,57 @@ pub trait Mmu {
     fn flush_tag(&self, errata: Errata, tag: Tag);
 
     /// As [`Self::flush_all`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_all_everywhere(&self, errata: Errata);
+    fn flush_all_broadcast(&self, errata: Errata);
 
     /// As [`Self::flush_tag`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag);
+    fn flush_tag_broadcast(&self, errata: Errata, tag: Tag);
 
-    /// Removes the entries of one tag for the addresses in `stretches`, which are user addresses,
+    /// Removes the entries of one tag for the addresses in `ranges`, which are user addresses,
     /// and waits for completion once, after the last. May remove more: a stretch with addresses that
     /// hardware cannot name takes the whole tag with it.
     ///
     /// It does as it is told, for a thousand pages with a thousand instructions. Whether that is
     /// cheaper than the tag is for the caller to find out, from [`Self::operations`] and costs.
-    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
-        let _ = (stretches, depth);
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+        let _ = (ranges, change);
         self.flush_tag(errata, tag);
     }
 
-    /// As [`Self::flush_stretches`], on every CPU. Called only if [`Self::broadcasts`].
+    /// As [`Self::flush_ranges`], on every CPU. Called only if [`Self::broadcasts`].
     ///
     /// With [`Wait::Later`] it may return before the entries are gone: they are once the same CPU has
-    /// called [`Self::complete_everywhere`]. Where `errata` is empty, [`Self::settle`] will do.
-    fn flush_stretches_everywhere(
+    /// called [`Self::complete_broadcast`]. Where `errata` is empty, [`Self::settle`] will do.
+    fn flush_ranges_broadcast(
         &self,
         errata: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         wait: Wait,
     ) {
-        let _ = (stretches, depth, wait);
-        self.flush_tag_everywhere(errata, tag);
+        let _ = (ranges, change, wait);
+        self.flush_tag_broadcast(errata, tag);
     }
 
     /// Waits until every invalidation is complete that this CPU began with [`Wait::Later`].
-    fn complete_everywhere(&self, errata: Errata) {
+    fn complete_broadcast(&self, errata: Errata) {
         let _ = errata;
         self.settle();
     }
 
-    /// Removes the entries for kernel addresses in `stretches`, global or not and of every tag, and
+    /// Removes the entries for kernel addresses in `ranges`, global or not and of every tag, and
     /// waits for completion. May remove more. An empty slice means every entry there is.
-    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth);
+    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange);
 
     /// As [`Self::flush_kernel`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth);
+    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[FlushRange], change: TableChange);
 
-    /// How many invalidations [`Self::flush_stretches`] executes for one stretch of the space that
-    /// the CPU runs, or `None` if it removes the whole tag instead. `place` says whether the question
-    /// is about [`Self::flush_stretches_everywhere`]. The answer takes a few steps, however long the
+    /// How many invalidations [`Self::flush_ranges`] executes for one stretch of the space that
+    /// the CPU runs, or `None` if it removes the whole tag instead. `scope` says whether the question
+    /// is about [`Self::flush_ranges_broadcast`]. The answer takes a few steps, however long the
     /// stretch is.
-    fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
-        let _ = (stretch, depth, place);
+    fn operations(&self, range: &FlushRange, change: TableChange, scope: Scope) -> Option<u64> {
+        let _ = (range, change, scope);
         None
     }
 
@@ -306,7 +306,7 @@ pub trait Mmu {
     }
 
     /// Whether the root register names `root` under `tag`. True where the register cannot be read.
-    fn names(&self, root: Root, tag: Tag) -> bool {
+    fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         let _ = (root, tag);
         true
     }

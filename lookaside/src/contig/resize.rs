@@ -12,7 +12,7 @@ use crate::{error::Error, platform::Word, range::VaRange};
 
 /// What makes hardware forget.
 ///
-/// [`crate::Here::flush_blocks`] makes one; a closure that takes a [`VaRange`] is one, too.
+/// [`crate::CurrentCpu::flush_blocks`] makes one; a closure that takes a [`VaRange`] is one, too.
 pub trait Flush {
     /// Removes what hardware holds of last-level entries for the addresses in `range`, which are
     /// given in pages of the table: on every CPU that may hold any, blocks that reach into the range

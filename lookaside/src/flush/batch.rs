@@ -2,21 +2,21 @@
 
 use super::{
     gather::Gather,
-    inbox::{Demand, Whose},
+    initiator::Initiator,
     proof::{Flushed, HeldPage, HeldTable, Ticket},
-    reach::Reach,
+    ranges::FlushRanges,
+    request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
-    sweep::Sweep,
 };
 use crate::{
     arch::{Mmu, Wait},
     counts::{Event, Outcome},
     cpuset::CpuSet,
+    current_cpu::CurrentCpu,
     error::Error,
     flags::Flags,
-    here::Here,
     platform::{CpuId, Ordering, Platform, Targets, Word},
-    space::Left,
+    space::Unfinished,
     tags::Tags,
     tlb::Tlb,
 };
@@ -66,7 +66,7 @@ impl<'w, P: Platform> Batch<'w, P> {
     }
 }
 
-impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Begins to flush what was gathered, as part of `batch`, and waits for nobody.
     ///
     /// # Panics
@@ -77,16 +77,17 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         let space = gather.space();
         self.must_own(space.tlb());
         self.must_own(batch.ticket.tlb);
-        let sweep = gather.sweep(false);
-        if !sweep.is_empty() {
+        let ranges = gather.ranges(false);
+        if !ranges.is_empty() {
             self.mmu().publish();
-            let generation = space.owe();
-            if let Some(label) = T::label(self.tlb(), space) {
-                let whose = Whose::Space { label, first: generation, last: generation };
-                let demand = Demand { whose, sweep, early: false };
-                let reach = Reach { here: self, space, demand, label };
-                if reach.begin(batch) {
-                    space.leave(Left::Deferred);
+            let generation = space.bump_generation();
+            if let Some(context) = T::context_id(self.tlb(), space) {
+                let scope =
+                    FlushScope::AddressSpace { context, first: generation, last: generation };
+                let request = FlushRequest { scope, ranges, early: false };
+                let initiator = Initiator { this_cpu: self, space, request, context };
+                if initiator.begin(batch) {
+                    space.mark_unfinished(Unfinished::Deferred);
                 }
             }
         }
@@ -102,13 +103,14 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     #[track_caller]
     pub fn flush_batch(&self, batch: Batch<'_, P>) -> Flushed {
         self.must_own(batch.ticket.tlb);
-        let mut outcome = Outcome::Nobody;
+        let mut outcome = Outcome::NoCpu;
         if batch.broadcast {
-            self.mmu().complete_everywhere(self.errata());
-            outcome = Outcome::Everywhere;
+            self.mmu().complete_broadcast(self.errata());
+            outcome = Outcome::Broadcast;
         }
-        let everything = Sweep::everything();
-        let demand = Demand { whose: Whose::EverySpace, sweep: &everything, early: false };
+        let everything = FlushRanges::everything();
+        let request =
+            FlushRequest { scope: FlushScope::EverySpace, ranges: &everything, early: false };
         let mut shootdown = None;
         for (first, word) in batch.targets.words() {
             // Relaxed: the batch is ours.
@@ -117,12 +119,12 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             let me = self.id().0.wrapping_sub(first);
             if me < 64 && group.mask & 1 << me != 0 {
                 group.mask &= !(1 << me);
-                T::pay_all(&self.strategy());
-                outcome = Outcome::Here;
+                T::flush_all_spaces(&self.strategy());
+                outcome = Outcome::Local;
             }
             if group.mask != 0 {
-                shootdown.get_or_insert_with(|| Shootdown::new(self, &demand)).ask(group);
-                outcome = Outcome::Interrupts;
+                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).ask(group);
+                outcome = Outcome::Ipis;
             }
         }
         let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
@@ -131,22 +133,22 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     }
 }
 
-impl<P: Platform, T: Tags<P>> Reach<'_, '_, P, T> {
+impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     /// Acts on this CPU, adds the others to `batch`, and says whether any of them is yet to act.
     fn begin(&self, batch: &mut Batch<'_, P>) -> bool {
         let runs_here = self.runs_here();
         let mut later = false;
         let told = !self.should_broadcast(runs_here)
             && self
-                .each_running(runs_here, |running| {
+                .for_each_running(runs_here, |running| {
                     for cpu in running.iter() {
                         batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
                     }
                     later = true;
                 })
                 .is_ok();
-        if !told || runs_here && !self.pay() {
-            self.everywhere(runs_here, Wait::Later);
+        if !told || runs_here && !self.flush_local() {
+            self.broadcast(runs_here, Wait::Later);
             batch.broadcast = true;
             return true;
         }

@@ -1,14 +1,17 @@
 //! Flushing in the middle of a change of block sizes.
 
 use super::gather::Gather;
-use crate::{contig, here::Here, platform::Platform, range::VaRange, space::Space, tags::Tags};
+use crate::{
+    contig, current_cpu::CurrentCpu, platform::Platform, range::VaRange, space::AddressSpace,
+    tags::Tags,
+};
 
-impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// What [`crate::contig`] calls between taking a block of `space` out and writing its pages back:
     /// a gather of that one block, flushed at once.
     ///
     /// It is called with the lock of the table held. Where CPUs are interrupted for a flush, whoever
-    /// spins for that lock with interrupts off must [`Self::serve`].
+    /// spins for that lock with interrupts off must [`Self::handle_ipi`].
     ///
     /// What a block operation takes away for good is none of its business: that goes into the
     /// caller's own gather, which is flushed once, in the end, for all tables.
@@ -16,7 +19,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// ```
     /// use core::sync::atomic::AtomicU64;
     /// use lookaside::{
-    ///     Cpu, CpuId, Epochs, EpochsConfig, Gather, Platform, Targets, Tlb, VaRange,
+    ///     Cpu, CpuId, GlobalAsids, GlobalAsidsConfig, Gather, Platform, Targets, Tlb, VaRange,
     ///     arch::{Root, Sharing, aarch64::{*, descriptor::*}},
     ///     contig::{Arm, Entries, Full, Raw, SizeChange},
     /// };
@@ -38,7 +41,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// #     type Mmu = Aarch64<Native>;
     /// #     fn mmu(&self) -> &Self::Mmu { &self.0 }
     /// #     fn cpu(&self) -> CpuId { CpuId(0) }
-    /// #     fn interrupt(&self, _: Targets) {}
+    /// #     fn send_ipi(&self, _: Targets) {}
     /// #     fn relax(&self) {}
     /// # }
     /// # fn main() -> Result<(), lookaside::Error> {
@@ -51,12 +54,12 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// #     pairing: Pairing::Single,
     /// #     asid_in: AsidIn::Ttbr0,
     /// # })?);
-    /// # let mut storage = [const { AtomicU64::new(0) }; Epochs::<Hw>::words_for(1 << 16)];
-    /// # let tags = Epochs::new(&hw, EpochsConfig::default(), &mut storage)?;
+    /// # let mut storage = [const { AtomicU64::new(0) }; GlobalAsids::<Hw>::words_for(1 << 16)];
+    /// # let tags = GlobalAsids::new(&hw, GlobalAsidsConfig::default(), &mut storage)?;
     /// # let mut cpus = [const { Cpu::new() }; 4];
     /// # let tlb = Tlb::new(hw, tags, &mut cpus)?;
-    /// # let here = unsafe { tlb.here() }?;
-    /// # here.online(&features)?;
+    /// # let this_cpu = unsafe { tlb.this_cpu() }?;
+    /// # this_cpu.online(&features)?;
     /// # let mut residents = [const { AtomicU64::new(0) }; 1];
     /// # let space = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
     /// # let arm = Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48));
@@ -66,25 +69,25 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// let mut table = unsafe { Entries::new(arm, &words, 0x20_0000)?.locked(SizeChange::Flushed) };
     /// let page = VALID | TABLE_OR_PAGE | NOT_GLOBAL | READ_ONLY | DIRTY_BIT_MODIFIER;
     /// table.set(0..32, Raw(0x8000_0000 | page))?;
-    /// # let _ = here.switch(&space);
+    /// # let _ = this_cpu.switch(&space);
     ///
     /// // munmap of the last 28 pages. The first block is cut, and only there is something flushed
     /// // while the lock is held.
     /// let mut gather = Gather::new(&space);
-    /// let cleared = table.get_and_clear(4..32, Full::No, &mut here.flush_blocks(&space))?;
+    /// let cleared = table.get_and_clear(4..32, Full::No, &mut this_cpu.flush_blocks(&space))?;
     /// gather.revoke(VaRange::new(0x20_4000, 28 << 12, 12)?);
     /// gather.found(cleared.first.flags());
     /// let pages = gather.hold_page(0x8000_4000_u64..0x8002_0000);
     ///
     /// // The lock is let go. One flush for all tables, and then the pages are free.
-    /// let flushed = here.flush(gather);
+    /// let flushed = this_cpu.flush(gather);
     /// assert!(!flushed.bits().dirty, "the pages need not be written back");
     /// let freed = pages.release(&flushed).map_err(|(_, error)| error)?;
     /// assert_eq!(freed, 0x8000_4000..0x8002_0000);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn flush_blocks(&self, space: &Space<'_, P>) -> impl contig::Flush {
+    pub fn flush_blocks(&self, space: &AddressSpace<'_, P>) -> impl contig::Flush {
         move |block: VaRange| {
             let mut gather = Gather::new(space);
             gather.revoke(block);

@@ -1,12 +1,12 @@
 //! Faults that only mean that a CPU has not noticed yet.
 
 use crate::{
-    arch::{Depth, Mmu, Sharing, Wait},
-    here::Here,
+    arch::{Mmu, Sharing, TableChange, Wait},
+    current_cpu::CurrentCpu,
     platform::Platform,
-    range::{Stretch, VaRange},
-    space::Space,
-    tags::{Names, Tags},
+    range::{FlushRange, VaRange},
+    space::AddressSpace,
+    tags::{RootState, Tags},
 };
 
 /// What an access wanted, or what an entry allows.
@@ -30,7 +30,7 @@ impl Permissions {
     }
 }
 
-impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Whether the fault that this CPU has just taken was spurious: the entry, as the kernel reads it
     /// now, allows what the access wanted, and only this CPU had not noticed. If so, it has now, and
     /// the access can be made again; if not, the kernel handles the fault.
@@ -44,7 +44,7 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     #[track_caller]
     pub fn spurious_fault(
         &self,
-        space: &Space<'_, P>,
+        space: &AddressSpace<'_, P>,
         page: VaRange,
         wanted: Permissions,
         allowed: Permissions,
@@ -53,16 +53,23 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
         if !allowed.allow(wanted) {
             return false;
         }
-        let runs = |label: &u64| T::names(self.tlb(), self.id(), *label) != Names::No;
-        if !self.mmu().faults_forget() && T::label(self.tlb(), space).filter(runs).is_some() {
-            let page = [Stretch { range: page, uniform: false }];
+        let runs =
+            |context: &u64| T::root_state(self.tlb(), self.id(), *context) != RootState::NotLoaded;
+        if !self.mmu().faults_forget() && T::context_id(self.tlb(), space).filter(runs).is_some() {
+            let page = [FlushRange { range: page, uniform: false }];
             // What another CPU holds may have made the fault, and may make it again.
             if self.mmu().sharing() == Sharing::Shared {
                 let (errata, tag) = (self.errata(), self.tag());
-                self.mmu().flush_stretches_everywhere(errata, tag, &page, Depth::Leaves, Wait::Now);
+                self.mmu().flush_ranges_broadcast(
+                    errata,
+                    tag,
+                    &page,
+                    TableChange::LastLevel,
+                    Wait::Now,
+                );
                 return true;
             }
-            self.mmu().flush_stretches(self.errata(), self.tag(), &page, Depth::Leaves);
+            self.mmu().flush_ranges(self.errata(), self.tag(), &page, TableChange::LastLevel);
         }
         true
     }

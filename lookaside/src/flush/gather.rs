@@ -1,15 +1,15 @@
 //! What has changed in a space since it was last flushed.
 
-use super::sweep::{Sweep, hull};
+use super::ranges::{FlushRanges, hull};
 use crate::{
-    arch::Depth,
+    arch::TableChange,
     flags::Flags,
     platform::{Ordering, Platform, Word},
-    range::{Stretch, VaRange},
-    space::{Left, Leftover, Space},
+    range::{FlushRange, VaRange},
+    space::{AddressSpace, Unfinished, UnfinishedFlushes},
 };
 
-/// Collects what changes in the page tables of one space, until [`crate::Here::flush`] takes it
+/// Collects what changes in the page tables of one space, until [`crate::CurrentCpu::flush`] takes it
 /// back from every CPU.
 ///
 /// Begin it *before* the first entry is changed. Tell it of each change, before or after, with the
@@ -24,7 +24,7 @@ use crate::{
 /// the flush takes care of it. For this to work the entries must be changed and read under a lock of
 /// the page table, or else changed with at least `Release` and read with at least `Acquire`.
 ///
-/// An early flush ([`crate::Here::flush_early`]) is over when its targets have acknowledged, and one
+/// An early flush ([`crate::CurrentCpu::flush_early`]) is over when its targets have acknowledged, and one
 /// that relies on what it took away must not be reported complete before they have invalidated it.
 /// Nobody is told when they have. But each of them does so before it does anything else that it is
 /// asked, with interrupts off; so the first gather that relies on anything after an early flush, and
@@ -41,12 +41,12 @@ use crate::{
 /// released for want of a proof, and the next flush of the space flushes everything.
 #[must_use = "nothing is flushed, and no frame can be released, until this is handed to `Here::flush`"]
 pub struct Gather<'g, P: Platform> {
-    space: &'g Space<'g, P>,
+    space: &'g AddressSpace<'g, P>,
     serial: u64,
-    sweep: Sweep,
+    ranges: FlushRanges,
     relied: Relied,
     /// What others have left that is complete when this is flushed.
-    completes: Option<Leftover>,
+    completes: Option<UnfinishedFlushes>,
     bits: Flags,
 }
 
@@ -54,21 +54,21 @@ pub struct Gather<'g, P: Platform> {
 enum Relied {
     Nothing,
     /// Addresses from the first to the last that was named.
-    On(Stretch),
+    On(FlushRange),
     OnEverything,
 }
 
 impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`.
     #[inline]
-    pub fn new(space: &'g Space<'g, P>) -> Self {
+    pub fn new(space: &'g AddressSpace<'g, P>) -> Self {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. Whoever sees the
         // change sees that it is not flushed yet.
         let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
         Self {
             space,
             serial,
-            sweep: Sweep::new(),
+            ranges: FlushRanges::new(),
             relied: Relied::Nothing,
             completes: None,
             bits: Flags::default(),
@@ -79,29 +79,29 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// must not be used any more: another frame, less permission, another memory type.
     #[inline]
     pub fn revoke(&mut self, range: VaRange) {
-        self.sweep.add(Stretch::uniform(range));
+        self.ranges.add(FlushRange::uniform(range));
     }
 
     /// As [`Self::revoke`], where the entries had several sizes. `range` is in the smallest of them.
     pub fn revoke_mixed(&mut self, range: VaRange) {
-        self.sweep.add(Stretch { range, uniform: false });
+        self.ranges.add(FlushRange { range, uniform: false });
     }
 
     /// A page table was unlinked that mapped `range`, which is in the page size of its smallest
     /// entries; the entries in it are revoked with it.
     pub fn unlink_table(&mut self, range: VaRange) {
         self.revoke_mixed(range);
-        self.sweep.deepen(Depth::Tables);
+        self.ranges.add_change(TableChange::FreedTables);
     }
 
     /// Everything in the space was revoked, and tables may have been unlinked.
     pub fn revoke_everything(&mut self) {
-        self.sweep.merge(&Sweep::everything());
+        self.ranges.merge(&FlushRanges::everything());
     }
 
     /// Entries in `range` came to allow more than before, and nothing less; or they were absent and
     /// are not any more. This costs nothing: a CPU that has not noticed takes a fault that is
-    /// spurious ([`crate::Here::spurious_fault`]).
+    /// spurious ([`crate::CurrentCpu::spurious_fault`]).
     pub fn relax(&mut self, range: VaRange) {
         let _ = range;
     }
@@ -130,7 +130,7 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// The caller has walked `range`, and acts on what it found absent there as well. If others have
     /// not finished flushing meanwhile, this range is flushed for them.
     pub fn relies_on(&mut self, range: VaRange) {
-        let more = Stretch { range, uniform: false };
+        let more = FlushRange { range, uniform: false };
         self.relied = match &self.relied {
             Relied::Nothing => Relied::On(more),
             Relied::On(before) => hull(before, &more).map_or(Relied::OnEverything, Relied::On),
@@ -148,7 +148,7 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// The space.
     #[must_use]
     #[inline]
-    pub const fn space(&self) -> &'g Space<'g, P> {
+    pub const fn space(&self) -> &'g AddressSpace<'g, P> {
         self.space
     }
 
@@ -165,44 +165,45 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// What has to go for this gather to be flushed: what the owner has told and, from then on part
     /// of it, what others have not finished. `early` says that its targets need only acknowledge.
     #[inline]
-    pub(crate) fn sweep(&mut self, early: bool) -> &Sweep {
+    pub(crate) fn ranges(&mut self, early: bool) -> &FlushRanges {
         let relies = !matches!(self.relied, Relied::Nothing);
-        if relies || self.sweep.is_everything() || self.space.is_unfinished() {
-            self.sweep_for_others(early);
+        if relies || self.ranges.is_everything() || self.space.is_unfinished() {
+            self.add_ranges_of_others(early);
         }
-        &self.sweep
+        &self.ranges
     }
 
     /// Adds what others have not flushed, or not finished flushing.
     #[cold]
-    fn sweep_for_others(&mut self, early: bool) {
+    fn add_ranges_of_others(&mut self, early: bool) {
         let relies = !matches!(self.relied, Relied::Nothing);
-        if relies && self.has_company() {
-            self.sweep_relied();
-            self.sweep.deepen(Depth::Tables); // The others may have unlinked tables there.
+        if relies && self.has_concurrent_flushes() {
+            self.add_relied_ranges();
+            self.ranges.add_change(TableChange::FreedTables); // The others may have unlinked tables there.
         }
         // After the look at who is over, and before this CPU asks anybody.
-        let Some(leftover) = self.space.left() else { return };
-        match leftover.left {
+        let Some(unfinished) = self.space.unfinished_flushes() else { return };
+        match unfinished.left {
             // Who is early itself may believe in what was acknowledged.
-            Left::Acknowledged if early => return,
+            Unfinished::Acknowledged if early => return,
             // Pages only: who unlinks a table waits for the invalidations.
-            Left::Acknowledged if relies => self.sweep_relied(),
-            Left::Deferred if relies => self.sweep.merge(&Sweep::everything()),
-            Left::Dropped if relies || !self.sweep.is_empty() => {
-                self.sweep.merge(&Sweep::everything());
+            Unfinished::Acknowledged if relies => self.add_relied_ranges(),
+            Unfinished::Deferred if relies => self.ranges.merge(&FlushRanges::everything()),
+            Unfinished::Dropped if relies || !self.ranges.is_empty() => {
+                self.ranges.merge(&FlushRanges::everything());
             }
-            _ if self.sweep.is_everything() && self.sweep.depth() == Depth::Tables => {}
+            _ if self.ranges.is_everything()
+                && self.ranges.change() == TableChange::FreedTables => {}
             _ => return,
         }
-        self.completes = Some(leftover);
+        self.completes = Some(unfinished);
     }
 
     /// Adds the addresses on whose absence the owner relies.
-    fn sweep_relied(&mut self) {
+    fn add_relied_ranges(&mut self) {
         match self.relied {
-            Relied::On(stretch) => self.sweep.add(stretch),
-            Relied::OnEverything => self.sweep.widen(),
+            Relied::On(range) => self.ranges.add(range),
+            Relied::OnEverything => self.ranges.widen(),
             Relied::Nothing => {}
         }
     }
@@ -210,13 +211,13 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// Notes, after the flush, what of others is complete with it.
     #[inline]
     pub(crate) fn complete_others(&self) {
-        if let Some(leftover) = self.completes {
-            self.space.complete(leftover);
+        if let Some(unfinished) = self.completes {
+            self.space.complete(unfinished);
         }
     }
 
     /// Whether another gather of the space was begun and is not over.
-    fn has_company(&self) -> bool {
+    fn has_concurrent_flushes(&self) -> bool {
         // ORDER O-OTHERS (pairs with O-BEGUN, O-OVER): a gather whose change the caller has seen is
         // seen here to be under way; one that is seen to be over is flushed.
         let over = self.space.over.load(Ordering::Acquire);
@@ -234,10 +235,10 @@ impl<'g, P: Platform> Gather<'g, P> {
 
 impl<P: Platform> Drop for Gather<'_, P> {
     fn drop(&mut self) {
-        if !self.sweep.is_empty() {
+        if !self.ranges.is_empty() {
             // What runs now is told by the next flush; what does not pays on its way in.
-            let _ = self.space.owe();
-            self.space.leave(Left::Dropped);
+            let _ = self.space.bump_generation();
+            self.space.mark_unfinished(Unfinished::Dropped);
         }
         self.space.over.fetch_add(1, Ordering::Release); // As O-OVER: or it is seen to be unfinished.
     }

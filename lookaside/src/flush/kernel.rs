@@ -1,19 +1,19 @@
 //! Addresses that every CPU uses under every tag: the kernel's own.
 
 use super::{
-    inbox::{Demand, Whose},
+    initiator::Done,
     proof::{Flushed, HeldPage, HeldTable, Ticket},
-    reach::Done,
+    ranges::FlushRanges,
+    request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
-    sweep::Sweep,
 };
 use crate::{
-    arch::{Depth, Mmu},
+    arch::{Mmu, TableChange},
     counts::{Event, Outcome},
+    current_cpu::CurrentCpu,
     flags::Flags,
-    here::Here,
     platform::Platform,
-    range::{Stretch, VaRange},
+    range::{FlushRange, VaRange},
     tags::Tags,
     tlb::Tlb,
 };
@@ -25,35 +25,35 @@ use crate::{
 #[must_use = "nothing is flushed, and no frame can be released, until this is handed to `Here::flush_kernel`"]
 pub struct KernelGather {
     ticket: Ticket,
-    sweep: Sweep,
+    ranges: FlushRanges,
 }
 
 impl KernelGather {
     /// Begins to gather changes.
     pub fn new<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>) -> Self {
         let serial = tlb.serial();
-        Self { ticket: Ticket { tlb: tlb.id(), space: 0, serial }, sweep: Sweep::new() }
+        Self { ticket: Ticket { tlb: tlb.id(), space: 0, serial }, ranges: FlushRanges::new() }
     }
 
     /// As [`super::Gather::revoke`].
     pub fn revoke(&mut self, range: VaRange) {
-        self.sweep.add(Stretch::uniform(range));
+        self.ranges.add(FlushRange::uniform(range));
     }
 
     /// As [`super::Gather::revoke_mixed`].
     pub fn revoke_mixed(&mut self, range: VaRange) {
-        self.sweep.add(Stretch { range, uniform: false });
+        self.ranges.add(FlushRange { range, uniform: false });
     }
 
     /// As [`super::Gather::unlink_table`].
     pub fn unlink_table(&mut self, range: VaRange) {
         self.revoke_mixed(range);
-        self.sweep.deepen(Depth::Tables);
+        self.ranges.add_change(TableChange::FreedTables);
     }
 
     /// As [`super::Gather::revoke_everything`], of the users' addresses too.
     pub fn revoke_everything(&mut self) {
-        self.sweep.merge(&Sweep::everything());
+        self.ranges.merge(&FlushRanges::everything());
     }
 
     /// As [`super::Gather::hold_page`].
@@ -67,7 +67,7 @@ impl KernelGather {
     }
 }
 
-impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Takes what was gathered back from every CPU that is up. A CPU that comes up later holds
     /// nothing.
     ///
@@ -76,28 +76,30 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// If the gather is of another [`Tlb`].
     #[track_caller]
     pub fn flush_kernel(&self, gather: KernelGather) -> Flushed {
-        let KernelGather { ticket, sweep } = gather;
+        let KernelGather { ticket, ranges } = gather;
         self.must_own(ticket.tlb);
-        let mut done = Done::by(Outcome::Nobody);
-        if !sweep.is_empty() {
-            done =
-                self.reach_everyone(&Demand { whose: Whose::Kernel, sweep: &sweep, early: false });
+        let mut done = Done::by(Outcome::NoCpu);
+        if !ranges.is_empty() {
+            done = self.reach_everyone(&FlushRequest {
+                scope: FlushScope::Kernel,
+                ranges: &ranges,
+                early: false,
+            });
         }
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { ticket, bits: Flags::default() }
     }
 
-    fn reach_everyone(&self, demand: &Demand<'_>) -> Done {
+    fn reach_everyone(&self, request: &FlushRequest<'_>) -> Done {
         let mmu = self.mmu();
         mmu.publish();
         if mmu.broadcasts() {
-            let stretches =
-                if demand.sweep.is_everything() { &[] } else { demand.sweep.stretches() };
-            mmu.flush_kernel_everywhere(self.errata(), stretches, demand.sweep.depth());
-            return Done::by(Outcome::Everywhere);
+            let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
+            mmu.flush_kernel_broadcast(self.errata(), ranges, request.ranges.change());
+            return Done::by(Outcome::Broadcast);
         }
-        let mut shootdown = Shootdown::of_everyone(self, demand);
+        let mut shootdown = Shootdown::to_all(self, request);
         for mut up in self.tlb().up().groups(self.tlb().cpus().len()) {
             let me = self.id().0.wrapping_sub(up.first.0);
             if me < 64 {
@@ -105,9 +107,9 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             }
             shootdown.ask(up);
         }
-        demand.sweep.flush_kernel(mmu, self.errata());
+        request.ranges.flush_kernel(mmu, self.errata());
         let (targets, rounds) = shootdown.wait();
-        let outcome = if targets == 0 { Outcome::Here } else { Outcome::Interrupts };
+        let outcome = if targets == 0 { Outcome::Local } else { Outcome::Ipis };
         Done { outcome, targets, rounds }
     }
 }

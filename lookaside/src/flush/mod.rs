@@ -3,10 +3,10 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `gather.rs` | what has changed in a space since it was last flushed |
-//! | `sweep.rs` | a set of addresses, and the cheapest instructions that remove them |
-//! | `reach.rs` | who must act: nobody, this CPU, these CPUs, everyone |
-//! | `shootdown.rs`, `inbox.rs` | asking other CPUs, and how one learns that they have answered |
-//! | `board.rs` | asking all of them |
+//! | `ranges.rs` | a set of addresses, and the cheapest instructions that remove them |
+//! | `initiator.rs` | who must act: nobody, this CPU, these CPUs, everyone |
+//! | `shootdown.rs`, `queue.rs` | asking other CPUs, and how one learns that they have answered |
+//! | `ring.rs` | asking all of them |
 //! | `proof.rs` | what a completed flush is worth |
 //! | `batch.rs` | many spaces, one flush |
 //! | `blocks.rs` | a flush while the size of a block is changed |
@@ -15,36 +15,36 @@
 
 mod batch;
 mod blocks;
-pub(crate) mod board;
+pub(crate) mod broadcast_ring;
 mod fault;
 mod gather;
-pub(crate) mod inbox;
+mod initiator;
 mod kernel;
 mod proof;
-mod reach;
+mod ranges;
+pub(crate) mod request_queue;
 mod shootdown;
-mod sweep;
 
-pub(crate) use self::inbox::Asked;
+pub(crate) use self::request_queue::ReceivedRequest;
 pub use self::{
     batch::Batch,
     fault::Permissions,
     gather::Gather,
-    inbox::{Demand, Whose},
     kernel::KernelGather,
     proof::{Acknowledged, Flushed, HeldPage, HeldTable, Proof},
-    sweep::Sweep,
+    ranges::FlushRanges,
+    request_queue::{FlushRequest, FlushScope},
 };
 use self::{
+    initiator::{Done, Initiator},
     proof::Ticket,
-    reach::{Done, Reach},
 };
 use crate::{
-    arch::{Depth, Mmu},
+    arch::{Mmu, TableChange},
     counts::{Event, Outcome},
-    here::Here,
+    current_cpu::CurrentCpu,
     platform::Platform,
-    space::Left,
+    space::Unfinished,
     tags::Tags,
 };
 
@@ -56,13 +56,13 @@ impl<P: Platform> Gather<'_, P> {
     }
 }
 
-impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Takes what was gathered back from every CPU, and returns when none holds it any more.
     ///
     /// The entries in the page tables have been changed before. This CPU need not run the space. It
     /// waits for other CPUs if they must act, and answers their requests meanwhile; so it may be
-    /// called with interrupts off (they are, see [`crate::Tlb::here`]) but not with a lock held that
-    /// another CPU may spin for without calling [`Self::serve`].
+    /// called with interrupts off (they are, see [`crate::Tlb::this_cpu`]) but not with a lock held that
+    /// another CPU may spin for without calling [`Self::handle_ipi`].
     ///
     /// # Panics
     ///
@@ -104,19 +104,20 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
     /// Returns when what was gathered is flushed.
     fn complete(&self, gather: &mut Gather<'_, P>, early: bool) {
         let space = gather.space();
-        let sweep = gather.sweep(early);
-        let mut done = Done::by(Outcome::Nobody);
-        if !sweep.is_empty() {
+        let ranges = gather.ranges(early);
+        let mut done = Done::by(Outcome::NoCpu);
+        if !ranges.is_empty() {
             // Walks before anything else: everybody who starts one from now on sees the new tables.
             self.mmu().publish();
-            let generation = space.owe();
-            if let Some(label) = T::label(self.tlb(), space) {
-                let whose = Whose::Space { label, first: generation, last: generation };
-                let demand = Demand { whose, sweep, early };
-                done = Reach { here: self, space, demand, label }.act();
+            let generation = space.bump_generation();
+            if let Some(context) = T::context_id(self.tlb(), space) {
+                let scope =
+                    FlushScope::AddressSpace { context, first: generation, last: generation };
+                let request = FlushRequest { scope, ranges, early };
+                done = Initiator { this_cpu: self, space, request, context }.act();
             }
-            if early && sweep.depth() == Depth::Leaves && done.outcome == Outcome::Interrupts {
-                space.leave(Left::Acknowledged);
+            if early && ranges.change() == TableChange::LastLevel && done.outcome == Outcome::Ipis {
+                space.mark_unfinished(Unfinished::Acknowledged);
             }
             gather.complete_others();
         }

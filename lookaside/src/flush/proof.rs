@@ -9,7 +9,7 @@ use crate::{error::Error, flags::Flags, platform::Platform};
 /// Proof that everything a gather had is flushed: no CPU holds it in a TLB or a walk cache, none
 /// walks it any more, and none has an access under way that was translated by it.
 ///
-/// Only [`crate::Here::flush`] makes one. A kernel's allocator that wants one for every page and
+/// Only [`crate::CurrentCpu::flush`] makes one. A kernel's allocator that wants one for every page and
 /// every page table that it takes back cannot be given any too early.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "frames and tables are released against this"]

@@ -1,14 +1,14 @@
 //! Asking other CPUs, waiting for them, and answering them meanwhile.
 
 use super::{
-    board::{KEPT, Notice},
-    inbox::{Asked, Called, Demand, TOLD_APART, Whose},
+    broadcast_ring::{BroadcastRequest, KEPT},
+    request_queue::{FlushRequest, FlushScope, IpiPending, ReceivedRequest, TOLD_APART},
 };
 use crate::{
     counts::Event,
-    here::Here,
+    current_cpu::CurrentCpu,
     platform::{CpuId, Platform, Stuck, Targets},
-    space::Space,
+    space::AddressSpace,
     tags::Tags,
 };
 
@@ -22,61 +22,66 @@ const PATIENCE: u64 = 1 << 20;
 
 /// One request to any number of CPUs.
 pub(crate) struct Shootdown<'h, 't, P: Platform, T: Tags<P>> {
-    here: &'h Here<'t, P, T>,
+    this_cpu: &'h CurrentCpu<'t, P, T>,
     groups: [Targets; WINDOW],
     begun: usize,
     done: usize,
     targets: u32,
     rounds: u64,
-    way: Way,
+    channel: Channel,
 }
 
 /// How the targets learn what is asked of them, and where they answer.
 #[derive(Clone, Copy)]
-enum Way {
+enum Channel {
     /// Each by a number in its box.
-    Boxes,
+    Queues,
     /// All by this number on the board.
-    Board(u64),
+    Ring(u64),
     /// They run a space, are called, and look up what they owe on it up to this generation.
-    Debts { label: u64, generation: u64, lazily: bool, crowded: bool },
+    Generation { context: u64, generation: u64, lazily: bool, has_concurrent: bool },
 }
 
 impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// Writes down what will be asked.
-    pub(crate) fn new(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
-        here.inbox().describe(demand);
-        Self::begin(here, Way::Boxes)
+    pub(crate) fn new(this_cpu: &'h CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
+        this_cpu.queue().describe(request);
+        Self::begin(this_cpu, Channel::Queues)
     }
 
     /// Writes down, where those look who run the space that owes this, what will be asked. CPUs that are lazy
     /// in the space must act if `lazily`.
-    pub(crate) fn of_debtors(
-        here: &'h Here<'t, P, T>,
-        space: &Space<'_, P>,
-        demand: &Demand<'_>,
+    pub(crate) fn of_generation(
+        this_cpu: &'h CurrentCpu<'t, P, T>,
+        space: &AddressSpace<'_, P>,
+        request: &FlushRequest<'_>,
         lazily: bool,
     ) -> Self {
-        let Whose::Space { label, last, .. } = demand.whose else { return Self::new(here, demand) };
-        here.inbox().describe(demand);
-        let crowded = space.is_crowded();
-        Self::begin(here, Way::Debts { label, generation: last, lazily, crowded })
+        let FlushScope::AddressSpace { context, last, .. } = request.scope else {
+            return Self::new(this_cpu, request);
+        };
+        this_cpu.queue().describe(request);
+        let has_concurrent = space.may_have_concurrent_flushes();
+        Self::begin(
+            this_cpu,
+            Channel::Generation { context, generation: last, lazily, has_concurrent },
+        )
     }
 
     /// Writes down, for every CPU to see, what will be asked. The tables have been changed before.
-    pub(crate) fn of_everyone(here: &'h Here<'t, P, T>, demand: &Demand<'_>) -> Self {
-        let notice = Notice::new(here.id(), demand);
-        if let Notice::Described(_) = notice {
-            here.inbox().describe(demand);
+    pub(crate) fn to_all(this_cpu: &'h CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
+        let posted = BroadcastRequest::new(this_cpu.id(), request);
+        if let BroadcastRequest::Described(_) = posted {
+            this_cpu.queue().describe(request);
         }
-        let number = here.tlb().board().post(notice);
-        here.inbox().note_own(number);
-        Self::begin(here, Way::Board(number))
+        let number = this_cpu.tlb().ring().post(posted);
+        this_cpu.queue().set_own_broadcast(number);
+        Self::begin(this_cpu, Channel::Ring(number))
     }
 
-    const fn begin(here: &'h Here<'t, P, T>, way: Way) -> Self {
+    const fn begin(this_cpu: &'h CurrentCpu<'t, P, T>, channel: Channel) -> Self {
         let none = Targets { first: CpuId(0), mask: 0 };
-        Self { here, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, way }
+        Self { this_cpu, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, channel }
     }
 
     /// Asks these CPUs. This one may be among them, if it holds something of a space that it does not run: it
@@ -90,24 +95,24 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         }
         let mut interrupted = group;
         for cpu in group.iter() {
-            let Some(target) = self.here.tlb().inbox(cpu) else { continue };
-            match self.way {
-                Way::Boxes => target.post(self.here.id()),
-                Way::Board(_) => break,
-                Way::Debts { crowded, .. } => {
-                    if !target.call(self.here.id(), crowded) {
+            let Some(target) = self.this_cpu.tlb().queue(cpu) else { continue };
+            match self.channel {
+                Channel::Queues => target.post(self.this_cpu.id()),
+                Channel::Ring(_) => break,
+                Channel::Generation { has_concurrent, .. } => {
+                    if !target.set_ipi_pending(self.this_cpu.id(), has_concurrent) {
                         interrupted.mask &= !(1 << (cpu.0 - group.first.0));
                     }
                 }
             }
         }
-        let own = self.here.id().0.wrapping_sub(group.first.0);
+        let own = self.this_cpu.id().0.wrapping_sub(group.first.0);
         if own < u64::BITS {
             interrupted.mask &= !(1 << own);
         }
         // Who called a CPU interrupts it, and does nothing before: others count on it.
         if interrupted.mask != 0 {
-            self.here.tlb().platform().interrupt(interrupted);
+            self.this_cpu.tlb().platform().send_ipi(interrupted);
         }
         self.groups[self.begun % WINDOW] = group;
         self.begun += 1;
@@ -131,127 +136,130 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     }
 
     fn await_one(&mut self, cpu: CpuId) {
-        let Some(target) = self.here.tlb().inbox(cpu) else { return };
+        let Some(target) = self.this_cpu.tlb().queue(cpu) else { return };
         // Somebody may have asked after us. To wait for that number too costs at most one more round
         // of the target, and spares us a note of ours for each target.
-        let posted = match self.way {
-            Way::Boxes => target.latest(),
-            Way::Board(number) => number,
-            Way::Debts { generation, .. } => generation,
+        let posted = match self.channel {
+            Channel::Queues => target.latest(),
+            Channel::Ring(number) => number,
+            Channel::Generation { generation, .. } => generation,
         };
         let mut rounds = 0_u64;
         loop {
-            let acknowledged = match self.way {
-                Way::Boxes => target.answered(),
-                Way::Board(_) => target.answered_on_board(),
-                Way::Debts { label, lazily, .. } => T::paid(self.here.tlb(), cpu, label, lazily),
+            let acknowledged = match self.channel {
+                Channel::Queues => target.acknowledged(),
+                Channel::Ring(_) => target.acknowledged_broadcast(),
+                Channel::Generation { context, lazily, .. } => {
+                    T::local_generation(self.this_cpu.tlb(), cpu, context, lazily)
+                }
             };
             if acknowledged >= posted {
                 break;
             }
             // The target may be waiting for us, with interrupts off as we are.
-            self.here.serve();
-            self.here.tlb().platform().relax();
+            self.this_cpu.handle_ipi();
+            self.this_cpu.tlb().platform().relax();
             rounds += 1;
             if rounds >= PATIENCE && rounds.is_power_of_two() {
-                let waiting = self.here.id();
+                let waiting = self.this_cpu.id();
                 let stuck = Stuck { waiting, target: cpu, posted, acknowledged, rounds };
-                self.here.tlb().platform().stuck(&stuck);
+                self.this_cpu.tlb().platform().stuck(&stuck);
             }
         }
         self.rounds += rounds;
     }
 }
 
-impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
-    /// Answers what other CPUs ask of this one. The handler of [`Platform::interrupt`] calls it, and
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+    /// Answers what other CPUs ask of this one. The handler of [`Platform::send_ipi`] calls it, and
     /// so does every wait of this library; a kernel that spins with interrupts off, for a lock whose
     /// holder may flush, calls it in its own loop.
     ///
     /// When it returns, this CPU holds nothing that was asked for, or drops it before it loads the
     /// root of its space again.
-    pub fn serve(&self) {
-        self.serve_board();
+    pub fn handle_ipi(&self) {
+        self.handle_broadcasts();
         // The others last: nothing is read there between the last invalidation and the answer.
-        self.serve_box();
-        if T::PAYS_BY_GENERATION {
-            self.serve_calls();
+        self.handle_requests();
+        if T::TRACKS_GENERATIONS {
+            self.handle_generations();
         }
     }
 
     /// Pays what is owed on the space that this CPU runs, if it was called for that.
-    fn serve_calls(&self) {
-        let inbox = self.inbox();
-        let called = inbox.called();
-        if called == Called::No {
+    fn handle_generations(&self) {
+        let queue = self.queue();
+        let called = queue.ipi_pending();
+        if called == IpiPending::No {
             return;
         }
         let mut useful = 0;
-        if let Called::By(only) = called {
-            useful = T::pay_asker(&self.strategy(), only);
+        if let IpiPending::From(only) = called {
+            useful = T::catch_up_with(&self.strategy(), only);
             // The call is taken back after the answer, so that nobody waits for that.
-            if useful > 0 && inbox.heed_one(only) {
+            if useful > 0 && queue.clear_pending_from(only) {
                 return self.served(useful, useful);
             }
         }
-        inbox.heed();
+        queue.clear_pending();
         useful += T::catch_up(&self.strategy());
         self.served(useful.max(1), useful);
     }
 
     /// Answers what was asked of every CPU.
-    fn serve_board(&self) {
-        let (inbox, board) = (self.inbox(), self.tlb().board());
-        let dealt_with = inbox.dealt_with_on_board();
-        let latest = board.latest();
-        if latest <= dealt_with {
+    fn handle_broadcasts(&self) {
+        let (queue, ring) = (self.queue(), self.tlb().ring());
+        let processed = queue.processed_broadcast();
+        let latest = ring.latest();
+        if latest <= processed {
             return;
         }
-        let requests = latest - dealt_with;
+        let requests = latest - processed;
         let useful = if requests <= KEPT {
             // What this CPU asks of the others it does without being told.
-            let numbers = (dealt_with + 1..=latest).filter(|&number| number != inbox.own());
-            let asked = numbers.map(|number| board.asked(number, |cpu| self.tlb().inbox(cpu)));
-            asked.map(|asked| self.meet(&asked, 1)).sum()
+            let numbers =
+                (processed + 1..=latest).filter(|&number| number != queue.own_broadcast());
+            let asked = numbers.map(|number| ring.asked(number, |cpu| self.tlb().queue(cpu)));
+            asked.map(|asked| self.process(&asked, 1)).sum()
         } else {
-            self.meet(&Asked::EVERYTHING, requests)
+            self.process(&ReceivedRequest::EVERYTHING, requests)
         };
-        inbox.answer_board(latest);
+        queue.acknowledge_broadcast(latest);
         self.served(requests, useful);
     }
 
     /// Answers what was asked of this CPU.
-    fn serve_box(&self) {
-        let inbox = self.inbox();
-        let dealt_with = inbox.dealt_with();
-        let latest = inbox.latest();
-        if latest <= dealt_with {
+    fn handle_requests(&self) {
+        let queue = self.queue();
+        let processed = queue.processed();
+        let latest = queue.latest();
+        if latest <= processed {
             return;
         }
-        let requests = latest - dealt_with;
+        let requests = latest - processed;
         let useful = if requests == 1 {
             // Everything is read before the first invalidation, and one store follows the last:
             // both invalidations and the return from an interrupt may make a CPU wait for its loads.
             let asked = self.asked(latest);
             if asked.early {
-                self.bar();
-                inbox.answer(latest);
-                let useful = self.meet(&asked, 1);
-                self.unbar();
+                self.nmi_uaccess_disable();
+                queue.acknowledge(latest);
+                let useful = self.process(&asked, 1);
+                self.nmi_uaccess_enable();
                 return self.served(requests, useful);
             }
-            self.meet(&asked, 1)
+            self.process(&asked, 1)
         } else if requests <= TOLD_APART {
-            self.meet_several(dealt_with + 1, latest)
+            self.process_several(processed + 1, latest)
         } else {
-            self.meet(&Asked::EVERYTHING, requests)
+            self.process(&ReceivedRequest::EVERYTHING, requests)
         };
-        inbox.answer(latest);
+        queue.acknowledge(latest);
         self.served(requests, useful);
     }
 
     /// Meets several requests, successive ones for one space as one.
-    fn meet_several(&self, first: u64, last: u64) -> u64 {
+    fn process_several(&self, first: u64, last: u64) -> u64 {
         let mut useful = 0;
         let (mut sum, mut requests) = (self.asked(first), 1);
         for number in first + 1..=last {
@@ -259,27 +267,27 @@ impl<P: Platform, T: Tags<P>> Here<'_, P, T> {
             if sum.add(&asked) {
                 requests += 1;
             } else {
-                useful += self.meet(&sum, requests);
+                useful += self.process(&sum, requests);
                 (sum, requests) = (asked, 1);
             }
         }
-        useful + self.meet(&sum, requests)
+        useful + self.process(&sum, requests)
     }
 
-    fn asked(&self, number: u64) -> Asked {
-        self.inbox().demand(number, |cpu| self.tlb().inbox(cpu))
+    fn asked(&self, number: u64) -> ReceivedRequest {
+        self.queue().request(number, |cpu| self.tlb().queue(cpu))
     }
 
     /// Does what so many requests ask for, and says how many of them found anything to do.
-    fn meet(&self, asked: &Asked, requests: u64) -> u64 {
-        let useful = match asked.whose {
-            Whose::Space { .. } => T::pay(&self.strategy(), &asked.demand()),
-            Whose::Kernel => {
-                asked.sweep.flush_kernel(self.mmu(), self.errata());
+    fn process(&self, asked: &ReceivedRequest, requests: u64) -> u64 {
+        let useful = match asked.scope {
+            FlushScope::AddressSpace { .. } => T::flush_local(&self.strategy(), &asked.request()),
+            FlushScope::Kernel => {
+                asked.ranges.flush_kernel(self.mmu(), self.errata());
                 true
             }
-            Whose::EverySpace => {
-                T::pay_all(&self.strategy());
+            FlushScope::EverySpace => {
+                T::flush_all_spaces(&self.strategy());
                 true
             }
         };

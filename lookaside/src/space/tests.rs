@@ -41,19 +41,19 @@ unsafe impl Platform for Paper {
         CpuId(0)
     }
 
-    fn interrupt(&self, _: Targets) {}
+    fn send_ipi(&self, _: Targets) {}
 
     fn relax(&self) {}
 }
 
 /// A space of one CPU that others can use meanwhile.
-fn space() -> &'static Space<'static, Paper> {
+fn space() -> &'static AddressSpace<'static, Paper> {
     let residents = Residents::new(keep_mut([Busy::ZERO]), 1).unwrap();
-    keep(Space::new(Root::new(4096), 1, TlbId::NONE, residents))
+    keep(AddressSpace::new(Root::new(4096), 1, TlbId::NONE, residents))
 }
 
-fn page(number: u64) -> Debt {
-    Debt::Pages(Stretch::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap()))
+fn page(number: u64) -> MissedFlush {
+    MissedFlush::Pages(FlushRange::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap()))
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn who_missed_one_flush_owes_its_pages_and_who_missed_two_owes_everything() {
     let space = space();
     space.record(1, page(7));
     space.record(2, page(8));
-    let owed = [(2, 2), (1, 2), (0, 2)].map(|(paid, now)| space.owed(paid, now));
-    assert_eq!(owed, [None, Some(page(8)), Some(Debt::Everything)]);
+    let missed = [(2, 2), (1, 2), (0, 2)].map(|(paid, now)| space.missed_flush(paid, now));
+    assert_eq!(missed, [None, Some(page(8)), Some(MissedFlush::Everything)]);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_note_of_a_later_flush_stays() {
     let space = space();
     space.record(5, page(7));
     space.record(4, page(8));
-    assert_eq!(space.owed(4, 5), Some(page(7)));
+    assert_eq!(space.missed_flush(4, 5), Some(page(7)));
 }
 
 #[test]
@@ -78,16 +78,16 @@ fn a_note_that_comes_while_an_older_one_is_read_is_not_taken_for_what_was_read()
     let space = space();
     space.record(1, page(7));
     // The pages were read, and then it comes that the generation is 2.
-    let owed = meanwhile(3, || space.record(2, page(8)), || space.owed(1, 2));
-    assert_eq!(owed, Some(Debt::Everything));
+    let missed = meanwhile(3, || space.record(2, page(8)), || space.missed_flush(1, 2));
+    assert_eq!(missed, Some(MissedFlush::Everything));
 }
 
 #[test]
 fn a_note_that_changes_after_its_generation_was_read_is_not_believed() {
     let space = space();
     space.record(2, page(7));
-    let owed = meanwhile(2, || space.record(3, page(8)), || space.owed(1, 2));
-    assert_eq!(owed, Some(Debt::Everything));
+    let missed = meanwhile(2, || space.record(3, page(8)), || space.missed_flush(1, 2));
+    assert_eq!(missed, Some(MissedFlush::Everything));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn who_loses_the_race_for_the_note_writes_nothing() {
     let space = space();
     // The one has looked, and the other one writes its note.
     meanwhile(2, || space.record(3, page(8)), || space.record(2, page(7)));
-    assert_eq!(space.owed(2, 3), Some(page(8)));
+    assert_eq!(space.missed_flush(2, 3), Some(page(8)));
 }
 
 // ---- The books
@@ -103,22 +103,22 @@ fn who_loses_the_race_for_the_note_writes_nothing() {
 #[test]
 fn one_at_a_time_has_the_books() {
     let space = space();
-    let books = space.try_open();
-    assert!(books.is_some() && space.try_open().is_none());
-    drop(books);
-    assert!(space.try_open().is_some());
+    let residency = space.try_lock_residency();
+    assert!(residency.is_some() && space.try_lock_residency().is_none());
+    drop(residency);
+    assert!(space.try_lock_residency().is_some());
 }
 
 #[test]
 fn what_is_held_under_the_tag_that_is_left_is_noted_where_walks_outlive_tags() {
     for outlive in [false, true] {
         let space = space();
-        space.open(&Paper).set_stale(true);
-        assert!(space.absent_may_hold());
-        space.open(&Paper).leave_tag(outlive);
-        assert!(!space.absent_may_hold(), "not under the next tag");
+        space.lock_residency(&Paper).set_stale(true);
+        assert!(space.absent_may_hold_entries());
+        space.lock_residency(&Paper).leave_tag(outlive);
+        assert!(!space.absent_may_hold_entries(), "not under the next tag");
         assert_eq!(space.held_under_older_tags(), outlive);
-        space.open(&Paper).all_forgot();
+        space.lock_residency(&Paper).all_forgot();
         assert!(!space.held_under_older_tags());
     }
 }
@@ -130,7 +130,7 @@ fn notes_survive_the_packing() {
     for (start, pages) in [(0, 1), (0x7fff_ffff_f000, 1), (0x1000, 33), (1 << 40, MAX_NOTED)] {
         let range = VaRange::new(start, pages << 12, 12).unwrap();
         for uniform in [false, true] {
-            let debt = Debt::Pages(Stretch { range, uniform });
+            let debt = MissedFlush::Pages(FlushRange { range, uniform });
             assert_eq!(unpack(pack(debt)), debt);
         }
     }
@@ -141,7 +141,10 @@ fn what_does_not_fit_a_note_is_everything() {
     let many = VaRange::new(0, (MAX_NOTED + 1) << 12, 12).unwrap();
     let large = VaRange::new(0, 1 << 21, 21).unwrap();
     for range in [many, large] {
-        assert_eq!(unpack(pack(Debt::Pages(Stretch::uniform(range)))), Debt::Everything);
+        assert_eq!(
+            unpack(pack(MissedFlush::Pages(FlushRange::uniform(range)))),
+            MissedFlush::Everything
+        );
     }
-    assert_eq!(unpack(pack(Debt::Everything)), Debt::Everything);
+    assert_eq!(unpack(pack(MissedFlush::Everything)), MissedFlush::Everything);
 }

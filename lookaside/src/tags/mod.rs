@@ -2,28 +2,28 @@
 //!
 //! Two strategies, each the recommendation for some architectures, each able to run on all:
 //!
-//! * [`Epochs`] (Arm, RISC-V): one number for a space on all CPUs, for as long as an epoch lasts.
+//! * [`GlobalAsids`] (Arm, RISC-V): one number for a space on all CPUs, for as long as an epoch lasts.
 //!   Where invalidations are broadcast by tag, the number must be the same everywhere.
-//! * [`Recent`] (x86): each CPU numbers the few spaces that it ran last. Where every remote flush is
+//! * [`PerCpuAsids`] (x86): each CPU numbers the few spaces that it ran last. Where every remote flush is
 //!   an interrupt anyway, nothing is gained by agreeing on numbers.
 //!
-//! [`Tags`] is the seam between them and [`crate::Here`]. Other strategies, the historical ones that
+//! [`Tags`] is the seam between them and [`crate::CurrentCpu`]. Other strategies, the historical ones that
 //! measurements are compared with, implement it elsewhere. Nobody but the library calls it: what it does
 //! takes a [`StrategyCpu`], which only the library makes.
 
-mod epochs;
-mod recent;
+mod global;
+mod per_cpu;
 
-pub use epochs::{Cookie, Epochs, EpochsConfig, EpochsCpu};
-pub use recent::{Recent, RecentCpu, Replacement, RoundRobin};
+pub use global::{Cookie, GlobalAsids, GlobalAsidsConfig, GlobalAsidsCpu};
+pub use per_cpu::{PerCpuAsids, PerCpuAsidsCpu, Replacement, RoundRobin};
 
 use crate::{
     arch::{Mmu as _, Wait},
+    current_cpu::{CurrentCpu, StrategyCpu},
     error::Error,
-    flush::{Demand, Sweep},
-    here::{Here, StrategyCpu},
+    flush::{FlushRanges, FlushRequest},
     platform::{CpuId, Platform},
-    space::Space,
+    space::AddressSpace,
     tlb::Tlb,
 };
 
@@ -42,7 +42,7 @@ pub enum Switched {
     /// The space got a tag that this CPU may not have seen, and the root was loaded.
     Fresh,
     /// As [`Self::Fresh`], and to get the tag this CPU turned the epoch.
-    Turned,
+    RolledOver,
 }
 
 impl Switched {
@@ -65,30 +65,30 @@ pub enum Released {
 
 /// Whether a root register names a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum RootState {
     /// It does not.
-    No,
+    NotLoaded,
     /// It does, but no user code runs until the CPU has said otherwise and paid.
-    Lazily,
+    Lazy,
     /// It does, or may.
-    Yes,
+    Loaded,
 }
 
 /// A way to give tags to spaces.
 ///
-/// Every method that takes a [`Here`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
+/// Every method that takes a [`CurrentCpu`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
 ///
 /// # Safety
 ///
 /// What a completed flush proves starts from what an implementer says and does:
 ///
-/// * [`Self::label`] and [`Self::names`] find every CPU that may use what it holds of a space, as they
+/// * [`Self::context`] and [`Self::names`] find every CPU that may use what it holds of a space, as they
 ///   say; [`Self::nmi_uaccess_okay`] and [`Self::paid`] say no more than is true.
-/// * [`Self::pay`], [`Self::pay_asker`], [`Self::catch_up`] and [`Self::flush_everywhere`] remove what is
+/// * [`Self::pay`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove what is
 ///   asked for before they return, or have it removed before it can be used again.
-/// * [`Self::enter`] loads the root of the space, under a tag under which this CPU meets nothing of another
+/// * [`Self::switch_in`] loads the root of the space, under a tag under which this CPU meets nothing of another
 ///   space and nothing that was taken back.
-/// * [`Self::release`], [`Self::renew`] and [`Self::enter`] give a tag to a space only where the entries of
+/// * [`Self::release`], [`Self::retag`] and [`Self::switch_in`] give a tag to a space only where the entries of
 ///   its former one can do no harm.
 pub unsafe trait Tags<P: Platform>: Sized {
     /// What each CPU remembers. All zeros to begin with.
@@ -103,50 +103,50 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// What is wrong with the configuration.
     fn begin(&mut self, platform: &P, cpus: &mut [crate::Cpu<P, Self>]) -> Result<(), Error>;
 
-    /// Makes this CPU run `next`, and one of its residents ([`StrategyCpu::reside`]).
-    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched;
+    /// Makes this CPU run `next`, and one of its residents ([`StrategyCpu::mark_present`]).
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched;
 
     /// Notes that this CPU needs the user's translations no longer, although its root register goes
     /// on naming them.
-    fn lazy(here: &StrategyCpu<'_, P, Self>);
+    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>);
 
     /// Makes this CPU run no space.
-    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched;
+    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched;
 
     /// Whether a space has the same tag on every CPU, so that what is broadcast by tag means the
     /// same space everywhere.
-    const ONE_TAG: bool;
+    const GLOBAL_TAGS: bool;
 
     /// Whether CPUs look at a space's generation on their way in, and may be spared a flush by tag if
     /// they find what was owed last; and look at it again whenever they are called.
-    const PAYS_BY_GENERATION: bool;
+    const TRACKS_GENERATIONS: bool;
 
     /// Up to which generation of the space with this label `cpu` has paid: all of them, if it does not
     /// run the space, or is lazy in it and those need not act (`lazily`). Used only with
-    /// [`Self::PAYS_BY_GENERATION`].
-    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, lazily: bool) -> u64 {
-        let _ = (tlb, cpu, label, lazily);
+    /// [`Self::TRACKS_GENERATIONS`].
+    fn local_generation(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
+        let _ = (tlb, cpu, context, lazily);
         u64::MAX
     }
 
     /// Pays what `asker` asks, which has called this CPU, if that is the one flush that is owed here;
-    /// and says how many flushes were paid. Used only with [`Self::PAYS_BY_GENERATION`].
-    fn pay_asker(here: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
-        let _ = (here, asker);
+    /// and says how many flushes were paid. Used only with [`Self::TRACKS_GENERATIONS`].
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
+        let _ = (this_cpu, asker);
         0
     }
 
     /// Pays whatever this CPU owes on the space that it runs, and says how many flushes that were. Used
-    /// only with [`Self::PAYS_BY_GENERATION`].
-    fn catch_up(here: &StrategyCpu<'_, P, Self>) -> u64 {
-        let _ = here;
+    /// only with [`Self::TRACKS_GENERATIONS`].
+    fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
+        let _ = this_cpu;
         0
     }
 
     /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has paid
     /// for whatever it missed. Called by NMIs, so between any two steps of the other methods. No is always
     /// a right answer.
-    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &Space<'_, P>) -> bool {
+    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
         let _ = (cpu, space);
         false
     }
@@ -163,61 +163,74 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// What CPUs that run `space` know it by; `None` if no CPU can hold anything of it. Asked after
     /// the tables were changed and published: a CPU that gets to know the space by another label
     /// after that walks the new tables.
-    fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64>;
+    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64>;
 
-    /// Whether `space` is still known by `label`. Asked with the books of the space open: whoever gives
+    /// Whether `space` is still known by `context`. Asked with the books of the space open: whoever gives
     /// it another label has them, and whoever enters under another one has had them.
-    fn is_known_by(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
-        let _ = (here, space, label);
+    fn has_context(
+        this_cpu: &CurrentCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
+        context: u64,
+    ) -> bool {
+        let _ = (this_cpu, space, context);
         true
     }
 
     /// Whether the root register of `cpu` names the space with this label, or may be about to, or may
-    /// still do so. A CPU for which this says [`Names::No`] finds out by its residency
-    /// ([`StrategyCpu::reside`]), or by the generation of the space, that it has missed a flush.
-    fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names;
+    /// still do so. A CPU for which this says [`RootState::NotLoaded`] finds out by its residency
+    /// ([`StrategyCpu::mark_present`]), or by the generation of the space, that it has missed a flush.
+    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState;
 
     /// Whether the root register of this CPU names the space with this label.
     #[inline]
-    fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
-        Self::names(here.tlb(), here.id(), label) != Names::No
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
+        Self::root_state(this_cpu.tlb(), this_cpu.id(), context) != RootState::NotLoaded
     }
 
     /// Removes on this CPU what is demanded of one space, unless the CPU will do so before it loads
     /// the root again; and says whether anything had to be removed.
-    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool;
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool;
 
     /// Removes everything of every space on this CPU. A strategy that notes up to where the CPU has paid
     /// notes it of the space that it runs.
-    fn pay_all(here: &StrategyCpu<'_, P, Self>) {
-        here.mmu().flush_all(here.errata());
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+        this_cpu.mmu().flush_all(this_cpu.errata());
     }
 
-    /// Removes what `sweep` says on every CPU, by broadcast. Called only with [`Self::ONE_TAG`].
-    fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait);
+    /// Removes what `ranges` says on every CPU, by broadcast. Called only with [`Self::GLOBAL_TAGS`].
+    fn flush_broadcast(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        context: u64,
+        ranges: &FlushRanges,
+        wait: Wait,
+    );
 
     /// Gives `space` a tag under which no CPU holds anything, and says whether it could: not, if
     /// another CPU runs the space, or a tag is not at hand.
-    fn renew(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
-        let _ = (here, space, label);
+    fn retag(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
+        context: u64,
+    ) -> bool {
+        let _ = (this_cpu, space, context);
         false
     }
 
     /// Whether a device may use the tag of `space`.
-    fn is_pinned(space: &Space<'_, P>) -> bool {
+    fn is_pinned(space: &AddressSpace<'_, P>) -> bool {
         let _ = space;
         false
     }
 
     /// The register is about to be lent to a foreign root. A strategy that has lazy CPUs leave their
     /// space when they are called has this one leave it now.
-    fn lend(here: &StrategyCpu<'_, P, Self>) {
-        let _ = here;
+    fn prepare_foreign_root(this_cpu: &StrategyCpu<'_, P, Self>) {
+        let _ = this_cpu;
     }
 
     /// Puts back what the register named before it was lent to a foreign root. In the books it
     /// never stopped to name it.
-    fn give_back(here: &StrategyCpu<'_, P, Self>);
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
 
     /// Takes back the tag of a space that no CPU runs and none will run under this tag again.
     ///
@@ -226,7 +239,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// * [`Error::StillRunning`] if the root register of a CPU names it.
     /// * [`Error::Pinned`] if a device may use the tag.
     fn release(
-        here: &StrategyCpu<'_, P, Self>,
-        space: &mut Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &mut AddressSpace<'_, P>,
     ) -> Result<Released, Error>;
 }

@@ -45,7 +45,7 @@ impl Recorder {
 impl Instructions for &Recorder {
     fn tlbi(&self, Tlbi { op, scope, operand }: Tlbi) {
         let mut line = format!("tlbi {op:?}").to_lowercase();
-        if scope == Scope::InnerShareable {
+        if scope == Scope::Broadcast {
             line.push_str("is");
         }
         match op {

@@ -8,7 +8,7 @@ struct Machine {
 
 struct Hardware;
 
-type Books = lookaside::Tlb<'static, Machine, lookaside::Recent>;
+type Asids = lookaside::Tlb<'static, Machine, lookaside::PerCpuAsids>;
 
 // SAFETY: the programs have one CPU, and its hardware does nothing.
 unsafe impl lookaside::Platform for Machine {
@@ -20,7 +20,7 @@ unsafe impl lookaside::Platform for Machine {
     fn cpu(&self) -> lookaside::CpuId {
         lookaside::CpuId(0)
     }
-    fn interrupt(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::Targets) {}
     fn relax(&self) {}
 }
 
@@ -45,24 +45,24 @@ impl lookaside::arch::Mmu for Hardware {
     fn park(&self, _: lookaside::arch::Errata) {}
     fn flush_all(&self, _: lookaside::arch::Errata) {}
     fn flush_tag(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
-    fn flush_all_everywhere(&self, _: lookaside::arch::Errata) {}
-    fn flush_tag_everywhere(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
+    fn flush_all_broadcast(&self, _: lookaside::arch::Errata) {}
+    fn flush_tag_broadcast(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
 }
 
 fn words() -> &'static mut [core::sync::atomic::AtomicU64] {
     Box::leak(Box::new([const { core::sync::atomic::AtomicU64::new(0) }; 1]))
 }
 
-fn books() -> Books {
+fn residency() -> ResidencyLock {
     let cpus = Box::leak(Box::new([lookaside::Cpu::new()]));
-    let tlb = lookaside::Tlb::new(Machine { mmu: Hardware }, lookaside::Recent::new(), cpus);
+    let tlb = lookaside::Tlb::new(Machine { mmu: Hardware }, lookaside::PerCpuAsids::new(), cpus);
     let tlb = tlb.unwrap();
     // SAFETY: the program is a CPU without interrupts, which comes up here.
-    unsafe { tlb.here() }.unwrap().online(&()).unwrap();
+    unsafe { tlb.this_cpu() }.unwrap().online(&()).unwrap();
     tlb
 }
 
-fn space(tlb: &Books, page: u64) -> lookaside::Space<'static, Machine> {
+fn space(tlb: &Asids, page: u64) -> lookaside::AddressSpace<'static, Machine> {
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(lookaside::arch::Root::new(page << 12), words()) }.unwrap()
 }

@@ -32,29 +32,29 @@ macro_rules! idle_kernel {
         fn flush_kernel(
             &self,
             _: ::lookaside::arch::Errata,
-            _: &[::lookaside::Stretch],
-            _: ::lookaside::arch::Depth,
+            _: &[::lookaside::FlushRange],
+            _: ::lookaside::arch::TableChange,
         ) {
         }
 
-        fn flush_kernel_everywhere(
+        fn flush_kernel_broadcast(
             &self,
             _: ::lookaside::arch::Errata,
-            _: &[::lookaside::Stretch],
-            _: ::lookaside::arch::Depth,
+            _: &[::lookaside::FlushRange],
+            _: ::lookaside::arch::TableChange,
         ) {
         }
 
         fn typical_costs(&self) -> ::lookaside::Costs {
             let each = ::lookaside::OperationCosts { address: 1, tag: 1, wait: 1 };
             ::lookaside::Costs {
-                here: each,
-                everywhere: each,
+                local: each,
+                broadcast: each,
                 refill: 1,
                 useful_entries: 1,
-                interrupt: 1,
-                interrupt_more: 1,
-                fresh_tag: 3,
+                ipi: 1,
+                ipi_more: 1,
+                retag: 3,
             }
         }
     };

@@ -1,8 +1,8 @@
 //! Books of pretended machines, for either strategy, whose CPUs answer interrupts.
 
 use lookaside::{
-    Cpu, Epochs, EpochsConfig, Error, Flushed, Gather, Here, Recent, Residents, Space, Switched,
-    Tags, Tlb, VaRange, arch::Root,
+    AddressSpace, Cpu, CurrentCpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
+    PerCpuAsids, Residents, Switched, Tags, Tlb, VaRange, arch::Root,
 };
 
 use super::{Fake, on, words};
@@ -11,9 +11,9 @@ use super::{Fake, on, words};
 pub(crate) type Machine<T> = &'static Tlb<'static, Fake, T>;
 
 /// Tags of Arm and RISC-V.
-pub(crate) type ByEpochs = Machine<Epochs<'static, Fake>>;
+pub(crate) type ByEpochs = Machine<GlobalAsids<'static, Fake>>;
 /// Tags of x86.
-pub(crate) type ByRecent = Machine<Recent>;
+pub(crate) type ByRecent = Machine<PerCpuAsids>;
 
 /// A strategy whose books threads can share.
 pub(crate) trait Strategy: Tags<Fake, Cpu: Sync> + Sync + 'static {}
@@ -26,59 +26,63 @@ pub(crate) fn start<T: Strategy>(cpus: usize, fake: Fake, tags: T) -> Machine<T>
     let tlb: Machine<T> = Box::leak(Box::new(Tlb::new(fake, tags, storage).unwrap()));
     let bits = tlb.platform().mmu.tag_bits;
     for cpu in 0..cpus as u32 {
-        on(cpu, || here(tlb).online(&bits).unwrap());
+        on(cpu, || this_cpu(tlb).online(&bits).unwrap());
     }
-    tlb.platform().set_handler(move |cpu| on(cpu, || here(tlb).serve()));
+    tlb.platform().set_handler(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi()));
     tlb.platform().forget_logs();
     tlb
 }
 
 pub(crate) fn recent(cpus: usize, fake: Fake) -> ByRecent {
-    start(cpus, fake.without_broadcast(), Recent::new())
+    start(cpus, fake.without_broadcast(), PerCpuAsids::new())
 }
 
 pub(crate) fn epochs(cpus: usize, fake: Fake) -> ByEpochs {
-    epochs_with(cpus, fake, EpochsConfig { pins: 2, ..Default::default() })
+    epochs_with(cpus, fake, GlobalAsidsConfig { pins: 2, ..Default::default() })
 }
 
-pub(crate) fn epochs_with(cpus: usize, fake: Fake, config: EpochsConfig) -> ByEpochs {
-    let storage = words(Epochs::<Fake>::words_for(config.tags));
-    let tags = Epochs::new(&fake, config, storage).unwrap();
+pub(crate) fn epochs_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) -> ByEpochs {
+    let storage = words(GlobalAsids::<Fake>::words_for(config.tags));
+    let tags = GlobalAsids::new(&fake, config, storage).unwrap();
     start(cpus, fake, tags)
 }
 
 /// The CPU that the test is.
-pub(crate) fn here<T: Strategy>(tlb: Machine<T>) -> Here<'static, Fake, T> {
+pub(crate) fn this_cpu<T: Strategy>(tlb: Machine<T>) -> CurrentCpu<'static, Fake, T> {
     // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.here() }.unwrap()
+    unsafe { tlb.this_cpu() }.unwrap()
 }
 
-pub(crate) fn space<T: Strategy>(tlb: Machine<T>, number: u64) -> Space<'static, Fake> {
+pub(crate) fn space<T: Strategy>(tlb: Machine<T>, number: u64) -> AddressSpace<'static, Fake> {
     let residents = words(Residents::<core::sync::atomic::AtomicU64>::words_for(tlb.cpus().len()));
     // SAFETY: no real hardware walks this root.
     unsafe { tlb.space(Root::new(number * 4096), residents) }.unwrap()
 }
 
 /// `cpu` switches to `space`.
-pub(crate) fn switch<T: Strategy>(tlb: Machine<T>, cpu: u32, space: &Space<'_, Fake>) -> Switched {
-    on(cpu, || here(tlb).switch(space))
+pub(crate) fn switch<T: Strategy>(
+    tlb: Machine<T>,
+    cpu: u32,
+    space: &AddressSpace<'_, Fake>,
+) -> Switched {
+    on(cpu, || this_cpu(tlb).switch(space))
 }
 
 /// `cpu` leaves whatever it runs.
 pub(crate) fn park<T: Strategy>(tlb: Machine<T>, cpu: u32) {
-    let _ = on(cpu, || here(tlb).park());
+    let _ = on(cpu, || this_cpu(tlb).park());
 }
 
 /// `cpu` flushes what `gather` is told.
 pub(crate) fn flush<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &Space<'_, Fake>,
+    space: &AddressSpace<'_, Fake>,
     tell: impl FnOnce(&mut Gather<'_, Fake>),
 ) -> Flushed {
     let mut gather = Gather::new(space);
     tell(&mut gather);
-    on(cpu, || here(tlb).flush(gather))
+    on(cpu, || this_cpu(tlb).flush(gather))
 }
 
 /// So many base pages.
@@ -91,20 +95,20 @@ pub(crate) fn pages(start: u64, pages: u64) -> VaRange {
 pub(crate) enum What {
     Page,
     Range,
-    Space,
+    AddressSpace,
     /// A table that mapped 2 MiB was unlinked.
     Table,
 }
 
 impl What {
     pub(crate) const LEAVES: [Self; 2] = [Self::Page, Self::Range];
-    pub(crate) const ALL: [Self; 4] = [Self::Page, Self::Range, Self::Space, Self::Table];
+    pub(crate) const ALL: [Self; 4] = [Self::Page, Self::Range, Self::AddressSpace, Self::Table];
 
     pub(crate) fn tell(self, gather: &mut Gather<'_, Fake>) {
         match self {
             Self::Page => gather.revoke(pages(0x5000, 1)),
             Self::Range => gather.revoke(pages(0x10_0000, 9)),
-            Self::Space => gather.revoke_everything(),
+            Self::AddressSpace => gather.revoke_everything(),
             Self::Table => gather.unlink_table(pages(0x20_0000, 512)),
         }
     }

@@ -14,9 +14,9 @@ use std::{
 };
 
 use lookaside::{
-    Costs, Counts, CpuId, Error, Event, OperationCosts, Outcome, Platform, Stretch, Stuck, Targets,
-    Word,
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait},
+    Costs, Counts, CpuId, Error, Event, FlushRange, OperationCosts, Outcome, Platform, Stuck,
+    Targets, Word,
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
 };
 
 thread_local! {
@@ -125,7 +125,7 @@ pub(crate) struct Fake {
     /// Who waited for whom for too long.
     stuck: Mutex<Vec<Stuck>>,
     costs: Mutex<Costs>,
-    answer: Mutex<Answer>,
+    acknowledge: Mutex<Answer>,
     pending: Mutex<BTreeSet<u32>>,
     handler: OnceLock<Handler>,
     /// Called with each [`Stuck`].
@@ -143,7 +143,7 @@ pub(crate) struct FakeMmu {
     /// What each CPU did, in order.
     trace: Mutex<Vec<(u32, Op)>>,
     /// How deep the latest flush of kernel addresses went.
-    kernel_depth: Mutex<Option<Depth>>,
+    kernel_depth: Mutex<Option<TableChange>>,
     uniform: Mutex<Option<bool>>,
     /// What others do, and when.
     meanwhile: Mutex<Meanwhile>,
@@ -152,13 +152,13 @@ pub(crate) struct FakeMmu {
 /// Numbers like those of a large machine, in nanoseconds: what is broadcast waits long, and what is
 /// lost with a tag is worth many invalidations by address.
 pub(crate) const COSTS: Costs = Costs {
-    here: OperationCosts { address: 20, tag: 20, wait: 20 },
-    everywhere: OperationCosts { address: 50, tag: 50, wait: 1000 },
+    local: OperationCosts { address: 20, tag: 20, wait: 20 },
+    broadcast: OperationCosts { address: 50, tag: 50, wait: 1000 },
     refill: 30,
     useful_entries: 100,
-    interrupt: 2000,
-    interrupt_more: 200,
-    fresh_tag: 300,
+    ipi: 2000,
+    ipi_more: 200,
+    retag: 300,
 };
 
 impl Fake {
@@ -182,7 +182,7 @@ impl Fake {
             events: Mutex::default(),
             stuck: Mutex::default(),
             costs: Mutex::new(COSTS),
-            answer: Mutex::new(Answer::AtOnce),
+            acknowledge: Mutex::new(Answer::AtOnce),
             pending: Mutex::default(),
             handler: OnceLock::new(),
             diagnosis: OnceLock::new(),
@@ -266,8 +266,8 @@ impl Fake {
         change(&mut self.costs.lock().unwrap());
     }
 
-    pub(crate) fn set_answer(&self, answer: Answer) {
-        *self.answer.lock().unwrap() = answer;
+    pub(crate) fn set_answer(&self, acknowledge: Answer) {
+        *self.acknowledge.lock().unwrap() = acknowledge;
     }
 
     /// The CPUs that were interrupted and have not served.
@@ -299,7 +299,7 @@ impl FakeMmu {
     }
 
     /// How deep the latest flush of kernel addresses went, on whichever CPU.
-    pub(crate) fn kernel_depth(&self) -> Option<Depth> {
+    pub(crate) fn kernel_depth(&self) -> Option<TableChange> {
         *self.kernel_depth.lock().unwrap()
     }
 
@@ -386,19 +386,19 @@ unsafe impl Platform for Fake {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         let cpus: Vec<_> = targets.iter().map(|cpu| cpu.0).collect();
         assert!(!cpus.is_empty(), "interrupted nobody");
         assert!(!cpus.contains(&CPU.get()), "CPU {} interrupted itself", CPU.get());
         self.pending.lock().unwrap().extend(&cpus);
         self.mmu.trace.lock().unwrap().push((CPU.get(), Op::Interrupt(cpus)));
-        if *self.answer.lock().unwrap() == Answer::AtOnce {
+        if *self.acknowledge.lock().unwrap() == Answer::AtOnce {
             self.deliver();
         }
     }
 
     fn relax(&self) {
-        if *self.answer.lock().unwrap() == Answer::WhenWaitedFor {
+        if *self.acknowledge.lock().unwrap() == Answer::WhenWaitedFor {
             self.deliver();
         }
         // Tests wait for millions of rounds. On a busy machine each yield can take milliseconds.
@@ -493,12 +493,12 @@ impl Mmu for FakeMmu {
         self.act(Op::FlushTag(tag.0), |cpu| cpu.entries.retain(|entry| entry.tag != tag.0));
     }
 
-    fn flush_all_everywhere(&self, _: Errata) {
+    fn flush_all_broadcast(&self, _: Errata) {
         assert!(self.broadcasts);
         self.everywhere(Op::FlushAllEverywhere, |_| false);
     }
 
-    fn flush_tag_everywhere(&self, _: Errata, tag: Tag) {
+    fn flush_tag_broadcast(&self, _: Errata, tag: Tag) {
         assert!(self.broadcasts);
         self.everywhere(Op::FlushTagEverywhere(tag.0), |entry| entry.tag != tag.0);
     }
@@ -507,58 +507,58 @@ impl Mmu for FakeMmu {
         self.act(Op::Publish, |_| ());
     }
 
-    fn flush_stretches(&self, _: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
-        *self.uniform.lock().unwrap() = Some(stretches.iter().all(|stretch| stretch.uniform));
-        for Stretch { range, .. } in stretches {
+    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.uniform));
+        for FlushRange { range, .. } in ranges {
             let (start, pages) = (range.start(), range.pages());
-            let op = match depth {
-                Depth::Leaves => Op::FlushRange(tag.0, start, pages),
-                Depth::Tables => Op::FlushTables(tag.0, start, pages),
+            let op = match change {
+                TableChange::LastLevel => Op::FlushRange(tag.0, start, pages),
+                TableChange::FreedTables => Op::FlushTables(tag.0, start, pages),
             };
             self.act(op, |_| ());
         }
     }
 
-    fn flush_stretches_everywhere(
+    fn flush_ranges_broadcast(
         &self,
         _: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         wait: Wait,
     ) {
         assert!(self.broadcasts);
-        *self.uniform.lock().unwrap() = Some(stretches.iter().all(|stretch| stretch.uniform));
-        for Stretch { range, .. } in stretches {
+        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.uniform));
+        for FlushRange { range, .. } in ranges {
             let (start, pages) = (range.start(), range.pages());
-            let op = match depth {
-                Depth::Leaves => Op::FlushRangeEverywhere(tag.0, start, pages, wait),
-                Depth::Tables => Op::FlushTablesEverywhere(tag.0, start, pages, wait),
+            let op = match change {
+                TableChange::LastLevel => Op::FlushRangeEverywhere(tag.0, start, pages, wait),
+                TableChange::FreedTables => Op::FlushTablesEverywhere(tag.0, start, pages, wait),
             };
             self.act(op, |_| ());
         }
     }
 
-    fn complete_everywhere(&self, _: Errata) {
+    fn complete_broadcast(&self, _: Errata) {
         assert!(self.broadcasts);
         self.act(Op::CompleteEverywhere, |_| ());
     }
 
-    fn flush_kernel(&self, _: Errata, stretches: &[Stretch], depth: Depth) {
-        *self.kernel_depth.lock().unwrap() = Some(depth);
-        let every = stretches.is_empty();
-        self.act(Op::FlushKernel(addresses(stretches)), |cpu| cpu.entries.retain(|_| !every));
+    fn flush_kernel(&self, _: Errata, ranges: &[FlushRange], change: TableChange) {
+        *self.kernel_depth.lock().unwrap() = Some(change);
+        let every = ranges.is_empty();
+        self.act(Op::FlushKernel(addresses(ranges)), |cpu| cpu.entries.retain(|_| !every));
     }
 
-    fn flush_kernel_everywhere(&self, _: Errata, stretches: &[Stretch], depth: Depth) {
-        *self.kernel_depth.lock().unwrap() = Some(depth);
+    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[FlushRange], change: TableChange) {
+        *self.kernel_depth.lock().unwrap() = Some(change);
         assert!(self.broadcasts);
-        let every = stretches.is_empty();
-        self.everywhere(Op::FlushKernelEverywhere(addresses(stretches)), |_| !every);
+        let every = ranges.is_empty();
+        self.everywhere(Op::FlushKernelEverywhere(addresses(ranges)), |_| !every);
     }
 
-    fn operations(&self, stretch: &Stretch, _: Depth, _: Place) -> Option<u64> {
-        Some(stretch.range.pages())
+    fn operations(&self, range: &FlushRange, _: TableChange, _: Scope) -> Option<u64> {
+        Some(range.range.pages())
     }
 
     fn typical_costs(&self) -> Costs {
@@ -577,14 +577,14 @@ impl Mmu for FakeMmu {
         self.faults_forget
     }
 
-    fn names(&self, root: Root, tag: Tag) -> bool {
+    fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         let named = self.cpus[CPU.get() as usize].lock().unwrap().named;
         named.is_some_and(|named| (named.table, named.tag) == (root.table, tag.0))
     }
 }
 
-fn addresses(stretches: &[Stretch]) -> Vec<(u64, u64)> {
-    stretches.iter().map(|stretch| (stretch.range.start(), stretch.range.pages())).collect()
+fn addresses(ranges: &[FlushRange]) -> Vec<(u64, u64)> {
+    ranges.iter().map(|range| (range.range.start(), range.range.pages())).collect()
 }
 
 /// Words that live as long as the test.

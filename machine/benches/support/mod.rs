@@ -4,8 +4,8 @@
 #![allow(unreachable_pub, reason = "the module is part of several crates")]
 
 use lookaside::{
-    Cpu, CpuId, Epochs, EpochsConfig, Gather, Here, Recent, Residents, Space, Tags, Tlb, VaRange,
-    Word as _,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, PerCpuAsids,
+    Residents, Tags, Tlb, VaRange, Word as _,
     arch::{
         Mmu, Root,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
@@ -110,29 +110,29 @@ struct Running<'a, M: Mmu, T: Tags<Platform<M>>> {
     tlb: &'a Tlb<'a, Platform<M>, T>,
     features: M::Features,
     set_up: fn(&M),
-    spaces: Vec<(u64, &'a Space<'a, Platform<M>>)>,
+    spaces: Vec<(u64, &'a AddressSpace<'a, Platform<M>>)>,
 }
 
 impl<M: Mmu, T: Tags<Platform<M>>> Running<'_, M, T> {
-    fn here(&self) -> Here<'_, Platform<M>, T> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Platform<M>, T> {
         // SAFETY: whoever calls has interrupts off until the value is gone.
-        unsafe { self.tlb.here() }.expect("each CPU has storage")
+        unsafe { self.tlb.this_cpu() }.expect("each CPU has storage")
     }
 }
 
 impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
     fn run(&self, cpu: CpuId) {
         timed::interrupts_off(|| {
-            let here = self.here();
-            (self.set_up)(here.mmu());
-            here.online(&self.features).expect("all CPUs are alike");
+            let this_cpu = self.this_cpu();
+            (self.set_up)(this_cpu.mmu());
+            this_cpu.online(&self.features).expect("all CPUs are alike");
         });
         let group = cpu.index() / self.storm.group;
         let own = [2 * group, 2 * group + 1].map(|space| self.spaces[space]);
         let touched = self.storm.touched;
         let lane = cpu.index() as u64 % (PAGES / touched.max(1)) * touched;
-        let switch = |(_, space): (u64, &Space<'_, _>)| {
-            let _ = timed::interrupts_off(|| self.here().switch(space));
+        let switch = |(_, space): (u64, &AddressSpace<'_, _>)| {
+            let _ = timed::interrupts_off(|| self.this_cpu().switch(space));
             let _ = timed::touch(lane, touched);
         };
         switch(own[0]);
@@ -151,7 +151,7 @@ impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
                 timed::interrupts_off(|| {
                     let mut gather = Gather::new(space);
                     gather.revoke(VaRange::new(lane << 12, 1 << 12, 12).expect("one page"));
-                    let _ = self.here().flush(gather);
+                    let _ = self.this_cpu().flush(gather);
                 });
             }
             tables::flushed(root, lane, 1, stamp);
@@ -161,7 +161,7 @@ impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
     }
 
     fn interrupt(&self) {
-        self.here().serve();
+        self.this_cpu().handle_ipi();
     }
 }
 
@@ -202,7 +202,7 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
             let residents = arena.fill(words, |_| Word::ZERO);
             // SAFETY: tables live as long as the run, and there are no global user entries.
             let space = unsafe { tlb.space(Root::new(root), residents) }.expect("a root");
-            let space: &Space<'_, _> = arena.put(space);
+            let space: &AddressSpace<'_, _> = arena.put(space);
             timed::name(space, "spaces");
             (root, space)
         };
@@ -238,7 +238,7 @@ pub fn x86_with(storm: Storm, seed: u64, timeline: usize) -> Result<Report, Fail
     let mmu = || X86::new(x86::Insn, &features, config).expect("a CPU").with_global_kernel();
     let arena = arena(storm);
     let hardware = Hardware { arm: false, mmu, features, set_up: X86::set_up_cpu };
-    run(&arena, storm, (seed, timeline), hardware, |_| <Recent>::new())
+    run(&arena, storm, (seed, timeline), hardware, |_| <PerCpuAsids>::new())
 }
 
 /// A storm on Arm, where invalidations are broadcast.
@@ -261,8 +261,8 @@ pub fn arm_with(storm: Storm, seed: u64, timeline: usize) -> Result<Report, Fail
     let arena = arena(storm);
     let hardware = Hardware { arm: true, mmu, features, set_up: |_| () };
     run(&arena, storm, (seed, timeline), hardware, |platform| {
-        let words = Epochs::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
+        let words = GlobalAsids::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
         let words = arena.fill(words, |_| Word::ZERO);
-        Epochs::new(platform, EpochsConfig::default(), words).expect("words for all tags")
+        GlobalAsids::new(platform, GlobalAsidsConfig::default(), words).expect("words for all tags")
     })
 }

@@ -78,12 +78,12 @@ impl Machine {
     pub(crate) fn execute_arm(&mut self, cpu: usize, instruction: Arm) -> u64 {
         match instruction {
             Arm::Tlbi(tlbi) => {
-                if tlbi.scope == Scope::InnerShareable {
+                if tlbi.scope == Scope::Broadcast {
                     self.corrupt_code();
                 }
                 let vmids = self.tags_in_effect(cpu);
                 if let Some(what) = decode_tlbi(tlbi, self.config.tag_bits, &vmids) {
-                    self.doom(cpu, what, tlbi.scope == Scope::InnerShareable);
+                    self.doom(cpu, what, tlbi.scope == Scope::Broadcast);
                 }
             }
             Arm::Dsb(kind) => {

@@ -140,7 +140,7 @@ impl fmt::Display for Arm {
                 let name = if name == "VMALLS12" { "VMALLS12E1".to_owned() } else { name + one };
                 let scope = match tlbi.scope {
                     aarch64::Scope::Local => "",
-                    aarch64::Scope::InnerShareable => "IS",
+                    aarch64::Scope::Broadcast => "IS",
                 };
                 write!(f, "TLBI {name}{scope} {:#x}", tlbi.operand)
             }

@@ -22,13 +22,13 @@ pub struct Platform<M> {
 /// a broadcast rather than an interrupt; and what a CPU holds, three entries, is worth as much as one
 /// broadcast.
 pub const COSTS: Costs = Costs {
-    here: OperationCosts { address: 1, tag: 1, wait: 1 },
-    everywhere: OperationCosts { address: 1, tag: 1, wait: 3 },
+    local: OperationCosts { address: 1, tag: 1, wait: 1 },
+    broadcast: OperationCosts { address: 1, tag: 1, wait: 3 },
     refill: 1,
     useful_entries: 3,
-    interrupt: 100,
-    interrupt_more: 10,
-    fresh_tag: 4,
+    ipi: 100,
+    ipi_more: 10,
+    retag: 4,
 };
 
 impl<M> Platform<M> {
@@ -84,7 +84,7 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     }
 
     #[track_caller]
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         let mask = targets.mask.checked_shl(targets.first.0).unwrap_or(0);
         current::with(|machine| {
             let cpu = machine.running;

@@ -136,7 +136,7 @@ impl Operation {
                 use TlbiOp::{Aside, Va, Vaa, Vaal, Val, Vmall, Vmalls12};
                 all.extend([Root(Space::Own, false), Root(Space::Other, false), Isb]);
                 all.extend([Dsb::Ish, Dsb::Ishst].map(Dsb));
-                for scope in [Scope::Local, Scope::InnerShareable] {
+                for scope in [Scope::Local, Scope::Broadcast] {
                     for (op, tag) in [
                         (Vmall, 0),
                         (Vmalls12, 0),
@@ -189,7 +189,7 @@ impl fmt::Display for Operation {
             Fence => f.write_str("fence"),
             Root(space, keep) => write!(f, "root {space:?}{}", keeps(keep)),
             Tlbi(op, scope, tag) => {
-                let is = if scope == Scope::InnerShareable { "IS" } else { "" };
+                let is = if scope == Scope::Broadcast { "IS" } else { "" };
                 write!(f, "TLBI {op:?}{is} {tag}")
             }
             Dsb(kind) => write!(f, "DSB {kind:?}"),

@@ -289,7 +289,7 @@ impl Engine<'_> {
                 let vmids: Vec<_> = state.cpus[cpu].roots.iter().map(|&of| tag_of(of)).collect();
                 let tlbi = Tlbi { op, scope, operand: super::tlbi_operand(op, tag) };
                 if let Some(what) = decode_tlbi(tlbi, 16, &vmids) {
-                    state.doom(cpu, what, scope == Scope::InnerShareable);
+                    state.doom(cpu, what, scope == Scope::Broadcast);
                 }
             }
             Operation::Sinval(named, asid) => state.doom(cpu, fenced(named, asid), false),

@@ -224,7 +224,7 @@ impl Rules<'_> {
     fn invalidate(&self, state: &mut State, by: usize, tlbi: Tlbi) {
         let config = self.hardware.config();
         let Some(what) = decode_tlbi(tlbi, config.tag_bits, &[0]) else { return };
-        let everywhere = tlbi.scope == Scope::InnerShareable;
+        let everywhere = tlbi.scope == Scope::Broadcast;
         let variables = self.test.contents.len();
         let State { cells, tlbs, threads, .. } = state;
         for (cpu, tlb) in tlbs.iter_mut().enumerate() {

@@ -27,7 +27,7 @@ impl Instructions for Insn {
         let what = decode(op);
         match op.scope {
             Scope::Local => step(|machine| machine.invalidate(what)),
-            Scope::InnerShareable => broadcast(what),
+            Scope::Broadcast => broadcast(what),
         }
     }
 

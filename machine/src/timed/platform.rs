@@ -53,7 +53,7 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
         (self.observer)(event);
     }
 
-    fn interrupt(&self, targets: Targets) {
+    fn send_ipi(&self, targets: Targets) {
         step(|machine| machine.interrupt(targets.first.0, targets.mask));
     }
 

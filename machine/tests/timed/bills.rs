@@ -85,7 +85,7 @@ fn what_broadcasts_take_is_with_those_who_broadcast() {
     let flushes = |party, count| {
         on_behalf(Party(party), || {
             for page in 0..count {
-                let scope = Scope::InnerShareable;
+                let scope = Scope::Broadcast;
                 Insn.tlbi(Tlbi { op: TlbiOp::Val, scope, operand: page });
             }
             Insn.dsb(Dsb::Ish);

@@ -7,7 +7,7 @@ use crate::support::{Notes, arena, model, run};
 
 fn broadcast(count: u64) {
     for page in 0..count {
-        Insn.tlbi(Tlbi { op: TlbiOp::Val, scope: Scope::InnerShareable, operand: page });
+        Insn.tlbi(Tlbi { op: TlbiOp::Val, scope: Scope::Broadcast, operand: page });
     }
     Insn.dsb(Dsb::Ish);
 }

@@ -170,5 +170,5 @@ pub(crate) fn interrupt(mask: u64) {
     };
     let mmu = x86_64::X86::new(x86::Insn, &features, config).expect("a CPU");
     let costs = mmu.typical_costs();
-    Platform::new(mmu, costs).interrupt(Targets { first: CpuId(0), mask });
+    Platform::new(mmu, costs).send_ipi(Targets { first: CpuId(0), mask });
 }

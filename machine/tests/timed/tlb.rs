@@ -183,7 +183,7 @@ fn revocation(flush: fn(), claim_first: bool) -> Result<(), Failure> {
 fn broadcast() {
     idle_until(2000);
     Insn.dsb(Dsb::Ishst);
-    invalidate(TlbiOp::Val, Scope::InnerShareable, 1 << 48 | 2);
+    invalidate(TlbiOp::Val, Scope::Broadcast, 1 << 48 | 2);
     Insn.dsb(Dsb::Ish);
 }
 

@@ -140,9 +140,9 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
         order(random, &mut scripts);
     }
     let strategy = if recent {
-        Strategy::Recent
+        Strategy::PerCpuAsids
     } else {
-        Strategy::Epochs(few(random, kind, turnovers, &scripts))
+        Strategy::GlobalAsids(few(random, kind, turnovers, &scripts))
     };
     SpaceProgram { kind, more, strategy, cpus: scripts }
 }

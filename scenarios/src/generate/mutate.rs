@@ -33,7 +33,7 @@ fn about_spaces(random: &mut Random, like: &SpaceProgram) -> SpaceProgram {
         hand_over(random, &mut program.cpus);
     }
     program.cpus.retain(|acts| !acts.is_empty());
-    if let Strategy::Epochs(few) = &mut program.strategy {
+    if let Strategy::GlobalAsids(few) = &mut program.strategy {
         few.pins = pins(&program.cpus);
         few.usable = few.usable.max(program.cpus.len() as u32 + 1 + few.pins);
     }

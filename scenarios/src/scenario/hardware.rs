@@ -185,28 +185,29 @@ pub(super) enum RvSvinval {}
 /// Records what the library says has happened.
 fn see(event: Event) {
     saw(match event {
-        Event::Flushed { outcome: Outcome::Nobody, .. } => "a flush that concerned nobody",
-        Event::Flushed { outcome: Outcome::Here, .. } => "a flush here",
-        Event::Flushed { outcome: Outcome::FreshTag, .. } => "a fresh tag",
-        Event::Flushed { outcome: Outcome::Everywhere, .. } => "a broadcast",
-        Event::Flushed { outcome: Outcome::Interrupts, .. } => "a shootdown",
+        Event::Flushed { outcome: Outcome::NoCpu, .. } => "a flush that concerned nobody",
+        Event::Flushed { outcome: Outcome::Local, .. } => "a flush here",
+        Event::Flushed { outcome: Outcome::Retagged, .. } => "a fresh tag",
+        Event::Flushed { outcome: Outcome::Broadcast, .. } => "a broadcast",
+        Event::Flushed { outcome: Outcome::Ipis, .. } => "a shootdown",
         Event::CaughtUp => "a CPU that caught up",
         _ => return,
     });
 }
 
 /// Fresh tags for nothing.
-const FRESH: Costs = Costs { fresh_tag: 0, ..COSTS };
+const FRESH: Costs = Costs { retag: 0, ..COSTS };
 
 /// Interrupts for nothing: one is cheaper than a broadcast, and two are not.
-const INTERRUPTS: Costs = Costs { interrupt: 0, ..COSTS };
+const INTERRUPTS: Costs = Costs { ipi: 0, ..COSTS };
 
 const fn pa(frame: Frame) -> u64 {
     frame.0 << 12
 }
 
 /// Interrupts for nothing, and whatever is flushed is flushed by address.
-const BY_ADDRESS: Costs = Costs { here: OperationCosts { address: 0, ..COSTS.here }, ..INTERRUPTS };
+const BY_ADDRESS: Costs =
+    Costs { local: OperationCosts { address: 0, ..COSTS.local }, ..INTERRUPTS };
 
 fn arm_mmu(
     reserved: Frame,
@@ -664,12 +665,12 @@ macro_rules! judged {
 
 judged! {
     /// Hardware on which no flush may leave the CPU that makes it.
-    Quiet: |outcome, targets| outcome <= Outcome::FreshTag && targets == 0,
+    Quiet: |outcome, targets| outcome <= Outcome::Retagged && targets == 0,
     "a flush was broadcast, or interrupted other CPUs";
 }
 
 judged! {
     /// Hardware with a device that walks the tables, and hears of broadcasts only.
-    Heard: |outcome, _| outcome == Outcome::Everywhere,
+    Heard: |outcome, _| outcome == Outcome::Broadcast,
     "a device did not hear of a flush";
 }

@@ -8,8 +8,8 @@
 use core::marker::PhantomData;
 
 use lookaside::{
-    Cpu, CpuId, Epochs, Error, Flushed, Gather, Here, Ordering, Recent, Space, Tags, Tlb, VaRange,
-    Word as _,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Error, Flushed, Gather, GlobalAsids, Ordering,
+    PerCpuAsids, Tags, Tlb, VaRange, Word as _,
     arch::{
         Held, Root,
         x86_64::{Config as Hardware, Instructions as _, Levels, Tables, Use, UserFlush, X86},
@@ -26,7 +26,7 @@ use super::{
 };
 
 type Machine = Platform<X86<x86::Insn>>;
-type At<'h, T> = &'h Here<'h, Machine, T>;
+type At<'h, T> = &'h CurrentCpu<'h, Machine, T>;
 
 /// The pages that every space maps, below one table.
 const PAGES: [u64; 2] = [0x1000, 0x2000];
@@ -85,10 +85,10 @@ pub(super) trait Kind: 'static {
     fn tags(platform: &Machine) -> Result<Self::Tags, Error>;
 
     /// The value of `CR3` for user mode.
-    fn user_cr3(here: At<'_, Self::Tags>, space: &Space<'_, Machine>) -> u64;
+    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64;
 
     /// The value of `CR3` for the kernel.
-    fn kernel_cr3(here: At<'_, Self::Tags>, space: &Space<'_, Machine>) -> u64;
+    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64;
 }
 
 macro_rules! by_recency {
@@ -97,22 +97,22 @@ macro_rules! by_recency {
         pub(super) enum $name {}
 
         impl Kind for $name {
-            type Tags = Recent<2>;
+            type Tags = PerCpuAsids<2>;
 
             const HAS: [bool; 3] = $has;
             const FLUSH: UserFlush = $flush;
 
             fn tags(_: &Machine) -> Result<Self::Tags, Error> {
-                Ok(Recent::new())
+                Ok(PerCpuAsids::new())
             }
 
-            fn user_cr3(here: At<'_, Self::Tags>, space: &Space<'_, Machine>) -> u64 {
+            fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
                 // SAFETY: the caller loads it at once, with interrupts off.
-                unsafe { here.user_cr3(space) }
+                unsafe { this_cpu.user_cr3(space) }
             }
 
-            fn kernel_cr3(here: At<'_, Self::Tags>, space: &Space<'_, Machine>) -> u64 {
-                here.kernel_cr3(space)
+            fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
+                this_cpu.kernel_cr3(space)
             }
         }
     )*};
@@ -131,7 +131,7 @@ by_recency! {
 pub(super) enum Broadcast {}
 
 impl Kind for Broadcast {
-    type Tags = Epochs<'static, Machine>;
+    type Tags = GlobalAsids<'static, Machine>;
 
     const HAS: [bool; 3] = [true, true, true];
     const FLUSH: UserFlush = UserFlush::OnLoad;
@@ -140,18 +140,18 @@ impl Kind for Broadcast {
         epochs(platform, Few { usable: 3, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH })
     }
 
-    fn user_cr3(here: At<'_, Self::Tags>, space: &Space<'_, Machine>) -> u64 {
-        here.mmu().user_cr3(space.root(), space.cookie().tag(), Held::Keep)
+    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
+        this_cpu.mmu().user_cr3(space.root(), space.cookie().tag(), Held::Keep)
     }
 
-    fn kernel_cr3(here: At<'_, Self::Tags>, space: &Space<'_, Machine>) -> u64 {
-        here.mmu().kernel_cr3(space.root(), space.cookie().tag())
+    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
+        this_cpu.mmu().kernel_cr3(space.root(), space.cookie().tag())
     }
 }
 
 /// A space, its pair of tables and what lies below both.
 struct Pair {
-    space: Space<'static, Machine>,
+    space: AddressSpace<'static, Machine>,
     /// The kernel's table and user mode's.
     roots: [Frame; 2],
     frames: [Frame; 2],
@@ -190,9 +190,9 @@ impl<K: Kind> World<K> {
         let world = Self { tlb, pairs, runs: words(), out: words() };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
-                let here = world.here();
-                here.mmu().set_up_cpu();
-                here.online(&features).expect("a CPU that fits");
+                let this_cpu = world.this_cpu();
+                this_cpu.mmu().set_up_cpu();
+                this_cpu.online(&features).expect("a CPU that fits");
             });
         }
         world
@@ -227,33 +227,33 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn here(&self) -> Here<'_, Machine, K::Tags> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Machine, K::Tags> {
         // SAFETY: interrupts are off in every act and handler, and a program never moves.
-        unsafe { self.tlb.here() }.expect("every CPU has storage")
+        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
     }
 
     /// The space that the calling CPU runs.
-    fn own(&self, here: At<'_, K::Tags>) -> &Pair {
-        &self.pairs[self.runs[here.id().index()].get() as usize - 1]
+    fn own(&self, this_cpu: At<'_, K::Tags>) -> &Pair {
+        &self.pairs[self.runs[this_cpu.id().index()].get() as usize - 1]
     }
 
     fn act(&self, act: Act) {
         irq_off();
-        let here = self.here();
+        let this_cpu = self.this_cpu();
         match act {
             Act::Run(number) => {
-                let _ = here.switch(&self.pairs[number].space);
-                self.runs[here.id().index()].set(number as u64 + 1);
+                let _ = this_cpu.switch(&self.pairs[number].space);
+                self.runs[this_cpu.id().index()].set(number as u64 + 1);
                 oracle::wakes();
             }
             Act::Lazy => {
                 oracle::rests();
-                here.lazy();
+                this_cpu.lazy();
             }
-            Act::Visit => self.visit(&here, || {
+            Act::Visit => self.visit(&this_cpu, || {
                 let _ = access(PAGES[0]);
             }),
-            Act::Write => self.visit(&here, || {
+            Act::Write => self.visit(&this_cpu, || {
                 let _ = access_store(PAGES[0], 1);
             }),
             Act::Copy => {
@@ -261,60 +261,60 @@ impl<K: Kind> World<K> {
                 let _ = access(PAGES[0]);
                 irq_off();
             }
-            Act::Unmap(number, page) => self.unmap(&here, number, page),
-            Act::Protect(number) => self.protect(&here, number),
-            Act::FreeTable(number) => self.free_table(&here, number),
-            Act::Clear(number) => self.clear(&here, number),
+            Act::Unmap(number, page) => self.unmap(&this_cpu, number, page),
+            Act::Protect(number) => self.protect(&this_cpu, number),
+            Act::FreeTable(number) => self.free_table(&this_cpu, number),
+            Act::Clear(number) => self.clear(&this_cpu, number),
         }
         irq_on();
     }
 
     /// Leaves for user mode and comes back. Interrupts are on there.
-    fn visit(&self, here: At<'_, K::Tags>, run: impl FnOnce()) {
-        self.leave(here);
+    fn visit(&self, this_cpu: At<'_, K::Tags>, run: impl FnOnce()) {
+        self.leave(this_cpu);
         irq_on();
         run();
         irq_off();
-        self.enter(here);
+        self.enter(this_cpu);
     }
 
     /// The last thing before user mode.
-    fn leave(&self, here: At<'_, K::Tags>) {
-        self.out[here.id().index()].set(1);
-        x86::Insn.write_cr3(K::user_cr3(here, &self.own(here).space));
+    fn leave(&self, this_cpu: At<'_, K::Tags>) {
+        self.out[this_cpu.id().index()].set(1);
+        x86::Insn.write_cr3(K::user_cr3(this_cpu, &self.own(this_cpu).space));
     }
 
     /// The first thing after it.
-    fn enter(&self, here: At<'_, K::Tags>) {
-        x86::Insn.write_cr3(K::kernel_cr3(here, &self.own(here).space));
-        self.out[here.id().index()].set(0);
+    fn enter(&self, this_cpu: At<'_, K::Tags>) {
+        x86::Insn.write_cr3(K::kernel_cr3(this_cpu, &self.own(this_cpu).space));
+        self.out[this_cpu.id().index()].set(0);
     }
 
     /// The handler of the interrupt that an initiator sends: it runs in the kernel's table.
     fn interrupt(&self) {
-        let here = self.here();
-        let was_out = self.out[here.id().index()].get() != 0;
+        let this_cpu = self.this_cpu();
+        let was_out = self.out[this_cpu.id().index()].get() != 0;
         if was_out {
-            self.enter(&here);
+            self.enter(&this_cpu);
         }
-        here.serve();
+        this_cpu.handle_ipi();
         if was_out {
-            self.leave(&self.here());
+            self.leave(&self.this_cpu());
         }
     }
 
-    fn unmap(&self, here: At<'_, K::Tags>, number: usize, page: usize) {
+    fn unmap(&self, this_cpu: At<'_, K::Tags>, number: usize, page: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(&pair.space);
         // Release: who finds the entry empty knows of the gather.
         pair.entries[page].store(0, Ordering::Release);
         gather.revoke(page_at(PAGES[page]));
         let held = gather.hold_page(pair.frames[page]);
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         oracle::frame_freed(held.release(&flushed).map_err(|(_, error)| error).expect("its proof"));
     }
 
-    fn clear(&self, here: At<'_, K::Tags>, number: usize) {
+    fn clear(&self, this_cpu: At<'_, K::Tags>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(&pair.space);
         for entry in pair.entries {
@@ -322,24 +322,24 @@ impl<K: Kind> World<K> {
         }
         gather.revoke_everything();
         let held = gather.hold_page(pair.frames);
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         let frames = held.release(&flushed).map_err(|(_, error)| error).expect("its proof");
         frames.into_iter().for_each(oracle::frame_freed);
     }
 
-    fn protect(&self, here: At<'_, K::Tags>, number: usize) {
+    fn protect(&self, this_cpu: At<'_, K::Tags>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(&pair.space);
         // Release: as above.
         pair.entries[0].store(tables::page(pair.frames[0], Access::READ), Ordering::Release);
         gather.revoke(page_at(PAGES[0]));
-        let _: Flushed = here.flush(gather);
+        let _: Flushed = this_cpu.flush(gather);
         for root in pair.roots {
             oracle::revoked(root, PAGES[0]);
         }
     }
 
-    fn free_table(&self, here: At<'_, K::Tags>, number: usize) {
+    fn free_table(&self, this_cpu: At<'_, K::Tags>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(&pair.space);
         for root in pair.roots {
@@ -348,7 +348,7 @@ impl<K: Kind> World<K> {
         }
         gather.unlink_table(VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"));
         let (pages, table) = (gather.hold_page(pair.frames), gather.hold_table(pair.last_table));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         let pages = pages.release(&flushed).map_err(|(_, error)| error).expect("its proof");
         pages.into_iter().for_each(oracle::frame_freed);
         oracle::table_freed(

@@ -1,7 +1,8 @@
 //! A scenario out of scripts: what each CPU does, one act after the other.
 
 use lookaside::{
-    CpuId, Epochs, EpochsConfig, Error, Here, Recent, Replacement, Space, Word as _,
+    AddressSpace, CpuId, CurrentCpu, Error, GlobalAsids, GlobalAsidsConfig, PerCpuAsids,
+    Replacement, Word as _,
     arch::{Mmu, Tag},
 };
 use lookaside_machine::{
@@ -140,14 +141,14 @@ pub(crate) struct Few {
 pub(super) fn epochs<P: lookaside::Platform<Word = Word>>(
     platform: &P,
     few: Few,
-) -> Result<Epochs<'static, P>, Error> {
+) -> Result<GlobalAsids<'static, P>, Error> {
     let tags = few.usable + 2;
-    let words = Vec::leak((0..Epochs::<P>::words_for(tags)).map(|_| Word::ZERO).collect());
-    let config = EpochsConfig { tags, pins: few.pins, last_epoch: few.last_epoch };
-    Epochs::new(platform, config, words)
+    let words = Vec::leak((0..GlobalAsids::<P>::words_for(tags)).map(|_| Word::ZERO).collect());
+    let config = GlobalAsidsConfig { tags, pins: few.pins, last_epoch: few.last_epoch };
+    GlobalAsids::new(platform, config, words)
 }
 
-impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for Epochs<'static, P> {
+impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<'static, P> {
     type Config = Few;
 
     fn make(platform: &P, config: Few) -> Result<Self, Error> {
@@ -158,7 +159,7 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for Epochs<'stat
         spaces <= config.pins as usize && config.last_epoch == lookaside::Cookie::LAST_EPOCH
     }
 
-    fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
+    fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) {
         // SAFETY: it is looked at.
         let cookie = unsafe { space.tag_word() }.peek();
         // In the last epoch spaces have no tags of their own.
@@ -171,17 +172,17 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for Epochs<'stat
         self.epoch()
     }
 
-    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<Tag, Error> {
-        here.pin(space)
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<Tag, Error> {
+        this_cpu.pin(space)
     }
 
-    fn unpin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error> {
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<(), Error> {
         // SAFETY: a device of a scenario does nothing but have its tag looked at, before this.
-        unsafe { here.unpin(space) }
+        unsafe { this_cpu.unpin(space) }
     }
 }
 
-impl<P, const SLOTS: usize, R> Strategy<P> for Recent<SLOTS, R>
+impl<P, const SLOTS: usize, R> Strategy<P> for PerCpuAsids<SLOTS, R>
 where
     P: lookaside::Platform<Word = Word> + 'static,
     R: Replacement + 'static,
@@ -196,7 +197,7 @@ where
         false
     }
 
-    fn witness(_: &Here<'_, P, Self>, space: &Space<'_, P>) {
+    fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) {
         oracle::identity("identifier", space.id(), space.root().table);
     }
 
@@ -204,11 +205,11 @@ where
         0
     }
 
-    fn pin(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> Result<Tag, Error> {
+    fn pin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<'_, P>) -> Result<Tag, Error> {
         Err(Error::Unsupported("pins"))
     }
 
-    fn unpin(_: &Here<'_, P, Self>, _: &Space<'_, P>) -> Result<(), Error> {
+    fn unpin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<'_, P>) -> Result<(), Error> {
         Err(Error::Unsupported("pins"))
     }
 }

@@ -55,7 +55,7 @@ impl Broadcast {
     fn invalidate(&self, cpu: usize, change: Change) {
         if change == Change::Both {
             let local = self.flaw == Flaw::LocalFull;
-            let scope = if local { Scope::Local } else { Scope::InnerShareable };
+            let scope = if local { Scope::Local } else { Scope::Broadcast };
             return arm::Insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope, operand: 0 });
         }
         let leaves = change != Change::Table || self.flaw == Flaw::LeavesOnly;
@@ -68,7 +68,7 @@ impl Broadcast {
         };
         for va in change.pages() {
             let operand = self.tag(cpu, A) << 48 | va >> 12;
-            arm::Insn.tlbi(Tlbi { op, scope: Scope::InnerShareable, operand });
+            arm::Insn.tlbi(Tlbi { op, scope: Scope::Broadcast, operand });
         }
     }
 

@@ -65,10 +65,10 @@ impl Generations {
     /// Whether `target` must be asked.
     fn owes(&self, target: usize, change: Change) -> bool {
         let loaded = self.loaded[target].load(Acquire);
-        let here =
+        let this_cpu =
             loaded == A as u64 + 1 || self.flaw != Flaw::SkipsSwitching && loaded == SWITCHING;
         let tables = change == Change::Table && self.flaw != Flaw::SkipsLazy;
-        here && (tables || self.lazy[target].load(Acquire) == 0)
+        this_cpu && (tables || self.lazy[target].load(Acquire) == 0)
     }
 }
 

@@ -76,7 +76,7 @@ impl Protocol for Trusting {
     fn flush(&self, _: &Kernel, _: usize, _: Change) {
         arm::Insn.dsb(Dsb::Ishst);
         let operand = u64::from(TAGS[A]) << 48 | PAGES[0] >> 12;
-        arm::Insn.tlbi(Tlbi { op: TlbiOp::Val, scope: Scope::InnerShareable, operand });
+        arm::Insn.tlbi(Tlbi { op: TlbiOp::Val, scope: Scope::Broadcast, operand });
         arm::Insn.dsb(Dsb::Ish);
         arm::Insn.isb();
     }

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 #[cfg(not(feature = "no-remote"))]
 use lookaside::arch::aarch64::Native;
 use lookaside::{
-    Epochs, EpochsConfig, Error,
+    Error, GlobalAsids, GlobalAsidsConfig,
     arch::{
         Sharing,
         aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park},
@@ -21,7 +21,7 @@ use crate::{lock::Once, println, tlb::Hw};
 type Native = super::no_remote::Alone;
 
 pub(crate) type Mmu = Aarch64<Native>;
-pub(crate) type Strategy = Epochs<'static, Hw>;
+pub(crate) type Strategy = GlobalAsids<'static, Hw>;
 
 static BOOT: Once<Features> = Once::new();
 
@@ -84,7 +84,8 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
 
 /// Tags that last until they run out.
 pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
-    let config = EpochsConfig { tags: tags.unwrap_or(1 << 16), ..EpochsConfig::default() };
+    let config =
+        GlobalAsidsConfig { tags: tags.unwrap_or(1 << 16), ..GlobalAsidsConfig::default() };
     let words: Vec<_> = (0..Strategy::words_for(config.tags)).map(|_| AtomicU64::new(0)).collect();
-    Epochs::new(hw, config, Box::leak(words.into_boxed_slice()))
+    GlobalAsids::new(hw, config, Box::leak(words.into_boxed_slice()))
 }

@@ -65,7 +65,7 @@ impl Local {
 
     /// This CPU's.
     #[inline]
-    fn here() -> &'static Self {
+    fn this_cpu() -> &'static Self {
         let local: *const Self;
         // SAFETY: it reads a register, in this place: a thread may be elsewhere the next time.
         unsafe { asm!("mv {}, tp", out(reg) local, options(nomem, nostack, preserves_flags)) };
@@ -92,12 +92,12 @@ pub(super) fn open(boot: u64, harts: impl Iterator<Item = Hart>) -> usize {
 
 #[inline]
 pub(crate) fn cpu() -> usize {
-    Local::here().number
+    Local::this_cpu().number
 }
 
 /// The hart that executes this.
-pub(super) fn here() -> &'static Hart {
-    Local::here().hart.get()
+pub(super) fn this_cpu() -> &'static Hart {
+    Local::this_cpu().hart.get()
 }
 
 /// All harts that are used.
@@ -107,14 +107,14 @@ pub(super) fn all() -> impl Iterator<Item = &'static Hart> {
 
 pub(crate) fn set_kernel_stack(top: usize) {
     // Relaxed: for this CPU.
-    Local::here().stack.store(ptr::with_exposed_provenance_mut(top), Ordering::Relaxed);
+    Local::this_cpu().stack.store(ptr::with_exposed_provenance_mut(top), Ordering::Relaxed);
 }
 
 /// Lets other CPUs interrupt this one, and says so.
 pub(super) fn take_interrupts() {
     // SAFETY: the kernel is ready for it.
     unsafe { asm!("csrs sie, {}", in(reg) SOFTWARE, options(nostack)) };
-    Local::here().up.store(true, Ordering::Release); // Release: pairs with the Acquire below.
+    Local::this_cpu().up.store(true, Ordering::Release); // Release: pairs with the Acquire below.
 }
 
 /// The firmware returns before a hart runs, so each says for itself when it does.

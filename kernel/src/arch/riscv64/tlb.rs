@@ -4,7 +4,7 @@ use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::AtomicU64;
 
 use lookaside::{
-    Epochs, EpochsConfig, Error,
+    Error, GlobalAsids, GlobalAsidsConfig,
     arch::{
         Root,
         riscv64::{Config, Extensions, Features, Mode, Native, Remote, Riscv, probe_asid_bits},
@@ -15,7 +15,7 @@ use super::{harts, paging, sbi};
 use crate::{command_line, tlb::Hw};
 
 pub(crate) type Mmu = Riscv<Native>;
-pub(crate) type Strategy = Epochs<'static, Hw>;
+pub(crate) type Strategy = GlobalAsids<'static, Hw>;
 
 fn native() -> Native {
     // SAFETY: the kernel runs in supervisor mode, is mapped at its own addresses under every root,
@@ -40,14 +40,14 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
 
 /// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.
 pub(crate) fn features() -> Features {
-    let hart = harts::here();
+    let hart = harts::this_cpu();
     let asid_bits = probe_asid_bits(&native()).unwrap_or(0);
     Features { mode: hart.mode, asid_bits, extensions: hart.extensions, identity: sbi::identity() }
 }
 
 pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
-    let tags = tags.unwrap_or(EpochsConfig::default().tags);
+    let tags = tags.unwrap_or(GlobalAsidsConfig::default().tags);
     let words: Vec<_> = (0..Strategy::words_for(tags)).map(|_| AtomicU64::new(0)).collect();
-    let config = EpochsConfig { tags, ..EpochsConfig::default() };
-    Epochs::new(hw, config, Box::leak(words.into_boxed_slice()))
+    let config = GlobalAsidsConfig { tags, ..GlobalAsidsConfig::default() };
+    GlobalAsids::new(hw, config, Box::leak(words.into_boxed_slice()))
 }

@@ -3,7 +3,7 @@
 #[cfg(not(feature = "no-remote"))]
 use lookaside::arch::x86_64::Native;
 use lookaside::{
-    Error, Recent,
+    Error, PerCpuAsids,
     arch::x86_64::{Config, Features, Levels, Tables, Use, X86},
 };
 
@@ -14,7 +14,7 @@ use crate::tlb::Hw;
 type Native = super::no_remote::Deaf;
 
 pub(crate) type Mmu = X86<Native>;
-pub(crate) type Strategy = Recent<6>;
+pub(crate) type Strategy = PerCpuAsids<6>;
 
 /// What this CPU can do.
 pub(crate) fn features() -> Features {
@@ -47,5 +47,5 @@ pub(super) fn set_up_cpu() {
 
 /// The strategy. Each CPU has six tags of its own, which always run out: `tags` has no say.
 pub(crate) fn strategy(_: &Hw, _tags: Option<u32>) -> Result<Strategy, Error> {
-    Ok(Recent::new())
+    Ok(PerCpuAsids::new())
 }

@@ -18,7 +18,7 @@ use lookaside_machine::timed::{self, Lock, Word};
 
 use super::{
     super::{Flush, Place, SpaceId, Strategy},
-    Hardware, NO_ERRATA, come_up, flush_everywhere, flush_kernel,
+    Hardware, NO_ERRATA, come_up, flush_broadcast, flush_kernel,
     spaces::{Record, Spaces},
 };
 use crate::data::{Machine, Refused};
@@ -150,7 +150,7 @@ impl FreeBsd<'_> {
         let set = self.set;
         let epoch = set.epoch.load(Relaxed) + 1;
         set.epoch.store(epoch, Release);
-        self.mmu.flush_all_everywhere(NO_ERRATA);
+        self.mmu.flush_all_broadcast(NO_ERRATA);
         set.used.iter().for_each(|word| word.store(0, Relaxed));
         set.reserve();
         let me = timed::cpu().index();
@@ -216,11 +216,11 @@ impl Strategy for FreeBsd<'_> {
         let space = self.spaces.get(space);
         // The review gives a tag to each space when it is made. One that never ran has no entries.
         if space.cookie.load(Relaxed) != NEVER {
-            flush_everywhere(&self.mmu, Self::tag(space), flush, u64::MAX);
+            flush_broadcast(&self.mmu, Self::tag(space), flush, u64::MAX);
         }
     }
 
-    fn serve(&self) {}
+    fn handle_ipi(&self) {}
 
     fn remove(&self, space: SpaceId) {
         let space = self.spaces.remove(space);

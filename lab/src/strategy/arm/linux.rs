@@ -23,7 +23,7 @@ use super::{
     super::{Flush, Place, SpaceId, Strategy},
     Hardware, NO_ERRATA,
     asids::{self, Asids},
-    come_up, flush_everywhere, flush_here, flush_kernel,
+    come_up, flush_broadcast, flush_here, flush_kernel,
     spaces::{Record, Spaces},
     stale::Stale,
 };
@@ -105,7 +105,7 @@ pub(super) fn build(place: Place<'_>, reach: Reach) -> Result<Box<dyn Strategy +
 /// Where a flush has to go.
 enum Where {
     Nowhere,
-    Here,
+    CurrentCpu,
     Everywhere,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Linux<'a> {
                 }
                 space.stale.set_all(Some(me));
                 let _ = space.stale.take(me);
-                Where::Here
+                Where::CurrentCpu
             }
             Reach::OneActive => {
                 if space.active.load(Relaxed) > 1 {
@@ -165,7 +165,7 @@ impl<'a> Linux<'a> {
                     0 => Where::Nowhere,
                     1 if mine => {
                         let _ = space.stale.take(me);
-                        Where::Here
+                        Where::CurrentCpu
                     }
                     _ => Where::Everywhere,
                 }
@@ -229,13 +229,13 @@ impl Strategy for Linux<'_> {
             let tag = asids::tag(&space.id).unwrap_or(Tag::RESERVED);
             match place {
                 Where::Nowhere => {}
-                Where::Here => flush_here(&self.mmu, tag, flush, PAGES),
-                Where::Everywhere => flush_everywhere(&self.mmu, tag, flush, PAGES),
+                Where::CurrentCpu => flush_here(&self.mmu, tag, flush, PAGES),
+                Where::Everywhere => flush_broadcast(&self.mmu, tag, flush, PAGES),
             }
         });
     }
 
-    fn serve(&self) {}
+    fn handle_ipi(&self) {}
 
     /// The tag is free again when the generation changes.
     fn remove(&self, space: SpaceId) {

@@ -13,9 +13,9 @@ mod stale;
 mod untagged;
 
 use lookaside::{
-    Stretch, VaRange,
+    FlushRange, VaRange,
     arch::{
-        Depth, Errata, Mmu as _, Tag, Wait,
+        Errata, Mmu as _, TableChange, Tag, Wait,
         aarch64::{self, Aarch64},
     },
 };
@@ -77,8 +77,8 @@ fn come_up(mmu: &Hardware, machine: &Machine) {
 
 /// What a flush names, as instructions need it.
 struct Named {
-    stretch: Stretch,
-    depth: Depth,
+    stretch: FlushRange,
+    depth: TableChange,
 }
 
 impl Named {
@@ -87,20 +87,20 @@ impl Named {
         let base = if flush.space.is_some() { 0 } else { KERNEL };
         let range = VaRange::new(base + (flush.first << 12), flush.pages << 12, 12);
         Self {
-            stretch: Stretch::uniform(range.expect("pages of a workload are addresses")),
-            depth: if flush.tables { Depth::Tables } else { Depth::Leaves },
+            stretch: FlushRange::uniform(range.expect("pages of a workload are addresses")),
+            depth: if flush.tables { TableChange::FreedTables } else { TableChange::LastLevel },
         }
     }
 }
 
 /// Removes pages, or the whole tag if the flush is of everything or of more than `limit` pages, on
 /// every CPU, and waits.
-fn flush_everywhere(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
+fn flush_broadcast(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
     if flush.everything || flush.pages > limit {
-        mmu.flush_tag_everywhere(NO_ERRATA, tag);
+        mmu.flush_tag_broadcast(NO_ERRATA, tag);
     } else {
         let Named { stretch, depth } = Named::of(flush);
-        mmu.flush_stretches_everywhere(NO_ERRATA, tag, &[stretch], depth, Wait::Now);
+        mmu.flush_ranges_broadcast(NO_ERRATA, tag, &[stretch], depth, Wait::Now);
     }
 }
 
@@ -110,16 +110,16 @@ fn flush_here(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
         mmu.flush_tag(NO_ERRATA, tag);
     } else {
         let Named { stretch, depth } = Named::of(flush);
-        mmu.flush_stretches(NO_ERRATA, tag, &[stretch], depth);
+        mmu.flush_ranges(NO_ERRATA, tag, &[stretch], depth);
     }
 }
 
 /// Removes kernel pages on every CPU, or everything if they are more than `limit`.
 fn flush_kernel(mmu: &Hardware, flush: &Flush, limit: u64) {
     if flush.pages > limit {
-        mmu.flush_kernel_everywhere(NO_ERRATA, &[], Depth::Tables);
+        mmu.flush_kernel_broadcast(NO_ERRATA, &[], TableChange::FreedTables);
     } else {
         let Named { stretch, depth } = Named::of(flush);
-        mmu.flush_kernel_everywhere(NO_ERRATA, &[stretch], depth);
+        mmu.flush_kernel_broadcast(NO_ERRATA, &[stretch], depth);
     }
 }

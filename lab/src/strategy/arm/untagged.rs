@@ -11,7 +11,7 @@ use lookaside_machine::timed;
 
 use super::{
     super::{Flush, Place, SpaceId, Strategy},
-    Hardware, NO_ERRATA, come_up, flush_everywhere, flush_kernel,
+    Hardware, NO_ERRATA, come_up, flush_broadcast, flush_kernel,
     spaces::{Record, Spaces},
 };
 use crate::data::{Machine, Refused};
@@ -62,7 +62,7 @@ impl Untagged<'_> {
                 self.mmu.load(NO_ERRATA, Root::new(root), NO_TAG, Held::Keep, Sharing::Private)
             };
         }
-        self.mmu.flush_all_everywhere(NO_ERRATA);
+        self.mmu.flush_all_broadcast(NO_ERRATA);
     }
 }
 
@@ -89,13 +89,13 @@ impl Strategy for Untagged<'_> {
     fn flush(&self, flush: &Flush) {
         match flush.space {
             None => flush_kernel(&self.mmu, flush, u64::MAX),
-            Some(_) if flush.everything => self.mmu.flush_all_everywhere(NO_ERRATA),
+            Some(_) if flush.everything => self.mmu.flush_all_broadcast(NO_ERRATA),
             // The originals name the address under every tag. There is one tag.
-            Some(_) => flush_everywhere(&self.mmu, NO_TAG, flush, u64::MAX),
+            Some(_) => flush_broadcast(&self.mmu, NO_TAG, flush, u64::MAX),
         }
     }
 
-    fn serve(&self) {}
+    fn handle_ipi(&self) {}
 
     fn remove(&self, space: SpaceId) {
         let _ = self.spaces.remove(space);

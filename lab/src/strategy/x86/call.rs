@@ -143,7 +143,7 @@ impl<'a> Calls<'a> {
             sleeping.push(interrupted);
         }
         for group in sleeping.into_iter().filter(|group| group.mask != 0) {
-            platform.interrupt(group);
+            platform.send_ipi(group);
         }
         groups
     }
@@ -164,7 +164,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Makes the calls that others ask of this CPU: `answer` is told who asks.
-    pub(super) fn serve(&self, mut answer: impl FnMut(usize)) {
+    pub(super) fn handle_ipi(&self, mut answer: impl FnMut(usize)) {
         let me = timed::cpu().index();
         let mut next = self.queues[me].0.swap(0, Ordering::AcqRel);
         while next != 0 {

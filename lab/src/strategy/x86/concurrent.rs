@@ -12,7 +12,7 @@ use core::cell::{Cell, RefCell};
 
 use lookaside::{
     CpuId, Ordering, Platform as _, Word as _,
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, x86_64::X86},
+    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, x86_64::X86},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
 
@@ -208,7 +208,7 @@ impl<'a> Linux<'a> {
         }
         let asked = Asked { space: Some(space.0), first: 0, pages: 0, generation: 0, reload: true };
         let targets = self.running(self.mm(space.0));
-        self.calls.ask(&targets, asked, |group| self.platform.interrupt(group));
+        self.calls.ask(&targets, asked, |group| self.platform.send_ipi(group));
         timed::interrupts_off(|| self.act(&asked));
         self.calls.wait(&targets);
         global.store(new | READY, Ordering::Release);
@@ -252,7 +252,7 @@ impl<'a> Linux<'a> {
     fn act(&self, asked: &Asked) {
         let Some(space) = asked.space else {
             let stretches = [stretch(KERNEL + (asked.first << 12), asked.pages)];
-            self.mmu().flush_kernel(Errata::NONE, &stretches, Depth::Leaves);
+            self.mmu().flush_kernel(Errata::NONE, &stretches, TableChange::LastLevel);
             return;
         };
         let state = self.state();
@@ -272,7 +272,7 @@ impl<'a> Linux<'a> {
         if next && asked.pages != 0 && asked.pages <= self.kind.ceiling {
             let stretches = [stretch(asked.first << 12, asked.pages)];
             let tag = self.tags[timed::cpu().index()].get();
-            self.mmu().flush_stretches(Errata::NONE, tag, &stretches, Depth::Leaves);
+            self.mmu().flush_ranges(Errata::NONE, tag, &stretches, TableChange::LastLevel);
         } else {
             // As Linux does it: a load of the root that drops the tag's entries.
             self.load(mm);
@@ -282,7 +282,7 @@ impl<'a> Linux<'a> {
 
     /// Has this CPU and `targets` do what is asked.
     fn spread(&self, targets: &[CpuId], asked: &Asked) {
-        let ask = || self.calls.ask(targets, *asked, |group| self.platform.interrupt(group));
+        let ask = || self.calls.ask(targets, *asked, |group| self.platform.send_ipi(group));
         let here = || timed::interrupts_off(|| self.act(asked));
         if self.kind.concurrent {
             ask();
@@ -373,8 +373,8 @@ impl Strategy for Linux<'_> {
         }
     }
 
-    fn serve(&self) {
-        self.calls.serve(|asked| self.act(asked));
+    fn handle_ipi(&self) {
+        self.calls.handle_ipi(|asked| self.act(asked));
     }
 
     fn remove(&self, _: SpaceId) {}

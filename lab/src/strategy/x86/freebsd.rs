@@ -13,7 +13,7 @@ use core::cell::{Cell, RefCell};
 
 use lookaside::{
     Ordering, Platform as _, Targets, Word as _,
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
 
@@ -124,9 +124,14 @@ impl FreeBsd<'_> {
         let start = if kernel { KERNEL + (first << 12) } else { first << 12 };
         let stretches = [stretch(start, pages)];
         if kernel {
-            self.mmu().flush_kernel(Errata::NONE, &stretches, Depth::Leaves);
+            self.mmu().flush_kernel(Errata::NONE, &stretches, TableChange::LastLevel);
         } else {
-            self.mmu().flush_stretches(Errata::NONE, Tag::RESERVED, &stretches, Depth::Leaves);
+            self.mmu().flush_ranges(
+                Errata::NONE,
+                Tag::RESERVED,
+                &stretches,
+                TableChange::LastLevel,
+            );
         }
     }
 
@@ -166,7 +171,7 @@ impl FreeBsd<'_> {
             Completion::Flags => operands.generation.store(generation, Ordering::Release),
         }
         for &group in targets {
-            self.platform.interrupt(group);
+            self.platform.send_ipi(group);
         }
         match self.completion {
             Completion::Counter => {
@@ -249,7 +254,7 @@ impl Strategy for FreeBsd<'_> {
         }
     }
 
-    fn serve(&self) {
+    fn handle_ipi(&self) {
         let operands = self.operands;
         let space = operands.space.load(Ordering::Relaxed);
         let first = operands.first.load(Ordering::Relaxed);

@@ -90,7 +90,7 @@ impl<'a> Host<'a> {
     }
 
     /// This vCPU serves what it was asked.
-    pub(super) fn serve(&self) {
+    pub(super) fn handle_ipi(&self) {
         self.own().asked.set(0);
     }
 

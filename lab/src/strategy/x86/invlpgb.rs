@@ -8,7 +8,7 @@
 
 use core::cell::Cell;
 
-use lookaside::arch::{Depth, Errata, Mmu, Tag, Wait};
+use lookaside::arch::{Errata, Mmu, TableChange, Tag, Wait};
 
 use super::{
     super::{Entry, Flush, Place, SpaceId, Strategy, stretch},
@@ -88,7 +88,7 @@ impl Strategy for Broadcasts<'_> {
         let Some(space) = flush.space else {
             let start = lookaside_machine::timed::KERNEL + (flush.first << 12);
             let stretches = [stretch(start, flush.pages)];
-            mmu.flush_kernel_everywhere(Errata::NONE, &stretches, Depth::Leaves);
+            mmu.flush_kernel_broadcast(Errata::NONE, &stretches, TableChange::LastLevel);
             return;
         };
         let generation = self.linux.begin(space);
@@ -97,17 +97,17 @@ impl Strategy for Broadcasts<'_> {
             return self.linux.end(space);
         };
         if flush.everything || flush.tables {
-            mmu.flush_tag_everywhere(Errata::NONE, tag);
+            mmu.flush_tag_broadcast(Errata::NONE, tag);
         } else {
             let stretches = [stretch(flush.first << 12, flush.pages)];
-            let depth = Depth::Leaves;
-            mmu.flush_stretches_everywhere(Errata::NONE, tag, &stretches, depth, Wait::Now);
+            let depth = TableChange::LastLevel;
+            mmu.flush_ranges_broadcast(Errata::NONE, tag, &stretches, depth, Wait::Now);
         }
         self.linux.end(space);
     }
 
-    fn serve(&self) {
-        self.linux.serve();
+    fn handle_ipi(&self) {
+        self.linux.handle_ipi();
     }
 
     fn remove(&self, space: SpaceId) {

@@ -244,7 +244,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
     /// that comes for it.
     fn leave_idle_loop(&self) {
         if self.idles[me().index()].replace(false) && self.common.is_asked() {
-            self.serve();
+            self.handle_ipi();
         }
     }
 
@@ -373,14 +373,14 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         });
     }
 
-    fn serve(&self) {
+    fn handle_ipi(&self) {
         let cpu = self.cpu();
         let sleeping = self.host.as_ref().filter(|host| host.is_halted());
         if let Some(host) = &self.host {
-            host.serve();
+            host.handle_ipi();
         }
         self.come_back();
-        self.common.serve(|request| {
+        self.common.handle_ipi(|request| {
             let fate = self.meet(cpu, self.common.named(request.space), request, false);
             self.tally(|tally| {
                 tally.fates[fate as usize] += 1;

@@ -239,8 +239,8 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
     }
 
     /// Answers what others ask of this CPU.
-    pub(super) fn serve(&self, answer: impl Fn(&Request)) {
-        self.calls.serve(|from| {
+    pub(super) fn handle_ipi(&self, answer: impl Fn(&Request)) {
+        self.calls.handle_ipi(|from| {
             let request = self.slips[from].read();
             if request.space == KERNEL_SPACE {
                 request.flush_kernel();

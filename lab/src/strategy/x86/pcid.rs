@@ -201,9 +201,9 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
         count(1_u64.wrapping_neg());
     }
 
-    fn serve(&self) {
+    fn handle_ipi(&self) {
         let cpu = self.cpu();
-        self.common.serve(|request| {
+        self.common.handle_ipi(|request| {
             if cpu.loaded.get() == request.space {
                 self.meet(cpu, self.common.named(request.space), request);
             }

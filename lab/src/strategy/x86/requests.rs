@@ -119,7 +119,7 @@ impl<'a> Calls<'a> {
     }
 
     /// As a target: calls `f` with each thing that is asked.
-    pub(super) fn serve(&self, mut f: impl FnMut(&Asked)) {
+    pub(super) fn handle_ipi(&self, mut f: impl FnMut(&Asked)) {
         let me = timed::cpu();
         if self.heads[me.index()].0.swap(0, Ordering::SeqCst) == 0 {
             return;

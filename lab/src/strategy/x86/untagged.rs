@@ -123,9 +123,9 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
         self.common.ask(books.cpus, &request, || ());
     }
 
-    fn serve(&self) {
+    fn handle_ipi(&self) {
         let cpu = self.cpu();
-        self.common.serve(|request| {
+        self.common.handle_ipi(|request| {
             if cpu.active.get() != request.space {
                 return;
             }

@@ -1,7 +1,7 @@
 //! The barriers that both stages have in common.
 
-use super::instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
-use crate::arch::{Errata, errata};
+use super::instructions::{Dsb, Instructions, Tlbi, TlbiOp};
+use crate::arch::{Errata, Scope, errata};
 
 /// Makes the caller's page-table stores visible to walks, before invalidation.
 pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
@@ -11,7 +11,7 @@ pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
     // loads after it, above all the tag, is not older.
     insn.dsb(match scope {
         Scope::Local => Dsb::Nshst,
-        Scope::InnerShareable => Dsb::Ishst,
+        Scope::Broadcast => Dsb::Ishst,
     });
 }
 
@@ -34,7 +34,7 @@ pub(super) fn complete<I: Instructions>(insn: &I, errata: Errata, scope: Scope) 
             // used what it removed. Without it the caller frees a frame that is still written to.
             insn.dsb(Dsb::Nsh);
         }
-        Scope::InnerShareable => {
+        Scope::Broadcast => {
             // As F-ARM-DONE.
             insn.dsb(Dsb::Ish);
             if errata.contains(errata::REPEAT_BROADCAST) {

@@ -12,7 +12,7 @@ const NS: u64 = 1000;
 
 /// Stage 1.
 pub(super) const TYPICAL: Costs = Costs {
-    here: OperationCosts {
+    local: OperationCosts {
         // Phytium: 10.02 ns for two.
         address: 5_010,
         // Estimate: as one by address. What is lost with it is counted apart.
@@ -20,7 +20,7 @@ pub(super) const TYPICAL: Costs = Costs {
         // Estimate: DSB NSH and ISB, 20 ns each.
         wait: 40 * NS,
     },
-    everywhere: OperationCosts {
+    broadcast: OperationCosts {
         // Phytium: 23.23 ns for two, whether 1, 2 or 8 cores were online.
         address: 11_615,
         // Estimate: as one by address.
@@ -36,22 +36,22 @@ pub(super) const TYPICAL: Costs = Costs {
     // Estimate: a quarter of the 1280 entries of a Neoverse N1.
     useful_entries: 320,
     // Estimate: software-generated interrupt, handler and answer.
-    interrupt: 1500 * NS,
+    ipi: 1500 * NS,
     // Estimate: one more answer, whose cache line takes 47 ns on 64 Neoverse N1
     // (nviennot/core-to-core-latency), and one more write of the interrupt controller.
-    interrupt_more: 100 * NS,
+    ipi_more: 100 * NS,
     // Estimate: MSR and ISB, and a 65536th of a turnover.
-    fresh_tag: 50 * NS,
+    retag: 50 * NS,
 };
 
 /// Stage 2.
 pub(super) const STAGE_2: Costs = Costs {
-    here: OperationCosts {
+    local: OperationCosts {
         // No address can be named: all entries of all guests go.
-        address: TYPICAL.here.tag,
-        ..TYPICAL.here
+        address: TYPICAL.local.tag,
+        ..TYPICAL.local
     },
-    everywhere: OperationCosts { address: TYPICAL.everywhere.tag, ..TYPICAL.everywhere },
+    broadcast: OperationCosts { address: TYPICAL.broadcast.tag, ..TYPICAL.broadcast },
     // Estimate: a walk in two dimensions is twice one in one. In a guest on an AMD Zen 5 it takes
     // 12 to 25 ns.
     refill: 2 * TYPICAL.refill,

@@ -5,9 +5,11 @@
 
 use core::arch::asm;
 
+use crate::arch::Scope;
+
 use super::{
     features::{Features, IdRegisters},
-    instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    instructions::{Dsb, Instructions, Tlbi, TlbiOp},
 };
 
 /// The CPU that executes the calls, in the kernel's privilege level: EL1.
@@ -91,29 +93,29 @@ impl Instructions for Native {
     fn tlbi(&self, Tlbi { op, scope, operand }: Tlbi) {
         match (op, scope) {
             (TlbiOp::Vmall, Scope::Local) => plain!("tlbi vmalle1"),
-            (TlbiOp::Vmall, Scope::InnerShareable) => plain!("tlbi vmalle1is"),
+            (TlbiOp::Vmall, Scope::Broadcast) => plain!("tlbi vmalle1is"),
             (TlbiOp::Aside, Scope::Local) => with!("tlbi aside1, {}", operand),
-            (TlbiOp::Aside, Scope::InnerShareable) => with!("tlbi aside1is, {}", operand),
+            (TlbiOp::Aside, Scope::Broadcast) => with!("tlbi aside1is, {}", operand),
             (TlbiOp::Va, Scope::Local) => with!("tlbi vae1, {}", operand),
-            (TlbiOp::Va, Scope::InnerShareable) => with!("tlbi vae1is, {}", operand),
+            (TlbiOp::Va, Scope::Broadcast) => with!("tlbi vae1is, {}", operand),
             (TlbiOp::Vaa, Scope::Local) => with!("tlbi vaae1, {}", operand),
-            (TlbiOp::Vaa, Scope::InnerShareable) => with!("tlbi vaae1is, {}", operand),
+            (TlbiOp::Vaa, Scope::Broadcast) => with!("tlbi vaae1is, {}", operand),
             (TlbiOp::Val, Scope::Local) => with!("tlbi vale1, {}", operand),
-            (TlbiOp::Val, Scope::InnerShareable) => with!("tlbi vale1is, {}", operand),
+            (TlbiOp::Val, Scope::Broadcast) => with!("tlbi vale1is, {}", operand),
             (TlbiOp::Vaal, Scope::Local) => with!("tlbi vaale1, {}", operand),
-            (TlbiOp::Vaal, Scope::InnerShareable) => with!("tlbi vaale1is, {}", operand),
+            (TlbiOp::Vaal, Scope::Broadcast) => with!("tlbi vaale1is, {}", operand),
             (TlbiOp::Rva, Scope::Local) => with!("sys #0, c8, c6, #1, {}", operand),
-            (TlbiOp::Rva, Scope::InnerShareable) => with!("sys #0, c8, c2, #1, {}", operand),
+            (TlbiOp::Rva, Scope::Broadcast) => with!("sys #0, c8, c2, #1, {}", operand),
             (TlbiOp::Rvaa, Scope::Local) => with!("sys #0, c8, c6, #3, {}", operand),
-            (TlbiOp::Rvaa, Scope::InnerShareable) => with!("sys #0, c8, c2, #3, {}", operand),
+            (TlbiOp::Rvaa, Scope::Broadcast) => with!("sys #0, c8, c2, #3, {}", operand),
             (TlbiOp::Rval, Scope::Local) => with!("sys #0, c8, c6, #5, {}", operand),
-            (TlbiOp::Rval, Scope::InnerShareable) => with!("sys #0, c8, c2, #5, {}", operand),
+            (TlbiOp::Rval, Scope::Broadcast) => with!("sys #0, c8, c2, #5, {}", operand),
             (TlbiOp::Rvaal, Scope::Local) => with!("sys #0, c8, c6, #7, {}", operand),
-            (TlbiOp::Rvaal, Scope::InnerShareable) => with!("sys #0, c8, c2, #7, {}", operand),
+            (TlbiOp::Rvaal, Scope::Broadcast) => with!("sys #0, c8, c2, #7, {}", operand),
             (TlbiOp::Vmalls12, Scope::Local) => plain!("tlbi vmalls12e1"),
-            (TlbiOp::Vmalls12, Scope::InnerShareable) => plain!("tlbi vmalls12e1is"),
+            (TlbiOp::Vmalls12, Scope::Broadcast) => plain!("tlbi vmalls12e1is"),
             (TlbiOp::Alle1, Scope::Local) => plain!("tlbi alle1"),
-            (TlbiOp::Alle1, Scope::InnerShareable) => plain!("tlbi alle1is"),
+            (TlbiOp::Alle1, Scope::Broadcast) => plain!("tlbi alle1is"),
         }
     }
 

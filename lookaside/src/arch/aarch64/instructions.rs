@@ -1,5 +1,7 @@
 //! The instructions, as a trait that hardware and a machine in software both implement.
 
+use crate::arch::Scope;
+
 /// The instructions that the library uses on Arm64, one method each.
 ///
 /// `Native` executes them, on the word of whoever made it; a machine in software implements the
@@ -90,15 +92,6 @@ pub enum TlbiOp {
     Vmalls12,
     /// `ALLE1`: everything of every VMID, both stages.
     Alle1,
-}
-
-/// How far a `TLBI` reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// The CPU that executes it.
-    Local,
-    /// Every CPU of the inner-shareable domain (the `IS` forms).
-    InnerShareable,
 }
 
 /// The kinds of `DSB` that the library uses.

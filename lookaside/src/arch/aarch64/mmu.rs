@@ -11,16 +11,16 @@ use super::{
     barriers::{complete, revoke, settle},
     costs,
     features::Features,
-    instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    instructions::{Dsb, Instructions, Tlbi, TlbiOp},
     range::{Asid, Planner},
     registers::{TCR_EPD0, TTBR_CNP, TTBR_TAG_SHIFT, ttbr},
     tlbi::by_asid,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata},
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::Stretch,
+    range::FlushRange,
 };
 
 /// The translation of EL1 and EL0, operated through the instructions `I`.
@@ -318,58 +318,58 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         self.flush(errata, Scope::Local, || self.invalidate_tag(tag, Scope::Local));
     }
 
-    fn flush_all_everywhere(&self, errata: Errata) {
-        let scope = Scope::InnerShareable;
+    fn flush_all_broadcast(&self, errata: Errata) {
+        let scope = Scope::Broadcast;
         self.flush(errata, scope, || self.invalidate_everything(scope));
     }
 
-    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
-        let scope = Scope::InnerShareable;
+    fn flush_tag_broadcast(&self, errata: Errata, tag: Tag) {
+        let scope = Scope::Broadcast;
         self.flush(errata, scope, || self.invalidate_tag(tag, scope));
     }
 
     /// A stretch that no operand can name takes the whole tag with it: one that is not canonical
     /// (tagged pointers must lose their tags first) or reaches into both halves.
-    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
         let scope = Scope::Local;
-        self.flush(errata, scope, || self.invalidate_stretches(tag, stretches, depth, scope));
+        self.flush(errata, scope, || self.invalidate_ranges(tag, ranges, change, scope));
     }
 
-    /// As [`Mmu::flush_stretches`] on this type.
-    fn flush_stretches_everywhere(
+    /// As [`Mmu::flush_ranges`] on this type.
+    fn flush_ranges_broadcast(
         &self,
         errata: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         wait: Wait,
     ) {
-        let scope = Scope::InnerShareable;
-        let invalidate = || self.invalidate_stretches(tag, stretches, depth, scope);
+        let scope = Scope::Broadcast;
+        let invalidate = || self.invalidate_ranges(tag, ranges, change, scope);
         match wait {
             Wait::Now => self.flush(errata, scope, invalidate),
             Wait::Later => self.begin(scope, invalidate),
         }
     }
 
-    fn complete_everywhere(&self, errata: Errata) {
-        complete(&self.insn, errata, Scope::InnerShareable);
+    fn complete_broadcast(&self, errata: Errata) {
+        complete(&self.insn, errata, Scope::Broadcast);
     }
 
-    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
         let scope = Scope::Local;
-        self.flush(errata, scope, || self.invalidate_kernel(stretches, depth, scope));
+        self.flush(errata, scope, || self.invalidate_kernel(ranges, change, scope));
     }
 
-    fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
-        let scope = Scope::InnerShareable;
-        self.flush(errata, scope, || self.invalidate_kernel(stretches, depth, scope));
+    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+        let scope = Scope::Broadcast;
+        self.flush(errata, scope, || self.invalidate_kernel(ranges, change, scope));
     }
 
     /// The same on this CPU and on all.
-    fn operations(&self, stretch: &Stretch, depth: Depth, _: Place) -> Option<u64> {
-        let planner = self.planner_of(stretch)?;
-        let plan = planner.plan_stretch(stretch, Asid::Every, depth, Scope::Local);
+    fn operations(&self, range: &FlushRange, change: TableChange, _: Scope) -> Option<u64> {
+        let planner = self.planner_of(range)?;
+        let plan = planner.plan_range(range, Asid::Every, change, Scope::Local);
         Some(plan.operations() * self.config.pairing.width() as u64)
     }
 

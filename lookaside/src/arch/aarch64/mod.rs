@@ -89,10 +89,11 @@ pub mod registers;
 mod stage2;
 pub mod tlbi;
 
+pub use crate::arch::Scope;
 pub use features::{Bbm, Features, Granules, HardwareUpdates, IdRegisters, Support};
 #[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
 pub use insn::{Native, NativeStage2};
-pub use instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp};
+pub use instructions::{Dsb, Instructions, Tlbi, TlbiOp};
 pub use mmu::{Aarch64, AsidIn, Config, Pairing, Park, RangeFlush};
 pub use range::{Asid, Plan, Planner, Reach};
 pub use stage2::{Stage2, Stage2Config};

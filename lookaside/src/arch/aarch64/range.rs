@@ -1,12 +1,12 @@
 //! From a range of addresses to the instructions that invalidate it.
 
 use super::{
-    instructions::{Scope, Tlbi, TlbiOp},
+    instructions::{Tlbi, TlbiOp},
     tlbi::{self, Geometry, Level, Span},
 };
 use crate::{
-    arch::Depth,
-    range::{Stretch, VaRange},
+    arch::{Scope, TableChange},
+    range::{FlushRange, VaRange},
 };
 
 /// Whose translations are named.
@@ -80,29 +80,29 @@ impl Planner {
     ///
     /// The level is hinted at only where it is certain: the stretch is uniform, its page size is
     /// that of exactly one level, and no table was unlinked.
-    pub const fn plan_stretch(
+    pub const fn plan_range(
         &self,
-        stretch: &Stretch,
+        range: &FlushRange,
         asid: Asid,
-        depth: Depth,
+        change: TableChange,
         scope: Scope,
     ) -> Plan {
-        let Stretch { range, uniform } = *stretch;
+        let FlushRange { range, uniform } = *range;
         let (level, leaf) = self.leaf_within(range.page_shift());
         let exact = leaf == range.page_shift();
-        let (reach, level) = match depth {
-            Depth::Leaves if uniform && exact => (Reach::LastLevel, Some(level)),
-            Depth::Leaves => (Reach::LastLevel, None),
-            Depth::Tables => (Reach::AllLevels, None),
+        let (reach, level) = match change {
+            TableChange::LastLevel if uniform && exact => (Reach::LastLevel, Some(level)),
+            TableChange::LastLevel => (Reach::LastLevel, None),
+            TableChange::FreedTables => (Reach::AllLevels, None),
         };
         self.stepping(range, asid, reach, (level, leaf), scope)
     }
 
     /// The operand that names one page of the granule in the lower half, but for its ASID: what
-    /// [`Self::plan_stretch`] comes to for it. `None` for anything else.
+    /// [`Self::plan_range`] comes to for it. `None` for anything else.
     #[inline]
-    pub(super) const fn user_page(&self, stretch: &Stretch) -> Option<u64> {
-        let Stretch { range, uniform } = *stretch;
+    pub(super) const fn user_page(&self, range: &FlushRange) -> Option<u64> {
+        let FlushRange { range, uniform } = *range;
         let granule = self.geometry.granule.shift();
         // Bit 55 selects the half.
         if range.pages() != 1 || range.page_shift() != granule || range.start() >> 55 != 0 {

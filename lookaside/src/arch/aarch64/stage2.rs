@@ -11,7 +11,7 @@ use super::{
     barriers::{complete, publish, revoke, settle},
     costs,
     features::Features,
-    instructions::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    instructions::{Dsb, Instructions, Tlbi, TlbiOp},
     mmu::check_address,
     registers::{
         TTBR_CNP, stage2_geometry_of, stage2_pa_bits_of, stage2_root_bytes_of, ttbr, vmid_bits_of,
@@ -19,10 +19,10 @@ use super::{
     tlbi::AddressSize,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag, Wait, errata},
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::Stretch,
+    range::FlushRange,
 };
 
 /// How a hypervisor operates stage 2.
@@ -46,8 +46,8 @@ pub struct Stage2Config {
 /// (`VMALLS12E1`, manual C5.5). [`Instructions`] cannot read the register, so:
 ///
 /// * [`Held::Drop`] is exact, because the VMID is about to be loaded anyway;
-/// * [`Self::flush_current_everywhere`] is exact, for a caller that has the VMID loaded;
-/// * [`Mmu::flush_tag`] and [`Mmu::flush_tag_everywhere`], which may not disturb the register,
+/// * [`Self::flush_current_broadcast`] is exact, for a caller that has the VMID loaded;
+/// * [`Mmu::flush_tag`] and [`Mmu::flush_tag_broadcast`], which may not disturb the register,
 ///   invalidate *every* VMID (`ALLE1`): too much, but never too little. A hypervisor frees VMIDs by
 ///   turning the epoch and not one by one.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +78,8 @@ impl<I: Instructions> Stage2<I> {
 
     /// Removes every entry of the VMID that this CPU has loaded, on every CPU, and waits for
     /// completion.
-    pub fn flush_current_everywhere(&self, errata: Errata) {
-        self.flush(errata, TlbiOp::Vmalls12, Scope::InnerShareable);
+    pub fn flush_current_broadcast(&self, errata: Errata) {
+        self.flush(errata, TlbiOp::Vmalls12, Scope::Broadcast);
     }
 
     fn flush(&self, errata: Errata, op: TlbiOp, scope: Scope) {
@@ -193,49 +193,49 @@ impl<I: Instructions> Mmu for Stage2<I> {
         self.flush(errata, TlbiOp::Alle1, Scope::Local);
     }
 
-    fn flush_all_everywhere(&self, errata: Errata) {
-        self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable);
+    fn flush_all_broadcast(&self, errata: Errata) {
+        self.flush(errata, TlbiOp::Alle1, Scope::Broadcast);
     }
 
     /// Removes the entries of all VMIDs; see the type.
-    fn flush_tag_everywhere(&self, errata: Errata, _: Tag) {
-        self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable);
+    fn flush_tag_broadcast(&self, errata: Errata, _: Tag) {
+        self.flush(errata, TlbiOp::Alle1, Scope::Broadcast);
     }
 
     /// Removes the entries of all VMIDs: what is cached by guest-physical address can be named only
     /// for the VMID in the register, and what is cached by the guest's own addresses not at all.
-    fn flush_stretches(&self, errata: Errata, _: Tag, _: &[Stretch], _: Depth) {
+    fn flush_ranges(&self, errata: Errata, _: Tag, _: &[FlushRange], _: TableChange) {
         self.flush(errata, TlbiOp::Alle1, Scope::Local);
     }
 
-    /// As [`Mmu::flush_stretches`] on this type.
-    fn flush_stretches_everywhere(
+    /// As [`Mmu::flush_ranges`] on this type.
+    fn flush_ranges_broadcast(
         &self,
         errata: Errata,
         _: Tag,
-        _: &[Stretch],
-        _: Depth,
+        _: &[FlushRange],
+        _: TableChange,
         wait: Wait,
     ) {
         match wait {
-            Wait::Now => self.flush(errata, TlbiOp::Alle1, Scope::InnerShareable),
-            Wait::Later => self.begin(TlbiOp::Alle1, Scope::InnerShareable),
+            Wait::Now => self.flush(errata, TlbiOp::Alle1, Scope::Broadcast),
+            Wait::Later => self.begin(TlbiOp::Alle1, Scope::Broadcast),
         }
     }
 
-    fn complete_everywhere(&self, errata: Errata) {
-        complete(&self.insn, errata, Scope::InnerShareable);
+    fn complete_broadcast(&self, errata: Errata) {
+        complete(&self.insn, errata, Scope::Broadcast);
     }
 
     /// Removes everything of stages 1 and 2. The kernel's own translations are those of another
     /// regime: its [`super::Aarch64`] flushes them.
-    fn flush_kernel(&self, errata: Errata, _: &[Stretch], _: Depth) {
+    fn flush_kernel(&self, errata: Errata, _: &[FlushRange], _: TableChange) {
         self.flush_all(errata);
     }
 
     /// As [`Mmu::flush_kernel`] on this type.
-    fn flush_kernel_everywhere(&self, errata: Errata, _: &[Stretch], _: Depth) {
-        self.flush_all_everywhere(errata);
+    fn flush_kernel_broadcast(&self, errata: Errata, _: &[FlushRange], _: TableChange) {
+        self.flush_all_broadcast(errata);
     }
 
     fn typical_costs(&self) -> Costs {

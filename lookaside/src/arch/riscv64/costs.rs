@@ -8,7 +8,7 @@ use crate::costs::{Costs, OperationCosts};
 const NS: u64 = 1000;
 
 pub(super) const TYPICAL: Costs = Costs {
-    here: OperationCosts {
+    local: OperationCosts {
         // Estimate: SFENCE.VMA drains the pipeline and the store buffer.
         address: 30 * NS,
         // Estimate: as one by address.
@@ -16,7 +16,7 @@ pub(super) const TYPICAL: Costs = Costs {
         // Estimate: FENCE rw,rw.
         wait: 10 * NS,
     },
-    everywhere: OperationCosts {
+    broadcast: OperationCosts {
         // Estimate: the fence of this hart, while the others execute theirs.
         address: 30 * NS,
         // Estimate: as one by address.
@@ -30,9 +30,9 @@ pub(super) const TYPICAL: Costs = Costs {
     // Estimate: a quarter of a second level of 512 entries.
     useful_entries: 128,
     // Estimate: interrupt through the supervisor's own controller, handler and answer.
-    interrupt: 2000 * NS,
+    ipi: 2000 * NS,
     // Estimate: one more message and one more cache line.
-    interrupt_more: 200 * NS,
+    ipi_more: 200 * NS,
     // Estimate: a write of satp, a fence of the tag, and a share of a turnover.
-    fresh_tag: 80 * NS,
+    retag: 80 * NS,
 };

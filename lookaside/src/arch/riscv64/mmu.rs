@@ -8,10 +8,10 @@ use super::{
     sbi::{self, HartMask, Request},
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata},
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::Stretch,
+    range::FlushRange,
 };
 
 /// How translations are removed from other harts.
@@ -114,7 +114,7 @@ impl<I: Instructions> Riscv<I> {
     ///
     /// # Panics
     ///
-    /// If [`Remote::Sbi`] was not configured, or as [`Mmu::flush_tag_everywhere`] on this type.
+    /// If [`Remote::Sbi`] was not configured, or as [`Mmu::flush_tag_broadcast`] on this type.
     #[track_caller]
     pub fn flush_on(&self, harts: impl IntoIterator<Item = u64>, request: Request) {
         self.publish();
@@ -161,7 +161,7 @@ impl<I: Instructions> Riscv<I> {
     /// Replaces what `satp` holds by `next`.
     #[inline]
     #[track_caller]
-    fn name(&self, errata: Errata, next: Satp, held: Held) {
+    fn write_root(&self, errata: Errata, next: Satp, held: Held) {
         let outgoing = Satp::from_bits(self.instructions.read_satp());
         // From one space's ASID to another's, and what is held is good.
         if held == Held::Keep && outgoing.yields_to(next) {
@@ -291,11 +291,11 @@ impl<I: Instructions> Mmu for Riscv<I> {
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
         debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
-        self.name(errata, self.blank.fill(tag.0, root.table), held);
+        self.write_root(errata, self.blank.fill(tag.0, root.table), held);
     }
 
     fn park(&self, errata: Errata) {
-        self.name(errata, self.parked, Held::Keep);
+        self.write_root(errata, self.parked, Held::Keep);
     }
 
     /// Removes global entries as well: no form of `SFENCE.VMA` means "all ASIDs, but not those".
@@ -314,8 +314,8 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// # Panics
     ///
-    /// As [`Mmu::flush_tag_everywhere`] on this type.
-    fn flush_all_everywhere(&self, _: Errata) {
+    /// As [`Mmu::flush_tag_broadcast`] on this type.
+    fn flush_all_broadcast(&self, _: Errata) {
         self.publish();
         // As F-RV-FLUSH.
         self.instructions.sfence_vma(None, None);
@@ -331,7 +331,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     ///
     /// If it refuses again. It granted both calls when the machine came up, so it is broken, and
     /// there is no way to go on: returning would report a flush that did not happen.
-    fn flush_tag_everywhere(&self, errata: Errata, tag: Tag) {
+    fn flush_tag_broadcast(&self, errata: Errata, tag: Tag) {
         self.publish();
         // As F-RV-FLUSH. The specification does not say whether "all harts" of a remote fence
         // includes this one.
@@ -341,64 +341,64 @@ impl<I: Instructions> Mmu for Riscv<I> {
     }
 
     /// A stretch that is not canonical, or reaches into both halves, takes the whole tag with it.
-    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
-        self.fence_stretches(errata, Reach::Tag(tag), stretches, depth);
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+        self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
         self.complete();
     }
 
-    /// As [`Mmu::flush_stretches`] on this type, and a request to the firmware for each stretch. The
+    /// As [`Mmu::flush_ranges`] on this type, and a request to the firmware for each stretch. The
     /// harts have fenced when it returns, also with [`Wait::Later`]; what is left for later is the
     /// ordering of this hart's own accesses.
     ///
     /// # Panics
     ///
-    /// As [`Mmu::flush_tag_everywhere`] on this type.
-    fn flush_stretches_everywhere(
+    /// As [`Mmu::flush_tag_broadcast`] on this type.
+    fn flush_ranges_broadcast(
         &self,
         errata: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         wait: Wait,
     ) {
         self.publish();
-        self.fence_stretches(errata, Reach::Tag(tag), stretches, depth);
-        self.ask_for_stretches(errata, Reach::Tag(tag), stretches, depth);
+        self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
+        self.ask_for_ranges(errata, Reach::Tag(tag), ranges, change);
         match wait {
             Wait::Now => self.complete(),
             Wait::Later => {}
         }
     }
 
-    fn complete_everywhere(&self, _: Errata) {
+    fn complete_broadcast(&self, _: Errata) {
         self.complete();
     }
 
-    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
-        let depth = Self::kernel_depth(stretches, depth);
-        self.fence_stretches(errata, Reach::Global, stretches, depth);
+    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+        let change = Self::kernel_depth(ranges, change);
+        self.fence_ranges(errata, Reach::Global, ranges, change);
         self.complete();
     }
 
     /// # Panics
     ///
-    /// As [`Mmu::flush_tag_everywhere`] on this type.
-    fn flush_kernel_everywhere(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
-        let depth = Self::kernel_depth(stretches, depth);
+    /// As [`Mmu::flush_tag_broadcast`] on this type.
+    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+        let change = Self::kernel_depth(ranges, change);
         self.publish();
-        self.fence_stretches(errata, Reach::Global, stretches, depth);
-        self.ask_for_stretches(errata, Reach::Global, stretches, depth);
+        self.fence_ranges(errata, Reach::Global, ranges, change);
+        self.ask_for_ranges(errata, Reach::Global, ranges, change);
         self.complete();
     }
 
     /// The fences of this hart, on a machine without errata; a request to the firmware counts as one
     /// more.
-    fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
+    fn operations(&self, range: &FlushRange, change: TableChange, scope: Scope) -> Option<u64> {
         let planner = self.planner(Errata::NONE, u64::MAX);
-        let fences = self.leaves(&planner, &[*stretch], depth)?;
-        Some(match place {
-            Place::Here => fences,
-            Place::Everywhere => fences + 1,
+        let fences = self.leaves(&planner, &[*range], change)?;
+        Some(match scope {
+            Scope::Local => fences,
+            Scope::Broadcast => fences + 1,
         })
     }
 
@@ -411,7 +411,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
         Held::Drop
     }
 
-    fn names(&self, root: Root, tag: Tag) -> bool {
+    fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         Satp::new(self.mode, tag.0, root.table)
             .is_ok_and(|named| self.instructions.read_satp() == named.bits())
     }

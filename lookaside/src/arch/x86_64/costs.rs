@@ -12,7 +12,7 @@ use crate::costs::{Costs, OperationCosts};
 const NS: u64 = 1000;
 
 pub(super) const TYPICAL: Costs = Costs {
-    here: OperationCosts {
+    local: OperationCosts {
         // Zen 5: 36 to 40 ns for INVLPG. On Haswell 216 cycles with the call around it (D. Hansen,
         // linux-mm, 9 Jun 2015). For INVPCID there is no number.
         address: 38 * NS,
@@ -21,7 +21,7 @@ pub(super) const TYPICAL: Costs = Costs {
         // The instructions wait by themselves.
         wait: 0,
     },
-    everywhere: OperationCosts {
+    broadcast: OperationCosts {
         // Estimate: to issue an INVLPGB.
         address: 50 * NS,
         // Estimate: as one by address.
@@ -36,9 +36,9 @@ pub(super) const TYPICAL: Costs = Costs {
     // Estimate: a quarter of the 1536 entries of Skylake's second level.
     useful_entries: 384,
     // Haswell: madvise takes 1436 ns with one target and 661 ns alone.
-    interrupt: 775 * NS,
+    ipi: 775 * NS,
     // Haswell: the same with three targets takes 1571 ns.
-    interrupt_more: 67 * NS,
+    ipi_more: 67 * NS,
     // Zen 5: as `tag`. Nothing is used up, because each CPU has tags of its own.
-    fresh_tag: 110 * NS,
+    retag: 110 * NS,
 };

@@ -22,18 +22,18 @@
 //! * **ASID valid is always set, with ASID 0.** The host is ASID 0; in a guest, hardware puts the
 //!   guest's own ASID in its place. Without the bit the instruction would hit every guest.
 //! * **PCID valid may only be set with `CR4.PCIDE` set**; otherwise the instruction faults.
-//! * **Final only is set where no table was unlinked** ([`Depth::Leaves`]), and nowhere else: it
+//! * **Final only is set where no table was unlinked** ([`TableChange::LastLevel`]), and nowhere else: it
 //!   leaves cached upper levels of the walk.
 //! * **Nested is never set**: it concerns hypervisors' translations for guests.
 //! * The instruction is *weakly ordered*: it may overtake earlier stores, and it completes some
 //!   time later on the other CPUs. `TLBSYNC` waits until they have completed those that **this**
 //!   CPU issued, and no others.
 
-use super::{Levels, Pcid, stretches};
+use super::{Levels, Pcid, ranges};
 use crate::{
-    arch::Depth,
+    arch::TableChange,
     error::Error,
-    range::{Stretch, VaRange},
+    range::{FlushRange, VaRange},
 };
 
 const VA_VALID: u64 = 1 << 0;
@@ -70,7 +70,7 @@ impl Operands {
 
 /// Which entries of a range a plan removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum Entries {
     /// Those of one PCID that are not global. Needs `CR4.PCIDE` set.
     Pcid(Pcid),
     /// Those of every PCID that are not global.
@@ -137,37 +137,37 @@ impl Plan {
     /// first such address.
     pub const fn new(
         range: &VaRange,
-        scope: Scope,
+        entries: Entries,
         limit: PageLimit,
         levels: Levels,
     ) -> Result<Self, Error> {
-        Self::stepping(range, range.page_shift(), VA_VALID | ASID_VALID, scope, limit, levels)
+        Self::stepping(range, range.page_shift(), VA_VALID | ASID_VALID, entries, limit, levels)
     }
 
-    /// Plans the invalidation of `stretch`.
+    /// Plans the invalidation of `range`.
     ///
     /// # Errors
     ///
     /// As for [`Self::new`].
     pub const fn of(
-        stretch: &Stretch,
-        scope: Scope,
-        depth: Depth,
+        range: &FlushRange,
+        entries: Entries,
+        change: TableChange,
         limit: PageLimit,
         levels: Levels,
     ) -> Result<Self, Error> {
-        let flags = match depth {
-            Depth::Leaves => VA_VALID | ASID_VALID | FINAL_ONLY,
-            Depth::Tables => VA_VALID | ASID_VALID,
+        let flags = match change {
+            TableChange::LastLevel => VA_VALID | ASID_VALID | FINAL_ONLY,
+            TableChange::FreedTables => VA_VALID | ASID_VALID,
         };
-        Self::stepping(&stretch.range, stretches::step(stretch), flags, scope, limit, levels)
+        Self::stepping(&range.range, ranges::step(range), flags, entries, limit, levels)
     }
 
     const fn stepping(
         range: &VaRange,
         step: u32,
         flags: u64,
-        scope: Scope,
+        entries: Entries,
         limit: PageLimit,
         levels: Levels,
     ) -> Result<Self, Error> {
@@ -175,10 +175,10 @@ impl Plan {
             return Err(error);
         }
         let (stride, stride_shift) = if step >= 21 { (STRIDE_2M, 21) } else { (0, 12) };
-        let (more_flags, edx) = match scope {
-            Scope::Pcid(pcid) => (PCID_VALID, (pcid.get() as u32) << 16),
-            Scope::EveryPcid => (0, 0),
-            Scope::WithGlobal => (INCLUDE_GLOBAL, 0),
+        let (more_flags, edx) = match entries {
+            Entries::Pcid(pcid) => (PCID_VALID, (pcid.get() as u32) << 16),
+            Entries::EveryPcid => (0, 0),
+            Entries::WithGlobal => (INCLUDE_GLOBAL, 0),
         };
         Ok(Self {
             rax: flags | more_flags,

@@ -8,10 +8,10 @@ use super::{
     invpcid::Command,
 };
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata},
+    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::Stretch,
+    range::FlushRange,
 };
 
 const CR4_PCIDE: u64 = 1 << 17;
@@ -346,31 +346,31 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
-    fn flush_all_everywhere(&self, _errata: Errata) {
+    fn flush_all_broadcast(&self, _errata: Errata) {
         self.broadcast([Operands::ALL_BUT_GLOBAL]);
     }
 
-    fn flush_tag_everywhere(&self, _errata: Errata, tag: Tag) {
-        self.begin_tag_everywhere(tag);
+    fn flush_tag_broadcast(&self, _errata: Errata, tag: Tag) {
+        self.begin_tag_broadcast(tag);
         self.complete();
     }
 
     /// A stretch with an address that is not canonical takes the whole tag with it, and so does a
     /// tag whose PCIDs no instruction can reach: see the table in [this module](super).
-    fn flush_stretches(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
-        self.flush_here(errata, tag, stretches, depth);
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+        self.flush_here(errata, tag, ranges, change);
     }
 
     /// A stretch with an address that is not canonical takes the whole tag with it.
-    fn flush_stretches_everywhere(
+    fn flush_ranges_broadcast(
         &self,
         _errata: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         wait: Wait,
     ) {
-        self.begin_everywhere(tag, stretches, depth);
+        self.begin_broadcast(tag, ranges, change);
         match wait {
             Wait::Now => self.complete(),
             Wait::Later => {}
@@ -378,7 +378,7 @@ impl<I: Instructions> Mmu for X86<I> {
     }
 
     /// Waits for the `INVLPGB`s of the CPU that executes it, and for no others.
-    fn complete_everywhere(&self, _errata: Errata) {
+    fn complete_broadcast(&self, _errata: Errata) {
         if self.invlpgb.is_some() {
             self.complete();
         }
@@ -386,17 +386,17 @@ impl<I: Instructions> Mmu for X86<I> {
 
     /// By address where there are no PCIDs, or where the kernel [says](X86::with_global_kernel) that
     /// its entries are global and no table was unlinked; otherwise everything.
-    fn flush_kernel(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
-        self.flush_kernel_here(errata, stretches, depth);
+    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+        self.flush_kernel_here(errata, ranges, change);
     }
 
-    fn flush_kernel_everywhere(&self, _errata: Errata, stretches: &[Stretch], depth: Depth) {
-        self.flush_kernel_on_all(stretches, depth);
+    fn flush_kernel_broadcast(&self, _errata: Errata, ranges: &[FlushRange], change: TableChange) {
+        self.flush_kernel_on_all(ranges, change);
     }
 
     /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole.
-    fn operations(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
-        self.count(stretch, depth, place)
+    fn operations(&self, range: &FlushRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.count(range, change, scope)
     }
 
     fn typical_costs(&self) -> Costs {
@@ -407,7 +407,7 @@ impl<I: Instructions> Mmu for X86<I> {
         true
     }
 
-    fn names(&self, root: Root, tag: Tag) -> bool {
+    fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         self.hardware_matches(root, tag)
     }
 }

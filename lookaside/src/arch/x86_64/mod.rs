@@ -105,8 +105,8 @@ mod insn;
 pub mod invlpgb;
 pub mod invpcid;
 mod mmu;
+mod ranges;
 mod sequence;
-mod stretches;
 #[cfg(test)]
 mod tests;
 

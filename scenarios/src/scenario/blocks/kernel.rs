@@ -12,14 +12,14 @@ use super::{Act, Kind, frame, va, world::At, world::World};
 
 impl<K: Kind> World<K> {
     /// Changes entries, with the lock held.
-    pub(super) fn change(&self, here: &At<'_, K>, act: &Act) {
-        let mut flush = here.flush_blocks(&self.space);
+    pub(super) fn change(&self, this_cpu: &At<'_, K>, act: &Act) {
+        let mut flush = this_cpu.flush_blocks(&self.space);
         let changed = match act {
-            Act::Unmap(slots) => return self.unmap(here, slots, Full::No),
-            Act::Exit(slots) => return self.unmap(here, slots, Full::Yes),
-            Act::Protect(slots) => return self.protect(here, slots),
-            Act::Age(slots) => return self.age(here, slots),
-            Act::Clean(slots) => return self.clean(here, slots),
+            Act::Unmap(slots) => return self.unmap(this_cpu, slots, Full::No),
+            Act::Exit(slots) => return self.unmap(this_cpu, slots, Full::Yes),
+            Act::Protect(slots) => return self.protect(this_cpu, slots),
+            Act::Age(slots) => return self.age(this_cpu, slots),
+            Act::Clean(slots) => return self.clean(this_cpu, slots),
             Act::Ask(slot) => {
                 let dirty = self.table().get(*slot).is_ok_and(|page| page.dirty());
                 return oracle::check(!dirty, "the page was never written to");
@@ -61,15 +61,15 @@ impl<K: Kind> World<K> {
     }
 
     /// What `munmap` and `exit` do.
-    fn unmap(&self, here: &At<'_, K>, slots: &Range<usize>, full: Full) {
+    fn unmap(&self, this_cpu: &At<'_, K>, slots: &Range<usize>, full: Full) {
         let mut gather = Gather::new(&self.space);
-        let mut flush = here.flush_blocks(&self.space);
+        let mut flush = this_cpu.flush_blocks(&self.space);
         let cleared = self.table().get_and_clear(slots.clone(), full, &mut flush);
         let cleared = cleared.expect("slots of the table");
         gather.found(cleared.first.flags());
         gather.revoke(Self::addresses(slots));
         let held = gather.hold_page(slots.clone());
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         Self::claim(slots.clone(), found(&flushed));
         if full == Full::No {
             self.nothing_lost(slots, slots, false);
@@ -80,13 +80,13 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn protect(&self, here: &At<'_, K>, slots: &Range<usize>) {
+    fn protect(&self, this_cpu: &At<'_, K>, slots: &Range<usize>) {
         let mut gather = Gather::new(&self.space);
         let mut table = self.table();
-        let changed = table.write_protect(slots.clone(), &mut here.flush_blocks(&self.space));
+        let changed = table.write_protect(slots.clone(), &mut this_cpu.flush_blocks(&self.space));
         oracle::check(changed.is_ok(), "slots of the table");
         gather.revoke(Self::addresses(slots));
-        let _: Flushed = here.flush(gather);
+        let _: Flushed = this_cpu.flush(gather);
         for slot in slots.clone() {
             oracle::revoked(self.root, va(slot));
             // On Arm, what was dirty is so by software's bit now: no walk sees it.
@@ -98,7 +98,7 @@ impl<K: Kind> World<K> {
         self.nothing_lost(slots, slots, false);
     }
 
-    fn age(&self, here: &At<'_, K>, slots: &Range<usize>) {
+    fn age(&self, this_cpu: &At<'_, K>, slots: &Range<usize>) {
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.accessed());
         let accessed = table.clear_accessed(slots.clone()).expect("slots of the table");
@@ -108,11 +108,11 @@ impl<K: Kind> World<K> {
             // A clear flag is to say that the block is not held.
             let mut gather = Gather::new(&self.space);
             gather.revoke(Self::addresses(&Self::around(slots)));
-            let _: Flushed = here.flush(gather);
+            let _: Flushed = this_cpu.flush(gather);
         }
     }
 
-    fn clean(&self, here: &At<'_, K>, slots: &Range<usize>) {
+    fn clean(&self, this_cpu: &At<'_, K>, slots: &Range<usize>) {
         let mut gather = Gather::new(&self.space);
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.dirty());
@@ -122,7 +122,7 @@ impl<K: Kind> World<K> {
         let slots = Self::around(slots);
         gather.found(Flags { accessed: false, dirty });
         gather.revoke(Self::addresses(&slots));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         Self::claim(slots.clone(), found(&flushed));
         for slot in slots {
             oracle::cleaned(frame::<K>(slot), 1);

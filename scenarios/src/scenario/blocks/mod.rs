@@ -181,7 +181,7 @@ impl<K: Kind> Scenario for Script<K> {
     }
 
     fn interrupt(&self, world: &'static World<K>, _: CpuId) {
-        world.here().serve();
+        world.this_cpu().handle_ipi();
     }
 
     fn finish(&self, world: &'static World<K>) {

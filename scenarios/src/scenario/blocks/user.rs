@@ -23,15 +23,15 @@ impl<K: Kind> World<K> {
             return;
         }
         irq_off();
-        let here = self.here();
-        self.acquire(&here);
-        let mut flush = here.flush_blocks(&self.space);
+        let this_cpu = self.this_cpu();
+        self.acquire(&this_cpu);
+        let mut flush = this_cpu.flush_blocks(&self.space);
         let repaired = self.table().set_access(slot, Access::STORE, &mut flush);
         oracle::check(repaired.is_ok(), "the page is there");
         // What this CPU still holds of it may have made the fault, and may make it again.
         let mut gather = lookaside::Gather::new(&self.space);
         gather.revoke(Self::addresses(&(slot..slot + 1)));
-        let _ = here.flush(gather);
+        let _ = this_cpu.flush(gather);
         // As long as the lock is held, nobody makes another reason for a fault.
         oracle::check(access_store(va(slot), 1).is_some(), "the fault came again");
         self.release();

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use lookaside::{
-    Cpu, CpuId, Epochs, Here, Ordering, Space, Tlb, VaRange, Word as _,
+    AddressSpace, Cpu, CpuId, CurrentCpu, GlobalAsids, Ordering, Tlb, VaRange, Word as _,
     arch::Root,
     contig::{self, Entries, Format as _, Locked, Raw},
 };
@@ -19,13 +19,13 @@ use crate::scenario::{
 };
 
 pub(super) type PlatformOf<K> = Platform<<<K as Kind>::Hardware as Hardware>::Mmu>;
-pub(super) type At<'h, K> = Here<'h, PlatformOf<K>, Epochs<'static, PlatformOf<K>>>;
+pub(super) type At<'h, K> = CurrentCpu<'h, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>;
 pub(super) type Table<K> = Locked<'static, Word, <K as Kind>::Format>;
 
 /// What the CPUs share.
 pub(in crate::scenario) struct World<K: Kind> {
-    pub(super) tlb: Tlb<'static, PlatformOf<K>, Epochs<'static, PlatformOf<K>>>,
-    pub(super) space: Space<'static, PlatformOf<K>>,
+    pub(super) tlb: Tlb<'static, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>,
+    pub(super) space: AddressSpace<'static, PlatformOf<K>>,
     pub(super) root: Frame,
     /// The last-level entries.
     pub(super) words: &'static [Word],
@@ -69,10 +69,10 @@ impl<K: Kind> World<K> {
         }
         for cpu in 0..script.cpus.len() {
             as_cpu(CpuId(cpu as u32), || {
-                let here = world.here();
-                here.online(&K::Hardware::features()).expect("a CPU that fits");
+                let this_cpu = world.this_cpu();
+                this_cpu.online(&K::Hardware::features()).expect("a CPU that fits");
                 if cpu > 0 {
-                    let _ = here.switch(&world.space);
+                    let _ = this_cpu.switch(&world.space);
                 }
             });
         }
@@ -113,23 +113,23 @@ impl<K: Kind> World<K> {
             Act::Await | Act::Load(_) | Act::Store(_) | Act::Insist(_) => self.act_openly(act),
             _ => {
                 irq_off();
-                self.act_closed(&self.here(), act);
+                self.act_closed(&self.this_cpu(), act);
                 irq_on();
             }
         }
     }
 
-    fn act_closed(&'static self, here: &At<'_, K>, act: &Act) {
+    fn act_closed(&'static self, this_cpu: &At<'_, K>, act: &Act) {
         if act.locks() {
-            self.acquire(here);
+            self.acquire(this_cpu);
         }
         match act {
-            Act::Run => drop(here.switch(&self.space)),
-            Act::Park => drop(here.park()),
+            Act::Run => drop(this_cpu.switch(&self.space)),
+            Act::Park => drop(this_cpu.park()),
             // Release: what was done before is seen by those who wait.
             Act::Tell => self.told.store(1, Ordering::Release),
             Act::Look(slot) => self.look(*slot),
-            act => self.change(here, act),
+            act => self.change(this_cpu, act),
         }
         if act.locks() {
             self.release();
@@ -143,11 +143,11 @@ impl<K: Kind> World<K> {
         }
     }
 
-    pub(super) fn acquire(&self, here: &At<'_, K>) {
+    pub(super) fn acquire(&self, this_cpu: &At<'_, K>) {
         if let Some(lock) = &self.lock {
             // Acquire and Release: a lock.
             while lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-                here.serve();
+                this_cpu.handle_ipi();
                 relax();
             }
         }
@@ -159,9 +159,9 @@ impl<K: Kind> World<K> {
         }
     }
 
-    pub(super) fn here(&self) -> At<'_, K> {
+    pub(super) fn this_cpu(&self) -> At<'_, K> {
         // SAFETY: interrupts are off in every act and handler, and a program never moves.
-        unsafe { self.tlb.here() }.expect("every CPU has storage")
+        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
     }
 
     pub(super) fn entries(&self) -> Entries<'static, Word, K::Format> {

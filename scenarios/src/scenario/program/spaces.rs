@@ -10,7 +10,7 @@
 
 use core::{fmt, str::FromStr};
 
-use lookaside::{Cookie, Epochs, Recent, arch::Mmu};
+use lookaside::{Cookie, GlobalAsids, PerCpuAsids, arch::Mmu};
 use lookaside_machine::{adversary::Platform, explore::Explorer};
 
 use super::{
@@ -36,9 +36,9 @@ const MOST_CPUS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
     /// Tags that last until they run out.
-    Epochs(Few),
+    GlobalAsids(Few),
     /// Tags of each CPU's own.
-    Recent,
+    PerCpuAsids,
 }
 
 /// A program about spaces.
@@ -68,8 +68,8 @@ impl SpaceProgram {
 
     fn open_on<M: Mmu + 'static>(&self, name: &str, described: Described<M>) -> Box<dyn Explored> {
         match self.strategy {
-            Strategy::Epochs(few) => epochs_on(name, described, self.cpus.clone(), few),
-            Strategy::Recent => recent_on(name, described, self.cpus.clone()),
+            Strategy::GlobalAsids(few) => epochs_on(name, described, self.cpus.clone(), few),
+            Strategy::PerCpuAsids => recent_on(name, described, self.cpus.clone()),
         }
     }
 
@@ -104,14 +104,14 @@ impl SpaceProgram {
             return refuse("only Arm is asked to write accessed and dirty flags");
         }
         match self.strategy {
-            Strategy::Recent if !kind.interrupts() => {
+            Strategy::PerCpuAsids if !kind.interrupts() => {
                 refuse("tags of each CPU's own take interrupts")
             }
-            Strategy::Recent if kind.shares() => {
+            Strategy::PerCpuAsids if kind.shares() => {
                 refuse("tags of each CPU's own take translations of each CPU's own")
             }
-            Strategy::Epochs(_) if !kind.has_tags() => refuse("the machine has no tags"),
-            Strategy::Epochs(few) => {
+            Strategy::GlobalAsids(_) if !kind.has_tags() => refuse("the machine has no tags"),
+            Strategy::GlobalAsids(few) => {
                 let needed = self.cpus.len() as u32 + 1 + few.pins;
                 if few.usable < needed || few.usable > 1000 {
                     return Err(ProgramError(format!("it takes {needed} to 1000 tags")));
@@ -121,7 +121,7 @@ impl SpaceProgram {
                 }
                 Ok(())
             }
-            Strategy::Recent => Ok(()),
+            Strategy::PerCpuAsids => Ok(()),
         }
     }
 
@@ -159,7 +159,7 @@ impl SpaceProgram {
             Act::Defer(one, other) | Act::Batch(one, other) if one == other => {
                 Err("a batch is of several spaces")
             }
-            Act::Pin(_) | Act::Unpin(_) if self.strategy == Strategy::Recent => {
+            Act::Pin(_) | Act::Unpin(_) if self.strategy == Strategy::PerCpuAsids => {
                 Err("tags of each CPU's own cannot be pinned")
             }
             Act::Pin(_) if acts[..at].contains(&act) => Err("a CPU pins a space once"),
@@ -227,7 +227,7 @@ impl SpaceProgram {
         }
         // In the last epoch spaces share a tag, and whoever has run one and runs any may run it.
         let ends_early = |few: Few| few.last_epoch != Cookie::LAST_EPOCH;
-        if matches!(self.strategy, Strategy::Epochs(few) if ends_early(few)) {
+        if matches!(self.strategy, Strategy::GlobalAsids(few) if ends_early(few)) {
             return Err("in the last epoch a CPU may be taken to run it");
         }
         // A switch to a space that has come to an end does nothing.
@@ -252,8 +252,8 @@ impl fmt::Display for SpaceProgram {
             }
         }
         match self.strategy {
-            Strategy::Recent => f.write_str(" recent")?,
-            Strategy::Epochs(Few { usable, pins, last_epoch }) => {
+            Strategy::PerCpuAsids => f.write_str(" recent")?,
+            Strategy::GlobalAsids(Few { usable, pins, last_epoch }) => {
                 write!(f, " epochs({usable}")?;
                 if last_epoch != Cookie::LAST_EPOCH {
                     write!(f, ",{pins},{last_epoch}")?;
@@ -307,7 +307,7 @@ fn parse_machine(text: &str) -> Result<(usize, More), String> {
 
 fn parse_strategy(text: &str) -> Result<Strategy, String> {
     if text == "recent" {
-        return Ok(Strategy::Recent);
+        return Ok(Strategy::PerCpuAsids);
     }
     let wrong = || format!("`{text}` is neither `recent` nor `epochs(TAGS,PINS,LAST)`");
     let list = text.strip_prefix("epochs(").and_then(|text| text.strip_suffix(')'));
@@ -320,7 +320,7 @@ fn parse_strategy(text: &str) -> Result<Strategy, String> {
         [usable, pins, last] => Few { usable, pins, last_epoch: last.into() },
         _ => return Err(wrong()),
     };
-    Ok(Strategy::Epochs(few))
+    Ok(Strategy::GlobalAsids(few))
 }
 
 /// A scenario in which tags are given by epoch.
@@ -331,7 +331,7 @@ pub(in crate::scenario) fn epochs_on<M: Mmu + 'static>(
     tags: Few,
 ) -> Box<dyn Explored> {
     let name = name.to_owned();
-    Box::new(Explorer::new(Script::<M, Epochs<'static, Platform<M>>> {
+    Box::new(Explorer::new(Script::<M, GlobalAsids<'static, Platform<M>>> {
         name,
         hardware,
         cpus,
@@ -346,5 +346,5 @@ pub(in crate::scenario) fn recent_on<M: Mmu + 'static>(
     cpus: Vec<Vec<Act>>,
 ) -> Box<dyn Explored> {
     let name = name.to_owned();
-    Box::new(Explorer::new(Script::<M, Recent<SLOTS>> { name, hardware, cpus, tags: () }))
+    Box::new(Explorer::new(Script::<M, PerCpuAsids<SLOTS>> { name, hardware, cpus, tags: () }))
 }

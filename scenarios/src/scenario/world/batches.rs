@@ -1,6 +1,6 @@
 //! Batches: flushes of several spaces that are completed together, perhaps on another CPU.
 
-use lookaside::{Batch, Gather, HeldPage, Here, Ordering, Word as _, arch::Mmu};
+use lookaside::{Batch, CurrentCpu, Gather, HeldPage, Ordering, Word as _, arch::Mmu};
 use lookaside_machine::adversary::{Frame, Platform, Word, oracle, relax};
 
 use super::{Strategy, World, claims::Removals, released};
@@ -24,7 +24,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// Begins the batch of the act of this number.
     pub(super) fn begin_batch(
         &'static self,
-        here: &Here<'_, Platform<M>, T>,
+        this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         ordinal: usize,
         spaces: [usize; 2],
     ) -> Pending<Platform<M>> {
@@ -34,7 +34,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             let (number, removals) = &mut removals[index];
             let mut gather = Gather::new(self.space(*number));
             let page = self.take(&mut gather, *number, 0, removals);
-            here.defer(gather, &mut batch);
+            this_cpu.defer(gather, &mut batch);
             page.map(|page| batch.hold_page(page))
         };
         let held = [one(0), one(1)];
@@ -43,11 +43,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     pub(super) fn complete_batch(
         &self,
-        here: &Here<'_, Platform<M>, T>,
+        this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         pending: Pending<Platform<M>>,
     ) {
         let Pending { batch, held, removals } = pending;
-        let flushed = here.flush_batch(batch);
+        let flushed = this_cpu.flush_batch(batch);
         for held in held.into_iter().flatten() {
             oracle::frame_freed(released(held.release(&flushed)));
         }
@@ -59,12 +59,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// The thread leaves this CPU.
     pub(super) fn hand_over(
         &'static self,
-        here: &Here<'_, Platform<M>, T>,
+        this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         ordinal: usize,
         spaces: [usize; 2],
     ) {
-        let pending = self.begin_batch(here, ordinal, spaces);
-        self.rest(here);
+        let pending = self.begin_batch(this_cpu, ordinal, spaces);
+        self.rest(this_cpu);
         self.tell_of(Some(pending));
     }
 
@@ -81,16 +81,16 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// The thread goes on here.
-    pub(super) fn take_over(&'static self, here: &Here<'_, Platform<M>, T>) {
+    pub(super) fn take_over(&'static self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         // Acquire: with the batch.
         while self.told.load(Ordering::Acquire) == 0 {
-            here.serve();
+            this_cpu.handle_ipi();
             relax();
         }
         // SAFETY: the CPU that put it there is done with it.
         if let Some(pending) = unsafe { (*self.pending.get()).take() } {
             let [(one, _), (other, _)] = pending.removals;
-            self.complete_batch(here, pending);
+            self.complete_batch(this_cpu, pending);
             self.leave_space(one);
             if other != one {
                 self.leave_space(other);

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use lookaside::{Ordering, Residents, Space, Tags, Tlb, VaRange, Word as _, arch::Root};
+use lookaside::{AddressSpace, Ordering, Residents, Tags, Tlb, VaRange, Word as _, arch::Root};
 use lookaside_machine::adversary::{Access, Flags, Frame, Word, name, tables};
 
 use super::claims::{Pte, Writers};
@@ -42,7 +42,7 @@ pub(super) fn all_pages() -> VaRange {
 
 /// A space, its pages and its tables.
 pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
-    pub(super) space: UnsafeCell<Space<'static, P>>,
+    pub(super) space: UnsafeCell<AddressSpace<'static, P>>,
     pub(super) root: Frame,
     pub(super) frames: [Frame; 2],
     /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps

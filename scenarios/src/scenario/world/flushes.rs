@@ -1,7 +1,7 @@
 //! What a kernel does to page tables, and what the oracle is told of it.
 
 use lookaside::{
-    Acknowledged, CpuId, Flags, Gather, Here, KernelGather, Ordering, Permissions, Word as _,
+    Acknowledged, CpuId, CurrentCpu, Flags, Gather, KernelGather, Ordering, Permissions, Word as _,
     arch::Mmu,
 };
 use lookaside_machine::adversary::{
@@ -15,31 +15,31 @@ use super::{
     released,
 };
 
-type At<'h, M, T> = &'h Here<'h, Platform<M>, T>;
+type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
 
 /// The slot that a page is moved to, and the one that is filled.
 const MOVED: usize = 2;
 const LATE: usize = 3;
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
-    pub(super) fn unmap(&self, here: At<'_, M, T>, number: usize, slot: usize) {
+    pub(super) fn unmap(&self, this_cpu: At<'_, M, T>, number: usize, slot: usize) {
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
         let page = self.take(&mut gather, number, slot, &mut removals);
         let held = page.map(|page| gather.hold_page(page));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         if let Some(held) = held {
             oracle::frame_freed(released(held.release(&flushed)));
         }
         self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn swap_out(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn swap_out(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
         let page = self.take(&mut gather, number, 0, &mut removals);
         let held = page.map(|page| gather.hold_page(page));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         if let Some(held) = held {
             let frame = released(held.release(&flushed));
             if self.spaces[number].frames.contains(&frame) {
@@ -55,11 +55,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn unmap_early(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn unmap_early(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut gather = Gather::new(self.space(number));
         let page = self.take(&mut gather, number, 0, &mut Removals::default());
         let held = page.map(|page| gather.hold_page(page));
-        let acknowledged: Acknowledged = here.flush_early(gather);
+        let acknowledged: Acknowledged = this_cpu.flush_early(gather);
         if let Some(held) = held {
             oracle::frame_quiet(released(held.release(&acknowledged)));
         }
@@ -72,7 +72,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         drop(gather);
     }
 
-    pub(super) fn free_table(&self, here: At<'_, M, T>, number: usize, all: bool) {
+    pub(super) fn free_table(&self, this_cpu: At<'_, M, T>, number: usize, all: bool) {
         let cell = &self.spaces[number];
         let mut gather = Gather::new(self.space(number));
         let entry = tables::entry(cell.root, PAGES[0], 1);
@@ -105,7 +105,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             removals = self.removals(number);
         }
         let held = (gather.hold_page(pages), gather.hold_table(cell.last_table));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         for frame in released(held.0.release(&flushed)).into_iter().flatten() {
             oracle::frame_freed(frame);
         }
@@ -116,40 +116,40 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn flush_all(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn flush_all(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut gather = Gather::new(self.space(number));
         let removals = self.removals(number);
         gather.revoke_everything();
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         self.claim(number, removals, &flushed);
     }
 
     /// What `mprotect` does to pages that others may be unmapping.
-    pub(super) fn protect(&self, here: At<'_, M, T>, number: usize, slots: &[usize]) {
+    pub(super) fn protect(&self, this_cpu: At<'_, M, T>, number: usize, slots: &[usize]) {
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
         for &slot in slots {
             self.weaken(&mut gather, number, slot, &mut removals);
         }
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         self.claim(number, removals, &flushed);
     }
 
-    pub(super) fn allow(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn allow(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut gather = Gather::new(self.space(number));
         self.exchange(number, 0, |old| Some(tables::page(tables::frame(old)?, Access::WRITE)));
         gather.relax(page_at(PAGES[0]));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         oracle::check(flushed.bits() == Flags::default(), "nothing was found");
     }
 
     /// Maps a page where there is none.
-    pub(super) fn fill(&self, here: At<'_, M, T>, number: usize, slot: usize, ordinal: usize) {
+    pub(super) fn fill(&self, this_cpu: At<'_, M, T>, number: usize, slot: usize, ordinal: usize) {
         let mut gather = Gather::new(self.space(number));
         let page = tables::page(self.fresh(ordinal), Access::WRITE);
         self.map(number, slot, page);
         gather.relax(page_at(VAS[slot]));
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         oracle::check(flushed.bits() == Flags::default(), "nothing was found");
     }
 
@@ -181,7 +181,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let writable =
             tables::frame(entry).is_some_and(|frame| entry == tables::page(frame, Access::WRITE));
         let allowed = Permissions { read: entry != 0, write: writable, execute: false };
-        let spurious = self.here().spurious_fault(self.space(number), page_at(va), wanted, allowed);
+        let spurious =
+            self.this_cpu().spurious_fault(self.space(number), page_at(va), wanted, allowed);
         irq_on();
         spurious.then_some((entry, serial))
     }
@@ -229,12 +230,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// What `munmap` does to pages that others may be unmapping as well.
-    pub(super) fn zap(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn zap(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
         let pages = [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals));
         let held = gather.hold_page(pages);
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         for frame in released(held.release(&flushed)).into_iter().flatten() {
             oracle::frame_freed(frame);
         }
@@ -242,14 +243,19 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// The same in a batch.
-    pub(super) fn zap_in_batch(&'static self, here: At<'_, M, T>, number: usize, ordinal: usize) {
+    pub(super) fn zap_in_batch(
+        &'static self,
+        this_cpu: At<'_, M, T>,
+        number: usize,
+        ordinal: usize,
+    ) {
         let mut removals = Removals::default();
         let mut batch = self.new_batch(ordinal);
         let mut gather = Gather::new(self.space(number));
         let pages = [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals));
-        here.defer(gather, &mut batch);
+        this_cpu.defer(gather, &mut batch);
         let held = batch.hold_page(pages);
-        let flushed = here.flush_batch(batch);
+        let flushed = this_cpu.flush_batch(batch);
         for frame in released(held.release(&flushed)).into_iter().flatten() {
             oracle::frame_freed(frame);
         }
@@ -257,7 +263,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// What whoever maps something new at an address does, which was somebody else's before.
-    pub(super) fn find_gone(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn find_gone(&self, this_cpu: At<'_, M, T>, number: usize) {
         let entry = self.spaces[number].entries[0];
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
@@ -266,23 +272,23 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             gather.relies_on(page_at(PAGES[0]));
             Self::note(entry, 0, 0, false, &mut removals);
         }
-        let flushed = here.flush(gather);
+        let flushed = this_cpu.flush(gather);
         self.claim(number, removals, &flushed);
     }
 
     /// Unmaps a large page, as part of what is said to have pages of several sizes.
-    pub(super) fn unmap_large(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn unmap_large(&self, this_cpu: At<'_, M, T>, number: usize) {
         let (entry, frame) = self.spaces[number].large.expect("a large page");
         let mut gather = Gather::new(self.space(number));
         entry.store(0, Ordering::Release); // Release: who finds the entry empty knows of the gather.
         gather.revoke_mixed(large());
         let held = gather.hold_page(frame);
-        oracle::frame_freed(released(held.release(&here.flush(gather))));
+        oracle::frame_freed(released(held.release(&this_cpu.flush(gather))));
     }
 
-    pub(super) fn move_page(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn move_page(&self, this_cpu: At<'_, M, T>, number: usize) {
         let target = self.spaces[number].entries[MOVED];
-        self.lock(here);
+        self.lock(this_cpu);
         // Relaxed: the lock was taken.
         if target.load(Ordering::Relaxed) == 0 {
             let mut removals = Removals::default();
@@ -297,15 +303,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             } else {
                 gather.move_away(page_at(PAGES[0]), &self.lock);
             }
-            let flushed = here.flush(gather);
+            let flushed = this_cpu.flush(gather);
             self.claim(number, removals, &flushed);
         }
         self.unlock();
     }
 
-    pub(super) fn unmap_moved(&self, here: At<'_, M, T>, number: usize) {
+    pub(super) fn unmap_moved(&self, this_cpu: At<'_, M, T>, number: usize) {
         let entry = self.spaces[number].entries[MOVED];
-        self.lock(here);
+        self.lock(this_cpu);
         // Relaxed: the lock was taken.
         let old = entry.load(Ordering::Relaxed);
         if let Some(frame) = tables::frame(old) {
@@ -315,29 +321,34 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             Self::note(entry, MOVED, old, true, &mut removals);
             gather.revoke(page_at(VAS[MOVED]));
             let held = gather.hold_page(frame);
-            let flushed = here.flush(gather);
+            let flushed = this_cpu.flush(gather);
             oracle::frame_freed(released(held.release(&flushed)));
             self.claim(number, removals, &flushed);
         }
         self.unlock();
     }
 
-    pub(super) fn flush_kernel(&self, here: At<'_, M, T>, mut gather: KernelGather, claim: bool) {
+    pub(super) fn flush_kernel(
+        &self,
+        this_cpu: At<'_, M, T>,
+        mut gather: KernelGather,
+        claim: bool,
+    ) {
         let entry = self.kernel.expect("a kernel");
         entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
         gather.revoke(page_at(KERNEL));
         let held = gather.hold_page(Frame(0x600));
-        let _frame = released(held.release(&here.flush_kernel(gather)));
+        let _frame = released(held.release(&this_cpu.flush_kernel(gather)));
         if claim {
             oracle::kernel_revoked(KERNEL);
         }
     }
 
     /// A lock that is taken with interrupts off and held over flushes.
-    fn lock(&self, here: At<'_, M, T>) {
+    fn lock(&self, this_cpu: At<'_, M, T>) {
         // Acquire and Release: a lock.
         while self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            here.serve();
+            this_cpu.handle_ipi();
             relax();
         }
     }

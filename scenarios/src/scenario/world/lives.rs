@@ -1,6 +1,6 @@
 //! Who uses a space, and for how long: what a kernel's locks and reference counts say.
 
-use lookaside::{CpuId, Here, Ordering, Released, Word as _, arch::Mmu};
+use lookaside::{CpuId, CurrentCpu, Ordering, Released, Word as _, arch::Mmu};
 use lookaside_machine::adversary::{Arch, Platform, Word, oracle, relax, reset};
 
 use super::{
@@ -145,7 +145,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// runs it any more.
     pub(super) fn release(
         &self,
-        here: &Here<'_, Platform<M>, T>,
+        this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         number: usize,
         end: bool,
     ) -> bool {
@@ -153,7 +153,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         // SAFETY: it is looked at.
         let cookie = unsafe { self.space(number).tag_word() }.peek();
         // SAFETY: no other CPU uses the space, by the order of the script or by the count of its users.
-        let released = here.release(unsafe { &mut *cell.space.get() });
+        let released = this_cpu.release(unsafe { &mut *cell.space.get() });
         // A CPU that only just went elsewhere may still be seen; a kernel tries again.
         if released == Ok(Released::AtOnce) && cookie != 0 {
             oracle::identity_ended("cookie", cookie);
@@ -167,10 +167,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// The CPU goes on with kernel code only.
-    pub(super) fn rest(&self, here: &Here<'_, Platform<M>, T>) {
+    pub(super) fn rest(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         oracle::rests();
-        here.lazy();
-        let runs = &self.runs[here.id().index()];
+        this_cpu.lazy();
+        let runs = &self.runs[this_cpu.id().index()];
         runs.set(runs.get() | RESTS);
     }
 
@@ -184,27 +184,27 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.runs[cpu.index()].get() == number as u64 + 1
     }
 
-    pub(super) fn go_down(&self, here: &Here<'_, Platform<M>, T>) {
+    pub(super) fn go_down(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         oracle::goes_down();
         // SAFETY: it touches nothing until it comes up.
-        unsafe { here.offline() };
+        unsafe { this_cpu.offline() };
         reset();
-        self.runs[here.id().index()].set(0);
+        self.runs[this_cpu.id().index()].set(0);
     }
 
     /// The hardware stops, and the library believes what it believed before.
-    pub(super) fn halt(&self, here: &Here<'_, Platform<M>, T>) {
+    pub(super) fn halt(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         oracle::goes_down();
-        here.mmu().park(here.errata());
+        this_cpu.mmu().park(this_cpu.errata());
         reset();
-        self.runs[here.id().index()].set(0);
+        self.runs[this_cpu.id().index()].set(0);
         self.told.store(TOLD, Ordering::Release); // Release: as of whoever tells.
     }
 
-    pub(super) fn bury(&self, here: &Here<'_, Platform<M>, T>) {
+    pub(super) fn bury(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         // Acquire: with it comes what the CPU did.
         while self.told.load(Ordering::Acquire) != TOLD {
-            here.serve();
+            this_cpu.handle_ipi();
             relax();
         }
         // SAFETY: it executes nothing and its register names no space, until it comes up.
@@ -212,18 +212,18 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.told.store(BURIED, Ordering::Release); // Release: with what was noted.
     }
 
-    pub(super) fn rise(&self, here: &Here<'_, Platform<M>, T>) {
+    pub(super) fn rise(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         // Acquire: with what was noted.
         while self.told.load(Ordering::Acquire) != BURIED {
             relax();
         }
-        self.come_up(here);
+        self.come_up(this_cpu);
         oracle::comes_up();
     }
 
-    pub(super) fn pin(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
-        match T::pin(here, self.space(number)) {
-            Ok(tag) => self.pinned(here.id(), number).set(u64::from(tag.0)),
+    pub(super) fn pin(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {
+        match T::pin(this_cpu, self.space(number)) {
+            Ok(tag) => self.pinned(this_cpu.id(), number).set(u64::from(tag.0)),
             Err(error) => {
                 if self.can_pin {
                     oracle::fail(error.to_string());
@@ -232,13 +232,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    pub(super) fn unpin(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
-        let tag = self.pinned(here.id(), number).get();
+    pub(super) fn unpin(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {
+        let tag = self.pinned(this_cpu.id(), number).get();
         if tag != 0 {
             let kept = u64::from(self.space(number).cookie().tag().0) == tag;
             oracle::check(kept, "the tag has changed that a device uses");
-            told(T::unpin(here, self.space(number)));
-            self.pinned(here.id(), number).set(0);
+            told(T::unpin(this_cpu, self.space(number)));
+            self.pinned(this_cpu.id(), number).set(0);
         }
     }
 

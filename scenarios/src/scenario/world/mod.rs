@@ -10,7 +10,8 @@ use core::cell::UnsafeCell;
 use std::collections::BTreeSet;
 
 use lookaside::{
-    Cpu, CpuId, Error, Here, KernelGather, Names, Ordering, Space, Tags, Tlb, Word as _,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Error, KernelGather, Ordering, RootState, Tags, Tlb,
+    Word as _,
     arch::{Mmu, Root, Tag},
 };
 use lookaside_machine::adversary::{
@@ -52,8 +53,8 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     /// Whether so many spaces can be pinned at one time, whatever else happens.
     fn can_pin(config: Self::Config, spaces: usize) -> bool;
 
-    /// Gives the numbers that prove freshness to the oracle, after `here` switched to `space`.
-    fn witness(here: &Here<'_, P, Self>, space: &Space<'_, P>);
+    /// Gives the numbers that prove freshness to the oracle, after `this_cpu` switched to `space`.
+    fn witness(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>);
 
     /// How far an execution came, for [`lookaside_machine::adversary::outcome`].
     fn progress(&self) -> u64;
@@ -63,14 +64,14 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     /// # Errors
     ///
     /// What the library says.
-    fn pin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<Tag, Error>;
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<Tag, Error>;
 
     /// Unpins it.
     ///
     /// # Errors
     ///
     /// What the library says.
-    fn unpin(here: &Here<'_, P, Self>, space: &Space<'_, P>) -> Result<(), Error>;
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<(), Error>;
 }
 
 /// What the CPUs of a scenario share.
@@ -157,7 +158,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         };
         for (cpu, script) in world.cpus.iter().enumerate() {
             if script.first() != Some(&Act::Up) {
-                as_cpu(CpuId(cpu as u32), || world.come_up(&world.here()));
+                as_cpu(CpuId(cpu as u32), || world.come_up(&world.this_cpu()));
             }
         }
         world
@@ -185,9 +186,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             oracle::goes_down();
         }
         irq_off();
-        let here = self.here();
+        let this_cpu = self.this_cpu();
         if self.enter_spaces(act) {
-            self.act_closed(here, act, cpu.index() * LONGEST + index);
+            self.act_closed(this_cpu, act, cpu.index() * LONGEST + index);
             self.leave_spaces(act);
         } else if let Act::Defer(..) = act {
             self.hand_nothing_over();
@@ -198,95 +199,100 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    fn act_closed(&'static self, here: Here<'_, Platform<M>, T>, act: Act, ordinal: usize) {
+    fn act_closed(
+        &'static self,
+        this_cpu: CurrentCpu<'_, Platform<M>, T>,
+        act: Act,
+        ordinal: usize,
+    ) {
         match act {
             Act::Up => {
-                self.come_up(&here);
+                self.come_up(&this_cpu);
                 oracle::comes_up();
             }
             Act::Run(number) => {
                 let space = self.space(number);
-                let _ = here.switch(space);
-                self.runs[here.id().index()].set(number as u64 + 1);
+                let _ = this_cpu.switch(space);
+                self.runs[this_cpu.id().index()].set(number as u64 + 1);
                 oracle::wakes();
-                T::witness(&here, space);
+                T::witness(&this_cpu, space);
             }
-            Act::Lazy => self.rest(&here),
+            Act::Lazy => self.rest(&this_cpu),
             Act::Park => {
-                let _ = here.park();
-                self.runs[here.id().index()].set(0);
+                let _ = this_cpu.park();
+                self.runs[this_cpu.id().index()].set(0);
             }
-            Act::Firmware => self.call_firmware(here, || ()),
-            Act::LongFirmware => self.call_firmware(here, || {
+            Act::Firmware => self.call_firmware(this_cpu, || ()),
+            Act::LongFirmware => self.call_firmware(this_cpu, || {
                 irq_on();
                 let found = access(PAGES[0]);
                 oracle::check(found == Some(FIRMWARES), "firmware runs without its root");
                 irq_off();
             }),
             Act::Restart => {
-                self.go_down(&here);
-                self.come_up(&here);
+                self.go_down(&this_cpu);
+                self.come_up(&this_cpu);
                 oracle::comes_up();
             }
-            Act::Down => self.go_down(&here),
-            Act::Halt => self.halt(&here),
-            Act::Bury => self.bury(&here),
-            Act::Rise => self.rise(&here),
+            Act::Down => self.go_down(&this_cpu),
+            Act::Halt => self.halt(&this_cpu),
+            Act::Bury => self.bury(&this_cpu),
+            Act::Rise => self.rise(&this_cpu),
             Act::Release(number) => {
-                let _ = self.release(&here, number, false);
+                let _ = self.release(&this_cpu, number, false);
             }
             Act::MustRelease(number) => {
-                let released = self.release(&here, number, false);
+                let released = self.release(&this_cpu, number, false);
                 oracle::check(released, "a space that nobody runs cannot be released");
             }
             Act::End(number) => {
-                let _ = self.release(&here, number, true);
+                let _ = self.release(&this_cpu, number, true);
             }
-            Act::Pin(number) => self.pin(&here, number),
-            Act::Unpin(number) => self.unpin(&here, number),
+            Act::Pin(number) => self.pin(&this_cpu, number),
+            Act::Unpin(number) => self.unpin(&this_cpu, number),
             // Release: what was done before is seen by those who wait.
             Act::Tell => self.told.store(TOLD, Ordering::Release),
-            Act::Unmap(number) => self.unmap(&here, number, 0),
-            Act::UnmapOther(number) => self.unmap(&here, number, 1),
-            Act::SwapOut(number) => self.swap_out(&here, number),
-            Act::UnmapEarly(number) => self.unmap_early(&here, number),
-            Act::FreeTable(number) => self.free_table(&here, number, false),
-            Act::FreeAll(number) => self.free_table(&here, number, true),
-            Act::FlushAll(number) => self.flush_all(&here, number),
-            Act::UnmapLarge(number) => self.unmap_large(&here, number),
-            Act::FindGone(number) => self.find_gone(&here, number),
-            Act::Forgotten(number) => self.find_forgotten(&here, number),
-            Act::Protect(number) => self.protect(&here, number, &[0]),
-            Act::ProtectBoth(number) => self.protect(&here, number, &[0, 1]),
-            Act::Allow(number) => self.allow(&here, number),
+            Act::Unmap(number) => self.unmap(&this_cpu, number, 0),
+            Act::UnmapOther(number) => self.unmap(&this_cpu, number, 1),
+            Act::SwapOut(number) => self.swap_out(&this_cpu, number),
+            Act::UnmapEarly(number) => self.unmap_early(&this_cpu, number),
+            Act::FreeTable(number) => self.free_table(&this_cpu, number, false),
+            Act::FreeAll(number) => self.free_table(&this_cpu, number, true),
+            Act::FlushAll(number) => self.flush_all(&this_cpu, number),
+            Act::UnmapLarge(number) => self.unmap_large(&this_cpu, number),
+            Act::FindGone(number) => self.find_gone(&this_cpu, number),
+            Act::Forgotten(number) => self.find_forgotten(&this_cpu, number),
+            Act::Protect(number) => self.protect(&this_cpu, number, &[0]),
+            Act::ProtectBoth(number) => self.protect(&this_cpu, number, &[0, 1]),
+            Act::Allow(number) => self.allow(&this_cpu, number),
             Act::Abandon(number) => self.abandon(number, 0),
             Act::AbandonOther(number) => self.abandon(number, 1),
-            Act::Zap(number) => self.zap(&here, number),
-            Act::ZapInBatch(number) => self.zap_in_batch(&here, number, ordinal),
+            Act::Zap(number) => self.zap(&this_cpu, number),
+            Act::ZapInBatch(number) => self.zap_in_batch(&this_cpu, number, ordinal),
             Act::Visible(number) => {
                 let visible = self.tlb.nmi_uaccess_okay(self.space(number));
                 oracle::check(visible, "an NMI is kept from user memory without reason");
             }
-            Act::Move(number) => self.move_page(&here, number),
-            Act::UnmapMoved(number) => self.unmap_moved(&here, number),
+            Act::Move(number) => self.move_page(&this_cpu, number),
+            Act::UnmapMoved(number) => self.unmap_moved(&this_cpu, number),
             Act::Batch(one, other) => {
-                let pending = self.begin_batch(&here, ordinal, [one, other]);
-                self.complete_batch(&here, pending);
+                let pending = self.begin_batch(&this_cpu, ordinal, [one, other]);
+                self.complete_batch(&this_cpu, pending);
             }
-            Act::Defer(one, other) => self.hand_over(&here, ordinal, [one, other]),
-            Act::Complete => self.take_over(&here),
-            Act::UnmapKernel => self.flush_kernel(&here, KernelGather::new(&self.tlb), true),
+            Act::Defer(one, other) => self.hand_over(&this_cpu, ordinal, [one, other]),
+            Act::Complete => self.take_over(&this_cpu),
+            Act::UnmapKernel => self.flush_kernel(&this_cpu, KernelGather::new(&self.tlb), true),
             Act::UnmapKernelOpenly => {
                 irq_on();
                 let gather = KernelGather::new(&self.tlb);
                 irq_off();
-                self.flush_kernel(&here, gather, true);
+                self.flush_kernel(&this_cpu, gather, true);
             }
-            Act::FlushKernel => self.flush_kernel(&here, KernelGather::new(&self.tlb), false),
+            Act::FlushKernel => self.flush_kernel(&this_cpu, KernelGather::new(&self.tlb), false),
             Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
-            Act::Fill(number) => self.fill(&here, number, 3, ordinal),
-            Act::Unfill(number) => self.unmap(&here, number, 3),
-            Act::Remap(number) => self.fill(&here, number, 0, ordinal),
+            Act::Fill(number) => self.fill(&this_cpu, number, 3, ordinal),
+            Act::Unfill(number) => self.unmap(&this_cpu, number, 3),
+            Act::Remap(number) => self.fill(&this_cpu, number, 0, ordinal),
             Act::Await | Act::Read | Act::Write | Act::Retry(_) | Act::Touch(_) | Act::Look(_) => {}
         }
     }
@@ -317,14 +323,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    fn come_up(&self, here: &Here<'_, Platform<M>, T>) {
-        (self.hardware.set_up)(here.mmu());
-        told(here.online(&(self.hardware.features)()));
+    fn come_up(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
+        (self.hardware.set_up)(this_cpu.mmu());
+        told(this_cpu.online(&(self.hardware.features)()));
     }
 
     /// The handler of the interrupt that a revoker sends.
     pub(super) fn interrupt(&'static self) {
-        self.here().serve();
+        self.this_cpu().handle_ipi();
     }
 
     /// The handler of an NMI: looks at user memory, if that is allowed.
@@ -347,35 +353,39 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    fn here(&self) -> Here<'_, Platform<M>, T> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Platform<M>, T> {
         // SAFETY: interrupts are off in every act and handler, and a program never moves.
-        unsafe { self.tlb.here() }.expect("every CPU has storage")
+        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
     }
 
-    fn space(&self, number: usize) -> &Space<'static, Platform<M>> {
+    fn space(&self, number: usize) -> &AddressSpace<'static, Platform<M>> {
         // SAFETY: scripts release a space only when no other CPU uses it.
         unsafe { &*self.spaces[number].space.get() }
     }
 
-    fn call_firmware(&self, mut here: Here<'_, Platform<M>, T>, run: impl FnOnce()) {
+    fn call_firmware(&self, mut this_cpu: CurrentCpu<'_, Platform<M>, T>, run: impl FnOnce()) {
         let root = Root::new(self.firmware.0 << 12);
         // SAFETY: the firmware's tables are like any space's.
-        told(unsafe { here.with_root(root, run) });
+        told(unsafe { this_cpu.with_root(root, run) });
         // Nothing of the firmware's is left, and the CPU runs what it ran.
-        if self.rests(here.id()) {
+        if self.rests(this_cpu.id()) {
             return;
         }
-        let own = self.runs[here.id().index()].get().checked_sub(1).map(|number| number as usize);
+        let own =
+            self.runs[this_cpu.id().index()].get().checked_sub(1).map(|number| number as usize);
         let fits =
             access(PAGES[0]).is_none_or(|found| self.owner_of(found) == own && own.is_some());
         oracle::check(fits, "firmware left its root behind");
     }
 
-    fn find_forgotten(&self, here: &Here<'_, Platform<M>, T>, number: usize) {
-        let Some(label) = T::label(&self.tlb, self.space(number)) else { return };
-        for cpu in (0..self.runs.len() as u32).map(CpuId).filter(|&cpu| cpu != here.id()) {
-            let names = T::names(&self.tlb, cpu, label);
-            oracle::check(names == Names::No, "a CPU would be asked again that has nothing to do");
+    fn find_forgotten(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {
+        let Some(label) = T::context_id(&self.tlb, self.space(number)) else { return };
+        for cpu in (0..self.runs.len() as u32).map(CpuId).filter(|&cpu| cpu != this_cpu.id()) {
+            let names = T::root_state(&self.tlb, cpu, label);
+            oracle::check(
+                names == RootState::NotLoaded,
+                "a CPU would be asked again that has nothing to do",
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ fn barriers(insn: &I, scope: Scope) {
     insn.dsb(Dsb::Ish);
     match scope {
         Scope::Local => settle(insn),
-        Scope::InnerShareable => publish(insn, Scope::InnerShareable),
+        Scope::Broadcast => publish(insn, Scope::Broadcast),
     }
 }
 fn checks(a: u8, b: Option<u8>) -> bool {

@@ -3,7 +3,7 @@
 use super::{
     super::{
         barriers::{complete, publish},
-        instructions::{Instructions, Scope, Tlbi, TlbiOp},
+        instructions::{Instructions, Tlbi, TlbiOp},
         range::{Asid, Planner, Reach},
         registers::upper_geometry_of,
         tlbi::{Level, by_asid},
@@ -11,8 +11,8 @@ use super::{
     Aarch64,
 };
 use crate::{
-    arch::{Depth, Errata, Tag},
-    range::{Stretch, VaRange},
+    arch::{Errata, Scope, TableChange, Tag},
+    range::{FlushRange, VaRange},
 };
 
 /// What to invalidate, apart from whose it is.
@@ -92,16 +92,16 @@ impl<I: Instructions> Aarch64<I> {
     /// Invalidates the stretches for all ASIDs of a tag, or the tag if there is a stretch among them
     /// that operands cannot name.
     #[inline]
-    pub(super) fn invalidate_stretches(
+    pub(super) fn invalidate_ranges(
         &self,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
         scope: Scope,
     ) {
         // Most flushes are of one page, and need no plan.
-        if let [page] = stretches
-            && depth == Depth::Leaves
+        if let [page] = ranges
+            && change == TableChange::LastLevel
             && let Some(operand) = self.lower.user_page(page)
         {
             self.tlbi(self.asids(tag).map(|asid| Tlbi {
@@ -110,45 +110,62 @@ impl<I: Instructions> Aarch64<I> {
                 operand: by_asid(asid) | operand,
             }));
         } else {
-            self.invalidate_by_plan(tag, stretches, depth, scope);
+            self.invalidate_by_plan(tag, ranges, change, scope);
         }
     }
 
     #[inline(never)]
-    fn invalidate_by_plan(&self, tag: Tag, stretches: &[Stretch], depth: Depth, scope: Scope) {
-        if !self.can_name(stretches) {
+    fn invalidate_by_plan(
+        &self,
+        tag: Tag,
+        ranges: &[FlushRange],
+        change: TableChange,
+        scope: Scope,
+    ) {
+        if !self.can_name(ranges) {
             return self.invalidate_tag(tag, scope);
         }
         for asid in self.asids(tag) {
-            self.invalidate_each(stretches, Asid::One(asid), depth, scope);
+            self.invalidate_each(ranges, Asid::One(asid), change, scope);
         }
     }
 
     /// Invalidates the stretches for every ASID, or everything if there are none.
-    pub(super) fn invalidate_kernel(&self, stretches: &[Stretch], depth: Depth, scope: Scope) {
-        if stretches.is_empty() || !self.can_name(stretches) {
+    pub(super) fn invalidate_kernel(
+        &self,
+        ranges: &[FlushRange],
+        change: TableChange,
+        scope: Scope,
+    ) {
+        if ranges.is_empty() || !self.can_name(ranges) {
             self.invalidate_everything(scope);
         } else {
-            self.invalidate_each(stretches, Asid::Every, depth, scope);
+            self.invalidate_each(ranges, Asid::Every, change, scope);
         }
     }
 
-    fn can_name(&self, stretches: &[Stretch]) -> bool {
-        stretches.iter().all(|stretch| self.planner_of(stretch).is_some())
+    fn can_name(&self, ranges: &[FlushRange]) -> bool {
+        ranges.iter().all(|range| self.planner_of(range).is_some())
     }
 
-    fn invalidate_each(&self, stretches: &[Stretch], asid: Asid, depth: Depth, scope: Scope) {
-        for stretch in stretches {
-            if let Some(planner) = self.planner_of(stretch) {
-                self.tlbi(planner.plan_stretch(stretch, asid, depth, scope));
+    fn invalidate_each(
+        &self,
+        ranges: &[FlushRange],
+        asid: Asid,
+        change: TableChange,
+        scope: Scope,
+    ) {
+        for range in ranges {
+            if let Some(planner) = self.planner_of(range) {
+                self.tlbi(planner.plan_range(range, asid, change, scope));
             }
         }
     }
 
     /// How the stretch is turned into instructions; `None` if it is not canonical, reaches into both
     /// halves, or lies in a half of which the granule is not known.
-    pub(super) fn planner_of(&self, stretch: &Stretch) -> Option<&Planner> {
-        let (first, last) = (stretch.range.start(), stretch.range.last());
+    pub(super) fn planner_of(&self, range: &FlushRange) -> Option<&Planner> {
+        let (first, last) = (range.range.start(), range.range.last());
         // Bit 55 selects the half. All bits above it are alike in an address that carries no tag.
         match (first >> 55, last >> 55) {
             (0, 0) => Some(&self.lower),

@@ -9,8 +9,8 @@ use super::{
     Riscv,
 };
 use crate::{
-    arch::{Depth, Errata, errata::FENCE_OPERANDS},
-    range::Stretch,
+    arch::{Errata, TableChange, errata::FENCE_OPERANDS},
+    range::FlushRange,
 };
 
 impl<I: Instructions> Riscv<I> {
@@ -18,29 +18,29 @@ impl<I: Instructions> Riscv<I> {
     /// stretch cannot be named.
     #[inline]
     #[track_caller]
-    pub(super) fn fence_stretches(
+    pub(super) fn fence_ranges(
         &self,
         errata: Errata,
         reach: Reach,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
     ) {
         // Most flushes are of one page, and need no plan.
-        if let [page] = stretches
-            && depth == Depth::Leaves
+        if let [page] = ranges
+            && change == TableChange::LastLevel
             && let Some(address) = self.only_page(errata, page)
         {
             // As F-RV-FLUSH.
             self.instructions.sfence_vma(Some(address), reach.asid());
         } else {
-            self.fence_by_plan(errata, reach, stretches, depth);
+            self.fence_by_plan(errata, reach, ranges, change);
         }
     }
 
     /// The address that one fence with operands names, if one will do.
     #[inline]
-    fn only_page(&self, errata: Errata, stretch: &Stretch) -> Option<u64> {
-        let Stretch { range, uniform } = *stretch;
+    fn only_page(&self, errata: Errata, range: &FlushRange) -> Option<u64> {
+        let FlushRange { range, uniform } = *range;
         let plain = uniform || !self.relies_on.contains(Extensions::SVNAPOT);
         let nameable = !errata.contains(FENCE_OPERANDS) && self.mode.is_canonical(range.start());
         (plain && nameable && range.page_shift() == 12 && range.pages() == 1)
@@ -49,21 +49,27 @@ impl<I: Instructions> Riscv<I> {
 
     #[inline(never)]
     #[track_caller]
-    fn fence_by_plan(&self, errata: Errata, reach: Reach, stretches: &[Stretch], depth: Depth) {
+    fn fence_by_plan(
+        &self,
+        errata: Errata,
+        reach: Reach,
+        ranges: &[FlushRange],
+        change: TableChange,
+    ) {
         let planner = self.planner(errata, u64::MAX);
-        match self.leaves(&planner, stretches, depth) {
+        match self.leaves(&planner, ranges, change) {
             None => self.fence_all(errata, reach),
             Some(leaves) if leaves > 1 && self.relies_on.contains(Extensions::SVINVAL) => {
                 // As F-RV-W-INVAL.
                 self.instructions.sfence_w_inval();
-                for fence in self.fences(&planner, reach, stretches) {
+                for fence in self.fences(&planner, reach, ranges) {
                     self.instructions.sinval_vma(fence.address(), fence.asid());
                 }
                 // As F-RV-INVAL-IR.
                 self.instructions.sfence_inval_ir();
             }
             Some(_) => {
-                for fence in self.fences(&planner, reach, stretches) {
+                for fence in self.fences(&planner, reach, ranges) {
                     // As F-RV-FLUSH.
                     self.instructions.sfence_vma(fence.address(), fence.asid());
                 }
@@ -72,30 +78,30 @@ impl<I: Instructions> Riscv<I> {
     }
 
     /// Has the firmware fence the stretches on every hart: a request for each, or one for all
-    /// addresses of `reach`, as in [`Self::fence_stretches`].
+    /// addresses of `reach`, as in [`Self::fence_ranges`].
     #[track_caller]
-    pub(super) fn ask_for_stretches(
+    pub(super) fn ask_for_ranges(
         &self,
         errata: Errata,
         reach: Reach,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
     ) {
         let planner = self.planner(errata, u64::MAX);
-        if self.leaves(&planner, stretches, depth).is_none() {
+        if self.leaves(&planner, ranges, change).is_none() {
             self.ask(HartMask::ALL, self.request_for_all(errata, reach));
             return;
         }
-        for stretch in stretches {
+        for range in ranges {
             // Each can be named: they were looked at above.
-            let request = Request::new(&planner, self.changed(stretch), reach);
+            let request = Request::new(&planner, self.changed(range), reach);
             self.ask(HartMask::ALL, request.unwrap_or(self.request_for_all(errata, reach)));
         }
     }
 
     /// How deep to fence for the kernel: no stretches at all mean everything.
-    pub(super) const fn kernel_depth(stretches: &[Stretch], depth: Depth) -> Depth {
-        if stretches.is_empty() { Depth::Tables } else { depth }
+    pub(super) const fn kernel_depth(ranges: &[FlushRange], change: TableChange) -> TableChange {
+        if ranges.is_empty() { TableChange::FreedTables } else { change }
     }
 
     /// Fences all addresses of `reach` on this hart.
@@ -114,22 +120,22 @@ impl<I: Instructions> Riscv<I> {
     pub(super) fn leaves(
         &self,
         planner: &Planner,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
     ) -> Option<u64> {
         // The forms of SFENCE.VMA with an address leave walk-cache entries alone.
-        if depth == Depth::Tables {
+        if change == TableChange::FreedTables {
             return None;
         }
-        stretches.iter().try_fold(0_u64, |sum, stretch| {
-            Some(sum.saturating_add(planner.count(self.changed(stretch))?))
+        ranges.iter().try_fold(0_u64, |sum, range| {
+            Some(sum.saturating_add(planner.count(self.changed(range))?))
         })
     }
 
     /// What a stretch says, in the planner's terms. Where the machine has blocks of 64 KiB, any page
     /// that is smaller than the next level's may be part of one, unless the stretch says otherwise.
-    fn changed(&self, stretch: &Stretch) -> Changed {
-        let Stretch { range, uniform } = *stretch;
+    fn changed(&self, range: &FlushRange) -> Changed {
+        let FlushRange { range, uniform } = *range;
         let plain = range.page_shift() >= 21 || uniform && range.page_shift() == 12;
         if plain || !self.relies_on.contains(Extensions::SVNAPOT) {
             Changed::Leaves(range)
@@ -143,11 +149,11 @@ impl<I: Instructions> Riscv<I> {
         &self,
         planner: &Planner,
         reach: Reach,
-        stretches: &[Stretch],
+        ranges: &[FlushRange],
     ) -> impl Iterator<Item = Fence> {
-        stretches
+        ranges
             .iter()
-            .flat_map(move |stretch| planner.plan(self.changed(stretch), reach))
+            .flat_map(move |range| planner.plan(self.changed(range), reach))
             .flat_map(|plan| plan.fences())
     }
 }

@@ -137,7 +137,7 @@ fn where_operands_fail_switches_fence_everything() {
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
     riscv.flush_tag(FENCE_OPERANDS, Tag(3));
     assert_eq!(riscv.instructions.take(), [all, Event::Fence]);
-    riscv.flush_tag_everywhere(FENCE_OPERANDS, Tag(3));
+    riscv.flush_tag_broadcast(FENCE_OPERANDS, Tag(3));
     assert_eq!(riscv.instructions.take(), [Event::Fence, all, everyone(None), Event::Fence]);
 }
 
@@ -181,10 +181,10 @@ pub(super) fn everyone(asid: Option<u16>) -> Event {
 fn flushes_everywhere() {
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
     assert!(riscv.broadcasts());
-    riscv.flush_all_everywhere(NO_ERRATA);
+    riscv.flush_all_broadcast(NO_ERRATA);
     let all = Event::SfenceVma(None, None);
     assert_eq!(riscv.instructions.take(), [Event::Fence, all, everyone(None), Event::Fence]);
-    riscv.flush_tag_everywhere(NO_ERRATA, Tag(7));
+    riscv.flush_tag_broadcast(NO_ERRATA, Tag(7));
     let expected = [Event::Fence, sfence(7), everyone(Some(7)), Event::Fence];
     assert_eq!(riscv.instructions.take(), expected);
 
@@ -200,7 +200,7 @@ fn flushes_everywhere() {
 fn a_refused_remote_fence_is_asked_for_more_widely() {
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
     riscv.instructions.refuses.set(Refuses::Asids);
-    riscv.flush_tag_everywhere(NO_ERRATA, Tag(7));
+    riscv.flush_tag_broadcast(NO_ERRATA, Tag(7));
     let expected = [Event::Fence, sfence(7), everyone(Some(7)), everyone(None), Event::Fence];
     assert_eq!(riscv.instructions.take(), expected);
     riscv.instructions.refuses.set(Refuses::Masks);
@@ -218,8 +218,8 @@ fn panics(act: impl FnOnce(&Riscv<Recorder>), remote: Remote) -> bool {
 
 #[test]
 fn a_flush_that_did_not_happen_never_returns() {
-    assert!(panics(|riscv| riscv.flush_all_everywhere(NO_ERRATA), Remote::Sbi));
-    assert!(panics(|riscv| riscv.flush_tag_everywhere(NO_ERRATA, Tag(1)), Remote::Sbi));
+    assert!(panics(|riscv| riscv.flush_all_broadcast(NO_ERRATA), Remote::Sbi));
+    assert!(panics(|riscv| riscv.flush_tag_broadcast(NO_ERRATA, Tag(1)), Remote::Sbi));
     assert!(panics(|riscv| riscv.flush_on([1], Request::EVERYTHING), Remote::Sbi));
     assert!(panics(|riscv| riscv.flush_on([1], Request::EVERYTHING), Remote::Interrupts));
     assert!(!panics(|riscv| riscv.flush_all(NO_ERRATA), Remote::Sbi));

@@ -11,9 +11,10 @@ use super::{
     cpu::{Cpu, Did, Entry},
 };
 use crate::{
-    Stretch, VaRange,
+    FlushRange, VaRange,
     arch::{
-        Depth, Errata, Held, Mmu, Place, Root, Sharing, Tag, Wait, errata::INVLPG_KEEPS_GLOBALS,
+        Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
+        errata::INVLPG_KEEPS_GLOBALS,
     },
 };
 
@@ -86,7 +87,7 @@ impl Case {
             }
             held.insert(Entry { pcid, page: GLOBAL_PAGE, global: true, upper: false });
         }
-        cpu.here.replace(held.clone());
+        cpu.this_cpu.replace(held.clone());
         cpu.there.replace(held);
         cpu.store_waits.set(true);
         operation(&x86);
@@ -110,7 +111,7 @@ fn pcid_10_a_tag_is_gone_after_its_flush() {
     for case in cases() {
         for tag in case.tags() {
             let cpu = case.run(|x86| x86.flush_tag(case.errata, tag));
-            assert!(none(&cpu.here, case.of_tag(tag)), "{tag:?} {:?}", cpu.did());
+            assert!(none(&cpu.this_cpu, case.of_tag(tag)), "{tag:?} {:?}", cpu.did());
         }
     }
 }
@@ -119,9 +120,9 @@ fn pcid_10_a_tag_is_gone_after_its_flush() {
 fn pcid_10_all_tags_are_gone_after_flushing_all() {
     for case in cases() {
         let cpu = case.run(|x86| x86.flush_all(case.errata));
-        assert!(none(&cpu.here, |entry| !entry.global), "{:?}", cpu.did());
+        assert!(none(&cpu.this_cpu, |entry| !entry.global), "{:?}", cpu.did());
         let cpu = case.run(|x86| x86.flush_all_and_global());
-        assert!(cpu.here.borrow().is_empty(), "{:?}", cpu.did());
+        assert!(cpu.this_cpu.borrow().is_empty(), "{:?}", cpu.did());
     }
 }
 
@@ -135,29 +136,29 @@ fn pcid_03_what_a_load_drops_is_gone_before_user_mode_runs() {
             });
             let deferred = case.config.tables == Tables::Separate(UserFlush::AtExit);
             let (kernel, user) = (case.pcids(tag)[0], *case.pcids(tag).last().unwrap());
-            assert!(none(&cpu.here, |entry| !entry.global && entry.pcid == kernel));
+            assert!(none(&cpu.this_cpu, |entry| !entry.global && entry.pcid == kernel));
             if !deferred {
-                assert!(none(&cpu.here, case.of_tag(tag)), "{:?}", cpu.did());
+                assert!(none(&cpu.this_cpu, case.of_tag(tag)), "{:?}", cpu.did());
             } else if kernel != user {
                 // Owed: this is what the documentation of the option warns of.
-                assert!(!none(&cpu.here, case.of_tag(tag)), "no longer owed: say so");
+                assert!(!none(&cpu.this_cpu, case.of_tag(tag)), "no longer owed: say so");
             }
             // Leaving for user mode with what was owed.
             let x86 = X86::new(&cpu, &case.features, case.config).unwrap();
             let held = if deferred { Held::Drop } else { Held::Keep };
             super::super::Instructions::write_cr3(&&cpu, x86.user_cr3(ROOT, tag, held));
-            assert!(none(&cpu.here, case.of_tag(tag)));
+            assert!(none(&cpu.this_cpu, case.of_tag(tag)));
         }
     }
 }
 
-fn page(address: u64) -> Stretch {
-    Stretch::uniform(VaRange::new(address, 0x1000, 12).unwrap())
+fn page(address: u64) -> FlushRange {
+    FlushRange::uniform(VaRange::new(address, 0x1000, 12).unwrap())
 }
 
 /// What a flush must remove of a page: what was translated, and how, if tables were unlinked.
-fn owed(depth: Depth, page: u64) -> impl Fn(&Entry) -> bool {
-    move |entry| entry.serves(page) && (depth == Depth::Tables || !entry.upper)
+fn revoked(change: TableChange, page: u64) -> impl Fn(&Entry) -> bool {
+    move |entry| entry.serves(page) && (change == TableChange::FreedTables || !entry.upper)
 }
 
 #[test]
@@ -165,18 +166,23 @@ fn eco_m5_a_page_and_its_tables_are_gone_after_their_flush() {
     for case in cases() {
         for tag in case.tags() {
             let of_tag = case.of_tag(tag);
-            for depth in [Depth::Leaves, Depth::Tables] {
+            for change in [TableChange::LastLevel, TableChange::FreedTables] {
                 for at in PAGES {
-                    let owed = owed(depth, at);
+                    let missed = revoked(change, at);
                     let cpu =
-                        case.run(|x86| x86.flush_stretches(case.errata, tag, &[page(at)], depth));
-                    let gone = |entry: &Entry| of_tag(entry) && owed(entry);
-                    assert!(none(&cpu.here, gone), "{tag:?} {depth:?} {at:#x} {:?}", cpu.did());
+                        case.run(|x86| x86.flush_ranges(case.errata, tag, &[page(at)], change));
+                    let gone = |entry: &Entry| of_tag(entry) && missed(entry);
+                    assert!(
+                        none(&cpu.this_cpu, gone),
+                        "{tag:?} {change:?} {at:#x} {:?}",
+                        cpu.did()
+                    );
                 }
                 let all = PAGES.map(page);
-                let cpu = case.run(|x86| x86.flush_stretches(case.errata, tag, &all, depth));
-                let gone = |e: &Entry| of_tag(e) && (depth == Depth::Tables || !e.upper);
-                assert!(none(&cpu.here, gone), "{tag:?} {depth:?} {:?}", cpu.did());
+                let cpu = case.run(|x86| x86.flush_ranges(case.errata, tag, &all, change));
+                let gone =
+                    |e: &Entry| of_tag(e) && (change == TableChange::FreedTables || !e.upper);
+                assert!(none(&cpu.this_cpu, gone), "{tag:?} {change:?} {:?}", cpu.did());
             }
         }
     }
@@ -185,18 +191,22 @@ fn eco_m5_a_page_and_its_tables_are_gone_after_their_flush() {
 #[test]
 fn kernel_pages_are_gone_under_every_pcid() {
     for case in cases() {
-        for depth in [Depth::Leaves, Depth::Tables] {
-            let owed = owed(depth, GLOBAL_PAGE);
+        for change in [TableChange::LastLevel, TableChange::FreedTables] {
+            let missed = revoked(change, GLOBAL_PAGE);
             let kernel = [page(GLOBAL_PAGE)];
-            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &kernel, depth));
-            assert!(none(&cpu.here, &owed), "{depth:?} {:?}", cpu.did());
-            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &[], depth));
-            assert!(cpu.here.borrow().is_empty(), "{:?}", cpu.did());
+            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &kernel, change));
+            assert!(none(&cpu.this_cpu, &missed), "{change:?} {:?}", cpu.did());
+            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &[], change));
+            assert!(cpu.this_cpu.borrow().is_empty(), "{:?}", cpu.did());
             if case.features.invlpgb.is_some() {
-                let cpu = case.run(|x86| x86.flush_kernel_everywhere(case.errata, &kernel, depth));
-                assert!(none(&cpu.here, &owed) && none(&cpu.there, &owed), "{:?}", cpu.did());
-                let cpu = case.run(|x86| x86.flush_kernel_everywhere(case.errata, &[], depth));
-                assert!(cpu.here.borrow().is_empty() && cpu.there.borrow().is_empty());
+                let cpu = case.run(|x86| x86.flush_kernel_broadcast(case.errata, &kernel, change));
+                assert!(
+                    none(&cpu.this_cpu, &missed) && none(&cpu.there, &missed),
+                    "{:?}",
+                    cpu.did()
+                );
+                let cpu = case.run(|x86| x86.flush_kernel_broadcast(case.errata, &[], change));
+                assert!(cpu.this_cpu.borrow().is_empty() && cpu.there.borrow().is_empty());
             }
         }
     }
@@ -205,42 +215,47 @@ fn kernel_pages_are_gone_under_every_pcid() {
 #[test]
 fn a_kernel_that_is_global_loses_its_global_pages_and_all_tables() {
     for case in cases() {
-        for depth in [Depth::Leaves, Depth::Tables] {
-            let owed = owed(depth, GLOBAL_PAGE);
+        for change in [TableChange::LastLevel, TableChange::FreedTables] {
+            let missed = revoked(change, GLOBAL_PAGE);
             let cpu = case.run(|x86| {
                 // The promise: no entry of a kernel address belongs to one PCID.
-                x86.insn.here.borrow_mut().retain(|e| e.global || e.upper || e.page != GLOBAL_PAGE);
+                x86.insn
+                    .this_cpu
+                    .borrow_mut()
+                    .retain(|e| e.global || e.upper || e.page != GLOBAL_PAGE);
                 let x86 = X86::new(x86.insn, &case.features, case.config).unwrap();
                 let x86 = x86.with_global_kernel();
-                x86.flush_kernel(case.errata, &[page(GLOBAL_PAGE)], depth);
+                x86.flush_kernel(case.errata, &[page(GLOBAL_PAGE)], change);
             });
-            assert!(none(&cpu.here, owed), "{depth:?} {:?}", cpu.did());
+            assert!(none(&cpu.this_cpu, missed), "{change:?} {:?}", cpu.did());
         }
     }
 }
 
 #[test]
 fn broadcasts_reach_the_other_cpu() {
-    let range = Stretch::uniform(VaRange::new(0x4000, 0x4000, 12).unwrap());
+    let range = FlushRange::uniform(VaRange::new(0x4000, 0x4000, 12).unwrap());
     for case in cases().into_iter().filter(|case| case.features.invlpgb.is_some()) {
-        let cpu = case.run(|x86| x86.flush_all_everywhere(case.errata));
-        assert!(none(&cpu.here, |entry| !entry.global) && none(&cpu.there, |entry| !entry.global));
+        let cpu = case.run(|x86| x86.flush_all_broadcast(case.errata));
+        assert!(
+            none(&cpu.this_cpu, |entry| !entry.global) && none(&cpu.there, |entry| !entry.global)
+        );
         for tag in case.tags() {
             let of_tag = case.of_tag(tag);
-            let cpu = case.run(|x86| x86.flush_tag_everywhere(case.errata, tag));
-            assert!(none(&cpu.here, &of_tag) && none(&cpu.there, &of_tag));
-            for depth in [Depth::Leaves, Depth::Tables] {
+            let cpu = case.run(|x86| x86.flush_tag_broadcast(case.errata, tag));
+            assert!(none(&cpu.this_cpu, &of_tag) && none(&cpu.there, &of_tag));
+            for change in [TableChange::LastLevel, TableChange::FreedTables] {
                 let gone = |e: &Entry| {
-                    of_tag(e) && e.page < 0x8000 && (depth == Depth::Tables || !e.upper)
+                    of_tag(e) && e.page < 0x8000 && (change == TableChange::FreedTables || !e.upper)
                 };
                 for wait in [Wait::Now, Wait::Later] {
                     let cpu = case.run(|x86| {
-                        x86.flush_stretches_everywhere(case.errata, tag, &[range], depth, wait);
+                        x86.flush_ranges_broadcast(case.errata, tag, &[range], change, wait);
                         if wait == Wait::Later {
-                            x86.complete_everywhere(case.errata);
+                            x86.complete_broadcast(case.errata);
                         }
                     });
-                    assert!(none(&cpu.here, gone) && none(&cpu.there, gone), "{:?}", cpu.did());
+                    assert!(none(&cpu.this_cpu, gone) && none(&cpu.there, gone), "{:?}", cpu.did());
                 }
             }
         }
@@ -253,7 +268,7 @@ fn later_is_not_now() {
     let case = cases.iter().find(|case| case.features.invlpgb.is_some()).unwrap();
     let pending = case.run(|x86| {
         let (tag, page) = (case.tags()[0], [page(0x4000)]);
-        x86.flush_stretches_everywhere(case.errata, tag, &page, Depth::Leaves, Wait::Later);
+        x86.flush_ranges_broadcast(case.errata, tag, &page, TableChange::LastLevel, Wait::Later);
         assert!(x86.insn.broadcast_pending());
         x86.settle();
     });
@@ -262,38 +277,38 @@ fn later_is_not_now() {
 
 #[test]
 fn operations_are_counted_as_they_are_executed() {
-    let stretches = [
+    let ranges = [
         page(0x4000),
-        Stretch::uniform(VaRange::new(0x40_0000, 37 << 12, 12).unwrap()),
-        Stretch::uniform(VaRange::new(0x40_0000, 0x60_0000, 21).unwrap()),
-        Stretch { range: VaRange::new(0x40_0000, 0x20_0000, 21).unwrap(), uniform: false },
-        Stretch::uniform(VaRange::new(0x4000_0000, 0x8000_0000, 30).unwrap()),
-        Stretch::uniform(VaRange::new(1 << 47, 0x1000, 12).unwrap()),
+        FlushRange::uniform(VaRange::new(0x40_0000, 37 << 12, 12).unwrap()),
+        FlushRange::uniform(VaRange::new(0x40_0000, 0x60_0000, 21).unwrap()),
+        FlushRange { range: VaRange::new(0x40_0000, 0x20_0000, 21).unwrap(), uniform: false },
+        FlushRange::uniform(VaRange::new(0x4000_0000, 0x8000_0000, 30).unwrap()),
+        FlushRange::uniform(VaRange::new(1 << 47, 0x1000, 12).unwrap()),
     ];
     for case in cases() {
         let tag = case.tags()[0];
-        for stretch in stretches {
-            for depth in [Depth::Leaves, Depth::Tables] {
+        for range in ranges {
+            for change in [TableChange::LastLevel, TableChange::FreedTables] {
                 let whole = case.run(|x86| x86.flush_tag(case.errata, tag)).did();
-                let here = case.run(|x86| x86.flush_stretches(case.errata, tag, &[stretch], depth));
-                let here = here.did();
+                let this_cpu = case.run(|x86| x86.flush_ranges(case.errata, tag, &[range], change));
+                let this_cpu = this_cpu.did();
                 let cpu = case.run(|x86| x86.flush_all(case.errata));
                 let x86 = X86::new(&cpu, &case.features, case.config).unwrap();
-                match x86.operations(&stretch, depth, Place::Here) {
-                    Some(count) => assert_eq!(count, invalidations(&here)),
-                    None => assert_eq!(here, whole),
+                match x86.operations(&range, change, Scope::Local) {
+                    Some(count) => assert_eq!(count, invalidations(&this_cpu)),
+                    None => assert_eq!(this_cpu, whole),
                 }
                 if case.features.invlpgb.is_none() {
-                    assert_eq!(x86.operations(&stretch, depth, Place::Everywhere), None);
+                    assert_eq!(x86.operations(&range, change, Scope::Broadcast), None);
                     continue;
                 }
-                let whole = case.run(|x86| x86.flush_tag_everywhere(case.errata, tag)).did();
+                let whole = case.run(|x86| x86.flush_tag_broadcast(case.errata, tag)).did();
                 let all = case.run(|x86| {
                     let now = Wait::Now;
-                    x86.flush_stretches_everywhere(case.errata, tag, &[stretch], depth, now);
+                    x86.flush_ranges_broadcast(case.errata, tag, &[range], change, now);
                 });
                 let all = all.did();
-                match x86.operations(&stretch, depth, Place::Everywhere) {
+                match x86.operations(&range, change, Scope::Broadcast) {
                     Some(count) => assert_eq!(count, invalidations(&all)),
                     None => assert_eq!(all, whole),
                 }
@@ -328,6 +343,6 @@ fn settle_completes_what_the_outgoing_thread_began() {
 fn set_up_leaves_nothing_from_before() {
     for case in cases() {
         let cpu = case.run(|x86| x86.set_up_cpu());
-        assert!(cpu.here.borrow().is_empty());
+        assert!(cpu.this_cpu.borrow().is_empty());
     }
 }

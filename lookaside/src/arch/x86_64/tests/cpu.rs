@@ -64,7 +64,7 @@ pub(super) use x86::{PCIDE, PGE};
 /// Small pages in a large one.
 const LARGE: u64 = 512;
 
-/// What the CPU under test has cached (`here`) and what another one has (`there`).
+/// What the CPU under test has cached (`this_cpu`) and what another one has (`there`).
 #[derive(Debug)]
 pub(super) struct Cpu {
     features: Features,
@@ -72,7 +72,7 @@ pub(super) struct Cpu {
     pub(super) cr3: Cell<u64>,
     pub(super) cr4: Cell<u64>,
     did: RefCell<Vec<Did>>,
-    pub(super) here: RefCell<BTreeSet<Entry>>,
+    pub(super) this_cpu: RefCell<BTreeSet<Entry>>,
     pub(super) there: RefCell<BTreeSet<Entry>>,
     /// `INVLPGB`s that the other CPU has not acted on.
     travelling: RefCell<Vec<Invalidation>>,
@@ -88,7 +88,7 @@ impl Cpu {
             cr3: Cell::new(RESERVED_ROOT),
             cr4: Cell::new(PGE | if features.pcid { PCIDE } else { 0 }),
             did: RefCell::default(),
-            here: RefCell::default(),
+            this_cpu: RefCell::default(),
             there: RefCell::default(),
             travelling: RefCell::default(),
             store_waits: Cell::new(false),
@@ -133,7 +133,7 @@ impl Cpu {
                 && self.invlpg_keeps_globals
                 && self.cr4.get() & PCIDE != 0;
             forget(
-                &mut self.here.borrow_mut(),
+                &mut self.this_cpu.borrow_mut(),
                 Invalidation { globals: what.globals && !keeps, ..what },
             );
         }
@@ -194,7 +194,7 @@ impl Instructions for &Cpu {
         assert!(self.features.invlpgb.is_some(), "#UD: no TLBSYNC");
         self.did.borrow_mut().push(Did::Tlbsync);
         for what in self.travelling.take() {
-            forget(&mut self.here.borrow_mut(), what);
+            forget(&mut self.this_cpu.borrow_mut(), what);
             forget(&mut self.there.borrow_mut(), what);
         }
     }

@@ -4,7 +4,7 @@
 //!   what the manuals say that each instruction removes and nothing more, by the same rules as the machines
 //!   on which scenarios are explored.
 //! * `sequences`: the instructions of every operation in every configuration, written out.
-//! * `stretches`: those of flushes by address.
+//! * `ranges`: those of flushes by address.
 //! * `contract`: what must be gone afterwards, whatever the instructions were.
 //! * `admission`: what is refused.
 //! * `ranges`: plans of `INVLPGB` against intervals.
@@ -14,9 +14,9 @@ mod admission;
 mod contract;
 mod cpu;
 mod identity;
+mod invlpgb;
 mod ranges;
 mod sequences;
-mod stretches;
 
 use super::{Config, Features, Levels, Tables, Use, Vendor, invlpgb::PageLimit};
 

@@ -1,148 +1,333 @@
-//! Plans of `INVLPGB` against intervals, decoded independently of the encoder.
+//! The instructions of flushes by address, written out.
 
-use proptest::prelude::*;
+extern crate std;
 
-use super::super::{
-    Levels, Pcid,
-    invlpgb::{PageLimit, Plan, Scope},
+use std::vec::Vec;
+
+use super::{
+    super::{Config, Features, Levels, X86},
+    BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
+    cpu::{Cpu, Did},
+    sequences::{AT_EXIT, OFF, ON_LOAD, TAG, TOGGLE, emitted},
 };
-use crate::{Error, VaRange};
+use crate::{
+    FlushRange, VaRange,
+    arch::{
+        Errata, Mmu, Scope,
+        TableChange::{self, FreedTables, LastLevel},
+        Tag, Wait,
+        errata::INVLPG_KEEPS_GLOBALS,
+    },
+};
 
-const LIMITS: [u32; 8] = [1, 2, 3, 7, 8, 255, 4096, 65536];
+const FENCE: Did = Did::Mfence;
+const SYNC: Did = Did::Tlbsync;
+const OTHER: Tag = Tag(6);
+const TOP: u64 = 0xffff_ffff_ffff_f000;
+const HOLE: u64 = 0x0000_8000_0000_0000;
 
-fn pcid() -> Pcid {
-    Pcid::new(0xabc).unwrap()
+fn uniform(start: u64, pages: u64, shift: u32) -> FlushRange {
+    FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap())
 }
 
-/// Checks that the plan of `range` covers it without a gap, an overlap or an excess, within
-/// `limit`.
-fn check(range: &VaRange, scope: Scope, limit: u32, levels: Levels) {
-    let (flags, edx) = match scope {
-        Scope::Pcid(_) => (0b0111, 0x0abc_0000),
-        Scope::EveryPcid => (0b0101, 0),
-        Scope::WithGlobal => (0b1101, 0),
-    };
-    let plan = Plan::new(range, scope, PageLimit::new(limit).unwrap(), levels).unwrap();
-    let (expected, _) = plan.size_hint();
-    let mut instructions = 0;
-    // 128 bits, so that the end of the address space is a number like any other.
-    let mut covered_to = u128::from(range.start());
-    for operands in plan {
-        instructions += 1;
-        assert_eq!(operands.rax & 0xfff, flags);
-        assert_eq!(operands.edx, edx);
-        assert_eq!(operands.ecx & 0x7fff_0000, 0);
-        let step: u128 = if operands.ecx & 0x8000_0000 == 0 { 4096 } else { 2 << 20 };
-        assert_eq!(step == 2 << 20, range.page_shift() >= 21, "the stride");
-        let pages = (operands.ecx & 0xffff) + 1;
-        assert!(pages <= limit, "{pages} pages of at most {limit}");
-        let first = u128::from(operands.rax & 0xffff_ffff_ffff_f000);
-        assert_eq!(first, covered_to, "a gap or an overlap");
-        covered_to = first + u128::from(pages) * step;
+fn mixed(start: u64, pages: u64, shift: u32) -> FlushRange {
+    FlushRange { uniform: false, ..uniform(start, pages, shift) }
+}
+
+fn flush(tag: Tag, ranges: &[FlushRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
+    move |x86| x86.flush_ranges(Errata::NONE, tag, ranges, change)
+}
+
+fn everywhere(ranges: &[FlushRange], change: TableChange, wait: Wait) -> impl Fn(&X86<&Cpu>) {
+    move |x86| {
+        let tag = if x86.tag_bits() == 0 { Tag::RESERVED } else { TAG };
+        x86.flush_ranges_broadcast(Errata::NONE, tag, ranges, change, wait);
     }
-    assert_eq!(covered_to, u128::from(range.last()) + 1, "less or more than the range");
-    assert_eq!(instructions, expected, "size_hint");
+}
+
+fn kernel(errata: Errata, ranges: &[FlushRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
+    move |x86| x86.flush_kernel(errata, ranges, change)
+}
+
+fn invlpgs(addresses: &[u64]) -> Vec<Did> {
+    addresses.iter().map(|&address| Did::Invlpg(address)).collect()
 }
 
 #[test]
-fn counts_around_every_multiple_of_the_limit() {
-    for limit in LIMITS {
-        for shift in [12, 21] {
-            let around = (0..4).flat_map(|n| {
-                let middle = n * u64::from(limit);
-                middle.saturating_sub(2).max(1)..=middle + 2
-            });
-            for pages in around {
-                let range = VaRange::new(0x4000_0000, pages << shift, shift).unwrap();
-                for scope in [Scope::Pcid(pcid()), Scope::EveryPcid, Scope::WithGlobal] {
-                    check(&range, scope, limit, Levels::Four);
+fn the_current_pcid_takes_one_invlpg_for_each_page_of_every_stretch() {
+    let two = [uniform(0x7000, 2, 12), uniform(0x20_0000, 1, 12)];
+    for change in [LastLevel, FreedTables] {
+        let expected = invlpgs(&[0x7000, 0x8000, 0x20_0000]);
+        assert_eq!(emitted(FULL, PLAIN, flush(TAG, &two, change)), expected);
+        assert_eq!(emitted(NO_INVPCID, PLAIN, flush(TAG, &two, change)), expected);
+        for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF), (NO_PCID, AT_EXIT)] {
+            assert_eq!(emitted(features, config, flush(Tag::RESERVED, &two, change)), expected);
+        }
+        assert_eq!(emitted(FULL, PLAIN, flush(TAG, &[], change)), []);
+    }
+}
+
+#[test]
+fn without_pcids_the_low_bits_of_cr3_name_none() {
+    let page = [uniform(0x7000, 1, 12)];
+    for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF)] {
+        let did = emitted(features, config, |x86| {
+            // As firmware may leave it: cached write-through.
+            x86.insn.cr3.set(0x9_0008);
+            flush(Tag::RESERVED, &page, LastLevel)(x86);
+        });
+        assert_eq!(did, invlpgs(&[0x7000]));
+    }
+}
+
+#[test]
+fn large_pages_are_steps_only_where_all_are_of_that_size() {
+    let steps = |range| emitted(FULL, PLAIN, flush(TAG, &[range], LastLevel));
+    assert_eq!(steps(uniform(0x40_0000, 2, 21)), invlpgs(&[0x40_0000, 0x60_0000]));
+    assert_eq!(steps(uniform(0x4000_0000, 2, 30)), invlpgs(&[0x4000_0000, 0x8000_0000]));
+    // A size that no level has: the next smaller one.
+    assert_eq!(steps(uniform(0x40_0000, 1, 22)), invlpgs(&[0x40_0000, 0x60_0000]));
+    assert_eq!(steps(uniform(0x1_0000, 1, 13)), invlpgs(&[0x1_0000, 0x1_1000]));
+    let pages: Vec<u64> = (0..512).map(|page| 0x40_0000 + page * 0x1000).collect();
+    assert_eq!(steps(mixed(0x40_0000, 1, 21)), invlpgs(&pages));
+}
+
+#[test]
+fn other_pcids_take_invpcid_after_one_barrier() {
+    let two = [uniform(0x7000, 1, 12), uniform(0x9000, 1, 12)];
+    let single = |pcid, address| Did::Invpcid(0, [pcid, address]);
+    assert_eq!(
+        emitted(FULL, PLAIN, flush(OTHER, &two, LastLevel)),
+        [FENCE, single(6, 0x7000), single(6, 0x9000)]
+    );
+    let halves =
+        [FENCE, single(6, 0x7000), single(6, 0x9000), single(0x806, 0x7000), single(0x806, 0x9000)];
+    assert_eq!(emitted(FULL, AT_EXIT, flush(OTHER, &two, LastLevel)), halves);
+    // The kernel's half of the pair is the current PCID.
+    let current = [
+        Did::Invlpg(0x7000),
+        Did::Invlpg(0x9000),
+        FENCE,
+        single(0x805, 0x7000),
+        single(0x805, 0x9000),
+    ];
+    assert_eq!(emitted(FULL, ON_LOAD, flush(TAG, &two, LastLevel)), current);
+}
+
+#[test]
+fn eco_m5_where_tables_were_unlinked_another_pcid_goes_as_a_whole() {
+    let page = [uniform(0x7000, 1, 12)];
+    let whole = |pcid| Did::Invpcid(1, [pcid, 0]);
+    assert_eq!(emitted(FULL, PLAIN, flush(OTHER, &page, FreedTables)), [FENCE, whole(6)]);
+    let halves = [Did::Cr3(0x5_0005), FENCE, whole(0x805)];
+    assert_eq!(emitted(FULL, ON_LOAD, flush(TAG, &page, FreedTables)), halves);
+}
+
+#[test]
+fn what_no_instruction_can_name_goes_with_the_tag() {
+    let page = [uniform(0x7000, 1, 12)];
+    for change in [LastLevel, FreedTables] {
+        assert_eq!(emitted(NO_INVPCID, PLAIN, flush(OTHER, &page, change)), TOGGLE);
+        assert_eq!(emitted(NO_INVPCID, AT_EXIT, flush(TAG, &page, change)), TOGGLE);
+    }
+}
+
+#[test]
+fn xsa_279_a_stretch_that_is_not_canonical_widens_and_never_faults() {
+    let page = uniform(0x7000, 1, 12);
+    let five = Features { la57: true, ..FULL };
+    let five_levels = Config { levels: Levels::Five, ..PLAIN };
+    for bad in [
+        uniform(HOLE, 1, 12),
+        uniform(0xffff_7fff_ffff_f000, 2, 12),
+        uniform(HOLE - 0x1000, 2, 12),
+        uniform(0, 0x000f_ffff_ffff_ffff, 12),
+        uniform(1 << 63, 1, 12),
+    ] {
+        for ranges in [[bad, page], [page, bad]] {
+            for change in [LastLevel, FreedTables] {
+                let whole = [Did::Cr3(0x5_0005)];
+                assert_eq!(emitted(FULL, PLAIN, flush(TAG, &ranges, change)), whole);
+                let whole = [FENCE, Did::Invpcid(1, [6, 0])];
+                assert_eq!(emitted(FULL, PLAIN, flush(OTHER, &ranges, change)), whole);
+                let all = [FENCE, Did::Invlpgb(6, 0, 0x5_0000), SYNC];
+                let broadcast = everywhere(&ranges, change, Wait::Now);
+                assert_eq!(emitted(BROADCASTING, PLAIN, broadcast), all);
+                let everything = [FENCE, Did::Invpcid(2, [0, 0])];
+                // Without PCIDs kernel addresses go by address, if they can.
+                for config in [PLAIN, OFF] {
+                    let did = emitted(FULL, config, kernel(Errata::NONE, &ranges, change));
+                    assert_eq!(did, everything);
                 }
+                let everything = [FENCE, Did::Invlpgb(12, 0, 0), SYNC];
+                let broadcast =
+                    |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &ranges, change);
+                assert_eq!(emitted(BROADCASTING, PLAIN, broadcast), everything);
             }
         }
     }
+    // With five levels the hole is elsewhere.
+    let low = [uniform(HOLE, 1, 12)];
+    assert_eq!(emitted(five, five_levels, flush(TAG, &low, LastLevel)), invlpgs(&[HOLE]));
+    let bad = [uniform(1 << 56, 1, 12)];
+    let whole = [Did::Cr3(0x5_0005)];
+    assert_eq!(emitted(five, five_levels, flush(TAG, &bad, LastLevel)), whole);
 }
 
 #[test]
-fn every_count_up_to_forty() {
-    for limit in [1, 2, 3, 7, 8, 16] {
-        for pages in 1..=40 {
-            for shift in [12, 13, 16, 20, 21, 25, 30] {
-                let range = VaRange::new(0, pages << shift, shift).unwrap();
-                if range.pages() << shift.saturating_sub(21) <= 1 << 12 {
-                    check(&range, Scope::EveryPcid, limit, Levels::Four);
-                }
+fn the_last_pages_of_the_address_space() {
+    let top = [uniform(TOP, 1, 12), uniform(0xffff_ffff_ffe0_0000, 1, 21)];
+    let expected = invlpgs(&[TOP, 0xffff_ffff_ffe0_0000]);
+    assert_eq!(emitted(FULL, PLAIN, flush(TAG, &top, LastLevel)), expected);
+    let global = |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &top, LastLevel);
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, global),
+        [
+            FENCE,
+            Did::Invlpgb(0xffff_ffff_ffff_f01d, 0, 0),
+            Did::Invlpgb(0xffff_ffff_ffe0_001d, 1 << 31, 0),
+            SYNC
+        ]
+    );
+}
+
+#[test]
+fn broadcasts_of_stretches_are_waited_for_once() {
+    let two = [uniform(0x7000, 10, 12), uniform(0x40_0000, 3, 21)];
+    // Bits: 0 the address, 1 the PCID, 2 the ASID, 4 final only.
+    let expected = [
+        FENCE,
+        Did::Invlpgb(0x7017, 7, 0x5_0000),
+        Did::Invlpgb(0xf017, 1, 0x5_0000),
+        Did::Invlpgb(0x40_0017, 1 << 31 | 2, 0x5_0000),
+        SYNC,
+    ];
+    assert_eq!(emitted(BROADCASTING, PLAIN, everywhere(&two, LastLevel, Wait::Now)), expected);
+    let later = everywhere(&two, LastLevel, Wait::Later);
+    assert_eq!(emitted(BROADCASTING, PLAIN, later), expected[..4]);
+    let complete = |x86: &X86<&Cpu>| x86.complete_broadcast(Errata::NONE);
+    assert_eq!(emitted(BROADCASTING, PLAIN, complete), [SYNC]);
+    assert_eq!(emitted(FULL, PLAIN, complete), []);
+    // FreedTables: never final only.
+    let page = [uniform(0x7000, 1, 12)];
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, everywhere(&page, FreedTables, Wait::Now)),
+        [FENCE, Did::Invlpgb(0x7007, 0, 0x5_0000), SYNC]
+    );
+    // Both halves of a pair; no PCIDs.
+    assert_eq!(
+        emitted(BROADCASTING, ON_LOAD, everywhere(&page, LastLevel, Wait::Now)),
+        [FENCE, Did::Invlpgb(0x7017, 0, 0x5_0000), Did::Invlpgb(0x7017, 0, 0x805_0000), SYNC]
+    );
+    assert_eq!(
+        emitted(BROADCASTING, OFF, everywhere(&page, FreedTables, Wait::Now)),
+        [FENCE, Did::Invlpgb(0x7005, 0, 0), SYNC]
+    );
+    // A mixed stretch goes page by page.
+    let mixed = [mixed(0x40_0000, 1, 21)];
+    let did = emitted(BROADCASTING, PLAIN, everywhere(&mixed, LastLevel, Wait::Now));
+    assert_eq!(did.len(), 2 + 512 / 8);
+    assert_eq!(did[1], Did::Invlpgb(0x40_0017, 7, 0x5_0000));
+}
+
+#[test]
+fn eco_m1_a_stretch_that_widens_is_still_broadcast() {
+    let bad = [uniform(HOLE, 1, 12)];
+    let halves = [Did::Invlpgb(6, 0, 0x5_0000), Did::Invlpgb(6, 0, 0x805_0000)];
+    for (wait, sync) in [(Wait::Now, Some(SYNC)), (Wait::Later, None)] {
+        let expected: Vec<_> = [FENCE].into_iter().chain(halves).chain(sync).collect();
+        assert_eq!(emitted(BROADCASTING, AT_EXIT, everywhere(&bad, LastLevel, wait)), expected);
+    }
+    let expected = [FENCE, Did::Invlpgb(4, 0, 0), SYNC];
+    assert_eq!(emitted(BROADCASTING, OFF, everywhere(&bad, LastLevel, Wait::Now)), expected);
+}
+
+#[test]
+fn kernel_addresses_go_by_address_only_where_that_reaches_all_of_them() {
+    let page = [uniform(TOP, 1, 12)];
+    let everything = [FENCE, Did::Invpcid(2, [0, 0])];
+    // Entries that are not global, and upper levels, may be cached under PCIDs that are not named.
+    for change in [LastLevel, FreedTables] {
+        for config in [PLAIN, AT_EXIT] {
+            assert_eq!(emitted(FULL, config, kernel(Errata::NONE, &page, change)), everything);
+        }
+        assert_eq!(emitted(NO_INVPCID, PLAIN, kernel(Errata::NONE, &page, change)), TOGGLE);
+        for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF), (NO_PCID, AT_EXIT)] {
+            for errata in [Errata::NONE, INVLPG_KEEPS_GLOBALS] {
+                let did = emitted(features, config, kernel(errata, &page, change));
+                assert_eq!(did, invlpgs(&[TOP]));
             }
         }
     }
-}
-
-#[test]
-fn the_last_page_of_the_address_space() {
-    for limit in [1, 3, 8] {
-        for (start, shift) in [(0xffff_ffff_ffff_f000, 12), (0xffff_ffff_ffe0_0000, 21)] {
-            let range = VaRange::new(start, 1 << shift, shift).unwrap();
-            check(&range, Scope::WithGlobal, limit, Levels::Four);
-        }
-        let range = VaRange::new(0xffff_ffff_fff0_0000, 0x10_0000, 12).unwrap();
-        check(&range, Scope::WithGlobal, limit, Levels::Four);
-    }
-}
-
-#[test]
-fn a_range_with_an_address_that_is_not_canonical_is_refused() {
-    let plan = |start, bytes, levels| {
-        let range = VaRange::new(start, bytes, 12).unwrap();
-        Plan::new(&range, Scope::EveryPcid, PageLimit::new(8).unwrap(), levels).map(|_| ())
+    let global = |features: Features, config, errata, change| {
+        emitted(features, config, move |x86| {
+            let x86 = X86::new(x86.insn, &features, config).unwrap().with_global_kernel();
+            x86.flush_kernel(errata, &[uniform(TOP, 1, 12)], change);
+        })
     };
-    let refusal = |address| Err(Error::NonCanonical { address });
-    let hole = 0x0000_8000_0000_0000;
-    assert_eq!(plan(hole - 0x1000, 0x1000, Levels::Four), Ok(()));
-    assert_eq!(plan(hole - 0x1000, 0x2000, Levels::Four), refusal(hole));
-    assert_eq!(plan(hole - 0x1000, 0x2000, Levels::Five), Ok(()));
-    assert_eq!(plan(hole, 0x1000, Levels::Four), refusal(hole));
-    // Both ends canonical, the hole in between.
-    assert_eq!(plan(0, 0u64.wrapping_sub(0x1000), Levels::Four), refusal(hole));
-    assert_eq!(plan(0xffff_7fff_ffff_f000, 0x2000, Levels::Four), refusal(0xffff_7fff_ffff_f000));
-    assert_eq!(plan(0xffff_8000_0000_0000, 0x1000, Levels::Four), Ok(()));
-    assert_eq!(plan((1 << 56) - 0x1000, 0x2000, Levels::Five), refusal(1 << 56));
+    assert_eq!(global(FULL, PLAIN, Errata::NONE, LastLevel), invlpgs(&[TOP]));
+    assert_eq!(global(NO_INVPCID, PLAIN, Errata::NONE, LastLevel), invlpgs(&[TOP]));
+    assert_eq!(global(FULL, PLAIN, Errata::NONE, FreedTables), everything);
+    assert_eq!(global(FULL, PLAIN, INVLPG_KEEPS_GLOBALS, LastLevel), everything);
+    assert_eq!(global(NO_INVPCID, PLAIN, INVLPG_KEEPS_GLOBALS, LastLevel), TOGGLE);
+    // Separate tables exist to keep the kernel's entries out of user mode.
+    assert_eq!(global(FULL, AT_EXIT, Errata::NONE, LastLevel), everything);
 }
 
 #[test]
-fn the_limit_is_never_above_what_either_reading_of_the_manual_allows() {
-    for field in [0, 1, 7, 8, 0xfffe, 0xffff_u16] {
-        let limit = PageLimit::from_cpuid(field).pages();
-        // As a largest count of further pages, and as a largest number of pages; one page always.
-        assert!(limit - 1 <= u32::from(field));
-        assert!(limit <= u32::from(field).max(1));
-        assert!(limit >= 1);
+fn no_kernel_addresses_mean_everything() {
+    let everything = [FENCE, Did::Invpcid(2, [0, 0])];
+    for config in [PLAIN, OFF, ON_LOAD] {
+        assert_eq!(emitted(FULL, config, kernel(Errata::NONE, &[], LastLevel)), everything);
     }
-    assert_eq!(PageLimit::from_cpuid(7).pages(), 7);
-    assert_eq!(PageLimit::new(0), None);
-    assert_eq!(PageLimit::new(65537), None);
-    assert_eq!(PageLimit::new(65536).map(PageLimit::pages), Some(65536));
+    assert_eq!(emitted(NO_PCID, PLAIN, kernel(Errata::NONE, &[], LastLevel)).len(), 2);
+    let all = |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &[], LastLevel);
+    assert_eq!(emitted(BROADCASTING, PLAIN, all), [FENCE, Did::Invlpgb(12, 0, 0), SYNC]);
 }
 
-proptest! {
-    #[test]
-    fn any_range_is_covered_exactly(
-        frame in 0_u64..1 << 35,
-        pages in 1_u64..3000,
-        limit in 1_u32..=65536,
-        small_limit: bool,
-        large_pages: bool,
-        high: bool,
-        five: bool,
-    ) {
-        let limit = if small_limit { limit % 17 + 1 } else { limit };
-        let levels = if five { Levels::Five } else { Levels::Four };
-        let shift = if large_pages { 21 } else { 12 };
-        let half = 1_u64 << (levels.linear_bits() - 1);
-        let base = if high { half.wrapping_neg() } else { 0 };
-        let offset = ((frame << 12) % half) & !((1 << shift) - 1);
-        if let Ok(range) = VaRange::new(base + offset, pages << shift, shift)
-            && (high || range.last() < half)
-        {
-            check(&range, Scope::Pcid(pcid()), limit, levels);
-        }
+#[test]
+fn a_broadcast_for_the_kernel_names_global_entries_of_every_pcid() {
+    let two = [uniform(0xffff_8000_0000_0000, 9, 12), uniform(0xffff_ffff_8000_0000, 1, 21)];
+    let of = |change| move |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &two, change);
+    assert_eq!(
+        emitted(BROADCASTING, AT_EXIT, of(LastLevel)),
+        [
+            FENCE,
+            Did::Invlpgb(0xffff_8000_0000_001d, 7, 0),
+            Did::Invlpgb(0xffff_8000_0000_801d, 0, 0),
+            Did::Invlpgb(0xffff_ffff_8000_001d, 1 << 31, 0),
+            SYNC
+        ]
+    );
+    assert_eq!(
+        emitted(BROADCASTING, PLAIN, of(FreedTables)),
+        [
+            FENCE,
+            Did::Invlpgb(0xffff_8000_0000_000d, 7, 0),
+            Did::Invlpgb(0xffff_8000_0000_800d, 0, 0),
+            Did::Invlpgb(0xffff_ffff_8000_000d, 1 << 31, 0),
+            SYNC
+        ]
+    );
+}
+
+#[test]
+fn publishing_executes_nothing() {
+    for features in [FULL, NO_PCID, BROADCASTING] {
+        assert_eq!(emitted(features, PLAIN, |x86| x86.publish()), []);
     }
+}
+
+#[test]
+fn operations_of_the_whole_address_space_are_counted_at_once() {
+    let cpu = Cpu::new(BROADCASTING);
+    let x86 = X86::new(&cpu, &BROADCASTING, PLAIN).unwrap();
+    let half = uniform(0, 1 << 35, 12);
+    assert_eq!(x86.operations(&half, LastLevel, Scope::Local), Some(1 << 35));
+    assert_eq!(x86.operations(&half, LastLevel, Scope::Broadcast), Some(1 << 32));
+    assert_eq!(x86.operations(&uniform(0, 1, 47), LastLevel, Scope::Local), Some(1 << 17));
+    assert_eq!(x86.operations(&uniform(0, 1 << 36, 12), LastLevel, Scope::Local), None);
+    assert!(x86.faults_forget() && !x86.walks_outlive_tags());
+    let costs = x86.typical_costs();
+    assert!(costs.by_address(costs.local, 33, 33) && !costs.by_address(costs.local, 512, 512));
 }

@@ -192,9 +192,9 @@ fn settle_waits_for_broadcasts_and_costs_nothing_without_them() {
 #[test]
 fn broadcasts() {
     let (fence, sync) = (Did::Mfence, Did::Tlbsync);
-    let all = |x86: &X86<&Cpu>| x86.flush_all_everywhere(Errata::NONE);
-    let tag = |x86: &X86<&Cpu>| x86.flush_tag_everywhere(Errata::NONE, TAG);
-    let only = |x86: &X86<&Cpu>| x86.flush_tag_everywhere(Errata::NONE, Tag::RESERVED);
+    let all = |x86: &X86<&Cpu>| x86.flush_all_broadcast(Errata::NONE);
+    let tag = |x86: &X86<&Cpu>| x86.flush_tag_broadcast(Errata::NONE, TAG);
+    let only = |x86: &X86<&Cpu>| x86.flush_tag_broadcast(Errata::NONE, Tag::RESERVED);
     let everything = [fence, Did::Invlpgb(4, 0, 0), sync];
     assert_eq!(emitted(BROADCASTING, PLAIN, all), everything);
     assert_eq!(emitted(BROADCASTING, OFF, all), everything);

@@ -10,10 +10,11 @@ use super::super::{
     tests::{A, CONFIG, NO_ERRATA, everyone, machine, satp, sfence},
 };
 use crate::{
-    Stretch, VaRange,
+    FlushRange, VaRange,
     arch::{
-        Depth::{self, Leaves, Tables},
-        Errata, Mmu, Place, Tag, Wait,
+        Errata, Mmu, Scope,
+        TableChange::{self, FreedTables, LastLevel},
+        Tag, Wait,
         errata::FENCE_OPERANDS,
     },
 };
@@ -25,12 +26,12 @@ const FENCE: Event = Event::Fence;
 const ALL: Event = Event::SfenceVma(None, None);
 const TOP: u64 = 0xffff_ffff_ffff_f000;
 
-fn uniform(start: u64, pages: u64, shift: u32) -> Stretch {
-    Stretch::uniform(VaRange::new(start, pages << shift, shift).unwrap())
+fn uniform(start: u64, pages: u64, shift: u32) -> FlushRange {
+    FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap())
 }
 
-fn mixed(start: u64, pages: u64, shift: u32) -> Stretch {
-    Stretch { uniform: false, ..uniform(start, pages, shift) }
+fn mixed(start: u64, pages: u64, shift: u32) -> FlushRange {
+    FlushRange { uniform: false, ..uniform(start, pages, shift) }
 }
 
 /// What is executed on a machine so configured, of which the tag is 7.
@@ -40,17 +41,17 @@ fn executed(config: Config, act: impl FnOnce(&Riscv<Recorder>)) -> Vec<Event> {
     riscv.instructions.take()
 }
 
-fn flush(errata: Errata, stretches: &[Stretch], depth: Depth) -> impl Fn(&Riscv<Recorder>) {
-    move |riscv| riscv.flush_stretches(errata, Tag(7), stretches, depth)
+fn flush(errata: Errata, ranges: &[FlushRange], change: TableChange) -> impl Fn(&Riscv<Recorder>) {
+    move |riscv| riscv.flush_ranges(errata, Tag(7), ranges, change)
 }
 
 fn everywhere(
     errata: Errata,
-    stretches: &[Stretch],
-    depth: Depth,
+    ranges: &[FlushRange],
+    change: TableChange,
     wait: Wait,
 ) -> impl Fn(&Riscv<Recorder>) {
-    move |riscv| riscv.flush_stretches_everywhere(errata, Tag(7), stretches, depth, wait)
+    move |riscv| riscv.flush_ranges_broadcast(errata, Tag(7), ranges, change, wait)
 }
 
 fn leaf(address: u64) -> Event {
@@ -69,18 +70,18 @@ fn part(start: u64, size: u64, asid: Option<u16>) -> Event {
 fn leaves_of_all_stretches_are_fenced_and_completed_once() {
     let two = [uniform(0x4000, 2, 12), uniform(0x40_0000, 2, 21)];
     assert_eq!(
-        executed(CONFIG, flush(NO_ERRATA, &two, Leaves)),
+        executed(CONFIG, flush(NO_ERRATA, &two, LastLevel)),
         [leaf(0x4000), leaf(0x5000), leaf(0x40_0000), leaf(0x60_0000), FENCE]
     );
     let top = [uniform(TOP, 1, 12)];
-    assert_eq!(executed(CONFIG, flush(NO_ERRATA, &top, Leaves)), [leaf(TOP), FENCE]);
+    assert_eq!(executed(CONFIG, flush(NO_ERRATA, &top, LastLevel)), [leaf(TOP), FENCE]);
     // A step is a page that there may be among those that changed: 4 KiB of 16, 2 MiB of 4.
     let odd = [mixed(0x4000, 1, 13), mixed(0x40_0000, 1, 22)];
     assert_eq!(
-        executed(CONFIG, flush(NO_ERRATA, &odd, Leaves)),
+        executed(CONFIG, flush(NO_ERRATA, &odd, LastLevel)),
         [leaf(0x4000), leaf(0x5000), leaf(0x40_0000), leaf(0x60_0000), FENCE]
     );
-    assert_eq!(executed(CONFIG, flush(NO_ERRATA, &[], Leaves)), [FENCE]);
+    assert_eq!(executed(CONFIG, flush(NO_ERRATA, &[], LastLevel)), [FENCE]);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn svinval_brackets_all_stretches_at_once() {
     let two = [uniform(0x4000, 2, 12), uniform(0x8000, 1, 12)];
     let sinval = |address| Event::SinvalVma(Some(address), Some(7));
     assert_eq!(
-        executed(SVINVAL, flush(NO_ERRATA, &two, Leaves)),
+        executed(SVINVAL, flush(NO_ERRATA, &two, LastLevel)),
         [
             Event::SfenceWInval,
             sinval(0x4000),
@@ -99,16 +100,16 @@ fn svinval_brackets_all_stretches_at_once() {
         ]
     );
     // One leaf is one instruction; a whole tag is, too.
-    assert_eq!(executed(SVINVAL, flush(NO_ERRATA, &two[1..], Leaves)), [leaf(0x8000), FENCE]);
-    assert_eq!(executed(SVINVAL, flush(NO_ERRATA, &two, Tables)), [sfence(7), FENCE]);
+    assert_eq!(executed(SVINVAL, flush(NO_ERRATA, &two[1..], LastLevel)), [leaf(0x8000), FENCE]);
+    assert_eq!(executed(SVINVAL, flush(NO_ERRATA, &two, FreedTables)), [sfence(7), FENCE]);
 }
 
 #[test]
 fn eco_m5_where_tables_were_unlinked_the_whole_tag_is_fenced() {
     let page = [uniform(0x4000, 1, 12)];
-    assert_eq!(executed(CONFIG, flush(NO_ERRATA, &page, Tables)), [sfence(7), FENCE]);
+    assert_eq!(executed(CONFIG, flush(NO_ERRATA, &page, FreedTables)), [sfence(7), FENCE]);
     assert_eq!(
-        executed(SBI, everywhere(NO_ERRATA, &page, Tables, Wait::Now)),
+        executed(SBI, everywhere(NO_ERRATA, &page, FreedTables, Wait::Now)),
         [FENCE, sfence(7), everyone(Some(7)), FENCE]
     );
 }
@@ -117,16 +118,16 @@ fn eco_m5_where_tables_were_unlinked_the_whole_tag_is_fenced() {
 fn what_no_address_can_name_goes_with_the_tag() {
     let page = uniform(0x4000, 1, 12);
     for bad in [uniform(1 << 60, 1, 12), uniform(1 << 38, 1, 12), uniform(0, 1 << 51, 12)] {
-        for stretches in [[bad, page], [page, bad]] {
+        for ranges in [[bad, page], [page, bad]] {
             for config in [CONFIG, SVINVAL] {
-                let did = executed(config, flush(NO_ERRATA, &stretches, Leaves));
+                let did = executed(config, flush(NO_ERRATA, &ranges, LastLevel));
                 assert_eq!(did, [sfence(7), FENCE]);
             }
             assert_eq!(
-                executed(SBI, everywhere(NO_ERRATA, &stretches, Leaves, Wait::Now)),
+                executed(SBI, everywhere(NO_ERRATA, &ranges, LastLevel, Wait::Now)),
                 [FENCE, sfence(7), everyone(Some(7)), FENCE]
             );
-            let kernel = |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &stretches, Leaves);
+            let kernel = |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &ranges, LastLevel);
             assert_eq!(executed(CONFIG, kernel), [ALL, FENCE]);
         }
     }
@@ -135,13 +136,13 @@ fn what_no_address_can_name_goes_with_the_tag() {
 #[test]
 fn where_operands_fail_stretches_fence_everything() {
     let page = [uniform(0x4000, 1, 12)];
-    for depth in [Leaves, Tables] {
-        assert_eq!(executed(SVINVAL, flush(FENCE_OPERANDS, &page, depth)), [ALL, FENCE]);
+    for change in [LastLevel, FreedTables] {
+        assert_eq!(executed(SVINVAL, flush(FENCE_OPERANDS, &page, change)), [ALL, FENCE]);
         assert_eq!(
-            executed(SBI, everywhere(FENCE_OPERANDS, &page, depth, Wait::Now)),
+            executed(SBI, everywhere(FENCE_OPERANDS, &page, change, Wait::Now)),
             [FENCE, ALL, everyone(None), FENCE]
         );
-        let kernel = |riscv: &Riscv<_>| riscv.flush_kernel(FENCE_OPERANDS, &page, depth);
+        let kernel = |riscv: &Riscv<_>| riscv.flush_kernel(FENCE_OPERANDS, &page, change);
         assert_eq!(executed(CONFIG, kernel), [ALL, FENCE]);
     }
 }
@@ -149,7 +150,7 @@ fn where_operands_fail_stretches_fence_everything() {
 #[test]
 fn a_page_that_may_be_part_of_a_block_takes_the_block_with_it() {
     let block: Vec<_> = (0..16).map(|page| leaf(0x2_0000 + page * 0x1000)).chain([FENCE]).collect();
-    let of = |stretch| executed(SVNAPOT, flush(NO_ERRATA, &[stretch], Leaves));
+    let of = |range| executed(SVNAPOT, flush(NO_ERRATA, &[range], LastLevel));
     assert_eq!(of(uniform(0x2_0000, 1, 16)), block);
     assert_eq!(of(mixed(0x2_3000, 2, 12)), block);
     assert_eq!(of(mixed(0x2_3000, 1, 12)), block);
@@ -158,7 +159,7 @@ fn a_page_that_may_be_part_of_a_block_takes_the_block_with_it() {
     assert_eq!(of(uniform(0x2_2000, 1, 13)), block);
     assert_eq!(of(mixed(0x20_0000, 1, 21)), [leaf(0x20_0000), FENCE]);
     // Without the extension there are no blocks.
-    let plain = executed(CONFIG, flush(NO_ERRATA, &[mixed(0x2_3000, 1, 12)], Leaves));
+    let plain = executed(CONFIG, flush(NO_ERRATA, &[mixed(0x2_3000, 1, 12)], LastLevel));
     assert_eq!(plain, [leaf(0x2_3000), FENCE]);
 }
 
@@ -174,14 +175,14 @@ fn eco_m1_everywhere_is_everywhere_by_address_too() {
         part(TOP, 0x1000, Some(7)),
         FENCE,
     ];
-    assert_eq!(executed(SBI, everywhere(NO_ERRATA, &two, Leaves, Wait::Now)), expected);
-    let later = executed(SBI, everywhere(NO_ERRATA, &two, Leaves, Wait::Later));
+    assert_eq!(executed(SBI, everywhere(NO_ERRATA, &two, LastLevel, Wait::Now)), expected);
+    let later = executed(SBI, everywhere(NO_ERRATA, &two, LastLevel, Wait::Later));
     assert_eq!(later, expected[..6]);
-    assert_eq!(executed(SBI, |riscv| riscv.complete_everywhere(NO_ERRATA)), [FENCE]);
+    assert_eq!(executed(SBI, |riscv| riscv.complete_broadcast(NO_ERRATA)), [FENCE]);
     // A refusal widens, for each request.
     let riscv = machine(16, SBI, satp(A, 1));
     riscv.instructions.refuses.set(Refuses::Asids);
-    everywhere(NO_ERRATA, &two[1..], Leaves, Wait::Now)(&riscv);
+    everywhere(NO_ERRATA, &two[1..], LastLevel, Wait::Now)(&riscv);
     let asked = [part(TOP, 0x1000, Some(7)), everyone(None)];
     let expected = [FENCE, leaf(TOP), asked[0], asked[1], FENCE];
     assert_eq!(riscv.instructions.take(), expected);
@@ -190,22 +191,22 @@ fn eco_m1_everywhere_is_everywhere_by_address_too() {
 #[test]
 fn eco_m6_kernel_addresses_are_fenced_for_every_asid_and_globally() {
     let two = [uniform(TOP, 1, 12), uniform(0xffff_ffff_8000_0000, 1, 21)];
-    let local = |depth| move |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &two, depth);
+    let local = |change| move |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &two, change);
     let fences = [global(TOP), global(0xffff_ffff_8000_0000)];
-    assert_eq!(executed(CONFIG, local(Leaves)), [fences[0], fences[1], FENCE]);
-    assert_eq!(executed(CONFIG, local(Tables)), [ALL, FENCE]);
+    assert_eq!(executed(CONFIG, local(LastLevel)), [fences[0], fences[1], FENCE]);
+    assert_eq!(executed(CONFIG, local(FreedTables)), [ALL, FENCE]);
     let remote =
-        |depth| move |riscv: &Riscv<_>| riscv.flush_kernel_everywhere(NO_ERRATA, &two, depth);
+        |change| move |riscv: &Riscv<_>| riscv.flush_kernel_broadcast(NO_ERRATA, &two, change);
     let asked = [part(TOP, 0x1000, None), part(0xffff_ffff_8000_0000, 0x20_0000, None)];
     assert_eq!(
-        executed(SBI, remote(Leaves)),
+        executed(SBI, remote(LastLevel)),
         [FENCE, fences[0], fences[1], asked[0], asked[1], FENCE]
     );
-    assert_eq!(executed(SBI, remote(Tables)), [FENCE, ALL, everyone(None), FENCE]);
-    for depth in [Leaves, Tables] {
-        let all = |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &[], depth);
+    assert_eq!(executed(SBI, remote(FreedTables)), [FENCE, ALL, everyone(None), FENCE]);
+    for change in [LastLevel, FreedTables] {
+        let all = |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &[], change);
         assert_eq!(executed(SVINVAL, all), [ALL, FENCE]);
-        let all = |riscv: &Riscv<_>| riscv.flush_kernel_everywhere(NO_ERRATA, &[], depth);
+        let all = |riscv: &Riscv<_>| riscv.flush_kernel_broadcast(NO_ERRATA, &[], change);
         assert_eq!(executed(SBI, all), [FENCE, ALL, everyone(None), FENCE]);
     }
 }
@@ -220,7 +221,7 @@ fn eco_m2_stores_are_published_before_the_look_at_who_runs() {
 #[test]
 fn operations_are_counted_as_they_are_executed() {
     let riscv = machine(16, SVNAPOT, satp(A, 1));
-    for stretch in [
+    for range in [
         uniform(0x4000, 1, 12),
         uniform(0x4000, 37, 12),
         mixed(0xf000, 2, 12),
@@ -229,16 +230,16 @@ fn operations_are_counted_as_they_are_executed() {
         uniform(0, 1, 30),
         uniform(0, 8, 34),
     ] {
-        riscv.flush_stretches(NO_ERRATA, Tag(7), &[stretch], Leaves);
+        riscv.flush_ranges(NO_ERRATA, Tag(7), &[range], LastLevel);
         let fences = riscv.instructions.take().len() as u64 - 1;
-        assert_eq!(riscv.operations(&stretch, Leaves, Place::Here), Some(fences));
-        assert_eq!(riscv.operations(&stretch, Leaves, Place::Everywhere), Some(fences + 1));
-        assert_eq!(riscv.operations(&stretch, Tables, Place::Here), None);
+        assert_eq!(riscv.operations(&range, LastLevel, Scope::Local), Some(fences));
+        assert_eq!(riscv.operations(&range, LastLevel, Scope::Broadcast), Some(fences + 1));
+        assert_eq!(riscv.operations(&range, FreedTables, Scope::Local), None);
     }
     let half = uniform(0, 1 << 26, 12);
-    assert_eq!(riscv.operations(&half, Leaves, Place::Here), Some(1 << 26));
-    assert_eq!(riscv.operations(&uniform(0, 1 << 27, 12), Leaves, Place::Here), None);
+    assert_eq!(riscv.operations(&half, LastLevel, Scope::Local), Some(1 << 26));
+    assert_eq!(riscv.operations(&uniform(0, 1 << 27, 12), LastLevel, Scope::Local), None);
     assert!(!riscv.walks_outlive_tags() && !riscv.faults_forget());
     let costs = riscv.typical_costs();
-    assert!(costs.by_address(costs.here, 33, 33) && !costs.by_address(costs.here, 512, 512));
+    assert!(costs.by_address(costs.local, 33, 33) && !costs.by_address(costs.local, 512, 512));
 }

@@ -4,14 +4,14 @@ use super::*;
 use crate::{residency::Residency, tests::meanwhile};
 
 /// What `cpu` finds if it looks for a tag in `epoch`.
-fn claim(tlb: Machine, cpu: u32, space: &Space<'_, Paper>, epoch: u64) -> Option<Cookie> {
-    let claimed = on(cpu, || tlb.tags().claim(&here(tlb).strategy(), space, epoch, true, None));
+fn claim(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>, epoch: u64) -> Option<Cookie> {
+    let claimed = on(cpu, || tlb.tags().claim(&this_cpu(tlb).strategy(), space, epoch, true, None));
     claimed.ok().map(|(cookie, _)| cookie)
 }
 
 /// Loads and writes of the word that says what a CPU keeps.
 fn asked(tlb: Machine, cpu: u32) -> (u64, u64) {
-    tlb.cpus()[cpu as usize].tags.kept.work()
+    tlb.cpus()[cpu as usize].tags.reserved.work()
 }
 
 // ---- What is kept
@@ -66,7 +66,7 @@ fn a_tag_that_was_kept_is_taken_over_at_the_first_look() {
 fn a_cookie_does_not_go_back_to_an_epoch_that_is_over() {
     let tlb = private();
     let a = lasting(tlb);
-    let tag = on(2, || here(tlb).pin(a)).unwrap();
+    let tag = on(2, || this_cpu(tlb).pin(a)).unwrap();
     let later = move || {
         turn(tlb);
         let _ = switch(tlb, 0, a);
@@ -81,11 +81,11 @@ fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
     for access in 1..=4 {
         let tlb = private();
         let a = lasting(tlb);
-        let pinned = on(2, || here(tlb).pin(a)).unwrap();
+        let pinned = on(2, || this_cpu(tlb).pin(a)).unwrap();
         turn(tlb);
         let other = move || {
             // SAFETY: there is no device.
-            unsafe { here(tlb).unpin(a) }.unwrap();
+            unsafe { this_cpu(tlb).unpin(a) }.unwrap();
             assert_eq!(switch(tlb, 0, a), Switched::Fresh);
             assert_ne!(a.cookie().tag(), pinned);
         };
@@ -106,8 +106,8 @@ fn no_epoch_is_joined_before_its_map_shows_what_is_kept() {
         let _ = switch(tlb, 2, lasting(tlb));
         let comes = move || _ = waits(|| switch(tlb, 1, a));
         meanwhile(access, comes, || turn(tlb));
-        let tag = on(1, || here(tlb).tag());
-        let map = tlb.tags().kept[0].get();
+        let tag = on(1, || this_cpu(tlb).tag());
+        let map = tlb.tags().in_use[0].get();
         assert!(map >> tag.0 & 1 != 0, "tag {} before access {access}", tag.0);
     }
 }
@@ -115,12 +115,12 @@ fn no_epoch_is_joined_before_its_map_shows_what_is_kept() {
 #[test]
 fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the_former() {
     for access in 1..=60 {
-        let tlb = machine(Sharing::Private, 3, EpochsConfig { last_epoch: 2, ..FEW });
+        let tlb = machine(Sharing::Private, 3, GlobalAsidsConfig { last_epoch: 2, ..FEW });
         let (a, mut ends) = (lasting(tlb), space(tlb));
         // A tag in stock.
         let _ = switch(tlb, 1, &ends);
-        let _ = on(1, || here(tlb).park());
-        on(1, || here(tlb).release(&mut ends)).unwrap();
+        let _ = on(1, || this_cpu(tlb).park());
+        on(1, || this_cpu(tlb).release(&mut ends)).unwrap();
         let last = move || {
             _ = waits(|| {
                 turn(tlb);
@@ -130,7 +130,7 @@ fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the
         let _ = meanwhile(access, last, || switch(tlb, 1, a));
         for cpu in 0..2 {
             let residency = a.residents.get(CpuId(cpu));
-            let runs = on(cpu, || here(tlb).tag()) == LAST_TAG;
+            let runs = on(cpu, || this_cpu(tlb).tag()) == LAST_TAG;
             assert!(!runs || residency == Residency::Present, "CPU {cpu}, access {access}");
         }
     }

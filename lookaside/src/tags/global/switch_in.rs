@@ -1,91 +1,91 @@
 //! The ways into a space: finding its tag in the present epoch, and joining the epoch.
 
-use super::{Cookie, Epochs, LAST_TAG, stock::Stock, ticket};
+use super::{Cookie, GlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
 use crate::{
     arch::{Held, Mmu, Sharing, Tag},
     counts::Event,
-    here::StrategyCpu,
+    current_cpu::StrategyCpu,
     platform::{Ordering, Platform, Word},
-    space::Space,
+    space::AddressSpace,
     tags::Switched,
 };
 
 /// The way without the lock is closed: no tag is left in the stock, or an epoch has passed.
 pub(super) struct Locked;
 
-impl<P: Platform> Epochs<'_, P> {
+impl<P: Platform> GlobalAsids<'_, P> {
     /// Way 1, and the others where it is closed.
     #[inline]
-    pub(super) fn enter_quickly(
+    pub(super) fn switch_in_fast(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
     ) -> Switched {
-        let mmu = here.mmu();
-        let cpu = here.cpu();
-        // Relaxed: the compare-exchange in `join` decides, and E1 and E2 make the cookie true for a
+        let mmu = this_cpu.mmu();
+        let cpu = this_cpu.cpu();
+        // Relaxed: the compare-exchange in `adopt_epoch` decides, and E1 and E2 make the cookie true for a
         // CPU that has joined its epoch.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes who was present under it.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
-            return self.come_back(&here.again(), next);
+            return self.come_back(&this_cpu.copied(), next);
         }
         if active == cookie {
             mmu.settle();
             return Switched::Unchanged;
         }
         if mmu.sharing() == Sharing::Shared {
-            return self.enter_shared(&here.again(), next, active, cookie);
+            return self.switch_in_shared(&this_cpu.copied(), next, active, cookie);
         }
-        if cookie.is_of(active) && self.join(here, active, cookie) {
+        if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
             // As F-ARRIVE.
             mmu.settle();
-            if here.is_present(next) {
-                here.load(next.root(), cookie.tag(), Held::Keep, Sharing::Private);
+            if this_cpu.is_present(next) {
+                this_cpu.load(next.root(), cookie.tag(), Held::Keep, Sharing::Private);
                 return Switched::Kept;
             }
-            return self.enter_joined(&here.again(), next, cookie);
+            return self.switch_in_adopted(&this_cpu.copied(), next, cookie);
         }
-        self.enter_slowly(&here.again(), next)
+        self.switch_in_slow(&this_cpu.copied(), next)
     }
 
     /// Way 1 where CPUs use each other's entries.
     #[inline(never)]
-    fn enter_shared(
+    fn switch_in_shared(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         active: Cookie,
         cookie: Cookie,
     ) -> Switched {
-        // FENCE F-PARK (pairs with the walks of a new owner): from `join` on nothing keeps the outgoing tag,
+        // FENCE F-PARK (pairs with the walks of a new owner): from `adopt_epoch` on nothing keeps the outgoing tag,
         // and another CPU may give it away. The walker must not use it any more by then, for
         // its entries could be hit by that other CPU.
-        here.park_register();
-        if cookie.is_of(active) && self.join(here, active, cookie) {
-            return self.enter_joined(here, next, cookie);
+        this_cpu.park_register();
+        if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
+            return self.switch_in_adopted(this_cpu, next, cookie);
         }
-        self.enter_slowly(here, next)
+        self.switch_in_slow(this_cpu, next)
     }
 
     /// Way 1 for a CPU that has joined, present or not.
     #[inline(never)]
-    fn enter_joined(
+    fn switch_in_adopted(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         cookie: Cookie,
     ) -> Switched {
-        match self.arrive(here, next, cookie) {
+        match self.arrive(this_cpu, next, cookie) {
             Ok(held) => {
-                here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
+                this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().sharing());
                 Switched::Kept
             }
             Err(Locked) => {
-                self.turn_back(here);
-                self.enter_slowly(here, next)
+                self.park_instead(this_cpu);
+                self.switch_in_slow(this_cpu, next)
             }
         }
     }
@@ -93,57 +93,61 @@ impl<P: Platform> Epochs<'_, P> {
     /// As [`Self::wake`]. It says first that this CPU is back, and pays then: an NMI in between must leave
     /// user memory alone.
     #[cold]
-    fn come_back(&self, here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        here.bar();
-        let switched = self.wake(here, next);
-        here.unbar();
+    fn come_back(
+        &self,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
+    ) -> Switched {
+        this_cpu.nmi_uaccess_disable();
+        let switched = self.wake(this_cpu, next);
+        this_cpu.nmi_uaccess_enable();
         switched
     }
 
     /// Ends being lazy, in the space that the register names or on the way to another one.
-    fn wake(&self, here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        let active = &here.cpu().active;
+    fn wake(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+        let active = &this_cpu.cpu().active;
         // FENCE F-WAKE (pairs with O-SEES): a revoker does not skip this CPU any more before it reads
         // its residency, or names another space.
         active.lazy.swap(0, Ordering::SeqCst);
         // Relaxed, both: as on the quick way.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
         if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
-            return self.enter_quickly(here, next);
+            return self.switch_in_fast(this_cpu, next);
         }
-        match self.arrive(here, next, cookie) {
+        match self.arrive(this_cpu, next, cookie) {
             Ok(Held::Keep) => return Switched::Unchanged,
             Ok(Held::Drop) => {}
-            Err(Locked) => return self.enter_slowly(here, next),
+            Err(Locked) => return self.switch_in_slow(this_cpu, next),
         }
         // What is held was revoked while nobody looked. This CPU has said that it is back and pays
         // for everything before that.
-        here.mmu().flush_tag(here.errata(), here.tag());
-        here.tlb().platform().observe(Event::CaughtUp);
+        this_cpu.mmu().flush_tag(this_cpu.errata(), this_cpu.tag());
+        this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 
     /// Ways 2 and 3.
     #[cold]
-    pub(super) fn enter_slowly(
+    pub(super) fn switch_in_slow(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
     ) -> Switched {
         let mut paid = false;
-        if let Ok(switched) = self.try_enter(here, next, &mut paid, None) {
+        if let Ok(switched) = self.try_switch_in(this_cpu, next, &mut paid, None) {
             return switched;
         }
-        let lock = self.turn.lock.lock(here.tlb().platform());
-        let mut turned = false;
+        let lock = self.turn.lock.lock(this_cpu.tlb().platform());
+        let mut rolled_over = false;
         loop {
-            match self.try_enter(here, next, &mut paid, Some(&lock)) {
-                Ok(_) if turned => return Switched::Turned,
+            match self.try_switch_in(this_cpu, next, &mut paid, Some(&lock)) {
+                Ok(_) if rolled_over => return Switched::RolledOver,
                 Ok(switched) => return switched,
                 // Nothing is left to fill the stock with; afterwards there is.
                 Err(Locked) => {
-                    self.turn_over(here, &lock);
-                    turned = true;
+                    self.rollover(this_cpu, &lock);
+                    rolled_over = true;
                 }
             }
         }
@@ -151,25 +155,25 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Joins the present epoch with the register parked, so that nothing is kept for this CPU.
     #[cold]
-    pub(super) fn rest(&self, here: &StrategyCpu<'_, P, Self>) {
-        let _lock = self.turn.lock.lock(here.tlb().platform());
+    pub(super) fn rest(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
+        let _lock = self.turn.lock.lock(this_cpu.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
-        let active = Cookie::from_bits(here.cpu().active.cookie.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
         let mut paid = false;
-        self.empty(here, active, &mut paid);
-        self.join(here, active, Cookie::new(active.epoch(), Tag::RESERVED));
+        self.empty(this_cpu, active, &mut paid);
+        self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
     }
 
     /// Way 2, and with the lock held way 3: finds a tag for `next` and joins.
-    fn try_enter(
+    fn try_switch_in(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         paid: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
-        let cpu = here.cpu();
-        // Relaxed: this CPU's own word; a turnover that changes it is noticed by `join`.
+        let cpu = this_cpu.cpu();
+        // Relaxed: this CPU's own word; a turnover that changes it is noticed by `adopt_epoch`.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         let epoch = active.epoch();
         // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the kept words are those of `epoch`. An
@@ -177,24 +181,24 @@ impl<P: Platform> Epochs<'_, P> {
         if self.epoch.load(Ordering::Acquire) != epoch {
             return Err(Locked);
         }
-        self.empty(here, active, paid);
+        self.empty(this_cpu, active, paid);
         // Relaxed: no space is pinned in the last epoch that was not pinned before it.
         if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
-            return Ok(self.enter_last(here, next, active));
+            return Ok(self.switch_in_last_epoch(this_cpu, next, active));
         }
-        let (cookie, fresh) = self.claim(here, next, epoch, true, lock)?;
-        if !self.join(here, active, cookie) {
+        let (cookie, fresh) = self.claim(this_cpu, next, epoch, true, lock)?;
+        if !self.adopt_epoch(this_cpu, active, cookie) {
             return Err(Locked);
         }
-        let Ok(held) = self.arrive(here, next, cookie) else {
+        let Ok(held) = self.arrive(this_cpu, next, cookie) else {
             // The space was given another tag since we claimed this one, which is now ours alone.
-            self.turn_back(here);
+            self.park_instead(this_cpu);
             *paid = false;
-            return self.try_enter(here, next, paid, lock);
+            return self.try_switch_in(this_cpu, next, paid, lock);
         };
-        let first = if fresh { here.mmu().first_load() } else { Held::Keep };
+        let first = if fresh { this_cpu.mmu().first_load() } else { Held::Keep };
         let held = if held == Held::Keep { first } else { held };
-        here.load(next.root(), cookie.tag(), held, here.mmu().sharing());
+        this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().sharing());
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
@@ -203,10 +207,10 @@ impl<P: Platform> Epochs<'_, P> {
     /// The register names what it named before, under a tag that was kept: what the walker brings
     /// back meanwhile is valid in the new epoch, and in any that follows before this CPU joins one.
     /// So paying once is enough, however many epochs pass it on the way in.
-    fn empty(&self, here: &StrategyCpu<'_, P, Self>, active: Cookie, paid: &mut bool) {
-        let shared = here.mmu().sharing() == Sharing::Shared;
-        if !active.joined() && !*paid && !shared {
-            here.mmu().flush_all(here.errata());
+    fn empty(&self, this_cpu: &StrategyCpu<'_, P, Self>, active: Cookie, paid: &mut bool) {
+        let shared = this_cpu.mmu().sharing() == Sharing::Shared;
+        if !active.adopted() && !*paid && !shared {
+            this_cpu.mmu().flush_all(this_cpu.errata());
             *paid = true;
         }
     }
@@ -215,14 +219,14 @@ impl<P: Platform> Epochs<'_, P> {
     /// name nothing. What it named before is not kept from the next turnover on, and must not come back
     /// after this CPU has emptied its TLB for that.
     #[cold]
-    fn turn_back(&self, here: &StrategyCpu<'_, P, Self>) {
-        here.park_register();
+    fn park_instead(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
+        this_cpu.park_register();
     }
 
     /// Declares which cookie the register is about to name, unless an epoch has passed this CPU.
-    pub(super) fn join(
+    pub(super) fn adopt_epoch(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
         active: Cookie,
         cookie: Cookie,
     ) -> bool {
@@ -231,7 +235,8 @@ impl<P: Platform> Epochs<'_, P> {
         //
         // ORDER O-JOINED (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
         // after what its register named before and what its user code did in the space that it leaves.
-        here.cpu()
+        this_cpu
+            .cpu()
             .active
             .cookie
             .compare_exchange(active.bits(), cookie.bits(), Ordering::SeqCst, Ordering::Relaxed)
@@ -242,8 +247,8 @@ impl<P: Platform> Epochs<'_, P> {
     /// `enters` says that this CPU enters the space next, and knows then whether the tag is new.
     pub(super) fn claim(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         epoch: u64,
         enters: bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
@@ -255,7 +260,7 @@ impl<P: Platform> Epochs<'_, P> {
             let old = Cookie::from_bits(next.cookie.load(Ordering::Acquire)); // And as O-FRESH.
             if old.epoch() == epoch {
                 if let Some(tag) = taken {
-                    here.cpu().stock.put(epoch, tag);
+                    this_cpu.cpu().asid_cache.put(epoch, tag);
                 }
                 return Ok((old, false));
             }
@@ -265,24 +270,25 @@ impl<P: Platform> Epochs<'_, P> {
             if old.epoch() > epoch {
                 return Err(Locked);
             }
-            let (tag, fresh) = if self.keeps(here, next, old, epoch)? {
+            let (tag, fresh) = if self.keeps(this_cpu, next, old, epoch)? {
                 (old.tag(), false)
             } else {
                 let tag = match taken {
                     Some(tag) => tag,
-                    None => self.take(here, epoch, lock)?,
+                    None => self.take(this_cpu, epoch, lock)?,
                 };
                 taken = Some(tag);
                 (tag, true)
             };
             let new = Cookie::new(epoch, tag);
             if fresh && old != Cookie::NONE {
-                self.wait_for_late(here);
+                self.wait_for_mid_switch(this_cpu);
             }
             // Nobody has met a fresh tag, so nobody holds anything under it. The books keep others
             // from giving the space another one meanwhile.
-            let books = if fresh { Some(next.open(here.tlb().platform())) } else { None };
-            if let Some(mut books) = books {
+            let residency =
+                if fresh { Some(next.lock_residency(this_cpu.tlb().platform())) } else { None };
+            if let Some(mut residency) = residency {
                 // Relaxed, both: by O-OPEN. In the last epoch others enter without a cookie, and are
                 // not to be cleared away.
                 if self.epoch.load(Ordering::Relaxed) != epoch {
@@ -292,14 +298,14 @@ impl<P: Platform> Epochs<'_, P> {
                     continue;
                 }
                 if old != Cookie::NONE {
-                    books.leave_tag(here.mmu().walks_outlive_tags());
+                    residency.leave_tag(this_cpu.mmu().walks_outlive_tags());
                 }
                 next.residents.clear();
                 if enters {
                     // To say so here spares it the books on arrival.
-                    let _ = next.residents.enter(here.id());
+                    let _ = next.residents.mark_present(this_cpu.id());
                 }
-                books.set_spent(0);
+                residency.set_spent(0);
                 // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
                 // forgotten before anybody enters under this one.
                 next.cookie.store(new.bits(), Ordering::Release);
@@ -323,8 +329,8 @@ impl<P: Platform> Epochs<'_, P> {
     /// be updated when the owner renews its cookie: that only makes the cookie younger.
     fn keeps(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        space: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
         old: Cookie,
         epoch: u64,
     ) -> Result<bool, Locked> {
@@ -337,9 +343,9 @@ impl<P: Platform> Epochs<'_, P> {
         }
         let tag = old.tag();
         // ORDER O-KEEPS (pairs with O-REBUILD): if the bit is of a later map, `active` says so.
-        let map = self.kept[usize::from(tag.0) / 64].load(Ordering::Acquire);
+        let map = self.in_use[usize::from(tag.0) / 64].load(Ordering::Acquire);
         // Relaxed: ordered by the Acquire load of the map.
-        let active = Cookie::from_bits(here.cpu().active.cookie.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
         if active.epoch() != epoch {
             return Err(Locked);
         }
@@ -349,8 +355,8 @@ impl<P: Platform> Epochs<'_, P> {
         // Relaxed: the words of `epoch` are visible by O-EPOCH. A later turnover overwrites only
         // those of CPUs that joined `epoch`; a space on such a CPU has a cookie of `epoch`, and is
         // not looked for. One that keeps nothing has the reserved tag, which no space has.
-        Ok(here.tlb().cpus().iter().any(|cpu| {
-            let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
+        Ok(this_cpu.tlb().cpus().iter().any(|cpu| {
+            let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
             kept.tag() == tag && kept.epoch() <= old.epoch()
         }))
     }
@@ -358,23 +364,23 @@ impl<P: Platform> Epochs<'_, P> {
     /// Takes a tag of `epoch` from the stock of this CPU; with the lock, fills the stock first.
     fn take(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Tag, Locked> {
-        let stock = &here.cpu().stock;
-        if let Some(tag) = stock.take(epoch) {
+        let asid_cache = &this_cpu.cpu().asid_cache;
+        if let Some(tag) = asid_cache.take(epoch) {
             return Ok(tag);
         }
         if lock.is_none() {
             return Err(Locked);
         }
-        self.fill(stock, epoch);
-        stock.take(epoch).ok_or(Locked)
+        self.fill(asid_cache, epoch);
+        asid_cache.take(epoch).ok_or(Locked)
     }
 
-    /// Fills `stock` with the next window of tags in which one is free, if there is one. The lock is held.
-    fn fill(&self, stock: &Stock<P::Word>, epoch: u64) {
+    /// Fills `asid_cache` with the next window of tags in which one is free, if there is one. The lock is held.
+    fn fill(&self, asid_cache: &AsidCache<P::Word>, epoch: u64) {
         let turn = &*self.turn;
         // Relaxed, here and below: written under the lock only.
         let window = turn.window.load(Ordering::Relaxed);
@@ -383,34 +389,34 @@ impl<P: Platform> Epochs<'_, P> {
         while cursor < tags {
             let end = (cursor + window).min((cursor / 64 + 1) * 64).min(tags);
             let bits = (!0 >> (64 - (end - cursor))) << (cursor % 64);
-            let free = !self.kept[cursor as usize / 64].load(Ordering::Relaxed) & bits;
+            let free = !self.in_use[cursor as usize / 64].load(Ordering::Relaxed) & bits;
             let first = Tag((cursor / 64 * 64) as u16);
             cursor = end;
             if free != 0 {
                 turn.cursor.store(cursor, Ordering::Relaxed);
-                return stock.fill(epoch, first, free);
+                return asid_cache.fill(epoch, first, free);
             }
         }
         turn.cursor.store(cursor, Ordering::Relaxed);
     }
 
     /// The way in when no epoch is left: one tag, dropped at each switch, and shared with nobody.
-    fn enter_last(
+    fn switch_in_last_epoch(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         active: Cookie,
     ) -> Switched {
-        let joined = self.join(here, active, Cookie::new(self.last_epoch(), LAST_TAG));
-        debug_assert!(joined, "no epoch comes that could pass this CPU");
-        here.mmu().settle(); // As F-ARRIVE.
+        let adopted = self.adopt_epoch(this_cpu, active, Cookie::new(self.last_epoch(), LAST_TAG));
+        debug_assert!(adopted, "no epoch comes that could pass this CPU");
+        this_cpu.mmu().settle(); // As F-ARRIVE.
         // Who holds the books believes in the tag that the space had before, or knows of this epoch.
-        let books = next.open(here.tlb().platform());
-        if !here.is_present(next) {
-            let _ = here.reside(next); // Everything is dropped anyway.
+        let residency = next.lock_residency(this_cpu.tlb().platform());
+        if !this_cpu.is_present(next) {
+            let _ = this_cpu.mark_present(next); // Everything is dropped anyway.
         }
-        drop(books);
-        here.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
+        drop(residency);
+        this_cpu.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
         Switched::Fresh
     }
 
@@ -418,14 +424,18 @@ impl<P: Platform> Epochs<'_, P> {
     /// there, and says what the load must be told. Fails if the space has another tag by now.
     fn arrive(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         cookie: Cookie,
     ) -> Result<Held, Locked> {
         // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): what this CPU has
         // said is visible before the root is loaded; a walk is no load, and no ordering of a load
         // holds it back. It also completes what the outgoing thread has begun to invalidate.
-        here.mmu().settle();
-        if here.is_present(next) { Ok(Held::Keep) } else { self.reside_under(here, next, cookie) }
+        this_cpu.mmu().settle();
+        if this_cpu.is_present(next) {
+            Ok(Held::Keep)
+        } else {
+            self.mark_present_under(this_cpu, next, cookie)
+        }
     }
 }

@@ -20,7 +20,7 @@ const JOINED: u64 = 1 << TAG_BITS;
 ///
 /// As the word of a space it says: *in this epoch the tag is mine alone.* That stays true for ever,
 /// because epochs never repeat: after the last one the allocator stops giving tags (see
-/// [`crate::Epochs`]), it does not wrap. All zeros, epoch 0, is a space that never had a tag.
+/// [`crate::GlobalAsids`]), it does not wrap. All zeros, epoch 0, is a space that never had a tag.
 ///
 /// As the `active` word of a CPU with the J bit it says: *I have joined this epoch, and my root
 /// register names, or is about to name, the space with this cookie*; tag 0 is no space. Without the
@@ -44,7 +44,7 @@ impl Cookie {
     }
 
     /// The word of a CPU that has not joined `epoch`.
-    pub(crate) const fn outside(epoch: u64) -> Self {
+    pub(crate) const fn flush_pending(epoch: u64) -> Self {
         debug_assert!(epoch <= Self::LAST_EPOCH);
         Self(epoch << (TAG_BITS + JOINED_BITS))
     }
@@ -74,7 +74,7 @@ impl Cookie {
     }
 
     #[inline]
-    pub(crate) const fn joined(self) -> bool {
+    pub(crate) const fn adopted(self) -> bool {
         self.0 & JOINED != 0
     }
 
@@ -97,11 +97,11 @@ mod tests {
             for tag in [0, 1, 255, 256, u16::MAX] {
                 let cookie = Cookie::new(epoch, Tag(tag));
                 assert_eq!(
-                    (cookie.epoch(), cookie.tag(), cookie.joined()),
+                    (cookie.epoch(), cookie.tag(), cookie.adopted()),
                     (epoch, Tag(tag), true)
                 );
-                assert!(!Cookie::outside(epoch).joined());
-                assert_eq!(Cookie::outside(epoch).epoch(), epoch);
+                assert!(!Cookie::flush_pending(epoch).adopted());
+                assert_eq!(Cookie::flush_pending(epoch).epoch(), epoch);
             }
         }
     }
@@ -110,9 +110,9 @@ mod tests {
     fn a_cpu_outside_shares_no_epoch() {
         let cookie = Cookie::new(7, Tag(3));
         assert!(cookie.is_of(Cookie::new(7, Tag(9))));
-        assert!(!cookie.is_of(Cookie::outside(7)));
+        assert!(!cookie.is_of(Cookie::flush_pending(7)));
         assert!(!cookie.is_of(Cookie::new(8, Tag(3))));
-        assert!(!Cookie::NONE.is_of(Cookie::outside(1)));
+        assert!(!Cookie::NONE.is_of(Cookie::flush_pending(1)));
         assert!(!Cookie::NONE.is_of(Cookie::new(1, Tag::RESERVED)));
     }
 }

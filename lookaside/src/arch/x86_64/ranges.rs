@@ -2,12 +2,12 @@
 
 use super::{
     Instructions, X86,
-    invlpgb::{Operands, Plan, Scope},
+    invlpgb::{Entries, Operands, Plan},
     invpcid::Command,
 };
 use crate::{
-    arch::{Depth, Errata, Mmu, Place, Tag, errata::INVLPG_KEEPS_GLOBALS},
-    range::Stretch,
+    arch::{Errata, Mmu, Scope, TableChange, Tag, errata::INVLPG_KEEPS_GLOBALS},
+    range::FlushRange,
 };
 
 impl<I: Instructions> X86<I> {
@@ -18,9 +18,15 @@ impl<I: Instructions> X86<I> {
     /// of the other only that "mappings" of the address do (SDM vol. 3, 4.10.4.1; vol. 2, INVPCID).
     /// Where tables were unlinked, another PCID is therefore flushed as a whole.
     #[inline]
-    pub(super) fn flush_here(&self, errata: Errata, tag: Tag, stretches: &[Stretch], depth: Depth) {
+    pub(super) fn flush_here(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        ranges: &[FlushRange],
+        change: TableChange,
+    ) {
         // Most flushes are of one page of the space that runs.
-        if let [Stretch { range, .. }] = stretches
+        if let [FlushRange { range, .. }] = ranges
             && range.pages() == 1
             && range.page_shift() == 12
             && self.user_pcid(tag).is_none()
@@ -29,7 +35,7 @@ impl<I: Instructions> X86<I> {
         {
             self.invlpg(range.start());
         } else {
-            self.flush_by_address_or_tag(errata, tag, stretches, depth);
+            self.flush_by_address_or_tag(errata, tag, ranges, change);
         }
     }
 
@@ -38,45 +44,45 @@ impl<I: Instructions> X86<I> {
         &self,
         errata: Errata,
         tag: Tag,
-        stretches: &[Stretch],
-        depth: Depth,
+        ranges: &[FlushRange],
+        change: TableChange,
     ) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);
         let current = !self.has_pcids() || self.is_current(kernel);
         let others = !current || user.is_some();
-        let by_address = !others || self.has_invpcid && depth == Depth::Leaves;
-        if !by_address || !self.can_name(stretches) {
+        let by_address = !others || self.has_invpcid && change == TableChange::LastLevel;
+        if !by_address || !self.can_name(ranges) {
             return self.flush_tag(errata, tag);
         }
         if current {
             // Also where INVLPG_KEEPS_GLOBALS: what it keeps is no entry of a tag.
-            self.invlpgs(stretches);
+            self.invlpgs(ranges);
         }
         if others {
             let others = [(!current).then_some(kernel), user].into_iter().flatten();
             // Each address is canonical: the stretches were looked at above.
             self.invpcids(others.flat_map(|pcid| {
-                addresses(stretches).flat_map(move |at| Command::address(pcid, at, self.levels))
+                addresses(ranges).flat_map(move |at| Command::address(pcid, at, self.levels))
             }));
         }
     }
 
     /// Begins to remove what any CPU holds for the stretches under `tag`, in both halves of a pair.
-    pub(super) fn begin_everywhere(&self, tag: Tag, stretches: &[Stretch], depth: Depth) {
+    pub(super) fn begin_broadcast(&self, tag: Tag, ranges: &[FlushRange], change: TableChange) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);
-        if !self.can_name(stretches) {
-            return self.begin_tag_everywhere(tag);
+        if !self.can_name(ranges) {
+            return self.begin_tag_broadcast(tag);
         }
         // Matching by PCID faults where PCIDs are not in use.
-        let own = if self.has_pcids() { Scope::Pcid(kernel) } else { Scope::EveryPcid };
-        let scopes = [Some(own), user.map(Scope::Pcid)].into_iter().flatten();
-        self.begin(scopes.flat_map(|scope| self.plans(stretches, scope, depth)));
+        let own = if self.has_pcids() { Entries::Pcid(kernel) } else { Entries::EveryPcid };
+        let scopes = [Some(own), user.map(Entries::Pcid)].into_iter().flatten();
+        self.begin(scopes.flat_map(|scope| self.plans(ranges, scope, change)));
     }
 
     /// Begins to remove everything but global entries of `tag` on every CPU.
-    pub(super) fn begin_tag_everywhere(&self, tag: Tag) {
+    pub(super) fn begin_tag_broadcast(&self, tag: Tag) {
         let kernel = self.kernel_pcid(tag);
         if self.has_pcids() {
             let user = self.user_pcid(tag).map(Operands::context);
@@ -93,40 +99,50 @@ impl<I: Instructions> X86<I> {
     /// the PCIDs of spaces that ran before, and so do their cached upper levels, also those that
     /// lead to global entries. With PCIDs it is therefore used only for leaves, and only if the
     /// kernel says that its entries are global.
-    pub(super) fn flush_kernel_here(&self, errata: Errata, stretches: &[Stretch], depth: Depth) {
+    pub(super) fn flush_kernel_here(
+        &self,
+        errata: Errata,
+        ranges: &[FlushRange],
+        change: TableChange,
+    ) {
         let only_pcid = !self.has_pcids();
         let global = self.kernel_is_global
-            && depth == Depth::Leaves
+            && change == TableChange::LastLevel
             && !errata.contains(INVLPG_KEEPS_GLOBALS);
-        if (only_pcid || global) && !stretches.is_empty() && self.can_name(stretches) {
-            self.invlpgs(stretches);
+        if (only_pcid || global) && !ranges.is_empty() && self.can_name(ranges) {
+            self.invlpgs(ranges);
         } else {
             self.drop_everything();
         }
     }
 
     /// Removes what any CPU holds for kernel addresses, global or not and of every PCID.
-    pub(super) fn flush_kernel_on_all(&self, stretches: &[Stretch], depth: Depth) {
-        if stretches.is_empty() || !self.can_name(stretches) {
+    pub(super) fn flush_kernel_on_all(&self, ranges: &[FlushRange], change: TableChange) {
+        if ranges.is_empty() || !self.can_name(ranges) {
             self.begin([Operands::ALL]);
         } else {
-            self.begin(self.plans(stretches, Scope::WithGlobal, depth));
+            self.begin(self.plans(ranges, Entries::WithGlobal, change));
         }
         self.complete();
     }
 
     /// How many invalidations one stretch takes; on this CPU, if the tag is the current one.
-    pub(super) fn count(&self, stretch: &Stretch, depth: Depth, place: Place) -> Option<u64> {
-        self.levels.check_range(&stretch.range).ok()?;
+    pub(super) fn count(
+        &self,
+        range: &FlushRange,
+        change: TableChange,
+        scope: Scope,
+    ) -> Option<u64> {
+        self.levels.check_range(&range.range).ok()?;
         let paired = self.user_pcid(Tag::RESERVED).is_some();
         let halves = if paired { 2 } else { 1 };
-        let each = match place {
-            Place::Here if paired && (!self.has_invpcid || depth == Depth::Tables) => None,
-            Place::Here => {
-                Some(stretch.range.pages() << (stretch.range.page_shift() - step(stretch)))
+        let each = match scope {
+            Scope::Local if paired && (!self.has_invpcid || change == TableChange::FreedTables) => {
+                None
             }
-            Place::Everywhere => {
-                let plan = Plan::of(stretch, Scope::EveryPcid, depth, self.invlpgb?, self.levels);
+            Scope::Local => Some(range.range.pages() << (range.range.page_shift() - step(range))),
+            Scope::Broadcast => {
+                let plan = Plan::of(range, Entries::EveryPcid, change, self.invlpgb?, self.levels);
                 Some(plan.ok()?.operations())
             }
         };
@@ -136,12 +152,12 @@ impl<I: Instructions> X86<I> {
     /// Whether instructions can name the stretches. `INVLPG` does nothing for an address that is not
     /// canonical, and `INVPCID` and `INVLPGB` fault; nothing of that kind may depend on an address
     /// which somebody else may have chosen (XSA-279).
-    fn can_name(&self, stretches: &[Stretch]) -> bool {
-        stretches.iter().all(|stretch| self.levels.check_range(&stretch.range).is_ok())
+    fn can_name(&self, ranges: &[FlushRange]) -> bool {
+        ranges.iter().all(|range| self.levels.check_range(&range.range).is_ok())
     }
 
-    fn invlpgs(&self, stretches: &[Stretch]) {
-        for address in addresses(stretches) {
+    fn invlpgs(&self, ranges: &[FlushRange]) {
+        for address in addresses(ranges) {
             self.invlpg(address);
         }
     }
@@ -149,32 +165,32 @@ impl<I: Instructions> X86<I> {
     /// The `INVLPGB`s for stretches that are canonical. None if the instruction is not in use.
     fn plans(
         &self,
-        stretches: &[Stretch],
-        scope: Scope,
-        depth: Depth,
+        ranges: &[FlushRange],
+        entries: Entries,
+        change: TableChange,
     ) -> impl Iterator<Item = Operands> {
-        let plan = move |limit, stretch| Plan::of(stretch, scope, depth, limit, self.levels);
+        let plan = move |limit, range| Plan::of(range, entries, change, limit, self.levels);
         let limit = self.invlpgb.into_iter();
-        limit.flat_map(move |limit| stretches.iter().flat_map(move |s| plan(limit, s)).flatten())
+        limit.flat_map(move |limit| ranges.iter().flat_map(move |s| plan(limit, s)).flatten())
     }
 }
 
 /// The binary logarithm of the step from one address to the next: that of a page only if all pages
 /// that have changed are of that size, and 4 KiB otherwise. A size that hardware has no pages of
 /// counts as the next smaller one.
-pub(super) const fn step(stretch: &Stretch) -> u32 {
-    match stretch.range.page_shift() {
-        30.. if stretch.uniform => 30,
-        21.. if stretch.uniform => 21,
+pub(super) const fn step(range: &FlushRange) -> u32 {
+    match range.range.page_shift() {
+        30.. if range.uniform => 30,
+        21.. if range.uniform => 21,
         _ => 12,
     }
 }
 
 /// One address in each page of the stretches.
-fn addresses(stretches: &[Stretch]) -> impl Iterator<Item = u64> {
-    stretches.iter().flat_map(|stretch| {
-        let step = step(stretch);
-        let pages = stretch.range.pages() << (stretch.range.page_shift() - step);
-        (0..pages).map(move |page| stretch.range.start() + (page << step))
+fn addresses(ranges: &[FlushRange]) -> impl Iterator<Item = u64> {
+    ranges.iter().flat_map(|range| {
+        let step = step(range);
+        let pages = range.range.pages() << (range.range.page_shift() - step);
+        (0..pages).map(move |page| range.range.start() + (page << step))
     })
 }

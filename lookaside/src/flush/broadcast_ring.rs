@@ -12,31 +12,31 @@
 //! [`crate::MAX_CPUS`].
 
 use super::{
-    inbox::{Asked, Demand, Inbox, Whose},
-    sweep::Sweep,
+    ranges::FlushRanges,
+    request_queue::{FlushRequest, FlushScope, ReceivedRequest, RequestQueue},
 };
 use crate::{
-    arch::Depth,
+    arch::TableChange,
     cpuset::MAX_CPUS,
     platform::{CpuId, Ordering, Targets, Word},
-    range::{Stretch, VaRange},
+    range::{FlushRange, VaRange},
 };
 
 /// How many notices can be told apart: with the number, one cache line.
 pub(crate) const KEPT: u64 = 7;
 
 /// The board of one machine.
-pub(crate) struct Board<W> {
+pub(crate) struct BroadcastRing<W> {
     /// The latest number. Numbers begin with 1.
     latest: W,
-    notices: [W; KEPT as usize],
+    slots: [W; KEPT as usize],
 }
 
 /// What is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum BroadcastRequest {
     /// A few kernel pages of the smallest size, no tables.
-    Kernel(Stretch),
+    Kernel(FlushRange),
     /// What this CPU has described in its request, which it does not change until all have answered.
     Described(CpuId),
 }
@@ -53,16 +53,18 @@ const MAX_PAGES: u64 = 15;
 const PAGE: u64 = (1 << PAGES_SHIFT) - 1;
 const PAGE_SHIFT: u32 = 12;
 
-impl Notice {
+impl BroadcastRequest {
     /// What is to be written down of what `from` demands.
-    pub(crate) fn new(from: CpuId, demand: &Demand<'_>) -> Self {
-        let sweep = demand.sweep;
-        match (demand.whose, sweep.stretches()) {
-            (Whose::Kernel, [only]) if !sweep.is_everything() && sweep.depth() == Depth::Leaves => {
-                let notice = Self::Kernel(*only);
+    pub(crate) fn new(from: CpuId, request: &FlushRequest<'_>) -> Self {
+        let ranges = request.ranges;
+        match (request.scope, ranges.ranges()) {
+            (FlushScope::Kernel, [only])
+                if !ranges.is_everything() && ranges.change() == TableChange::LastLevel =>
+            {
+                let request = Self::Kernel(*only);
                 // What the word has no room for comes back as something else.
-                let comes_back = Self::unpack(notice.pack()) == Some(notice);
-                if comes_back { notice } else { Self::Described(from) }
+                let comes_back = Self::unpack(request.pack()) == Some(request);
+                if comes_back { request } else { Self::Described(from) }
             }
             _ => Self::Described(from),
         }
@@ -71,7 +73,7 @@ impl Notice {
     fn pack(self) -> u64 {
         match self {
             Self::Described(from) => DESCRIBED | u64::from(from.0),
-            Self::Kernel(Stretch { range, .. }) => {
+            Self::Kernel(FlushRange { range, .. }) => {
                 let pages = range.pages().min(MAX_PAGES);
                 pages << PAGES_SHIFT | range.start() >> PAGE_SHIFT & PAGE
             }
@@ -87,21 +89,21 @@ impl Notice {
         let page = ((payload << unused) as i64 >> unused) as u64;
         let bytes = (payload >> PAGES_SHIFT) << PAGE_SHIFT;
         let range = VaRange::new(page << PAGE_SHIFT, bytes, PAGE_SHIFT).ok()?;
-        Some(Self::Kernel(Stretch::uniform(range)))
+        Some(Self::Kernel(FlushRange::uniform(range)))
     }
 }
 
-impl<W: Word> Board<W> {
+impl<W: Word> BroadcastRing<W> {
     pub(crate) const NEW: Self =
-        Self { latest: W::ZERO, notices: [const { W::ZERO }; KEPT as usize] };
+        Self { latest: W::ZERO, slots: [const { W::ZERO }; KEPT as usize] };
 
     /// Asks everybody, after the tables were changed: the number.
-    pub(crate) fn post(&self, notice: Notice) -> u64 {
+    pub(crate) fn post(&self, request: BroadcastRequest) -> u64 {
         // FENCE F-KERNEL (pairs with O-UP, O-NOTED): the tables were changed, and what is asked may be
         // described, before it is read who is up, and before anybody sees the number.
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
         // Relaxed: a target that does not see it yet flushes everything.
-        self.slot(number).store(number << TAG_SHIFT | notice.pack(), Ordering::Relaxed);
+        self.slot(number).store(number << TAG_SHIFT | request.pack(), Ordering::Relaxed);
         number
     }
 
@@ -113,34 +115,42 @@ impl<W: Word> Board<W> {
     }
 
     /// As a target: what `number` asks for, where `of` finds the box of a CPU.
-    pub(crate) fn asked<'c>(&self, number: u64, of: impl Fn(CpuId) -> Option<&'c Inbox<W>>) -> Asked
+    pub(crate) fn asked<'c>(
+        &self,
+        number: u64,
+        of: impl Fn(CpuId) -> Option<&'c RequestQueue<W>>,
+    ) -> ReceivedRequest
     where
         W: 'c,
     {
         // Relaxed: the word says itself whether it is that of the number.
         let word = self.slot(number).load(Ordering::Relaxed);
         if word & !PAYLOAD != number << TAG_SHIFT {
-            return Asked::EVERYTHING;
+            return ReceivedRequest::EVERYTHING;
         }
-        match Notice::unpack(word & PAYLOAD) {
-            Some(Notice::Kernel(stretch)) => {
-                let mut sweep = Sweep::new();
-                sweep.add(stretch);
-                Asked { whose: Whose::Kernel, sweep, early: false }
+        match BroadcastRequest::unpack(word & PAYLOAD) {
+            Some(BroadcastRequest::Kernel(range)) => {
+                let mut ranges = FlushRanges::new();
+                ranges.add(range);
+                ReceivedRequest { scope: FlushScope::Kernel, ranges, early: false }
             }
-            Some(Notice::Described(from)) => match of(from).and_then(Inbox::read_whole) {
-                // A CPU that has come up since holds nothing that this is about, and is not waited for:
-                // it may read what the initiator describes next, and must not take it for an answer to
-                // what is owed on a space.
-                None | Some(Asked { whose: Whose::Space { .. }, .. }) => Asked::EVERYTHING,
-                Some(asked) => asked,
-            },
-            None => Asked::EVERYTHING,
+            Some(BroadcastRequest::Described(from)) => {
+                match of(from).and_then(RequestQueue::read_whole) {
+                    // A CPU that has come up since holds nothing that this is about, and is not waited for:
+                    // it may read what the initiator describes next, and must not take it for an answer to
+                    // what is owed on a space.
+                    None | Some(ReceivedRequest { scope: FlushScope::AddressSpace { .. }, .. }) => {
+                        ReceivedRequest::EVERYTHING
+                    }
+                    Some(asked) => asked,
+                }
+            }
+            None => ReceivedRequest::EVERYTHING,
         }
     }
 
     const fn slot(&self, number: u64) -> &W {
-        &self.notices[(number % KEPT) as usize]
+        &self.slots[(number % KEPT) as usize]
     }
 }
 
@@ -186,58 +196,70 @@ mod tests {
 
     use super::*;
 
-    fn kernel(start: u64, pages: u64, shift: u32) -> Notice {
-        let mut sweep = Sweep::new();
-        sweep.add(Stretch::uniform(VaRange::new(start, pages << shift, shift).unwrap()));
-        Notice::new(CpuId(3), &Demand { whose: Whose::Kernel, sweep: &sweep, early: false })
+    fn kernel(start: u64, pages: u64, shift: u32) -> BroadcastRequest {
+        let mut ranges = FlushRanges::new();
+        ranges.add(FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap()));
+        BroadcastRequest::new(
+            CpuId(3),
+            &FlushRequest { scope: FlushScope::Kernel, ranges: &ranges, early: false },
+        )
     }
 
     #[test]
     fn notices_survive_the_packing() {
         for (start, pages) in [(0, 1), (!0 << 30, 15), (0xff80_0000_0000_0000, 2), (0x5000, 7)] {
             let range = VaRange::new(start, pages << 12, 12).unwrap();
-            let notice = kernel(start, pages, 12);
-            assert_eq!(notice, Notice::Kernel(Stretch::uniform(range)));
-            assert_eq!(Notice::unpack(notice.pack()), Some(notice));
-            assert_eq!(notice.pack() & !PAYLOAD, 0);
+            let request = kernel(start, pages, 12);
+            assert_eq!(request, BroadcastRequest::Kernel(FlushRange::uniform(range)));
+            assert_eq!(BroadcastRequest::unpack(request.pack()), Some(request));
+            assert_eq!(request.pack() & !PAYLOAD, 0);
         }
-        let described = Notice::Described(CpuId(MAX_CPUS as u32 - 1));
-        assert_eq!(Notice::unpack(described.pack()), Some(described));
+        let described = BroadcastRequest::Described(CpuId(MAX_CPUS as u32 - 1));
+        assert_eq!(BroadcastRequest::unpack(described.pack()), Some(described));
     }
 
     #[test]
     fn what_has_no_room_is_described() {
         for (start, pages, shift) in [(0, 16, 12), (0, 1, 21), (1 << 60, 1, 12), (0, 1, 13)] {
-            assert_eq!(kernel(start, pages, shift), Notice::Described(CpuId(3)));
+            assert_eq!(kernel(start, pages, shift), BroadcastRequest::Described(CpuId(3)));
         }
-        let everything = Sweep::everything();
-        let demand = Demand { whose: Whose::EverySpace, sweep: &everything, early: false };
-        assert_eq!(Notice::new(CpuId(3), &demand), Notice::Described(CpuId(3)));
+        let everything = FlushRanges::everything();
+        let request =
+            FlushRequest { scope: FlushScope::EverySpace, ranges: &everything, early: false };
+        assert_eq!(
+            BroadcastRequest::new(CpuId(3), &request),
+            BroadcastRequest::Described(CpuId(3))
+        );
     }
 
     #[test]
     fn one_stretch_is_not_all_that_is_asked_if_tables_go_or_everything() {
-        let mut tables = Sweep::new();
-        tables.add(Stretch::uniform(VaRange::new(0x5000, 4096, 12).unwrap()));
+        let mut tables = FlushRanges::new();
+        tables.add(FlushRange::uniform(VaRange::new(0x5000, 4096, 12).unwrap()));
         let mut everything = tables;
-        tables.deepen(Depth::Tables);
+        tables.add_change(TableChange::FreedTables);
         everything.widen();
-        for sweep in [&tables, &everything] {
-            let demand = Demand { whose: Whose::Kernel, sweep, early: false };
-            assert_eq!(Notice::new(CpuId(3), &demand), Notice::Described(CpuId(3)));
+        for ranges in [&tables, &everything] {
+            let request = FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
+            assert_eq!(
+                BroadcastRequest::new(CpuId(3), &request),
+                BroadcastRequest::Described(CpuId(3))
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_told_is_everything() {
-        let board = Board::<AtomicU64>::NEW;
-        let ask = |number| board.asked(number, |_| None);
-        assert!(ask(1).sweep.is_everything(), "not written yet");
+        let ring = BroadcastRing::<AtomicU64>::NEW;
+        let ask = |number| ring.asked(number, |_| None);
+        assert!(ask(1).ranges.is_everything(), "not written yet");
         for number in 1..=KEPT + 1 {
-            assert_eq!(board.post(kernel(0x5000, 1, 12)), number);
+            assert_eq!(ring.post(kernel(0x5000, 1, 12)), number);
         }
-        assert!(ask(1).sweep.is_everything(), "overwritten");
-        assert_eq!(ask(2).sweep.stretches()[0].range.start(), 0x5000);
-        assert!(board.post(Notice::Described(CpuId(9))) == 9 && ask(9).sweep.is_everything());
+        assert!(ask(1).ranges.is_everything(), "overwritten");
+        assert_eq!(ask(2).ranges.ranges()[0].range.start(), 0x5000);
+        assert!(
+            ring.post(BroadcastRequest::Described(CpuId(9))) == 9 && ask(9).ranges.is_everything()
+        );
     }
 }

@@ -1,13 +1,13 @@
 //! The end of an epoch and the beginning of the next.
 
-use super::{Cookie, Epochs, FIRST_TAG, ticket};
+use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
 use crate::{
     arch::{Mmu, Sharing},
-    here::StrategyCpu,
+    current_cpu::StrategyCpu,
     platform::{Ordering, Platform, Word},
 };
 
-impl<P: Platform> Epochs<'_, P> {
+impl<P: Platform> GlobalAsids<'_, P> {
     /// Begins the next epoch and returns it. The lock is held, and in no epoch but the last are
     /// there fewer free tags afterwards than one.
     ///
@@ -28,12 +28,12 @@ impl<P: Platform> Epochs<'_, P> {
     ///
     /// Tag 3 stays taken for all of epoch 2, although CPU 1 left B a moment later: while CPU 1
     /// emptied its TLB to join, its register still named B, so that entries under 3 came back.
-    pub(super) fn turn_over(
+    pub(super) fn rollover(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
         held: &ticket::Held<'_, P::Word>,
     ) -> u64 {
-        let cpus = here.tlb().cpus();
+        let cpus = this_cpu.tlb().cpus();
         // Relaxed: written under the lock only.
         let next = self.epoch.load(Ordering::Relaxed) + 1;
 
@@ -47,18 +47,18 @@ impl<P: Platform> Epochs<'_, P> {
             // ORDER O-PASSES (pairs with O-JOINED): a CPU that has said where it is going, then what its
             // register named when it said so. An older name could look like the new one.
             let left = Cookie::from_bits(
-                cpu.active.cookie.swap(Cookie::outside(next).bits(), Ordering::Acquire),
+                cpu.active.cookie.swap(Cookie::flush_pending(next).bits(), Ordering::Acquire),
             );
             // A CPU that had not joined the old epoch still names what it named before.
-            if left.joined() {
-                cpu.kept.store(left.bits(), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
+            if left.adopted() {
+                cpu.reserved.store(left.bits(), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
             }
         }
 
-        self.note_late(here, held);
+        self.note_mid_switch(this_cpu, held);
 
         // 2. What the registers name now cannot change to a tag that is free: mark it.
-        for (index, word) in self.kept.iter().enumerate() {
+        for (index, word) in self.in_use.iter().enumerate() {
             let pinned = self.pinned[index].load(Ordering::Relaxed); // Relaxed: under the lock.
             // ORDER O-REBUILD (pairs with O-KEEPS): whoever reads a bit of the new map also sees
             // that it has been passed, and knows that the map is not that of its epoch.
@@ -66,9 +66,9 @@ impl<P: Platform> Epochs<'_, P> {
         }
         for cpu in cpus {
             // Relaxed: written above, or by an earlier holder of the lock.
-            let tag = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed)).tag();
+            let tag = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed)).tag();
             // O-REBUILD again: the map is in use by readers of the old epoch until they notice.
-            self.kept[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Release);
+            self.in_use[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Release);
         }
         self.turn.cursor.store(u64::from(FIRST_TAG), Ordering::Relaxed); // Relaxed: under the lock.
 
@@ -76,8 +76,8 @@ impl<P: Platform> Epochs<'_, P> {
         //    from the old epoch. Nobody makes such entries any more, except under tags that are
         //    kept; so one broadcast ends them all. Elsewhere each CPU empties its own TLB when it
         //    joins, without disturbing the others.
-        if here.mmu().sharing() == Sharing::Shared {
-            here.mmu().flush_all_everywhere(here.errata());
+        if this_cpu.mmu().sharing() == Sharing::Shared {
+            this_cpu.mmu().flush_all_broadcast(this_cpu.errata());
         }
 
         // ORDER O-PUBLISH (pairs with O-EPOCH, O-RUNS): whoever sees the epoch sees its map and what the

@@ -6,11 +6,11 @@ use crate::tests::{Busy, keep, meanwhile};
 fn slots() -> Slots<Busy, 2> {
     Slots {
         id: [Busy::ZERO; 2],
-        paid: [Busy::ZERO; 2],
+        flushed_up_to: [Busy::ZERO; 2],
         current: Busy::ZERO,
         generation: AtomicPtr::new(ptr::null_mut()),
         replacement: Busy::ZERO,
-        user_owes: Busy::ZERO,
+        user_needs_flush: Busy::ZERO,
     }
 }
 
@@ -46,8 +46,8 @@ fn who_waits_sees_that_more_and_more_was_paid_as_long_as_a_slot_is_of_one_space(
         let (before, after) = (2 + u64::from(access), 3 + u64::from(access));
         let look = move || {
             assert_eq!(slots.id[0].load(Ordering::Relaxed), running(7));
-            let paid = slots.paid[0].load(Ordering::Relaxed);
-            assert!(paid == before || paid == after, "{before} was paid, and now {paid}");
+            let done = slots.flushed_up_to[0].load(Ordering::Relaxed);
+            assert!(done == before || done == after, "{before} was flushed, and now {done}");
         };
         meanwhile(access, look, || slots.record(0, running(7), after));
     }

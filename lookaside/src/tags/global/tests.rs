@@ -1,6 +1,6 @@
 //! What others do while a CPU is at the books, who waits for whom, and what is not looked at.
 //!
-//! * `late`: CPUs that an epoch passes on their way.
+//! * `mid_switch`: CPUs that an epoch passes on their way.
 //! * `claiming`: how a CPU finds the tag of a space.
 //! * `leaving`: what is known of a tag that a CPU or a space leaves.
 
@@ -16,16 +16,16 @@ use std::{
     vec::Vec,
 };
 
-mod claiming;
-mod late;
 mod leaving;
+mod mid_switch;
+mod switching_in;
 
 use super::*;
 use crate::{
-    arch::{Depth, Errata, Root},
+    arch::{Errata, Root, TableChange},
     costs::Costs,
     platform::Targets,
-    range::Stretch,
+    range::FlushRange,
     residency::Residents,
     tests::{Busy, keep, keep_mut},
 };
@@ -52,7 +52,7 @@ unsafe impl Platform for Paper {
         CpuId(CPU.get())
     }
 
-    fn interrupt(&self, _: Targets) {}
+    fn send_ipi(&self, _: Targets) {}
 
     fn relax(&self) {
         let Some(act) = AWAITED.take() else { panic!("CPU {} waits", CPU.get()) };
@@ -92,27 +92,28 @@ impl Mmu for Paper {
     fn park(&self, _: Errata) {}
     fn flush_all(&self, _: Errata) {}
     fn flush_tag(&self, _: Errata, _: Tag) {}
-    fn flush_all_everywhere(&self, _: Errata) {}
-    fn flush_tag_everywhere(&self, _: Errata, _: Tag) {}
-    fn flush_kernel(&self, _: Errata, _: &[Stretch], _: Depth) {}
-    fn flush_kernel_everywhere(&self, _: Errata, _: &[Stretch], _: Depth) {}
+    fn flush_all_broadcast(&self, _: Errata) {}
+    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
+    fn flush_kernel(&self, _: Errata, _: &[FlushRange], _: TableChange) {}
+    fn flush_kernel_broadcast(&self, _: Errata, _: &[FlushRange], _: TableChange) {}
 }
 
-type Books = Epochs<'static, Paper>;
-type Machine = &'static Tlb<'static, Paper, Books>;
+type Asids = GlobalAsids<'static, Paper>;
+type Machine = &'static Tlb<'static, Paper, Asids>;
 
 /// Five tags that spaces can have, of which one may be pinned.
-const FEW: EpochsConfig = EpochsConfig { tags: 7, pins: 1, last_epoch: Cookie::LAST_EPOCH };
+const FEW: GlobalAsidsConfig =
+    GlobalAsidsConfig { tags: 7, pins: 1, last_epoch: Cookie::LAST_EPOCH };
 
 /// A machine whose CPUs are all up.
-fn machine(sharing: Sharing, cpus: usize, config: EpochsConfig) -> Machine {
+fn machine(sharing: Sharing, cpus: usize, config: GlobalAsidsConfig) -> Machine {
     let platform = Paper(sharing);
-    let words: Vec<_> = (0..Books::words_for(config.tags)).map(|_| Busy::ZERO).collect();
-    let books = Epochs::new(&platform, config, keep_mut(words)).unwrap();
+    let words: Vec<_> = (0..Asids::words_for(config.tags)).map(|_| Busy::ZERO).collect();
+    let asids = GlobalAsids::new(&platform, config, keep_mut(words)).unwrap();
     let storage: Vec<_> = (0..cpus).map(|_| Cpu::new()).collect();
-    let tlb: Machine = keep(Tlb::new(platform, books, keep_mut(storage)).unwrap());
+    let tlb: Machine = keep(Tlb::new(platform, asids, keep_mut(storage)).unwrap());
     for cpu in 0..cpus as u32 {
-        on(cpu, || here(tlb).online(&()).unwrap());
+        on(cpu, || this_cpu(tlb).online(&()).unwrap());
     }
     tlb
 }
@@ -135,12 +136,12 @@ fn waits<R>(f: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
 
-fn here(tlb: Machine) -> Here<'static, Paper, Books> {
+fn this_cpu(tlb: Machine) -> CurrentCpu<'static, Paper, Asids> {
     // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.here() }.unwrap()
+    unsafe { tlb.this_cpu() }.unwrap()
 }
 
-fn space(tlb: Machine) -> Space<'static, Paper> {
+fn space(tlb: Machine) -> AddressSpace<'static, Paper> {
     // SAFETY: no real hardware walks this root.
     unsafe { tlb.space(Root::new(4096), residents(tlb)) }.unwrap()
 }
@@ -151,27 +152,27 @@ fn residents(tlb: Machine) -> &'static mut [Busy] {
     keep_mut((0..count).map(|_| Busy::ZERO).collect::<Vec<_>>())
 }
 
-fn lasting(tlb: Machine) -> &'static Space<'static, Paper> {
+fn lasting(tlb: Machine) -> &'static AddressSpace<'static, Paper> {
     keep(space(tlb))
 }
 
 /// A space that has left its tag, and that no CPU runs.
-fn left(tlb: Machine) -> &'static Space<'static, Paper> {
+fn left(tlb: Machine) -> &'static AddressSpace<'static, Paper> {
     let a = lasting(tlb);
     let _ = switch(tlb, 0, a);
     let _ = switch(tlb, 0, &space(tlb));
     a
 }
 
-fn switch(tlb: Machine, cpu: u32, space: &Space<'_, Paper>) -> Switched {
-    on(cpu, || here(tlb).switch(space))
+fn switch(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) -> Switched {
+    on(cpu, || this_cpu(tlb).switch(space))
 }
 
 /// `cpu` says that it is on its way into `space`, which has a tag, and stops before it loads that.
-fn stop_on_the_way(tlb: Machine, cpu: u32, space: &Space<'_, Paper>) {
+fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) {
     on(cpu, || {
-        let active = Cookie::from_bits(here(tlb).cpu().active.cookie.get());
-        assert!(tlb.tags().join(&here(tlb).strategy(), active, space.cookie()));
+        let active = Cookie::from_bits(this_cpu(tlb).cpu().active.cookie.get());
+        assert!(tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), active, space.cookie()));
     });
 }
 
@@ -179,6 +180,6 @@ fn stop_on_the_way(tlb: Machine, cpu: u32, space: &Space<'_, Paper>) {
 fn turn(tlb: Machine) {
     on(0, || {
         let lock = tlb.tags().turn.lock.lock(tlb.platform());
-        tlb.tags().turn_over(&here(tlb).strategy(), &lock);
+        tlb.tags().rollover(&this_cpu(tlb).strategy(), &lock);
     });
 }

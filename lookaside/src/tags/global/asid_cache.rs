@@ -11,7 +11,7 @@ const RETURNED: usize = 16;
 ///
 /// Only its CPU touches it, so that taking a tag writes no line that another CPU reads. A stock of
 /// an older epoch is void: what is in it was dealt again.
-pub(super) struct Stock<W> {
+pub(super) struct AsidCache<W> {
     /// The epoch, and the first tag of the window.
     window: W,
     /// Bit `i` is set if tag `window + i` is free.
@@ -21,7 +21,7 @@ pub(super) struct Stock<W> {
     returned: [W; RETURNED],
 }
 
-impl<W: Word> Stock<W> {
+impl<W: Word> AsidCache<W> {
     pub(super) const NEW: Self = Self {
         window: W::ZERO,
         free: W::ZERO,
@@ -80,41 +80,44 @@ mod tests {
 
     #[test]
     fn gives_each_tag_once_and_returned_ones_first() {
-        let stock = Stock::<AtomicU64>::NEW;
-        stock.fill(5, Tag(64), 0b1011);
-        assert_eq!(stock.take(5), Some(Tag(64)));
-        assert!(stock.put(5, Tag(300)));
-        assert_eq!(stock.take(5), Some(Tag(300)));
-        assert_eq!(stock.take(5), Some(Tag(65)));
-        assert_eq!(stock.take(5), Some(Tag(67)));
-        assert_eq!(stock.take(5), None);
+        let asid_cache = AsidCache::<AtomicU64>::NEW;
+        asid_cache.fill(5, Tag(64), 0b1011);
+        assert_eq!(asid_cache.take(5), Some(Tag(64)));
+        assert!(asid_cache.put(5, Tag(300)));
+        assert_eq!(asid_cache.take(5), Some(Tag(300)));
+        assert_eq!(asid_cache.take(5), Some(Tag(65)));
+        assert_eq!(asid_cache.take(5), Some(Tag(67)));
+        assert_eq!(asid_cache.take(5), None);
     }
 
     #[test]
     fn reaches_the_last_tag_of_sixteen_bits() {
-        let stock = Stock::<AtomicU64>::NEW;
-        stock.fill(1, Tag(65472), 1 << 63);
-        assert_eq!(stock.take(1), Some(Tag(u16::MAX)));
+        let asid_cache = AsidCache::<AtomicU64>::NEW;
+        asid_cache.fill(1, Tag(65472), 1 << 63);
+        assert_eq!(asid_cache.take(1), Some(Tag(u16::MAX)));
     }
 
     #[test]
     fn is_void_in_another_epoch() {
-        let stock = Stock::<AtomicU64>::NEW;
-        stock.fill(5, Tag(2), u64::MAX);
-        assert_eq!(stock.take(6), None);
-        assert!(!stock.put(4, Tag(9)));
-        assert!(stock.put(6, Tag(9)), "the first tag of a new epoch may be a returned one");
-        assert_eq!((stock.take(6), stock.take(6), stock.take(5)), (Some(Tag(9)), None, None));
+        let asid_cache = AsidCache::<AtomicU64>::NEW;
+        asid_cache.fill(5, Tag(2), u64::MAX);
+        assert_eq!(asid_cache.take(6), None);
+        assert!(!asid_cache.put(4, Tag(9)));
+        assert!(asid_cache.put(6, Tag(9)), "the first tag of a new epoch may be a returned one");
+        assert_eq!(
+            (asid_cache.take(6), asid_cache.take(6), asid_cache.take(5)),
+            (Some(Tag(9)), None, None)
+        );
     }
 
     #[test]
     fn a_full_list_refuses_instead_of_forgetting_another_tag() {
-        let stock = Stock::<AtomicU64>::NEW;
-        stock.fill(1, Tag(2), 0);
+        let asid_cache = AsidCache::<AtomicU64>::NEW;
+        asid_cache.fill(1, Tag(2), 0);
         for tag in 0..RETURNED as u16 {
-            assert!(stock.put(1, Tag(100 + tag)));
+            assert!(asid_cache.put(1, Tag(100 + tag)));
         }
-        assert!(!stock.put(1, Tag(99)));
-        assert_eq!(stock.take(1), Some(Tag(100 + RETURNED as u16 - 1)));
+        assert!(!asid_cache.put(1, Tag(99)));
+        assert_eq!(asid_cache.take(1), Some(Tag(100 + RETURNED as u16 - 1)));
     }
 }

@@ -52,7 +52,7 @@ fn nobody_waits_for_a_cpu_whose_register_names_nothing() {
     let tlb = private();
     let (a, b) = (left(tlb), lasting(tlb));
     let _ = switch(tlb, 1, b);
-    let _ = on(1, || here(tlb).park());
+    let _ = on(1, || this_cpu(tlb).park());
     stop_on_the_way(tlb, 1, b);
     turn(tlb);
     assert_eq!(switch(tlb, 0, a), Switched::Fresh);

@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::meanwhile;
 
 fn sized(cpus: usize, tags: u32) -> Machine {
-    machine(Sharing::Private, cpus, EpochsConfig { tags, ..Default::default() })
+    machine(Sharing::Private, cpus, GlobalAsidsConfig { tags, ..Default::default() })
 }
 
 // ---- Parking
@@ -15,7 +15,7 @@ fn who_parks_in_its_epoch_waits_for_no_lock() {
     let a = space(tlb);
     let _ = switch(tlb, 0, &a);
     let lock = tlb.tags().turn.lock.lock(tlb.platform());
-    let _ = on(0, || here(tlb).park());
+    let _ = on(0, || this_cpu(tlb).park());
     drop(lock);
     assert!(tlb.cpus()[0].tag() == Tag::RESERVED);
 }
@@ -31,9 +31,9 @@ fn who_is_passed_by_an_epoch_while_it_parks_names_nothing() {
         }
     };
     // It has read which epoch it has joined.
-    let _ = meanwhile(2, turn, || on(1, || here(tlb).park()));
+    let _ = meanwhile(2, turn, || on(1, || this_cpu(tlb).park()));
     assert_eq!(tlb.tags().epoch(), 2);
-    assert!(on(0, || here(tlb).release(&mut a)).is_ok());
+    assert!(on(0, || this_cpu(tlb).release(&mut a)).is_ok());
 }
 
 // ---- What a CPU names
@@ -46,14 +46,14 @@ fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
     let _ = switch(tlb, 0, &b);
     let (was, goes_to) = (a.cookie(), b.cookie());
     // It is on its way, and has not loaded.
-    assert!(on(1, || tlb.tags().join(&here(tlb).strategy(), was, goes_to)));
+    assert!(on(1, || tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), was, goes_to)));
     let passed = &tlb.cpus()[1].tags;
-    passed.active.cookie.set(Cookie::outside(2).bits());
+    passed.active.cookie.set(Cookie::flush_pending(2).bits());
     AWAITED.set(Some(Box::new(move || {
-        passed.kept.set(goes_to.bits());
+        passed.reserved.set(goes_to.bits());
         tlb.tags().epoch.set(2);
     })));
-    assert_eq!(Books::names(tlb, CpuId(1), goes_to.bits()), Names::Yes);
+    assert_eq!(Asids::root_state(tlb, CpuId(1), goes_to.bits()), RootState::Loaded);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn whoever_asks_what_a_cpu_names_that_has_joined_does_not_look_at_the_epoch() {
     let _ = switch(tlb, 1, &a);
     let epoch = &tlb.tags().epoch;
     epoch.work();
-    assert_eq!(Books::names(tlb, CpuId(1), a.cookie().bits()), Names::Yes);
+    assert_eq!(Asids::root_state(tlb, CpuId(1), a.cookie().bits()), RootState::Loaded);
     assert_eq!(epoch.work(), (0, 0));
 }
 
@@ -75,16 +75,16 @@ fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
     let (a, mut b) = (space(tlb), space(tlb));
     let residents = a.residents().words();
     let _ = switch(tlb, 69, &a);
-    let _ = on(69, || here(tlb).park());
+    let _ = on(69, || this_cpu(tlb).park());
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, &a);
     // CPU 0 has a tag in stock.
-    assert_eq!(on(0, || here(tlb).release(&mut b)), Ok(Released::AtOnce));
+    assert_eq!(on(0, || this_cpu(tlb).release(&mut b)), Ok(Released::AtOnce));
     for word in residents {
         word.work();
     }
     let before = a.cookie();
-    assert!(on(0, || tlb.tags().renew(&here(tlb).strategy(), &a, before.bits())));
+    assert!(on(0, || tlb.tags().retag(&this_cpu(tlb).strategy(), &a, before.bits())));
     assert_ne!(a.cookie(), before);
     let writes = [0, 1, 2].map(|word: usize| residents[word].work().1);
     assert!(writes[0] > 0 && writes[1] == 0 && writes[2] > 0, "{writes:?}");
@@ -99,11 +99,11 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
         let mut a = space(tlb);
         let _ = switch(tlb, 1, &a);
         (0..epochs).for_each(|_| turn(tlb));
-        assert!(on(0, || here(tlb).release(&mut a)).is_err(), "the register names it");
+        assert!(on(0, || this_cpu(tlb).release(&mut a)).is_err(), "the register names it");
         // SAFETY: it executes nothing any more.
         unsafe { tlb.halted(CpuId(1)) }.unwrap();
-        assert!(on(0, || here(tlb).release(&mut a)).is_ok(), "{epochs}");
-        on(1, || here(tlb).online(&()).unwrap());
+        assert!(on(0, || this_cpu(tlb).release(&mut a)).is_ok(), "{epochs}");
+        on(1, || this_cpu(tlb).online(&()).unwrap());
         assert_ne!(switch(tlb, 1, &a), Switched::Unchanged);
     }
 }
@@ -111,9 +111,9 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
 #[test]
 fn who_stopped_while_nmis_had_to_leave_user_memory_alone_comes_up_as_any_other() {
     let tlb = private();
-    on(1, || here(tlb).bar());
+    on(1, || this_cpu(tlb).nmi_uaccess_disable());
     // SAFETY: it executes nothing any more.
     unsafe { tlb.halted(CpuId(1)) }.unwrap();
-    on(1, || here(tlb).online(&()).unwrap());
-    assert!(!tlb.cpus()[1].is_barred());
+    on(1, || this_cpu(tlb).online(&()).unwrap());
+    assert!(!tlb.cpus()[1].nmi_uaccess_disabled());
 }

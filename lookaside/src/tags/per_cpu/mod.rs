@@ -23,7 +23,7 @@
 //! CPU holds. No slot then holds a space, so none is ever found; but what was paid is noted, because
 //! a lazy CPU that comes back needs it.
 
-mod called;
+mod catch_up;
 mod exit;
 mod replacement;
 
@@ -33,18 +33,18 @@ use core::{
     sync::atomic::{AtomicPtr, Ordering as Local},
 };
 
-use self::called::{Owing, leave_if_lazy};
+use self::catch_up::{CatchUp, leave_if_lazy};
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
-    arch::{Depth, Held, Mmu, Sharing, Tag, Wait},
+    arch::{Held, Mmu, Sharing, TableChange, Tag, Wait},
     counts::Event,
     cpu::{Aligned, Cpu},
+    current_cpu::{CurrentCpu, FOREIGN_TAG, StrategyCpu},
     error::Error,
-    flush::{Demand, Sweep, Whose},
-    here::{BORROWED, Here, StrategyCpu},
+    flush::{FlushRanges, FlushRequest, FlushScope},
     platform::{CpuId, Ordering, Platform, Word},
-    space::{Debt, Space},
-    tags::{Names, Released, Switched, Tags},
+    space::{AddressSpace, MissedFlush},
+    tags::{Released, RootState, Switched, Tags},
     tlb::Tlb,
 };
 
@@ -70,12 +70,12 @@ const fn id_of(active: u64) -> u64 {
 
 /// The tags of x86: a few slots for each CPU. Six are enough for a CPU's private books to fill two
 /// cache lines.
-pub struct Recent<const SLOTS: usize = 6, R = RoundRobin> {
+pub struct PerCpuAsids<const SLOTS: usize = 6, R = RoundRobin> {
     replacement: PhantomData<fn() -> R>,
 }
 
-/// What [`Recent`] remembers for a CPU.
-pub struct RecentCpu<W, const SLOTS: usize> {
+/// What [`PerCpuAsids`] remembers for a CPU.
+pub struct PerCpuAsidsCpu<W, const SLOTS: usize> {
     /// Which space the register names; read by revokers.
     active: Aligned<W>,
     /// What only this CPU writes, and revokers that wait for it read.
@@ -85,17 +85,17 @@ pub struct RecentCpu<W, const SLOTS: usize> {
 struct Slots<W, const SLOTS: usize> {
     /// Which space each slot holds, in the form of `active`.
     id: [W; SLOTS],
-    paid: [W; SLOTS],
+    flushed_up_to: [W; SLOTS],
     /// The slot of the space that the register names.
     current: W,
     /// The generation of that space.
     generation: AtomicPtr<W>,
     replacement: W,
     /// Slots whose entries under the tag of a separate user table are still to be flushed.
-    user_owes: W,
+    user_needs_flush: W,
 }
 
-impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
+impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// `SLOTS` slots for each CPU, reused as `R` says.
     #[must_use]
     pub const fn new() -> Self {
@@ -104,7 +104,7 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
     }
 }
 
-impl<const SLOTS: usize, R: Replacement> Default for Recent<SLOTS, R> {
+impl<const SLOTS: usize, R: Replacement> Default for PerCpuAsids<SLOTS, R> {
     fn default() -> Self {
         Self::new()
     }
@@ -112,7 +112,7 @@ impl<const SLOTS: usize, R: Replacement> Default for Recent<SLOTS, R> {
 
 /// The tag of a slot. Tags 0 and 1 are those of parked CPUs and of borrowed roots.
 const fn tag_of(slot: usize) -> Tag {
-    Tag(BORROWED.0 + 1 + slot as u16)
+    Tag(FOREIGN_TAG.0 + 1 + slot as u16)
 }
 
 impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
@@ -153,7 +153,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     /// # Safety
     ///
     /// The register does name a space.
-    unsafe fn owed_now(&self) -> u64 {
+    unsafe fn current_generation(&self) -> u64 {
         // SAFETY: the space was entered last, has not been left, and stays where it is until then:
         // that is a condition of `Tlb::space`.
         let generation = unsafe { &*self.generation.load(Local::Relaxed) }; // Relaxed: this CPU's own.
@@ -166,33 +166,33 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         // Relaxed: this CPU's own word.
         if self.id[slot].load(Ordering::Relaxed) != who {
             // As O-PAID: no number is ever seen beside another space.
-            self.paid[slot].store(0, Ordering::Release);
+            self.flushed_up_to[slot].store(0, Ordering::Release);
             self.id[slot].store(who, Ordering::Release);
         }
-        self.pay(slot, generation);
+        self.set_flushed_up_to(slot, generation);
     }
 
     /// Notes that what is loaded now drops the entries of the kernel's tag only, where the user's
     /// table has a tag of its own: see `exit.rs`.
-    fn user_owes(&self, slot: usize) {
-        self.user_owes.set(self.user_owes.get() | 1 << slot);
+    fn user_needs_flush(&self, slot: usize) {
+        self.user_needs_flush.set(self.user_needs_flush.get() | 1 << slot);
     }
 }
 
 // SAFETY: see the invariants above.
-unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<SLOTS, R> {
-    type Cpu = RecentCpu<P::Word, SLOTS>;
+unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuAsids<SLOTS, R> {
+    type Cpu = PerCpuAsidsCpu<P::Word, SLOTS>;
 
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is to be a CPU of its own")]
-    const CPU: Self::Cpu = RecentCpu {
+    const CPU: Self::Cpu = PerCpuAsidsCpu {
         active: Aligned(P::Word::ZERO),
         slots: Aligned(Slots {
             id: [const { P::Word::ZERO }; SLOTS],
-            paid: [const { P::Word::ZERO }; SLOTS],
+            flushed_up_to: [const { P::Word::ZERO }; SLOTS],
             current: P::Word::ZERO,
             generation: AtomicPtr::new(ptr::null_mut()),
             replacement: P::Word::ZERO,
-            user_owes: P::Word::ZERO,
+            user_needs_flush: P::Word::ZERO,
         }),
     };
 
@@ -206,7 +206,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
         }
         let bits = platform.mmu().tag_bits();
-        let needed = SLOTS as u32 + u32::from(BORROWED.0) + 1;
+        let needed = SLOTS as u32 + u32::from(FOREIGN_TAG.0) + 1;
         if bits != 0 && 1 << bits < needed {
             return Err(Error::TooFewTags { usable: 1 << bits, needed });
         }
@@ -217,30 +217,30 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
     }
 
     #[inline]
-    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        debug_assert!(here.register_is_ours(), "the root register was written by others");
-        let mmu = here.mmu();
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+        debug_assert!(this_cpu.register_is_ours(), "the root register was written by others");
+        let mmu = this_cpu.mmu();
         mmu.settle();
-        let cpu = here.cpu();
+        let cpu = this_cpu.cpu();
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let who = running(next.id());
         if active & !LAZY == who {
-            return Self::enter_again(here, next, active);
+            return Self::switch_in_again(this_cpu, next, active);
         }
         // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching before it reads the
         // generation. A revoker either interrupts it, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
-        if here.is_present(next) {
-            Self::enter_present(here, next)
+        if this_cpu.is_present(next) {
+            Self::switch_in_present(this_cpu, next)
         } else {
-            Self::enter_absent(&here.again(), next)
+            Self::switch_in_absent(&this_cpu.copied(), next)
         }
     }
 
-    fn lazy(here: &StrategyCpu<'_, P, Self>) {
-        here.mmu().settle();
-        let active = &here.cpu().active;
+    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
+        this_cpu.mmu().settle();
+        let active = &this_cpu.cpu().active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
             // ORDER O-LAZY (pairs with O-WHO, O-SETTLED): whoever skips this CPU because it is lazy knows that
@@ -249,123 +249,125 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
         }
     }
 
-    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched {
-        here.mmu().settle();
-        let active = &here.cpu().active;
+    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+        this_cpu.mmu().settle();
+        let active = &this_cpu.cpu().active;
         // Relaxed: this CPU's own word.
         if active.load(Ordering::Relaxed) == 0 {
             return Switched::Unchanged;
         }
-        here.park_register();
+        this_cpu.park_register();
         // ORDER O-PARKED (pairs with O-WHO, O-SETTLED, O-RELEASE): as O-ENTERED.
         active.store(0, Ordering::Release);
         Switched::Kept
     }
 
-    const ONE_TAG: bool = false;
-    const PAYS_BY_GENERATION: bool = true;
+    const GLOBAL_TAGS: bool = false;
+    const TRACKS_GENERATIONS: bool = true;
 
     #[inline]
-    fn label(_: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
+    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
         Some(space.id())
     }
 
-    fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names {
-        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return Names::No };
+    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState {
+        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
         // ORDER O-WHO (pairs with O-ENTERED, O-LAZY, O-PARKED): and after F-OWE.
         let active = cpu.tags.active.load(Ordering::SeqCst);
         if active & SWITCHING != 0 {
-            Names::Yes
-        } else if id_of(active) != label {
-            Names::No
+            RootState::Loaded
+        } else if id_of(active) != context {
+            RootState::NotLoaded
         } else if active & LAZY != 0 {
-            Names::Lazily
+            RootState::Lazy
         } else {
-            Names::Yes
+            RootState::Loaded
         }
     }
 
     #[inline]
-    fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
         // Relaxed: this CPU's own word.
-        id_of(here.cpu().active.load(Ordering::Relaxed)) == label
+        id_of(this_cpu.cpu().active.load(Ordering::Relaxed)) == context
     }
 
     #[inline]
-    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool {
-        let Whose::Space { label, first, last } = demand.whose else { return false };
-        let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
-        let tables = demand.sweep.depth() == Depth::Tables;
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
+        let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
+        let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
+        let tables = request.ranges.change() == TableChange::FreedTables;
         // Relaxed: this CPU's own word.
-        let (slot, tag) = if id_of(here.cpu().active.load(Ordering::Relaxed)) == label {
-            (slots.current(), here.tag())
+        let (slot, tag) = if id_of(this_cpu.cpu().active.load(Ordering::Relaxed)) == context {
+            (slots.current(), this_cpu.tag())
         } else if tables && mmu.walks_outlive_tags() {
-            match slots.holding(running(label)) {
+            match slots.holding(running(context)) {
                 Some(slot) => (slot, tag_of(slot)),
                 None => return false,
             }
         } else {
             return false;
         };
-        let paid = slots.paid(slot);
-        if paid >= last {
+        let done = slots.flushed_up_to(slot);
+        if done >= last {
             return false;
         }
-        if paid + 1 >= first {
-            demand.sweep.flush(here.tlb().platform(), here.errata(), tag);
+        if done + 1 >= first {
+            request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag);
         } else {
             // Flushes were missed in between, of ranges that are not known here.
-            mmu.flush_tag(here.errata(), tag);
+            mmu.flush_tag(this_cpu.errata(), tag);
         }
         // Recorded after the flush: what is recorded was flushed.
-        slots.pay(slot, last);
+        slots.set_flushed_up_to(slot, last);
         true
     }
 
-    fn paid(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64, lazily: bool) -> u64 {
-        tlb.cpus().get(cpu.index()).map_or(u64::MAX, |cpu| cpu.tags.paid(label, lazily))
+    fn local_generation(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
+        tlb.cpus()
+            .get(cpu.index())
+            .map_or(u64::MAX, |cpu| cpu.tags.local_generation(context, lazily))
     }
 
-    fn pay_asker(here: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
-        if leave_if_lazy(here) {
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
+        if leave_if_lazy(this_cpu) {
             return 1;
         }
-        let Some(owing) = Owing::of(here) else { return 0 };
+        let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
         // The asker may have found that this CPU has left another space, and ask for something else.
-        let asker = here.tlb().inbox(asker);
-        match asker.and_then(|asker| asker.read_flush(owing.label, owing.paid + 1)) {
-            Some(asked) => owing.pay(here, Some(asked), owing.paid + 1),
+        let asker = this_cpu.tlb().queue(asker);
+        match asker.and_then(|asker| asker.read_flush(missed.context, missed.flushed_up_to + 1)) {
+            Some(asked) => missed.flush_missed(this_cpu, Some(asked), missed.flushed_up_to + 1),
             None => 0,
         }
     }
 
-    fn catch_up(here: &StrategyCpu<'_, P, Self>) -> u64 {
-        if leave_if_lazy(here) {
+    fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
+        if leave_if_lazy(this_cpu) {
             return 1;
         }
-        let Some(owing) = Owing::of(here) else { return 0 };
+        let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
         // SAFETY: the register names a space.
-        owing.pay(here, None, unsafe { here.cpu().slots.owed_now() })
+        missed.flush_missed(this_cpu, None, unsafe { this_cpu.cpu().slots.current_generation() })
     }
 
-    fn pay_all(here: &StrategyCpu<'_, P, Self>) {
-        let owing = Owing::of(here);
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+        let missed = CatchUp::of(this_cpu);
         // Before the flush: what is owed later is not paid by it.
         //
         // SAFETY: the register names a space, or nothing is owed.
-        let now = owing.map_or(0, |_| unsafe { here.cpu().slots.owed_now() });
-        here.mmu().flush_all(here.errata());
-        if let Some(owing) = owing {
-            owing.paid_up_to(here, now);
+        let now = missed.map_or(0, |_| unsafe { this_cpu.cpu().slots.current_generation() });
+        this_cpu.mmu().flush_all(this_cpu.errata());
+        if let Some(missed) = missed {
+            missed.note_flushed(this_cpu, now);
         }
     }
 
-    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &Space<'_, P>) -> bool {
+    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
         let slots = &*cpu.tags.slots;
         // Relaxed: this CPU's own word. It is neither switching nor lazy.
         cpu.tags.active.load(Ordering::Relaxed) == running(space.id())
             // As F-RESUME: a CPU that has just ceased to be lazy has not paid yet.
-            && slots.paid(slots.current()) >= space.generation.load(Ordering::SeqCst)
+            && slots.flushed_up_to(slots.current()) >= space.generation.load(Ordering::SeqCst)
     }
 
     unsafe fn stopped(cpu: &Self::Cpu) {
@@ -373,31 +375,31 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
         cpu.active.store(0, Ordering::Relaxed);
     }
 
-    fn flush_everywhere(_: &StrategyCpu<'_, P, Self>, _: u64, _: &Sweep, _: Wait) {
+    fn flush_broadcast(_: &StrategyCpu<'_, P, Self>, _: u64, _: &FlushRanges, _: Wait) {
         unreachable!("a tag is one CPU's own");
     }
 
-    fn lend(here: &StrategyCpu<'_, P, Self>) {
+    fn prepare_foreign_root(this_cpu: &StrategyCpu<'_, P, Self>) {
         // If it were called meanwhile it would park, and the foreign root would be gone.
-        leave_if_lazy(here);
+        leave_if_lazy(this_cpu);
     }
 
-    fn give_back(here: &StrategyCpu<'_, P, Self>) {
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
         // Relaxed: this CPU's own word. It said all the while that the CPU runs the space, so that
         // revokers went on asking it to pay; nothing is owed that was not asked for.
-        if here.cpu().active.load(Ordering::Relaxed) == 0 {
-            return here.park_register();
+        if this_cpu.cpu().active.load(Ordering::Relaxed) == 0 {
+            return this_cpu.park_register();
         }
         // Without tags the foreign root had the same one.
-        let held = if here.tag() == Tag::RESERVED { Held::Drop } else { Held::Keep };
-        here.reload(held, Sharing::Private);
+        let held = if this_cpu.tag() == Tag::RESERVED { Held::Drop } else { Held::Keep };
+        this_cpu.reload(held, Sharing::Private);
     }
 
     fn release(
-        here: &StrategyCpu<'_, P, Self>,
-        space: &mut Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &mut AddressSpace<'_, P>,
     ) -> Result<Released, Error> {
-        for (index, cpu) in here.tlb().cpus().iter().enumerate() {
+        for (index, cpu) in this_cpu.tlb().cpus().iter().enumerate() {
             // ORDER O-RELEASE (pairs with O-ENTERED, O-PARKED): a CPU that left has left.
             let active = cpu.tags.active.load(Ordering::Acquire);
             if active & SWITCHING != 0 || id_of(active) == space.id() {
@@ -409,57 +411,64 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for Recent<
     }
 }
 
-impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
+impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Enters a space in which this CPU was not present.
     #[cold]
-    fn enter_absent<P: Platform>(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn switch_in_absent<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
+    ) -> Switched {
         // What was missed is known by the generation.
-        let _ = here.reside(next);
-        Self::enter_present(here, next)
+        let _ = this_cpu.mark_present(next);
+        Self::switch_in_present(this_cpu, next)
     }
 
     /// Enters a space that this CPU has said it is on its way into.
     #[inline]
-    fn enter_present<P: Platform>(
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+    fn switch_in_present<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
     ) -> Switched {
-        let slots = &*here.cpu().slots;
+        let slots = &*this_cpu.cpu().slots;
         let known = slots.holding(running(next.id()));
         let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
         match known {
-            Some(slot) if slots.paid(slot) == generation => {
+            Some(slot) if slots.flushed_up_to(slot) == generation => {
                 slots.hit::<R>(slot);
-                here.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
-                Self::entered(here, next, slot);
+                this_cpu.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
+                Self::switched_in(this_cpu, next, slot);
                 Switched::Kept
             }
-            known => Self::enter_owing(&here.again(), next, known, generation),
+            known => Self::switch_in_stale(&this_cpu.copied(), next, known, generation),
         }
     }
 
     /// After the load of the root.
     #[inline]
-    fn entered<P: Platform>(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>, slot: usize) {
-        let slots = &*here.cpu().slots;
+    fn switched_in<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
+        slot: usize,
+    ) {
+        let slots = &*this_cpu.cpu().slots;
         // Relaxed: O-ENTERED follows.
         slots.current.store(slot as u64, Ordering::Relaxed);
         // Relaxed: this CPU's own.
         slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
         // ORDER O-ENTERED (pairs with O-WHO, O-SETTLED, O-RELEASE): a revoker that does not interrupt this CPU
         // for the space it left knows that the register no longer names it.
-        here.cpu().active.store(running(space.id()), Ordering::Release);
+        this_cpu.cpu().active.store(running(space.id()), Ordering::Release);
     }
 
     /// Loads a space on which this CPU owes something, or which it does not know.
     #[cold]
-    fn enter_owing<P: Platform>(
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+    fn switch_in_stale<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         known: Option<usize>,
         generation: u64,
     ) -> Switched {
-        let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
+        let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
         // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
         let tagless = mmu.tag_bits() == 0;
         let slot = match known {
@@ -468,10 +477,11 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             None => slots.victim::<R>(),
         };
         let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
-        let owed = known.and_then(|slot| next.owed(slots.paid(slot), generation));
-        let held = match owed {
-            Some(Debt::Pages(pages)) => {
-                mmu.flush_stretches(here.errata(), tag, &[pages], Depth::Leaves);
+        let missed =
+            known.and_then(|slot| next.missed_flush(slots.flushed_up_to(slot), generation));
+        let held = match missed {
+            Some(MissedFlush::Pages(pages)) => {
+                mmu.flush_ranges(this_cpu.errata(), tag, &[pages], TableChange::LastLevel);
                 Held::Keep
             }
             _ => Held::Drop,
@@ -480,57 +490,63 @@ impl<const SLOTS: usize, R: Replacement> Recent<SLOTS, R> {
             slots.hit::<R>(slot);
         }
         if held == Held::Drop {
-            slots.user_owes(slot);
+            slots.user_needs_flush(slot);
         }
-        here.load(next.root(), tag, held, Sharing::Private);
+        this_cpu.load(next.root(), tag, held, Sharing::Private);
         let dropped = if tagless { DROPPED } else { 0 };
         slots.record(slot, running(next.id()) | dropped, generation);
-        Self::entered(here, next, slot);
+        Self::switched_in(this_cpu, next, slot);
         if known.is_none() {
             return Switched::Fresh;
         }
-        here.tlb().platform().observe(Event::CaughtUp);
+        this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::Flushed
     }
 
     /// Enters the space that the register names already.
     #[inline]
-    fn enter_again<P: Platform>(
-        here: &StrategyCpu<'_, P, Self>,
-        next: &Space<'_, P>,
+    fn switch_in_again<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
         active: u64,
     ) -> Switched {
         if active & LAZY == 0 {
             return Switched::Unchanged;
         }
-        Self::resume(&here.again(), next)
+        Self::resume(&this_cpu.copied(), next)
     }
 
     /// Ends being lazy.
     #[cold]
-    fn resume<P: Platform>(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
+    fn resume<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<'_, P>,
+    ) -> Switched {
         // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads the
         // generation.
-        here.cpu().active.swap(running(next.id()), Ordering::SeqCst);
-        Self::pay_late(here, next)
+        this_cpu.cpu().active.swap(running(next.id()), Ordering::SeqCst);
+        Self::catch_up_after_lazy(this_cpu, next)
     }
 
     /// Pays what this CPU owes on the space that its register names.
-    fn pay_late<P: Platform>(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>) -> Switched {
-        let (mmu, slots) = (here.mmu(), &*here.cpu().slots);
+    fn catch_up_after_lazy<P: Platform>(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
+    ) -> Switched {
+        let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
         let slot = slots.current();
-        let tag = here.tag();
+        let tag = this_cpu.tag();
         // Read before the flush and recorded after it: what is recorded was flushed. As F-RESUME.
         let generation = space.generation.load(Ordering::SeqCst);
-        match space.owed(slots.paid(slot), generation) {
+        match space.missed_flush(slots.flushed_up_to(slot), generation) {
             None => return Switched::Unchanged,
-            Some(Debt::Pages(pages)) => {
-                mmu.flush_stretches(here.errata(), tag, &[pages], Depth::Leaves);
+            Some(MissedFlush::Pages(pages)) => {
+                mmu.flush_ranges(this_cpu.errata(), tag, &[pages], TableChange::LastLevel);
             }
-            Some(Debt::Everything) => mmu.flush_tag(here.errata(), tag),
+            Some(MissedFlush::Everything) => mmu.flush_tag(this_cpu.errata(), tag),
         }
-        slots.pay(slot, generation);
-        here.tlb().platform().observe(Event::CaughtUp);
+        slots.set_flushed_up_to(slot, generation);
+        this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 }

@@ -18,18 +18,18 @@
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
 //! ([`crate::Platform::Word`] is 64 bits wide on every host).
 
-use super::sweep::{MAX_STRETCHES, Sweep};
+use super::ranges::{FlushRanges, MAX_RANGES};
 use crate::{
-    arch::Depth,
+    arch::TableChange,
     cpu::Aligned,
     platform::{CpuId, Ordering, Word},
-    range::{Stretch, VaRange},
+    range::{FlushRange, VaRange},
 };
 
 /// How many requests a target can tell apart at one time: with the number, one cache line.
 const RING: usize = 7;
 
-/// `answered` of a CPU that is not up: it has answered whatever anybody may ask.
+/// `acknowledged` of a CPU that is not up: it has answered whatever anybody may ask.
 const DOWN: u64 = u64::MAX;
 
 /// Bits of a slot that tell whose request it is.
@@ -38,18 +38,18 @@ const _: () = assert!(crate::cpuset::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits 
 
 /// Who has called a CPU since it looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Called {
+pub(crate) enum IpiPending {
     No,
-    By(CpuId),
-    BySeveral,
+    From(CpuId),
+    FromSeveral,
 }
 
 /// The letter box of one CPU.
-pub(crate) struct Inbox<W> {
+pub(crate) struct RequestQueue<W> {
     /// Written by whoever asks.
     asked: Aligned<Counter<W>>,
     /// Written by this CPU as a target, read by those who wait for it.
-    answered: Aligned<Answers<W>>,
+    acknowledged: Aligned<Answers<W>>,
     /// Written by this CPU as an initiator, read by its targets.
     request: Aligned<Request<W>>,
 }
@@ -59,7 +59,7 @@ struct Answers<W> {
     /// Of its own box.
     own: W,
     /// Of the board that everybody reads.
-    board: W,
+    ring: W,
 }
 
 struct Counter<W> {
@@ -68,21 +68,21 @@ struct Counter<W> {
     ring: [W; RING],
     /// Who has called this CPU since it looked: nobody, one, whose number and one more this is, or
     /// [`SEVERAL`].
-    called: W,
+    ipi_pending: W,
 }
 
-/// What `called` says if several have.
+/// What `ipi_pending` says if several have.
 const SEVERAL: u64 = u64::MAX;
 
 struct Request<W> {
     /// How often it was changed; odd while it is.
     serial: W,
     /// The label of the space, in the words of the strategy; or [`KERNEL`].
-    label: W,
+    context: W,
     generation: W,
     /// How many stretches, and the flags below.
     shape: W,
-    stretches: [[W; 2]; MAX_STRETCHES],
+    ranges: [[W; 2]; MAX_RANGES],
     /// The latest number that this CPU has taken on the board. Nobody else touches it.
     own: W,
 }
@@ -90,7 +90,10 @@ struct Request<W> {
 // Each part has its lines for itself, and the request does not need a third.
 const _: () = {
     use core::sync::atomic::AtomicU64;
-    assert!(size_of::<Inbox<AtomicU64>>() == 3 * 128 && align_of::<Inbox<AtomicU64>>() == 128);
+    assert!(
+        size_of::<RequestQueue<AtomicU64>>() == 3 * 128
+            && align_of::<RequestQueue<AtomicU64>>() == 128
+    );
 };
 
 const EVERYTHING: u64 = 1 << 8;
@@ -101,11 +104,11 @@ const EVERY_SPACE: u64 = 1 << 12;
 
 /// Whose translations are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum FlushScope {
     /// Those of one space.
-    Space {
-        /// What the strategy knows the space by ([`crate::Tags::label`]).
-        label: u64,
+    AddressSpace {
+        /// What the strategy knows the space by ([`crate::Tags::context_id`]).
+        context: u64,
         /// The sweep is what was owed at these generations, all of them together.
         first: u64,
         /// See `first`. A CPU that had paid all before `first` has afterwards paid up to here.
@@ -119,11 +122,11 @@ pub enum Whose {
 
 /// What one CPU asks of others.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand<'s> {
+pub struct FlushRequest<'s> {
     /// Whose translations.
-    pub whose: Whose,
+    pub scope: FlushScope,
     /// Which of them.
-    pub sweep: &'s Sweep,
+    pub ranges: &'s FlushRanges,
     /// Whether it is enough that the target has stopped, and flushes before it goes on. Of no effect
     /// where walk caches must forget, too.
     pub early: bool,
@@ -131,115 +134,116 @@ pub struct Demand<'s> {
 
 /// What was asked of this CPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) whose: Whose,
-    pub(crate) sweep: Sweep,
+pub(crate) struct ReceivedRequest {
+    pub(crate) scope: FlushScope,
+    pub(crate) ranges: FlushRanges,
     pub(crate) early: bool,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// What is asked of a CPU that does not know what it is asked.
     pub(crate) const EVERYTHING: Self =
-        Self { whose: Whose::Kernel, sweep: Sweep::everything(), early: false };
+        Self { scope: FlushScope::Kernel, ranges: FlushRanges::everything(), early: false };
 
-    pub(crate) const fn demand(&self) -> Demand<'_> {
-        Demand { whose: self.whose, sweep: &self.sweep, early: self.early }
+    pub(crate) const fn request(&self) -> FlushRequest<'_> {
+        FlushRequest { scope: self.scope, ranges: &self.ranges, early: self.early }
     }
 
     /// Adds another request, if both are for one space; says whether they are.
     pub(crate) fn add(&mut self, other: &Self) -> bool {
         let (
-            Whose::Space { label, first, last },
-            Whose::Space { label: same, first: from, last: to },
-        ) = (self.whose, other.whose)
+            FlushScope::AddressSpace { context, first, last },
+            FlushScope::AddressSpace { context: same, first: from, last: to },
+        ) = (self.scope, other.scope)
         else {
             return false;
         };
-        if label != same {
+        if context != same {
             return false;
         }
-        self.sweep.merge(&other.sweep);
+        self.ranges.merge(&other.ranges);
         self.early &= other.early;
         // Generations between the two that nobody told this CPU of: their sweeps are not known.
         if from > last + 1 || first > to + 1 {
-            self.sweep.widen();
+            self.ranges.widen();
         }
-        self.whose = Whose::Space { label, first: first.min(from), last: last.max(to) };
+        self.scope =
+            FlushScope::AddressSpace { context, first: first.min(from), last: last.max(to) };
         true
     }
 }
 
-impl<W: Word> Inbox<W> {
+impl<W: Word> RequestQueue<W> {
     pub(crate) const NEW: Self = Self {
         asked: Aligned(Counter {
             latest: W::ZERO,
             ring: [const { W::ZERO }; RING],
-            called: W::ZERO,
+            ipi_pending: W::ZERO,
         }),
-        answered: Aligned(Answers { own: W::ZERO, board: W::ZERO }),
+        acknowledged: Aligned(Answers { own: W::ZERO, ring: W::ZERO }),
         request: Aligned(Request {
             serial: W::ZERO,
-            label: W::ZERO,
+            context: W::ZERO,
             generation: W::ZERO,
             shape: W::ZERO,
-            stretches: [const { [W::ZERO, W::ZERO] }; MAX_STRETCHES],
+            ranges: [const { [W::ZERO, W::ZERO] }; MAX_RANGES],
             own: W::ZERO,
         }),
     };
 
     /// As an initiator: writes down what all targets are asked for.
-    pub(crate) fn describe(&self, demand: &Demand<'_>) {
-        let request = &*self.request;
-        let sweep = demand.sweep;
-        let mut shape = sweep.stretches().len() as u64;
+    pub(crate) fn describe(&self, request: &FlushRequest<'_>) {
+        let mine = &*self.request;
+        let ranges = request.ranges;
+        let mut shape = ranges.ranges().len() as u64;
         for (flag, set) in [
-            (EVERYTHING, sweep.is_everything()),
-            (TABLES, sweep.depth() == Depth::Tables),
-            (EARLY, demand.early && sweep.depth() == Depth::Leaves),
-            (KERNEL, demand.whose == Whose::Kernel),
-            (EVERY_SPACE, demand.whose == Whose::EverySpace),
+            (EVERYTHING, ranges.is_everything()),
+            (TABLES, ranges.change() == TableChange::FreedTables),
+            (EARLY, request.early && ranges.change() == TableChange::LastLevel),
+            (KERNEL, request.scope == FlushScope::Kernel),
+            (EVERY_SPACE, request.scope == FlushScope::EverySpace),
         ] {
             shape |= if set { flag } else { 0 };
         }
         // Relaxed, both: nobody else writes it, and what comes next releases it.
-        let serial = request.serial.load(Ordering::Relaxed);
-        request.serial.store(serial + 1, Ordering::Relaxed);
+        let serial = mine.serial.load(Ordering::Relaxed);
+        mine.serial.store(serial + 1, Ordering::Relaxed);
         // ORDER O-DESCRIBE (pairs with O-DESCRIBED): who sees any of this sees that the former
         // request has gone.
         let write = |word: &W, value| word.store(value, Ordering::Release);
-        if let Whose::Space { label, last, .. } = demand.whose {
-            write(&request.label, label);
-            write(&request.generation, last);
+        if let FlushScope::AddressSpace { context, last, .. } = request.scope {
+            write(&mine.context, context);
+            write(&mine.generation, last);
         }
-        write(&request.shape, shape);
-        for (words, stretch) in request.stretches.iter().zip(sweep.stretches()) {
-            let [first, second] = pack(stretch);
+        write(&mine.shape, shape);
+        for (words, range) in mine.ranges.iter().zip(ranges.ranges()) {
+            let [first, second] = pack(range);
             write(&words[0], first);
             write(&words[1], second);
         }
-        write(&request.serial, serial + 2);
+        write(&mine.serial, serial + 2);
     }
 
     /// As an initiator: notes the number that it has taken on the board.
-    pub(super) fn note_own(&self, number: u64) {
+    pub(super) fn set_own_broadcast(&self, number: u64) {
         self.request.own.set(number);
     }
 
     /// The latest number that the owner, which is this CPU, has taken on the board.
-    pub(super) fn own(&self) -> u64 {
+    pub(super) fn own_broadcast(&self) -> u64 {
         self.request.own.get()
     }
 
     /// As a CPU that runs the space with this label: the owner's request, if it is the flush of
     /// `generation`. The owner may be writing its next one.
-    pub(crate) fn read_flush(&self, label: u64, generation: u64) -> Option<Asked> {
-        let whose = Whose::Space { label, first: generation, last: generation };
-        self.read_whole().filter(|asked| asked.whose == whose)
+    pub(crate) fn read_flush(&self, context: u64, generation: u64) -> Option<ReceivedRequest> {
+        let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
+        self.read_whole().filter(|asked| asked.scope == scope)
     }
 
     /// As a target: what the owner of this box asks for, unless it is writing that. It does not while it
     /// waits for us; but it may have given us up, by [`crate::conformance`] or by a panic.
-    pub(super) fn read_whole(&self) -> Option<Asked> {
+    pub(super) fn read_whole(&self) -> Option<ReceivedRequest> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);
@@ -251,33 +255,33 @@ impl<W: Word> Inbox<W> {
     }
 
     /// What the owner of this box has written, perhaps not all of it at one time.
-    fn read(&self) -> Asked {
+    fn read(&self) -> ReceivedRequest {
         let request = &*self.request;
         // As O-DESCRIBED.
         let load = |word: &W| word.load(Ordering::Acquire);
         let shape = load(&request.shape);
-        let mut sweep = Sweep::new();
-        for words in request.stretches.iter().take((shape & 0xff) as usize) {
+        let mut ranges = FlushRanges::new();
+        for words in request.ranges.iter().take((shape & 0xff) as usize) {
             match unpack(words.each_ref().map(load)) {
-                Some(stretch) => sweep.add(stretch),
-                None => sweep.widen(),
+                Some(range) => ranges.add(range),
+                None => ranges.widen(),
             }
         }
         if shape & TABLES != 0 {
-            sweep.deepen(Depth::Tables);
+            ranges.add_change(TableChange::FreedTables);
         }
         if shape & EVERYTHING != 0 {
-            sweep.widen();
+            ranges.widen();
         }
-        let whose = if shape & KERNEL != 0 {
-            Whose::Kernel
+        let scope = if shape & KERNEL != 0 {
+            FlushScope::Kernel
         } else if shape & EVERY_SPACE != 0 {
-            Whose::EverySpace
+            FlushScope::EverySpace
         } else {
-            let (generation, label) = (load(&request.generation), load(&request.label));
-            Whose::Space { label, first: generation, last: generation }
+            let (generation, context) = (load(&request.generation), load(&request.context));
+            FlushScope::AddressSpace { context, first: generation, last: generation }
         };
-        Asked { whose, sweep, early: shape & EARLY != 0 }
+        ReceivedRequest { scope, ranges, early: shape & EARLY != 0 }
     }
 
     /// As initiator `from`: asks the owner of this box for what `from` has described.
@@ -291,47 +295,48 @@ impl<W: Word> Inbox<W> {
     /// As initiator `from`, which has raised the generation of a space and described what is owed:
     /// calls the owner, and says whether it must be interrupted for that. If not, somebody else has
     /// called before and does it, and the owner has not looked yet. Where others ask at the same time
-    /// (`crowded`) it is worth a look first whether there is anything to write.
-    pub(crate) fn call(&self, from: CpuId, crowded: bool) -> bool {
-        let called = &self.asked.called;
+    /// (`has_concurrent`) it is worth a look first whether there is anything to write.
+    pub(crate) fn set_ipi_pending(&self, from: CpuId, has_concurrent: bool) -> bool {
+        let pending = &self.asked.ipi_pending;
         // ORDER O-CALLED (pairs with F-HEED, O-CALLER): after F-OWE; and who sees the call sees what the
         // caller has described.
-        if crowded && called.load(Ordering::SeqCst) == SEVERAL {
+        if has_concurrent && pending.load(Ordering::SeqCst) == SEVERAL {
             return false;
         }
         let mine = u64::from(from.0) + 1;
         // As O-CALLED, both.
-        match called.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
+        match pending.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
             Err(SEVERAL) => false,
-            Err(_) => called.swap(SEVERAL, Ordering::SeqCst) == 0,
+            Err(_) => pending.swap(SEVERAL, Ordering::SeqCst) == 0,
         }
     }
 
-    /// As the owner: who has called.
-    pub(crate) fn called(&self) -> Called {
+    /// As the owner: who has pending.
+    pub(crate) fn ipi_pending(&self) -> IpiPending {
         // ORDER O-CALLER (pairs with O-CALLED): the call, then what the caller has described.
-        match self.asked.called.load(Ordering::Acquire) {
-            0 => Called::No,
-            SEVERAL => Called::BySeveral,
-            one => Called::By(CpuId((one - 1) as u32)),
+        match self.asked.ipi_pending.load(Ordering::Acquire) {
+            0 => IpiPending::No,
+            SEVERAL => IpiPending::FromSeveral,
+            one => IpiPending::From(CpuId((one - 1) as u32)),
         }
     }
 
     /// As the owner: takes the call of `only` back, to which it has answered; and says whether nobody
     /// else has called meanwhile.
-    pub(crate) fn heed_one(&self, only: CpuId) -> bool {
+    pub(crate) fn clear_pending_from(&self, only: CpuId) -> bool {
         let call = u64::from(only.0) + 1;
         // Relaxed: nothing is read for it afterwards. Who calls later finds nobody, and interrupts.
-        let was = self.asked.called.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
+        let was =
+            self.asked.ipi_pending.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
         was.is_ok()
     }
 
     /// As the owner: takes all calls back, before it looks what is owed.
-    pub(crate) fn heed(&self) {
+    pub(crate) fn clear_pending(&self) {
         // FENCE F-HEED (pairs with F-OWE, O-CALLED): "nobody has called", then the generation. Whoever
         // found that others had called before has raised it before.
-        self.asked.called.swap(0, Ordering::SeqCst);
+        self.asked.ipi_pending.swap(0, Ordering::SeqCst);
     }
 
     /// The latest number that anybody has taken.
@@ -349,48 +354,52 @@ impl<W: Word> Inbox<W> {
     }
 
     /// As the target: what `number` asks for, where `of` finds the box of a CPU.
-    pub(crate) fn demand<'c>(&self, number: u64, of: impl Fn(CpuId) -> Option<&'c Self>) -> Asked
+    pub(crate) fn request<'c>(
+        &self,
+        number: u64,
+        of: impl Fn(CpuId) -> Option<&'c Self>,
+    ) -> ReceivedRequest
     where
         W: 'c,
     {
         let asker = self.asker(number).and_then(of);
-        asker.and_then(Self::read_whole).unwrap_or(Asked::EVERYTHING)
+        asker.and_then(Self::read_whole).unwrap_or(ReceivedRequest::EVERYTHING)
     }
 
     /// The last number that the owner, which is this CPU, has dealt with.
-    pub(crate) fn dealt_with(&self) -> u64 {
-        self.answered.own.load(Ordering::Relaxed) // Relaxed: this CPU's own word.
+    pub(crate) fn processed(&self) -> u64 {
+        self.acknowledged.own.load(Ordering::Relaxed) // Relaxed: this CPU's own word.
     }
 
     /// As the target: everything up to `number` is dealt with.
-    pub(crate) fn answer(&self, number: u64) {
+    pub(crate) fn acknowledge(&self, number: u64) {
         // ORDER O-ANSWER (pairs with O-AWAIT): the flush is complete, and what this CPU did through
         // the old translations has been done.
-        self.answered.own.store(number, Ordering::Release);
+        self.acknowledged.own.store(number, Ordering::Release);
     }
 
-    /// As [`Self::dealt_with`], of the board.
-    pub(crate) fn dealt_with_on_board(&self) -> u64 {
-        self.answered.board.load(Ordering::Relaxed) // Relaxed: as there.
+    /// As [`Self::processed`], of the board.
+    pub(crate) fn processed_broadcast(&self) -> u64 {
+        self.acknowledged.ring.load(Ordering::Relaxed) // Relaxed: as there.
     }
 
-    /// As [`Self::answer`], on the board.
-    pub(crate) fn answer_board(&self, number: u64) {
+    /// As [`Self::acknowledge`], on the board.
+    pub(crate) fn acknowledge_broadcast(&self, number: u64) {
         // ORDER O-HEEDED (pairs with O-AWAIT-ALL): the flush is complete, and what this CPU did
         // through the old translations has been done.
-        self.answered.board.store(number, Ordering::Release);
+        self.acknowledged.ring.store(number, Ordering::Release);
     }
 
     /// As an initiator: the last number that the owner has dealt with.
-    pub(crate) fn answered(&self) -> u64 {
+    pub(crate) fn acknowledged(&self) -> u64 {
         // ORDER O-AWAIT (pairs with O-ANSWER): as there.
-        self.answered.own.load(Ordering::Acquire)
+        self.acknowledged.own.load(Ordering::Acquire)
     }
 
-    /// As [`Self::answered`], of the board.
-    pub(crate) fn answered_on_board(&self) -> u64 {
+    /// As [`Self::acknowledged`], of the board.
+    pub(crate) fn acknowledged_broadcast(&self) -> u64 {
         // ORDER O-AWAIT-ALL (pairs with O-HEEDED): as there.
-        self.answered.board.load(Ordering::Acquire)
+        self.acknowledged.ring.load(Ordering::Acquire)
     }
 
     /// The owner is about to come up, and has dealt with whatever was asked before, on the board up to
@@ -398,15 +407,15 @@ impl<W: Word> Inbox<W> {
     pub(crate) fn come_up(&self, latest: u64) {
         // Relaxed: O-UP and the ways into a space are by read-modify-writes that release, and nobody
         // asks this CPU before it has done one of them.
-        self.asked.called.store(0, Ordering::Relaxed);
-        self.answered.own.store(self.latest(), Ordering::Relaxed);
-        self.answered.board.store(latest, Ordering::Relaxed);
+        self.asked.ipi_pending.store(0, Ordering::Relaxed);
+        self.acknowledged.own.store(self.latest(), Ordering::Relaxed);
+        self.acknowledged.ring.store(latest, Ordering::Relaxed);
     }
 
     /// The owner goes down: it holds nothing that it will use again, and nobody waits for it.
     pub(crate) fn go_down(&self) {
-        self.answer(DOWN);
-        self.answer_board(DOWN);
+        self.acknowledge(DOWN);
+        self.acknowledge_broadcast(DOWN);
     }
 
     fn slot(&self, number: u64) -> &W {
@@ -424,17 +433,17 @@ const fn slot(number: u64, from: CpuId) -> u64 {
 pub(crate) const TOLD_APART: u64 = RING as u64;
 
 /// The first address, with page size and uniformity in the bits below a page, and the pages.
-const fn pack(stretch: &Stretch) -> [u64; 2] {
-    let range = &stretch.range;
-    let low = (range.page_shift() as u64) << 1 | stretch.uniform as u64;
+const fn pack(flush: &FlushRange) -> [u64; 2] {
+    let range = &flush.range;
+    let low = (range.page_shift() as u64) << 1 | flush.uniform as u64;
     [range.start() | low, range.pages()]
 }
 
-fn unpack([first, pages]: [u64; 2]) -> Option<Stretch> {
+fn unpack([first, pages]: [u64; 2]) -> Option<FlushRange> {
     let shift = (first >> 1 & 0x3f) as u32;
     let bytes = pages.checked_shl(shift)?;
     let range = VaRange::new(first & !0xfff, bytes, shift).ok()?;
-    Some(Stretch { range, uniform: first & 1 != 0 })
+    Some(FlushRange { range, uniform: first & 1 != 0 })
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Pinned tags: a device walks the tables of a space under the CPU's tag, so the tag must not change.
 
-use super::{Epochs, claim::Locked};
+use super::{GlobalAsids, switch_in::Locked};
 use crate::{
     arch::Tag,
+    current_cpu::CurrentCpu,
     error::Error,
-    here::Here,
     platform::{Ordering, Platform, Word},
-    space::Space,
+    space::AddressSpace,
 };
 
-impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
+impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     /// Pins the tag of `space` and returns it: turnovers leave it alone until [`Self::unpin`] was
     /// called as often as this.
     ///
@@ -18,14 +18,14 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
     ///
     /// # Errors
     ///
-    /// * [`Error::PinCap`] if [`crate::EpochsConfig::pins`] spaces are pinned.
+    /// * [`Error::PinCap`] if [`crate::GlobalAsidsConfig::pins`] spaces are pinned.
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
-    pub fn pin(&self, space: &Space<'_, P>) -> Result<Tag, Error> {
+    pub fn pin(&self, space: &AddressSpace<'_, P>) -> Result<Tag, Error> {
         if space.tlb() != self.tlb().id() {
             return Err(Error::OtherTlb);
         }
-        let (here, tags) = (&self.strategy(), self.tlb().tags());
+        let (this_cpu, tags) = (&self.strategy(), self.tlb().tags());
         let lock = tags.turn.lock.lock(self.tlb().platform());
         // Relaxed, here and below: pins are written under the lock only.
         let pins = space.pins.load(Ordering::Relaxed);
@@ -39,19 +39,19 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
             }
             loop {
                 // Nobody enters: who does so first finds that he was absent.
-                match tags.claim(here, space, tags.epoch(), false, Some(&lock)) {
+                match tags.claim(this_cpu, space, tags.epoch(), false, Some(&lock)) {
                     Ok(_) => break,
                     Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
                         return Err(Error::IdsExhausted);
                     }
-                    Err(Locked) => tags.turn_over(here, &lock),
+                    Err(Locked) => tags.rollover(this_cpu, &lock),
                 };
             }
             // With the books nobody gives the space another tag, and whoever has them next sees the
             // pin.
-            let mut books = space.open(self.tlb().platform());
+            let mut residency = space.lock_residency(self.tlb().platform());
             // The device counts as an absent CPU that holds something.
-            books.set_stale(true);
+            residency.set_stale(true);
             let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Relaxed);
             tags.turn.pins.store(pinned + 1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl<'a, P: Platform> Here<'_, P, Epochs<'a, P>> {
     /// # Safety
     ///
     /// No device uses the tag any more that was told of it when this pin was made.
-    pub unsafe fn unpin(&self, space: &Space<'_, P>) -> Result<(), Error> {
+    pub unsafe fn unpin(&self, space: &AddressSpace<'_, P>) -> Result<(), Error> {
         if space.tlb() != self.tlb().id() {
             return Err(Error::OtherTlb);
         }

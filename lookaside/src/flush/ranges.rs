@@ -1,35 +1,35 @@
 //! What hardware has to forget: a few stretches of addresses, or everything.
 
 use crate::{
-    arch::{Depth, Errata, Mmu, Place, Tag, Wait},
+    arch::{Errata, Mmu, Scope, TableChange, Tag, Wait},
     costs::{Costs, OperationCosts},
     platform::Platform,
-    range::{Stretch, VaRange},
-    space::Debt,
+    range::{FlushRange, VaRange},
+    space::MissedFlush,
 };
 
 /// How many stretches a sweep keeps apart. Most flushes have one or two; and a gather lives on the
 /// kernel's stack, is handed on by value, and has to be cheap.
-pub(crate) const MAX_STRETCHES: usize = 4;
+pub(crate) const MAX_RANGES: usize = 4;
 
 /// A set of addresses whose translations must go. It may only grow: what does not fit widens it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sweep {
-    stretches: [Stretch; MAX_STRETCHES],
+pub struct FlushRanges {
+    ranges: [FlushRange; MAX_RANGES],
     count: usize,
-    depth: Depth,
+    change: TableChange,
     everything: bool,
 }
 
-impl Sweep {
+impl FlushRanges {
     /// Nothing.
     #[must_use]
     #[inline]
     pub const fn new() -> Self {
         Self {
-            stretches: [Stretch { range: VaRange::NONE, uniform: false }; MAX_STRETCHES],
+            ranges: [FlushRange { range: VaRange::NONE, uniform: false }; MAX_RANGES],
             count: 0,
-            depth: Depth::Leaves,
+            change: TableChange::LastLevel,
             everything: false,
         }
     }
@@ -37,10 +37,10 @@ impl Sweep {
     /// Everything, walk caches too.
     #[must_use]
     pub const fn everything() -> Self {
-        let mut sweep = Self::new();
-        sweep.everything = true;
-        sweep.depth = Depth::Tables;
-        sweep
+        let mut ranges = Self::new();
+        ranges.everything = true;
+        ranges.change = TableChange::FreedTables;
+        ranges
     }
 
     /// Whether nothing has to go.
@@ -60,22 +60,22 @@ impl Sweep {
     /// Whether walk caches must forget, too.
     #[must_use]
     #[inline]
-    pub const fn depth(&self) -> Depth {
-        self.depth
+    pub const fn change(&self) -> TableChange {
+        self.change
     }
 
     /// The stretches; meaningless if everything has to go.
     #[must_use]
     #[inline]
-    pub fn stretches(&self) -> &[Stretch] {
-        &self.stretches[..self.count]
+    pub fn ranges(&self) -> &[FlushRange] {
+        &self.ranges[..self.count]
     }
 
     /// Adds addresses.
     #[inline]
-    pub fn add(&mut self, more: Stretch) {
+    pub fn add(&mut self, more: FlushRange) {
         if self.count == 0 {
-            self.stretches[0] = more;
+            self.ranges[0] = more;
             self.count = 1;
         } else {
             self.add_to_others(more);
@@ -83,39 +83,39 @@ impl Sweep {
     }
 
     #[inline(never)]
-    fn add_to_others(&mut self, more: Stretch) {
+    fn add_to_others(&mut self, more: FlushRange) {
         let mut more = more;
         loop {
-            let touching = self.stretches().iter().position(|old| joins(old, &more));
+            let touching = self.ranges().iter().position(|old| joins(old, &more));
             let index = match touching {
                 Some(index) => index,
-                None if self.count < MAX_STRETCHES => break,
+                None if self.count < MAX_RANGES => break,
                 // Too much is always right: the newcomer becomes one with its nearest neighbour.
                 None => self.nearest(&more),
             };
-            let Some(sum) = hull(&self.stretches[index], &more) else {
+            let Some(sum) = hull(&self.ranges[index], &more) else {
                 return self.widen();
             };
             // The sum may touch another one.
             more = sum;
             self.remove(index);
         }
-        self.stretches[self.count] = more;
+        self.ranges[self.count] = more;
         self.count += 1;
     }
 
     /// Adds what another sweep has.
     pub fn merge(&mut self, other: &Self) {
-        self.deepen(other.depth);
+        self.add_change(other.change);
         self.everything |= other.everything;
-        for &stretch in other.stretches() {
-            self.add(stretch);
+        for &range in other.ranges() {
+            self.add(range);
         }
     }
 
-    /// Has walk caches forget, too, if `depth` says so.
-    pub fn deepen(&mut self, depth: Depth) {
-        self.depth = self.depth.max(depth);
+    /// Has walk caches forget, too, if `change` says so.
+    pub fn add_change(&mut self, change: TableChange) {
+        self.change = self.change.max(change);
     }
 
     /// Makes it everything.
@@ -125,10 +125,12 @@ impl Sweep {
 
     /// What a CPU that pays for this later has to be told of it.
     #[inline]
-    pub(crate) fn debt(&self) -> Debt {
-        match self.stretches() {
-            [only] if !self.everything && self.depth == Depth::Leaves => Debt::Pages(*only),
-            _ => Debt::Everything,
+    pub(crate) fn debt(&self) -> MissedFlush {
+        match self.ranges() {
+            [only] if !self.everything && self.change == TableChange::LastLevel => {
+                MissedFlush::Pages(*only)
+            }
+            _ => MissedFlush::Everything,
         }
     }
 
@@ -137,22 +139,22 @@ impl Sweep {
     pub(super) fn is_one_page(&self) -> bool {
         self.count == 1
             && !self.everything
-            && self.depth == Depth::Leaves
-            && self.stretches[0].range.pages() == 1
+            && self.change == TableChange::LastLevel
+            && self.ranges[0].range.pages() == 1
     }
 
     /// How many invalidations by address this takes, or `None` if those by tag are cheaper.
-    pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, place: Place) -> Option<u64> {
+    pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, scope: Scope) -> Option<u64> {
         if self.everything {
             return None;
         }
-        let each: OperationCosts = match place {
-            Place::Here => costs.here,
-            Place::Everywhere => costs.everywhere,
+        let each: OperationCosts = match scope {
+            Scope::Local => costs.local,
+            Scope::Broadcast => costs.broadcast,
         };
         let mut sum = 0_u64;
-        for stretch in self.stretches() {
-            sum = sum.saturating_add(mmu.operations(stretch, self.depth, place)?);
+        for range in self.ranges() {
+            sum = sum.saturating_add(mmu.operations(range, self.change, scope)?);
         }
         costs.by_address(each, sum, self.pages()).then_some(sum)
     }
@@ -162,7 +164,7 @@ impl Sweep {
         if self.everything {
             return u64::MAX;
         }
-        let pages = self.stretches().iter().map(|stretch| stretch.range.pages());
+        let pages = self.ranges().iter().map(|range| range.range.pages());
         pages.fold(0, u64::saturating_add)
     }
 
@@ -170,7 +172,7 @@ impl Sweep {
     #[inline]
     pub(crate) fn flush<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
         if self.is_one_page() {
-            platform.mmu().flush_stretches(errata, tag, &self.stretches[..1], self.depth);
+            platform.mmu().flush_ranges(errata, tag, &self.ranges[..1], self.change);
         } else {
             self.flush_several(platform, errata, tag);
         }
@@ -179,14 +181,14 @@ impl Sweep {
     #[inline(never)]
     fn flush_several<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
         let mmu = platform.mmu();
-        match self.operations(mmu, &platform.costs(), Place::Here) {
-            Some(_) => mmu.flush_stretches(errata, tag, self.stretches(), self.depth),
+        match self.operations(mmu, &platform.costs(), Scope::Local) {
+            Some(_) => mmu.flush_ranges(errata, tag, self.ranges(), self.change),
             None => mmu.flush_tag(errata, tag),
         }
     }
 
     /// Removes it on every CPU, under `tag`.
-    pub(crate) fn flush_everywhere<P: Platform>(
+    pub(crate) fn flush_broadcast<P: Platform>(
         &self,
         platform: &P,
         errata: Errata,
@@ -194,39 +196,39 @@ impl Sweep {
         wait: Wait,
     ) {
         let mmu = platform.mmu();
-        match self.operations(mmu, &platform.costs(), Place::Everywhere) {
+        match self.operations(mmu, &platform.costs(), Scope::Broadcast) {
             Some(_) => {
-                mmu.flush_stretches_everywhere(errata, tag, self.stretches(), self.depth, wait);
+                mmu.flush_ranges_broadcast(errata, tag, self.ranges(), self.change, wait);
             }
-            None => mmu.flush_tag_everywhere(errata, tag),
+            None => mmu.flush_tag_broadcast(errata, tag),
         }
     }
 
     /// Removes it on this CPU, as kernel addresses.
     pub(crate) fn flush_kernel<M: Mmu>(&self, mmu: &M, errata: Errata) {
-        let stretches = if self.everything { &[] } else { self.stretches() };
-        mmu.flush_kernel(errata, stretches, self.depth);
+        let ranges = if self.everything { &[] } else { self.ranges() };
+        mmu.flush_kernel(errata, ranges, self.change);
     }
 
-    fn nearest(&self, to: &Stretch) -> usize {
-        let distance = |index: &usize| gap(&self.stretches[*index], to);
+    fn nearest(&self, to: &FlushRange) -> usize {
+        let distance = |index: &usize| gap(&self.ranges[*index], to);
         (0..self.count).min_by_key(distance).unwrap_or(0)
     }
 
     fn remove(&mut self, index: usize) {
         self.count -= 1;
-        self.stretches[index] = self.stretches[self.count];
+        self.ranges[index] = self.ranges[self.count];
     }
 }
 
-impl Default for Sweep {
+impl Default for FlushRanges {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Whether two stretches overlap, or are neighbours of one page size.
-fn joins(a: &Stretch, b: &Stretch) -> bool {
+fn joins(a: &FlushRange, b: &FlushRange) -> bool {
     let (low, high) = if a.range.start() <= b.range.start() { (a, b) } else { (b, a) };
     let same = a.range.page_shift() == b.range.page_shift() && a.uniform == b.uniform;
     match low.range.last().checked_add(1) {
@@ -236,7 +238,7 @@ fn joins(a: &Stretch, b: &Stretch) -> bool {
 }
 
 /// How many bytes lie between two stretches that do not join.
-const fn gap(a: &Stretch, b: &Stretch) -> u64 {
+const fn gap(a: &FlushRange, b: &FlushRange) -> u64 {
     if a.range.start() <= b.range.start() {
         b.range.start() - a.range.last()
     } else {
@@ -245,7 +247,7 @@ const fn gap(a: &Stretch, b: &Stretch) -> u64 {
 }
 
 /// The addresses from the first to the last of two stretches, unless that is every address.
-pub(super) fn hull(a: &Stretch, b: &Stretch) -> Option<Stretch> {
+pub(super) fn hull(a: &FlushRange, b: &FlushRange) -> Option<FlushRange> {
     let start = a.range.start().min(b.range.start());
     let last = a.range.last().max(b.range.last());
     let shift = a.range.page_shift().min(b.range.page_shift());
@@ -256,7 +258,7 @@ pub(super) fn hull(a: &Stretch, b: &Stretch) -> Option<Stretch> {
     // Both ends are those of pages at least as large as the smaller ones, so that only the number
     // of bytes can be too large.
     let range = VaRange::new(start, (last - start).checked_add(1)?, shift).ok()?;
-    Some(Stretch { range, uniform })
+    Some(FlushRange { range, uniform })
 }
 
 #[cfg(test)]
@@ -266,89 +268,94 @@ mod tests {
 
     use super::*;
 
-    fn page(number: u64) -> Stretch {
-        Stretch::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap())
+    fn page(number: u64) -> FlushRange {
+        FlushRange::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap())
     }
 
-    fn sweep(stretches: &[Stretch]) -> Sweep {
-        let mut sweep = Sweep::new();
-        stretches.iter().for_each(|&stretch| sweep.add(stretch));
-        sweep
+    fn ranges(each: &[FlushRange]) -> FlushRanges {
+        let mut ranges = FlushRanges::new();
+        each.iter().for_each(|&range| ranges.add(range));
+        ranges
     }
 
     /// The first page and the pages of each stretch.
-    fn pages(sweep: &Sweep) -> Vec<(u64, u64)> {
-        let each = sweep.stretches().iter();
-        each.map(|Stretch { range, .. }| (range.start() >> 12, range.pages())).collect()
+    fn pages(ranges: &FlushRanges) -> Vec<(u64, u64)> {
+        let each = ranges.ranges().iter();
+        each.map(|FlushRange { range, .. }| (range.start() >> 12, range.pages())).collect()
     }
 
     #[test]
     fn what_lies_apart_stays_apart_in_whichever_order_it_comes() {
         for order in [[3, 50, 900], [900, 50, 3], [50, 900, 3]] {
-            let sweep = sweep(&order.map(page));
-            assert_eq!(pages(&sweep), order.map(|number| (number, 1)));
-            assert_eq!(sweep.pages(), 3);
+            let ranges = ranges(&order.map(page));
+            assert_eq!(pages(&ranges), order.map(|number| (number, 1)));
+            assert_eq!(ranges.pages(), 3);
         }
     }
 
     #[test]
     fn neighbours_of_one_page_size_become_one_in_whichever_order_they_come() {
         for order in [[5, 6, 7], [7, 6, 5], [5, 7, 6]] {
-            let sweep = sweep(&order.map(page));
-            assert_eq!(pages(&sweep), [(5, 3)]);
-            assert!(sweep.stretches()[0].uniform);
+            let ranges = ranges(&order.map(page));
+            assert_eq!(pages(&ranges), [(5, 3)]);
+            assert!(ranges.ranges()[0].uniform);
         }
     }
 
     #[test]
     fn a_neighbour_of_unknown_sizes_does_not_take_the_hint_away() {
-        let mixed = Stretch { uniform: false, ..page(6) };
+        let mixed = FlushRange { uniform: false, ..page(6) };
         for order in [[page(5), mixed], [mixed, page(5)]] {
-            assert_eq!(sweep(&order).stretches(), order);
+            assert_eq!(ranges(&order).ranges(), order);
         }
     }
 
     #[test]
     fn what_is_only_near_becomes_one_without_a_hint() {
-        let sweep = sweep(&[0, 100, 200, 300, 302].map(page));
-        assert_eq!(sweep.stretches().len(), MAX_STRETCHES);
-        let last = sweep.stretches()[MAX_STRETCHES - 1];
+        let ranges = ranges(&[0, 100, 200, 300, 302].map(page));
+        assert_eq!(ranges.ranges().len(), MAX_RANGES);
+        let last = ranges.ranges()[MAX_RANGES - 1];
         assert_eq!((last.range.start(), last.range.pages()), (300 << 12, 3));
         assert!(!last.uniform, "the page between may have had any size");
     }
 
     #[test]
     fn a_debt_names_pages_only_if_they_are_all_there_is() {
-        let one = sweep(&[page(7)]);
-        assert_eq!(one.debt(), Debt::Pages(page(7)));
-        let mixed = Stretch { uniform: false, ..page(7) };
-        assert_eq!(sweep(&[mixed]).debt(), Debt::Pages(mixed), "and of which sizes they were");
+        let one = ranges(&[page(7)]);
+        assert_eq!(one.debt(), MissedFlush::Pages(page(7)));
+        let mixed = FlushRange { uniform: false, ..page(7) };
+        assert_eq!(
+            ranges(&[mixed]).debt(),
+            MissedFlush::Pages(mixed),
+            "and of which sizes they were"
+        );
         let (mut tables, mut everything) = (one, one);
-        tables.deepen(Depth::Tables);
+        tables.add_change(TableChange::FreedTables);
         everything.widen();
-        let two = sweep(&[page(7), page(9)]);
-        for more in [tables, everything, two, Sweep::everything()] {
-            assert_eq!(more.debt(), Debt::Everything, "{more:?}");
+        let two = ranges(&[page(7), page(9)]);
+        for more in [tables, everything, two, FlushRanges::everything()] {
+            assert_eq!(more.debt(), MissedFlush::Everything, "{more:?}");
         }
     }
 
     #[test]
     fn one_page_is_one_only_if_nothing_else_goes() {
-        let one = sweep(&[page(7)]);
+        let one = ranges(&[page(7)]);
         assert!(one.is_one_page());
         let (mut tables, mut everything) = (one, one);
-        tables.deepen(Depth::Tables);
+        tables.add_change(TableChange::FreedTables);
         everything.widen();
-        let (two, apart) = (sweep(&[page(7), page(8)]), sweep(&[page(7), page(9)]));
-        for other in [tables, everything, two, apart, Sweep::new(), Sweep::everything()] {
+        let (two, apart) = (ranges(&[page(7), page(8)]), ranges(&[page(7), page(9)]));
+        for other in [tables, everything, two, apart, FlushRanges::new(), FlushRanges::everything()]
+        {
             assert!(!other.is_one_page(), "{other:?}");
         }
     }
 
     #[test]
     fn everything_is_more_pages_than_can_be_counted() {
-        let mut widened = sweep(&[page(7)]);
+        let mut widened = ranges(&[page(7)]);
         widened.widen();
-        assert_eq!([widened.pages(), Sweep::everything().pages()], [u64::MAX; 2]);
+        assert_eq!([widened.pages(), FlushRanges::everything().pages()], [u64::MAX; 2]);
     }
 }

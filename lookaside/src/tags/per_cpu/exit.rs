@@ -1,18 +1,18 @@
 //! The way out to user mode, for x86 kernels that keep separate user tables.
 
-use super::Recent;
+use super::PerCpuAsids;
 use crate::{
     arch::{
         Held,
         x86_64::{Instructions, X86},
     },
-    here::Here,
+    current_cpu::CurrentCpu,
     platform::{Platform, Word},
-    space::Space,
+    space::AddressSpace,
     tags::Replacement,
 };
 
-impl<P, I, const SLOTS: usize, R> Here<'_, P, Recent<SLOTS, R>>
+impl<P, I, const SLOTS: usize, R> CurrentCpu<'_, P, PerCpuAsids<SLOTS, R>>
 where
     P: Platform<Mmu = X86<I>>,
     I: Instructions,
@@ -32,12 +32,12 @@ where
     /// before anything else is loaded that walks the user's table: what is owed counts as paid.
     #[must_use = "the flush that it stands for counts as paid"]
     #[track_caller]
-    pub unsafe fn user_cr3(&self, space: &Space<'_, P>) -> u64 {
+    pub unsafe fn user_cr3(&self, space: &AddressSpace<'_, P>) -> u64 {
         self.must_own(space.tlb());
         let slots = &*self.cpu().slots;
-        let (owes, slot) = (slots.user_owes.get(), 1 << slots.current());
+        let (owes, slot) = (slots.user_needs_flush.get(), 1 << slots.current());
         let held = if owes & slot == 0 { Held::Keep } else { Held::Drop };
-        slots.user_owes.set(owes & !slot);
+        slots.user_needs_flush.set(owes & !slot);
         self.mmu().user_cr3(space.root(), self.tag(), held)
     }
 
@@ -49,7 +49,7 @@ where
     /// If the space is of another [`crate::Tlb`].
     #[must_use]
     #[track_caller]
-    pub fn kernel_cr3(&self, space: &Space<'_, P>) -> u64 {
+    pub fn kernel_cr3(&self, space: &AddressSpace<'_, P>) -> u64 {
         self.must_own(space.tlb());
         self.mmu().kernel_cr3(space.root(), self.tag())
     }

@@ -8,44 +8,44 @@
 //! The moment is short: interrupts are off, and the CPU waits for nobody but those who hold a space's books.
 //! That a turnover meets one in it is rare, and is noted, so that nobody looks for them without need.
 
-use super::{Cookie, Epochs, FIRST_TAG, ticket};
+use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
 use crate::{
     arch::{Mmu, Sharing},
     cpu::Cpu,
-    here::StrategyCpu,
+    current_cpu::StrategyCpu,
     platform::{Ordering, Platform, Word},
 };
 
-impl<P: Platform> Epochs<'_, P> {
+impl<P: Platform> GlobalAsids<'_, P> {
     /// Notes whether an epoch, now or before, has passed a CPU that is late and still is. The lock is held,
     /// and every CPU was passed.
-    pub(super) fn note_late(
+    pub(super) fn note_mid_switch(
         &self,
-        here: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
         _held: &ticket::Held<'_, P::Word>,
     ) {
         // Where CPUs use each other's entries, the register is parked before its CPU joins (F-PARK).
-        let parked = here.mmu().sharing() == Sharing::Shared;
-        let late = !parked && here.tlb().cpus().iter().any(Self::is_late);
-        self.turn.late.store(u64::from(late), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
+        let parked = this_cpu.mmu().sharing() == Sharing::Shared;
+        let mid_switch = !parked && this_cpu.tlb().cpus().iter().any(Self::is_mid_switch);
+        self.turn.mid_switch.store(u64::from(mid_switch), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
     }
 
     /// Returns when no CPU is late that was passed by the epoch of the caller.
     #[inline]
-    pub(super) fn wait_for_late(&self, here: &StrategyCpu<'_, P, Self>) {
+    pub(super) fn wait_for_mid_switch(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
         // Relaxed: the note of the caller's epoch is there by O-EPOCH, and a later one speaks of all that
         // are late still.
-        if self.turn.late.load(Ordering::Relaxed) != 0 {
-            Self::wait_for_each(here);
+        if self.turn.mid_switch.load(Ordering::Relaxed) != 0 {
+            Self::wait_for_each(this_cpu);
         }
     }
 
     #[cold]
-    fn wait_for_each(here: &StrategyCpu<'_, P, Self>) {
-        let tlb = here.tlb();
+    fn wait_for_each(this_cpu: &StrategyCpu<'_, P, Self>) {
+        let tlb = this_cpu.tlb();
         for cpu in tlb.cpus() {
             // One that has stopped is parked as soon as somebody says so.
-            while Self::is_late(cpu) {
+            while Self::is_mid_switch(cpu) {
                 tlb.platform().relax();
             }
         }
@@ -53,14 +53,14 @@ impl<P: Platform> Epochs<'_, P> {
 
     /// Whether the register of a CPU that an epoch has passed names something else than what was kept for
     /// it. Who has joined since then has loaded that before.
-    fn is_late(cpu: &Cpu<P, Self>) -> bool {
+    fn is_mid_switch(cpu: &Cpu<P, Self>) -> bool {
         // ORDER O-PASSED (pairs with O-JOINED): whoever is seen to have joined has loaded what was kept.
         let active = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::Acquire));
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
-        let kept = Cookie::from_bits(cpu.tags.kept.load(Ordering::Relaxed));
-        let names = cpu.names_tag();
+        let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
+        let names = cpu.loaded_tag();
         // A parked register names nobody's tables. Whoever names any has joined before, and keeps something.
         let named = u32::from(names.0) >= FIRST_TAG;
-        !active.joined() && named && names != kept.tag()
+        !active.adopted() && named && names != kept.tag()
     }
 }

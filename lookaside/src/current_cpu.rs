@@ -4,31 +4,31 @@
 use core::marker::PhantomData;
 
 use crate::{
-    arch::{Depth, Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
     cpu::Cpu,
     error::Error,
-    flush::inbox::Inbox,
+    flush::request_queue::RequestQueue,
     platform::{CpuId, Platform},
     residency::Residency,
-    space::Space,
+    space::AddressSpace,
     tags::{Released, Switched, Tags},
     tlb::{Tlb, TlbId},
 };
 
 /// The tag of roots that are borrowed for a moment, firmware's for example, where there are tags.
-pub(crate) const BORROWED: Tag = Tag(1);
+pub(crate) const FOREIGN_TAG: Tag = Tag(1);
 
 /// The tag of roots that are borrowed for a moment, on hardware with so many bits for a tag. Without any
 /// all roots have the one tag there is, and what is held under it goes whenever one is loaded.
-pub(crate) const fn borrowed_tag(tag_bits: u32) -> Tag {
-    if tag_bits == 0 { Tag::RESERVED } else { BORROWED }
+pub(crate) const fn foreign_tag(tag_bits: u32) -> Tag {
+    if tag_bits == 0 { Tag::RESERVED } else { FOREIGN_TAG }
 }
 
 /// The CPU that executes the code which holds this value, with interrupts off.
 ///
-/// [`Tlb::here`] makes one. It cannot be sent to another thread and costs nothing to make, so make
+/// [`Tlb::this_cpu`] makes one. It cannot be sent to another thread and costs nothing to make, so make
 /// it where it is needed and let it go.
-pub struct Here<'t, P: Platform, T: Tags<P>> {
+pub struct CurrentCpu<'t, P: Platform, T: Tags<P>> {
     tlb: &'t Tlb<'t, P, T>,
     cpu: &'t Cpu<P, T>,
     id: CpuId,
@@ -36,7 +36,7 @@ pub struct Here<'t, P: Platform, T: Tags<P>> {
     stays: PhantomData<*const ()>,
 }
 
-impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
+impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     pub(crate) fn new(tlb: &'t Tlb<'t, P, T>, cpu: &'t Cpu<P, T>, id: CpuId) -> Self {
         Self { tlb, cpu, id, stays: PhantomData }
@@ -59,9 +59,9 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// one.
     #[inline]
     #[track_caller]
-    pub fn switch(&self, next: &Space<'_, P>) -> Switched {
+    pub fn switch(&self, next: &AddressSpace<'_, P>) -> Switched {
         self.must_own(next.tlb());
-        T::enter(&self.strategy(), next)
+        T::switch_in(&self.strategy(), next)
     }
 
     /// Panics if something is of another [`Tlb`] than this CPU.
@@ -79,8 +79,8 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// thread has begun are complete afterwards: it may go on elsewhere.
     ///
     /// Until the next [`Self::switch`] this CPU must do with what the reserved root maps: if it is
-    /// interrupted because a page table of the space goes, [`Self::serve`] may park it, so that it is
-    /// not asked again. [`crate::Recent`] does that. Coming back is then a switch as from any other
+    /// interrupted because a page table of the space goes, [`Self::handle_ipi`] may park it, so that it is
+    /// not asked again. [`crate::PerCpuAsids`] does that. Coming back is then a switch as from any other
     /// space, and what is owed is paid by it.
     ///
     /// The space must not be released before this CPU has left it by [`Self::switch`] or
@@ -105,7 +105,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// The space that this CPU ran stays its space: its tag is not given to another, and flushes
     /// of it that arrive meanwhile are paid on return. One in which it is lazy it may leave, as by
     /// [`Self::park`]. Interrupts may be on meanwhile if their
-    /// handlers do no more with this CPU than [`Self::serve`].
+    /// handlers do no more with this CPU than [`Self::handle_ipi`].
     ///
     /// # Errors
     ///
@@ -119,18 +119,18 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     #[doc(alias = "use_temporary_mm")]
     pub unsafe fn with_root<R>(&mut self, root: Root, f: impl FnOnce() -> R) -> Result<R, Error> {
         self.mmu().check_root(root)?;
-        T::lend(&self.strategy());
-        self.bar();
+        T::prepare_foreign_root(&self.strategy());
+        self.nmi_uaccess_disable();
         self.mmu().settle();
-        let lent = Lent { here: self };
-        let tag = borrowed_tag(self.mmu().tag_bits());
+        let foreign = ForeignRoot { this_cpu: self };
+        let tag = foreign_tag(self.mmu().tag_bits());
         // SAFETY: the caller promises that it is a root; nothing is kept under its tag, which is no space's
         // where there are tags.
         unsafe {
             self.mmu().load(self.cpu.errata(), root, tag, Held::Drop, Sharing::Private);
         }
         let result = f();
-        drop(lent);
+        drop(foreign);
         Ok(result)
     }
 
@@ -144,14 +144,14 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     pub fn online(&self, features: &<P::Mmu as Mmu>::Features) -> Result<(), Error> {
         let errata = self.tlb.admit(features)?;
         self.cpu.set_errata(errata);
-        self.cpu.unbar_all();
+        self.cpu.nmi_uaccess_reset();
         // Whatever the register named until now, and whatever the books say of it.
         self.strategy().park_register();
         let _ = self.park();
         // Whoever changes the kernel's tables asks this CPU from here on, or has changed them before.
         self.tlb.come_up(self.id);
         // What the strategy remembers stays true: nothing is held under any tag.
-        self.mmu().flush_kernel(errata, &[], Depth::Tables);
+        self.mmu().flush_kernel(errata, &[], TableChange::FreedTables);
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// unmapped meanwhile, and calls nothing else of the library.
     pub unsafe fn offline(&self) {
         let _ = self.park();
-        self.serve();
+        self.handle_ipi();
         self.tlb.go_down(self.id);
     }
 
@@ -178,7 +178,7 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// * [`Error::StillRunning`] if the root register of a CPU names the space, be it lazily.
     /// * [`Error::Pinned`] if a device may use the tag.
     /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
-    pub fn release(&self, space: &mut Space<'_, P>) -> Result<Released, Error> {
+    pub fn release(&self, space: &mut AddressSpace<'_, P>) -> Result<Released, Error> {
         if space.tlb() != self.tlb.id() {
             return Err(Error::OtherTlb);
         }
@@ -222,26 +222,26 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
 
     /// Whether this CPU is present in `space` and has missed nothing. For strategies: after they
     /// have said that the CPU is on its way in, and before they load the root. If not,
-    /// [`StrategyCpu::reside`] comes next.
+    /// [`StrategyCpu::mark_present`] comes next.
     #[inline]
     #[must_use]
-    pub fn is_present(&self, space: &Space<'_, P>) -> bool {
+    pub fn is_present(&self, space: &AddressSpace<'_, P>) -> bool {
         space.residents.is_present(self.id)
     }
 
-    pub(crate) fn inbox(&self) -> &'t Inbox<P::Word> {
-        &self.cpu.inbox
+    pub(crate) fn queue(&self) -> &'t RequestQueue<P::Word> {
+        &self.cpu.queue
     }
 
-    /// From here until [`Self::unbar`] this CPU is in a state in which its books say that it runs a space,
+    /// From here until [`Self::nmi_uaccess_enable`] this CPU is in a state in which its books say that it runs a space,
     /// and yet an NMI must not touch user memory. These may be nested.
-    pub(crate) fn bar(&self) {
-        self.cpu.bar();
+    pub(crate) fn nmi_uaccess_disable(&self) {
+        self.cpu.nmi_uaccess_disable();
     }
 
-    /// Ends what [`Self::bar`] began.
-    pub(crate) fn unbar(&self) {
-        self.cpu.unbar();
+    /// Ends what [`Self::nmi_uaccess_disable`] began.
+    pub(crate) fn nmi_uaccess_enable(&self) {
+        self.cpu.nmi_uaccess_enable();
     }
 
     /// The tag that the root register names.
@@ -255,40 +255,40 @@ impl<'t, P: Platform, T: Tags<P>> Here<'t, P, T> {
     /// register behind the library's back is found with this.
     #[must_use]
     pub fn register_is_ours(&self) -> bool {
-        let (root, tag) = self.cpu.named();
-        tag == Tag::RESERVED || self.mmu().names(root, tag)
+        let (root, tag) = self.cpu.loaded();
+        tag == Tag::RESERVED || self.mmu().is_loaded(root, tag)
     }
 }
 
-/// This CPU, as its strategy has it: what [`Here`] can do, and what nobody else may, which is to write the
+/// This CPU, as its strategy has it: what [`CurrentCpu`] can do, and what nobody else may, which is to write the
 /// root register and to make the CPU present in a space.
 ///
 /// The library makes one for each call of a method of [`Tags`]. So nobody else can call these methods, nor
 /// what is here.
-pub struct StrategyCpu<'t, P: Platform, T: Tags<P>>(Here<'t, P, T>);
+pub struct StrategyCpu<'t, P: Platform, T: Tags<P>>(CurrentCpu<'t, P, T>);
 
 impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
-    type Target = Here<'t, P, T>;
+    type Target = CurrentCpu<'t, P, T>;
 
     #[inline]
-    fn deref(&self) -> &Here<'t, P, T> {
+    fn deref(&self) -> &CurrentCpu<'t, P, T> {
         &self.0
     }
 }
 
 impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
-    /// The same again. What is lent to code that is not inlined must be in memory; the quick ways
-    /// lend a copy, and have nothing to write for themselves.
+    /// A copy. What is lent to code that is not inlined must be in memory; fast paths lend a copy, and
+    /// have nothing to write for themselves.
     #[inline]
-    pub(crate) const fn again(&self) -> Self {
+    pub(crate) const fn copied(&self) -> Self {
         self.0.strategy()
     }
 
     /// Makes this CPU present in `space`, and returns what the load of its root must be told for
     /// that reason.
-    pub fn reside(&self, space: &Space<'_, P>) -> Held {
-        let was = space.residents.enter(self.id);
-        let held = if was != Residency::Absent || space.absent_may_hold() {
+    pub fn mark_present(&self, space: &AddressSpace<'_, P>) -> Held {
+        let was = space.residents.mark_present(self.id);
+        let held = if was != Residency::Absent || space.absent_may_hold_entries() {
             Held::Drop
         } else {
             self.mmu().first_load()
@@ -303,17 +303,17 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
     /// register names.
     #[inline]
     pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        self.cpu.lends(root);
+        self.cpu.set_loaded_root(root);
         // SAFETY: the strategy loads roots of spaces, which are tables by `Tlb::space`, and keeps what is
         // theirs: that is what its implementer promises.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
-        self.cpu.name(tag);
+        self.cpu.set_loaded_tag(tag);
     }
 
     /// Puts the root and tag into the register that [`Self::load`] put there last. A separate user
     /// table is not loaded by it, nor by [`Self::load`]: that is for the way out to user mode.
     pub fn reload(&self, held: Held, sharing: Sharing) {
-        let (root, tag) = self.cpu.named();
+        let (root, tag) = self.cpu.loaded();
         // SAFETY: as above; the books never said that it was left.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
     }
@@ -321,7 +321,7 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
     /// Puts the reserved root into the register.
     pub fn park_register(&self) {
         self.mmu().park(self.cpu.errata());
-        self.cpu.name(Tag::RESERVED);
+        self.cpu.set_loaded_tag(Tag::RESERVED);
     }
 }
 
@@ -332,14 +332,14 @@ fn belongs_to_another() -> ! {
 }
 
 /// A root register that is lent to a foreign root. It is taken back when this is dropped, which nobody
-/// but [`Here::with_root`] could forget to do.
-struct Lent<'h, 't, P: Platform, T: Tags<P>> {
-    here: &'h Here<'t, P, T>,
+/// but [`CurrentCpu::with_root`] could forget to do.
+struct ForeignRoot<'h, 't, P: Platform, T: Tags<P>> {
+    this_cpu: &'h CurrentCpu<'t, P, T>,
 }
 
-impl<P: Platform, T: Tags<P>> Drop for Lent<'_, '_, P, T> {
+impl<P: Platform, T: Tags<P>> Drop for ForeignRoot<'_, '_, P, T> {
     fn drop(&mut self) {
-        T::give_back(&self.here.strategy());
-        self.here.unbar();
+        T::restore_root(&self.this_cpu.strategy());
+        self.this_cpu.nmi_uaccess_enable();
     }
 }

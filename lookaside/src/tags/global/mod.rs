@@ -18,7 +18,7 @@
 //!   in under the old one is no other CPU's business, and by E2 is gone before this CPU meets the
 //!   tag's next owner; and where it *is* another's business, the register is parked (F-PARK).
 //! * **E4** A space leaves its tag for another one only when no register names the space under it, not
-//!   even in that moment: see `late.rs`. So whoever looks for CPUs that name the space's tag misses none.
+//!   even in that moment: see `mid_switch.rs`. So whoever looks for CPUs that name the space's tag misses none.
 //!
 //! # The ways in
 //!
@@ -36,31 +36,31 @@
 //! every space under one and the same tag, privately, and drops the tag's entries at each switch.
 //! That is slow and correct, and with a turnover every microsecond it is four years away.
 
-mod claim;
+mod asid_cache;
 mod cookie;
-mod late;
+mod mid_switch;
 mod pins;
 mod release;
-mod renew;
-mod stock;
+mod retag;
+mod rollover;
+mod switch_in;
 #[cfg(test)]
 mod tests;
 mod ticket;
-mod turnover;
 
 use core::marker::PhantomData;
 
 pub use self::cookie::Cookie;
-use self::{stock::Stock, ticket::Ticket};
+use self::{asid_cache::AsidCache, ticket::Ticket};
 use crate::{
     arch::{Held, Mmu, Sharing, Tag, Wait},
     cpu::{Aligned, Cpu},
+    current_cpu::{CurrentCpu, FOREIGN_TAG, StrategyCpu},
     error::Error,
-    flush::{Demand, Sweep, Whose},
-    here::{BORROWED, Here, StrategyCpu},
+    flush::{FlushRanges, FlushRequest, FlushScope},
     platform::{CpuId, Ordering, Platform, Word},
-    space::Space,
-    tags::{Names, Released, Switched, Tags},
+    space::AddressSpace,
+    tags::{Released, RootState, Switched, Tags},
     tlb::Tlb,
 };
 
@@ -69,11 +69,11 @@ const FIRST_TAG: u32 = 2;
 
 /// The tag that all spaces share in the last epoch. Borrowed roots have it too: neither leaves
 /// anything behind under it.
-const LAST_TAG: Tag = BORROWED;
+const LAST_TAG: Tag = FOREIGN_TAG;
 
 /// How the tags are used.
 #[derive(Clone, Copy, Debug)]
-pub struct EpochsConfig {
+pub struct GlobalAsidsConfig {
     /// Use no more than this many tags, reserved ones included; the hardware may have fewer. Few
     /// tags make epochs turn often, which is good for tests.
     pub tags: u32,
@@ -83,30 +83,30 @@ pub struct EpochsConfig {
     pub last_epoch: u64,
 }
 
-impl Default for EpochsConfig {
+impl Default for GlobalAsidsConfig {
     fn default() -> Self {
         Self { tags: 1 << 16, pins: 0, last_epoch: Cookie::LAST_EPOCH }
     }
 }
 
 /// The tags of Arm and RISC-V.
-pub struct Epochs<'a, P: Platform> {
+pub struct GlobalAsids<'a, P: Platform> {
     /// The present epoch; read on the way in, written when it turns.
     epoch: Aligned<P::Word>,
     /// How many tags there are, reserved ones included.
     tags: u32,
-    config: EpochsConfig,
+    config: GlobalAsidsConfig,
     /// Tags that are taken from the beginning of the epoch: bit `t` of the map. Those below [`FIRST_TAG`]
     /// are not looked for in it.
-    kept: &'a [P::Word],
+    in_use: &'a [P::Word],
     /// Tags that devices use, written under the lock.
     pinned: &'a [P::Word],
-    turn: Aligned<Turn<P::Word>>,
+    turn: Aligned<Rollover<P::Word>>,
     platform: PhantomData<fn(&P)>,
 }
 
 /// What is written only under the lock, and the lock.
-struct Turn<W> {
+struct Rollover<W> {
     lock: Ticket<W>,
     /// The first tag that was not yet dealt in this epoch.
     cursor: W,
@@ -115,7 +115,7 @@ struct Turn<W> {
     /// How many tags a CPU's stock is filled with at a time.
     window: W,
     /// Whether the epoch has passed a CPU between joining and loading.
-    late: W,
+    mid_switch: W,
 }
 
 struct Active<W> {
@@ -126,16 +126,16 @@ struct Active<W> {
     lazy: W,
 }
 
-/// What [`Epochs`] remembers for a CPU.
-pub struct EpochsCpu<W> {
+/// What [`GlobalAsids`] remembers for a CPU.
+pub struct GlobalAsidsCpu<W> {
     active: Aligned<Active<W>>,
-    stock: Stock<W>,
+    asid_cache: AsidCache<W>,
     /// What the register named when the latest epoch passed this CPU. Written by the one that
     /// turns the epoch, read by all: so it has a line of its own.
-    kept: Aligned<W>,
+    reserved: Aligned<W>,
 }
 
-impl<'a, P: Platform> Epochs<'a, P> {
+impl<'a, P: Platform> GlobalAsids<'a, P> {
     /// How many words of storage `tags` tags need.
     #[must_use]
     pub const fn words_for(tags: u32) -> usize {
@@ -151,7 +151,7 @@ impl<'a, P: Platform> Epochs<'a, P> {
     /// * [`Error::Storage`] if `words` has fewer than [`Self::words_for`] the number of tags.
     pub fn new(
         platform: &P,
-        config: EpochsConfig,
+        config: GlobalAsidsConfig,
         words: &'a mut [P::Word],
     ) -> Result<Self, Error> {
         let bits = platform.mmu().tag_bits();
@@ -159,25 +159,25 @@ impl<'a, P: Platform> Epochs<'a, P> {
             return Err(Error::Unsupported("tags"));
         }
         let config =
-            EpochsConfig { last_epoch: config.last_epoch.min(Cookie::LAST_EPOCH), ..config };
+            GlobalAsidsConfig { last_epoch: config.last_epoch.min(Cookie::LAST_EPOCH), ..config };
         let tags = config.tags.min(1 << bits.min(16));
         let needed = Self::words_for(tags);
         if words.len() < needed {
             return Err(Error::Storage { needed, given: words.len() });
         }
-        let (kept, pinned) = words[..needed].split_at(needed / 2);
+        let (in_use, pinned) = words[..needed].split_at(needed / 2);
         Ok(Self {
             epoch: Aligned(P::Word::ZERO),
             tags,
             config,
-            kept,
+            in_use,
             pinned,
-            turn: Aligned(Turn {
+            turn: Aligned(Rollover {
                 lock: Ticket::NEW,
                 cursor: P::Word::ZERO,
                 pins: P::Word::ZERO,
                 window: P::Word::ZERO,
-                late: P::Word::ZERO,
+                mid_switch: P::Word::ZERO,
             }),
             platform: PhantomData,
         })
@@ -202,21 +202,21 @@ impl<'a, P: Platform> Epochs<'a, P> {
     /// In the last epoch: whether this CPU, which goes on under a tag of an earlier one, may run any
     /// space that is known by the one tag.
     #[cold]
-    fn may_run_any(here: &Here<'_, P, Self>) -> bool {
+    fn may_run_any(this_cpu: &CurrentCpu<'_, P, Self>) -> bool {
         // Relaxed: an epoch that passes this CPU meanwhile is the last already.
-        let active = here.cpu().active.cookie.load(Ordering::Relaxed);
-        !Cookie::from_bits(active).joined()
+        let active = this_cpu.cpu().active.cookie.load(Ordering::Relaxed);
+        !Cookie::from_bits(active).adopted()
     }
 }
 
 // SAFETY: see the invariants above.
-unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
-    type Cpu = EpochsCpu<P::Word>;
+unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
+    type Cpu = GlobalAsidsCpu<P::Word>;
 
-    const CPU: Self::Cpu = EpochsCpu {
+    const CPU: Self::Cpu = GlobalAsidsCpu {
         active: Aligned(Active { cookie: P::Word::ZERO, lazy: P::Word::ZERO }),
-        stock: Stock::NEW,
-        kept: Aligned(P::Word::ZERO),
+        asid_cache: AsidCache::NEW,
+        reserved: Aligned(P::Word::ZERO),
     };
 
     fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
@@ -237,7 +237,7 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
         if let Some(cpu) = cpus.iter().position(used) {
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
         }
-        for word in self.kept.iter().chain(self.pinned) {
+        for word in self.in_use.iter().chain(self.pinned) {
             word.store(0, Ordering::Relaxed);
         }
         self.turn.cursor.store(u64::from(FIRST_TAG), Ordering::Relaxed);
@@ -246,49 +246,49 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
         self.turn.window.store(window, Ordering::Relaxed);
         self.epoch.store(1, Ordering::Relaxed);
         for cpu in cpus {
-            cpu.tags.active.cookie.store(Cookie::outside(1).bits(), Ordering::Relaxed);
+            cpu.tags.active.cookie.store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
         }
         Ok(())
     }
 
     #[inline]
-    fn enter(here: &StrategyCpu<'_, P, Self>, next: &Space<'_, P>) -> Switched {
-        here.tlb().tags().enter_quickly(here, next)
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+        this_cpu.tlb().tags().switch_in_fast(this_cpu, next)
     }
 
-    fn lazy(here: &StrategyCpu<'_, P, Self>) {
-        here.mmu().settle();
+    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
+        this_cpu.mmu().settle();
         // The register goes on naming the space, and so does `active`: the tag stays taken.
         //
         // ORDER O-RESTS (pairs with O-SEES): whoever skips this CPU because it is lazy knows that what
         // its user code did before has been done.
-        here.cpu().active.lazy.store(1, Ordering::Release);
+        this_cpu.cpu().active.lazy.store(1, Ordering::Release);
     }
 
-    fn park(here: &StrategyCpu<'_, P, Self>) -> Switched {
-        here.mmu().settle();
-        let cpu = here.cpu();
+    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+        this_cpu.mmu().settle();
+        let cpu = this_cpu.cpu();
         // Relaxed: this CPU's own word; a turnover in between leaves it outside, which is right too.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
-        if active.joined() && active.tag() == Tag::RESERVED {
+        if active.adopted() && active.tag() == Tag::RESERVED {
             return Switched::Unchanged;
         }
         // The tag may go once the register no longer names it, not before.
-        here.park_register();
+        this_cpu.park_register();
         cpu.active.lazy.store(0, Ordering::Relaxed); // Relaxed: it names no space.
-        let tags = here.tlb().tags();
+        let tags = this_cpu.tlb().tags();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
-        if !active.joined() || !tags.join(here, active, parked) {
-            tags.rest(here);
+        if !active.adopted() || !tags.adopt_epoch(this_cpu, active, parked) {
+            tags.rest(this_cpu);
         }
         Switched::Kept
     }
 
-    const ONE_TAG: bool = true;
-    const PAYS_BY_GENERATION: bool = false;
+    const GLOBAL_TAGS: bool = true;
+    const TRACKS_GENERATIONS: bool = false;
 
     #[inline]
-    fn label(tlb: &Tlb<'_, P, Self>, space: &Space<'_, P>) -> Option<u64> {
+    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
         let last = tlb.tags().last_epoch();
         // Relaxed: the caller's barrier comes before it. A CPU that enters the space by what is not
         // yet visible here walks the tables as they are now.
@@ -300,24 +300,28 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
         (cookie != Cookie::NONE).then_some(cookie.bits())
     }
 
-    fn is_known_by(here: &Here<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
-        here.tlb().tags().is_known_by(space, Cookie::from_bits(label))
+    fn has_context(
+        this_cpu: &CurrentCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
+        context: u64,
+    ) -> bool {
+        this_cpu.tlb().tags().has_context(space, Cookie::from_bits(context))
     }
 
-    fn names(tlb: &Tlb<'_, P, Self>, cpu: CpuId, label: u64) -> Names {
-        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return Names::No };
-        tlb.tags().named(tlb, cpu, Cookie::from_bits(label))
+    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState {
+        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
+        tlb.tags().root_state_of(tlb, cpu, Cookie::from_bits(context))
     }
 
     #[inline]
-    fn runs(here: &Here<'_, P, Self>, label: u64) -> bool {
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
         // No epoch takes the tag away that the register names.
-        let tag = Cookie::from_bits(label).tag();
-        here.tag() == tag || tag == LAST_TAG && Self::may_run_any(here)
+        let tag = Cookie::from_bits(context).tag();
+        this_cpu.tag() == tag || tag == LAST_TAG && Self::may_run_any(this_cpu)
     }
 
-    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &Space<'_, P>) -> bool {
-        let (root, tag) = cpu.named();
+    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
+        let (root, tag) = cpu.loaded();
         // Relaxed, both: this CPU's own word; and a cookie that is out of date has another tag, or comes
         // with a root that is not named. On the way in the root is noted before the load and the tag
         // after it, so they do not fit in between. The tag of the last epoch is in no cookie.
@@ -347,49 +351,58 @@ unsafe impl<P: Platform> Tags<P> for Epochs<'_, P> {
     }
 
     #[inline]
-    fn pay(here: &StrategyCpu<'_, P, Self>, demand: &Demand<'_>) -> bool {
-        if let Whose::Space { label, .. } = demand.whose {
-            let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
+        if let FlushScope::AddressSpace { context, .. } = request.scope {
+            let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
             if tag == LAST_TAG {
-                mmu.flush_all(here.errata());
+                mmu.flush_all(this_cpu.errata());
             } else {
-                demand.sweep.flush(here.tlb().platform(), here.errata(), tag);
+                request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag);
             }
         }
         true
     }
 
-    fn flush_everywhere(here: &StrategyCpu<'_, P, Self>, label: u64, sweep: &Sweep, wait: Wait) {
-        let (mmu, tag) = (here.mmu(), Cookie::from_bits(label).tag());
+    fn flush_broadcast(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        context: u64,
+        ranges: &FlushRanges,
+        wait: Wait,
+    ) {
+        let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
         if tag == LAST_TAG {
-            return mmu.flush_all_everywhere(here.errata());
+            return mmu.flush_all_broadcast(this_cpu.errata());
         }
-        sweep.flush_everywhere(here.tlb().platform(), here.errata(), tag, wait);
+        ranges.flush_broadcast(this_cpu.tlb().platform(), this_cpu.errata(), tag, wait);
     }
 
-    fn renew(here: &StrategyCpu<'_, P, Self>, space: &Space<'_, P>, label: u64) -> bool {
-        here.tlb().tags().renew(here, space, label)
+    fn retag(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &AddressSpace<'_, P>,
+        context: u64,
+    ) -> bool {
+        this_cpu.tlb().tags().retag(this_cpu, space, context)
     }
 
     #[inline]
-    fn is_pinned(space: &Space<'_, P>) -> bool {
+    fn is_pinned(space: &AddressSpace<'_, P>) -> bool {
         // Relaxed: a device walks for a space only after the pin was made known to who flushes.
         space.pins.load(Ordering::Relaxed) != 0
     }
 
-    fn give_back(here: &StrategyCpu<'_, P, Self>) {
-        match here.tag() {
-            Tag::RESERVED => here.park_register(),
-            LAST_TAG => here.reload(Held::Drop, Sharing::Private),
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
+        match this_cpu.tag() {
+            Tag::RESERVED => this_cpu.park_register(),
+            LAST_TAG => this_cpu.reload(Held::Drop, Sharing::Private),
             // No turnover takes away the tag of a register: the number is still right.
-            _ => here.reload(Held::Keep, here.mmu().sharing()),
+            _ => this_cpu.reload(Held::Keep, this_cpu.mmu().sharing()),
         }
     }
 
     fn release(
-        here: &StrategyCpu<'_, P, Self>,
-        space: &mut Space<'_, P>,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        space: &mut AddressSpace<'_, P>,
     ) -> Result<Released, Error> {
-        here.tlb().tags().give_up(here, space)
+        this_cpu.tlb().tags().give_up(this_cpu, space)
     }
 }

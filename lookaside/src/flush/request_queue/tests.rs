@@ -1,0 +1,159 @@
+//! Tests of what is written into boxes and read from them.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::*;
+use crate::tests::{Busy, keep, meanwhile};
+
+#[test]
+fn requests_survive_the_packing() {
+    let pages = |start, pages: u64, shift| VaRange::new(start, pages << shift, shift).unwrap();
+    for range in [pages(0, 1, 12), pages(1 << 47, 512, 21), pages(!0 << 30, 1, 30)] {
+        for uniform in [true, false] {
+            let range = FlushRange { range, uniform };
+            assert_eq!(unpack(pack(&range)), Some(range));
+        }
+    }
+}
+
+#[test]
+fn a_target_reads_what_was_asked() {
+    let boxes = [RequestQueue::<AtomicU64>::NEW, RequestQueue::NEW];
+    let mut ranges = FlushRanges::new();
+    for page in 0..MAX_RANGES as u64 {
+        ranges.add(FlushRange::uniform(VaRange::new(page << 20, 4096, 12).unwrap()));
+    }
+    let scope = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
+    boxes[0].describe(&FlushRequest { scope, ranges: &ranges, early: true });
+    boxes[1].post(CpuId(0));
+    assert_eq!(boxes[1].latest(), 1);
+    let read = boxes[1].request(1, |cpu| boxes.get(cpu.index()));
+    assert_eq!((read.scope, read.early), (scope, true));
+    assert_eq!(read.ranges.ranges(), ranges.ranges());
+}
+
+#[test]
+fn what_cannot_be_told_is_everything() {
+    let boxes = [RequestQueue::<AtomicU64>::NEW, RequestQueue::NEW];
+    let ask = |number| boxes[1].request(number, |cpu| boxes.get(cpu.index()));
+    assert!(ask(1).ranges.is_everything(), "not written yet");
+    for _ in 0..=RING {
+        boxes[1].post(CpuId(0));
+    }
+    assert!(ask(1).ranges.is_everything(), "overwritten");
+    assert!(!ask(2).ranges.is_everything());
+}
+
+#[test]
+fn whose_and_how_deep_is_read_as_it_was_asked() {
+    let asker = RequestQueue::<AtomicU64>::NEW;
+    let space = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
+    for scope in [space, FlushScope::Kernel, FlushScope::EverySpace] {
+        for change in [TableChange::LastLevel, TableChange::FreedTables] {
+            let mut ranges = FlushRanges::new();
+            ranges.add(page(0x5000));
+            ranges.add_change(change);
+            asker.describe(&FlushRequest { scope, ranges: &ranges, early: true });
+            let read = asker.read();
+            assert_eq!((read.scope, read.ranges.change()), (scope, change));
+            assert_eq!(
+                read.early,
+                change == TableChange::LastLevel,
+                "nobody answers early if a table goes"
+            );
+        }
+    }
+}
+
+// ---- Several as one
+
+fn page(start: u64) -> FlushRange {
+    FlushRange::uniform(VaRange::new(start, 4096, 12).unwrap())
+}
+
+/// A page of the space with this label, flushed at these generations.
+fn asked(context: u64, first: u64, last: u64) -> ReceivedRequest {
+    let mut ranges = FlushRanges::new();
+    ranges.add(page(last << 20));
+    ReceivedRequest {
+        scope: FlushScope::AddressSpace { context, first, last },
+        ranges,
+        early: true,
+    }
+}
+
+#[test]
+fn successive_flushes_of_a_space_become_one_in_either_order() {
+    for (one, other) in [((5, 6), (7, 9)), ((7, 9), (5, 6)), ((5, 8), (6, 9))] {
+        let mut sum = asked(7, one.0, one.1);
+        assert!(sum.add(&asked(7, other.0, other.1)));
+        assert_eq!(sum.scope, FlushScope::AddressSpace { context: 7, first: 5, last: 9 });
+        assert!(!sum.ranges.is_everything() && sum.ranges.ranges().len() == 2);
+    }
+}
+
+#[test]
+fn what_was_flushed_between_two_that_are_told_is_not_known_and_may_be_everything() {
+    for (one, other) in [((5, 6), (8, 9)), ((8, 9), (5, 6))] {
+        let mut sum = asked(7, one.0, one.1);
+        assert!(sum.add(&asked(7, other.0, other.1)));
+        assert_eq!(sum.scope, FlushScope::AddressSpace { context: 7, first: 5, last: 9 });
+        assert!(sum.ranges.is_everything());
+    }
+}
+
+#[test]
+fn flushes_of_two_spaces_stay_two() {
+    let mut sum = asked(7, 5, 5);
+    assert!(!sum.add(&asked(8, 6, 6)));
+    assert_eq!(sum.scope, asked(7, 5, 5).scope);
+    assert_eq!(sum.ranges.ranges(), [page(5 << 20)], "untouched");
+}
+
+// ---- While others write
+
+#[test]
+fn a_request_that_is_written_while_it_is_read_is_not_believed() {
+    let asker = keep(RequestQueue::<Busy>::NEW);
+    let ReceivedRequest { scope, ranges, .. } = asked(7, 9, 9);
+    asker.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+    let serial = &asker.request.serial;
+    assert_eq!(asker.read_flush(7, 9).map(|asked| asked.scope), Some(scope));
+    assert!(asker.read_flush(7, 8).is_none() && asker.read_flush(8, 9).is_none());
+    // The next one was begun before it was looked at, and is not finished.
+    serial.fetch_add(1, Relaxed);
+    assert!(asker.read_flush(7, 9).is_none());
+    // The next one was begun, and may be finished, between the two looks.
+    for added in [1, 2] {
+        serial.fetch_add(1, Relaxed);
+        serial.fetch_and(!1, Relaxed);
+        let next = move || _ = serial.fetch_add(added, Relaxed);
+        assert!(meanwhile(2, next, || asker.read_flush(7, 9)).is_none());
+    }
+}
+
+#[test]
+fn a_target_that_comes_late_flushes_everything_if_the_next_request_is_being_written() {
+    let (asker, target) = (keep(RequestQueue::<Busy>::NEW), RequestQueue::<Busy>::NEW);
+    let ReceivedRequest { scope, ranges, .. } = asked(7, 9, 9);
+    asker.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+    target.post(CpuId(3));
+    let told = || target.request(1, |_| Some(asker));
+    assert_eq!((told().scope, told().ranges.is_everything()), (scope, false));
+    asker.request.serial.fetch_add(1, Relaxed);
+    assert_eq!((told().scope, told().ranges.is_everything()), (FlushScope::Kernel, true));
+}
+
+#[test]
+fn among_many_who_call_a_cpu_those_who_come_late_write_nothing() {
+    let target = RequestQueue::<Busy>::NEW;
+    let called = &target.asked.ipi_pending;
+    assert!(target.set_ipi_pending(CpuId(1), false), "nobody has, so that it must be interrupted");
+    assert_eq!(called.work(), (0, 1), "who expects to be alone does not look first");
+    assert!(!target.set_ipi_pending(CpuId(2), true));
+    assert_eq!(called.work(), (1, 2));
+    assert!(!target.set_ipi_pending(CpuId(3), true));
+    assert_eq!(called.work(), (1, 0), "several have called, and that is all that could be said");
+    assert!(!target.set_ipi_pending(CpuId(3), false));
+    assert_eq!(called.work(), (0, 1));
+}
