@@ -84,8 +84,7 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
 
 /// Tags that last until they run out.
 pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
-    let config =
-        GlobalAsidsConfig { tags: tags.unwrap_or(1 << 16), ..GlobalAsidsConfig::default() };
+    let config = GlobalAsidsConfig { tags: tags.unwrap_or(1 << 16), ..Default::default() };
     let words: Vec<_> = (0..Strategy::words_for(config.tags)).map(|_| AtomicU64::new(0)).collect();
     GlobalAsids::new(hw, config, Box::leak(words.into_boxed_slice()))
 }
