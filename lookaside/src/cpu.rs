@@ -87,7 +87,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     /// Notes under which tag the register names what it names from now on.
     #[inline]
     pub(crate) fn set_loaded_tag(&self, tag: Tag) {
-        // ORDER O-NAMED (pairs with O-NAMES): after the register was written. Whoever reads it knows
+        // ORDER O-LOADED-TAG (pairs with O-LOADED-TAG-READ): after the register was written. Whoever reads it knows
         // that the register does not name what it named before.
         self.tag.store(u64::from(tag.0), Ordering::Release);
     }
@@ -114,7 +114,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
 
     /// The tag that the register of this CPU, perhaps another one, names or has just ceased to name.
     pub(crate) fn loaded_tag(&self) -> Tag {
-        // ORDER O-NAMES (pairs with O-NAMED): as there.
+        // ORDER O-LOADED-TAG-READ (pairs with O-LOADED-TAG): as there.
         Tag(self.tag.load(Ordering::Acquire) as u16)
     }
 }

@@ -96,7 +96,7 @@ impl<'a, W: Word> Residents<'a, W> {
     #[inline]
     pub(crate) fn is_present(&self, cpu: CpuId) -> bool {
         let (index, place) = place(cpu);
-        // ORDER O-PRESENT (pairs with O-TAKE, F-OWE): this CPU said that it is on its way in before it reads
+        // ORDER O-PRESENT (pairs with O-MARK-STALE, F-GENERATION): this CPU said that it is on its way in before it reads
         // its residency. A revoker that takes it away sees the one, or this load the other.
         self.words[index].load(Ordering::SeqCst) as u32 >> place & 1 != 0
     }
@@ -114,7 +114,7 @@ impl<'a, W: Word> Residents<'a, W> {
     /// Makes a CPU present that is on its way in, and returns what it was.
     pub(crate) fn mark_present(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);
-        // ORDER O-ENTER (pairs with O-SCAN, O-FORGET): before this CPU pays and loads the root. A revoker that
+        // ORDER O-MARK-PRESENT (pairs with O-SCAN, O-REMOVE): before this CPU pays and loads the root. A revoker that
         // passes it over because it was not present has written the tables before either.
         let was = self.words[index].fetch_or((1 | 1 << CPUS_PER_WORD) << place, Ordering::SeqCst);
         Residency::of(was, place)
@@ -129,14 +129,14 @@ impl<'a, W: Word> Residents<'a, W> {
     /// The words, each at one moment.
     pub(crate) fn scan(&self) -> impl Iterator<Item = Word32> + use<'a, W> {
         self.words.iter().enumerate().map(|(index, word)| {
-            // ORDER O-SCAN (pairs with O-ENTER, O-FORGET-ALL): after F-OWE.
+            // ORDER O-SCAN (pairs with O-MARK-PRESENT, O-REMOVE-ALL): after F-GENERATION.
             Word32::new(index, word.load(Ordering::SeqCst))
         })
     }
 
     /// Has these CPUs pay on their next way in. For the holder of the space's books.
     pub(crate) fn mark_stale(&self, cpus: Targets) {
-        // ORDER O-TAKE (pairs with O-PRESENT): before the holder looks whether they are on their
+        // ORDER O-MARK-STALE (pairs with O-PRESENT): before the holder looks whether they are on their
         // way in.
         self.word(cpus).fetch_and(!cpus.mask, Ordering::SeqCst);
     }
@@ -150,7 +150,7 @@ impl<'a, W: Word> Residents<'a, W> {
         loop {
             // Who is present has entered meanwhile, and nobody else can take it again.
             let next = now & !((cpus.mask & !now) << CPUS_PER_WORD);
-            // ORDER O-FORGET (pairs with O-ENTER): a CPU that finds itself absent on its way in also
+            // ORDER O-REMOVE (pairs with O-MARK-PRESENT): a CPU that finds itself absent on its way in also
             // finds the note that absent CPUs may hold something (O-STALE). For the rest Relaxed would
             // do: who enters later is not present, absent or owing.
             match word.compare_exchange(now, next, Ordering::Release, Ordering::Relaxed) {
@@ -166,7 +166,7 @@ impl<'a, W: Word> Residents<'a, W> {
         for word in self.words {
             // Relaxed: nobody enters but under the tag that the space is about to have.
             if word.load(Ordering::Relaxed) != 0 {
-                // ORDER O-FORGET-ALL (pairs with O-SCAN): a revoker that knows the space by its former tag, and
+                // ORDER O-REMOVE-ALL (pairs with O-SCAN): a revoker that knows the space by its former tag, and
                 // finds everybody absent, finds the note as well (O-STALE-READ).
                 word.store(0, Ordering::Release);
             }

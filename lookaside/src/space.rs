@@ -154,7 +154,7 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
     /// the space pay before they load its root again, and those that run it must be told.
     #[inline]
     pub(crate) fn bump_generation(&self) -> u64 {
-        // FENCE F-OWE (pairs with F-JOIN, F-RESUME, F-HEED, O-PRESENT): the stores to the page table,
+        // FENCE F-GENERATION (pairs with F-SWITCH, F-UNLAZY-RESUME, F-CLEAR-PENDING, O-PRESENT): the stores to the page table,
         // and then the generation, are visible before the caller reads who runs the space and who was
         // called. A CPU whose joining this reader misses reads the new generation and pays by itself;
         // so does one that is found called already.
@@ -279,7 +279,7 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         if now & OPEN != 0 {
             return None;
         }
-        // ORDER O-OPEN (pairs with O-CLOSE): what earlier holders wrote is visible.
+        // ORDER O-RESIDENCY-LOCK (pairs with O-RESIDENCY-UNLOCK): what earlier holders wrote is visible.
         self.residency
             .compare_exchange(now, now | OPEN, Ordering::Acquire, Ordering::Relaxed)
             .ok()
@@ -360,7 +360,7 @@ impl<W: Word> ResidencyLock<'_, W> {
 
 impl<W: Word> Drop for ResidencyLock<'_, W> {
     fn drop(&mut self) {
-        // ORDER O-CLOSE (pairs with O-OPEN): what this holder wrote is visible to the next.
+        // ORDER O-RESIDENCY-UNLOCK (pairs with O-RESIDENCY-LOCK): what this holder wrote is visible to the next.
         self.word.store(self.notes, Ordering::Release);
     }
 }

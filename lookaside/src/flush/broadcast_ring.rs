@@ -99,7 +99,7 @@ impl<W: Word> BroadcastRing<W> {
 
     /// Asks everybody, after the tables were changed: the number.
     pub(crate) fn post(&self, request: BroadcastRequest) -> u64 {
-        // FENCE F-KERNEL (pairs with O-UP, O-NOTED): the tables were changed, and what is asked may be
+        // FENCE F-KERNEL (pairs with O-UP, O-RING-READ): the tables were changed, and what is asked may be
         // described, before it is read who is up, and before anybody sees the number.
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
         // Relaxed: a target that does not see it yet flushes everything.
@@ -109,7 +109,7 @@ impl<W: Word> BroadcastRing<W> {
 
     /// The latest number that anybody has taken.
     pub(crate) fn latest(&self) -> u64 {
-        // ORDER O-NOTED (pairs with F-KERNEL): the number, then the tables that it is about and what
+        // ORDER O-RING-READ (pairs with F-KERNEL): the number, then the tables that it is about and what
         // was described for it.
         self.latest.load(Ordering::Acquire)
     }

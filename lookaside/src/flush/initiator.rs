@@ -3,13 +3,13 @@
 //! # Why it is enough
 //!
 //! The revoker has written the tables, made that visible to walks ([`Mmu::publish`]) and raised the
-//! generation (F-OWE) before it looks at any CPU. Every other CPU is then in one of these states:
+//! generation (F-GENERATION) before it looks at any CPU. Every other CPU is then in one of these states:
 //!
 //! * *Absent* when its residency is read. On its way in it becomes present first and pays or walks
-//!   afterwards (O-ENTER): it sees the new tables.
+//!   afterwards (O-MARK-PRESENT): it sees the new tables.
 //! * *Running*, or on its way in or out, when the strategy is asked ([`Tags::root_state`]). It must act now.
 //! * *Resting*: not absent, and not running. The revoker has it owe and asks the strategy again
-//!   (O-TAKE). If it is on its way in now, it must act now; if it comes later, it finds that it is not
+//!   (O-MARK-STALE). If it is on its way in now, it must act now; if it comes later, it finds that it is not
 //!   present any more, and pays (O-PRESENT). If it neither runs the space nor is on its way in, it
 //!   becomes absent.
 //!

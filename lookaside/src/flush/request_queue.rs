@@ -286,7 +286,7 @@ impl<W: Word> RequestQueue<W> {
 
     /// As initiator `from`: asks the owner of this box for what `from` has described.
     pub(crate) fn post(&self, from: CpuId) {
-        // ORDER O-POST (pairs with O-ASKED, O-TOLD): the target that sees the number sees the tables as
+        // ORDER O-POST (pairs with O-POSTED, O-SLOT-READ): the target that sees the number sees the tables as
         // they are now, and the target that sees the slot sees the request.
         let number = self.asked.latest.fetch_add(1, Ordering::SeqCst) + 1;
         self.slot(number).store(slot(number, from), Ordering::Release); // O-POST
@@ -298,13 +298,13 @@ impl<W: Word> RequestQueue<W> {
     /// (`has_concurrent`) it is worth a look first whether there is anything to write.
     pub(crate) fn set_ipi_pending(&self, from: CpuId, has_concurrent: bool) -> bool {
         let pending = &self.asked.ipi_pending;
-        // ORDER O-CALLED (pairs with F-HEED, O-CALLER): after F-OWE; and who sees the call sees what the
+        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ): after F-GENERATION; and who sees the call sees what the
         // caller has described.
         if has_concurrent && pending.load(Ordering::SeqCst) == SEVERAL {
             return false;
         }
         let mine = u64::from(from.0) + 1;
-        // As O-CALLED, both.
+        // As O-PENDING, both.
         match pending.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
             Err(SEVERAL) => false,
@@ -314,7 +314,7 @@ impl<W: Word> RequestQueue<W> {
 
     /// As the owner: who has pending.
     pub(crate) fn ipi_pending(&self) -> IpiPending {
-        // ORDER O-CALLER (pairs with O-CALLED): the call, then what the caller has described.
+        // ORDER O-PENDING-READ (pairs with O-PENDING): the call, then what the caller has described.
         match self.asked.ipi_pending.load(Ordering::Acquire) {
             0 => IpiPending::No,
             SEVERAL => IpiPending::FromSeveral,
@@ -334,20 +334,20 @@ impl<W: Word> RequestQueue<W> {
 
     /// As the owner: takes all calls back, before it looks what is owed.
     pub(crate) fn clear_pending(&self) {
-        // FENCE F-HEED (pairs with F-OWE, O-CALLED): "nobody has called", then the generation. Whoever
+        // FENCE F-CLEAR-PENDING (pairs with F-GENERATION, O-PENDING): "nobody has called", then the generation. Whoever
         // found that others had called before has raised it before.
         self.asked.ipi_pending.swap(0, Ordering::SeqCst);
     }
 
     /// The latest number that anybody has taken.
     pub(crate) fn latest(&self) -> u64 {
-        // ORDER O-ASKED (pairs with O-POST): as there.
+        // ORDER O-POSTED (pairs with O-POST): as there.
         self.asked.latest.load(Ordering::Acquire)
     }
 
     /// As the target: whom `number` is of, if that can be told.
     fn asker(&self, number: u64) -> Option<CpuId> {
-        // ORDER O-TOLD (pairs with O-POST): as there.
+        // ORDER O-SLOT-READ (pairs with O-POST): as there.
         let found = self.slot(number).load(Ordering::Acquire);
         let from = CpuId((found & ((1 << CPU_BITS) - 1)) as u32);
         (found == slot(number, from)).then_some(from)
@@ -373,7 +373,7 @@ impl<W: Word> RequestQueue<W> {
 
     /// As the target: everything up to `number` is dealt with.
     pub(crate) fn acknowledge(&self, number: u64) {
-        // ORDER O-ANSWER (pairs with O-AWAIT): the flush is complete, and what this CPU did through
+        // ORDER O-ACK (pairs with O-ACK-READ): the flush is complete, and what this CPU did through
         // the old translations has been done.
         self.acknowledged.own.store(number, Ordering::Release);
     }
@@ -385,20 +385,20 @@ impl<W: Word> RequestQueue<W> {
 
     /// As [`Self::acknowledge`], on the board.
     pub(crate) fn acknowledge_broadcast(&self, number: u64) {
-        // ORDER O-HEEDED (pairs with O-AWAIT-ALL): the flush is complete, and what this CPU did
+        // ORDER O-ACK-RING (pairs with O-ACK-RING-READ): the flush is complete, and what this CPU did
         // through the old translations has been done.
         self.acknowledged.ring.store(number, Ordering::Release);
     }
 
     /// As an initiator: the last number that the owner has dealt with.
     pub(crate) fn acknowledged(&self) -> u64 {
-        // ORDER O-AWAIT (pairs with O-ANSWER): as there.
+        // ORDER O-ACK-READ (pairs with O-ACK): as there.
         self.acknowledged.own.load(Ordering::Acquire)
     }
 
     /// As [`Self::acknowledged`], of the board.
     pub(crate) fn acknowledged_broadcast(&self) -> u64 {
-        // ORDER O-AWAIT-ALL (pairs with O-HEEDED): as there.
+        // ORDER O-ACK-RING-READ (pairs with O-ACK-RING): as there.
         self.acknowledged.ring.load(Ordering::Acquire)
     }
 

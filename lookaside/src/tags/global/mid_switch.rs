@@ -54,7 +54,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Whether the register of a CPU that an epoch has passed names something else than what was kept for
     /// it. Who has joined since then has loaded that before.
     fn is_mid_switch(cpu: &Cpu<P, Self>) -> bool {
-        // ORDER O-PASSED (pairs with O-JOINED): whoever is seen to have joined has loaded what was kept.
+        // ORDER O-PASSED (pairs with O-ADOPT): whoever is seen to have joined has loaded what was kept.
         let active = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::Acquire));
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
         let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));

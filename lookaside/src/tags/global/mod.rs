@@ -260,7 +260,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         this_cpu.mmu().settle();
         // The register goes on naming the space, and so does `active`: the tag stays taken.
         //
-        // ORDER O-RESTS (pairs with O-SEES): whoever skips this CPU because it is lazy knows that what
+        // ORDER O-LAZY-READ (pairs with O-SEES): whoever skips this CPU because it is lazy knows that what
         // its user code did before has been done.
         this_cpu.cpu().active.lazy.store(1, Ordering::Release);
     }

@@ -113,7 +113,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         cpu: &Cpu<P, Self>,
         cookie: Cookie,
     ) -> RootState {
-        // ORDER O-SEES (pairs with O-JOINED, O-RESTS, F-WAKE): a CPU that is on its way in is seen here, or
+        // ORDER O-SEES (pairs with O-ADOPT, O-LAZY-READ, F-UNLAZY): a CPU that is on its way in is seen here, or
         // sees what was done to its residency before. If it is seen to have left, or to be lazy, what
         // its user code did has been done.
         let load = || Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));

@@ -13,7 +13,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Whether `space` has the tag of `context`, and no CPU enters it without a tag of its own. Asked
     /// with the books open.
     pub(super) fn has_context(&self, space: &AddressSpace<'_, P>, context: Cookie) -> bool {
-        // Relaxed, both: by O-OPEN. A tag that was kept for another epoch is the same tag.
+        // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was kept for another epoch is the same tag.
         let tag = Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag();
         let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
         context.tag() == LAST_TAG || context.tag() == tag && (!last || Self::is_pinned(space))
@@ -37,7 +37,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let old = Cookie::from_bits(context);
         let tlb = this_cpu.tlb();
         let mut residency = space.lock_residency(tlb.platform());
-        // Relaxed: by O-OPEN, or renewed for another epoch, which must not be overwritten. The tag of the
+        // Relaxed: by O-RESIDENCY-LOCK, or renewed for another epoch, which must not be overwritten. The tag of the
         // last epoch is in no cookie.
         let retagged = space.cookie.load(Ordering::Relaxed) != context;
         if retagged || !self.has_context(space, old) || Self::is_pinned(space) {
@@ -92,7 +92,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         next: &AddressSpace<'_, P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, Locked> {
-        // While we hold the books, nobody renews the tag. Relaxed: by O-OPEN.
+        // While we hold the books, nobody renews the tag. Relaxed: by O-RESIDENCY-LOCK.
         let _books = next.lock_residency(this_cpu.tlb().platform());
         if next.cookie.load(Ordering::Relaxed) == cookie.bits() {
             Ok(this_cpu.mark_present(next))

@@ -44,7 +44,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             // Whether a CPU is passed before or after it moved is settled by the order of the writes to
             // this one word.
             //
-            // ORDER O-PASSES (pairs with O-JOINED): a CPU that has said where it is going, then what its
+            // ORDER O-PASSES (pairs with O-ADOPT): a CPU that has said where it is going, then what its
             // register named when it said so. An older name could look like the new one.
             let left = Cookie::from_bits(
                 cpu.active.cookie.swap(Cookie::flush_pending(next).bits(), Ordering::Acquire),
@@ -60,14 +60,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // 2. What the registers name now cannot change to a tag that is free: mark it.
         for (index, word) in self.in_use.iter().enumerate() {
             let pinned = self.pinned[index].load(Ordering::Relaxed); // Relaxed: under the lock.
-            // ORDER O-REBUILD (pairs with O-KEEPS): whoever reads a bit of the new map also sees
+            // ORDER O-IN-USE (pairs with O-IN-USE-READ): whoever reads a bit of the new map also sees
             // that it has been passed, and knows that the map is not that of its epoch.
             word.store(pinned, Ordering::Release);
         }
         for cpu in cpus {
             // Relaxed: written above, or by an earlier holder of the lock.
             let tag = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed)).tag();
-            // O-REBUILD again: the map is in use by readers of the old epoch until they notice.
+            // O-IN-USE again: the map is in use by readers of the old epoch until they notice.
             self.in_use[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Release);
         }
         self.turn.cursor.store(u64::from(FIRST_TAG), Ordering::Relaxed); // Relaxed: under the lock.

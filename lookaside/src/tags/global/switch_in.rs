@@ -107,7 +107,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Ends being lazy, in the space that the register names or on the way to another one.
     fn wake(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
         let active = &this_cpu.cpu().active;
-        // FENCE F-WAKE (pairs with O-SEES): a revoker does not skip this CPU any more before it reads
+        // FENCE F-UNLAZY (pairs with O-SEES): a revoker does not skip this CPU any more before it reads
         // its residency, or names another space.
         active.lazy.swap(0, Ordering::SeqCst);
         // Relaxed, both: as on the quick way.
@@ -233,7 +233,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // The word decides by itself who came first, this CPU or the turnover. If it was this CPU,
         // the turnover reads `cookie` and keeps its tag; if not, this fails.
         //
-        // ORDER O-JOINED (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
+        // ORDER O-ADOPT (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
         // after what its register named before and what its user code did in the space that it leaves.
         this_cpu
             .cpu()
@@ -289,7 +289,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             let residency =
                 if fresh { Some(next.lock_residency(this_cpu.tlb().platform())) } else { None };
             if let Some(mut residency) = residency {
-                // Relaxed, both: by O-OPEN. In the last epoch others enter without a cookie, and are
+                // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch others enter without a cookie, and are
                 // not to be cleared away.
                 if self.epoch.load(Ordering::Relaxed) != epoch {
                     return Err(Locked);
@@ -342,7 +342,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Ok(true);
         }
         let tag = old.tag();
-        // ORDER O-KEEPS (pairs with O-REBUILD): if the bit is of a later map, `active` says so.
+        // ORDER O-IN-USE-READ (pairs with O-IN-USE): if the bit is of a later map, `active` says so.
         let map = self.in_use[usize::from(tag.0) / 64].load(Ordering::Acquire);
         // Relaxed: ordered by the Acquire load of the map.
         let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));

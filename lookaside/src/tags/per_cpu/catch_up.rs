@@ -35,7 +35,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     /// As the owner: the space of a slot was paid up to `generation`.
     #[inline]
     pub(super) fn set_flushed_up_to(&self, slot: usize, generation: u64) {
-        // ORDER O-PAID (pairs with O-SETTLED): the flush is complete, and what this CPU did through
+        // ORDER O-CAUGHT-UP (pairs with O-CAUGHT-UP-READ): the flush is complete, and what this CPU did through
         // the old translations has been done.
         self.flushed_up_to[slot].store(generation, Ordering::Release);
     }
@@ -45,7 +45,7 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
     /// As a revoker: up to which generation of the space with this label this CPU has paid; all, if it
     /// need not act. One that is lazy must if `lazily`.
     pub(super) fn local_generation(&self, context: u64, lazily: bool) -> u64 {
-        // ORDER O-SETTLED (pairs with O-PAID, O-ENTERED, O-LAZY, O-PARKED): the payment, or that the
+        // ORDER O-CAUGHT-UP-READ (pairs with O-CAUGHT-UP, O-SWITCHED, O-LAZY, O-PARKED): the payment, or that the
         // CPU runs another space, then the new use of the frame; and the space of a slot before its
         // number. A slot that was given to another space meanwhile was given when this one was left.
         let active = self.active.load(Ordering::Acquire);
@@ -55,10 +55,10 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
         if !runs || rests {
             return u64::MAX;
         }
-        let slot = self.slots.current.load(Ordering::Acquire) as usize; // As O-SETTLED.
-        let who = self.slots.id[slot].load(Ordering::Acquire); // As O-SETTLED.
+        let slot = self.slots.current.load(Ordering::Acquire) as usize; // As O-CAUGHT-UP-READ.
+        let who = self.slots.id[slot].load(Ordering::Acquire); // As O-CAUGHT-UP-READ.
         if who & !DROPPED == running(context) {
-            self.slots.flushed_up_to[slot].load(Ordering::Acquire) // As O-SETTLED.
+            self.slots.flushed_up_to[slot].load(Ordering::Acquire) // As O-CAUGHT-UP-READ.
         } else {
             0
         }

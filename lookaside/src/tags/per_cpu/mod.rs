@@ -157,7 +157,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         // SAFETY: the space was entered last, has not been left, and stays where it is until then:
         // that is a condition of `Tlb::space`.
         let generation = unsafe { &*self.generation.load(Local::Relaxed) }; // Relaxed: this CPU's own.
-        generation.load(Ordering::SeqCst) // As F-HEED.
+        generation.load(Ordering::SeqCst) // As F-CLEAR-PENDING.
     }
 
     /// Records that this CPU holds, under the tag of `slot`, nothing of `who` that was revoked
@@ -165,7 +165,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     fn record(&self, slot: usize, who: u64, generation: u64) {
         // Relaxed: this CPU's own word.
         if self.id[slot].load(Ordering::Relaxed) != who {
-            // As O-PAID: no number is ever seen beside another space.
+            // As O-CAUGHT-UP: no number is ever seen beside another space.
             self.flushed_up_to[slot].store(0, Ordering::Release);
             self.id[slot].store(who, Ordering::Release);
         }
@@ -228,7 +228,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         if active & !LAZY == who {
             return Self::switch_in_again(this_cpu, next, active);
         }
-        // FENCE F-JOIN (pairs with F-OWE): this CPU is seen to be switching before it reads the
+        // FENCE F-SWITCH (pairs with F-GENERATION): this CPU is seen to be switching before it reads the
         // generation. A revoker either interrupts it, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
         if this_cpu.is_present(next) {
@@ -243,7 +243,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         let active = &this_cpu.cpu().active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
-            // ORDER O-LAZY (pairs with O-WHO, O-SETTLED): whoever skips this CPU because it is lazy knows that
+            // ORDER O-LAZY (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): whoever skips this CPU because it is lazy knows that
             // what its user code did before has been done.
             active.store(now | LAZY, Ordering::Release);
         }
@@ -257,7 +257,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             return Switched::Unchanged;
         }
         this_cpu.park_register();
-        // ORDER O-PARKED (pairs with O-WHO, O-SETTLED, O-RELEASE): as O-ENTERED.
+        // ORDER O-PARKED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ, O-RELEASE): as O-SWITCHED.
         active.store(0, Ordering::Release);
         Switched::Kept
     }
@@ -272,7 +272,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
 
     fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState {
         let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
-        // ORDER O-WHO (pairs with O-ENTERED, O-LAZY, O-PARKED): and after F-OWE.
+        // ORDER O-ACTIVE-READ (pairs with O-SWITCHED, O-LAZY, O-PARKED): and after F-GENERATION.
         let active = cpu.tags.active.load(Ordering::SeqCst);
         if active & SWITCHING != 0 {
             RootState::Loaded
@@ -366,7 +366,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         let slots = &*cpu.tags.slots;
         // Relaxed: this CPU's own word. It is neither switching nor lazy.
         cpu.tags.active.load(Ordering::Relaxed) == running(space.id())
-            // As F-RESUME: a CPU that has just ceased to be lazy has not paid yet.
+            // As F-UNLAZY-RESUME: a CPU that has just ceased to be lazy has not paid yet.
             && slots.flushed_up_to(slots.current()) >= space.generation.load(Ordering::SeqCst)
     }
 
@@ -400,7 +400,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         space: &mut AddressSpace<'_, P>,
     ) -> Result<Released, Error> {
         for (index, cpu) in this_cpu.tlb().cpus().iter().enumerate() {
-            // ORDER O-RELEASE (pairs with O-ENTERED, O-PARKED): a CPU that left has left.
+            // ORDER O-RELEASE (pairs with O-SWITCHED, O-PARKED): a CPU that left has left.
             let active = cpu.tags.active.load(Ordering::Acquire);
             if active & SWITCHING != 0 || id_of(active) == space.id() {
                 return Err(Error::StillRunning { cpu: CpuId(index as u32) });
@@ -431,7 +431,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     ) -> Switched {
         let slots = &*this_cpu.cpu().slots;
         let known = slots.holding(running(next.id()));
-        let generation = next.generation.load(Ordering::SeqCst); // As F-JOIN.
+        let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
         match known {
             Some(slot) if slots.flushed_up_to(slot) == generation => {
                 slots.hit::<R>(slot);
@@ -451,11 +451,11 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         slot: usize,
     ) {
         let slots = &*this_cpu.cpu().slots;
-        // Relaxed: O-ENTERED follows.
+        // Relaxed: O-SWITCHED follows.
         slots.current.store(slot as u64, Ordering::Relaxed);
         // Relaxed: this CPU's own.
         slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
-        // ORDER O-ENTERED (pairs with O-WHO, O-SETTLED, O-RELEASE): a revoker that does not interrupt this CPU
+        // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ, O-RELEASE): a revoker that does not interrupt this CPU
         // for the space it left knows that the register no longer names it.
         this_cpu.cpu().active.store(running(space.id()), Ordering::Release);
     }
@@ -522,7 +522,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
     ) -> Switched {
-        // FENCE F-RESUME (pairs with F-OWE): this CPU is seen running the space before it reads the
+        // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen running the space before it reads the
         // generation.
         this_cpu.cpu().active.swap(running(next.id()), Ordering::SeqCst);
         Self::catch_up_after_lazy(this_cpu, next)
@@ -536,7 +536,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
         let slot = slots.current();
         let tag = this_cpu.tag();
-        // Read before the flush and recorded after it: what is recorded was flushed. As F-RESUME.
+        // Read before the flush and recorded after it: what is recorded was flushed. As F-UNLAZY-RESUME.
         let generation = space.generation.load(Ordering::SeqCst);
         match space.missed_flush(slots.flushed_up_to(slot), generation) {
             None => return Switched::Unchanged,
