@@ -24,6 +24,8 @@ pub(crate) struct Hw {
 unsafe impl Platform for Hw {
     type Word = AtomicU64;
     type Mmu = arch::Mmu;
+    // All code of the kernel runs with interrupts off.
+    type IrqsOff = ();
 
     fn mmu(&self) -> &arch::Mmu {
         &self.mmu
@@ -54,8 +56,6 @@ static TLB: Once<Tlb<'static, Hw, Strategy>> = Once::new();
 static COUNTS: [Counts<AtomicU64>; arch::MAX_CPUS] = [const { Counts::new() }; arch::MAX_CPUS];
 /// How often a switch changed nothing, kept what was held, took a fresh tag, turned the tags over, paid.
 static SWITCHES: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
-/// Which CPUs are up.
-static ONLINE: AtomicU64 = AtomicU64::new(0);
 
 /// Opens the books, once, on the boot CPU. `tags` takes the place of the number of tags that the
 /// hardware has, so that they run out soon.
@@ -74,26 +74,23 @@ pub(crate) fn tlb() -> &'static Tlb<'static, Hw, Strategy> {
 /// This CPU. All kernel code runs with interrupts off, and does not keep this across a switch of
 /// threads.
 pub(crate) fn this_cpu() -> CurrentCpu<'static, Hw, Strategy> {
-    // SAFETY: as above; `online` comes first on each CPU.
-    unsafe { tlb().this_cpu() }.expect("every CPU has storage")
+    tlb().this_cpu(&())
 }
 
 /// Brings this CPU up.
 pub(crate) fn online() -> Result<(), Error> {
-    this_cpu().online(&arch::features())?;
+    tlb().online(&(), &arch::features())?;
     if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
         // SAFETY: none. It is a lie, so that nobody asks this CPU for anything: the hunters must notice.
         unsafe { tlb().halted(CpuId(arch::cpu() as u32)) }?;
     }
-    ONLINE.fetch_or(1 << arch::cpu(), Ordering::Relaxed); // Relaxed: for this CPU.
     Ok(())
 }
 
 /// Does what other CPUs have asked for: in the handler of their interrupt, and while this CPU waits
 /// for a lock.
 pub(crate) fn handle_ipi() {
-    // Relaxed: a bit that this CPU has set.
-    if ONLINE.load(Ordering::Relaxed) & 1 << arch::cpu() != 0 {
+    if TLB.try_get().is_some_and(|tlb| tlb.is_online(CpuId(arch::cpu() as u32))) {
         #[cfg(all(feature = "no-remote", target_arch = "x86_64"))]
         return arch::deaf(|| this_cpu().handle_ipi());
         #[cfg(not(all(feature = "no-remote", target_arch = "x86_64")))]

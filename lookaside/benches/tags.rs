@@ -42,9 +42,8 @@ fn spaces<T: Tags<Host>>(
     (1..=count).map(|n| unsafe { tlb.space(Root::new(n << 12), words(1)) }.unwrap()).collect()
 }
 
-fn switch<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &AddressSpace<'_, P>) {
-    // SAFETY: a benchmark thread is a CPU without interrupts.
-    let _ = unsafe { tlb.this_cpu() }.unwrap().switch(space);
+fn switch<P: Platform<IrqsOff = ()>, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &AddressSpace<'_, P>) {
+    let _ = tlb.this_cpu(&()).switch(space);
 }
 
 /// `CPUS` threads switch among 10 000 spaces at random, `steps` times each.

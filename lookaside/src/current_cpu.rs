@@ -134,35 +134,25 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         Ok(result)
     }
 
-    /// Brings this CPU up: checks that it fits the machine, notes its errata, parks it, and
-    /// empties its TLB of whatever it held before.
-    ///
-    /// # Errors
-    ///
-    /// What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
-    /// The CPU must then not be used.
-    pub fn online(&self, features: &<P::Mmu as Mmu>::Features) -> Result<(), Error> {
-        let errata = self.tlb.admit(features)?;
+    /// Makes a CPU whose features were admitted one that runs no space and holds nothing.
+    pub(crate) fn come_up(&self, errata: Errata) {
         self.cpu.set_errata(errata);
         self.cpu.nmi_uaccess_reset();
-        // Whatever the register named until now, and whatever the books say of it.
+        // Whatever the register named until now, and whatever the strategy says of it.
         self.strategy().park_register();
         let _ = self.park();
         // Whoever changes the kernel's tables asks this CPU from here on, or has changed them before.
         self.tlb.come_up(self.id);
         // What the strategy remembers stays true: nothing is held under any tag.
         self.mmu().flush_kernel(errata, &[], TableChange::FreedTables);
-        Ok(())
     }
 
-    /// Takes this CPU down: afterwards it names no space and nobody waits for it. What it owes it
-    /// pays in [`Self::online`].
+    /// Takes this CPU down: it loads the reserved root, and nobody waits for it any more. The flushes that it
+    /// misses from here on are made up for by [`Tlb::online`].
     ///
-    /// # Safety
-    ///
-    /// From here until [`Self::online`] has succeeded, the CPU touches no kernel addresses that may be
-    /// unmapped meanwhile, and calls nothing else of the library.
-    pub unsafe fn offline(&self) {
+    /// From here until [`Tlb::online`] has succeeded, the CPU touches no kernel address that may be unmapped
+    /// meanwhile, and calls nothing else of the library: the implementer of [`Platform`] promises it.
+    pub fn offline(self) {
         let _ = self.park();
         self.handle_ipi();
         self.tlb.go_down(self.id);

@@ -51,6 +51,7 @@
 //! # fn main() -> Result<(), lookaside::Error> {
 //!
 //! // What a kernel provides: its CPU-local and interrupt code.
+//! struct IrqsOff(core::marker::PhantomData<*const ()>); // Its `Drop` restores what was before.
 //! struct Hw {
 //!     mmu: Aarch64<Native>,
 //! }
@@ -60,6 +61,7 @@
 //! unsafe impl Platform for Hw {
 //!     type Word = AtomicU64;
 //!     type Mmu = Aarch64<Native>;
+//!     type IrqsOff = IrqsOff;
 //!     fn mmu(&self) -> &Self::Mmu {
 //!         &self.mmu
 //!     }
@@ -91,11 +93,14 @@
 //! let mut cpus = [const { Cpu::new() }; 4];
 //! let tlb = Tlb::new(hw, tags, &mut cpus)?;
 //!
-//! // The handler of the interrupt that `send_sgi` sends calls `tlb.this_cpu()?.handle_ipi()`.
+//! // The guard that keeps interrupts off while it exists: what the kernel's `local_irq_save` returns.
+//! # fn local_irq_save() -> IrqsOff { IrqsOff(core::marker::PhantomData) }
+//! let irqs_off = local_irq_save();
+//!
+//! // The handler of the interrupt that `send_sgi` sends calls `tlb.this_cpu(&irqs_off).handle_ipi()`.
 //!
 //! // On each CPU that comes up, with interrupts off. One that does not fit is refused.
-//! // SAFETY: interrupts are off this_cpu and below.
-//! unsafe { tlb.this_cpu() }?.online(&features)?;
+//! tlb.online(&irqs_off, &features)?;
 //!
 //! // For each process: its root table, and two bits for each CPU.
 //! let mut residents = [const { AtomicU64::new(0) }; 1];
@@ -103,12 +108,11 @@
 //! let mut init = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
 //!
 //! // The context switch: no flush, one write to the root register.
-//! // SAFETY: as above.
-//! let this_cpu = unsafe { tlb.this_cpu() }?;
+//! let this_cpu = tlb.this_cpu(&irqs_off);
 //! let switched = this_cpu.switch(&init);
 //! assert_eq!(switched, Switched::Fresh);
 //! if switched.root_changed() {
-//!     // The kernel's hardening of the branch predictor goes this_cpu.
+//!     // The kernel's hardening of the branch predictor goes here.
 //! }
 //! assert_eq!(this_cpu.switch(&init), Switched::Unchanged);
 //!

@@ -37,6 +37,11 @@ impl core::fmt::Display for CpuId {
 ///
 /// * [`Self::cpu`] names the CPU that executes the call, differs between any two CPUs that run at
 ///   the same time, and does not change while the caller keeps interrupts off.
+/// * A value of [`Self::IrqsOff`] exists only while interrupts are off on the CPU that holds it. It does not
+///   leave that CPU, so it is neither `Send` nor `Sync` where a thread can move.
+/// * Each CPU calls [`crate::Tlb::online`] when it comes up, before anything else of this library, and what it
+///   says of its features is true. If that fails, the CPU calls nothing else and runs no space. The same holds
+///   after [`crate::CurrentCpu::offline`]; in between the CPU touches no kernel address that may be unmapped.
 /// * [`Self::Word`] behaves as [`core::sync::atomic::AtomicU64`] does.
 /// * [`Self::mmu`] acts on the CPU that executes the call, and orders page walks as the
 ///   documentation of [`Mmu`] says.
@@ -51,12 +56,23 @@ pub unsafe trait Platform {
     type Word: Word;
     /// The translation hardware.
     type Mmu: Mmu;
+    /// The guard of the kernel that keeps interrupts off on this CPU: what its `local_irq_save` returns and
+    /// restores when it is dropped. A kernel whose code always runs with interrupts off uses a unit type.
+    #[doc(alias = "local_irq_save")]
+    #[doc(alias = "critical_enter")]
+    type IrqsOff;
 
     /// The translation hardware of the CPU that executes the call.
     fn mmu(&self) -> &Self::Mmu;
 
     /// The CPU that executes the call. Called with interrupts off.
     fn cpu(&self) -> CpuId;
+
+    /// Whether interrupts are off on the CPU that executes the call. Debug builds ask whenever the library is
+    /// entered ([`crate::Tlb::this_cpu`]); a platform that cannot tell says yes.
+    fn irqs_are_off(&self) -> bool {
+        true
+    }
 
     /// Interrupts every CPU in `targets`, which the caller is not one of, without waiting for them.
     /// Their handler calls [`crate::CurrentCpu::handle_ipi`].

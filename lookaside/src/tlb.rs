@@ -134,26 +134,56 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         Ok(AddressSpace::new(root, id, self.id, residents))
     }
 
-    /// The CPU that executes the call.
+    /// The CPU that executes the call, for as long as interrupts are off.
+    ///
+    /// While the root register of the CPU is lent ([`CurrentCpu::with_root`]), nothing but
+    /// [`CurrentCpu::handle_ipi`] may be called.
+    ///
+    /// # Panics
+    ///
+    /// If the platform names a CPU that has no storage, which [`Self::online`] refuses. Debug builds also panic
+    /// if the CPU is not online, or interrupts are on ([`Platform::irqs_are_off`]).
+    #[inline]
+    #[track_caller]
+    pub fn this_cpu<'c>(&'c self, irqs_off: &'c P::IrqsOff) -> CurrentCpu<'c, P, T> {
+        let _ = irqs_off;
+        debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
+        let id = self.platform.cpu();
+        let cpu = &self.cpus[id.index()];
+        debug_assert!(cpu.is_online(), "{id} is not online");
+        CurrentCpu::new(self, cpu, id)
+    }
+
+    /// Brings up the CPU that executes the call: checks that it fits the machine, notes its errata, parks it,
+    /// and empties its TLB of whatever it held before.
     ///
     /// # Errors
     ///
-    /// [`Error::CpuOutOfRange`] if the platform names a CPU that has no storage.
+    /// * [`Error::CpuOutOfRange`] if the platform names a CPU that has no storage.
+    /// * What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
     ///
-    /// # Safety
-    ///
-    /// * Interrupts are off, and stay off until the returned value is gone.
-    /// * [`CurrentCpu::online`] has succeeded on the CPU since it came up, unless that is what comes next; nothing
-    ///   else is called if it fails. What it is told of the CPU is true.
-    /// * While the root register of the CPU is lent ([`CurrentCpu::with_root`]), nothing but [`CurrentCpu::handle_ipi`] is
-    ///   called.
-    #[inline]
-    pub unsafe fn this_cpu(&self) -> Result<CurrentCpu<'_, P, T>, Error> {
+    /// The CPU must then not be used.
+    #[doc(alias = "cpu_init")]
+    pub fn online(
+        &self,
+        irqs_off: &P::IrqsOff,
+        features: &<P::Mmu as Mmu>::Features,
+    ) -> Result<(), Error> {
+        let _ = irqs_off;
         let id = self.platform.cpu();
-        match self.cpus.get(id.index()) {
-            Some(cpu) => Ok(CurrentCpu::new(self, cpu, id)),
-            None => Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus.len() }),
-        }
+        let Some(cpu) = self.cpus.get(id.index()) else {
+            return Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus.len() });
+        };
+        let errata = self.admit(features)?;
+        CurrentCpu::new(self, cpu, id).come_up(errata);
+        Ok(())
+    }
+
+    /// Whether a CPU has come up and not gone down since, at some moment. True for ever of the CPU that executes
+    /// the call, until it calls [`CurrentCpu::offline`].
+    #[must_use]
+    pub fn is_online(&self, cpu: CpuId) -> bool {
+        cpu.index() < self.cpus.len() && self.up.contains(cpu)
     }
 
     /// Whether the handler of an interrupt that cannot be masked may touch user memory of `space`, a

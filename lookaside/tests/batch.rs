@@ -196,8 +196,7 @@ fn a_cpu_that_goes_down_before_the_batch_is_complete_is_not_waited_for() {
         }
         let mut batch = batch(tlb);
         defer(tlb, 0, &a, &mut batch, What::Page);
-        // SAFETY: a test touches no addresses of a kernel.
-        on(FAR, || unsafe { this_cpu(tlb).offline() });
+        on(FAR, || this_cpu(tlb).offline());
         tlb.platform().forget_logs();
         let _ = complete(tlb, 0, batch);
         let acts = tlb.platform().acts();

@@ -33,8 +33,7 @@ fn a_platform_that_keeps_its_promises_passes_under_either_strategy() {
 fn cpus_that_are_down_are_left_alone() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 12));
     for cpu in [0, 64, 129] {
-        // SAFETY: a test touches no addresses of a kernel.
-        on(cpu, || unsafe { this_cpu(tlb).offline() });
+        on(cpu, || this_cpu(tlb).offline());
     }
     assert_eq!(check_from(1, tlb).unwrap().cpus, 126);
 }

@@ -36,6 +36,7 @@ struct Host<M> {
 unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &M {
         &self.mmu
@@ -100,44 +101,44 @@ impl Instructions for &'static Hart {
     }
 }
 
-type ResidencyLock<M> = Tlb<'static, Host<M>, GlobalAsids<'static, Host<M>>>;
+type Machine<M> = Tlb<'static, Host<M>, GlobalAsids<'static, Host<M>>>;
 
 /// Two CPUs that are up.
-fn residency<M: Mmu>(mmu: M, features: &M::Features) -> &'static ResidencyLock<M> {
+fn machine<M: Mmu>(mmu: M, features: &M::Features) -> &'static Machine<M> {
     let host = Host { mmu, cpu: Cell::new(0), counts: Counts::new() };
     let words = (0..GlobalAsids::<Host<M>>::words_for(1 << 16)).map(|_| AtomicU64::ZERO);
     let words = Vec::leak(words.collect());
     let tags = GlobalAsids::new(&host, GlobalAsidsConfig::default(), words).unwrap();
     let cpus = Vec::leak(vec![Cpu::new(), Cpu::new()]);
-    let tlb: &'static ResidencyLock<M> = Box::leak(Box::new(Tlb::new(host, tags, cpus).unwrap()));
+    let tlb: &'static Machine<M> = Box::leak(Box::new(Tlb::new(host, tags, cpus).unwrap()));
     for cpu in [1, 0] {
-        on(tlb, cpu).online(features).unwrap();
+        tlb.platform().cpu.set(cpu);
+        tlb.online(&(), features).unwrap();
     }
     tlb
 }
 
 fn on<M: Mmu>(
-    tlb: &ResidencyLock<M>,
+    tlb: &Machine<M>,
     cpu: u32,
 ) -> CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>> {
     tlb.platform().cpu.set(cpu);
-    // SAFETY: a test has no interrupts.
-    unsafe { tlb.this_cpu() }.unwrap()
+    tlb.this_cpu(&())
 }
 
-fn space<M: Mmu>(tlb: &ResidencyLock<M>) -> AddressSpace<'static, Host<M>> {
+fn space<M: Mmu>(tlb: &Machine<M>) -> AddressSpace<'static, Host<M>> {
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(Root::new(0x10_0000), Vec::leak(vec![AtomicU64::ZERO])) }.unwrap()
 }
 
-fn arm() -> (&'static ResidencyLock<Aarch64<&'static Recorder>>, &'static Recorder) {
+fn arm() -> (&'static Machine<Aarch64<&'static Recorder>>, &'static Recorder) {
     let recorder: &'static Recorder = Box::leak(Box::default());
     *recorder.tcr.borrow_mut() = aarch64::TCR;
     let mmu = Aarch64::new(recorder, aarch64::config()).unwrap();
-    (residency(mmu, &aarch64::features()), recorder)
+    (machine(mmu, &aarch64::features()), recorder)
 }
 
-fn riscv() -> (&'static ResidencyLock<Riscv<&'static Hart>>, &'static Hart) {
+fn riscv() -> (&'static Machine<Riscv<&'static Hart>>, &'static Hart) {
     let hart: &'static Hart = Box::leak(Box::default());
     let features = riscv64::Features {
         mode: Mode::Sv39,
@@ -151,7 +152,7 @@ fn riscv() -> (&'static ResidencyLock<Riscv<&'static Hart>>, &'static Hart) {
         reserved: Root::new(0x1000),
         remote: Remote::Sbi,
     };
-    (residency(Riscv::new(hart, &features, config).unwrap(), &features), hart)
+    (machine(Riscv::new(hart, &features, config).unwrap(), &features), hart)
 }
 
 // ---- A process
@@ -228,7 +229,7 @@ fn riscv_process(tables: usize) -> Process<Svnapot> {
 }
 
 /// How many flushes ended in which way.
-fn outcomes<M: Mmu>(tlb: &ResidencyLock<M>) -> [u64; 5] {
+fn outcomes<M: Mmu>(tlb: &Machine<M>) -> [u64; 5] {
     let counts = &tlb.platform().counts;
     assert_eq!(counts.interrupted(), 0);
     [Outcome::NoCpu, Outcome::Local, Outcome::Retagged, Outcome::Broadcast, Outcome::Ipis]

@@ -121,6 +121,7 @@ struct HostMmu {
 unsafe impl Platform for Host {
     type Word = Counted;
     type Mmu = HostMmu;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &HostMmu {
         &self.mmu
@@ -207,7 +208,8 @@ fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, broadcasts: bool) -> &
     let tlb = Tlb::new(Host { mmu: HostMmu { broadcasts } }, tags, storage).unwrap();
     let tlb: &'static _ = Box::leak(Box::new(tlb));
     for cpu in 0..cpus as u32 {
-        on(cpu, tlb, |this_cpu| this_cpu.online(&()).unwrap());
+        CPU.set(cpu);
+        tlb.online(&(), &()).unwrap();
     }
     SERVE.set(Some(Rc::new(move |cpu| on(cpu, tlb, |this_cpu| this_cpu.handle_ipi()))));
     tlb
@@ -255,8 +257,7 @@ fn on<T: Tags<Host>, R>(
     f: impl FnOnce(CurrentCpu<'_, Host, T>) -> R,
 ) -> R {
     CPU.set(cpu);
-    // SAFETY: a test thread is a CPU without interrupts.
-    f(unsafe { tlb.this_cpu() }.unwrap())
+    f(tlb.this_cpu(&()))
 }
 
 // ---- The account

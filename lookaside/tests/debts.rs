@@ -275,6 +275,7 @@ struct Host {
 unsafe impl Platform for Host {
     type Word = AtomicU64;
     type Mmu = Hardware;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &Hardware {
         &self.mmu
@@ -317,42 +318,37 @@ impl Host {
     }
 }
 
-type ResidencyLock<T> = Tlb<'static, Host, T>;
+type Machine<T> = Tlb<'static, Host, T>;
 
 fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
-fn residency<T: Tags<Host>>(
-    host: Host,
-    tags: T,
-) -> (ResidencyLock<T>, Vec<AddressSpace<'static, Host>>) {
+fn machine<T: Tags<Host>>(host: Host, tags: T) -> (Machine<T>, Vec<AddressSpace<'static, Host>>) {
     let cpus = Vec::leak((0..STORAGE).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus).unwrap();
     let spaces = (0..SPACES).map(|number| space(&tlb, number)).collect();
     (tlb, spaces)
 }
 
-fn space<T: Tags<Host>>(tlb: &ResidencyLock<T>, number: usize) -> AddressSpace<'static, Host> {
+fn space<T: Tags<Host>>(tlb: &Machine<T>, number: usize) -> AddressSpace<'static, Host> {
     let residents = words(Residents::<AtomicU64>::words_for(STORAGE));
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(Root::new((number as u64 + 1) << 12), residents) }.unwrap()
 }
 
 /// Tags are few: the epoch turns again and again.
-fn epochs(
-    host: Host,
-) -> (ResidencyLock<GlobalAsids<'static, Host>>, Vec<AddressSpace<'static, Host>>) {
+fn epochs(host: Host) -> (Machine<GlobalAsids<'static, Host>>, Vec<AddressSpace<'static, Host>>) {
     let config = GlobalAsidsConfig { tags: STORAGE as u32 + 3, ..Default::default() };
     let tags = GlobalAsids::new(&host, config, words(GlobalAsids::<Host>::words_for(config.tags)))
         .unwrap();
-    residency(host, tags)
+    machine(host, tags)
 }
 
 fn recent<const SLOTS: usize>(
     host: Host,
-) -> (ResidencyLock<PerCpuAsids<SLOTS>>, Vec<AddressSpace<'static, Host>>) {
-    residency(host, PerCpuAsids::new())
+) -> (Machine<PerCpuAsids<SLOTS>>, Vec<AddressSpace<'static, Host>>) {
+    machine(host, PerCpuAsids::new())
 }
 
 /// What one CPU did.
@@ -364,7 +360,7 @@ struct Done {
 
 /// One CPU of the machine, and what its thread needs.
 struct Thread<'m, T: Tags<Host> + 'static> {
-    tlb: &'m ResidencyLock<T>,
+    tlb: &'m Machine<T>,
     spaces: &'m [AddressSpace<'static, Host>],
     random: u64,
     lazy: bool,
@@ -372,7 +368,7 @@ struct Thread<'m, T: Tags<Host> + 'static> {
 }
 
 /// A CPU that executes no more, be it because a check failed: nobody waits for it.
-struct Leave<'m, T: Tags<Host> + 'static>(&'m ResidencyLock<T>);
+struct Leave<'m, T: Tags<Host> + 'static>(&'m Machine<T>);
 
 impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
     fn drop(&mut self) {
@@ -383,8 +379,7 @@ impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
 
 impl<T: Tags<Host> + 'static> Thread<'_, T> {
     fn this_cpu(&self) -> CurrentCpu<'_, Host, T> {
-        // SAFETY: a test thread is a CPU, and is interrupted only between steps.
-        unsafe { self.tlb.this_cpu() }.unwrap()
+        self.tlb.this_cpu(&())
     }
 
     fn draw(&mut self, below: usize) -> usize {
@@ -531,21 +526,17 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
     }
 
     fn go_and_come(&mut self) {
-        // SAFETY: a test touches no addresses of a kernel.
-        unsafe { self.this_cpu().offline() };
+        self.this_cpu().offline();
         self.tlb.platform().interrupted[CPU.get() as usize].store(false, Ordering::SeqCst);
         std::thread::yield_now();
-        self.this_cpu().online(&()).unwrap();
+        self.tlb.online(&(), &()).unwrap();
         self.lazy = false;
     }
 }
 
 /// So many steps on each CPU.
-fn run<T>(
-    (tlb, spaces): (ResidencyLock<T>, Vec<AddressSpace<'static, Host>>),
-    steps: usize,
-    seed: u64,
-) where
+fn run<T>((tlb, spaces): (Machine<T>, Vec<AddressSpace<'static, Host>>), steps: usize, seed: u64)
+where
     T: Tags<Host> + Sync + 'static,
     T::Cpu: Sync,
 {
@@ -557,7 +548,7 @@ fn run<T>(
                 CPU.set(cpu);
                 let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(cpu) << 32;
                 let mut thread = Thread { tlb, spaces, random, lazy: false, done };
-                thread.this_cpu().online(&()).unwrap();
+                tlb.online(&(), &()).unwrap();
                 up.fetch_add(1, Ordering::SeqCst);
                 while up.load(Ordering::SeqCst) < CPUS.len() as u32 {
                     std::thread::yield_now();
@@ -566,8 +557,7 @@ fn run<T>(
                 for _ in 0..steps {
                     thread.step();
                 }
-                // SAFETY: a test touches no addresses of a kernel.
-                unsafe { thread.this_cpu().offline() };
+                thread.this_cpu().offline();
             });
         }
     });

@@ -25,7 +25,7 @@ fn machine_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) -> Machine {
     let tlb = try_machine(cpus, fake, config).unwrap();
     let bits = tlb.platform().mmu.tag_bits();
     for cpu in 0..cpus as u32 {
-        on(cpu, || this_cpu(&tlb).online(&bits).unwrap());
+        on(cpu, || tlb.online(&(), &bits).unwrap());
     }
     tlb.platform().forget_logs();
     tlb
@@ -33,7 +33,7 @@ fn machine_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) -> Machine {
 
 fn this_cpu(tlb: &Machine) -> lookaside::CurrentCpu<'_, Fake, GlobalAsids<'static, Fake>> {
     // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.this_cpu() }.unwrap()
+    tlb.this_cpu(&())
 }
 
 fn space(tlb: &Machine, number: u64) -> AddressSpace<'static, Fake> {
@@ -439,8 +439,7 @@ fn cpus_come_and_go() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let user = space(&tlb, 1);
     let _ = switch(&tlb, 1, &user);
-    // SAFETY: a test touches no addresses of a kernel.
-    on(1, || unsafe { this_cpu(&tlb).offline() });
+    on(1, || this_cpu(&tlb).offline());
     // A CPU that is down keeps no tag, however many epochs pass.
     for number in 2..40 {
         let _ = switch(&tlb, 0, &space(&tlb, number));
@@ -448,9 +447,9 @@ fn cpus_come_and_go() {
     let mut user = user;
     assert!(this_cpu(&tlb).release(&mut user).is_ok());
     tlb.platform().forget_logs();
-    on(1, || this_cpu(&tlb).online(&8).unwrap());
+    on(1, || tlb.online(&(), &8).unwrap());
     assert!(tlb.platform().log(1).contains(&Op::FlushAll));
-    let narrow = on(1, || this_cpu(&tlb).online(&7));
+    let narrow = on(1, || tlb.online(&(), &7));
     assert_eq!(narrow, Err(Error::FewerTagBits { machine: 8, cpu: 7 }));
 }
 
@@ -516,8 +515,7 @@ fn storage_that_other_books_have_used_is_refused() {
 #[test]
 fn a_cpu_without_storage_and_a_root_that_fits_no_register_are_refused() {
     let tlb = machine(1, Fake::new(1, 8), 16);
-    // SAFETY: a test thread is a CPU without interrupts.
-    let out = on(1, || unsafe { tlb.this_cpu() }.map(drop));
+    let out = on(1, || tlb.online(&(), &8));
     assert_eq!(out, Err(Error::CpuOutOfRange { cpu: lookaside::CpuId(1), cpus: 1 }));
     // SAFETY: it is refused.
     let bad = unsafe { tlb.space(Root::new(7), words(1)) }.map(drop);

@@ -65,6 +65,7 @@ struct Hw {
 unsafe impl Platform for Hw {
     type Word = AtomicU64;
     type Mmu = X86<&'static Insn>;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &Self::Mmu {
         &self.mmu
@@ -109,15 +110,14 @@ fn machine() -> Tlb<'static, Hw, PerCpuAsids> {
     hw.mmu.set_up_cpu();
     let cpus = Vec::leak(vec![Cpu::new()]);
     let tlb = Tlb::new(hw, PerCpuAsids::new(), cpus).unwrap();
-    this_cpu(&tlb).online(&FEATURES).unwrap();
+    tlb.online(&(), &FEATURES).unwrap();
     tlb
 }
 
 fn this_cpu<'t>(
     tlb: &'t Tlb<'static, Hw, PerCpuAsids>,
 ) -> lookaside::CurrentCpu<'t, Hw, PerCpuAsids> {
-    // SAFETY: a test has no interrupts.
-    unsafe { tlb.this_cpu() }.unwrap()
+    tlb.this_cpu(&())
 }
 
 fn space(tlb: &Tlb<'static, Hw, PerCpuAsids>, table: u64) -> AddressSpace<'static, Hw> {

@@ -143,12 +143,12 @@ fn what_is_left_of_a_tlb_is_of_no_use_with_one_at_the_same_place() {
     fn begin(cpus: &mut [Cpu<Fake, PerCpuAsids>]) -> (HeldPage<&'static str>, Flushed) {
         let tlb =
             Tlb::new(Fake::new(1, 12).without_broadcast(), <PerCpuAsids>::new(), cpus).unwrap();
+        tlb.online(&(), &12).unwrap();
         // SAFETY: no real hardware walks this root.
         let space = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
         let gather = Gather::new(&space);
         let page = gather.hold_page("page");
-        // SAFETY: a test thread is a CPU without interrupts.
-        let flushed = unsafe { tlb.this_cpu() }.unwrap().flush(gather);
+        let flushed = tlb.this_cpu(&()).flush(gather);
         (page, flushed)
     }
     let mut cpus = [Cpu::new()];

@@ -30,8 +30,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     // Some are down, across words of the set; one has halted.
     let down = [0, 63, 64, 130];
     for cpu in down {
-        // SAFETY: a test touches no addresses of a kernel.
-        on(cpu, || unsafe { this_cpu(tlb).offline() });
+        on(cpu, || this_cpu(tlb).offline());
     }
     // SAFETY: a pretended CPU executes nothing unless the test says so.
     unsafe { tlb.halted(lookaside::CpuId(199)) }.unwrap();
@@ -49,7 +48,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     // Who comes up later holds nothing, and needs not be asked before.
     tlb.platform().forget_logs();
     let bits = tlb.platform().mmu.tag_bits;
-    on(0, || this_cpu(tlb).online(&bits).unwrap());
+    on(0, || tlb.online(&(), &bits).unwrap());
     assert!(tlb.platform().log(0).contains(&Op::FlushKernel(vec![])), "everything it held");
     assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::FreedTables), "of tables too");
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));

@@ -45,9 +45,9 @@ fn storage_of_a_cpu_that_is_on_its_way_into_its_first_space_is_refused() {
         let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
         // SAFETY: no real hardware walks this root.
         let a = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
+        on(1, || tlb.online(&(), &12).unwrap());
         tlb.platform().meanwhile(Moment::Published, || panic!("it stops here"));
-        // SAFETY: a test thread is a CPU without interrupts.
-        on(1, || unsafe { tlb.this_cpu() }.unwrap().switch(&a))
+        on(1, || tlb.this_cpu(&()).switch(&a))
     }));
     assert!(stops.is_err());
     let again = Tlb::new(fake(), PerCpuAsids::new(), &mut cpus).map(drop);

@@ -432,11 +432,10 @@ fn a_cpu_that_comes_back_holds_nothing_and_owes_what_was_flushed_meanwhile() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let a = space(tlb, 1);
     let _ = this_cpu(tlb).switch(&a);
-    // SAFETY: a test touches no addresses of a kernel.
-    unsafe { this_cpu(tlb).offline() };
+    this_cpu(tlb).offline();
     revoke(tlb, 1, &a, Revoked::Everything);
     tlb.platform().forget_logs();
-    this_cpu(tlb).online(&12).unwrap();
+    tlb.online(&(), &12).unwrap();
     assert!(tlb.platform().log(0).contains(&Op::FlushKernel(vec![])));
     assert_eq!(this_cpu(tlb).switch(&a), Switched::Flushed);
 }
@@ -457,8 +456,7 @@ fn release_is_refused_while_a_cpu_runs_the_space() {
 fn a_cpu_that_comes_up_names_the_reserved_root_whatever_it_named_before() {
     let storage = Vec::leak(vec![Cpu::new()]);
     let tlb = Tlb::new(Fake::new(1, 12), PerCpuAsids::<6>::new(), storage).unwrap();
-    // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.this_cpu() }.unwrap().online(&12).unwrap();
+    tlb.online(&(), &12).unwrap();
     let log = tlb.platform().log(0);
     assert_eq!(log.first(), Some(&Op::Park));
     assert_eq!(log.last(), Some(&Op::FlushKernel(vec![])));
@@ -471,9 +469,8 @@ fn storage_that_other_books_have_used_is_refused() {
         let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
         // SAFETY: no real hardware walks this root.
         let a = unsafe { tlb.space(Root::new(4096), words(1)) }.unwrap();
-        // SAFETY: a test thread is a CPU without interrupts.
-        let this_cpu = unsafe { tlb.this_cpu() }.unwrap();
-        this_cpu.online(&12).unwrap();
+        tlb.online(&(), &12).unwrap();
+        let this_cpu = tlb.this_cpu(&());
         let _ = this_cpu.switch(&a);
         let _ = this_cpu.park();
     }

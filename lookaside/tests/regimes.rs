@@ -76,6 +76,7 @@ struct Host<M>(M);
 unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &M {
         &self.0
@@ -90,13 +91,13 @@ unsafe impl<M: Mmu> Platform for Host<M> {
     fn relax(&self) {}
 }
 
-type ResidencyLock<M> = Tlb<'static, Host<M>, GlobalAsids<'static, Host<M>>>;
+type Machine<M> = Tlb<'static, Host<M>, GlobalAsids<'static, Host<M>>>;
 
 fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
-fn residency<M: Mmu>(mmu: M, cpus: usize) -> ResidencyLock<M> {
+fn machine<M: Mmu>(mmu: M, cpus: usize) -> Machine<M> {
     let (host, config) = (Host(mmu), GlobalAsidsConfig::default());
     let storage = words(GlobalAsids::<Host<M>>::words_for(config.tags));
     let tags = GlobalAsids::new(&host, config, storage).unwrap();
@@ -105,15 +106,20 @@ fn residency<M: Mmu>(mmu: M, cpus: usize) -> ResidencyLock<M> {
 
 fn on<M: Mmu, R>(
     cpu: u32,
-    tlb: &ResidencyLock<M>,
+    tlb: &Machine<M>,
     f: impl FnOnce(&mut CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>>) -> R,
 ) -> R {
     CPU.set(cpu);
-    // SAFETY: a test thread is a CPU without interrupts.
-    f(&mut unsafe { tlb.this_cpu() }.unwrap())
+    f(&mut tlb.this_cpu(&()))
 }
 
-fn space<M: Mmu>(tlb: &ResidencyLock<M>, number: u64) -> AddressSpace<'static, Host<M>> {
+/// Brings up a CPU whose ID registers say that it is of this model.
+fn come_up<M: Mmu<Features = Features>>(cpu: u32, tlb: &Machine<M>, midr: u64) {
+    CPU.set(cpu);
+    tlb.online(&(), &features(midr)).unwrap();
+}
+
+fn space<M: Mmu>(tlb: &Machine<M>, number: u64) -> AddressSpace<'static, Host<M>> {
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(Root::new(number << 16), words(1)) }.unwrap()
 }
@@ -141,9 +147,9 @@ const THUNDERX: u64 = 0x43 << 24 | 0xf << 16 | 0xa1 << 4;
 
 #[test]
 fn asid_13_only_the_affected_cpu_invalidates_its_instruction_cache_and_for_firmware_too() {
-    let tlb = residency(stage1(), 2);
-    on(0, &tlb, |this_cpu| this_cpu.online(&features(THUNDERX)).unwrap());
-    on(1, &tlb, |this_cpu| this_cpu.online(&features(0)).unwrap());
+    let tlb = machine(stage1(), 2);
+    come_up(0, &tlb, THUNDERX);
+    come_up(1, &tlb, 0);
     let user = space(&tlb, 1);
     for (cpu, affected) in [(0, true), (1, false)] {
         // Each change of the tag, and whether the cache went after it.
@@ -185,10 +191,10 @@ fn stage2() -> Stage2<Insn> {
 
 #[test]
 fn asid_10_a_guests_tag_comes_back_only_after_every_cpu_was_told_to_forget_it() {
-    let tlb = residency(stage2(), 2);
+    let tlb = machine(stage2(), 2);
     let (mut guest, other) = (space(&tlb, 1), space(&tlb, 2));
     for cpu in 0..2 {
-        on(cpu, &tlb, |this_cpu| this_cpu.online(&features(0)).unwrap());
+        come_up(cpu, &tlb, 0);
         let _ = on(cpu, &tlb, |this_cpu| this_cpu.switch(&guest));
     }
     let tag = guest.cookie().tag();
@@ -205,9 +211,9 @@ fn asid_10_a_guests_tag_comes_back_only_after_every_cpu_was_told_to_forget_it() 
 
 #[test]
 fn asid_15_processes_and_guests_have_tags_of_their_own() {
-    let (processes, guests) = (residency(stage1(), 1), residency(stage2(), 1));
-    on(0, &processes, |this_cpu| this_cpu.online(&features(0)).unwrap());
-    on(0, &guests, |this_cpu| this_cpu.online(&features(0)).unwrap());
+    let (processes, guests) = (machine(stage1(), 1), machine(stage2(), 1));
+    come_up(0, &processes, 0);
+    come_up(0, &guests, 0);
     let (process, guest) = (space(&processes, 1), space(&guests, 2));
     let _ = on(0, &processes, |this_cpu| this_cpu.switch(&process));
     let _ = on(0, &guests, |this_cpu| this_cpu.switch(&guest));

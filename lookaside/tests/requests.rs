@@ -84,8 +84,7 @@ fn notices_to_everybody_are_met_one_by_one_as_long_as_they_can_be_told_apart() {
     let met = |asking| {
         let tlb = recent(16, Fake::new(16, 12));
         for cpu in asking..15 {
-            // SAFETY: a test touches no addresses of a kernel.
-            on(cpu, || unsafe { this_cpu(tlb).offline() });
+            on(cpu, || this_cpu(tlb).offline());
         }
         met_at_once(tlb, (asking, 15), |cpu| {
             let mut gather = KernelGather::new(tlb);

@@ -472,10 +472,9 @@ fn a_target_that_was_down_and_comes_up_has_nothing_to_serve() {
     for cpu in [0, 1] {
         let _ = switch(tlb, cpu, &a);
     }
-    // SAFETY: a test touches no addresses of a kernel.
-    on(2, || unsafe { this_cpu(tlb).offline() });
+    on(2, || this_cpu(tlb).offline());
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
-    on(2, || this_cpu(tlb).online(&12).unwrap());
+    on(2, || tlb.online(&(), &12).unwrap());
     tlb.platform().forget_logs();
     on(2, || this_cpu(tlb).handle_ipi());
     assert_eq!(tlb.platform().acts(), []);

@@ -151,10 +151,8 @@ fn the_last_cpu_of_the_largest_machine_switches() {
     let space = unsafe { tlb.space(Root::new(4096), residents) }.unwrap();
     for last in [0, 63, 64, MAX_CPUS as u32 - 1] {
         on(last, || {
-            // SAFETY: a test thread is a CPU without interrupts.
-            let this_cpu = unsafe { tlb.this_cpu() }.unwrap();
-            this_cpu.online(&16).unwrap();
-            assert_ne!(this_cpu.switch(&space), Switched::Unchanged);
+            tlb.online(&(), &16).unwrap();
+            assert_ne!(tlb.this_cpu(&()).switch(&space), Switched::Unchanged);
         });
     }
     let residents: Vec<_> = space.residents().iter().collect();

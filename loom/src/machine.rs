@@ -51,6 +51,7 @@ pub struct Machine {
 unsafe impl Platform for Machine {
     type Word = Word;
     type Mmu = Hardware;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &Hardware {
         &self.hardware
@@ -133,15 +134,14 @@ impl<T: Tags<Machine> + 'static> World<T> {
         };
         let world = keep(Self { tlb, spaces: (0..spaces).map(space).collect() });
         for cpu in 0..cpus {
-            on(cpu as u32, || world.this_cpu().online(&()).expect("any CPU will do"));
+            on(cpu as u32, || world.tlb.online(&(), &()).expect("any CPU will do"));
         }
         world
     }
 
     /// The CPU that calls.
     pub fn this_cpu(&self) -> CurrentCpu<'static, Machine, T> {
-        // SAFETY: a thread is a CPU that takes interrupts only where it says so, and each is up.
-        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
+        self.tlb.this_cpu(&())
     }
 
     /// The hardware.

@@ -4,7 +4,7 @@ use core::cell::RefCell;
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, KernelGather,
-    PerCpuAsids, Residents, Tags, Tlb, VaRange, Word as _,
+    PerCpuAsids, Platform as _, Residents, Tags, Tlb, VaRange, Word as _,
     arch::{Mmu, Root},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word};
@@ -106,9 +106,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
     }
 
     fn this_cpu(&self) -> CurrentCpu<'_, Words<H>, T> {
-        // SAFETY: whoever calls has interrupts off until the value is gone.
-        let here = unsafe { self.tlb.this_cpu() };
-        here.expect("each simulated CPU has storage")
+        self.tlb.this_cpu(&())
     }
 
     fn space(&self, space: SpaceId) -> Shared<'a, Words<H>> {
@@ -123,9 +121,8 @@ fn range(first: u64, pages: u64) -> VaRange {
 impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T> {
     fn online(&self) {
         timed::interrupts_off(|| {
-            let here = self.this_cpu();
-            H::set_up(here.mmu());
-            here.online(&H::features(self.machine)).expect("all CPUs are alike");
+            H::set_up(self.tlb.platform().mmu());
+            self.tlb.online(&(), &H::features(self.machine)).expect("all CPUs are alike");
         });
     }
 

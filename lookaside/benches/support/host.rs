@@ -38,6 +38,7 @@ impl Host {
 unsafe impl Platform for Host {
     type Word = AtomicU64;
     type Mmu = HostMmu;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &HostMmu {
         &self.mmu

@@ -195,6 +195,7 @@ impl<M> Host<M> {
 unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
+    type IrqsOff = ();
 
     #[inline(always)]
     fn mmu(&self) -> &M {

@@ -31,53 +31,48 @@ fn words(count: usize) -> &'static mut [AtomicU64] {
 }
 
 /// A machine whose running CPU is up, and its spaces.
-struct ResidencyLock<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
+struct Machine<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
     tlb: Tlb<'static, Host<M>, T>,
     spaces: Vec<AddressSpace<'static, Host<M>>>,
 }
 
-fn residency<M: Mmu, T: Tags<Host<M>>>(
+fn machine<M: Mmu, T: Tags<Host<M>>>(
     host: Host<M>,
     tags: T,
     features: &M::Features,
-) -> Result<ResidencyLock<M, T>, Error> {
+) -> Result<Machine<M, T>, Error> {
     let cpus = Vec::leak((0..CPUS).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus)?;
-    // SAFETY: this thread is a CPU without interrupts, and this is the first it does.
-    unsafe { tlb.this_cpu() }?.online(features)?;
+    tlb.online(&(), features)?;
     let spaces = (2..2 + SPACES)
         // SAFETY: no hardware walks these roots.
         .map(|page| unsafe { tlb.space(Root::new(page << 12), words(1)) })
         .collect::<Result<_, _>>()?;
-    Ok(ResidencyLock { tlb, spaces })
+    Ok(Machine { tlb, spaces })
 }
 
 fn epochs<M: Mmu>(
     mmu: M,
     features: &M::Features,
-) -> Result<ResidencyLock<M, GlobalAsids<'static, Host<M>>>, Error> {
+) -> Result<Machine<M, GlobalAsids<'static, Host<M>>>, Error> {
     let host = Host::new(mmu);
     let config = GlobalAsidsConfig::default();
     let tags =
         GlobalAsids::new(&host, config, words(GlobalAsids::<Host<M>>::words_for(config.tags)))?;
-    residency(host, tags, features)
+    machine(host, tags, features)
 }
 
-fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<ResidencyLock<M, PerCpuAsids>, Error> {
-    residency(Host::new(mmu), PerCpuAsids::new(), features)
+fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<Machine<M, PerCpuAsids>, Error> {
+    machine(Host::new(mmu), PerCpuAsids::new(), features)
 }
 
 /// The way of a kernel from "run this" to "done", from the first instruction to the return.
 #[inline(never)]
-fn counted_switch<P: Platform, T: Tags<P>>(
+fn counted_switch<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
     next: &AddressSpace<'_, P>,
 ) -> Switched {
-    // SAFETY: this thread is a CPU without interrupts, and it is up.
-    match unsafe { tlb.this_cpu() } {
-        Ok(this_cpu) => this_cpu.switch(next),
-        Err(error) => wrong(error),
-    }
+    tlb.this_cpu(&()).switch(next)
 }
 
 /// The flush of what was gathered.
@@ -91,27 +86,22 @@ fn counted_flush<P: Platform, T: Tags<P>>(
 
 /// The way of a kernel that has cleared the entry of one page, from there to the proof.
 #[inline(never)]
-fn counted_unmap<P: Platform, T: Tags<P>>(
+fn counted_unmap<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
     space: &AddressSpace<'_, P>,
     page: VaRange,
 ) -> Flushed {
     let mut gather = Gather::new(space);
     gather.revoke(page);
-    // SAFETY: this thread is a CPU without interrupts, and it is up.
-    match unsafe { tlb.this_cpu() } {
-        Ok(this_cpu) => this_cpu.flush(gather),
-        Err(error) => wrong(error),
-    }
+    tlb.this_cpu(&()).flush(gather)
 }
 
 #[inline(never)]
-fn counted_release<P: Platform, T: Tags<P>>(
+fn counted_release<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
     space: &mut AddressSpace<'_, P>,
 ) -> Released {
-    // SAFETY: this thread is a CPU without interrupts, and it is up.
-    match unsafe { tlb.this_cpu() }.and_then(|this_cpu| this_cpu.release(space)) {
+    match tlb.this_cpu(&()).release(space) {
         Ok(released) => released,
         Err(error) => wrong(error),
     }
@@ -124,7 +114,7 @@ fn wrong(error: Error) -> ! {
 
 /// What is done `count` times. A path that turns out to be another than the one that is meant would
 /// be counted under the wrong name, so what comes back is compared.
-impl<M: Mmu, T: Tags<Host<M>>> ResidencyLock<M, T> {
+impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
     /// From one space to another and back.
     fn switch(self, count: usize, expected: Switched) {
         let [first, second, ..] = &self.spaces[..] else { panic!("too few spaces") };
@@ -156,8 +146,7 @@ impl<M: Mmu, T: Tags<Host<M>>> ResidencyLock<M, T> {
     fn flush(self, count: usize) -> Result<(), Error> {
         let space = &self.spaces[0];
         let _ = counted_switch(&self.tlb, space);
-        // SAFETY: this thread is a CPU without interrupts, and it is up.
-        let this_cpu = unsafe { self.tlb.this_cpu() }?;
+        let this_cpu = self.tlb.this_cpu(&());
         for page in 0..count as u64 {
             let mut gather = Gather::new(space);
             gather.revoke(VaRange::new(page << 12, 1 << 12, 12)?);

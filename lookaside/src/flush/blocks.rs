@@ -39,6 +39,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// # unsafe impl Platform for Hw {
     /// #     type Word = AtomicU64;
     /// #     type Mmu = Aarch64<Native>;
+    /// #     type IrqsOff = ();
     /// #     fn mmu(&self) -> &Self::Mmu { &self.0 }
     /// #     fn cpu(&self) -> CpuId { CpuId(0) }
     /// #     fn send_ipi(&self, _: Targets) {}
@@ -58,8 +59,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// # let tags = GlobalAsids::new(&hw, GlobalAsidsConfig::default(), &mut storage)?;
     /// # let mut cpus = [const { Cpu::new() }; 4];
     /// # let tlb = Tlb::new(hw, tags, &mut cpus)?;
-    /// # let this_cpu = unsafe { tlb.this_cpu() }?;
-    /// # this_cpu.online(&features)?;
+    /// # tlb.online(&(), &features)?;
+    /// # let this_cpu = tlb.this_cpu(&());
     /// # let mut residents = [const { AtomicU64::new(0) }; 1];
     /// # let space = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
     /// # let arm = Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48));

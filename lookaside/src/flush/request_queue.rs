@@ -378,6 +378,11 @@ impl<W: Word> RequestQueue<W> {
         self.acknowledged.own.store(number, Ordering::Release);
     }
 
+    /// As the owner: whether it is up.
+    pub(crate) fn is_up(&self) -> bool {
+        self.processed() != DOWN
+    }
+
     /// As [`Self::processed`], of the board.
     pub(crate) fn processed_broadcast(&self) -> u64 {
         self.acknowledged.ring.load(Ordering::Relaxed) // Relaxed: as there.

@@ -32,6 +32,7 @@ impl Instructions for Paper {
 unsafe impl Platform for Paper {
     type Word = Busy;
     type Mmu = Aarch64<Self>;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &Self::Mmu {
         unreachable!("nothing is flushed")

@@ -8,12 +8,15 @@ struct Machine {
 
 struct Hardware;
 
-type Asids = lookaside::Tlb<'static, Machine, lookaside::PerCpuAsids>;
+struct IrqsOff;
+
+type Tlb = lookaside::Tlb<'static, Machine, lookaside::PerCpuAsids>;
 
 // SAFETY: the programs have one CPU, and its hardware does nothing.
 unsafe impl lookaside::Platform for Machine {
     type Word = core::sync::atomic::AtomicU64;
     type Mmu = Hardware;
+    type IrqsOff = IrqsOff;
     fn mmu(&self) -> &Hardware {
         &self.mmu
     }
@@ -53,16 +56,15 @@ fn words() -> &'static mut [core::sync::atomic::AtomicU64] {
     Box::leak(Box::new([const { core::sync::atomic::AtomicU64::new(0) }; 1]))
 }
 
-fn residency() -> ResidencyLock {
+fn machine() -> Tlb {
     let cpus = Box::leak(Box::new([lookaside::Cpu::new()]));
     let tlb = lookaside::Tlb::new(Machine { mmu: Hardware }, lookaside::PerCpuAsids::new(), cpus);
     let tlb = tlb.unwrap();
-    // SAFETY: the program is a CPU without interrupts, which comes up here.
-    unsafe { tlb.this_cpu() }.unwrap().online(&()).unwrap();
+    tlb.online(&IrqsOff, &()).unwrap();
     tlb
 }
 
-fn space(tlb: &Asids, page: u64) -> lookaside::AddressSpace<'static, Machine> {
+fn space(tlb: &Tlb, page: u64) -> lookaside::AddressSpace<'static, Machine> {
     // SAFETY: no hardware walks this root.
     unsafe { tlb.space(lookaside::arch::Root::new(page << 12), words()) }.unwrap()
 }

@@ -1,7 +1,7 @@
 //! Books of pretended machines, for either strategy, whose CPUs answer interrupts.
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
     PerCpuAsids, Residents, Switched, Tags, Tlb, VaRange, arch::Root,
 };
 
@@ -26,9 +26,15 @@ pub(crate) fn start<T: Strategy>(cpus: usize, fake: Fake, tags: T) -> Machine<T>
     let tlb: Machine<T> = Box::leak(Box::new(Tlb::new(fake, tags, storage).unwrap()));
     let bits = tlb.platform().mmu.tag_bits;
     for cpu in 0..cpus as u32 {
-        on(cpu, || this_cpu(tlb).online(&bits).unwrap());
+        on(cpu, || tlb.online(&(), &bits).unwrap());
     }
-    tlb.platform().set_handler(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi()));
+    let handle = move |cpu| {
+        // A CPU that is down takes no interrupt.
+        if tlb.is_online(CpuId(cpu)) {
+            on(cpu, || this_cpu(tlb).handle_ipi());
+        }
+    };
+    tlb.platform().set_handler(handle);
     tlb.platform().forget_logs();
     tlb
 }
@@ -49,8 +55,7 @@ pub(crate) fn epochs_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) ->
 
 /// The CPU that the test is.
 pub(crate) fn this_cpu<T: Strategy>(tlb: Machine<T>) -> CurrentCpu<'static, Fake, T> {
-    // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.this_cpu() }.unwrap()
+    tlb.this_cpu(&())
 }
 
 pub(crate) fn space<T: Strategy>(tlb: Machine<T>, number: u64) -> AddressSpace<'static, Fake> {

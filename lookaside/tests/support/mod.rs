@@ -377,6 +377,7 @@ impl FakeMmu {
 unsafe impl Platform for Fake {
     type Word = AtomicU64;
     type Mmu = FakeMmu;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &FakeMmu {
         &self.mmu

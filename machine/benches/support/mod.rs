@@ -5,7 +5,7 @@
 
 use lookaside::{
     AddressSpace, Cpu, CpuId, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, PerCpuAsids,
-    Residents, Tags, Tlb, VaRange, Word as _,
+    Platform as _, Residents, Tags, Tlb, VaRange, Word as _,
     arch::{
         Mmu, Root,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
@@ -115,17 +115,15 @@ struct Running<'a, M: Mmu, T: Tags<Platform<M>>> {
 
 impl<M: Mmu, T: Tags<Platform<M>>> Running<'_, M, T> {
     fn this_cpu(&self) -> CurrentCpu<'_, Platform<M>, T> {
-        // SAFETY: whoever calls has interrupts off until the value is gone.
-        unsafe { self.tlb.this_cpu() }.expect("each CPU has storage")
+        self.tlb.this_cpu(&())
     }
 }
 
 impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
     fn run(&self, cpu: CpuId) {
         timed::interrupts_off(|| {
-            let this_cpu = self.this_cpu();
-            (self.set_up)(this_cpu.mmu());
-            this_cpu.online(&self.features).expect("all CPUs are alike");
+            (self.set_up)(self.tlb.platform().mmu());
+            self.tlb.online(&(), &self.features).expect("all CPUs are alike");
         });
         let group = cpu.index() / self.storm.group;
         let own = [2 * group, 2 * group + 1].map(|space| self.spaces[space]);

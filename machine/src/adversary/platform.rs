@@ -59,6 +59,7 @@ impl<M> Platform<M> {
 unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     type Word = Word;
     type Mmu = M;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &M {
         &self.mmu

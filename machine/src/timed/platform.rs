@@ -33,6 +33,7 @@ impl<M: Mmu> Platform<M> {
 unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     type Word = Word;
     type Mmu = M;
+    type IrqsOff = ();
 
     #[inline]
     fn mmu(&self) -> &M {

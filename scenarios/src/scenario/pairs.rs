@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 
 use lookaside::{
     AddressSpace, Cpu, CpuId, CurrentCpu, Error, Flushed, Gather, GlobalAsids, Ordering,
-    PerCpuAsids, Tags, Tlb, VaRange, Word as _,
+    PerCpuAsids, Platform as _, Tags, Tlb, VaRange, Word as _,
     arch::{
         Held, Root,
         x86_64::{Config as Hardware, Instructions as _, Levels, Tables, Use, UserFlush, X86},
@@ -190,9 +190,8 @@ impl<K: Kind> World<K> {
         let world = Self { tlb, pairs, runs: words(), out: words() };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
-                let this_cpu = world.this_cpu();
-                this_cpu.mmu().set_up_cpu();
-                this_cpu.online(&features).expect("a CPU that fits");
+                world.tlb.platform().mmu().set_up_cpu();
+                world.tlb.online(&(), &features).expect("a CPU that fits");
             });
         }
         world
@@ -228,8 +227,7 @@ impl<K: Kind> World<K> {
     }
 
     fn this_cpu(&self) -> CurrentCpu<'_, Machine, K::Tags> {
-        // SAFETY: interrupts are off in every act and handler, and a program never moves.
-        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
+        self.tlb.this_cpu(&())
     }
 
     /// The space that the calling CPU runs.

@@ -43,6 +43,7 @@ struct Paper(Sharing);
 unsafe impl Platform for Paper {
     type Word = Busy;
     type Mmu = Self;
+    type IrqsOff = ();
 
     fn mmu(&self) -> &Self {
         self
@@ -113,7 +114,7 @@ fn machine(sharing: Sharing, cpus: usize, config: GlobalAsidsConfig) -> Machine 
     let storage: Vec<_> = (0..cpus).map(|_| Cpu::new()).collect();
     let tlb: Machine = keep(Tlb::new(platform, asids, keep_mut(storage)).unwrap());
     for cpu in 0..cpus as u32 {
-        on(cpu, || this_cpu(tlb).online(&()).unwrap());
+        on(cpu, || tlb.online(&(), &()).unwrap());
     }
     tlb
 }
@@ -138,7 +139,7 @@ fn waits<R>(f: impl FnOnce() -> R) -> bool {
 
 fn this_cpu(tlb: Machine) -> CurrentCpu<'static, Paper, Asids> {
     // SAFETY: a test thread is a CPU without interrupts.
-    unsafe { tlb.this_cpu() }.unwrap()
+    tlb.this_cpu(&())
 }
 
 fn space(tlb: Machine) -> AddressSpace<'static, Paper> {

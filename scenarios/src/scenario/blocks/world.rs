@@ -69,10 +69,9 @@ impl<K: Kind> World<K> {
         }
         for cpu in 0..script.cpus.len() {
             as_cpu(CpuId(cpu as u32), || {
-                let this_cpu = world.this_cpu();
-                this_cpu.online(&K::Hardware::features()).expect("a CPU that fits");
+                world.tlb.online(&(), &K::Hardware::features()).expect("a CPU that fits");
                 if cpu > 0 {
-                    let _ = this_cpu.switch(&world.space);
+                    let _ = world.this_cpu().switch(&world.space);
                 }
             });
         }
@@ -160,8 +159,7 @@ impl<K: Kind> World<K> {
     }
 
     pub(super) fn this_cpu(&self) -> At<'_, K> {
-        // SAFETY: interrupts are off in every act and handler, and a program never moves.
-        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
+        self.tlb.this_cpu(&())
     }
 
     pub(super) fn entries(&self) -> Entries<'static, Word, K::Format> {

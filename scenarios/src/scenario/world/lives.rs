@@ -184,12 +184,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.runs[cpu.index()].get() == number as u64 + 1
     }
 
-    pub(super) fn go_down(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
+    pub(super) fn go_down(&self, this_cpu: CurrentCpu<'_, Platform<M>, T>) {
         oracle::goes_down();
-        // SAFETY: it touches nothing until it comes up.
-        unsafe { this_cpu.offline() };
+        let cpu = this_cpu.id().index();
+        this_cpu.offline();
         reset();
-        self.runs[this_cpu.id().index()].set(0);
+        self.runs[cpu].set(0);
     }
 
     /// The hardware stops, and the library believes what it believed before.
@@ -212,13 +212,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.told.store(BURIED, Ordering::Release); // Release: with what was noted.
     }
 
-    pub(super) fn rise(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
+    /// Returns when this CPU, which has stopped, was reported as halted.
+    pub(super) fn wait_until_buried(&self) {
         // Acquire: with what was noted.
         while self.told.load(Ordering::Acquire) != BURIED {
             relax();
         }
-        self.come_up(this_cpu);
-        oracle::comes_up();
     }
 
     pub(super) fn pin(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {

@@ -10,8 +10,8 @@ use core::cell::UnsafeCell;
 use std::collections::BTreeSet;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Error, KernelGather, Ordering, RootState, Tags, Tlb,
-    Word as _,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Error, KernelGather, Ordering, Platform as _, RootState,
+    Tags, Tlb, Word as _,
     arch::{Mmu, Root, Tag},
 };
 use lookaside_machine::adversary::{
@@ -158,7 +158,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         };
         for (cpu, script) in world.cpus.iter().enumerate() {
             if script.first() != Some(&Act::Up) {
-                as_cpu(CpuId(cpu as u32), || world.come_up(&world.this_cpu()));
+                as_cpu(CpuId(cpu as u32), || world.come_up());
             }
         }
         world
@@ -186,9 +186,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             oracle::goes_down();
         }
         irq_off();
-        let this_cpu = self.this_cpu();
-        if self.enter_spaces(act) {
-            self.act_closed(this_cpu, act, cpu.index() * LONGEST + index);
+        if let Act::Up | Act::Rise = act {
+            // The CPU is not online yet.
+            if act == Act::Rise {
+                self.wait_until_buried();
+            }
+            self.come_up();
+            oracle::comes_up();
+        } else if self.enter_spaces(act) {
+            self.act_closed(self.this_cpu(), act, cpu.index() * LONGEST + index);
             self.leave_spaces(act);
         } else if let Act::Defer(..) = act {
             self.hand_nothing_over();
@@ -206,10 +212,6 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         ordinal: usize,
     ) {
         match act {
-            Act::Up => {
-                self.come_up(&this_cpu);
-                oracle::comes_up();
-            }
             Act::Run(number) => {
                 let space = self.space(number);
                 let _ = this_cpu.switch(space);
@@ -230,14 +232,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 irq_off();
             }),
             Act::Restart => {
-                self.go_down(&this_cpu);
-                self.come_up(&this_cpu);
+                self.go_down(this_cpu);
+                self.come_up();
                 oracle::comes_up();
             }
-            Act::Down => self.go_down(&this_cpu),
+            Act::Down => self.go_down(this_cpu),
+            Act::Up | Act::Rise => unreachable!("the CPU is not online yet"),
             Act::Halt => self.halt(&this_cpu),
             Act::Bury => self.bury(&this_cpu),
-            Act::Rise => self.rise(&this_cpu),
             Act::Release(number) => {
                 let _ = self.release(&this_cpu, number, false);
             }
@@ -323,9 +325,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    fn come_up(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
-        (self.hardware.set_up)(this_cpu.mmu());
-        told(this_cpu.online(&(self.hardware.features)()));
+    fn come_up(&self) {
+        (self.hardware.set_up)(self.tlb.platform().mmu());
+        told(self.tlb.online(&(), &(self.hardware.features)()));
     }
 
     /// The handler of the interrupt that a revoker sends.
@@ -354,8 +356,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     fn this_cpu(&self) -> CurrentCpu<'_, Platform<M>, T> {
-        // SAFETY: interrupts are off in every act and handler, and a program never moves.
-        unsafe { self.tlb.this_cpu() }.expect("every CPU has storage")
+        self.tlb.this_cpu(&())
     }
 
     fn space(&self, number: usize) -> &AddressSpace<'static, Platform<M>> {

@@ -103,7 +103,7 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
         // SAFETY: it executes nothing any more.
         unsafe { tlb.halted(CpuId(1)) }.unwrap();
         assert!(on(0, || this_cpu(tlb).release(&mut a)).is_ok(), "{epochs}");
-        on(1, || this_cpu(tlb).online(&()).unwrap());
+        on(1, || tlb.online(&(), &()).unwrap());
         assert_ne!(switch(tlb, 1, &a), Switched::Unchanged);
     }
 }
@@ -114,6 +114,6 @@ fn who_stopped_while_nmis_had_to_leave_user_memory_alone_comes_up_as_any_other()
     on(1, || this_cpu(tlb).nmi_uaccess_disable());
     // SAFETY: it executes nothing any more.
     unsafe { tlb.halted(CpuId(1)) }.unwrap();
-    on(1, || this_cpu(tlb).online(&()).unwrap());
+    on(1, || tlb.online(&(), &()).unwrap());
     assert!(!tlb.cpus()[1].nmi_uaccess_disabled());
 }
