@@ -47,7 +47,7 @@ impl core::fmt::Display for CpuId {
 ///   documentation of [`Mmu`] says.
 /// * No other [`crate::Tlb`] manages the same tags of the same hardware: each would give them out anew. Stages 1
 ///   and 2 of Arm's translation have tags of their own.
-/// * When [`Self::interrupt`] is called, every store that the caller made before is visible to the
+/// * When [`Self::send_ipi`] is called, every store that the caller made before is visible to the
 ///   handlers that it causes to run. On x86 with an x2APIC this takes a fence before the write of
 ///   the command register; on Arm a `DSB ISHST` before the write of `ICC_SGI1R_EL1`; an SBI call
 ///   must be preceded by `fence w, o`.

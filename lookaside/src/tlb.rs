@@ -222,7 +222,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// # Safety
     ///
     /// `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
-    /// [`CurrentCpu::online`].
+    /// [`Self::online`].
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
         match self.cpus.get(cpu.index()) {
             Some(halted) => {

@@ -82,9 +82,9 @@ pub enum RootState {
 ///
 /// What a completed flush proves starts from what an implementer says and does:
 ///
-/// * [`Self::context`] and [`Self::names`] find every CPU that may use what it holds of a space, as they
-///   say; [`Self::nmi_uaccess_okay`] and [`Self::paid`] say no more than is true.
-/// * [`Self::pay`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove what is
+/// * [`Self::context_id`] and [`Self::root_state`] find every CPU that may use what it holds of a space, as they
+///   say; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] say no more than is true.
+/// * [`Self::flush_local`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove what is
 ///   asked for before they return, or have it removed before it can be used again.
 /// * [`Self::switch_in`] loads the root of the space, under a tag under which this CPU meets nothing of another
 ///   space and nothing that was taken back.

@@ -23,7 +23,7 @@
 //!   Instruction"). A store that makes an entry valid is not flushed, so an access may fault although
 //!   the table allows it; and it faults again, for ever, until this hart fences the address. So a
 //!   kernel's fault handler that finds the table in order calls
-//!   [`CurrentCpu::spurious_fault`](crate::Here::spurious_fault), which does. Svvptc bounds how long a hart may
+//!   [`CurrentCpu::spurious_fault`](crate::CurrentCpu::spurious_fault), which does. Svvptc bounds how long a hart may
 //!   go on faulting; it says nothing of entries that came to allow more, so the fence is executed there
 //!   too. Whether a fence of one address reaches an invalid entry *above* the last level the manual does
 //!   not say: we read it as reaching whatever makes the address fault.
