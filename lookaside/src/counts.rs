@@ -1,5 +1,7 @@
 //! What happened: events for the kernel's tracing, and counters over them.
 
+use core::fmt;
+
 use crate::platform::Word;
 
 /// Who had to act for a flush, in the order of what it costs.
@@ -133,4 +135,15 @@ fn add<W: Word>(word: &W, more: u64) {
 fn read<W: Word>(word: &W) -> u64 {
     // Relaxed: a snapshot for people, perhaps on another CPU.
     word.load(crate::platform::Ordering::Relaxed)
+}
+
+impl<W: Word> fmt::Debug for Counts<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counts")
+            .field("flushes", &self.flushes.each_ref().map(read))
+            .field("interrupted", &self.interrupted())
+            .field("served", &self.served())
+            .field("caught_up", &self.caught_up())
+            .finish_non_exhaustive()
+    }
 }

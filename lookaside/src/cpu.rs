@@ -1,5 +1,7 @@
 //! One CPU: what its root register names and what the strategy remembers for it.
 
+use core::fmt;
+
 use crate::{
     arch::{Errata, Root, Tag},
     flush::request_queue::RequestQueue,
@@ -127,5 +129,15 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
 impl<P: Platform, T: Tags<P>> Default for Cpu<P, T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<P: Platform, T: Tags<P>> fmt::Debug for Cpu<P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cpu")
+            .field("tag", &self.tag())
+            .field("errata", &self.errata())
+            .field("nmi_uaccess_disabled", &self.nmi_uaccess_disabled())
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! The CPU that runs this code, and what it can do: switch, rest, lend its root register, come up
 //! and go down.
 
-use core::marker::PhantomData;
+use core::{fmt, marker::PhantomData};
 
 use crate::{
     arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
@@ -331,5 +331,20 @@ impl<P: Platform, T: Tags<P>> Drop for ForeignRoot<'_, '_, P, T> {
     fn drop(&mut self) {
         T::restore_root(&self.this_cpu.strategy());
         self.this_cpu.nmi_uaccess_enable();
+    }
+}
+
+impl<P: Platform, T: Tags<P>> fmt::Debug for CurrentCpu<'_, P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CurrentCpu")
+            .field("id", &self.id)
+            .field("tag", &self.tag())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform, T: Tags<P>> fmt::Debug for StrategyCpu<'_, P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StrategyCpu").field(&self.0).finish()
     }
 }

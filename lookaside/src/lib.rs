@@ -152,6 +152,7 @@
 //! * [`Gather`]: what a flush is told. [`CurrentCpu::flush`]: how it goes. [`Flushed`]: what it is worth.
 //! * [`Platform`]: what a kernel must promise. [`conformance`] tries out whether it does.
 #![no_std]
+#![warn(missing_debug_implementations)]
 
 pub mod arch;
 pub mod conformance;

@@ -1,5 +1,7 @@
 //! One address space: its tables, its tag, who may hold its translations, and what is owed on it.
 
+use core::fmt;
+
 use crate::{
     arch::Root,
     platform::{Ordering, Platform, Word},
@@ -391,6 +393,17 @@ fn unpack(note: u64) -> MissedFlush {
     match VaRange::new(note & !0xfff, pages << 12, 12) {
         Ok(range) => MissedFlush::Pages(FlushRange { range, uniform: note & MIXED == 0 }),
         Err(_) => MissedFlush::Everything,
+    }
+}
+
+impl<P: Platform> fmt::Debug for AddressSpace<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressSpace")
+            .field("id", &self.id)
+            .field("root", &self.root)
+            .field("cookie", &self.cookie())
+            .field("generation", &self.generation())
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The books of one machine: its CPUs and its tags.
 
-use core::sync::atomic::AtomicU64;
+use core::{fmt, sync::atomic::AtomicU64};
 
 use crate::{
     arch::{Errata, Mmu, Root, Tag},
@@ -316,5 +316,15 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         // means, which also make this visible to those who hand it over.
         self.errata.fetch_or(errata.0, Ordering::Relaxed);
         Ok(errata)
+    }
+}
+
+impl<P: Platform, T: Tags<P>> fmt::Debug for Tlb<'_, P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tlb")
+            .field("id", &self.id)
+            .field("cpus", &self.cpus.len())
+            .field("errata", &self.errata())
+            .finish_non_exhaustive()
     }
 }

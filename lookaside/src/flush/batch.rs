@@ -1,5 +1,7 @@
 //! Many spaces, one flush: what reclaim wants, which unmaps pages here and there and can wait.
 
+use core::fmt;
+
 use super::{
     gather::Gather,
     initiator::Initiator,
@@ -153,5 +155,14 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             return true;
         }
         later
+    }
+}
+
+impl<P: Platform> fmt::Debug for Batch<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("ticket", &self.ticket)
+            .field("broadcast", &self.broadcast)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 //! What has changed in a space since it was last flushed.
 
+use core::fmt;
+
 use super::ranges::{FlushRanges, hull};
 use crate::{
     arch::TableChange,
@@ -241,5 +243,16 @@ impl<P: Platform> Drop for Gather<'_, P> {
             self.space.mark_unfinished(Unfinished::Dropped);
         }
         self.space.over.fetch_add(1, Ordering::Release); // As O-OVER: or it is seen to be unfinished.
+    }
+}
+
+impl<P: Platform> fmt::Debug for Gather<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gather")
+            .field("space", &self.space)
+            .field("serial", &self.serial)
+            .field("ranges", &self.ranges)
+            .field("bits", &self.bits)
+            .finish_non_exhaustive()
     }
 }

@@ -44,11 +44,33 @@ mod release;
 mod retag;
 mod rollover;
 mod switch_in;
+
+impl<P: Platform> fmt::Debug for GlobalAsids<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalAsids")
+            .field("epoch", &self.epoch())
+            .field("tags", &self.tags)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: Word> fmt::Debug for GlobalAsidsCpu<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Relaxed: a snapshot for people.
+        let cookie = |word: &W| Cookie::from_bits(word.load(Ordering::Relaxed));
+        f.debug_struct("GlobalAsidsCpu")
+            .field("active", &cookie(&self.active.cookie))
+            .field("reserved", &cookie(&self.reserved))
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests;
 mod ticket;
 
-use core::marker::PhantomData;
+use core::{fmt, marker::PhantomData};
 
 pub use self::cookie::Cookie;
 use self::{asid_cache::AsidCache, ticket::Ticket};

@@ -28,6 +28,7 @@ mod exit;
 mod replacement;
 
 use core::{
+    fmt,
     marker::PhantomData,
     ptr,
     sync::atomic::{AtomicPtr, Ordering as Local},
@@ -70,6 +71,7 @@ const fn id_of(active: u64) -> u64 {
 
 /// The tags of x86: a few slots for each CPU. Six are enough for a CPU's private books to fill two
 /// cache lines.
+#[derive(Debug)]
 pub struct PerCpuAsids<const SLOTS: usize = 6, R = RoundRobin> {
     replacement: PhantomData<fn() -> R>,
 }
@@ -548,6 +550,18 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         slots.set_flushed_up_to(slot, generation);
         this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
+    }
+}
+
+impl<W: Word, const SLOTS: usize> fmt::Debug for PerCpuAsidsCpu<W, SLOTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Relaxed: a snapshot for people.
+        let read = |word: &W| word.load(Ordering::Relaxed);
+        f.debug_struct("PerCpuAsidsCpu")
+            .field("active", &read(&self.active))
+            .field("slots", &self.slots.id.each_ref().map(read))
+            .field("flushed_up_to", &self.slots.flushed_up_to.each_ref().map(read))
+            .finish_non_exhaustive()
     }
 }
 

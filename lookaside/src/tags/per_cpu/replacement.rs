@@ -23,6 +23,7 @@ pub trait Replacement {
 ///
 /// A CPU that goes from A to B and back finds A, however few slots there are: plain round robin
 /// throws A out whenever its turn has come, once in as many times as there are slots.
+#[derive(Debug)]
 pub enum RoundRobin {}
 
 impl Replacement for RoundRobin {
