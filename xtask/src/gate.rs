@@ -15,6 +15,21 @@ use crate::{
 /// A file longer than this is one that newcomers will fear.
 const LONG_FILE: usize = 600;
 
+/// What is to be run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// Leave out the slow steps.
+    pub(crate) quick: bool,
+    /// Only the steps whose names contain one of these texts, if there are any.
+    pub(crate) only: Vec<String>,
+}
+
+impl Selection {
+    fn contains(&self, step: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| step.contains(text))
+    }
+}
+
 /// How a step ended, if it did not fail.
 enum Outcome {
     Passed,
@@ -23,19 +38,26 @@ enum Outcome {
 
 /// The steps that have been run.
 struct Gate {
+    selection: Selection,
     passed: usize,
     skipped: usize,
+    failed: Vec<String>,
     started: Instant,
     table: String,
 }
 
 impl Gate {
-    fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) -> Result<()> {
+    /// Runs a step, if it is selected. A failure does not keep the next steps from running: the whole run tells
+    /// all there is to mend.
+    fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
+        if !self.selection.contains(name) {
+            return;
+        }
         println!("\n== {name}");
         let started = Instant::now();
         let outcome = work();
         let time = seconds(started.elapsed());
-        let word = match &outcome {
+        let word = match outcome {
             Ok(Outcome::Passed) => {
                 self.passed += 1;
                 "ok".to_owned()
@@ -44,56 +66,66 @@ impl Gate {
                 self.skipped += 1;
                 format!("skipped: {reason}")
             }
-            Err(_) => "FAILED".to_owned(),
+            Err(failure) => {
+                self.failed.push(format!("the step `{name}` failed: {failure}"));
+                format!("FAILED: {failure}")
+            }
         };
         println!("== {name}: {word} ({time})");
         let _ = writeln!(self.table, "{time:>9}  {name}: {word}");
-        outcome
-            .map(drop)
-            .map_err(|failure| Failure::new(format!("the step `{name}` failed: {failure}")))
     }
 
-    fn close(&self, failed: usize) {
+    /// Prints the table of the steps, and fails if one of them did.
+    fn close(self) -> Result<()> {
+        let failed = self.failed.len();
         println!("\n{}{:>9}  in all", self.table, seconds(self.started.elapsed()));
         println!("steps: {} passed, {failed} failed, {} skipped", self.passed, self.skipped);
+        if self.failed.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(self.failed.join("\n")))
     }
 }
 
-/// Runs the steps; the closing lines are printed whether or not one fails.
-pub(crate) fn run(workspace: &Workspace, quick: bool) -> Result<()> {
-    let mut gate = Gate { passed: 0, skipped: 0, started: Instant::now(), table: String::new() };
-    let result = steps(&mut gate, workspace, quick);
-    gate.close(usize::from(result.is_err()));
-    result
+/// Runs the steps, and fails if one of them did. Set-up comes first whatever is selected: without it nothing else
+/// can run.
+pub(crate) fn run(workspace: &Workspace, selection: Selection) -> Result<()> {
+    let bare = setup::run(workspace, false)?;
+    let mut gate = Gate {
+        selection,
+        passed: 0,
+        skipped: 0,
+        failed: Vec::new(),
+        started: Instant::now(),
+        table: String::new(),
+    };
+    steps(&mut gate, workspace, &bare);
+    gate.close()
 }
 
-fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
-    let mut bare = BareMetal::default();
-    gate.step("setup", || {
-        bare = setup::run(workspace, false)?;
-        Ok(Outcome::Passed)
-    })?;
-    gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]))?;
-    gate.step("long files", || long_files(workspace))?;
-    gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed))?;
-    gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed))?;
+fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
+    let quick = gate.selection.quick;
+    gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
+    gate.step("long files", || long_files(workspace));
+    gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));
+    gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed));
     gate.step("lint, host", || {
         cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
-    })?;
+    });
     gate.step("lint, explorer alone", || {
         let alone = ["--package", LAB, "--no-default-features", "--all-targets"];
         cargo(workspace, &[&["clippy"], &alone[..], &["--", "-Dwarnings"]].concat())
-    })?;
+    });
     for target in TARGETS {
         gate.step(&format!("lint, {target}"), || {
             if !bare.is_installed(target) {
                 return Ok(Outcome::Skipped("clippy needs the compiled target"));
             }
             in_workspace(workspace, bare.cargo("clippy", target).args(["--", "-Dwarnings"]))
-        })?;
+        });
         gate.step(&format!("build, {target}"), || {
             in_workspace(workspace, bare.cargo("build", target).arg("--release"))
-        })?;
+        });
     }
     gate.step("build, oldest Rust", || {
         if quick {
@@ -107,13 +139,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
             workspace,
             command.args(["test", "--package", "lookaside", "--lib", "--quiet"]),
         )
-    })?;
+    });
     gate.step("dependencies", || {
         if !dependencies::is_checkable() {
             return Ok(Outcome::Skipped(dependencies::NOT_HERE));
         }
         dependencies::run(workspace).map(|()| Outcome::Passed)
-    })?;
+    });
     gate.step("tests, library and tools", || {
         cargo(
             workspace,
@@ -128,18 +160,18 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
                 LAB,
             ],
         )
-    })?;
+    });
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, machine and explorer", || {
         let packages = ["--package", MACHINE, "--package", SCENARIOS, "--package", LAB];
         cargo(workspace, &[&["test", "--release"], &packages[..]].concat())
-    })?;
+    });
     gate.step("loom", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
         }
         loom::run(workspace).map(|()| Outcome::Passed)
-    })?;
+    });
     gate.step("Miri", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
@@ -148,13 +180,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
             return Ok(Outcome::Skipped(miri::NOT_HERE));
         }
         miri::run(workspace).map(|()| Outcome::Passed)
-    })?;
+    });
     gate.step("litmus", || {
         let Some(folder) = litmus::folder(workspace) else {
             return Ok(Outcome::Skipped(litmus::NOT_HERE));
         };
         litmus::run(workspace, &folder).map(|()| Outcome::Passed)
-    })?;
+    });
     gate.step("check", || {
         let deep: &[&str] = if quick {
             &["--steps", "1000000", "--budget", "600"]
@@ -163,27 +195,27 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         };
         let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
         cargo(workspace, &[&check, deep].concat())
-    })?;
+    });
     gate.step("check, generated programs", || {
         // Three minutes on two cores.
         let scripts = if quick { "1000" } else { "36000" };
         let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--generate"];
         let limits = ["--scripts", scripts, "--seed", "1", "--budget", "3600"];
         cargo(workspace, &[&lab[..], &limits].concat())
-    })?;
+    });
     gate.step("differential", || {
         let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "differential"];
         let all = [&lab[..], &["--ops", "2", "--budget", "60"]].concat();
         let random = [&lab[..], &["--random", "20000", "--seed", "1", "--budget", "60"]].concat();
         cargo(workspace, &all)?;
         cargo(workspace, &random)
-    })?;
+    });
     gate.step("report, in a browser", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
         }
         report::run(workspace).map(|()| Outcome::Passed)
-    })?;
+    });
     gate.step("documentation", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
@@ -191,54 +223,47 @@ fn steps(gate: &mut Gate, workspace: &Workspace, quick: bool) -> Result<()> {
         let mut command = setup::cargo();
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
-    })?;
-    kernel_steps(gate, workspace, &bare, quick)?;
-    gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed))?;
+    });
+    kernel_steps(gate, workspace, bare, quick);
+    gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed));
     // That every mutant is found takes longer than all the rest: `cargo xtask mutants`.
     gate.step("every scenario finds a mutant", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
         }
         mutants::teeth(workspace).map(|()| Outcome::Passed)
-    })
+    });
 }
 
 /// The kernel is a workspace of its own, so it has its own steps.
-fn kernel_steps(
-    gate: &mut Gate,
-    workspace: &Workspace,
-    bare: &BareMetal,
-    quick: bool,
-) -> Result<()> {
+fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal, quick: bool) {
     gate.step("format, kernel", || {
         let mut command = setup::cargo();
         command.current_dir(workspace.root().join(build::KERNEL.directory));
         process::run(command.args(["fmt", "--all", "--check"])).map(|()| Outcome::Passed)
-    })?;
-    gate.step("lines of the integration", || {
-        integration::run(workspace).map(|()| Outcome::Passed)
-    })?;
+    });
+    gate.step("lines of the integration", || integration::run(workspace).map(|()| Outcome::Passed));
     for architecture in Architecture::ALL {
         gate.step(&format!("lint, kernel, {architecture}"), || {
             if !bare.is_installed(architecture.target()) {
                 return Ok(Outcome::Skipped("clippy needs the compiled target"));
             }
             lint_kernel(workspace, bare, architecture).map(|()| Outcome::Passed)
-        })?;
+        });
         gate.step(&format!("boot, {architecture}"), || {
             if quick {
                 return Ok(Outcome::Skipped(QUICK));
             }
             let options = Options::short(architecture);
             boot::passes(workspace, bare, &options).map(|()| Outcome::Passed)
-        })?;
+        });
         gate.step(&format!("boot, {architecture}, no remote flushes"), || {
             if quick {
                 return Ok(Outcome::Skipped(QUICK));
             }
             let options = Options::short(architecture);
             boot::bites(workspace, bare, &options).map(|()| Outcome::Passed)
-        })?;
+        });
     }
     gate.step("boot, x86_64, Bochs", || {
         if quick {
@@ -247,7 +272,7 @@ fn kernel_steps(
         let short = Options::short(Architecture::X86_64);
         let options = Options { emulator: Emulator::Bochs, cpus: 2, ..short };
         boot::passes(workspace, bare, &options).map(|()| Outcome::Passed)
-    })
+    });
 }
 
 fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architecture) -> Result<()> {
@@ -296,18 +321,37 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    fn gate() -> Gate {
-        Gate { passed: 0, skipped: 0, started: Instant::now(), table: String::new() }
+    fn gate(only: &[&str]) -> Gate {
+        Gate {
+            selection: Selection {
+                quick: false,
+                only: only.iter().map(|text| (*text).to_owned()).collect(),
+            },
+            passed: 0,
+            skipped: 0,
+            failed: Vec::new(),
+            started: Instant::now(),
+            table: String::new(),
+        }
     }
 
     #[test]
-    fn a_failing_step_is_named_and_not_counted_as_passed() {
-        let mut gate = gate();
-        gate.step("good", || Ok(Outcome::Passed)).unwrap();
-        gate.step("left out", || Ok(Outcome::Skipped("reason"))).unwrap();
-        let failure = gate.step("bad", || Err(Failure::new("why"))).unwrap_err();
-        assert_eq!(failure, Failure::new("the step `bad` failed: why"));
+    fn a_failing_step_is_named_and_the_next_one_runs() {
+        let mut gate = gate(&[]);
+        gate.step("good", || Ok(Outcome::Passed));
+        gate.step("bad", || Err(Failure::new("why")));
+        gate.step("left out", || Ok(Outcome::Skipped("reason")));
         assert_eq!((gate.passed, gate.skipped), (1, 1));
-        assert!(gate.table.contains("bad: FAILED") && gate.table.contains("skipped: reason"));
+        assert!(gate.table.contains("bad: FAILED: why"), "{}", gate.table);
+        assert!(gate.table.contains("left out: skipped: reason"), "{}", gate.table);
+        assert_eq!(gate.close(), Err(Failure::new("the step `bad` failed: why")));
+    }
+
+    #[test]
+    fn only_the_steps_that_are_asked_for_run() {
+        let mut gate = gate(&["boot, x86"]);
+        gate.step("lint, kernel, x86_64", || Err(Failure::new("not asked for")));
+        gate.step("boot, x86_64", || Ok(Outcome::Passed));
+        assert_eq!((gate.passed, gate.close()), (1, Ok(())));
     }
 }

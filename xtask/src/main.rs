@@ -54,11 +54,14 @@ enum Command {
         #[arg(long)]
         bench: bool,
     },
-    /// Run everything that must hold before a change lands, and stop at the first failure.
+    /// Run everything that must hold before a change lands, and say at the end which steps failed.
     Test {
         /// Leave out the slow steps: the oldest Rust, the documentation, emulators and the mutants.
         #[arg(long)]
         quick: bool,
+        /// Run only the steps whose names contain this text. May be given several times.
+        #[arg(long, value_name = "TEXT")]
+        only: Vec<String>,
     },
     /// Check that every named fence and ordering has its partner, its row, its test and its mutant.
     Fences,
@@ -105,7 +108,9 @@ fn run(command: &Command) -> Result<()> {
     let workspace = Workspace::find()?;
     match command {
         Command::Setup { bench } => setup::run(&workspace, *bench).map(drop),
-        Command::Test { quick } => gate::run(&workspace, *quick),
+        Command::Test { quick, only } => {
+            gate::run(&workspace, gate::Selection { quick: *quick, only: only.clone() })
+        }
         Command::Fences => fences::run(&workspace),
         Command::Seeds => seeds::run(&workspace),
         Command::Instructions { paths } => instructions::run(&workspace, paths),
