@@ -1,4 +1,4 @@
-//! One CPU: what its root register names and what the strategy remembers for it.
+//! One CPU: what its root register names, and what its ASID allocator keeps for it.
 
 use core::fmt;
 
@@ -30,18 +30,17 @@ impl<T> core::ops::Deref for Aligned<T> {
 pub struct Cpu<P: Platform, T: Tags<P>> {
     pub(crate) tags: T::Cpu,
     pub(crate) queue: RequestQueue<P::Word>,
-    /// The table that the register names, for those who borrow the register. Private to the CPU.
+    /// The table that the register names, to be loaded again after a foreign root. Private to the CPU.
     table: P::Word,
-    /// The tag that the register names; revokers read it.
+    /// The tag that the register names; initiators of flushes read it.
     tag: P::Word,
     errata: P::Word,
-    /// For how many reasons an NMI must leave user memory alone, whatever else is said of the space that
-    /// the register names. Private to the CPU.
+    /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
 }
 
 impl<P: Platform, T: Tags<P>> Cpu<P, T> {
-    /// A CPU that was never up.
+    /// A CPU that was never online.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -54,7 +53,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         }
     }
 
-    /// What the strategy remembers for this CPU. For strategies, which look at other CPUs too.
+    /// What the ASID allocator keeps for this CPU. For allocators, which look at other CPUs too.
     #[must_use]
     #[inline]
     pub const fn tags(&self) -> &T::Cpu {
@@ -85,21 +84,21 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         Tag(self.tag.load(Ordering::Relaxed) as u16) // Relaxed: this CPU's own word.
     }
 
-    /// Notes the table that the register is about to name, for those who borrow the register.
+    /// Records the table that the register is about to name.
     #[inline]
     pub(crate) fn set_loaded_root(&self, root: Root) {
         self.table.set(root.table);
     }
 
-    /// Notes under which tag the register names what it names from now on.
+    /// Records under which tag the register names its table from now on.
     #[inline]
     pub(crate) fn set_loaded_tag(&self, tag: Tag) {
-        // ORDER O-LOADED-TAG (pairs with O-LOADED-TAG-READ): after the register was written. Whoever reads it knows
+        // ORDER O-LOADED-TAG (pairs with O-LOADED-TAG-READ): after the register was written. A reader knows then
         // that the register does not name what it named before.
         self.tag.store(u64::from(tag.0), Ordering::Release);
     }
 
-    /// From here until [`Self::nmi_uaccess_enable`] an NMI leaves user memory alone.
+    /// From here until [`Self::nmi_uaccess_enable`], `nmi_uaccess_okay` is false. Calls nest.
     pub(crate) fn nmi_uaccess_disable(&self) {
         self.nmi_uaccess_disables.set(self.nmi_uaccess_disables.get() + 1);
     }
@@ -109,17 +108,17 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         self.nmi_uaccess_disables.set(self.nmi_uaccess_disables.get() - 1);
     }
 
-    /// Ends whatever [`Self::nmi_uaccess_disable`] began before this CPU stopped in the middle of it.
+    /// Sets the nesting count to zero, for a CPU that comes up after it stopped at any place.
     pub(crate) fn nmi_uaccess_reset(&self) {
         self.nmi_uaccess_disables.set(0);
     }
 
-    /// Whether an NMI must leave user memory alone.
+    /// Whether an NMI must not access user memory.
     pub(crate) fn nmi_uaccess_disabled(&self) -> bool {
         self.nmi_uaccess_disables.get() != 0
     }
 
-    /// The tag that the register of this CPU, perhaps another one, names or has just ceased to name.
+    /// The tag that the register of this CPU, seen from any CPU, names or has just ceased to name.
     pub(crate) fn loaded_tag(&self) -> Tag {
         // ORDER O-LOADED-TAG-READ (pairs with O-LOADED-TAG): as there.
         Tag(self.tag.load(Ordering::Acquire) as u16)

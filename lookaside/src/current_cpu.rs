@@ -1,5 +1,5 @@
-//! The CPU that runs this code, and what it can do: switch, rest, lend its root register, come up
-//! and go down.
+//! The CPU that runs this code, and what it can do: switch, go lazy, park, load a foreign root, come up and go
+//! down.
 
 use core::{fmt, marker::PhantomData};
 
@@ -15,19 +15,19 @@ use crate::{
     tlb::{Tlb, TlbId},
 };
 
-/// The tag of roots that are borrowed for a moment, firmware's for example, where there are tags.
+/// The tag of foreign roots ([`CurrentCpu::with_root`]), firmware's for example, where there are tags.
 pub(crate) const FOREIGN_TAG: Tag = Tag(1);
 
-/// The tag of roots that are borrowed for a moment, on hardware with so many bits for a tag. Without any
-/// all roots have the one tag there is, and what is held under it goes whenever one is loaded.
+/// The tag of foreign roots on hardware with so many bits for a tag. Without tags, every root has the reserved one,
+/// and each load of a root drops all entries that are not global.
 pub(crate) const fn foreign_tag(tag_bits: u32) -> Tag {
     if tag_bits == 0 { Tag::RESERVED } else { FOREIGN_TAG }
 }
 
 /// The CPU that executes the code which holds this value, with interrupts off.
 ///
-/// [`Tlb::this_cpu`] makes one. It cannot be sent to another thread and costs nothing to make, so make
-/// it where it is needed and let it go.
+/// [`Tlb::this_cpu`] makes one. It cannot be sent to another thread and costs nothing to make, so make it where it
+/// is needed.
 pub struct CurrentCpu<'t, P: Platform, T: Tags<P>> {
     tlb: &'t Tlb<'t, P, T>,
     cpu: &'t Cpu<P, T>,
@@ -42,21 +42,23 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         Self { tlb, cpu, id, stays: PhantomData }
     }
 
-    /// This CPU, for the strategy.
+    /// This CPU, as the ASID allocator may use it.
     #[inline]
     pub(crate) const fn strategy(&self) -> StrategyCpu<'t, P, T> {
         StrategyCpu(Self { ..*self })
     }
 
-    /// Makes this CPU run `next`.
+    /// Makes this CPU run `next`: the context switch.
     ///
     /// The caller may return to user mode as soon as this returns. If [`Switched::root_changed`],
     /// the kernel's hardening of the branch predictor comes first.
     ///
     /// # Panics
     ///
-    /// If the space is of another [`Tlb`], under whose tags it would use the entries of a space of this
-    /// one.
+    /// If the space is of another [`Tlb`], whose tags mean other spaces.
+    #[doc(alias = "switch_mm_irqs_off")]
+    #[doc(alias = "check_and_switch_context")]
+    #[doc(alias = "pmap_activate")]
     #[inline]
     #[track_caller]
     pub fn switch(&self, next: &AddressSpace<'_, P>) -> Switched {
@@ -73,39 +75,39 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         }
     }
 
-    /// Tells that this CPU runs kernel code for a while, idles for example, and needs no user
-    /// translations. Nothing is written to the root register; returning to the same space is free
-    /// if nothing was flushed meanwhile. As with every switch, invalidations that the outgoing
-    /// thread has begun are complete afterwards: it may go on elsewhere.
+    /// Enters lazy TLB mode: this CPU runs kernel code for a while, idles for example, and uses no user
+    /// translations. The root register stays as it is; switching back to the same space is free if nothing was
+    /// flushed meanwhile. As with every switch, invalidations that the outgoing thread has begun are complete
+    /// afterwards, so that it may go on elsewhere.
     ///
-    /// Until the next [`Self::switch`] this CPU must do with what the reserved root maps: if it is
-    /// interrupted because a page table of the space goes, [`Self::handle_ipi`] may park it, so that it is
-    /// not asked again. [`crate::PerCpuAsids`] does that. Coming back is then a switch as from any other
-    /// space, and what is owed is paid by it.
+    /// Until the next [`Self::switch`] this CPU must do with what the reserved root maps: if it gets an IPI because
+    /// a page table of the space is freed, [`Self::handle_ipi`] may park it, so that it gets no more of them.
+    /// [`crate::PerCpuAsids`] does that. Switching back is then a switch as from any other space, and makes up for
+    /// missed flushes.
     ///
-    /// The space must not be released before this CPU has left it by [`Self::switch`] or
-    /// [`Self::park`].
+    /// The space must not be released before this CPU has left it by [`Self::switch`] or [`Self::park`].
+    #[doc(alias = "enter_lazy_tlb")]
     #[inline]
     pub fn lazy(&self) {
         T::lazy(&self.strategy());
     }
 
-    /// Makes this CPU run no space: its root register names the reserved root, and no hardware walk
-    /// of user tables can start here. All kernel-only contexts share this state, so that changing
-    /// from one to another writes nothing.
+    /// Makes this CPU run no space: its root register names the reserved root, and its hardware starts no walk of
+    /// user tables. All kernel-only contexts share this state, so that changing from one to another writes
+    /// nothing.
+    #[doc(alias = "leave_mm")]
     #[inline]
     pub fn park(&self) -> Switched {
         T::park(&self.strategy())
     }
 
-    /// Calls `f` while the root register names a foreign root: the runtime services of firmware, for
-    /// example. Nothing under that root is kept afterwards. If `f` panics, the register is put back
-    /// before the panic goes on.
+    /// Calls `f` while the root register names a foreign root, of firmware's runtime services for example. No entry
+    /// under that root is kept afterwards. If `f` panics, the register is restored before the panic goes on.
     ///
-    /// The space that this CPU ran stays its space: its tag is not given to another, and flushes
-    /// of it that arrive meanwhile are paid on return. One in which it is lazy it may leave, as by
-    /// [`Self::park`]. Interrupts may be on meanwhile if their
-    /// handlers do no more with this CPU than [`Self::handle_ipi`].
+    /// The space that this CPU ran stays loaded as far as others can see: its tag is not given to another space, and
+    /// flushes that arrive meanwhile are made up for on return. A space in which this CPU is lazy it may leave, as by
+    /// [`Self::park`]. Interrupts may be on meanwhile if their handlers call nothing of this library for this CPU
+    /// but [`Self::handle_ipi`].
     ///
     /// # Errors
     ///
@@ -138,12 +140,13 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     pub(crate) fn come_up(&self, errata: Errata) {
         self.cpu.set_errata(errata);
         self.cpu.nmi_uaccess_reset();
-        // Whatever the register named until now, and whatever the strategy says of it.
+        // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
         self.strategy().park_register();
         let _ = self.park();
-        // Whoever changes the kernel's tables asks this CPU from here on, or has changed them before.
+        // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
+        // before.
         self.tlb.come_up(self.id);
-        // What the strategy remembers stays true: nothing is held under any tag.
+        // What the ASID allocator has recorded stays true: nothing is held under any tag.
         self.mmu().flush_kernel(errata, &[], TableChange::FreedTables);
     }
 
@@ -158,14 +161,14 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.tlb.go_down(self.id);
     }
 
-    /// Gives the tag of a space back that will never run again under it. The space is then as one
+    /// Frees the tag of a space that no CPU runs and that will never run under it again. The space is then as one
     /// that never ran, and may be dropped or used anew.
     ///
-    /// Without this the tag comes back too, when the epoch turns.
+    /// Without this call the tag becomes free at the next rollover.
     ///
     /// # Errors
     ///
-    /// * [`Error::StillRunning`] if the root register of a CPU names the space, be it lazily.
+    /// * [`Error::StillRunning`] if a CPU runs the space or is lazy in it.
     /// * [`Error::Pinned`] if a device may use the tag.
     /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
     pub fn release(&self, space: &mut AddressSpace<'_, P>) -> Result<Released, Error> {
@@ -182,14 +185,14 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.id
     }
 
-    /// The machine's books.
+    /// The state of the machine.
     #[must_use]
     #[inline]
     pub const fn tlb(&self) -> &'t Tlb<'t, P, T> {
         self.tlb
     }
 
-    /// What the strategy remembers for this CPU.
+    /// What the ASID allocator keeps for this CPU.
     #[must_use]
     #[inline]
     pub const fn cpu(&self) -> &'t T::Cpu {
@@ -203,15 +206,15 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.tlb.platform().mmu()
     }
 
-    /// What must be worked around on this CPU, whoever is to blame.
+    /// The errata that this CPU must work around: its own, and those of others that oblige every CPU.
     #[must_use]
     #[inline]
     pub fn errata(&self) -> Errata {
         self.cpu.errata().union(self.tlb.machine_errata())
     }
 
-    /// Whether this CPU is present in `space` and has missed nothing. For strategies: after they
-    /// have said that the CPU is on its way in, and before they load the root. If not,
+    /// Whether this CPU is present in `space`, so that it has missed no flush. For ASID allocators: after they have
+    /// published that the CPU switches to the space, and before they load the root. If not,
     /// [`StrategyCpu::mark_present`] comes next.
     #[inline]
     #[must_use]
@@ -223,8 +226,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         &self.cpu.queue
     }
 
-    /// From here until [`Self::nmi_uaccess_enable`] this CPU is in a state in which its books say that it runs a space,
-    /// and yet an NMI must not touch user memory. These may be nested.
+    /// From here until [`Self::nmi_uaccess_enable`], [`Tlb::nmi_uaccess_okay`] is false on this CPU. Calls nest.
     pub(crate) fn nmi_uaccess_disable(&self) {
         self.cpu.nmi_uaccess_disable();
     }
@@ -241,8 +243,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.cpu.tag()
     }
 
-    /// Whether the root register names what the library believes it names. Code that writes the
-    /// register behind the library's back is found with this.
+    /// Whether the root register names what the library has loaded. Finds code that writes the register behind the
+    /// library's back.
     #[must_use]
     pub fn register_is_ours(&self) -> bool {
         let (root, tag) = self.cpu.loaded();
@@ -250,11 +252,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     }
 }
 
-/// This CPU, as its strategy has it: what [`CurrentCpu`] can do, and what nobody else may, which is to write the
-/// root register and to make the CPU present in a space.
+/// This CPU, as its ASID allocator has it: all of [`CurrentCpu`], and two things that only the allocator may do,
+/// which are to write the root register and to make the CPU present in a space.
 ///
-/// The library makes one for each call of a method of [`Tags`]. So nobody else can call these methods, nor
-/// what is here.
+/// The library makes one for each call of a method of [`Tags`], so that nothing else can call those methods.
 pub struct StrategyCpu<'t, P: Platform, T: Tags<P>>(CurrentCpu<'t, P, T>);
 
 impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
@@ -274,8 +275,8 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         self.0.strategy()
     }
 
-    /// Makes this CPU present in `space`, and returns what the load of its root must be told for
-    /// that reason.
+    /// Makes this CPU present in `space`, and returns what its load of the root must do with entries that it
+    /// holds under the tag.
     pub fn mark_present(&self, space: &AddressSpace<'_, P>) -> Held {
         let was = space.residents.mark_present(self.id);
         let held = if was != Residency::Absent || space.absent_may_hold_entries() {
@@ -283,32 +284,30 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         } else {
             self.mmu().first_load()
         };
-        // A revoker that has passed this CPU over has changed the tables before: walks from here on
-        // see that.
+        // An initiator that has skipped this CPU has changed the tables before: walks from here on see that.
         self.mmu().publish();
         held
     }
 
-    /// Puts a root and a tag into the register. It keeps no books but one, of what the
-    /// register names.
+    /// Loads a root under a tag, and records what the register names.
     #[inline]
     pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         self.cpu.set_loaded_root(root);
-        // SAFETY: the strategy loads roots of spaces, which are tables by `Tlb::space`, and keeps what is
-        // theirs: that is what its implementer promises.
+        // SAFETY: the allocator loads roots of spaces, which are tables by `Tlb::space`, and keeps only entries of
+        // the same space: its implementer promises that.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
         self.cpu.set_loaded_tag(tag);
     }
 
-    /// Puts the root and tag into the register that [`Self::load`] put there last. A separate user
-    /// table is not loaded by it, nor by [`Self::load`]: that is for the way out to user mode.
+    /// Loads the root and tag again that [`Self::load`] loaded last. Neither loads a separate user table: the exit
+    /// to user mode does.
     pub fn reload(&self, held: Held, sharing: Sharing) {
         let (root, tag) = self.cpu.loaded();
-        // SAFETY: as above; the books never said that it was left.
+        // SAFETY: as above; this CPU never left the space as far as others can see.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
     }
 
-    /// Puts the reserved root into the register.
+    /// Loads the reserved root.
     pub fn park_register(&self) {
         self.mmu().park(self.cpu.errata());
         self.cpu.set_loaded_tag(Tag::RESERVED);
@@ -321,8 +320,8 @@ fn belongs_to_another() -> ! {
     panic!("{}", Error::OtherTlb)
 }
 
-/// A root register that is lent to a foreign root. It is taken back when this is dropped, which nobody
-/// but [`CurrentCpu::with_root`] could forget to do.
+/// A foreign root is loaded. The drop restores the root of before; only [`CurrentCpu::with_root`] has such a value,
+/// so that nothing can forget it.
 struct ForeignRoot<'h, 't, P: Platform, T: Tags<P>> {
     this_cpu: &'h CurrentCpu<'t, P, T>,
 }

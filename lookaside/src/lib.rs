@@ -1,22 +1,27 @@
-//! TLB coherence for kernels: who may still hold an old translation, and how to make them let go.
+//! TLB coherence for kernels: address-space tags, context switches, TLB flushes and shootdowns.
 //!
 //! A kernel gives each address space a *tag* (Arm and RISC-V call it ASID, x86 PCID), so that
-//! translations of many spaces can stay in a TLB together and a context switch flushes nothing. Tags
-//! are few; spaces are many; CPUs switch, idle and come and go while tags are handed on. And whenever
-//! a page table changes, somebody has to make every CPU forget what it said before. This crate keeps
-//! the books: which space has which tag, which CPU runs what, and which flush each CPU still owes.
+//! translations of many spaces stay in a TLB together and a context switch flushes nothing. There are
+//! fewer tags than spaces, and CPUs switch, idle, come and go while tags are reused. Whenever a page table
+//! changes, every CPU that may have cached the old entry must drop it. This crate keeps track of it: which space
+//! has which tag, which CPU has loaded which root, and which CPU has missed which flush.
 //!
 //! It allocates nothing, depends on nothing and has no global state but one counter, by which it tells
-//! several [`Tlb`]s apart. All of it is generic over a [`Platform`], so that the very same source runs in a kernel and on a machine in software that does
-//! whatever hardware may do.
+//! several [`Tlb`]s apart. All of it is generic over a [`Platform`], so that the very same source runs in a
+//! kernel and on a machine in software that does whatever hardware may do.
 //!
-//! # The one idea: a flush is a debt
+//! # Which CPUs a flush concerns
 //!
-//! Seen from one space, a CPU is *absent* (it can hold nothing under the space's tag), *resident* (it
-//! may hold translations, but its root register names another space) or *running* (its root register
-//! names the space; a lazy CPU counts, for its hardware may walk at any time). When a translation is
-//! revoked, an absent CPU owes nothing, a resident one owes a flush and pays before it loads this root
-//! again, and a running one must pay before the revoker goes on.
+//! For one space, a CPU is in one of three states ([`Residency`]):
+//!
+//! * *Absent*: it does not run the space, and will flush before it runs it again. A flush skips it.
+//! * *Stale*: it has missed a flush, and will flush before it loads the root again. It is skipped as well, unless
+//!   it is just loading the root.
+//! * *Present*: it may hold any translation of the space. If its root register names the space, it must flush now,
+//!   and the initiator waits for it; a lazy CPU counts, because its hardware may walk at any time. If not, the
+//!   initiator makes it stale.
+//!
+//! So a missed flush is a debt: the CPU that owes it pays on its next switch to the space, and nobody waits.
 //!
 //! # The tour
 //!
@@ -76,7 +81,7 @@
 //!     }
 //! }
 //!
-//! // Once: the hardware, as the boot CPU found it and set it up. Storage is the kernel's.
+//! // Once, at boot: the hardware, and storage for CPUs and tags.
 //! let features = Features::decode(id_registers());
 //! let config = Config {
 //!     features,
@@ -99,7 +104,7 @@
 //!
 //! // The handler of the interrupt that `send_sgi` sends calls `tlb.this_cpu(&irqs_off).handle_ipi()`.
 //!
-//! // On each CPU that comes up, with interrupts off. One that does not fit is refused.
+//! // On each CPU that comes up. A CPU that lacks what the others have is refused.
 //! tlb.online(&irqs_off, &features)?;
 //!
 //! // For each process: its root table, and two bits for each CPU.
@@ -120,20 +125,20 @@
 //! this_cpu.lazy();
 //! assert_eq!(this_cpu.switch(&init), Switched::Unchanged);
 //!
-//! // munmap. The kernel clears the entry, and keeps the frame from being used again ...
+//! // munmap. The kernel clears the entry, and does not free the frame ...
 //! # let entry = AtomicU64::new(0x8000_0703);
 //! # let mut allocator: Vec<u64> = Vec::new();
 //! let mut gather = Gather::new(&init);
 //! let old = entry.swap(0, lookaside::Ordering::AcqRel);
 //! gather.revoke(VaRange::new(0x40_0000, 4096, 12)?);
 //! let frame = gather.hold_page(old & 0xffff_ffff_f000);
-//! // ... until no CPU can reach it. Nobody else runs the space, so this costs no broadcast, no
-//! // interrupt and no wait for another CPU.
+//! // ... before no CPU can use it any more. No other CPU runs the space, so this costs no broadcast, no
+//! // IPI and no wait.
 //! let flushed = this_cpu.flush(gather);
-//! // There is no other channel to the frame than the proof.
+//! // Only the proof of a completed flush gives the frame back.
 //! allocator.push(frame.release(&flushed).map_err(|(_, error)| error)?);
 //!
-//! // Exit: leave the space, and give its tag to the next one.
+//! // Exit: leave the space, and free its tag.
 //! let _ = this_cpu.park();
 //! assert_eq!(this_cpu.release(&mut init)?, Released::AtOnce);
 //! # Ok(())
@@ -145,12 +150,13 @@
 //!
 //! # Where to read on
 //!
-//! * [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: what is kept for an address space. [`Tlb`]: the books.
-//! * [`GlobalAsids`] and [`PerCpuAsids`]: the two strategies, with their invariants in their source.
-//! * [`arch`]: what is asked of the hardware ([`arch::Mmu`]) and how three architectures answer.
-//! * [`contig`]: entries that hardware may hold as one block.
-//! * [`Gather`]: what a flush is told. [`CurrentCpu::flush`]: how it goes. [`Flushed`]: what it is worth.
-//! * [`Platform`]: what a kernel must promise. [`conformance`] tries out whether it does.
+//! * `docs/integrating.md`: what to call at each event of a kernel's life.
+//! * [`Platform`]: what a kernel provides and promises. [`conformance`] tests it.
+//! * [`Tlb`]: the state of one machine. [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: the state of a space.
+//! * [`Gather`]: what changed in the page tables. [`CurrentCpu::flush`] flushes it; [`Flushed`] is the proof.
+//! * [`GlobalAsids`] and [`PerCpuAsids`]: the two ASID allocators, with their invariants in their source.
+//! * [`contig`]: contiguous page-table entries (Arm's contiguous bit, RISC-V's Svnapot).
+//! * [`arch`]: the translation hardware ([`arch::Mmu`]) of three architectures.
 #![no_std]
 #![warn(missing_debug_implementations)]
 

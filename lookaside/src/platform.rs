@@ -1,5 +1,5 @@
-//! What a kernel provides: words of shared memory, the translation hardware, the identity of the
-//! CPU, a way to interrupt other CPUs and a way to wait.
+//! What a kernel provides: words of shared memory, the translation hardware, the number of this CPU, IPIs and
+//! a way to wait.
 //!
 //! The library reaches the machine through these traits and through nothing else. A kernel
 //! implements them with [`core::sync::atomic::AtomicU64`] and real instructions; the adversarial
@@ -74,8 +74,8 @@ pub unsafe trait Platform {
         true
     }
 
-    /// Interrupts every CPU in `targets`, which the caller is not one of, without waiting for them.
-    /// Their handler calls [`crate::CurrentCpu::handle_ipi`].
+    /// Sends an IPI to every CPU in `targets`, which does not contain the caller, and does not wait. The handler
+    /// calls [`crate::CurrentCpu::handle_ipi`].
     fn send_ipi(&self, targets: Targets);
 
     /// Lets time pass in a loop that waits for another CPU, as [`core::hint::spin_loop`] does.
@@ -86,14 +86,13 @@ pub unsafe trait Platform {
         self.mmu().typical_costs()
     }
 
-    /// Called again and again, ever more rarely, by a CPU that waits for another one's
-    /// acknowledgement. The place to complain, to dump the state of the CPU that does not answer, or
-    /// to panic. If it returns, the wait goes on: nothing makes a flush complete but its completion.
+    /// Called at growing intervals by a CPU that waits for another one to acknowledge a flush. The place to print
+    /// a warning, to dump the state of the target, or to panic. If it returns, the wait goes on.
     fn stuck(&self, wait: &Stuck) {
         let _ = wait;
     }
 
-    /// Called with what has just happened. Nothing by default; [`crate::Counts`] counts.
+    /// Called with each event, for tracing and counters. Does nothing by default; [`crate::Counts`] counts.
     #[inline]
     fn observe(&self, event: Event) {
         let _ = event;
@@ -127,12 +126,12 @@ impl Targets {
     }
 }
 
-/// A CPU that waits for another one to acknowledge.
+/// A wait for the acknowledgement of another CPU that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// Who waits.
+    /// The CPU that waits.
     pub waiting: CpuId,
-    /// For whom.
+    /// The CPU that has not acknowledged.
     pub target: CpuId,
     /// The request that was posted to the target, and the last one that it has acknowledged, in the
     /// target's own count.

@@ -1,4 +1,4 @@
-//! One address space: its tables, its tag, who may hold its translations, and what is owed on it.
+//! One address space: its root, its tag, the CPUs that may hold its translations, and its generation.
 
 use core::fmt;
 
@@ -13,10 +13,10 @@ use crate::{
 
 /// The generation and, if it was a small one, the range of the latest flush.
 ///
-/// A CPU that missed just that flush can pay by page instead of by tag. The record is a courtesy:
-/// whoever cannot use it flushes more.
+/// A CPU that missed just that flush can flush by page instead of by tag. A CPU that cannot use the record flushes
+/// the whole tag.
 struct Latest<W> {
-    /// The generation that `range` belongs to, or [`BUSY`] while a flusher writes `range`.
+    /// The generation that `range` belongs to, or [`BUSY`] while an initiator writes `range`.
     generation: W,
     /// The page number, a bit for pages of several sizes, and 11 bits of page count; zero for
     /// "everything".
@@ -26,11 +26,13 @@ struct Latest<W> {
 /// No generation: the counter would need 2^64 flushes to come here.
 const BUSY: u64 = u64::MAX;
 
-/// An address space, as the library knows it: not the page tables, which are the kernel's, but who
-/// may hold translations that came from them.
+/// An address space, as the library knows it: not the page tables, which are the kernel's, but which CPUs may hold
+/// translations that came from them.
 ///
-/// [`crate::Tlb::space`] makes one. It may be moved as long as no CPU uses it, and is shared by
-/// reference from then on.
+/// [`crate::Tlb::space`] makes one. It may be moved before the first switch to it, and is shared by reference from
+/// then on.
+#[doc(alias = "mm_struct")]
+#[doc(alias = "pmap")]
 pub struct AddressSpace<'a, P: Platform> {
     root: Root,
     id: u64,
@@ -43,36 +45,36 @@ pub struct AddressSpace<'a, P: Platform> {
     /// How many gathers were begun, and how many of them are over.
     pub(crate) begun: P::Word,
     pub(crate) over: P::Word,
-    /// What others must not take for flushed yet: in the lower bits the worst of it ([`Unfinished`]), and above
-    /// how often anything was left.
+    /// Flushes that are over as far as their gathers go, and not complete: in the lower bits the worst of them
+    /// ([`Unfinished`]), above how many there were.
     unfinished: P::Word,
     residency: P::Word,
 }
 
-/// What others must not take for flushed yet, though its gather is over. The worst comes last.
+/// Why a flush is not complete although its gather is over. The worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unfinished {
-    /// Its targets have acknowledged it, and perhaps not invalidated it yet.
+    /// Its targets have acknowledged, and perhaps not invalidated yet.
     Acknowledged = 1,
-    /// It is part of a batch. The space does not hear when that is complete.
+    /// It is part of a batch. Nothing tells the space when that is complete.
     Deferred = 2,
     /// Its gather was dropped.
     Dropped = 3,
 }
 
 /// Room for [`Unfinished`] below a count, which has 62 bits then.
-const LEFT_BITS: u32 = 2;
-const LEFT: u64 = (1 << LEFT_BITS) - 1;
+const UNFINISHED_BITS: u32 = 2;
+const UNFINISHED: u64 = (1 << UNFINISHED_BITS) - 1;
 
-/// What is left of others, at one moment.
+/// The flushes of others that are not complete, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnfinishedFlushes {
-    pub(crate) left: Unfinished,
-    /// The word that says so, which is another one as soon as anything else is left.
+    pub(crate) worst: Unfinished,
+    /// The word that says so; it changes with every flush that is left incomplete.
     word: u64,
 }
 
-/// What a change to page tables obliges every CPU to forget that holds the old translation.
+/// What a CPU must flush that has missed a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissedFlush {
     /// Last-level entries for these addresses.
@@ -114,7 +116,7 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         self.id
     }
 
-    /// Whose space this is.
+    /// The `Tlb` that made this space.
     #[inline]
     pub(crate) const fn tlb(&self) -> TlbId {
         self.tlb
@@ -126,8 +128,8 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 
-    /// The word in which the strategy keeps the tag of this space. In it [`crate::GlobalAsids`] keeps a
-    /// [`Cookie`], and [`crate::PerCpuAsids`] keeps nothing.
+    /// The word in which the ASID allocator keeps the tag of this space: [`crate::GlobalAsids`] a [`Cookie`],
+    /// [`crate::PerCpuAsids`] nothing.
     ///
     /// # Safety
     ///
@@ -143,17 +145,19 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         &self.residents
     }
 
-    /// How many flushes were ever owed on this space.
+    /// How often translations of this space were revoked.
     #[must_use]
+    #[doc(alias = "tlb_gen")]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed) // Relaxed: a snapshot for people.
     }
 
-    /// Records that every CPU that holds translations of this space owes a flush, and returns the
-    /// generation that a CPU has reached when it has paid.
+    /// Obliges every CPU that holds translations of this space to flush, and returns the generation that a CPU has
+    /// reached when it has done so.
     ///
-    /// Comes *after* the page-table entries are written. It waits for nobody: CPUs that do not run
-    /// the space pay before they load its root again, and those that run it must be told.
+    /// Comes *after* the page-table entries are written, and does not wait: CPUs that do not run the space flush
+    /// before they load its root again, and those that run it must be told.
+    #[doc(alias = "inc_mm_tlb_gen")]
     #[inline]
     pub(crate) fn bump_generation(&self) -> u64 {
         // FENCE F-GENERATION (pairs with F-SWITCH, F-UNLAZY-RESUME, F-CLEAR-PENDING, O-PRESENT): the stores to the page table,
@@ -163,20 +167,20 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         self.generation.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Whether several gathers are under way. A guess.
+    /// Whether several gathers are under way. A guess, from which nothing is concluded.
     pub(crate) fn may_have_concurrent_flushes(&self) -> bool {
         // Relaxed, both: nothing is concluded from it.
         let over = self.over.load(Ordering::Relaxed);
         self.begun.load(Ordering::Relaxed) > over + 1
     }
 
-    /// What a CPU that paid up to generation `paid` owes now that it is `now`.
-    pub(crate) fn missed_flush(&self, paid: u64, now: u64) -> Option<MissedFlush> {
-        if paid >= now {
+    /// What a CPU must flush that has flushed up to generation `flushed_up_to`, now that it is `now`.
+    pub(crate) fn missed_flush(&self, flushed_up_to: u64, now: u64) -> Option<MissedFlush> {
+        if flushed_up_to >= now {
             return None;
         }
         // Two or more flushes were missed: their ranges are not all known.
-        if paid + 1 < now {
+        if flushed_up_to + 1 < now {
             return Some(MissedFlush::Everything);
         }
         // ORDER O-LATEST-READ (pairs with O-LATEST-WRITE, O-LATEST-BUSY): the range is that of `generation` if the
@@ -191,10 +195,10 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         Some(unpack(range))
     }
 
-    /// Leaves a note of what was owed at `generation`, unless another flusher is just writing one.
+    /// Records the range of the flush of `generation`, unless another initiator is just writing one.
     pub(crate) fn record(&self, generation: u64, debt: MissedFlush) {
         let note = &self.latest;
-        // Relaxed: whoever loses the race writes nothing, and readers fall back to everything.
+        // Relaxed: the loser of the race writes nothing, and readers fall back to everything.
         let last = note.generation.load(Ordering::Relaxed);
         if last > generation {
             return; // A later one is there, or just being written: `BUSY` is above them all.
@@ -213,13 +217,14 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         }
     }
 
-    /// Notes that something is left that others must not take for flushed.
-    pub(crate) fn mark_unfinished(&self, left: Unfinished) {
+    /// Records that a gather is over whose flush is not complete.
+    pub(crate) fn mark_unfinished(&self, why: Unfinished) {
         let mut now = self.unfinished.load(Ordering::Relaxed); // Relaxed: a guess.
         loop {
-            let next = ((now >> LEFT_BITS) + 1) << LEFT_BITS | (now & LEFT).max(left as u64);
+            let next = ((now >> UNFINISHED_BITS) + 1) << UNFINISHED_BITS
+                | (now & UNFINISHED).max(why as u64);
             // ORDER O-UNFINISHED (pairs with O-FINISH): what was written to the tables, and what targets
-            // have acknowledged, is visible to whoever completes the flush instead.
+            // have acknowledged, is visible to the CPU that completes the flush instead.
             let done =
                 self.unfinished.compare_exchange(now, next, Ordering::Release, Ordering::Relaxed);
             match done {
@@ -229,30 +234,31 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         }
     }
 
-    /// What is left that others have not completed. Whoever relies on what it has found absent asks this
-    /// after it has seen which gathers are over; and whoever is to complete it, before it flushes.
+    /// The flushes that are not complete, if there are any. A gather that relies on absent entries asks this after
+    /// it has seen which gathers are over; a gather that is to complete them, before it flushes.
     pub(crate) fn unfinished_flushes(&self) -> Option<UnfinishedFlushes> {
         // ORDER O-FINISH (pairs with O-UNFINISHED, O-FINISHED): what is left, then what the caller asks of
         // the same targets; and what was completed, then what the caller concludes from that.
         let word = self.unfinished.load(Ordering::Acquire);
-        let left = match word & LEFT {
+        let worst = match word & UNFINISHED {
             0 => return None,
             1 => Unfinished::Acknowledged,
             2 => Unfinished::Deferred,
             _ => Unfinished::Dropped,
         };
-        Some(UnfinishedFlushes { left, word })
+        Some(UnfinishedFlushes { worst, word })
     }
 
-    /// Whether a gather was dropped that nobody has flushed otherwise. A look: [`Self::left`] knows.
+    /// Whether a gather was dropped unflushed and nothing has been flushed in its place. A quick look:
+    /// [`Self::unfinished_flushes`] knows.
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
-        // Relaxed: who has seen what the gather changed has the note as well, and no other need.
-        self.unfinished.load(Ordering::Relaxed) & LEFT == Unfinished::Dropped as u64
+        // Relaxed: a CPU that has seen what the gather changed sees this word as well, and no other need.
+        self.unfinished.load(Ordering::Relaxed) & UNFINISHED == Unfinished::Dropped as u64
     }
 
-    /// Notes that what was left when the caller looked is complete, and nothing else: if anything was left
-    /// since then, all of it is still to be completed.
+    /// Records that the flushes which were incomplete when the caller looked are complete. If another one was left
+    /// incomplete since then, all of them stay so.
     pub(crate) fn complete(&self, unfinished: UnfinishedFlushes) {
         let UnfinishedFlushes { word, .. } = unfinished;
         // ORDER O-FINISHED (pairs with O-FINISH): the flush is complete, and has waited for its targets.
@@ -260,13 +266,13 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         // Relaxed if it fails: nothing is concluded from that.
         let _ = self.unfinished.compare_exchange(
             word,
-            word & !LEFT,
+            word & !UNFINISHED,
             Ordering::Release,
             Ordering::Relaxed,
         );
     }
 
-    /// The books of the space: its tag, and who is absent.
+    /// Locks the residency of the space: its tag, and which CPUs are absent.
     pub(crate) fn lock_residency(&self, platform: &P) -> ResidencyLock<'_, P::Word> {
         loop {
             if let Some(residency) = self.try_lock_residency() {
@@ -278,64 +284,63 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
 
     pub(crate) fn try_lock_residency(&self) -> Option<ResidencyLock<'_, P::Word>> {
         let now = self.residency.load(Ordering::Relaxed); // Relaxed: a guess.
-        if now & OPEN != 0 {
+        if now & LOCKED != 0 {
             return None;
         }
         // ORDER O-RESIDENCY-LOCK (pairs with O-RESIDENCY-UNLOCK): what earlier holders wrote is visible.
         self.residency
-            .compare_exchange(now, now | OPEN, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed)
             .ok()
             .map(|was| ResidencyLock { word: &self.residency, notes: was })
     }
 
-    /// Whether absent CPUs may hold something under the space's tag.
+    /// Whether absent CPUs may hold entries under the space's tag.
     #[inline]
     pub(crate) fn absent_may_hold_entries(&self) -> bool {
         // ORDER O-STALE-READ (pairs with O-STALE): the note came before the CPU became absent.
         self.residency.load(Ordering::SeqCst) & STALE != 0
     }
 
-    /// Whether CPUs may hold something under a tag that the space had before.
+    /// Whether CPUs may hold entries, or partial walks, under a tag that the space had before.
     pub(crate) fn held_under_older_tags(&self) -> bool {
         self.residency.load(Ordering::SeqCst) & OLDER != 0 // As O-STALE-READ.
     }
 }
 
-/// Somebody holds the books.
-const OPEN: u64 = 1;
+/// The residency is locked.
+const LOCKED: u64 = 1;
 /// Absent CPUs may hold something under the space's tag.
 const STALE: u64 = 2;
 /// CPUs may hold something under a tag that the space had before.
 const OLDER: u64 = 4;
-/// Above the notes: what was spent.
+/// Above the flags: what was spent.
 const SPENT_SHIFT: u32 = 3;
 
-/// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a
-/// bounded number of steps, by a CPU that waits for no other meanwhile.
+/// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a bounded number of
+/// steps, by a CPU that waits for no other meanwhile.
 pub(crate) struct ResidencyLock<'s, W: Word> {
     word: &'s W,
     notes: u64,
 }
 
 impl<W: Word> ResidencyLock<'_, W> {
-    /// What broadcasts have cost that would not have been, had all others been absent, in
-    /// picoseconds.
+    /// The cost, in picoseconds, of the broadcasts that would have been spared if all other CPUs had been absent.
     pub(crate) const fn spent(&self) -> u64 {
         self.notes >> SPENT_SHIFT
     }
 
-    /// Notes what was spent, at the latest when the books are closed.
+    /// Sets what was spent; the word has it at the latest when the lock is released.
     pub(crate) fn set_spent(&mut self, spent: u64) {
         let spent = spent.min(u64::MAX >> SPENT_SHIFT);
         self.notes = spent << SPENT_SHIFT | self.notes & (STALE | OLDER);
     }
 
-    /// Notes whether absent CPUs may hold something under the space's tag.
+    /// Sets whether absent CPUs may hold entries under the space's tag.
     pub(crate) fn set_stale(&mut self, stale: bool) {
         self.note(STALE, stale);
     }
 
-    /// The space gets another tag, and CPUs may go on holding something under the one it had.
+    /// The space gets another tag, and CPUs may go on holding entries under the former one.
     pub(crate) fn leave_tag(&mut self, walks_outlive_tags: bool) {
         if walks_outlive_tags {
             self.note(OLDER, true);
@@ -343,7 +348,7 @@ impl<W: Word> ResidencyLock<'_, W> {
         self.note(STALE, false);
     }
 
-    /// Nothing is held under any tag.
+    /// No CPU holds anything under any tag of the space.
     pub(crate) fn all_forgot(&mut self) {
         self.note(OLDER, false);
         self.note(STALE, false);
@@ -355,7 +360,7 @@ impl<W: Word> ResidencyLock<'_, W> {
             self.notes = notes;
             // ORDER O-STALE (pairs with O-STALE-READ): before a CPU becomes absent, and after
             // nothing is held any more.
-            self.word.store(OPEN | notes, Ordering::SeqCst);
+            self.word.store(LOCKED | notes, Ordering::SeqCst);
         }
     }
 }
@@ -367,11 +372,11 @@ impl<W: Word> Drop for ResidencyLock<'_, W> {
     }
 }
 
-/// The largest number of pages that one note can name.
+/// The largest number of pages that one record can name.
 const MAX_NOTED: u64 = (1 << 11) - 1;
 
-/// In a note: the entries had several sizes. Who pays later must not be told that they had one, which
-/// hardware may take for leave to keep those of another.
+/// In a record: the entries had several sizes. A CPU that flushes later must not give a level hint, with which
+/// hardware may keep entries of other sizes.
 const MIXED: u64 = 1 << 11;
 
 /// Page number, whether sizes are mixed, and page count. Only ranges in base pages fit; anything else is

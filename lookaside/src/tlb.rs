@@ -1,4 +1,4 @@
-//! The books of one machine: its CPUs and its tags.
+//! The state of one machine: its CPUs, its ASID allocator, and the requests to all CPUs.
 
 use core::{fmt, sync::atomic::AtomicU64};
 
@@ -18,26 +18,26 @@ use crate::{
     tags::Tags,
 };
 
-/// One machine's books: which space has which tag, and which CPU runs what.
+/// The state of one machine: which space has which tag, and which CPU has loaded which root.
 ///
-/// A kernel makes one for its CPUs' first stage of translation, perhaps a second one for another
-/// regime, a test as many as it likes. All storage comes from the caller, who lends it to
-/// this `Tlb` alone.
+/// A kernel makes one for the first stage of translation; a second one can manage another regime. All storage
+/// comes from the caller and is used by this `Tlb` alone.
 ///
-/// What one `Tlb` has made is of no use with another one: a space, a gather, a batch and a proof of
-/// another `Tlb` are refused.
+/// An address space, a gather, a batch and a proof belong to the `Tlb` that made them; every other one refuses
+/// them.
 pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     platform: P,
     tags: T,
     cpus: &'a [Cpu<P, T>],
     id: TlbId,
-    /// Errata of any CPU that bind every CPU, for example invalidations that must be repeated.
+    /// The errata of all CPUs that are or were online: some oblige every CPU, for example to repeat
+    /// invalidations.
     errata: P::Word,
-    /// In lines of its own: every CPU reads what stands beside it whenever it answers a request.
+    /// In cache lines of its own: every CPU reads the fields beside it whenever it handles a request.
     serials: Aligned<Serials<P::Word>>,
-    /// What is asked of every CPU.
+    /// Requests to every CPU.
     ring: Aligned<BroadcastRing<P::Word>>,
-    /// Who is up.
+    /// The CPUs that are online.
     up: Aligned<Up<P::Word>>,
 }
 
@@ -48,8 +48,7 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TlbId(u64);
 
-/// The latest [`TlbId`]: the one static of this crate. Nobody who could be asked for a number instead
-/// knows of all other `Tlb`s.
+/// The latest [`TlbId`]: the one static of this crate. Only a static is shared by all `Tlb`s.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
 impl TlbId {
@@ -66,11 +65,11 @@ impl TlbId {
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
-/// Numbers that are handed out.
+/// Counters from which identifiers are taken.
 struct Serials<W> {
     /// The identifier of the latest space. Identifiers begin with 1.
     latest_id: W,
-    /// The latest number of what belongs to no space.
+    /// The latest serial of a gather that belongs to no space.
     gathers: W,
 }
 
@@ -78,13 +77,12 @@ struct Serials<W> {
 const LAST_ID: u64 = (1 << 62) - 1;
 
 impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
-    /// Books for the CPUs `0..cpus.len()`, none of which is up yet, and whose storage is new.
+    /// The state of a machine with the CPUs `0..cpus.len()`, none of which is online yet. Their storage is new.
     ///
     /// # Errors
     ///
     /// * [`Error::CpuCount`] if there is no CPU, or more than [`MAX_CPUS`].
-    /// * What the strategy finds wrong: too few tags, too little storage, storage that other books
-    ///   have used.
+    /// * What the strategy finds wrong: too few tags, too little storage, storage that another `Tlb` has used.
     /// * [`Error::IdsExhausted`] after 2^64 - 1 `Tlb`s.
     pub fn new(platform: P, mut tags: T, cpus: &'a mut [Cpu<P, T>]) -> Result<Self, Error> {
         if cpus.is_empty() || cpus.len() > MAX_CPUS {
@@ -186,19 +184,17 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         cpu.index() < self.cpus.len() && self.up.contains(cpu)
     }
 
-    /// Whether the handler of an interrupt that cannot be masked may touch user memory of `space`, a
-    /// profiler for example that walks a stack. Such a handler comes between any two instructions: in the
-    /// middle of a switch, of a payment, of a call of firmware. It may call this and nothing else of the
-    /// library; any other handler may call it, too.
+    /// Whether an NMI handler may access user memory of `space`, for example a profiler that walks a stack. An NMI
+    /// comes between any two instructions: in the middle of a switch, of a flush, of a call of firmware. Its
+    /// handler may call this function and nothing else of the library; any other handler may call it as well.
     ///
-    /// If true, until the handler returns, user addresses translate on this CPU by the tables of `space`,
-    /// and by no translation that a flush has taken back and reported, be it early
-    /// ([`CurrentCpu::flush_early`]). Other CPUs that take something back meanwhile wait for this one where they
-    /// must. An access may fault nevertheless, whatever is mapped.
+    /// If true, until the handler returns, user addresses translate on this CPU by the tables of `space`, and by no
+    /// translation whose flush was reported complete or acknowledged ([`CurrentCpu::flush_early`]). CPUs that flush
+    /// meanwhile wait for this one where they must. An access may still fault.
     ///
-    /// If false, that is not known. It is false in a lazy CPU, in one that has not paid yet for what it
-    /// missed, while the root register is lent, in the last epoch of [`crate::GlobalAsids`], for a space
-    /// that this CPU does not run, or does not run yet, and for one of another `Tlb`.
+    /// False means that this is not known. It is false while this CPU is lazy, has missed a flush of the space,
+    /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`]; and
+    /// for a space that this CPU does not run, or of another `Tlb`.
     #[must_use]
     pub fn nmi_uaccess_okay(&self, space: &AddressSpace<'_, P>) -> bool {
         if space.tlb() != self.id {
@@ -209,11 +205,11 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
     }
 
-    /// Tells that a CPU will never execute again unless it comes up anew, after a panic for example:
-    /// nobody waits for it any more, and the space that it ran may be released.
+    /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example:
+    /// from here on no flush waits for it, and the space that it ran may be released.
     ///
-    /// What it held when it stopped stays held. If that was in the middle of a call of this library, a
-    /// lock may be among it, for which others then wait for ever.
+    /// Locks that it held stay locked. If it stopped in the middle of a call of this library, other CPUs may then
+    /// wait for such a lock for ever.
     ///
     /// # Errors
     ///
@@ -226,7 +222,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
         match self.cpus.get(cpu.index()) {
             Some(halted) => {
-                // Its register names nothing that anybody walks, in whatever it was interrupted.
+                // Its hardware walks nothing any more, wherever it stopped.
                 halted.set_loaded_tag(Tag::RESERVED);
                 // SAFETY: the caller promises it.
                 unsafe { T::stopped(&halted.tags) };
@@ -241,17 +237,17 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         self.cpus.get(cpu.index()).map(|cpu| &cpu.queue)
     }
 
-    /// What is asked of every CPU.
+    /// The requests to every CPU.
     pub(crate) fn ring(&self) -> &BroadcastRing<P::Word> {
         &self.ring
     }
 
-    /// Who is up.
+    /// The CPUs that are online.
     pub(crate) fn up(&self) -> &Up<P::Word> {
         &self.up
     }
 
-    /// A CPU comes up: from here on it is asked.
+    /// A CPU comes up: requests go to it from here on.
     pub(crate) fn come_up(&self, cpu: CpuId) {
         if let Some(queue) = self.queue(cpu) {
             queue.come_up(self.ring.latest());
@@ -259,7 +255,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         self.up.add(cpu);
     }
 
-    /// A CPU goes down: nobody waits for it any more.
+    /// A CPU goes down: no flush waits for it from here on.
     pub(crate) fn go_down(&self, cpu: CpuId) {
         self.up.remove(cpu);
         if let Some(queue) = self.queue(cpu) {
@@ -267,15 +263,15 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
     }
 
-    /// A number for what belongs to no space, a gather of kernel addresses or a batch, which nothing
-    /// else has had or will have. It is taken with interrupts on or off, so [`Platform::cpu`] cannot be
-    /// asked for a counter of this CPU's own: one line moves for a flush that goes to every CPU.
+    /// A serial for a gather of kernel addresses or a batch, which no other one has had or will have. It is taken
+    /// with interrupts on or off, so it cannot come from a counter of this CPU: one cache line moves for a flush
+    /// that goes to every CPU.
     pub(crate) fn serial(&self) -> u64 {
         // Relaxed: a number that only has to differ from others.
         self.serials.0.gathers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Which one this is.
+    /// The number of this `Tlb`.
     #[inline]
     pub(crate) const fn id(&self) -> TlbId {
         self.id
@@ -291,19 +287,19 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         &self.tags
     }
 
-    /// The CPUs, up or not.
+    /// The CPUs, online or not.
     pub const fn cpus(&self) -> &'a [Cpu<P, T>] {
         self.cpus
     }
 
-    /// The deviations of every CPU that has come up so far. Those that are
-    /// [a matter of the kernel](crate::arch::errata::ADVICE) it looks up here.
+    /// The errata of every CPU that has come up so far. The kernel looks up here those that
+    /// [it must work around itself](crate::arch::errata::ADVICE).
     #[must_use]
     pub fn errata(&self) -> Errata {
         self.machine_errata()
     }
 
-    /// What must be worked around by every CPU because of any CPU.
+    /// The errata of any CPU, which every CPU takes into account.
     #[inline]
     pub(crate) fn machine_errata(&self) -> Errata {
         Errata(self.errata.load(Ordering::Relaxed)) // Relaxed: see `admit`.
@@ -312,8 +308,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// Admits a CPU and adds its errata to the machine's.
     pub(crate) fn admit(&self, features: &<P::Mmu as Mmu>::Features) -> Result<Errata, Error> {
         let errata = self.platform.mmu().admit(features)?;
-        // Relaxed: the CPU runs no space yet. What it will run later is handed to it by other
-        // means, which also make this visible to those who hand it over.
+        // Relaxed: the CPU runs no space yet. The kernel hands it a thread later, which makes this visible to
+        // whoever hands it over.
         self.errata.fetch_or(errata.0, Ordering::Relaxed);
         Ok(errata)
     }

@@ -185,7 +185,7 @@ impl<'g, P: Platform> Gather<'g, P> {
         }
         // After the look at who is over, and before this CPU asks anybody.
         let Some(unfinished) = self.space.unfinished_flushes() else { return };
-        match unfinished.left {
+        match unfinished.worst {
             // Who is early itself may believe in what was acknowledged.
             Unfinished::Acknowledged if early => return,
             // Pages only: who unlinks a table waits for the invalidations.
