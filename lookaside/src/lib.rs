@@ -147,6 +147,7 @@
 //! * [`contig`]: entries that hardware may hold as one block.
 //! * [`Gather`]: what a flush is told. [`CurrentCpu::flush`]: how it goes. [`Flushed`]: what it is worth.
 //! * [`Platform`]: what a kernel must promise. [`conformance`] tries out whether it does.
+//! * `docs/linux-freebsd-zircon.md`, in the repository: the names of Linux, FreeBSD and Zircon, and ours.
 #![no_std]
 
 pub mod arch;
