@@ -150,7 +150,8 @@
 //!
 //! # Where to read on
 //!
-//! * `docs/integrating.md`: what to call at each event of a kernel's life.
+//! * `docs/integrating.md`, in the repository: what to call at each event of a kernel's life.
+//! * `docs/linux-freebsd-zircon.md`: the names of Linux, FreeBSD and Zircon, and ours.
 //! * [`Platform`]: what a kernel provides and promises. [`conformance`] tests it.
 //! * [`Tlb`]: the state of one machine. [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: the state of a space.
 //! * [`Gather`]: what changed in the page tables. [`CurrentCpu::flush`] flushes it; [`Flushed`] is the proof.
