@@ -53,7 +53,7 @@ fn two_replays_write_the_same_report() {
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
     let expected = [
         "cr3-flush.stacks",
-        "culprits.csv",
+        "initiators.csv",
         "index.html",
         "ipi-2025.stacks",
         "lookaside.stacks",
@@ -92,7 +92,7 @@ fn a_report_takes_the_place_of_an_earlier_one_and_of_nothing_else() {
     assert!(old.contains_key("ipi-2025.stacks") && old.contains_key("scaling.csv"));
     let new: Vec<String> = report(&to, &short).into_keys().collect();
     let expected =
-        ["culprits.csv", "index.html", "lookaside.stacks", "report.json", "strategies.csv"];
+        ["initiators.csv", "index.html", "lookaside.stacks", "report.json", "strategies.csv"];
     assert_eq!(new, expected);
 
     let other = folder.path().join("other");
