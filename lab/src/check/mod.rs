@@ -15,8 +15,8 @@
 //!   "seconds": 12.5,
 //!   "scenarios": [{
 //!     "name": "rollover-arm", "protocol": "epochs", "rounds": [0, 1, 2], "exhausted": true,
-//!     "demanded": 2, "preemptions": 3, "random": 4000, "schedules": 12345, "steps": 1234567, "states": 54321,
-//!     "seen": ["a turnover"], "failure": null
+//!     "demanded": 2, "preemptions": 3, "random": 4000, "schedules": 12345, "steps": 1234567,
+//!     "states": 54321, "seen": ["a turnover"], "failure": null
 //!   }],
 //!   "mutants": null, "zoo": null, "litmus": null
 //! }

@@ -112,8 +112,8 @@ fn generate(arguments: &Arguments) -> super::Result {
         || preemptions.is_some()
         || *shard != Shard::WHOLE
     {
-        let why = "`--generate` checks generated programs only: it combines with `--budget`, `--steps`, `--seed`, \
-                   `--threads` and the options that need it";
+        let why = "`--generate` checks generated programs only: it combines with `--budget`, `--steps`, \
+                   `--seed`, `--threads` and the options that need it";
         return Err(Refused(why.to_owned()).into());
     }
     let limits = Limits {

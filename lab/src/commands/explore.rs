@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     /// Explore this many random schedules and as many PCT schedules.
     #[arg(long, value_name = "N")]
     random: Option<u64>,
-    /// Do not explore; write page-table traces into this folder, in the format of casemate, which `lab litmus`
-    /// reads. The traces are of the default schedule, of `--schedule`, or of `--random` schedules. For Arm
+    /// Do not explore; write page-table traces into this folder, in the format of casemate, which
+    /// `lab litmus` reads. The traces are of the default schedule, of `--schedule`, or of `--random` schedules. For Arm
     /// scenarios and for protocols of the zoo (`zoo/NAME`).
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["budget", "preemptions"])]
     casemate: Option<PathBuf>,

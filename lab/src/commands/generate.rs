@@ -11,8 +11,8 @@ pub(crate) struct Arguments {
     /// Check generated programs instead of the scenarios of the catalogue.
     #[arg(long)]
     generate: bool,
-    /// Stop after this many generated programs. The result then depends neither on the clock nor on the number
-    /// of threads if the budget suffices.
+    /// Stop after this many generated programs. The result then depends neither on the clock nor on the
+    /// number of threads if the budget suffices.
     #[arg(long, value_name = "N", requires = "generate")]
     scripts: Option<u64>,
     /// Explore each generated program for about this many steps.
