@@ -26,52 +26,52 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs what was published, on modelled machines, and shows both beside each other.
+    /// Runs published benchmarks on modelled machines and shows published and modelled values side by side.
     #[cfg(feature = "clock")]
     Reproduce(commands::reproduce::Arguments),
-    /// Runs a workload with one strategy or several, beside each other.
+    /// Runs a workload with one or several strategies and compares them.
     #[cfg(feature = "clock")]
     Run(commands::run::Arguments),
-    /// Shows where the time of a run went: by cause, by cache line, by CPU.
+    /// Shows how the time of a run is distributed: by cause, by cache line, by CPU.
     #[cfg(feature = "clock")]
     Explain(commands::explain::Arguments),
-    /// Shows what there is: machines, workloads, strategies, results.
+    /// Lists machines, workloads, strategies and published results.
     #[cfg(feature = "clock")]
     List(commands::list::Arguments),
-    /// Sets the fitted numbers of machine files so that the model gives what they are fitted to.
+    /// Fits the fitted numbers of machine files to the published values that they name.
     #[cfg(feature = "clock")]
     Fit(commands::fit::Arguments),
-    /// Records what the kernel of this system does: for a command, or everywhere. Needs root.
+    /// Records what this system's kernel does, for one command or for all processes. Needs root.
     #[cfg(all(feature = "clock", target_os = "linux"))]
     Record(commands::record::Arguments),
-    /// A part of a recording, which it starts itself.
+    /// A helper process of `record`, which starts it.
     #[cfg(all(feature = "clock", target_os = "linux"))]
     #[command(hide = true)]
     RecordPart(commands::record::Part),
-    /// Reads a trace of a live system, in whatever format it has, and says what it holds.
+    /// Reads a trace of a live system in any supported format and summarises it.
     #[cfg(feature = "clock")]
     Import(commands::import::Arguments),
     /// Replays a trace of a live system under several strategies, on a modelled machine.
     #[cfg(feature = "clock")]
     Replay(commands::replay::Arguments),
-    /// Measures this machine, and writes a machine file.
+    /// Measures this machine and writes a machine file.
     #[cfg(all(feature = "clock", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
-    /// Runs litmus tests of address translation, and checks traces, and compares with what is recorded.
+    /// Runs litmus tests of address translation, checks traces, and compares both with recorded results.
     #[cfg(feature = "clock")]
     Litmus(commands::litmus::Arguments),
-    /// Runs every small program of instructions on two machines in software, and compares how they can end.
+    /// Runs every small instruction program on two software machines and compares the possible outcomes.
     #[cfg(feature = "clock")]
     Differential(commands::differential::Arguments),
-    /// Runs one scenario of the library on a machine that does everything hardware may do.
+    /// Explores one scenario of the library on the adversarial machine, which does all that hardware may do.
     Explore(commands::explore::Arguments),
-    /// Runs all scenarios of the library there, ever deeper, and looks for harm.
+    /// Explores all scenarios of the library on the adversarial machine, each round deeper than the last.
     #[cfg(feature = "clock")]
     Check(commands::check::Arguments),
-    /// Runs generated programs there, and looks for harm.
+    /// Explores generated programs on the adversarial machine.
     #[cfg(not(feature = "clock"))]
     Check(commands::generate::Alone),
-    /// Runs the protocols of other systems on the same machine: where they break, or that they do not.
+    /// Explores the protocols of other systems on the adversarial machine, and shows which break and where.
     #[cfg(feature = "clock")]
     Zoo(commands::zoo::Arguments),
 }

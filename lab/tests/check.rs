@@ -27,7 +27,7 @@ fn rounds_are_the_same_twice_and_shards_are_parts_of_them() {
     let whole = checked(Shard::WHOLE, 1);
     assert!(whole.is_clean());
     assert!(whole.scenarios.iter().all(|checked| checked.preemptions >= Some(2)));
-    assert!(whole.scenarios.iter().any(|checked| checked.chance > 0));
+    assert!(whole.scenarios.iter().any(|checked| checked.random > 0));
     assert_eq!(without_time(checked(Shard::WHOLE, 1)), without_time(whole.clone()));
 
     let parts: Vec<_> = (0..3).map(|index| checked(Shard { index, of: 3 }, 1)).collect();

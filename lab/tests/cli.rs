@@ -216,14 +216,14 @@ fn runs_become_traces_that_can_be_read_back() {
 fn traces_of_broken_runs_are_refused() {
     let folder = folder();
     let path = folder.path().to_str().expect("the name of the folder is text");
-    for (specimen, why) in [
+    for (protocol, why) in [
         (
             "zoo/table-freed-without-invalidation",
             "cannot release table where children are still unclean",
         ),
         ("zoo/remap-without-break", "BBM valid->valid"),
     ] {
-        let output = lab(&["explore", specimen, "--casemate", path]);
+        let output = lab(&["explore", protocol, "--casemate", path]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let text = String::from_utf8(output.stdout).expect("results are text");
         assert!(text.contains(&format!("1 refused: {why}")), "{text}");

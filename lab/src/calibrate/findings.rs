@@ -1,8 +1,8 @@
 //! What follows from what was measured: a number with its spread, or why there is none.
 
 use super::{
+    capacity::{self, Point},
     facts::Facts,
-    knees::{self, Point},
     lines,
     measure::{CALLED, PAGES, Probe, Samples},
     series::{LEAST, Summary},
@@ -175,20 +175,20 @@ fn curve(
 fn translations(samples: &Samples, facts: &Facts) -> Vec<Finding> {
     let near = [0, 512];
     let far = [512, usize::MAX];
-    let first = curve(samples, near, |points| Ok(knees::first(points)?.entries as f64))
+    let first = curve(samples, near, |points| Ok(capacity::first(points)?.entries as f64))
         .and_then(|summary| summary.within(0.05));
-    let beyond = curve(samples, near, |points| Ok(knees::first(points)?.beyond))
+    let beyond = curve(samples, near, |points| Ok(capacity::first(points)?.beyond))
         .and_then(|summary| summary.within(0.1));
     let hit = beyond.as_ref().map(|summary| summary.median).map_err(String::clone);
-    let level = |of: fn(knees::Second) -> f64| {
+    let level = |of: fn(capacity::Second) -> f64| {
         let hit = hit.clone()?;
-        curve(samples, far, |points| Ok(of(knees::second(points, hit)?)))
+        curve(samples, far, |points| Ok(of(capacity::second(points, hit)?)))
     };
     let second = level(|found| found.entries as f64).and_then(|summary| summary.within(0.2));
     let walk = level(|found| found.walk).and_then(|summary| summary.within(0.3));
     let least = |why: String| {
         let hit = hit.clone()?;
-        let fit = curve(samples, far, |points| Ok(knees::fits(points, hit)? as f64))?;
+        let fit = curve(samples, far, |points| Ok(capacity::fits(points, hit)? as f64))?;
         let remark = format!("only that it has these at least; its size is {why}");
         Ok(Known { value: fit.lower.round(), ..derived(fit, remark) })
     };

@@ -1,17 +1,17 @@
 //! Calibration: a machine file of the machine that this runs on, measured from user space.
 //!
 //! [`mod@measure`] takes short blocks of everything in turn. [`counts`] says which of them were disturbed;
-//! [`series`] what is left of them. [`findings`] works out what follows ([`knees`], [`lines`]), or
+//! [`series`] what is left of them. [`findings`] works out what follows ([`capacity`], [`lines`]), or
 //! why nothing does: what cannot be known is refused, not guessed. [`fit`] takes off what the model
 //! charges beside, [`file`](mod@file) writes, and [`predict`] compares what nothing was fitted to.
 //! Only [`mod@measure`] asks the time; all the others are functions of what was measured.
 
+pub mod capacity;
 pub mod counts;
 pub mod facts;
 pub mod file;
 pub mod findings;
 pub mod fit;
-pub mod knees;
 pub mod lines;
 pub mod measure;
 pub mod predict;

@@ -1,9 +1,8 @@
-//! Checking: every scenario of a protocol, ever deeper, until a budget is spent.
+//! Exploring every scenario of a protocol in ever deeper rounds, within a budget.
 //!
-//! A scenario is explored in rounds ([`rung`]), each a little deeper than the one before, or with
-//! other luck. What a round explores is fixed by its number and the seed alone, and not by the clock; so
-//! rounds can be dealt out to several machines ([`Shard`]), and what they found be merged
-//! ([`Outcome::merge`]).
+//! A scenario is explored in rounds ([`round`]). Each is deeper than the one before, or draws other random
+//! schedules. The number of a round and the seed determine what it explores; the clock does not. Rounds can
+//! therefore be distributed over several machines ([`Shard`]) and their results merged ([`Outcome::merge`]).
 //!
 //! # The format
 //!
@@ -16,28 +15,29 @@
 //!   "seconds": 12.5,
 //!   "scenarios": [{
 //!     "name": "rollover-arm", "protocol": "epochs", "rounds": [0, 1, 2], "exhausted": true,
-//!     "demanded": 2, "preemptions": 3, "chance": 4000, "schedules": 12345, "steps": 1234567, "states": 54321,
-//!     "seen": ["a turnover"], "failure": null
+//!     "demanded": 2, "preemptions": 3, "random": 4000, "schedules": 12345, "steps": 1234567,
+//!     "states": 54321, "seen": ["a turnover"], "failure": null
 //!   }],
 //!   "mutants": null, "zoo": null, "litmus": null
 //! }
 //! ```
 //!
-//! `stale` is the number of scenarios in which a rule was broken, be it that a translation was stale,
-//! that nobody could go on, or any other. `preemptions` is the largest number within which everything
-//! was explored, and `demanded` the number within which it was to be, or null. `zoo` has the keys `total`, `agree` and `specimens`; `litmus` is what `lab litmus --format
-//! json` writes, and `mutants` what `cargo xtask mutants --format json` does; `agrees` says whether they were
-//! as they should be. A failure has the keys `rule`, `message` and `schedule`.
+//! `stale` is the number of scenarios in which any rule was broken: a stale translation, a deadlock, or
+//! another. `random` counts random and PCT schedules. `preemptions` is the largest number of pre-emptions
+//! for which all schedules were explored, `demanded` the number that had to be reached, or null. `zoo` has
+//! the keys `total`, `agree` and `protocols`; `litmus` is what `lab litmus --format json` writes, `mutants`
+//! what `cargo xtask mutants --format json` writes; `agrees` says whether all three match what is expected.
+//! A failure has the keys `rule`, `message` and `schedule`.
 
 mod outcome;
+mod round;
 mod run;
-mod rung;
 mod shard;
 mod table;
 
 pub use outcome::{Checked, Found, MergeError, Outcome};
+pub use round::{DEEPEST, Round, demanded, round, rounds_for};
 pub use run::{Progress, Request, Until, run};
-pub use rung::{DEEPEST, Rung, demanded, rounds_for, rung};
 pub use shard::{Shard, ShardError};
 pub use table::to_text;
 
@@ -47,7 +47,7 @@ use crate::{
     scenario::{self, TOPICS},
 };
 
-/// A scenario that is to be checked, and the protocol that it is about.
+/// A scenario to check, and the protocol that it exercises.
 #[derive(Clone, Copy)]
 pub struct Subject {
     /// The name of the protocol.
@@ -56,11 +56,12 @@ pub struct Subject {
     pub entry: &'static scenario::Entry,
 }
 
-/// The scenarios of these protocols or names, each once and in order; all if there are no names.
+/// The scenarios with these names or of these protocols, each once and in catalogue order. All scenarios if
+/// `wanted` is empty.
 ///
 /// # Errors
 ///
-/// If there is no protocol and no scenario of such a name.
+/// If a name is neither a protocol nor a scenario.
 pub fn select(wanted: &[String]) -> Result<Vec<Subject>, Refused> {
     let subjects = || {
         TOPICS.iter().flat_map(|topic| {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Request, Rung, Shard, Subject};
+use super::{Request, Round, Shard, Subject};
 use crate::{litmus::Results, zoo::Judgement};
 
 /// The version of the format.
@@ -29,52 +29,52 @@ pub struct Outcome {
     pub seed: u64,
     /// Which parts of the rounds this is, in order.
     pub shards: Vec<(u32, u32)>,
-    /// Executions.
+    /// All schedules.
     pub schedules: u64,
-    /// Steps of all executions.
+    /// Steps of all schedules.
     pub steps: u64,
     /// The number of scenarios in which a rule was broken.
     pub stale: usize,
     /// Whether zoo, litmus tests and mutants were as they should be, where they were asked for.
     pub agrees: bool,
-    /// How long it took; if it was merged, the sum.
+    /// Duration in seconds; of merged outcomes, the sum.
     pub seconds: f64,
-    /// What was found in each.
+    /// The results by scenario.
     pub scenarios: Vec<Checked>,
-    /// What became of the bugs that were put back.
+    /// The results of the mutants.
     pub mutants: Option<Value>,
-    /// What became of other systems' protocols.
+    /// The verdicts on the protocols of other systems.
     pub zoo: Option<Value>,
-    /// How the machine did on other people's litmus tests.
+    /// The results of litmus tests and traces.
     pub litmus: Option<Value>,
 }
 
-/// A scenario that was checked.
+/// The results of one scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checked {
     /// Its name.
     pub name: String,
-    /// The protocol that it is about.
+    /// The protocol that it exercises.
     pub protocol: String,
-    /// The rounds that ended by themselves.
+    /// The rounds that were run.
     pub rounds: BTreeSet<u32>,
-    /// Whether everything was explored that can happen.
+    /// Whether all schedules were explored.
     pub exhausted: bool,
-    /// With how many pre-emptions everything was to be explored at least.
+    /// The number of pre-emptions for which all schedules had to be explored.
     #[serde(default)]
     pub demanded: Option<u32>,
-    /// With how many pre-emptions everything was explored.
+    /// The largest number of pre-emptions for which all schedules were explored.
     pub preemptions: Option<u32>,
-    /// Executions by chance.
-    pub chance: u64,
-    /// Executions.
+    /// Random and PCT schedules.
+    pub random: u64,
+    /// All schedules.
     pub schedules: u64,
-    /// Steps of all executions.
+    /// Steps of all schedules.
     pub steps: u64,
-    /// The most different states that one round has reached.
+    /// The largest number of distinct states that one round reached.
     pub states: u64,
-    /// What happened in at least one execution.
+    /// Events that at least one schedule reached.
     pub seen: BTreeSet<String>,
     /// The first failure.
     pub failure: Option<Found>,
@@ -92,7 +92,7 @@ pub struct Found {
     pub schedule: String,
 }
 
-/// Why results cannot be put together.
+/// Why results cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeError {
     /// There are none.
@@ -127,7 +127,7 @@ impl fmt::Display for MergeError {
 impl core::error::Error for MergeError {}
 
 impl Checked {
-    /// A scenario of which nothing is known yet.
+    /// An unexplored scenario.
     pub(super) fn new(subject: &Subject, demanded: Option<u32>) -> Self {
         Self {
             name: subject.entry.name.to_owned(),
@@ -136,7 +136,7 @@ impl Checked {
             exhausted: false,
             demanded,
             preemptions: None,
-            chance: 0,
+            random: 0,
             schedules: 0,
             steps: 0,
             states: 0,
@@ -145,21 +145,21 @@ impl Checked {
         }
     }
 
-    /// Adds what a round has found.
-    pub(super) fn add(&mut self, round: u32, rung: Rung, report: &Report, found: Option<Found>) {
-        match rung {
-            Rung::Bounded { preemptions, .. } if report.complete => {
+    /// Adds the result of a round.
+    pub(super) fn add(&mut self, number: u32, round: Round, report: &Report, found: Option<Found>) {
+        match round {
+            Round::Bounded { preemptions, .. } if report.complete => {
                 self.preemptions = self.preemptions.max(Some(preemptions));
             }
-            Rung::Exhaust { .. } => self.exhausted |= report.complete,
-            Rung::Chance { .. } => self.chance += report.schedules,
-            Rung::Bounded { .. } => {}
+            Round::Exhaust { .. } => self.exhausted |= report.complete,
+            Round::Random { .. } => self.random += report.schedules,
+            Round::Bounded { .. } => {}
         }
         self.schedules += report.schedules;
         self.steps += report.steps;
         self.states = self.states.max(report.states);
         self.seen.extend(report.seen.iter().map(|&what| what.to_owned()));
-        self.rounds.insert(round);
+        self.rounds.insert(number);
         self.failure = self.failure.take().or(found);
     }
 
@@ -167,7 +167,7 @@ impl Checked {
         self.rounds.extend(other.rounds);
         self.exhausted |= other.exhausted;
         self.preemptions = self.preemptions.max(other.preemptions);
-        self.chance += other.chance;
+        self.random += other.random;
         self.schedules += other.schedules;
         self.steps += other.steps;
         self.states = self.states.max(other.states);
@@ -271,30 +271,30 @@ impl Outcome {
         Ok(())
     }
 
-    /// Adds what became of other systems' protocols.
+    /// Adds the verdicts on the protocols of other systems.
     pub fn add_zoo(&mut self, judgements: impl Iterator<Item = Judgement>) {
         let judgements: Vec<_> = judgements.collect();
         let agree = judgements.iter().filter(|judgement| judgement.agrees()).count();
         self.zoo = Some(json!({
-            "total": judgements.len(), "agree": agree, "specimens": judgements,
+            "total": judgements.len(), "agree": agree, "protocols": judgements,
         }));
         self.agrees &= agree == judgements.len();
     }
 
-    /// Adds how the machine did on litmus tests and traces.
+    /// Adds the results of litmus tests and traces.
     pub fn add_litmus(&mut self, results: &Results<'_>) {
         self.litmus = Some(results.to_json());
         self.agrees &= results.agree(false) && results.is_finished();
     }
 
-    /// Adds what became of the bugs that were put back, as `cargo xtask mutants` says it.
+    /// Adds the results of the mutants, as `cargo xtask mutants --format json` writes them.
     pub fn add_mutants(&mut self, mutants: Value) {
         self.agrees &= mutants["survived"].as_array().is_some_and(Vec::is_empty);
         self.mutants = Some(mutants);
     }
 
-    /// The scenarios that were not explored as far as was demanded; of a part of the rounds nothing can be
-    /// said.
+    /// The scenarios that were not explored to the demanded depth. Empty for a shard, which has only a part
+    /// of the rounds.
     pub fn behind(&self) -> impl Iterator<Item = &Checked> {
         let whole = self.shards == [(Shard::WHOLE.index, Shard::WHOLE.of)];
         self.scenarios.iter().filter(move |checked| {
@@ -303,7 +303,7 @@ impl Outcome {
         })
     }
 
-    /// The scenarios in which nothing was claimed, so that no rule could be broken.
+    /// The scenarios in which no claim was made, so that no rule could be broken.
     pub fn empty(&self) -> impl Iterator<Item = &Checked> {
         self.scenarios.iter().filter(|checked| {
             let explored = checked.exhausted || checked.preemptions.is_some();
@@ -311,8 +311,8 @@ impl Outcome {
         })
     }
 
-    /// Whether no rule was broken, something was claimed in every scenario, every scenario was explored as far as was demanded, and all else was as
-    /// it should be.
+    /// Whether no rule was broken, every scenario made a claim and reached the demanded depth, and mutants,
+    /// zoo and litmus tests gave the expected results.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let done = self.behind().next().is_none() && self.empty().next().is_none();

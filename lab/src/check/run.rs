@@ -1,4 +1,4 @@
-//! Doing the rounds, on several threads.
+//! Runs the rounds on several threads.
 
 use core::time::Duration;
 use std::{
@@ -9,44 +9,44 @@ use std::{
 
 use lookaside_machine::explore::{Budget, Report};
 
-use super::{Checked, Found, Outcome, Rung, Shard, Subject, demanded, rounds_for, rung};
+use super::{Checked, Found, Outcome, Round, Shard, Subject, demanded, round, rounds_for};
 
-/// What is to be checked.
+/// What to check.
 pub struct Request {
     /// The scenarios.
     pub subjects: Vec<Subject>,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Which of the rounds.
+    /// The part of the rounds to run.
     pub shard: Shard,
-    /// When it ends.
+    /// Limits.
     pub until: Until,
-    /// On how many threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// When checking ends: with whatever comes first. A round that has begun is cut off by time, and by
-/// nothing else.
+/// Limits of a check: the first one reached ends it. Only the limit of time interrupts a round that has
+/// begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
-    /// After so much time.
+    /// Time.
     pub time: Duration,
-    /// After so many steps.
+    /// Steps.
     pub steps: u64,
-    /// After so many rounds of every scenario.
+    /// Rounds of every scenario.
     pub rounds: u32,
-    /// But, unless time is over, not before every scenario was explored with so many pre-emptions, or as
-    /// many as are [`demanded`](super::demanded) of it, however many steps and rounds that takes;
-    /// [`DEEPEST`](super::DEEPEST) at most.
+    /// Pre-emptions, at most [`DEEPEST`](super::DEEPEST), for which all schedules of every scenario must be
+    /// explored, or the number [`demanded`](super::demanded) of it. The limits of steps and rounds apply only
+    /// after that; the limit of time always.
     pub least: Option<u32>,
 }
 
-/// How far checking has come.
+/// Progress of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Steps.
     pub steps: u64,
-    /// Scenarios in which everything was explored.
+    /// Scenarios of which all schedules were explored.
     pub exhausted: usize,
     /// Scenarios in all.
     pub scenarios: usize,
@@ -65,7 +65,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Whether it has not had all the rounds that are demanded.
+    /// Whether demanded rounds are left.
     fn is_behind(&self) -> bool {
         self.next < self.checked.demanded.map_or(0, rounds_for)
     }
@@ -81,9 +81,9 @@ struct State {
 }
 
 impl State {
-    /// The scenario that goes on. First those that have not come as far as is demanded, the furthest behind
-    /// before the others; then the one that had the fewest steps so far, so that each has its fair share,
-    /// and what some do not need is dealt out among the others.
+    /// Selects the scenario for the next round. Scenarios with demanded rounds left come first, that with the
+    /// lowest round before the others; then the scenario with the fewest steps so far, so that all get equal
+    /// shares and exhausted scenarios leave theirs to the others.
     fn take(&mut self, until: &Until) -> Next {
         let may_go_on = self.steps < until.steps;
         let mut busy = false;
@@ -125,12 +125,12 @@ impl State {
 
 enum Next {
     Round(usize, u32),
-    /// All that is left is being done by others.
+    /// Other threads run all rounds that are left.
     Wait,
     Nothing,
 }
 
-/// Checks, and tells `progress` before each round how far it has come.
+/// Checks the scenarios. Calls `progress` before each round.
 pub fn run(request: &Request, progress: &(dyn Fn(Progress) + Sync)) -> Outcome {
     let begin = Instant::now();
     let runner = |(index, subject): (usize, &Subject)| {
@@ -164,7 +164,7 @@ struct Work<'r> {
     request: &'r Request,
     begin: Instant,
     state: Mutex<State>,
-    /// Some round is over.
+    /// Signalled when a round ends.
     done: Condvar,
     progress: &'r (dyn Fn(Progress) + Sync),
 }
@@ -175,20 +175,20 @@ impl Work<'_> {
     }
 
     fn run(&self) {
-        while let Some((index, round, subject)) = self.next() {
+        while let Some((index, number, subject)) = self.next() {
             let left = self.request.until.time.saturating_sub(self.begin.elapsed());
-            let rung = rung(subject.entry, round, self.request.seed, self.request.until.least);
-            let (report, found) = explore(&subject, rung, left);
+            let round = round(subject.entry, number, self.request.seed, self.request.until.least);
+            let (report, found) = explore(&subject, round, left);
             let mut state = self.lock();
             state.steps += report.steps;
             let runner = &mut state.runners[index];
-            runner.checked.add(round, rung, &report, found);
+            runner.checked.add(number, round, &report, found);
             runner.busy = false;
             runner.next += self.request.shard.of;
             drop(state);
             self.done.notify_all();
         }
-        // Who waits for a round to end learns that there will be no other.
+        // Wakes threads that wait for a round to end: no round follows.
         self.done.notify_all();
     }
 
@@ -214,17 +214,17 @@ impl Work<'_> {
     }
 }
 
-/// Does one round.
-fn explore(subject: &Subject, rung: Rung, left: Duration) -> (Report, Option<Found>) {
+/// Runs one round.
+fn explore(subject: &Subject, round: Round, left: Duration) -> (Report, Option<Found>) {
     use crate::scenario::Depth;
     let mut explored = subject.entry.open();
     let within = |steps| Budget { steps, ..Budget::time(left) };
-    let report = match rung {
-        Rung::Bounded { preemptions, steps } => {
+    let report = match round {
+        Round::Bounded { preemptions, steps } => {
             explored.explore(Depth::Bounded(preemptions), within(steps))
         }
-        Rung::Exhaust { steps } => explored.explore(Depth::Exhaust, within(steps)),
-        Rung::Chance { seed, schedules } => explored.chance(seed, schedules),
+        Round::Exhaust { steps } => explored.explore(Depth::Exhaust, within(steps)),
+        Round::Random { seed, schedules } => explored.chance(seed, schedules),
     };
     let found = report.failure.as_ref().map(|failure| {
         let short = explored.shrink(failure);
@@ -252,7 +252,7 @@ mod tests {
         State { runners: runners.collect(), steps }
     }
 
-    /// The order in which they go on.
+    /// The order in which scenarios get their next round.
     fn order(state: &mut State, until: &Until) -> Vec<usize> {
         let next = || match state.take(until) {
             Next::Round(index, _) => Some(index),
@@ -265,23 +265,23 @@ mod tests {
         Until { time: Duration::MAX, steps: u64::MAX, rounds: u32::MAX, least: None };
 
     #[test]
-    fn who_had_the_fewest_steps_goes_on() {
+    fn the_scenario_with_the_fewest_steps_is_next() {
         let mut state = state(&[(9, 50), (1, 70), (4, 10)], None);
         assert_eq!(order(&mut state, &UNTIL), [2, 0, 1]);
     }
 
     #[test]
-    fn who_is_behind_goes_first_whatever_it_costs() {
+    fn demanded_rounds_come_first_and_ignore_the_limits() {
         // Two pre-emptions are explored in the third round.
         let mut state = state(&[(9, 50), (1, 700), (2, 10), (3, 0)], Some(2));
         assert_eq!(order(&mut state, &UNTIL), [1, 2, 3, 0]);
-        // When there were steps enough, nobody else goes on.
+        // When the step limit is reached, no other scenario goes on.
         state.runners.iter_mut().for_each(|runner| runner.busy = false);
         assert_eq!(order(&mut state, &Until { steps: 1, rounds: 0, ..UNTIL }), [1, 2]);
     }
 
     #[test]
-    fn who_is_exhausted_does_not_go_on() {
+    fn an_exhausted_scenario_gets_no_further_round() {
         let mut state = state(&[(0, 0), (1, 1)], Some(2));
         state.runners[0].checked.exhausted = true;
         assert_eq!(order(&mut state, &UNTIL), [1]);

@@ -3,12 +3,11 @@
 use super::Outcome;
 use crate::{reproduce::grid::Grid, scenario::TOPICS};
 
-/// A row for each scenario and for each protocol, a line for each failure, and the sum.
+/// A row for each scenario and each protocol, a line for each failure, and a summary.
 #[must_use]
 pub fn to_text(outcome: &Outcome) -> String {
     let mut text = each(outcome) + "\n";
-    let header =
-        ["protocol", "scenarios", "exhausted", "bounded", "by chance", "schedules", "Msteps"];
+    let header = ["protocol", "scenarios", "exhausted", "bounded", "random", "schedules", "Msteps"];
     let mut grid = Grid::new(header, &[0, 3]);
     for topic in TOPICS.iter() {
         let of = || outcome.scenarios.iter().filter(|checked| checked.protocol == topic.name);
@@ -17,13 +16,13 @@ pub fn to_text(outcome: &Outcome) -> String {
         }
         let steps: u64 = of().map(|checked| checked.steps).sum();
         let schedules: u64 = of().map(|checked| checked.schedules).sum();
-        let chance: u64 = of().map(|checked| checked.chance).sum();
+        let random: u64 = of().map(|checked| checked.random).sum();
         grid.row([
             topic.name.to_owned(),
             of().count().to_string(),
             of().filter(|checked| checked.exhausted).count().to_string(),
             depths(of().filter(|checked| !checked.exhausted).map(|checked| checked.preemptions)),
-            chance.to_string(),
+            random.to_string(),
             schedules.to_string(),
             format!("{:.1}", steps as f64 / 1e6),
         ]);
@@ -39,9 +38,9 @@ pub fn to_text(outcome: &Outcome) -> String {
     text + &closing(outcome) + &others(outcome)
 }
 
-/// How far each scenario got, and with how much.
+/// The depth that each scenario reached, and the schedules, states and steps it took.
 fn each(outcome: &Outcome) -> String {
-    let header = ["scenario", "explored", "by chance", "schedules", "states", "Msteps"];
+    let header = ["scenario", "explored", "random", "schedules", "states", "Msteps"];
     let mut grid = Grid::new(header, &[0, 1]);
     for checked in &outcome.scenarios {
         grid.row([
@@ -52,7 +51,7 @@ fn each(outcome: &Outcome) -> String {
                 (false, Some(depth)) => format!("{depth} pre-emptions"),
                 (false, None) => "in part".to_owned(),
             },
-            checked.chance.to_string(),
+            checked.random.to_string(),
             checked.schedules.to_string(),
             checked.states.to_string(),
             format!("{:.1}", checked.steps as f64 / 1e6),
@@ -65,7 +64,7 @@ fn each(outcome: &Outcome) -> String {
 fn others(outcome: &Outcome) -> String {
     let mut text = String::new();
     if let Some(zoo) = &outcome.zoo {
-        text += &format!("zoo: {} of {} specimens as expected\n", zoo["agree"], zoo["total"]);
+        text += &format!("zoo: {} of {} protocols as expected\n", zoo["agree"], zoo["total"]);
     }
     if let Some(litmus) = &outcome.litmus {
         for (mode, score) in litmus["modes"].as_object().into_iter().flatten() {
@@ -86,7 +85,7 @@ fn others(outcome: &Outcome) -> String {
     text
 }
 
-/// How many scenarios were explored with how many pre-emptions.
+/// The number of scenarios by the number of pre-emptions explored in full.
 fn depths(preemptions: impl Iterator<Item = Option<u32>>) -> String {
     let mut counts = std::collections::BTreeMap::<Option<u32>, usize>::new();
     preemptions.for_each(|depth| *counts.entry(depth).or_default() += 1);

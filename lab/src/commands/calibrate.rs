@@ -1,4 +1,4 @@
-//! `lab calibrate`: a machine file of this machine.
+//! `lab calibrate`: measures this machine and writes a machine file.
 
 use core::time::Duration;
 use std::{
@@ -26,25 +26,25 @@ use super::{
     progress,
 };
 
-/// What is to be done.
+/// Arguments of `lab calibrate`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Write a machine file.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Also say what the model predicts of this machine, beside what was measured.
+    /// Also compare predictions of the model for this machine with measurements.
     #[arg(long)]
     predict: bool,
-    /// Measure only what is predicted, and compare it with what the model makes of this machine file.
+    /// Measure only the predicted values, and compare them with the model's for this machine file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "predict"])]
     check: Option<PathBuf>,
-    /// Write what was measured, block by block, as JSON.
+    /// Write the raw measurements, block by block, as JSON.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
-    /// Measure nothing, and work out what was written with `--raw`.
+    /// Measure nothing; evaluate measurements written with `--raw`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["raw", "seconds"])]
     from: Option<PathBuf>,
     /// How long to measure, in seconds.
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     seconds: u64,
 }
 
-/// Does it. The program ends with 1 if a prediction is wrong.
+/// Runs `lab calibrate`. The exit status is 1 if a prediction is wrong.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     for path in [&arguments.output, &arguments.raw].into_iter().flatten() {
         output::check(path)?;
@@ -134,7 +134,7 @@ fn table(findings: &[Finding]) -> Grid {
     grid
 }
 
-/// What is to be known of all numbers together.
+/// Remarks on the measurements as a whole.
 fn summary(samples: &Samples, facts: &Facts) {
     let blocks: usize = samples.values().map(|series| series.blocks()).sum();
     let kept: usize = samples.values().map(|series| series.kept.len()).sum();
@@ -145,7 +145,7 @@ fn summary(samples: &Samples, facts: &Facts) {
     print!("\n{}", wrapped(&text, 0));
 }
 
-/// Shows what the model gives beside what was measured.
+/// Shows predictions beside measurements.
 fn compare(machine: &Machine, samples: &Samples, facts: &Facts) -> ExitCode {
     let all = predict::predictions(machine, samples, facts);
     let header = ["predicted, not fitted", "measured", "quartiles", "n", "predicted", "off by", ""];

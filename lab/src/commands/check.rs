@@ -1,4 +1,4 @@
-//! `lab check`: every protocol on the adversarial machine, ever deeper, until a budget is spent.
+//! `lab check`: explores every protocol on the adversarial machine, in ever deeper rounds, within a budget.
 
 use core::{
     num::NonZero,
@@ -27,46 +27,46 @@ use super::{
     progress,
 };
 
-/// What is to be checked.
+/// Arguments of `lab check`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Protocols, or single scenarios of `lab explore`; all if there are none.
+    /// Protocols, or scenarios that `lab explore` lists; all if none is given.
     #[arg(value_name = "PROTOCOL")]
     protocols: Vec<String>,
-    /// End after so many seconds: 60 if nothing else says when it ends.
+    /// Stop after this many seconds. Default: 60, unless another limit is given.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// End when so many steps were explored. Every scenario has its fair share of them.
+    /// Stop after this many steps, which the scenarios share equally.
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// Explore everything with so many pre-emptions in every scenario, and one less where there are three
-    /// CPUs, whatever steps and rounds that takes; then end, unless steps, rounds or seconds are left. That
-    /// it did not come so far is a failure.
+    /// Explore all schedules with this many pre-emptions in every scenario (one fewer where there are three
+    /// CPUs), however many steps and rounds that takes; then stop, unless `--steps`, `--rounds` or `--budget`
+    /// leave more. Not reaching this depth is a failure.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(check::DEEPEST)))]
     preemptions: Option<u32>,
-    /// End when every scenario had so many rounds. Then the result does not depend on the clock,
-    /// if the budget suffices.
+    /// Stop when every scenario has had this many rounds. The result then does not depend on the clock if
+    /// the budget suffices.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
-    /// Do only this part of the rounds; others do the other parts.
+    /// Explore only this part of the rounds: part I of N, counted from 0.
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
-    /// On how many threads; as many as there are processors if not given.
+    /// Number of threads. Default: the number of processors.
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
-    /// Judge the protocols of other systems, too (`lab zoo`).
+    /// Also judge the protocols of other systems (`lab zoo`).
     #[arg(long)]
     zoo: bool,
-    /// Run the litmus tests and traces of this folder, too (`lab litmus`).
+    /// Also run the litmus tests and traces of this folder (`lab litmus`).
     #[arg(long, value_name = "FOLDER")]
     litmus: Option<PathBuf>,
-    /// Put bugs back in, too: `cargo xtask mutants`, in the workspace that this is called in.
+    /// Also run the mutants: `cargo xtask mutants` in the current workspace.
     #[arg(long)]
     mutants: bool,
-    /// Check nothing, but put the results of all shards together, as `--format json` wrote them.
+    /// Check nothing; merge the results of all shards, as `--format json` wrote them.
     #[arg(
         long,
         value_name = "FILE",
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Checks it. The program ends with 1 if a rule is broken.
+/// Runs `lab check`. The exit status is 1 if a rule is broken.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let output = &arguments.output;
     output.check()?;
@@ -98,10 +98,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     Ok(if outcome.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// So many million steps of generated programs stand between two lines of progress.
+/// Millions of steps of generated programs between two lines of progress.
 const LINES: u64 = 200;
 
-/// Checks programs that are generated.
+/// Checks generated programs.
 fn generate(arguments: &Arguments) -> super::Result {
     let Arguments { protocols, merge, zoo, mutants, litmus, rounds, preemptions, shard, .. } =
         arguments;
@@ -112,8 +112,8 @@ fn generate(arguments: &Arguments) -> super::Result {
         || preemptions.is_some()
         || *shard != Shard::WHOLE
     {
-        let why = "`--generate` checks generated programs alone: it goes with `--budget`, `--steps`, `--scripts`, \
-                   `--seed`, `--threads` and what is said of it";
+        let why = "`--generate` checks generated programs only: it combines with `--budget`, `--steps`, \
+                   `--seed`, `--threads` and the options that need it";
         return Err(Refused(why.to_owned()).into());
     }
     let limits = Limits {
@@ -129,7 +129,7 @@ fn generate(arguments: &Arguments) -> super::Result {
             "{} programs, {} of {} pairs, {} broken",
             now.scripts, now.pairs.covered, now.pairs.total, now.failures
         );
-        // Where there is no terminal, a line now and then.
+        // Without a terminal, print a line from time to time.
         let millions = now.steps / 1_000_000;
         if bar.is_hidden() && told.fetch_max(millions / LINES, Ordering::Relaxed) < millions / LINES
         {
@@ -146,7 +146,7 @@ fn generate(arguments: &Arguments) -> super::Result {
     Ok(super::generate::code(&outcome))
 }
 
-/// What generated programs came to, as JSON.
+/// The outcome of generated programs as JSON.
 fn to_json(outcome: &lookaside_lab::generate::Outcome) -> String {
     let failures: Vec<_> = outcome
         .failures
@@ -190,7 +190,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
     });
     bar.finish_and_clear();
     if arguments.zoo {
-        outcome.add_zoo(zoo::all().map(|specimen| zoo::judge(specimen, Budget::UNLIMITED)));
+        outcome.add_zoo(zoo::all().map(|protocol| zoo::judge(protocol, Budget::UNLIMITED)));
     }
     if let Some(folder) = &arguments.litmus {
         let (suite, traces) = super::litmus::open(folder)?;
@@ -202,7 +202,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
     Ok(outcome)
 }
 
-/// When it ends. What is demanded is demanded alone, if nothing else is said.
+/// The limits of the run. `--preemptions` without another limit ends the run at that depth.
 fn until(arguments: &Arguments) -> Result<Until, TryFromFloatSecsError> {
     let Arguments { budget, steps, rounds, preemptions: least, .. } = *arguments;
     let seconds = match least {
@@ -218,7 +218,7 @@ fn until(arguments: &Arguments) -> Result<Until, TryFromFloatSecsError> {
     })
 }
 
-/// What became of the bugs that `cargo xtask mutants` has put back in.
+/// The result of `cargo xtask mutants`.
 fn mutants() -> Result<serde_json::Value, Box<dyn core::error::Error>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = Command::new(cargo)

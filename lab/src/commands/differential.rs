@@ -1,4 +1,4 @@
-//! `lab differential`: do two engines agree about every small program of instructions?
+//! `lab differential`: compares two engines on every small instruction program.
 
 use core::{num::NonZero, time::Duration};
 use std::{process::ExitCode, sync::Mutex, thread, time::Instant};
@@ -7,31 +7,31 @@ use clap::ValueEnum;
 use lookaside_lab::check::Shard;
 use lookaside_machine::differential::{Arch, Engines, MOST, Shapes};
 
-/// What is to be compared.
+/// Arguments of `lab differential`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Of one architecture only.
+    /// Compare programs of this architecture only.
     #[arg(long, value_enum)]
     arch: Option<Architecture>,
-    /// At most so many operations on each of the two CPUs: 1 to 5.
+    /// The largest number of operations on each of the two CPUs: 1 to 5.
     #[arg(long, value_name = "N", default_value_t = 4)]
     ops: usize,
-    /// End after so many seconds, and say how far it came; without it, not before the end.
+    /// Stop after this many seconds and report how far the comparison came. Default: no limit.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// Not all programs but so many of each architecture at random, of all lengths.
+    /// Instead of all programs, compare this many random ones of each architecture, of all lengths.
     #[arg(long, value_name = "N")]
     random: Option<u64>,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Do only this part; others do the other parts.
+    /// Compare only this part of the programs: part I of N, counted from 0.
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
-    /// On how many threads; as many as there are processors if not given.
+    /// Number of threads. Default: the number of processors.
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
-    /// How the results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
 }
@@ -47,33 +47,33 @@ enum Architecture {
 enum Format {
     /// For people.
     Table,
-    /// For programs; its keys stay.
+    /// For programs; keys are stable.
     Json,
 }
 
-/// As many differences are shown in full.
+/// The number of differences that are shown in full.
 const SHOWN: usize = 5;
-/// As many programs a thread takes at a time.
+/// The number of programs that a thread takes at a time.
 const CHUNK: u128 = 256;
 
-/// What was found of one architecture, with FEAT_ETS2 or without.
+/// The results of one architecture, with or without FEAT_ETS2.
 #[derive(Default)]
 struct Found {
     /// Programs that were compared.
     shapes: u64,
-    /// Of these, on the litmus engine, too, and how many of them end in more ways out of order.
+    /// Programs that were also run on the litmus engine, and those of them with more outcomes out of order.
     litmus: u64,
     reordered: u64,
-    /// Programs about which engines differ.
+    /// Programs on which engines differ.
     different: u64,
     shown: Vec<String>,
     /// The lengths all of whose programs were compared.
     complete: Vec<[usize; 2]>,
-    /// It ended before all was done.
+    /// The budget ended before the comparison was complete.
     cut: bool,
 }
 
-/// Compares. The program ends with 1 if engines differ.
+/// Runs `lab differential`. The exit status is 1 if engines differ.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if !(1..=MOST).contains(&arguments.ops) {
         return Err(format!("`--ops {}` is not 1 to {MOST}", arguments.ops).into());
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     .collect();
     let mut results = Vec::new();
     for (at, &(_, arch, ets2, name)) in machines.iter().enumerate() {
-        // What one leaves of its share, the next ones have.
+        // The time that one part leaves of its share goes to the next ones.
         let began = Instant::now();
         let left = (machines.len() - at) as u32;
         let until = budget.map(|budget| began + budget / (machines.len() as u32).max(left));
@@ -149,7 +149,7 @@ fn compare(arguments: &Arguments, arch: Arch, ets2: bool, until: Option<Instant>
     found
 }
 
-/// One thread: takes programs until there are none, or no time.
+/// One thread: compares programs until none is left or the time is over.
 fn work(
     arguments: &Arguments,
     shapes: &Shapes,

@@ -1,4 +1,4 @@
-//! `lab explain`: where the time of a run went.
+//! `lab explain`: how the time of a run is distributed.
 
 use std::process::ExitCode;
 
@@ -17,23 +17,22 @@ use super::{
     timeline::Timeline,
 };
 
-/// What is to be explained.
+/// Arguments of `lab explain`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A run: RESULT or RESULT:VARIANT for one that was published, followed by @X for a point of a
-    /// curve, where VARIANT is its number from 1 or `recommended`, and without one the baseline is
-    /// meant; or WORKLOAD/MACHINE/STRATEGY.
+    /// The run. For a published one RESULT or RESULT:VARIANT, with @X for a point of a curve; VARIANT is a
+    /// number from 1 or `recommended`, the default is the baseline. For any other WORKLOAD/MACHINE/STRATEGY.
     run: String,
     /// The place on the curve, for WORKLOAD/MACHINE/STRATEGY.
     #[arg(long, value_name = "X")]
     x: Option<f64>,
-    /// How many CPUs, for WORKLOAD/MACHINE/STRATEGY.
+    /// Number of CPUs, for WORKLOAD/MACHINE/STRATEGY.
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
     /// An option of the workload, for WORKLOAD/MACHINE/STRATEGY; may be given several times.
     #[arg(long, value_name = "NAME=NUMBER", value_parser = super::option)]
     option: Vec<(String, f64)>,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -42,7 +41,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Explains it.
+/// Runs `lab explain`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { timeline, output, .. } = arguments;
     output.check()?;

@@ -14,32 +14,32 @@ use lookaside_lab::{
 };
 use lookaside_machine::explore::Schedule;
 
-/// What is to be explored.
+/// Arguments of `lab explore`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The scenario, or a program as `lab check --generate` prints it; without one, all of them are listed.
+    /// The scenario, or a program as `lab check --generate` prints it. Without it, all scenarios are listed.
     #[arg(conflicts_with = "schedule")]
     scenario: Option<String>,
-    /// Run this one schedule again, as a failure prints it.
+    /// Replay this schedule, as a failure prints it.
     #[arg(long, value_name = "v1:...", conflicts_with_all = ["budget", "preemptions", "random"])]
     schedule: Option<String>,
-    /// Give up after so many seconds.
+    /// Stop after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// Explore everything with at most so many pre-emptions.
+    /// Explore all schedules with at most this many pre-emptions.
     #[arg(long, value_name = "N", conflicts_with = "random")]
     preemptions: Option<u32>,
-    /// Explore so many executions at random and as many by PCT.
+    /// Explore this many random schedules and as many PCT schedules.
     #[arg(long, value_name = "N")]
     random: Option<u64>,
-    /// Explore nothing, but write what the default schedule does to page tables into this folder, or what
-    /// `--schedule` does, or so many schedules at random: traces in the format of casemate, which `lab
-    /// litmus` reads. For scenarios on Arm, and for specimens of the zoo (`zoo/NAME`).
+    /// Do not explore; write page-table traces into this folder, in the format of casemate, which
+    /// `lab litmus` reads. The traces are of the default schedule, of `--schedule`, or of `--random` schedules. For Arm
+    /// scenarios and for protocols of the zoo (`zoo/NAME`).
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["budget", "preemptions"])]
     casemate: Option<PathBuf>,
 }
 
-/// Explores it.
+/// Runs `lab explore`. The exit status is 1 if a rule is broken.
 pub(crate) fn run(arguments: Arguments) -> super::Result {
     let Arguments { scenario, schedule, budget, preemptions, random, casemate } = arguments;
     if let Some(folder) = casemate {
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: Arguments) -> super::Result {
     Ok(code(explore::explore(entry, depth, budget, &mut io::stdout())?))
 }
 
-/// Writes runs as traces.
+/// Writes schedules as casemate traces.
 fn export(
     scenario: Option<String>,
     schedule: Option<String>,
@@ -72,10 +72,10 @@ fn export(
     let schedule = match (schedule, &scenario) {
         (Some(text), _) => text.parse()?,
         (None, Some(name)) => Schedule::default_of(name.as_str()),
-        (None, None) => return Err("`--casemate` needs a scenario, or a schedule".into()),
+        (None, None) => return Err("`--casemate` needs a scenario or a schedule".into()),
     };
     let mut explored = match zoo::of(&schedule) {
-        Some(specimen) => specimen.open(Form::Described),
+        Some(protocol) => protocol.open(Form::Described),
         None => named(schedule.scenario())?.open(),
     };
     let schedules = match random {
@@ -86,7 +86,7 @@ fn export(
 }
 
 fn named(name: &str) -> Result<&'static Entry, String> {
-    // Programs have scripts, and names have none.
+    // Only generated programs contain a script in brackets; names of scenarios do not.
     if name.contains('[') {
         return name
             .parse()

@@ -16,20 +16,20 @@ use lookaside_lab::{
 
 use super::progress;
 
-/// What is to be fitted.
+/// Arguments of `lab fit`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Names of machines, as `lab list machines` shows them; all if there are none.
+    /// Names of machines, as `lab list machines` shows them; all if none is given.
     machines: Vec<String>,
     /// Write the new numbers into the machine files.
     #[arg(long)]
     write: bool,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// Fits it. The program ends with 1 if a published value is not met.
+/// Runs `lab fit`. The exit status is 1 if a published value is not met.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let book = Book::shipped()?;
     let bar = progress::count();

@@ -1,27 +1,27 @@
-//! `lab check --generate`: programs that nobody has written, on the adversarial machine.
+//! `lab check --generate`: explores randomly generated programs on the adversarial machine.
 
 use core::{num::NonZero, time::Duration};
 use std::{path::PathBuf, process::ExitCode, thread};
 
 use lookaside_lab::generate::{self, Outcome, Progress, Request};
 
-/// What is to be generated.
+/// Options of `--generate`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Check programs that are generated instead of the catalogue's.
+    /// Check generated programs instead of the scenarios of the catalogue.
     #[arg(long)]
     generate: bool,
-    /// End after so many generated programs. Then the result does not depend on the clock, nor on the number of
-    /// threads, if the budget suffices.
+    /// Stop after this many generated programs. The result then depends neither on the clock nor on the
+    /// number of threads if the budget suffices.
     #[arg(long, value_name = "N", requires = "generate")]
     scripts: Option<u64>,
-    /// Explore each generated program for about so many steps.
+    /// Explore each generated program for about this many steps.
     #[arg(long, value_name = "N", requires = "generate", default_value_t = 20_000)]
     effort: u64,
-    /// End after so many generated programs that fail.
+    /// Stop after this many failing programs.
     #[arg(long, value_name = "N", requires = "generate", default_value_t = 1)]
     failures: usize,
-    /// Write each that fails into this folder, as an entry of the catalogue.
+    /// Write each failing program into this folder, as an entry of the catalogue.
     #[arg(long, value_name = "FOLDER", requires = "generate")]
     keep: Option<PathBuf>,
 }
@@ -33,10 +33,10 @@ impl Arguments {
     }
 }
 
-/// How long a run takes that nothing else ends.
+/// Length of a run without any limit, in seconds.
 const SECONDS: f64 = 60.0;
 
-/// What ends a run, and how it is done.
+/// Limits, seed and threads of a run.
 pub(crate) struct Limits {
     pub(crate) seed: u32,
     pub(crate) budget: Option<f64>,
@@ -44,7 +44,7 @@ pub(crate) struct Limits {
     pub(crate) threads: Option<NonZero<usize>>,
 }
 
-/// Generates programs, explores them, and keeps what is to be kept.
+/// Generates and explores programs, and keeps failing ones if `--keep` is given.
 pub(crate) fn run(
     arguments: &Arguments,
     limits: &Limits,
@@ -122,32 +122,32 @@ pub(crate) fn to_text(outcome: &Outcome) -> String {
     )
 }
 
-/// How the program ends.
+/// The exit status: 1 if a program failed.
 pub(crate) fn code(outcome: &Outcome) -> ExitCode {
     if outcome.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-/// All there is of `lab check` where only scenarios and their explorer are built.
+/// Arguments of `lab check` in a build without the feature `clock`.
 #[cfg(not(feature = "clock"))]
 #[derive(clap::Args)]
 pub(crate) struct Alone {
     #[command(flatten)]
     generate: Arguments,
-    /// End after so many seconds: 60 if nothing else says when it ends.
+    /// Stop after this many seconds. Default: 60, unless another limit is given.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// End when so many steps were explored.
+    /// Stop after this many steps.
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
-    /// On how many threads; as many as there are processors if not given.
+    /// Number of threads. Default: the number of processors.
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 }
 
-/// Checks generated programs. The program ends with 1 if a rule is broken.
+/// Checks generated programs. The exit status is 1 if a rule is broken.
 #[cfg(not(feature = "clock"))]
 pub(crate) fn alone(arguments: &Alone) -> super::Result {
     let Alone { generate, budget, steps, seed, threads } = arguments;

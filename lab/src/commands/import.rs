@@ -1,4 +1,4 @@
-//! `lab import`: a trace in any format becomes one in the project's own.
+//! `lab import`: converts a trace of any supported format into the project's own.
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::output::{self, Format};
 
-/// What is to be read.
+/// Arguments of `lab import`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The trace: `.trace`, or text of tracefs (`trace`, `trace_pipe`), of `trace-cmd report` or of `perf
@@ -23,12 +23,12 @@ pub(crate) struct Arguments {
     /// Write it to this file in the project's own format; its name should end in `.trace`.
     #[arg(short, long, value_name = "OUT.trace")]
     output: Option<PathBuf>,
-    /// How it is said what the trace holds.
+    /// Format of the summary.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
 }
 
-/// Reads it.
+/// Runs `lab import`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { file, output, format } = arguments;
     if let Some(path) = output {
@@ -60,7 +60,7 @@ fn join(grids: &[Grid], form: fn(&Grid) -> String) -> String {
     grids.iter().map(form).collect::<Vec<_>>().join("\n")
 }
 
-/// What is known of the whole, what happened how often, and what is missing.
+/// The summary of a trace: its origin, counts of events, and what is missing.
 fn grids(origin: &Origin, summary: &Summary) -> [Grid; 3] {
     let unknown = || "not known".to_owned();
     let mut about = Grid::new(["trace", "value"], &[0]);

@@ -1,4 +1,4 @@
-//! `lab list`: what there is.
+//! `lab list`: lists machines, workloads, strategies and results.
 
 use std::process::ExitCode;
 
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use super::output::{Format, Output};
 
-/// What is to be listed.
+/// Arguments of `lab list`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What; everything if it is not said.
+    /// The kind of thing to list; all kinds if none is given.
     what: Option<Kind>,
     #[command(flatten)]
     output: Output,
 }
 
-/// A kind of thing.
+/// A kind of thing that is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Machines,
@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// Lists it.
+/// Runs `lab list`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let output = &arguments.output;
     output.check()?;

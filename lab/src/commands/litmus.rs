@@ -1,4 +1,4 @@
-//! `lab litmus`: tests and traces of others, and whether the machine agrees.
+//! `lab litmus`: compares the machine with published litmus tests and traces.
 
 use core::time::Duration;
 use std::{
@@ -13,28 +13,29 @@ use lookaside_lab::{
     plain,
 };
 
-/// What is to be run.
+/// Arguments of `lab litmus`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A folder with `.litmus` files and `.log` traces, or with the folders `aarch64-vmsa` and
     /// `casemate`.
     folder: PathBuf,
-    /// FEAT_ETS2 off, on, or one after the other.
+    /// FEAT_ETS2 off, on, or both in turn.
     #[arg(long, value_enum, default_value = "both")]
     mode: Modes,
-    /// Only this test, in full: both sets, the differences, and how a state too many comes about.
+    /// Show only this test, in detail: both sets of final states, the differences, and an execution that
+    /// reaches each state that should not be reachable.
     #[arg(long, value_name = "NAME")]
     test: Option<String>,
-    /// A test that cannot be read, or has nothing to be compared with, counts as a difference.
+    /// Count a test that cannot be read, or that has no recorded result, as a difference.
     #[arg(long)]
     strict: bool,
-    /// For how many seconds tests are run, all together. A test that is not finished then is named.
+    /// Stop all tests after this many seconds. Unfinished tests are named.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// How many MiB the states of one test may take up. A test that needs more is not finished.
+    /// Memory for the states of one test, in MiB. A test that needs more is left unfinished.
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     memory: usize,
-    /// How the results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
 }
@@ -50,7 +51,7 @@ enum Modes {
 enum Format {
     /// For people.
     Table,
-    /// For programs; its keys stay.
+    /// For programs; keys are stable.
     Json,
 }
 
@@ -64,21 +65,21 @@ impl Modes {
     }
 }
 
-/// How the program ends if nothing differs, but a test was not finished.
+/// The exit status if nothing differs but a test is unfinished.
 const NOT_FINISHED: u8 = 3;
 
 impl Arguments {
     fn bound(&self) -> Result<Bound, Box<dyn core::error::Error>> {
         let time = self.budget.map(Duration::try_from_secs_f64).transpose()?;
         let bytes = self.memory.checked_mul(1 << 20).ok_or("`--memory` is too large")?;
-        // What no clock can reach is no bound.
+        // A time beyond the clock's range is no limit.
         let until = time.and_then(|time| Instant::now().checked_add(time));
         Ok(Bound { bytes, until })
     }
 }
 
-/// Runs it. The program ends with 1 if anything differs from what is recorded, and with 3 if
-/// nothing does but a test was not finished.
+/// Runs `lab litmus`. The exit status is 1 if anything differs from the recorded results, and 3 if nothing
+/// differs but a test is unfinished.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let shown = arguments.folder.display();
     let (suite, traces) = open(&arguments.folder)?;
@@ -108,7 +109,7 @@ pub(super) fn open(folder: &Path) -> super::Result<(Suite, Traces)> {
     Ok((suite, traces))
 }
 
-/// One test in full.
+/// Shows one test in detail.
 fn one(case: &Case, modes: &[Mode], bound: Bound) -> ExitCode {
     let (mut agrees, mut finished) = (true, true);
     for &mode in modes {

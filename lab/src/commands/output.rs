@@ -1,4 +1,4 @@
-//! Where results go: to standard output, or to a file that is there as a whole or not at all.
+//! Writes results to standard output, or atomically to a file.
 
 use std::{
     borrow::Cow,
@@ -10,12 +10,12 @@ use std::{
 use clap::{Args, ValueEnum};
 use lookaside_lab::{data::Refused, plain};
 
-/// How results are written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
     Table,
-    /// For programs; its keys stay.
+    /// For programs; keys are stable.
     Json,
     /// For spreadsheets.
     Csv,
@@ -33,19 +33,19 @@ impl Format {
     }
 }
 
-/// Options that say how and where results are written.
+/// Output options.
 #[derive(Args)]
 pub(crate) struct Output {
-    /// How results are written.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
-    /// Write them to this file instead of standard output.
+    /// Write results to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 impl Output {
-    /// Refuses a place that cannot be written to, before the work is done.
+    /// Refuses an output file that cannot be written, before the work starts.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.output.as_deref().map_or(Ok(()), check)
     }
@@ -55,7 +55,7 @@ impl Output {
         match &self.output {
             Some(path) => replace(path, text),
             None => match io::stdout().write_all(self.format.plain(text).as_bytes()) {
-                // Whoever reads has read enough.
+                // The reader has closed the pipe.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
                 result => result,
             },
@@ -84,12 +84,12 @@ fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Replaces a file at once: whoever looks finds the old one or all of the new one.
+/// Replaces a file atomically: readers see the old file or the complete new one.
 pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     replace_with(path, |file| file.write_all(content.as_ref()))
 }
 
-/// The same with what `write` writes.
+/// Replaces a file atomically with the output of `write`.
 pub(crate) fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut fs::File) -> io::Result<()>,
@@ -98,7 +98,7 @@ pub(crate) fn replace_with(
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // A new file is as any other program would make it; an old one keeps what it had.
+        // A new file has the usual permissions; a replaced one keeps its own.
         let mode = fs::metadata(path).map_or(0o666, |old| old.permissions().mode());
         builder.permissions(fs::Permissions::from_mode(mode));
     }

@@ -1,4 +1,4 @@
-//! `lab record`: what the kernel of this system does.
+//! `lab record`: records what this system's kernel does.
 
 use core::time::Duration;
 use std::{
@@ -19,43 +19,43 @@ use lookaside_lab::{
 
 use super::progress;
 
-/// What the program ends with if a command cannot be executed, as shells do.
+/// Exit status if the command cannot be executed, as in shells.
 const NOT_EXECUTABLE: u8 = 126;
-/// What the program ends with if there is no such command, as shells do.
+/// Exit status if the command does not exist, as in shells.
 const NOT_FOUND: u8 = 127;
-/// Behind this, the number of a signal, as shells do.
+/// The exit status of a command that a signal ended is this plus the signal's number, as in shells.
 const SIGNALS: i32 = 128;
 
-/// What is to be recorded.
+/// Arguments of `lab record`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The file that is written; without it, the name of the command, or `system`, with `.trace`.
+    /// The file to write. Default: the name of the command, or `system`, with `.trace`.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
-    /// Record the whole system for so long; without a command and a time, until Ctrl-C.
+    /// Record the whole system for this many seconds. Without a command and a time, until Ctrl-C.
     #[arg(long, value_name = "SECONDS", conflicts_with = "command")]
     seconds: Option<f64>,
-    /// Keep what other processes do, too, and their names.
+    /// Also keep the events and names of other processes.
     #[arg(long)]
     all: bool,
-    /// Disturb less: do not record when system calls end that return no address. Their errors, and what
-    /// a thread did after them, are guessed then.
+    /// Disturb less: record the ends only of system calls that return an address. The errors of all others,
+    /// and what their threads did after them, are then guessed.
     #[arg(long)]
     lean: bool,
-    /// The buffer of each CPU, in KiB; without it, 16 MiB or what fits into a quarter of the memory
-    /// that is free.
+    /// The buffer of each CPU in KiB. Default: 16 MiB, or less if all buffers would exceed a quarter of the
+    /// free memory.
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..))]
     buffer: Option<u64>,
-    /// A command: only what its processes do is recorded, and what other CPUs do for them. Its status
-    /// becomes that of this program.
+    /// The command to record: only its processes are recorded, and the work of other CPUs on their behalf.
+    /// Its exit status becomes that of this program.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// A part of a recording.
+/// Arguments of a helper process of `lab record`.
 #[derive(clap::Args)]
 pub(crate) struct Part {
     #[command(subcommand)]
@@ -64,9 +64,9 @@ pub(crate) struct Part {
 
 #[derive(clap::Subcommand)]
 enum Role {
-    /// Removes the instance when the recorder is gone.
+    /// Remove the tracing instance when the recorder has ended.
     Guard { instance: PathBuf },
-    /// Becomes the command when the recorder says so.
+    /// Execute the command when the recorder gives the signal.
     Start {
         socket: PathBuf,
         #[arg(last = true)]
@@ -74,7 +74,7 @@ enum Role {
     },
 }
 
-/// Records.
+/// Runs `lab record`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let length = arguments.seconds.map(Duration::try_from_secs_f64).transpose()?;
     let output = arguments.output.clone().unwrap_or_else(|| default_name(&arguments.command));
@@ -124,11 +124,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     })
 }
 
-/// Executes a part of a recording.
+/// Runs a helper process of `lab record`.
 pub(crate) fn part(part: &Part) -> super::Result {
     match &part.role {
         Role::Guard { instance } => record::stand(instance)?,
-        // The recorder has been told why, if it is there.
+        // The recorder, if it still runs, has received the reason.
         Role::Start { socket, command } => {
             let _ = record::start(socket, command);
             return Ok(ExitCode::from(NOT_EXECUTABLE));
@@ -137,7 +137,7 @@ pub(crate) fn part(part: &Part) -> super::Result {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says how a command ended, if not well, and passes it on.
+/// Reports a failed command, and passes its exit status on.
 fn told(status: ExitStatus) -> ExitCode {
     if !status.success() {
         eprintln!("the command ended with {status}");
@@ -157,14 +157,14 @@ fn default_name(command: &[OsString]) -> PathBuf {
     name.into()
 }
 
-/// A file that appears when it is whole.
+/// A file that appears only when it is complete.
 struct Output {
     path: PathBuf,
     force: bool,
 }
 
 impl Output {
-    /// Refuses what would fail after the recording.
+    /// Refuses an output file that could not be written after the recording.
     fn prepare(path: PathBuf, force: bool) -> Result<Self, Refused> {
         let output = Self { path, force };
         if !force && output.path.exists() {

@@ -1,4 +1,4 @@
-//! `lab replay`: a trace of a live system under several strategies, on a modelled machine.
+//! `lab replay`: replays a trace of a live system under several strategies on a modelled machine.
 
 mod report;
 
@@ -31,23 +31,23 @@ use super::{
     timeline::Timeline,
 };
 
-/// What is to be replayed.
+/// Arguments of `lab replay`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The trace, in any format that `lab import` reads.
     file: PathBuf,
-    /// The machine, as `lab list machines` shows it, or the path of a machine file; without it one that
-    /// has the architecture of the trace.
+    /// The machine, as `lab list machines` shows it, or the path of a machine file. Default: a machine of the
+    /// trace's architecture.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
-    /// How many CPUs; without it as many as were recorded.
+    /// Number of CPUs. Default: as many as were recorded.
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
-    /// The strategies; ratios are to the first. Without it what Linux does and the library's.
+    /// The strategies; ratios are relative to the first. Default: Linux's and the library's.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
     strategy: Vec<String>,
-    /// What programs use while they compute: in each window, in us, the hot pages, and so many others
-    /// out of a pool.
+    /// Pages that a computing program accesses: in each window (in us) the hot pages, and `others` pages out
+    /// of a pool.
     #[arg(
         long,
         value_name = "hot=N,others=N,pool=N,window=US",
@@ -56,17 +56,17 @@ pub(crate) struct Arguments {
         conflicts_with = "lackey"
     )]
     working_set: Vec<(String, f64)>,
-    /// The same from a memory trace of valgrind's lackey.
+    /// Take the working set from a memory trace of valgrind's lackey.
     #[arg(long, value_name = "FILE")]
     lackey: Option<PathBuf>,
-    /// Where flushes come from.
+    /// The source of flushes.
     #[arg(long, value_enum)]
     flushes: Option<Source>,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Shows what the kernel counted beside what the model counts that does what Linux does, and fails
-    /// if they differ by too much.
+    /// Compare the kernel's own counts with those of the modelled Linux strategy, and fail if they differ by
+    /// more than the limits.
     #[arg(long, conflicts_with = "flushes")]
     validate: bool,
     #[command(flatten)]
@@ -77,19 +77,19 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Where flushes come from.
+/// The source of flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Source {
-    /// What the kernel recorded.
+    /// The flushes that the kernel recorded.
     Recorded,
-    /// What follows from system calls, faults, forks and exits.
+    /// The flushes that follow from system calls, faults, forks and exits.
     Calls,
 }
 
-/// So many culprits are shown to people.
-const CULPRITS: usize = 12;
+/// Number of initiators in the table for people.
+const INITIATORS: usize = 12;
 
-/// What is known before the runs.
+/// The resolved inputs of all runs.
 struct Plan<'a> {
     arguments: &'a Arguments,
     trace: &'a Trace,
@@ -103,7 +103,7 @@ struct Plan<'a> {
     from: String,
 }
 
-/// Replays it.
+/// Runs `lab replay`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.output.check()?;
     arguments.report.check()?;
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let plan = Plan::new(arguments, &trace, &mut book, named.as_deref())?;
     let bar = progress::bar(plan.strategies.len());
     arguments.report.check_curve(plan.machine)?;
-    // A timeline is of the first strategy.
+    // Only the first strategy has a timeline.
     let moments = |strategy: &String| match *strategy == plan.strategies[0] {
         true => arguments.timeline.moments(),
         false => 0,
@@ -157,7 +157,7 @@ impl<'a> Plan<'a> {
             Some(key) => key.to_owned(),
             None => fitting_machine(&trace.origin, cpus, &book.machines)?.to_owned(),
         };
-        // The machine that stands for the traced one takes interrupts as that did.
+        // The machine that models the traced one gets the interrupt latencies measured in the trace.
         let interrupts = (arguments.validate && named.is_none()).then(|| measure(trace)).flatten();
         if let Some(interrupts) = interrupts {
             let machine = book.machines.iter_mut().find(|machine| machine.key == key);
@@ -181,7 +181,8 @@ impl<'a> Plan<'a> {
             _ if arguments.validate => Flushes::FromCalls,
             Some(Source::Calls) => Flushes::FromCalls,
             Some(Source::Recorded) if machine.isa != Isa::X86_64 => {
-                let why = "flushes are recorded on x86 alone, and differ elsewhere";
+                let why =
+                    "recorded flushes are those of x86 and do not apply to other architectures";
                 return Err(Refused(format!("{why}: `{}` needs --flushes calls", machine.key)));
             }
             Some(Source::Recorded) => Flushes::Recorded,
@@ -254,8 +255,9 @@ impl<'a> Plan<'a> {
         }
         text += &format!("operations\n\n{}\n", form(&operations(runs)));
         text += &format!("how long operations take, in ns\n\n{}\n", form(&latencies(runs)));
-        let who = form(&culprits(runs, Some(CULPRITS)));
-        text += &format!("who caused it under {}, in ms of all CPUs\n\n{who}\n", first.strategy);
+        let who = form(&initiators(runs, Some(INITIATORS)));
+        text +=
+            &format!("time by initiator under {}, in ms of all CPUs\n\n{who}\n", first.strategy);
         text + "what this rests on\n\n" + &self.assumptions()
     }
 
@@ -286,7 +288,7 @@ impl<'a> Plan<'a> {
                 }
             }
             for blame in &run.blame {
-                let who = format!("{};{}", blame.process, blame.deed);
+                let who = format!("{};{}", blame.process, blame.operation);
                 row("blame", &who, "count", blame.count.to_string(), "");
                 row("blame", &who, "interrupts", blame.interrupts.to_string(), "");
                 for (cause, time) in blame.upkeep.iter() {
@@ -332,7 +334,7 @@ fn has_flushes(trace: &Trace) -> bool {
     trace.events.iter().any(is_flush)
 }
 
-/// The working set, and where it comes from.
+/// The working set and its source.
 fn working_set(arguments: &Arguments, book: &Book) -> Result<(WorkingSet, String), Refused> {
     if let Some(file) = &arguments.lackey {
         let pattern = lackey::working_set(file).map_err(|bad| Refused(bad.to_string()))?;
@@ -366,7 +368,7 @@ fn working_set(arguments: &Arguments, book: &Book) -> Result<(WorkingSet, String
     Ok((set, "as given".into()))
 }
 
-/// The whole time over that of another strategy.
+/// Total time relative to that of another strategy.
 fn ratio(run: &Replayed, first: &Replayed) -> Option<f64> {
     let ratio = run.total as f64 / first.total as f64;
     ratio.is_finite().then_some(ratio)
@@ -440,14 +442,16 @@ fn latencies(runs: &[Replayed]) -> Grid {
     grid
 }
 
-/// Who caused it under the first strategy, and what that is under the others.
-fn culprits(runs: &[Replayed], most: Option<usize>) -> Grid {
+/// Time by initiator under the first strategy, and the same under the others.
+fn initiators(runs: &[Replayed], most: Option<usize>) -> Grid {
     let first = &runs[0];
     let strategies = runs.iter().map(|run| run.strategy.as_str());
-    let header = ["process", "deed", "count", "interrupts", "part"].into_iter().chain(strategies);
+    let header =
+        ["process", "operation", "count", "interrupts", "part"].into_iter().chain(strategies);
     let mut grid = Grid::new(header, &[0, 1]);
-    let same =
-        |blame: &Blame, other: &&Blame| blame.process == other.process && blame.deed == other.deed;
+    let same = |blame: &Blame, other: &&Blame| {
+        blame.process == other.process && blame.operation == other.operation
+    };
     for blame in first.blame.iter().take(most.unwrap_or(usize::MAX)) {
         let part = blame.upkeep.total() as f64 / first.total.max(1) as f64;
         let time = |run: &Replayed| {
@@ -458,7 +462,7 @@ fn culprits(runs: &[Replayed], most: Option<usize>) -> Grid {
         };
         let start = [
             blame.process.clone(),
-            blame.deed.clone(),
+            blame.operation.clone(),
             blame.count.to_string(),
             blame.interrupts.to_string(),
             format!("{:.1} %", part * 100.0),
@@ -468,7 +472,7 @@ fn culprits(runs: &[Replayed], most: Option<usize>) -> Grid {
     grid
 }
 
-/// What the kernel counted beside what the model counts.
+/// Compares the kernel's counts with the model's.
 fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
     let Some(recorded) = &plan.script.recorded else {
         let why = "the kernel recorded no flushes, so there is nothing to compare with";

@@ -1,4 +1,4 @@
-//! `lab reproduce`: published results beside what the model says.
+//! `lab reproduce`: published results beside those of the model.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -9,25 +9,25 @@ use super::{
     progress,
 };
 
-/// What is to be reproduced.
+/// Arguments of `lab reproduce`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Names of results, as `lab list results` shows them; all if there are none.
+    /// Names of results, as `lab list results` shows them; all if none is given.
     ids: Vec<String>,
-    /// Run on this machine instead of the published ones. Then there is nothing to compare with.
+    /// Run on this machine instead of the published ones; then there are no published values to compare.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
-    /// Show only these strategies and the baseline; those that were not published are added.
+    /// Show only the baseline and these strategies, which may be unpublished ones.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
     strategy: Vec<String>,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     output: Output,
 }
 
-/// Reproduces it. The program ends with 1 if a direction is wrong or a run fails.
+/// Runs `lab reproduce`. The exit status is 1 if a direction is wrong or a run fails.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { ids, machine, strategy, seed, output } = arguments;
     output.check()?;

@@ -1,4 +1,4 @@
-//! `lab run`: a workload with one strategy or several.
+//! `lab run`: runs a workload with one or several strategies.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ use super::{
     timeline::Timeline,
 };
 
-/// What is to be run.
+/// Arguments of `lab run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The workload, as `lab list workloads` shows it.
@@ -29,10 +29,10 @@ pub(crate) struct Arguments {
     /// The machine, as `lab list machines` shows it, or the path of a machine file.
     #[arg(long, value_name = "MACHINE")]
     machine: String,
-    /// The strategies; ratios are to the first.
+    /// The strategies; ratios are relative to the first.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
     strategy: Vec<String>,
-    /// How many CPUs, where the workload leaves that open.
+    /// Number of CPUs, for workloads that do not fix it.
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
     /// The place on the curve, for workloads that have one.
@@ -41,10 +41,10 @@ pub(crate) struct Arguments {
     /// An option of the workload; may be given several times.
     #[arg(long, value_name = "NAME=NUMBER", value_parser = super::option)]
     option: Vec<(String, f64)>,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Run with so many seeds, from `--seed` on, and show the median and the extremes.
+    /// Run with this many seeds, from `--seed` on, and show the median and the extremes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// What a strategy has given, over all seeds.
+/// The results of a strategy over all seeds.
 struct Results {
     strategy: String,
     metrics: Vec<Metric>,
@@ -71,7 +71,7 @@ struct Metric {
     values: [f64; 3],
 }
 
-/// Runs it.
+/// Runs `lab run`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { workload, strategy, cpus, x, seed, seeds, timeline, output, .. } = arguments;
     output.check()?;
@@ -143,7 +143,7 @@ impl Results {
         }
     }
 
-    /// A metric over that of another strategy.
+    /// A metric relative to that of another strategy.
     fn ratio(&self, other: &Self, key: &str) -> Option<f64> {
         let median = |results: &Self| {
             let metric = results.metrics.iter().find(|metric| metric.key == key);

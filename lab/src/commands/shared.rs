@@ -1,4 +1,4 @@
-//! What the commands share that run workloads.
+//! Shared parts of the commands that run workloads.
 
 use lookaside_lab::{
     data::{Machine, Refused},
@@ -7,15 +7,15 @@ use lookaside_lab::{
     workload::{self, Entry, Outcome},
 };
 
-/// An option of a workload as it is given on the command line.
+/// Parses an option of a workload from the command line.
 pub(super) fn option(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("an option is NAME=NUMBER")?;
     let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
     Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
 }
 
-/// Executes a run for which some options were given on the command line, with a timeline of so many
-/// moments. An option that the workload did not look for is refused.
+/// Executes a run with options from the command line and a timeline of `moments` moments. Refuses an option
+/// that the workload does not read.
 pub(super) fn execute(
     run: &Run,
     machine: &Machine,
@@ -34,7 +34,7 @@ pub(super) fn execute(
     }
 }
 
-/// Refuses a place on a curve for a workload that has none, and more CPUs than there are.
+/// Refuses `x` for a workload without a curve, and more CPUs than the machine has.
 pub(super) fn check_place(
     entry: &Entry,
     machine: &Machine,

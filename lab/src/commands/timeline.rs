@@ -1,4 +1,4 @@
-//! Timelines of runs, for those who want to see what each CPU did.
+//! Timelines of runs: what each CPU did and when.
 
 use std::path::PathBuf;
 
@@ -11,30 +11,30 @@ use lookaside_machine::timed;
 
 use super::output;
 
-/// Options that say whether a timeline is written.
+/// Options of timelines.
 #[derive(Args)]
 pub(crate) struct Timeline {
-    /// Also write what each CPU did, and when, for Perfetto (ui.perfetto.dev).
+    /// Also write a timeline of all CPUs for Perfetto (ui.perfetto.dev).
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// How many moments the timeline has at most: the latest.
+    /// The largest number of moments in the timeline; the latest are kept.
     #[arg(long, value_name = "N", default_value_t = 200_000, requires = "perfetto",
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     moments: u64,
 }
 
 impl Timeline {
-    /// How many moments are to be kept.
+    /// The number of moments to keep.
     pub(crate) fn moments(&self) -> usize {
         if self.perfetto.is_some() { self.moments as usize } else { 0 }
     }
 
-    /// Refuses a place that cannot be written to, before the work is done.
+    /// Refuses an output file that cannot be written, before the work starts.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.perfetto.as_deref().map_or(Ok(()), output::check)
     }
 
-    /// Writes the timeline of a run, and says if it is not all of it.
+    /// Writes the timeline of a run, and notes if it is incomplete.
     pub(crate) fn write(
         &self,
         timeline: Option<&timed::Timeline>,

@@ -11,46 +11,46 @@ use lookaside_lab::{
 };
 use lookaside_machine::explore::{Budget, Schedule};
 
-/// Which specimens are judged.
+/// Arguments of `lab zoo`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The specimens; without any, all of them. One alone is told in full.
+    /// The protocols to judge; all if none is given. A single protocol is shown in detail.
     #[arg(conflicts_with = "schedule")]
     names: Vec<String>,
-    /// How the verdicts are written.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
-    /// Give up on a specimen, or on its twin, after so many seconds.
+    /// Stop exploring a protocol, or its repaired variant, after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
-    /// Run this one schedule again, as a specimen prints it.
+    /// Replay this schedule, as the verdict of a protocol prints it.
     #[arg(long, value_name = "v1:...", conflicts_with = "budget")]
     schedule: Option<String>,
 }
 
-/// How verdicts are written.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Table,
-    /// For programs; its keys stay.
+    /// For programs; keys are stable.
     Json,
 }
 
-/// Judges them. The exit status is 1 if a verdict is not the one expected.
+/// Runs `lab zoo`. The exit status is 1 if a verdict differs from the expected one.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if let Some(text) = &arguments.schedule {
         return replay(&text.parse()?);
     }
     let budget = arguments.budget.map(Duration::try_from_secs_f64).transpose()?;
     let budget = budget.map_or(Budget::UNLIMITED, Budget::time);
-    let specimens = named(&arguments.names)?;
+    let protocols = named(&arguments.names)?;
     let judgements: Vec<_> =
-        specimens.iter().map(|specimen| zoo::judge(specimen, budget)).collect();
-    match (arguments.format, &specimens[..], &judgements[..]) {
+        protocols.iter().map(|protocol| zoo::judge(protocol, budget)).collect();
+    match (arguments.format, &protocols[..], &judgements[..]) {
         (Format::Json, ..) => println!("{:#}", serde_json::to_value(&judgements)?),
-        (Format::Table, [specimen], [judgement]) if arguments.names.len() == 1 => {
-            tell(specimen, judgement)?;
+        (Format::Table, [protocol], [judgement]) if arguments.names.len() == 1 => {
+            tell(protocol, judgement)?;
         }
         (Format::Table, ..) => print!("{}", table(&judgements).to_text()),
     }
@@ -64,13 +64,13 @@ fn named(names: &[String]) -> Result<Vec<&'static Specimen>, String> {
     }
     let find = |name: &String| {
         zoo::find(name)
-            .ok_or_else(|| format!("there is no specimen `{name}`; `lab zoo` lists them"))
+            .ok_or_else(|| format!("there is no protocol `{name}`; `lab zoo` lists them"))
     };
     names.iter().map(find).collect()
 }
 
 fn table(judgements: &[Judgement]) -> Grid {
-    let header = ["specimen", "expected", "found", "schedules", "steps", "s", "twin clean"];
+    let header = ["protocol", "expected", "found", "schedules", "steps", "s", "repaired clean"];
     let mut grid = Grid::new(header, &[0, 1, 2, 6]).with_widths(&[32, 17, 10, 9, 8, 5, 5]);
     for judgement in judgements {
         let same = judgement.agrees();
@@ -87,7 +87,7 @@ fn table(judgements: &[Judgement]) -> Grid {
     grid
 }
 
-/// What was found, where it is not what was expected.
+/// The broken rule that was found, for a verdict that differs from the expected one.
 fn found(judgement: &Judgement) -> String {
     match judgement.found {
         Some(rule) => rule.to_string(),
@@ -96,39 +96,39 @@ fn found(judgement: &Judgement) -> String {
     }
 }
 
-/// One specimen: what it does, what happens, and what came of it.
-fn tell(specimen: &Specimen, judgement: &Judgement) -> super::Result<()> {
-    println!("{} ({:?}): {}\n", specimen.name, specimen.arch, specimen.expected);
-    println!("{}\n", wrapped(specimen.why));
-    println!("{}\n", wrapped(&format!("Record: {}", specimen.record)));
-    if let Some(repair) = specimen.repair {
+/// Prints one protocol in detail: its description, the failing schedule, and the verdict.
+fn tell(protocol: &Specimen, judgement: &Judgement) -> super::Result<()> {
+    println!("{} ({:?}): {}\n", protocol.name, protocol.arch, protocol.expected);
+    println!("{}\n", wrapped(protocol.why));
+    println!("{}\n", wrapped(&format!("Record: {}", protocol.record)));
+    if let Some(repair) = protocol.repair {
         println!("{}\n", wrapped(&format!("Repair: {repair}.")));
     }
     if let Some(schedule) = &judgement.schedule {
-        shown(specimen, &schedule.parse()?)?;
+        shown(protocol, &schedule.parse()?)?;
     } else {
         let extent =
-            if judgement.complete { "everything explored" } else { "gave up before the end" };
+            if judgement.complete { "everything explored" } else { "not explored to the end" };
         println!("clean: {extent}; {} schedules, {} steps", judgement.schedules, judgement.steps);
     }
     match judgement.twin_clean {
         Some(true) => println!("repaired: clean, everything explored"),
-        Some(false) => println!("repaired: NOT clean, or not everything explored"),
+        Some(false) => println!("repaired: NOT clean, or not explored to the end"),
         None => {}
     }
     Ok(())
 }
 
 fn replay(schedule: &Schedule) -> super::Result {
-    let specimen =
-        zoo::of(schedule).ok_or_else(|| format!("`{}` is no specimen", schedule.scenario()))?;
-    let broken = shown(specimen, schedule)?;
+    let protocol = zoo::of(schedule)
+        .ok_or_else(|| format!("`{}` is not a protocol of the zoo", schedule.scenario()))?;
+    let broken = shown(protocol, schedule)?;
     Ok(if broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Runs a schedule and writes its steps; whether it broke a rule.
-fn shown(specimen: &Specimen, schedule: &Schedule) -> super::Result<bool> {
-    let mut explored = specimen.open(Form::Described);
+/// Replays a schedule and prints its steps. Returns whether it broke a rule.
+fn shown(protocol: &Specimen, schedule: &Schedule) -> super::Result<bool> {
+    let mut explored = protocol.open(Form::Described);
     match explored.replay(schedule)? {
         None => println!("clean: this schedule breaks no rule"),
         Some(failure) => {
@@ -139,7 +139,7 @@ fn shown(specimen: &Specimen, schedule: &Schedule) -> super::Result<bool> {
     Ok(false)
 }
 
-/// Text in lines of a hundred characters at most.
+/// Wraps text to lines of at most 100 characters.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut width = 0;

@@ -19,7 +19,7 @@ struct Strategy<'a> {
     refills_ps: u64,
     flushes_ps: u64,
     waits_ps: u64,
-    victims_ps: u64,
+    interrupted_ps: u64,
     fabric_ps: u64,
     switches: u64,
     flushes: u64,
@@ -37,12 +37,12 @@ struct Strategy<'a> {
     handler_p99: Option<u64>,
 }
 
-/// One row of [`culprits`].
+/// One row of [`initiators`].
 #[derive(Serialize)]
-struct Culprit<'a> {
+struct Initiator<'a> {
     strategy: &'a str,
     process: &'a str,
-    deed: &'a str,
+    operation: &'a str,
     count: u64,
     interrupts: u64,
     total: u64,
@@ -50,7 +50,7 @@ struct Culprit<'a> {
     refills_ps: u64,
     flushes_ps: u64,
     waits_ps: u64,
-    victims_ps: u64,
+    interrupted_ps: u64,
     fabric_ps: u64,
 }
 
@@ -101,7 +101,7 @@ pub fn strategies(document: &Document) -> String {
             refills_ps: upkeep.refills,
             flushes_ps: upkeep.flushes,
             waits_ps: upkeep.waits,
-            victims_ps: upkeep.victims,
+            interrupted_ps: upkeep.interrupted,
             fabric_ps: upkeep.fabric,
             switches: operations.switches,
             flushes: operations.flushes,
@@ -123,14 +123,14 @@ pub fn strategies(document: &Document) -> String {
 
 /// Who caused what under each strategy.
 #[must_use]
-pub fn culprits(document: &Document) -> String {
+pub fn initiators(document: &Document) -> String {
     table(document.results.iter().flat_map(|result| {
         result.blame.iter().map(|blame| {
-            let Upkeep { switches, refills, flushes, waits, victims, fabric } = blame.upkeep;
-            Culprit {
+            let Upkeep { switches, refills, flushes, waits, interrupted, fabric } = blame.upkeep;
+            Initiator {
                 strategy: &result.strategy,
                 process: &blame.process,
-                deed: &blame.deed,
+                operation: &blame.operation,
                 count: blame.count,
                 interrupts: blame.interrupts,
                 total: blame.upkeep.total(),
@@ -138,7 +138,7 @@ pub fn culprits(document: &Document) -> String {
                 refills_ps: refills,
                 flushes_ps: flushes,
                 waits_ps: waits,
-                victims_ps: victims,
+                interrupted_ps: interrupted,
                 fabric_ps: fabric,
             }
         })
@@ -196,7 +196,7 @@ mod tests {
         let lines = |text: &str| text.lines().count() - 1;
         assert_eq!(lines(&rows), document.results.len());
         let blamed: usize = document.results.iter().map(|result| result.blame.len()).sum();
-        assert_eq!(lines(&culprits(&document)), blamed);
+        assert_eq!(lines(&initiators(&document)), blamed);
         let points: usize = document.scaling.iter().map(|curve| curve.points.len()).sum();
         assert_eq!(lines(&scaling(&document)), points);
         assert_eq!(

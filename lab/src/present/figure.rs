@@ -19,7 +19,7 @@ pub(super) const CAUSES: [(&str, &str); 6] = [
     ("refills", "walks and second-level hits for translations that were lost"),
     ("flushes", "invalidations by who flushes, and the books of the flush"),
     ("waits", "who flushes waits for other CPUs"),
-    ("victims", "interrupts on those who are asked: entry, handler, return"),
+    ("interrupted", "interrupts on target CPUs: entry, handler, return"),
     ("fabric", "broadcasts: issuing, waiting for the fabric, what they take from others"),
 ];
 

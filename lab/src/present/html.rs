@@ -18,7 +18,7 @@ const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/script.js");
 
-/// So many culprits are shown until the reader asks for all.
+/// So many initiators are shown until the reader asks for all.
 const SHOWN: usize = 25;
 
 /// A cell of a table: what it shows, and what it is sorted by.
@@ -49,11 +49,11 @@ struct Strategy {
     cells: Vec<Cell>,
 }
 
-/// One culprit.
+/// One initiator.
 #[derive(Serialize)]
-struct Culprit {
+struct Initiator {
     process: String,
-    deed: String,
+    operation: String,
     cells: Vec<Cell>,
     segments: Vec<Segment>,
 }
@@ -81,7 +81,7 @@ struct Page<'a> {
     causes: [(&'static str, &'static str); 6],
     bars: Vec<Bar>,
     curves: Option<Curves>,
-    culprits: Vec<Culprit>,
+    initiators: Vec<Initiator>,
     shown: usize,
     other: Option<&'a str>,
     traced: String,
@@ -126,7 +126,7 @@ pub fn to_html(document: &Document) -> String {
         causes: CAUSES,
         bars: bars(document),
         curves: curves(&document.scaling),
-        culprits: culprits(document),
+        initiators: initiators(document),
         shown: SHOWN,
         other: document.best_other().map(|other| other.strategy.as_str()),
         traced: time(document.baseline().traced as f64),
@@ -187,7 +187,7 @@ fn cells(result: &Replayed, baseline: &Replayed, broadcasts: bool) -> Vec<Cell> 
     }
     cells.extend([
         count(operations.walks),
-        length(upkeep.victims),
+        length(upkeep.interrupted),
         quantile(|latency| latency.p50),
         quantile(|latency| latency.p99),
     ]);
@@ -195,15 +195,15 @@ fn cells(result: &Replayed, baseline: &Replayed, broadcasts: bool) -> Vec<Cell> 
 }
 
 /// Who caused what under the baseline, with what it is under the best of the others.
-fn culprits(document: &Document) -> Vec<Culprit> {
+fn initiators(document: &Document) -> Vec<Initiator> {
     let baseline = document.baseline();
     let other = document.best_other();
     let most = baseline.blame.iter().map(|blame| blame.upkeep.total()).max().unwrap_or(0);
-    let same = |a: &Blame, b: &Blame| a.process == b.process && a.deed == b.deed;
+    let same = |a: &Blame, b: &Blame| a.process == b.process && a.operation == b.operation;
     let other: std::collections::BTreeMap<(&str, &str), u64> = other
         .iter()
         .flat_map(|other| &other.blame)
-        .map(|blame| ((blame.process.as_str(), blame.deed.as_str()), blame.upkeep.total()))
+        .map(|blame| ((blame.process.as_str(), blame.operation.as_str()), blame.upkeep.total()))
         .collect();
     debug_assert!(baseline.blame.windows(2).all(|pair| !same(&pair[0], &pair[1])));
     let row = |blame: &Blame| {
@@ -216,15 +216,15 @@ fn culprits(document: &Document) -> Vec<Culprit> {
             cell(percent(part), part),
         ];
         if document.results.len() > 1 {
-            let key = (blame.process.as_str(), blame.deed.as_str());
+            let key = (blame.process.as_str(), blame.operation.as_str());
             cells.push(match other.get(&key) {
                 Some(&ps) => length(ps),
                 None => cell("–".to_owned(), -1.0),
             });
         }
-        Culprit {
+        Initiator {
             process: blame.process.clone(),
-            deed: blame.deed.clone(),
+            operation: blame.operation.clone(),
             cells,
             segments: segments(&blame.upkeep, most),
         }

@@ -51,7 +51,7 @@ pub fn write(document: &Document, folder: &Path) -> io::Result<Vec<String>> {
         (PAGE.to_owned(), html::to_html(document)),
         ("report.json".to_owned(), json::to_json(document)),
         ("strategies.csv".to_owned(), csv::strategies(document)),
-        ("culprits.csv".to_owned(), csv::culprits(document)),
+        ("initiators.csv".to_owned(), csv::initiators(document)),
     ];
     if !document.scaling.is_empty() {
         files.push(("scaling.csv".to_owned(), csv::scaling(document)));

@@ -48,12 +48,12 @@ pub(crate) fn ordinary() -> Document {
     }
 }
 
-/// As many strategies and culprits as a page should bear.
+/// As many strategies and initiators as a page should bear.
 pub(crate) fn crowded() -> Document {
     let names: Vec<(String, String)> = (0..1000)
         .map(|i| {
-            let deed = ["munmap", "mprotect", "madvise", "fault", "exit"][i % 5];
-            (format!("worker-{:03}", i / 5), deed.to_owned())
+            let operation = ["munmap", "mprotect", "madvise", "fault", "exit"][i % 5];
+            (format!("worker-{:03}", i / 5), operation.to_owned())
         })
         .collect();
     let names: Vec<(&str, &str)> = names.iter().map(|(p, d)| (p.as_str(), d.as_str())).collect();
@@ -97,8 +97,8 @@ pub(crate) fn hostile() -> Document {
         ("{{ 7 * 7 }}", "<!--"),
     ];
     for result in &mut document.results {
-        for (blame, (process, deed)) in result.blame.iter_mut().zip(names) {
-            (blame.process, blame.deed) = (process.to_owned(), deed.to_owned());
+        for (blame, (process, operation)) in result.blame.iter_mut().zip(names) {
+            (blame.process, blame.operation) = (process.to_owned(), operation.to_owned());
         }
     }
     document.question.subject = "<b>bold</b>".into();
@@ -136,27 +136,28 @@ fn about() -> About {
     About::of(&data::Machine::named("zen4").expect("there is this machine"))
 }
 
-/// A result whose causes are shared out among some culprits, the first of whom get more.
+/// A result whose causes are shared out among some initiators, the first of whom get more.
 fn result(strategy: &str, cpus: usize, more: f64, blamed: &[(&str, &str)]) -> Replayed {
     let weights: Vec<f64> = (0..blamed.len()).map(|i| 1.0 / (1 + i * i) as f64).collect();
     let all: f64 = weights.iter().sum();
-    let blame = blamed.iter().zip(&weights).enumerate().map(|(i, (&(process, deed), weight))| {
-        let part = |ms: f64, tilt: usize| {
-            let tilted = 0.7 + 0.1 * ((i + tilt) % 7) as f64;
-            (ms * more * tilted * weight / all * MS as f64) as u64
-        };
-        let upkeep = Upkeep {
-            switches: part(90.0, 3),
-            refills: part(160.0, 5),
-            flushes: part(240.0, 1),
-            waits: part(610.0, 0),
-            victims: part(330.0, 2),
-            fabric: 0,
-        };
-        let count = (9_000.0 * weight) as u64 + 1;
-        let (process, deed) = (process.to_owned(), deed.to_owned());
-        Blame { process, deed, count, upkeep, interrupts: count * 3 }
-    });
+    let blame =
+        blamed.iter().zip(&weights).enumerate().map(|(i, (&(process, operation), weight))| {
+            let part = |ms: f64, tilt: usize| {
+                let tilted = 0.7 + 0.1 * ((i + tilt) % 7) as f64;
+                (ms * more * tilted * weight / all * MS as f64) as u64
+            };
+            let upkeep = Upkeep {
+                switches: part(90.0, 3),
+                refills: part(160.0, 5),
+                flushes: part(240.0, 1),
+                waits: part(610.0, 0),
+                interrupted: part(330.0, 2),
+                fabric: 0,
+            };
+            let count = (9_000.0 * weight) as u64 + 1;
+            let (process, operation) = (process.to_owned(), operation.to_owned());
+            Blame { process, operation, count, upkeep, interrupts: count * 3 }
+        });
     let blame: Vec<Blame> = blame.collect();
     let sum = |of: fn(&Upkeep) -> u64| blame.iter().map(|blame| of(&blame.upkeep)).sum();
     let upkeep = Upkeep {
@@ -164,7 +165,7 @@ fn result(strategy: &str, cpus: usize, more: f64, blamed: &[(&str, &str)]) -> Re
         refills: sum(|upkeep| upkeep.refills),
         flushes: sum(|upkeep| upkeep.flushes),
         waits: sum(|upkeep| upkeep.waits),
-        victims: sum(|upkeep| upkeep.victims),
+        interrupted: sum(|upkeep| upkeep.interrupted),
         fabric: sum(|upkeep| upkeep.fabric),
     };
     let latency = |of, count, p50: f64| {

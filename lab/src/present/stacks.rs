@@ -1,4 +1,4 @@
-//! Collapsed stacks, as flame graph tools read them: `process;deed;cause` and whole nanoseconds.
+//! Collapsed stacks, as flame graph tools read them: `process;operation;cause` and whole nanoseconds.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::replay::Replayed;
 pub fn to_stacks(result: &Replayed) -> String {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     for blame in &result.blame {
-        let (process, deed) = (frame(&blame.process), frame(&blame.deed));
+        let (process, operation) = (frame(&blame.process), frame(&blame.operation));
         for (cause, time) in blame.upkeep.iter() {
-            *stacks.entry(format!("{process};{deed};{cause}")).or_default() += time;
+            *stacks.entry(format!("{process};{operation};{cause}")).or_default() += time;
         }
     }
     let nanoseconds = |time: u64| (time + 500) / 1000;
@@ -53,9 +53,9 @@ mod tests {
     fn names_do_not_break_the_lines() {
         let mut result = sample::ordinary().results.remove(0);
         let upkeep = Upkeep { waits: 1_499, ..Upkeep::default() };
-        let blame = |process: &str, deed: &str| Blame {
+        let blame = |process: &str, operation: &str| Blame {
             process: process.into(),
-            deed: deed.into(),
+            operation: operation.into(),
             count: 1,
             upkeep,
             interrupts: 0,

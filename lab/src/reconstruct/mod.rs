@@ -1,9 +1,8 @@
-//! From events to a script: which address space each CPU ran, what was done to which pages, and who did
-//! it.
+//! Reconstructs a script from the events of a trace: which address space each CPU ran, which pages changed,
+//! and which process changed them in which operation.
 //!
-//! A trace names no address space and few addresses. Both are found here: spaces from the family tree of
-//! threads, pages from the system calls and faults around a flush. What could not be found is counted
-//! ([`Unknown`]), never made up in silence.
+//! A trace names no address space and few addresses. Spaces are derived from the family tree of threads,
+//! pages from the system calls and faults around a flush. What cannot be derived is counted ([`Unknown`]).
 //!
 //! Flushes come from one of two sources ([`Flushes`]): those that the kernel recorded, or those that
 //! follow from calls and faults by what Linux does. Only the second exists for machines whose kernel
@@ -29,32 +28,32 @@ use crate::{
     trace::{Call, Pages, Reason, Trace},
 };
 
-/// Where flushes are taken from.
+/// The source of flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushes {
-    /// What the kernel recorded when it flushed.
+    /// The flushes that the kernel recorded.
     Recorded,
-    /// What follows from system calls, faults, forks and exits; recorded flushes are not looked at.
+    /// The flushes that follow from system calls, faults, forks and exits; recorded flushes are ignored.
     FromCalls,
 }
 
 /// What the CPUs of a traced system did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
-    /// The spaces, in the order in which they came to be.
+    /// The spaces, in order of creation.
     pub spaces: Vec<Space>,
-    /// Who did things; [`Step::culprit`] is the place in here.
-    pub culprits: Vec<Culprit>,
-    /// For each CPU what it did, by time.
+    /// The initiators of steps; [`Step::initiator`] is an index into this list.
+    pub initiators: Vec<Initiator>,
+    /// The steps of each CPU, by time.
     pub cpus: Vec<Vec<Step>>,
-    /// How long was traced, in nanoseconds.
+    /// Length of the trace in nanoseconds.
     pub length: u64,
-    /// What could not be known.
+    /// Counts of what could not be derived from the trace.
     pub unknown: Unknown,
-    /// The flushes that the steps stand for, by how many pages they are for Linux on x86, which
-    /// flushes everything from 34 pages on. Each is counted once, by who flushes.
+    /// The flushes of the steps by number of pages as Linux on x86 counts them; from 34 pages on it flushes
+    /// everything. Each flush is counted once, at its initiator.
     pub expected: BTreeMap<Pages, u64>,
-    /// What the kernel itself counted, if it did.
+    /// The kernel's own counts, if it recorded any.
     pub recorded: Option<Recorded>,
 }
 
@@ -63,13 +62,13 @@ pub struct Script {
 pub struct Space {
     /// The name of the process when it was last seen.
     pub name: String,
-    /// How many pages it has room for. Pages are numbered from 0, by address, in aligned pieces of 512
+    /// The size of the space in pages. Pages are numbered from 0, by address, in aligned pieces of 512
     /// (what one page table maps), and pieces of which nothing was used have no numbers. Where pieces
     /// are missing, however many, one unused piece stands for them: what reaches across a gap stays
     /// longer than 512 pages. A parent and the children that it forked number pages alike, until they
     /// execute another program.
     pub pages: u64,
-    /// How many threads used it at most at one time.
+    /// The largest number of threads that used it at one time.
     pub threads: u32,
 }
 
@@ -77,37 +76,37 @@ pub struct Space {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u32);
 
-/// Who caused something: a program, and what it was doing.
+/// The cause of a step: a process and its operation at that time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Culprit {
+pub struct Initiator {
     /// The name of the process.
     pub process: String,
-    /// What it was doing.
-    pub deed: Deed,
+    /// The operation in which it was.
+    pub operation: Operation,
 }
 
-/// What a program was doing.
+/// An operation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Deed {
-    /// It computed.
+pub enum Operation {
+    /// User code.
     User,
-    /// It was in a system call.
+    /// A system call.
     Call(Call),
-    /// It took a page fault.
+    /// A page fault.
     Fault,
-    /// It forked.
+    /// `fork`.
     Fork,
-    /// It executed another program.
+    /// `execve`.
     Execute,
-    /// It ended.
+    /// Exit.
     Exit,
-    /// The scheduler turned to it.
+    /// A context switch to the program.
     Switch,
-    /// Nobody knows.
+    /// Unknown.
     Other,
 }
 
-/// Something that a CPU did.
+/// A step of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// When, in nanoseconds since the trace began.
@@ -115,97 +114,95 @@ pub struct Step {
     /// The thread that ran; 0 for the idle loop. Steps of one thread follow each other even when they
     /// are on different CPUs.
     pub task: u32,
-    /// Who caused it, by place in [`Script::culprits`].
-    pub culprit: u32,
-    /// Of a switch: whether what it found in the TLB is in [`Script::recorded`]. Not so if the switch is not in the
-    /// trace, or if the space is one whose flushes were not recorded.
+    /// The initiator, as an index into [`Script::initiators`].
+    pub initiator: u32,
+    /// For a switch, whether [`Script::recorded`] counts its TLB hit or miss. False if the trace lacks the
+    /// switch or the flushes of the space were not recorded.
     pub counted: bool,
-    /// What.
+    /// The act.
     pub act: Act,
 }
 
-/// What a CPU did.
+/// The act of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It turned to a thread of this space, which may be the one that it ran.
+    /// The CPU switches to a thread of this space, which may be the space that it ran already.
     Run(SpaceId),
-    /// It turned to the idle loop, or to a thread of the kernel: no user code until the next switch.
+    /// The CPU switches to the idle loop or to a kernel thread: no user code runs until the next switch.
     Idle,
-    /// Pages came to be there: a fault, or what a fault brought along.
+    /// Pages are mapped by a fault or by fault-around.
     Map {
-        /// In which space.
+        /// The space.
         space: SpaceId,
         /// The first page.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u32,
     },
-    /// Pages allow less from here on, or are elsewhere (a copy was made for who writes), and are
-    /// flushed, in one flush. With all the pages of the space: everything is flushed, and nobody knows
-    /// for the sake of which pages.
+    /// Pages lose permissions or move to another frame (copy-on-write), and are flushed in one flush. If the
+    /// range is the whole space, everything is flushed and the changed pages are unknown.
     Restrict {
-        /// In which space.
+        /// The space.
         space: SpaceId,
         /// The first page.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u32,
         /// As in [`Act::Unmap`].
         whole: bool,
     },
-    /// Pages are gone, and are flushed, in one flush; with `tables`, page tables go with them.
-    /// Some of the pages between the first and the last may not have been there.
+    /// Pages are unmapped and flushed in one flush; with `tables`, page tables are freed too. Some pages of
+    /// the range may not have been mapped.
     Unmap {
-        /// In which space.
+        /// The space.
         space: SpaceId,
         /// The first page.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u32,
         /// Whether page tables were freed.
         tables: bool,
-        /// Whether Linux flushes everything here, however few the pages are: because another thread
-        /// of the space was changing page tables at the same time, for example.
+        /// Whether Linux flushes everything whatever the number of pages, for example because another
+        /// thread of the space changed page tables at the same time.
         whole: bool,
     },
-    /// Everything in a space allows less, and is flushed: its pages are shared with a child. The
-    /// child is not used before this.
+    /// All pages of the parent become read-only because a child shares them, and the parent's space is
+    /// flushed. The child is not used before this act.
     Fork {
-        /// Whose pages.
+        /// The parent.
         parent: SpaceId,
-        /// Who shares them; it has the same pages.
+        /// The child; it has the same pages.
         child: SpaceId,
     },
-    /// A space is not used any more: nobody runs it, though CPUs without user code may still have it
-    /// loaded, and everything in it goes.
+    /// A space ends and all of it is unmapped. No CPU runs user code in it, but lazy CPUs may still have it
+    /// loaded.
     End(SpaceId),
 }
 
-/// What could not be known, in numbers of events.
+/// What could not be derived from the trace, as numbers of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unknown {
-    /// Threads that nobody created and that were not there at the beginning: each is taken for a
-    /// process of its own.
+    /// Threads whose creation is not in the trace and that did not exist at its beginning: each is taken for
+    /// a process of its own.
     pub tasks: u64,
-    /// Flushes of which no call and no fault says the address; they are of pages of the space that
-    /// are present, as many as were flushed.
+    /// Flushes without a call or fault that gives the address: the recorded number of present pages of the
+    /// space stands for them.
     pub addresses: u64,
     /// Calls whose effect depends on what was mapped before the trace began; pages there are taken
     /// for present.
     pub mappings: u64,
-    /// Flushes that another CPU executed and whose sender is not known.
+    /// Flushes that a CPU executed for an unknown sender.
     pub senders: u64,
-    /// Pages that were flushed and of which no fault was seen: what the kernel maps around a fault,
-    /// or at once in huge pages.
+    /// Flushed pages without a fault in the trace: mapped by fault-around, or as huge pages.
     pub unseen_pages: u64,
-    /// Switches that are not in the trace, though the thread was then seen to run: each is taken to have been
-    /// just before that.
+    /// Switches that the trace lacks although the thread was then seen to run: each is placed just before
+    /// that.
     pub switches: u64,
-    /// Events in the middle of which events were lost.
+    /// Events during which other events were lost.
     pub gaps: u64,
 }
 
-/// What the kernel recorded, to compare with.
+/// The kernel's own counts, for validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Flushes by reason and pages. Those of [`Reason::Switch`] that happened in an interrupt are in
@@ -213,22 +210,22 @@ pub struct Recorded {
     pub flushes: BTreeMap<(Reason, Pages), u64>,
     /// Switches to a space whose tag was still good, where the space's flushes were recorded.
     pub hits: u64,
-    /// The same to a space that had to be flushed, or had no tag.
+    /// Switches to a space that had to be flushed or had no tag, where its flushes were recorded.
     pub misses: u64,
-    /// Switches to spaces of programs that were not recorded: what was flushed of them nobody knows.
+    /// Switches to spaces of programs that were not recorded: their flushes are unknown.
     pub strange: u64,
-    /// Lazy CPUs that dropped a space because they were asked to flush it.
+    /// Lazy CPUs that left a space because of a request to flush it.
     pub dropped: u64,
-    /// Flushes at a switch that no thread was switched at: the kernel patches its own text through a
-    /// space that nobody else uses, when the recorder is switched on and off.
+    /// Switch flushes without a switch between threads: the kernel patches its own text through a temporary
+    /// space when the recorder is switched on and off.
     pub patching: u64,
     /// Requests to flush that were sent to another CPU.
     pub sends: u64,
-    /// What became of them: flushed, dropped by a lazy CPU, another space was loaded, nothing to do.
+    /// Requests by outcome: flushed, dropped by a lazy CPU, another space was loaded, nothing to do.
     pub fates: [u64; 4],
 }
 
-/// Finds out what the CPUs did.
+/// Reconstructs the script of a trace.
 ///
 /// # Errors
 ///
@@ -243,7 +240,7 @@ pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
         let why = "the trace has no recorded flushes; take those that follow from calls instead";
         return Err(Refused(why.into()));
     }
-    let walk::Found { steps, spaces, culprits, pieces, unknown, expected } =
+    let walk::Found { steps, spaces, initiators, pieces, unknown, expected } =
         walk::Walk::new(trace, flushes, &ahead).all();
     let families: Vec<u32> = spaces.iter().map(|space| space.family).collect();
     let (cpus, rooms) = pieces.number(steps, &families)?;
@@ -259,5 +256,5 @@ pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
     let ends = trace.events.first().zip(trace.events.last());
     let length = ends.map_or(0, |(first, last)| last.time.saturating_sub(first.time));
     let unknown = Unknown { senders, ..unknown };
-    Ok(Script { spaces, culprits, cpus, length, unknown, expected, recorded })
+    Ok(Script { spaces, initiators, cpus, length, unknown, expected, recorded })
 }

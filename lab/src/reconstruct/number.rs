@@ -12,7 +12,7 @@ use crate::{
 pub(super) struct Raw {
     pub(super) time: u64,
     pub(super) task: u32,
-    pub(super) culprit: u32,
+    pub(super) initiator: u32,
     pub(super) counted: bool,
     pub(super) act: RawAct,
 }
@@ -77,9 +77,9 @@ impl Pieces {
             .map(|steps| {
                 steps
                     .into_iter()
-                    .map(|Raw { time, task, culprit, counted, act }| {
+                    .map(|Raw { time, task, initiator, counted, act }| {
                         let act = act.number(&of);
-                        Step { time, task, culprit, counted, act }
+                        Step { time, task, initiator, counted, act }
                     })
                     .collect()
             })

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     reconstruct::{
-        Culprit, Deed, Flushes, Unknown,
+        Flushes, Initiator, Operation, Unknown,
         ahead::Ahead,
         frames::Budget,
         linux::{self, Gathers},
@@ -60,7 +60,7 @@ pub(super) struct Walk<'t> {
     cpus: Vec<Cpu>,
     tasks: Tasks,
     pieces: Pieces,
-    culprits: Culprits,
+    initiators: Initiators,
     unknown: Unknown,
     expected: BTreeMap<Pages, u64>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Walk<'t> {
 pub(super) struct Found {
     pub(super) steps: Vec<Vec<Raw>>,
     pub(super) spaces: Vec<State>,
-    pub(super) culprits: Vec<Culprit>,
+    pub(super) initiators: Vec<Initiator>,
     pub(super) pieces: Pieces,
     pub(super) unknown: Unknown,
     pub(super) expected: BTreeMap<Pages, u64>,
@@ -77,15 +77,15 @@ pub(super) struct Found {
 
 /// Who does things, each once.
 #[derive(Debug, Default)]
-struct Culprits {
-    numbers: HashMap<(Option<NameId>, Deed), u32>,
-    order: Vec<(Option<NameId>, Deed)>,
+struct Initiators {
+    numbers: HashMap<(Option<NameId>, Operation), u32>,
+    order: Vec<(Option<NameId>, Operation)>,
 }
 
-impl Culprits {
-    fn number(&mut self, name: Option<NameId>, deed: Deed) -> u32 {
-        *self.numbers.entry((name, deed)).or_insert_with(|| {
-            self.order.push((name, deed));
+impl Initiators {
+    fn number(&mut self, name: Option<NameId>, operation: Operation) -> u32 {
+        *self.numbers.entry((name, operation)).or_insert_with(|| {
+            self.order.push((name, operation));
             (self.order.len() - 1) as u32
         })
     }
@@ -111,7 +111,7 @@ impl<'t> Walk<'t> {
             cpus: core::iter::repeat_with(Cpu::default).take(cpus).collect(),
             tasks: Tasks::first(trace),
             pieces: Pieces::default(),
-            culprits: Culprits::default(),
+            initiators: Initiators::default(),
             unknown: Unknown::default(),
             expected: BTreeMap::new(),
         }
@@ -128,12 +128,12 @@ impl<'t> Walk<'t> {
                 self.returned(&Event { task: end.task, ..*event }, end.call, 0, Some(end.flushed));
             }
         }
-        let order = self.culprits.order.into_iter();
+        let order = self.initiators.order.into_iter();
         Found {
             steps: self.cpus.into_iter().map(|cpu| in_order(cpu.steps)).collect(),
             spaces: self.tasks.spaces,
-            culprits: order
-                .map(|(who, deed)| Culprit { process: name(self.trace, who), deed })
+            initiators: order
+                .map(|(who, operation)| Initiator { process: name(self.trace, who), operation })
                 .collect(),
             pieces: self.pieces,
             unknown: self.unknown,
@@ -267,7 +267,7 @@ impl<'t> Walk<'t> {
             Some(space) => RawAct::Run(space),
             None => RawAct::Idle,
         };
-        self.count_step(event, task, Deed::Switch, act, counted);
+        self.count_step(event, task, Operation::Switch, act, counted);
     }
 
     /// A thread that nobody introduced is introduced.
@@ -316,7 +316,7 @@ impl<'t> Walk<'t> {
         });
         let space = self.tasks.space(who.unwrap_or(name), family, memory);
         self.tasks.add(child, process, Some(space));
-        self.step(event, event.task, Deed::Fork, RawAct::Fork { parent, child: space });
+        self.step(event, event.task, Operation::Fork, RawAct::Fork { parent, child: space });
         if self.source == Flushes::FromCalls {
             self.expect(Pages::Everything);
         }
@@ -348,20 +348,20 @@ impl<'t> Walk<'t> {
         if let Some(cpu) = self.cpus.get_mut(usize::from(event.cpu)) {
             cpu.running = Some(id);
         }
-        self.step(event, id, Deed::Execute, RawAct::Run(space));
+        self.step(event, id, Operation::Execute, RawAct::Run(space));
         if self.tasks.leave(before)
             && let Some(before) = before
         {
-            self.step(event, id, Deed::Execute, RawAct::End(before));
+            self.step(event, id, Operation::Execute, RawAct::End(before));
         }
         if self.source == Flushes::FromCalls {
             // The stack is built at the top, and moved to where it is to be. Then the tables between
             // go.
             let act =
                 RawAct::Unmap { space, first: STACK, last: STACK, tables: false, whole: false };
-            self.step(event, id, Deed::Execute, act);
+            self.step(event, id, Operation::Execute, act);
             let act = RawAct::Unmap { space, first: STACK, last: STACK, tables: true, whole: true };
-            self.step(event, id, Deed::Execute, act);
+            self.step(event, id, Operation::Execute, act);
             self.expect(Pages::Some(1));
             self.expect(Pages::Everything);
         }
@@ -378,12 +378,12 @@ impl<'t> Walk<'t> {
         }
         let here = self.cpus[usize::from(event.cpu)].running == Some(id);
         if here {
-            self.step(event, id, Deed::Exit, RawAct::Idle);
+            self.step(event, id, Operation::Exit, RawAct::Idle);
         }
         if self.tasks.leave(space)
             && let Some(space) = space
         {
-            self.step(event, id, Deed::Exit, RawAct::End(space));
+            self.step(event, id, Operation::Exit, RawAct::End(space));
         }
     }
 
@@ -402,15 +402,22 @@ impl<'t> Walk<'t> {
         *self.expected.entry(pages).or_default() += 1;
     }
 
-    fn step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct) {
-        self.count_step(event, task, deed, act, true);
+    fn step(&mut self, event: &Event, task: u32, operation: Operation, act: RawAct) {
+        self.count_step(event, task, operation, act, true);
     }
 
-    fn count_step(&mut self, event: &Event, task: u32, deed: Deed, act: RawAct, counted: bool) {
-        let culprit = self.culprits.number(self.tasks.name(task), deed);
+    fn count_step(
+        &mut self,
+        event: &Event,
+        task: u32,
+        operation: Operation,
+        act: RawAct,
+        counted: bool,
+    ) {
+        let initiator = self.initiators.number(self.tasks.name(task), operation);
         self.note(act);
         let time = event.time.saturating_sub(self.start);
-        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, culprit, counted, act });
+        self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, initiator, counted, act });
     }
 
     /// The pages of an act get numbers.

@@ -1,5 +1,5 @@
 //! What is kept of a recording when it is about one command: what the processes of the command did, what
-//! other CPUs did for them, and which thread ran where. Of other processes no name and no deed remains.
+//! other CPUs did for them, and which thread ran where. Of other processes no name and no operation remains.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,15 +1,14 @@
-//! Replay: a script of what a live system did, executed by the model kernel on a modelled machine under
-//! a strategy.
+//! Replay: the model kernel executes the script of a live system on a modelled machine under a strategy.
 //!
-//! What happened and in which order comes from the trace; what it costs comes from the machine. Each CPU
-//! does its steps at the time at which they were recorded, or as soon after that as it can. A thread's
-//! steps keep their order when it moves between CPUs. Between its steps a program computes, and uses the
-//! pages of its working set ([`WorkingSet`]), for a trace shows no accesses.
+//! The trace gives events and their order; the machine gives costs. Each CPU executes its steps at their
+//! recorded times, or as soon after as possible. A thread's steps keep their order when it moves between
+//! CPUs. Between its steps a program computes and accesses the pages of its working set ([`WorkingSet`]),
+//! because a trace shows no accesses.
 
 mod accesses;
+mod accounts;
 pub mod assume;
 pub mod interrupts;
-mod parties;
 mod plan;
 mod player;
 mod tally;
@@ -19,7 +18,7 @@ use lookaside_machine::timed::{self, Arena, Options, Timeline};
 use serde::Serialize;
 
 use self::{
-    parties::Parties,
+    accounts::Accounts,
     plan::Plan,
     player::{NS, Player, START, part},
 };
@@ -30,24 +29,24 @@ use crate::{
     strategy::{self, Place},
 };
 
-/// How a script is to be replayed.
+/// The parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Setup<'m> {
     /// The machine.
     pub machine: &'m Machine,
     /// The name of the strategy.
     pub strategy: &'m str,
-    /// How many CPUs. More than were recorded: each recorded CPU has several copies that do the same
-    /// at the same times; processes with one thread are processes of their own in each copy, and
-    /// processes with more have more threads. Fewer: those above take turns with those below.
+    /// The number of CPUs. With more CPUs than were recorded, each recorded CPU has several copies that do
+    /// the same at the same times: a process with one thread becomes a separate process in each copy, a
+    /// process with several gets more threads. With fewer, several recorded CPUs share a modelled one.
     pub cpus: usize,
-    /// What programs use between their faults.
+    /// The pages that programs access between their faults.
     pub working_set: WorkingSet,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     pub seed: u64,
 }
 
-/// What a program uses while it computes: in every window of time the hot pages, those that were mapped
+/// The pages that a computing program accesses: in every window of time the hot pages, which were mapped
 /// last, and some of the others at random.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WorkingSet {
@@ -105,7 +104,7 @@ impl WorkingSet {
     }
 }
 
-/// What a replay gives. All times are picoseconds, summed over all CPUs where nothing else is said.
+/// The result of a replay. Times are in picoseconds, summed over all CPUs unless stated otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Replayed {
     /// The key of the machine.
@@ -114,54 +113,54 @@ pub struct Replayed {
     pub strategy: String,
     /// How many CPUs.
     pub cpus: usize,
-    /// How long was traced, on one CPU.
+    /// Length of the trace, on one CPU.
     pub traced: u64,
-    /// What TLB upkeep took, altogether: the sum of `upkeep`.
+    /// Total time of TLB upkeep: the sum of `upkeep`.
     pub total: u64,
     /// The same by cause, in the order of [`Upkeep::NAMES`].
     pub upkeep: Upkeep,
     /// How often things happened.
     pub operations: Operations,
-    /// How long operations took: of flushes, of switches, of handlers of interrupts.
+    /// Latencies of flushes, switches and interrupt handlers.
     pub latencies: Vec<Latency>,
-    /// Who caused it, those first that caused most.
+    /// Time by initiator, largest first.
     pub blame: Vec<Blame>,
-    /// How many steps of the script were executed, those of copies included.
+    /// The number of executed steps, those of copies included.
     pub steps: u64,
     /// How many events were simulated.
     pub events: u64,
-    /// What happened in the terms in which Linux counts it, if the strategy is Linux's.
+    /// Counts in Linux's terms, if the strategy is Linux's.
     #[serde(skip)]
     pub observed: Option<Recorded>,
 }
 
 impl Replayed {
-    /// What part of the time of all CPUs TLB upkeep took.
+    /// The share of all CPUs' time that TLB upkeep took.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.total as f64 / (self.traced as f64 * self.cpus as f64)
     }
 }
 
-/// What a share above 100 % means.
+/// The meaning of a share above 100 %.
 pub const OVERFULL: &str = "A share above 100 % means that upkeep alone takes longer than the recording lasted: what \
      was done in that time cannot be done in it there. The replay does every step, later than it was recorded. The \
      programs would take longer by this factor at least.";
 
-/// What TLB upkeep took, by cause, in picoseconds.
+/// Time of TLB upkeep by cause, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Upkeep {
-    /// Switches between spaces: the root register, tags, flushes at a switch, the books.
+    /// Switches between spaces: root register, tags, flushes at a switch, bookkeeping.
     pub switches: u64,
-    /// Walks and accesses to the second level for translations, wherever they were lost.
+    /// Page walks and second-level TLB accesses for missing translations, whatever evicted them.
     pub refills: u64,
-    /// Invalidations by who flushes, and the books of a flush.
+    /// Invalidations and bookkeeping on the initiating CPU.
     pub flushes: u64,
-    /// Waiting of who flushes for other CPUs.
+    /// Waiting of the initiating CPU for other CPUs.
     pub waits: u64,
-    /// Interrupts on those who are asked: entry, handler, return.
-    pub victims: u64,
-    /// Broadcasts: issuing, waiting for the fabric, and what they take from others.
+    /// Interrupts on target CPUs: entry, handler, return.
+    pub interrupted: u64,
+    /// Broadcasts: issuing, waiting for the fabric, and the time they take from other CPUs.
     pub fabric: u64,
 }
 
@@ -203,16 +202,16 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// What one culprit caused.
+/// The time and interrupts of one initiator.
 #[derive(Clone, Debug, Serialize)]
 pub struct Blame {
     /// The name of the process.
     pub process: String,
-    /// What it was doing, as a word: the name of a call, or `fault`, `fork`, `switch` and so on.
-    pub deed: String,
+    /// Its operation: the name of a call, or `fault`, `fork`, `switch` and so on.
+    pub operation: String,
     /// How often.
     pub count: u64,
-    /// What it took, by cause; time in handlers on other CPUs is with who asked for it.
+    /// Time by cause, including that of the handlers it caused on other CPUs.
     pub upkeep: Upkeep,
     /// Interrupts that it sent.
     pub interrupts: u64,
@@ -220,12 +219,13 @@ pub struct Blame {
 
 impl Upkeep {
     /// The names of the causes, in the order of the fields.
-    pub const NAMES: [&str; 6] = ["switches", "refills", "flushes", "waits", "victims", "fabric"];
+    pub const NAMES: [&str; 6] =
+        ["switches", "refills", "flushes", "waits", "interrupted", "fabric"];
 
     /// The causes with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { switches, refills, flushes, waits, victims, fabric } = *self;
-        Self::NAMES.into_iter().zip([switches, refills, flushes, waits, victims, fabric])
+        let Self { switches, refills, flushes, waits, interrupted, fabric } = *self;
+        Self::NAMES.into_iter().zip([switches, refills, flushes, waits, interrupted, fabric])
     }
 
     /// Adds what something else took.
@@ -234,7 +234,7 @@ impl Upkeep {
         self.refills += other.refills;
         self.flushes += other.flushes;
         self.waits += other.waits;
-        self.victims += other.victims;
+        self.interrupted += other.interrupted;
         self.fabric += other.fabric;
     }
 
@@ -252,13 +252,13 @@ const LONGEST: u64 = 3_600_000_000_000;
 ///
 /// # Errors
 ///
-/// If the machine has fewer CPUs or not this strategy, if the script cannot be, or if the run fails: a
-/// stale translation, for example, which would be a defect of the strategy.
+/// If the machine has too few CPUs or does not support the strategy, if the script is inconsistent, or if the
+/// run fails, for example with a stale translation, which would be a defect of the strategy.
 pub fn replay(script: &Script, setup: &Setup<'_>) -> Result<Replayed, Refused> {
     replay_with_timeline(script, setup, 0).map(|(replayed, _)| replayed)
 }
 
-/// The same with a timeline of so many moments, the latest; 0 for none.
+/// Replays a script and records a timeline of its latest `moments` moments; none if `moments` is 0.
 ///
 /// # Errors
 ///
@@ -297,20 +297,20 @@ pub fn replay_with_timeline(
     if !script.spaces.iter().all(room) {
         return Err(Refused("a space of the script has more than 4 TiB".into()));
     }
-    let parties = Parties::new(script);
+    let accounts = Accounts::new(script);
     let arena = Arena::new(memory(cpus, script.spaces.len() * plan.copies));
-    // Whoever needs a hundred times as long will never be done.
+    // A run that takes a hundred times the recorded time is taken for one that never ends.
     let limit = START + 100 * script.length * NS + 60_000_000_000_000;
     let options = Options { cpus, seed: *seed, limit, timeline: moments };
     let (player, mut report) = timed::simulate(&machine.model, &arena, options, || {
         let kernel = Kernel::new(Place { arena: &arena, machine, cpus }, strategy);
-        Player::new(script, setup, &plan, &parties, kernel)
+        Player::new(script, setup, &plan, &accounts, kernel)
     })?;
     if let Err(refused) = &player.kernel {
         return Err(refused.clone());
     }
     let timeline = report.timeline.take();
-    Ok((tally::replayed(script, setup, &parties, &player, &report), timeline))
+    Ok((tally::replayed(script, setup, &accounts, &player, &report), timeline))
 }
 
 /// Enough memory for the words of any strategy, in bytes. The system provides what is used.

@@ -141,8 +141,8 @@ fn check(script: &Script, step: &Step) -> Result<(), &'static str> {
     if step.time > script.length {
         return Err("comes after the end");
     }
-    if step.culprit as usize >= script.culprits.len() {
-        return Err("has a culprit that is not there");
+    if step.initiator as usize >= script.initiators.len() {
+        return Err("has an initiator that is not there");
     }
     if used(&step.act).into_iter().flatten().any(|space| space.0 as usize >= script.spaces.len()) {
         return Err("uses a space that is not there");
@@ -168,18 +168,18 @@ fn check(script: &Script, step: &Step) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reconstruct::{Culprit, Deed, Space};
+    use crate::reconstruct::{Initiator, Operation, Space};
 
     const A: SpaceId = SpaceId(0);
     const B: SpaceId = SpaceId(1);
 
     /// A script of steps on two CPUs, each a time, a thread and an act.
     fn script(cpus: [&[(u64, u32, Act)]; 2]) -> Script {
-        let step = |&(time, task, act): &_| Step { time, task, culprit: 0, counted: true, act };
+        let step = |&(time, task, act): &_| Step { time, task, initiator: 0, counted: true, act };
         let space = |name: &str| Space { name: name.into(), pages: 10, threads: 1 };
         Script {
             spaces: vec![space("a"), space("b")],
-            culprits: vec![Culprit { process: "a".into(), deed: Deed::Other }],
+            initiators: vec![Initiator { process: "a".into(), operation: Operation::Other }],
             cpus: cpus.iter().map(|steps| steps.iter().map(step).collect()).collect(),
             length: 100,
             ..Script::default()
@@ -237,7 +237,7 @@ mod tests {
         let fork = Act::Fork { parent: A, child: A };
         refused([&[(1, 1, fork)], &[]], "forks a space from itself");
         let mut script = script([&[(1, 1, Act::Idle)], &[]]);
-        script.culprits.clear();
+        script.initiators.clear();
         assert!(Plan::new(&script, 2).is_err());
         assert!(Plan::new(&Script::default(), 2).is_err());
     }

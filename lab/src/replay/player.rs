@@ -12,13 +12,13 @@ use lookaside_machine::timed::{self, Party, Price, Ps, World};
 use super::{
     Setup,
     accesses::{Cursor, Pages},
-    parties::Parties,
+    accounts::Accounts,
     plan::{Plan, Wait},
 };
 use crate::{
     data::Refused,
     kernel::{Kernel, Process},
-    reconstruct::{Act, Deed, Script, SpaceId, Step},
+    reconstruct::{Act, Operation, Script, SpaceId, Step},
     strategy::Flush,
 };
 
@@ -73,7 +73,7 @@ pub(super) struct Player<'a> {
     script: &'a Script,
     setup: &'a Setup<'a>,
     plan: &'a Plan,
-    parties: &'a Parties,
+    accounts: &'a Accounts,
     pub(super) kernel: Result<Kernel<'a>, Refused>,
     spaces: Vec<Space>,
     /// How many steps each duty has done; all of them for duties that nobody has.
@@ -83,7 +83,7 @@ pub(super) struct Player<'a> {
     /// For each CPU on whose account refills are, and until when.
     refills: Vec<Cell<(Party, Ps)>>,
     pub(super) latencies: RefCell<Latencies>,
-    /// How many operations each party has asked for.
+    /// How many operations each account has asked for.
     pub(super) counts: Vec<Cell<u64>>,
     pub(super) switches: Cell<u64>,
     pub(super) flushes: Cell<u64>,
@@ -96,7 +96,7 @@ impl<'a> Player<'a> {
         script: &'a Script,
         setup: &'a Setup<'a>,
         plan: &'a Plan,
-        parties: &'a Parties,
+        accounts: &'a Accounts,
         kernel: Result<Kernel<'a>, Refused>,
     ) -> Self {
         let recorded = script.cpus.len();
@@ -105,14 +105,14 @@ impl<'a> Player<'a> {
             let (duties, copy) = plan.duties(cpu);
             duties.for_each(|duty| done[copy * recorded + duty] = Cell::new(0));
         }
-        timed::keep_bills(parties.count());
+        timed::keep_bills(accounts.count());
         let shift = |copy| if copy == 0 { 0 } else { timed::random_below(SHIFT) };
         let histogram = || Histogram::new(3).expect("three digits are possible");
         Self {
             script,
             setup,
             plan,
-            parties,
+            accounts,
             kernel,
             spaces: iter::repeat_with(Space::default)
                 .take(script.spaces.len() * plan.copies)
@@ -121,7 +121,7 @@ impl<'a> Player<'a> {
             shifts: (0..plan.copies).map(shift).collect(),
             refills: vec![Cell::default(); plan.cpus],
             latencies: RefCell::new([histogram(), histogram(), histogram()]),
-            counts: vec![Cell::new(0); parties.count() as usize],
+            counts: vec![Cell::new(0); accounts.count() as usize],
             switches: Cell::new(0),
             flushes: Cell::new(0),
             steps: Cell::new(0),
@@ -138,16 +138,16 @@ impl<'a> Player<'a> {
         result
     }
 
-    fn count(&self, party: Party) {
-        let count = &self.counts[party.0 as usize];
+    fn count(&self, account: Party) {
+        let count = &self.counts[account.0 as usize];
         count.set(count.get() + 1);
     }
 
-    /// From here on refills on this CPU are on a party's account, for as long as the hot pages are used
+    /// From here on refills on this CPU are on an account's account, for as long as the hot pages are used
     /// once.
-    fn refills_for(&self, party: Party) {
+    fn refills_for(&self, account: Party) {
         let until = timed::now() + self.setup.working_set.window * NS;
-        self.refills[timed::cpu().index()].set((party, until));
+        self.refills[timed::cpu().index()].set((account, until));
     }
 }
 
@@ -258,7 +258,7 @@ impl<'a> Program<'_, 'a> {
             return;
         };
         let set = &self.player.setup.working_set;
-        let user = self.player.parties.user(id);
+        let user = self.player.accounts.user(id);
         let refills = &self.player.refills[timed::cpu().index()];
         timed::during("program", || {
             loop {
@@ -267,9 +267,9 @@ impl<'a> Program<'_, 'a> {
                     return;
                 }
                 let part = (end - now).min(set.window * NS);
-                let (party, until) = refills.get();
-                let party = if now < until { party } else { user };
-                timed::on_behalf(party, || {
+                let (account, until) = refills.get();
+                let account = if now < until { account } else { user };
+                timed::on_behalf(account, || {
                     duty.cursor.access(set, &self.space(id).pages, part);
                 });
                 // What accesses took is not computed as well.
@@ -280,11 +280,11 @@ impl<'a> Program<'_, 'a> {
     }
 
     fn execute(&self, number: usize, step: &Step) {
-        let party = self.player.parties.culprit(step.culprit);
-        timed::on_behalf(party, || self.act(number, step, party));
+        let account = self.player.accounts.initiator(step.initiator);
+        timed::on_behalf(account, || self.act(number, step, account));
     }
 
-    fn act(&self, number: usize, step: &Step, party: Party) {
+    fn act(&self, number: usize, step: &Step, account: Party) {
         let duty = &self.duties[number];
         match step.act {
             Act::Run(id) => {
@@ -294,13 +294,13 @@ impl<'a> Program<'_, 'a> {
                     let runners = &self.space(id).runners;
                     runners.set(runners.get() + 1);
                 }
-                let deed = self.player.script.culprits[step.culprit as usize].deed;
+                let operation = self.player.script.initiators[step.initiator as usize].operation;
                 let turn = match step.counted {
-                    _ if deed == Deed::Execute => Kernel::execute,
+                    _ if operation == Operation::Execute => Kernel::execute,
                     true => Kernel::switch,
                     false => Kernel::switch_uncounted,
                 };
-                self.turn_to(number, party, turn);
+                self.turn_to(number, account, turn);
                 if before != Some(id) {
                     self.leave(before);
                 }
@@ -308,13 +308,13 @@ impl<'a> Program<'_, 'a> {
             }
             Act::Idle => {
                 let before = duty.running.take();
-                self.rest(number, step.task == 0, party);
+                self.rest(number, step.task == 0, account);
                 return self.leave(before);
             }
             _ => {}
         }
         if self.current.get() != number && duty.running.get().is_some() {
-            self.turn_to(number, party, Kernel::switch);
+            self.turn_to(number, account, Kernel::switch);
         }
         match step.act {
             Act::Run(_) | Act::Idle => {}
@@ -325,10 +325,10 @@ impl<'a> Program<'_, 'a> {
                 self.space(space).pages.borrow_mut().add(first, pages);
             }
             Act::Restrict { space, first, pages, whole } => {
-                self.change(space, (first, pages), true, false, whole, party);
+                self.change(space, (first, pages), true, false, whole, account);
             }
             Act::Unmap { space, first, pages, tables, whole } => {
-                self.change(space, (first, pages), false, tables, whole, party);
+                self.change(space, (first, pages), false, tables, whole, account);
             }
             Act::Fork { parent, child } => {
                 let (Some(old), Some(new)) = (self.process(parent), self.process(child)) else {
@@ -336,17 +336,17 @@ impl<'a> Program<'_, 'a> {
                 };
                 let pages = self.space(parent).pages.borrow().clone();
                 *self.space(child).pages.borrow_mut() = pages;
-                self.flush(party, || self.kernel.fork(&old, &new));
+                self.flush(account, || self.kernel.fork(&old, &new));
             }
-            Act::End(space) => self.end(number, space, party),
+            Act::End(space) => self.end(number, space, account),
         }
     }
 
-    fn flush(&self, party: Party, f: impl FnOnce()) {
-        self.player.count(party);
+    fn flush(&self, account: Party, f: impl FnOnce()) {
+        self.player.count(account);
         self.player.flushes.set(self.player.flushes.get() + 1);
         self.player.timed(0, 0, f);
-        self.player.refills_for(party);
+        self.player.refills_for(account);
     }
 
     fn change(
@@ -356,7 +356,7 @@ impl<'a> Program<'_, 'a> {
         stays: bool,
         tables: bool,
         whole: bool,
-        party: Party,
+        account: Party,
     ) {
         let Some(process) = self.process(space) else { return };
         let (first, pages) = (u64::from(self.first_page(space) + first), u64::from(pages));
@@ -367,27 +367,27 @@ impl<'a> Program<'_, 'a> {
         flush.tables |= flush.everything;
         // What was flushed was there, whether somebody saw it come or not.
         timed::tables::map(process.root, first, pages, 0);
-        self.flush(party, || self.kernel.change_and(&process, first, pages, stays, &flush));
+        self.flush(account, || self.kernel.change_and(&process, first, pages, stays, &flush));
     }
 
     /// A program gets the CPU, or one that has it executes another: `turn` says which.
-    fn turn_to(&self, number: usize, party: Party, turn: fn(&Kernel<'a>, &Process)) {
+    fn turn_to(&self, number: usize, account: Party, turn: fn(&Kernel<'a>, &Process)) {
         let Some(id) = self.duties[number].running.get() else { return };
         let Some(process) = self.process(id) else { return };
         self.current.set(number);
-        self.player.count(party);
+        self.player.count(account);
         self.player.switches.set(self.player.switches.get() + 1);
         self.player.timed(1, 0, || turn(self.kernel, &process));
-        self.player.refills_for(party);
+        self.player.refills_for(account);
     }
 
     /// A duty has no program any more. Another's gets the CPU, if there is one.
-    fn rest(&self, number: usize, halts: bool, party: Party) {
+    fn rest(&self, number: usize, halts: bool, account: Party) {
         if self.current.get() != number && self.duties[self.current.get()].running.get().is_some() {
             return;
         }
         if let Some(other) = self.duties.iter().position(|duty| duty.running.get().is_some()) {
-            return self.turn_to(other, party, Kernel::switch);
+            return self.turn_to(other, account, Kernel::switch);
         }
         if halts { self.kernel.halt() } else { self.kernel.idle() }
     }
@@ -400,13 +400,13 @@ impl<'a> Program<'_, 'a> {
         self.release(space);
     }
 
-    fn end(&self, number: usize, id: SpaceId, party: Party) {
+    fn end(&self, number: usize, id: SpaceId, account: Party) {
         let Some(process) = self.process(id) else { return };
         let (space, duty) = (self.space(id), &self.duties[number]);
         if duty.running.get() == Some(id) {
             // Who exits has no space of its own from here on.
             duty.running.set(None);
-            self.rest(number, false, party);
+            self.rest(number, false, account);
             space.runners.set(space.runners.get() - 1);
         }
         let shared = self.player.script.spaces[id.0 as usize].threads > 1;
@@ -414,7 +414,7 @@ impl<'a> Program<'_, 'a> {
         if shared && space.ends.get() < self.player.plan.copies as u32 {
             return; // Other copies have threads in it, which may be there for longer.
         }
-        self.flush(party, || self.kernel.unmap_all(&process));
+        self.flush(account, || self.kernel.unmap_all(&process));
         space.ended.set(true);
         *space.pages.borrow_mut() = Pages::default();
         self.release(space);

@@ -1,19 +1,19 @@
-//! What a run comes to: time by cause, by who caused it, and how long operations took.
+//! The result of a run: time by cause and by initiator, and latencies of operations.
 
 use lookaside_machine::timed::{Bill, Cause, Party, Ps, Report};
 
 use super::{
     Blame, Latency, Operations, Replayed, Setup, Upkeep,
-    parties::Parties,
+    accounts::Accounts,
     player::{KINDS, Player},
 };
-use crate::reconstruct::{Deed, Script};
+use crate::reconstruct::{Operation, Script};
 
-/// Who stands for what nobody caused.
+/// The name of the process of account 0.
 const NOBODY: &str = "(nobody)";
 
-/// Puts time that was spent on a cause in an activity where it belongs. What belongs nowhere is no
-/// upkeep: computing, idling, and the time before the trace begins.
+/// Adds time, by activity and cause, to its category of upkeep. Computing, idling and the time before the
+/// trace begins are no upkeep and belong to no category.
 fn add(upkeep: &mut Upkeep, activity: &str, cause: Cause, time: Ps) {
     let place = match (activity, cause) {
         ("boot", _) | (_, Cause::Idle) => return,
@@ -22,7 +22,7 @@ fn add(upkeep: &mut Upkeep, activity: &str, cause: Cause, time: Ps) {
         ("switch", _) => &mut upkeep.switches,
         ("flush" | "exit", Cause::Waiting | Cause::Locks) => &mut upkeep.waits,
         ("flush" | "exit", _) => &mut upkeep.flushes,
-        ("interrupt" | "handler", _) => &mut upkeep.victims,
+        ("interrupt" | "handler", _) => &mut upkeep.interrupted,
         _ => return,
     };
     *place += time;
@@ -38,37 +38,39 @@ fn upkeep(report: &Report, bill: &Bill) -> Upkeep {
     upkeep
 }
 
-/// What a program was doing, in a word.
-pub(super) fn word(deed: Deed) -> &'static str {
-    match deed {
-        Deed::User => "user",
-        Deed::Call(call) => call.name(),
-        Deed::Fault => "fault",
-        Deed::Fork => "fork",
-        Deed::Execute => "execute",
-        Deed::Exit => "exit",
-        Deed::Switch => "switch",
-        Deed::Other => "other",
+/// The name of an operation.
+pub(super) fn word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::User => "user",
+        Operation::Call(call) => call.name(),
+        Operation::Fault => "fault",
+        Operation::Fork => "fork",
+        Operation::Execute => "execute",
+        Operation::Exit => "exit",
+        Operation::Switch => "switch",
+        Operation::Other => "other",
     }
 }
 
-fn blame(parties: &Parties, player: &Player<'_>, report: &Report) -> Vec<Blame> {
-    let one = |(bill, party): (&Bill, Party)| {
-        let who = parties.who(party);
+fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> Vec<Blame> {
+    let one = |(bill, account): (&Bill, Party)| {
+        let who = accounts.who(account);
         let blame = Blame {
             process: who.map_or(NOBODY, |who| &who.process).to_owned(),
-            deed: word(who.map_or(Deed::Other, |who| who.deed)).to_owned(),
-            count: player.counts[party.0 as usize].get(),
+            operation: word(who.map_or(Operation::Other, |who| who.operation)).to_owned(),
+            count: player.counts[account.0 as usize].get(),
             upkeep: upkeep(report, bill),
             interrupts: bill.sent,
         };
         (blame.count > 0 || blame.upkeep != Upkeep::default()).then_some(blame)
     };
-    let parties = (0..).map(Party);
-    let mut all: Vec<Blame> = report.bills.iter().zip(parties).filter_map(one).collect();
+    let accounts = (0..).map(Party);
+    let mut all: Vec<Blame> = report.bills.iter().zip(accounts).filter_map(one).collect();
     all.sort_by(|a, b| {
         let key = |blame: &Blame| core::cmp::Reverse((blame.upkeep.total(), blame.count));
-        key(a).cmp(&key(b)).then_with(|| (&a.process, &a.deed).cmp(&(&b.process, &b.deed)))
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| (&a.process, &a.operation).cmp(&(&b.process, &b.operation)))
     });
     all
 }
@@ -76,11 +78,11 @@ fn blame(parties: &Parties, player: &Player<'_>, report: &Report) -> Vec<Blame> 
 pub(super) fn replayed(
     script: &Script,
     setup: &Setup<'_>,
-    parties: &Parties,
+    accounts: &Accounts,
     player: &Player<'_>,
     report: &Report,
 ) -> Replayed {
-    let blame = blame(parties, player, report);
+    let blame = blame(accounts, player, report);
     let mut sum = Upkeep::default();
     blame.iter().for_each(|blame| sum.add(&blame.upkeep));
     let counters = report.counters();

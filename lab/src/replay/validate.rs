@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::Serialize;
 
 use crate::{
-    reconstruct::{Act, Deed, Recorded, Script, SpaceId},
+    reconstruct::{Act, Operation, Recorded, Script, SpaceId},
     trace::{Pages, Reason},
 };
 
@@ -138,7 +138,9 @@ pub fn cold(script: &Script) -> u64 {
     for step in script.cpus.iter().flatten() {
         match step.act {
             Act::Fork { child, .. } => drop(born.insert(child)),
-            Act::Run(space) if script.culprits[step.culprit as usize].deed == Deed::Execute => {
+            Act::Run(space)
+                if script.initiators[step.initiator as usize].operation == Operation::Execute =>
+            {
                 born.insert(space);
             }
             _ => {}

@@ -19,7 +19,7 @@ use crate::data::{Isa, Machine, Refused};
 pub(super) const STRATEGIES: &[Entry] = &[
     Entry {
         name: "lookaside",
-        about: "the library as recommended: epochs on Arm, RISC-V and with INVLPGB, recency on x86",
+        about: "the library as recommended: global ASIDs on Arm, RISC-V, INVLPGB; per-CPU ASIDs on x86",
         isas: &[Isa::Aarch64, Isa::Riscv64, Isa::X86_64],
         build: |place| recommended(place, false),
     },
@@ -78,10 +78,10 @@ fn recent<'a, H: Hardware + 'a>(
 #[repr(align(64))]
 struct Slot<'a, P: lookaside::Platform>(AddressSpace<'a, P>);
 
-/// A space that may be given back.
+/// A space that may be freed.
 type Shared<'a, P> = &'a RefCell<Slot<'a, P>>;
 
-/// The library behind the interface of a model kernel.
+/// The library behind the interface of the model kernel.
 struct Library<'a, H: Hardware, T: Tags<Words<H>>> {
     tlb: &'a Tlb<'a, Words<H>, T>,
     machine: &'a Machine,

@@ -41,7 +41,7 @@ pub struct Setup<'m> {
     pub x: Option<f64>,
     /// Further options, by name.
     pub options: &'m BTreeMap<String, f64>,
-    /// What pseudo-random numbers begin with.
+    /// Seed of the pseudo-random numbers.
     pub seed: u64,
     /// How many moments the report keeps for a timeline; 0 for none.
     pub timeline: usize,

@@ -62,7 +62,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     };
     let setup = &Setup { machine: &machine, ..*setup };
     let mmu = Arm::mmu(&machine)?;
-    let stretch = [FlushRange::uniform(VaRange::new(0, slots << 12, 12)?)];
+    let range = [FlushRange::uniform(VaRange::new(0, slots << 12, 12)?)];
     let arena = Arena::new(1 << 24);
     let measured: Cell<Ps> = Cell::new(0);
     let cpus = setup.cpus.unwrap_or(machine.model.topology.cpus());
@@ -80,9 +80,9 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             for _ in 0..BATCHES {
                 timed::interrupts_off(|| {
                     if broadcast {
-                        mmu.flush_ranges_broadcast(errata, tag, &stretch, depth, Wait::Now);
+                        mmu.flush_ranges_broadcast(errata, tag, &range, depth, Wait::Now);
                     } else {
-                        mmu.flush_ranges(errata, tag, &stretch, depth);
+                        mmu.flush_ranges(errata, tag, &range, depth);
                     }
                 });
             }

@@ -144,7 +144,7 @@ fn keeps_promises(script: &Script) {
     for steps in &script.cpus {
         let mut over = HashSet::new();
         for step in steps {
-            assert!((step.culprit as usize) < script.culprits.len());
+            assert!((step.initiator as usize) < script.initiators.len());
             let used = match step.act {
                 Act::Run(space) => Some((space, 0, 0)),
                 Act::Map { space, first, pages }

@@ -1,12 +1,12 @@
 //! Flushes that the kernel recorded, and where their addresses come from.
 
 use lookaside_lab::{
-    reconstruct::{Act, Deed, Flushes, Script, SpaceId, reconstruct},
+    reconstruct::{Act, Flushes, Operation, Script, SpaceId, reconstruct},
     trace::{Call, Kind, Reason},
 };
 
 use crate::story::{
-    ABSENT_WRITE, ANONYMOUS, BASE, COPY, FORK, READ, Story, WRITE, acts, culprit, steps,
+    ABSENT_WRITE, ANONYMOUS, BASE, COPY, FORK, READ, Story, WRITE, acts, initiator, steps,
 };
 
 fn script(story: &Story) -> Script {
@@ -38,7 +38,7 @@ fn telling_others_and_doing_it_is_one_flush() {
     let script = script(&story);
     let one = Act::Restrict { space: SpaceId(2), first: 0, pages: 16, whole: false };
     assert_eq!(flushes(&script), [one, one]);
-    assert_eq!(culprit(&script, is_flush).deed, Deed::Call(Call::Mprotect));
+    assert_eq!(initiator(&script, is_flush).operation, Operation::Call(Call::Mprotect));
     assert_eq!(script.unknown.addresses, 0);
 }
 
@@ -81,7 +81,7 @@ fn a_fault_just_before_gives_the_address() {
     let last = flushes(&script).pop();
     assert_eq!(last, Some(Act::Restrict { space: SpaceId(2), first: 5, pages: 1, whole: false }));
     let step = steps(&script).pop().expect("there are steps");
-    assert_eq!(script.culprits[step.culprit as usize].deed, Deed::Fault);
+    assert_eq!(script.initiators[step.initiator as usize].operation, Operation::Fault);
     assert_eq!(script.unknown.addresses, 0);
 }
 
@@ -124,7 +124,7 @@ fn flushes_of_a_new_program_are_in_its_space() {
             Act::Unmap { space: SpaceId(2), tables: true, whole: true, .. }
         ]
     ));
-    assert_eq!(culprit(&script, is_flush).deed, Deed::Execute);
+    assert_eq!(initiator(&script, is_flush).operation, Operation::Execute);
     assert_eq!(script.unknown.addresses, 0);
 }
 

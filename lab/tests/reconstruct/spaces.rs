@@ -1,12 +1,12 @@
 //! Which thread uses which space, from when to when, and how its pages are numbered.
 
 use lookaside_lab::{
-    reconstruct::{Act, Deed, Flushes, Script, SpaceId},
+    reconstruct::{Act, Flushes, Operation, Script, SpaceId},
     trace::{Call, Kind, Reason},
 };
 
 use crate::story::{
-    ABSENT_WRITE, ANONYMOUS, BASE, FORK, Story, THREAD, VFORK, WRITE, acts, culprit, steps,
+    ABSENT_WRITE, ANONYMOUS, BASE, FORK, Story, THREAD, VFORK, WRITE, acts, initiator, steps,
 };
 
 fn script(story: &Story) -> Script {
@@ -42,7 +42,10 @@ fn threads_share_and_children_do_not() {
     assert_eq!(script.spaces[0].threads, 2);
     let fork = acts(&script).into_iter().find(|act| matches!(act, Act::Fork { .. }));
     assert_eq!(fork, Some(Act::Fork { parent: SpaceId(0), child: SpaceId(2) }));
-    assert_eq!(culprit(&script, |act| matches!(act, Act::Fork { .. })).deed, Deed::Fork);
+    assert_eq!(
+        initiator(&script, |act| matches!(act, Act::Fork { .. })).operation,
+        Operation::Fork
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn a_space_ends_with_its_last_thread() {
             Act::Idle,
         ]
     );
-    assert_eq!(culprit(&script, |act| matches!(act, Act::End(_))).deed, Deed::Exit);
+    assert_eq!(initiator(&script, |act| matches!(act, Act::End(_))).operation, Operation::Exit);
 }
 
 #[test]
@@ -230,7 +233,8 @@ fn a_call_in_which_events_were_lost_has_no_effect() {
         story.end(Call::Munmap, 0);
         let script = script(&story);
         let unmaps = steps(&script).iter().any(|step| {
-            let by_call = script.culprits[step.culprit as usize].deed == Deed::Call(Call::Munmap);
+            let by_call = script.initiators[step.initiator as usize].operation
+                == Operation::Call(Call::Munmap);
             by_call && matches!(step.act, Act::Unmap { .. })
         });
         assert_eq!((unmaps, script.unknown.gaps), (!lost, u64::from(lost)));
@@ -287,12 +291,15 @@ fn who_does_it_is_the_process() {
     story.event(Kind::Rename { task: 11, name }).switch(11).touch(0..2, ABSENT_WRITE);
     story.about(Call::Munmap, 0, 8, 0);
     let script = script(&story);
-    let map = culprit(&script, |act| matches!(act, Act::Map { .. }));
-    assert_eq!((map.process.as_str(), map.deed), ("new", Deed::Fault));
+    let map = initiator(&script, |act| matches!(act, Act::Map { .. }));
+    assert_eq!((map.process.as_str(), map.operation), ("new", Operation::Fault));
     let found = steps(&script).into_iter().rfind(|step| matches!(step.act, Act::Unmap { .. }));
     let unmap = found.expect("it was unmapped");
     assert_eq!(unmap.task, 11);
-    assert_eq!(script.culprits[unmap.culprit as usize].deed, Deed::Call(Call::Munmap));
+    assert_eq!(
+        script.initiators[unmap.initiator as usize].operation,
+        Operation::Call(Call::Munmap)
+    );
 }
 
 /// On which CPU and when the only flush is, in microseconds since the call began.

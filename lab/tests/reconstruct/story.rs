@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lookaside_lab::{
-    reconstruct::{Act, Culprit, Flushes, Script, Step, reconstruct},
+    reconstruct::{Act, Flushes, Initiator, Script, Step, reconstruct},
     trace::{Call, Event, Kind, NameId, Pages, Reason, Task, Trace},
 };
 
@@ -196,7 +196,7 @@ pub(crate) fn acts(script: &Script) -> Vec<Act> {
 }
 
 /// Who did the first step of that kind.
-pub(crate) fn culprit(script: &Script, kind: impl Fn(&Act) -> bool) -> &Culprit {
+pub(crate) fn initiator(script: &Script, kind: impl Fn(&Act) -> bool) -> &Initiator {
     let step = steps(script).into_iter().find(|step| kind(&step.act)).expect("there is one");
-    &script.culprits[step.culprit as usize]
+    &script.initiators[step.initiator as usize]
 }

@@ -20,9 +20,13 @@ fn two_threads_and_another() -> Builder {
 }
 
 #[track_caller]
-fn blame<'r>(replayed: &'r Replayed, process: &str, deed: &str) -> &'r Blame {
-    let is = |blame: &&Blame| blame.process == process && blame.deed == deed;
-    replayed.blame.iter().find(is).unwrap_or_else(|| panic!("{process}, {deed}: {replayed:#?}"))
+fn blame<'r>(replayed: &'r Replayed, process: &str, operation: &str) -> &'r Blame {
+    let is = |blame: &&Blame| blame.process == process && blame.operation == operation;
+    replayed
+        .blame
+        .iter()
+        .find(is)
+        .unwrap_or_else(|| panic!("{process}, {operation}: {replayed:#?}"))
 }
 
 #[test]
@@ -34,10 +38,13 @@ fn what_a_flush_does_to_others_is_with_who_flushed() {
         assert_eq!((writer.count, writer.interrupts), (10, 10), "{strategy}");
         let upkeep = writer.upkeep;
         assert!(
-            upkeep.victims > 0 && upkeep.waits > 0 && upkeep.flushes > 0,
+            upkeep.interrupted > 0 && upkeep.waits > 0 && upkeep.flushes > 0,
             "{strategy}: {upkeep:?}"
         );
-        assert_eq!(replayed.upkeep.victims, upkeep.victims, "{strategy}: nobody else interrupts");
+        assert_eq!(
+            replayed.upkeep.interrupted, upkeep.interrupted,
+            "{strategy}: nobody else interrupts"
+        );
         assert_eq!(replayed.upkeep.waits, upkeep.waits, "{strategy}");
         assert_eq!(replayed.operations.interrupts, 10, "{strategy}");
         let count = |of: &str| replayed.latencies.iter().find(|one| one.of == of).unwrap().count;
@@ -66,7 +73,7 @@ fn refills_after_a_flush_are_with_who_flushed() {
         pages: 1,
         whole: true,
     };
-    builder.step(0, 3500, 1, lookaside_lab::reconstruct::Deed::Fault, everything);
+    builder.step(0, 3500, 1, lookaside_lab::reconstruct::Operation::Fault, everything);
     let after = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 3);
     // Ten hot pages on each of two CPUs.
     assert_eq!(after.operations.walks, before.operations.walks + 20);
@@ -82,6 +89,6 @@ fn what_broadcasts_take_is_with_who_broadcast() {
     let writer = blame(&replayed, "writer", "mprotect");
     assert!(writer.upkeep.fabric > 0);
     assert_eq!(replayed.upkeep.fabric, writer.upkeep.fabric, "nobody else broadcasts");
-    assert_eq!(replayed.upkeep.victims, 0);
+    assert_eq!(replayed.upkeep.interrupted, 0);
     assert_eq!(replayed.operations.broadcasts, 10);
 }

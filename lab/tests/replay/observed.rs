@@ -2,7 +2,7 @@
 
 use lookaside_lab::{
     data::Machine,
-    reconstruct::{Act, Deed, Recorded, SpaceId},
+    reconstruct::{Act, Operation, Recorded, SpaceId},
     replay::interrupts::HOLD,
     trace::{Pages, Reason},
 };
@@ -32,7 +32,7 @@ impl Two {
 
     fn free(&mut self, cpu: usize, time: u64) {
         let act = Act::Unmap { space: self.a, first: 5, pages: 1, tables: true, whole: false };
-        self.builder.step(cpu, time, 1, Deed::Other, act);
+        self.builder.step(cpu, time, 1, Operation::Other, act);
     }
 
     /// What is said. What CPUs run at the beginning was not switched to.
@@ -61,7 +61,7 @@ fn from_34_pages_on_everything_goes() {
     let mut two = Two::new(1000);
     for (time, pages) in [(100, 33), (200, 34)] {
         let act = Act::Restrict { space: two.a, first: 0, pages, whole: false };
-        two.builder.step(0, time, 1, Deed::Other, act);
+        two.builder.step(0, time, 1, Operation::Other, act);
     }
     let pages = Pages::Some(33);
     let both = [Reason::LocalSpace, Reason::Remote, Reason::Send];
@@ -155,10 +155,10 @@ fn who_executes_or_ends_switches_no_threads() {
     let mut builder = Builder::new(1, 1000);
     let (a, b) = (builder.space("a", 10, 1), builder.space("b", 10, 1));
     builder.run(0, 10, 1, a);
-    builder.step(0, 20, 1, Deed::Execute, Act::Run(b));
-    builder.step(0, 20, 1, Deed::Execute, Act::End(a));
-    builder.step(0, 30, 1, Deed::Exit, Act::Idle);
-    builder.step(0, 30, 1, Deed::Exit, Act::End(b));
+    builder.step(0, 20, 1, Operation::Execute, Act::Run(b));
+    builder.step(0, 20, 1, Operation::Execute, Act::End(a));
+    builder.step(0, 30, 1, Operation::Exit, Act::Idle);
+    builder.step(0, 30, 1, Operation::Exit, Act::End(b));
     let observed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1).observed.unwrap();
     // The old space has nobody in its mask but this CPU, which has the new one loaded. That one is
     // dropped for the kernel's own.
@@ -198,7 +198,7 @@ fn the_idle_loop_serves_what_it_is_asked_before_it_turns_to_a_thread() {
     };
     assert_eq!(fates(|builder| builder.idle(1, 50)), [0, 1, 0, 0]);
     // A thread of the kernel does not: the interrupt comes when the space is flushed.
-    let kernel = |builder: &mut Builder| builder.step(1, 50, 9, Deed::Switch, Act::Idle);
+    let kernel = |builder: &mut Builder| builder.step(1, 50, 9, Operation::Switch, Act::Idle);
     assert_eq!(fates(kernel), [0, 0, 0, 1]);
 }
 

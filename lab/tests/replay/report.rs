@@ -53,8 +53,8 @@ fn two_replays_write_the_same_report() {
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
     let expected = [
         "cr3-flush.stacks",
-        "culprits.csv",
         "index.html",
+        "initiators.csv",
         "ipi-2025.stacks",
         "lookaside.stacks",
         "report.json",
@@ -92,14 +92,14 @@ fn a_report_takes_the_place_of_an_earlier_one_and_of_nothing_else() {
     assert!(old.contains_key("ipi-2025.stacks") && old.contains_key("scaling.csv"));
     let new: Vec<String> = report(&to, &short).into_keys().collect();
     let expected =
-        ["culprits.csv", "index.html", "lookaside.stacks", "report.json", "strategies.csv"];
+        ["index.html", "initiators.csv", "lookaside.stacks", "report.json", "strategies.csv"];
     assert_eq!(new, expected);
 
     let other = folder.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("scaling.csv"), "mine").unwrap();
     let why = refused(Path::new(TRACE), &other, &short);
-    assert!(why.contains("other things than an earlier report"), "{why}");
+    assert!(why.contains("other than those of an earlier report"), "{why}");
     assert_eq!(files(&other).len(), 1);
     let forced = report(&other, &[&short[..], &["--force"]].concat());
     assert_eq!(forced["scaling.csv"], b"mine");

@@ -2,7 +2,7 @@
 
 use lookaside_lab::{
     data::Refused,
-    reconstruct::{Act, Deed, Script},
+    reconstruct::{Act, Operation, Script},
     replay::{Setup, WorkingSet, replay},
 };
 
@@ -23,12 +23,12 @@ fn programs_use_their_working_set() {
     let mut builder = Builder::new(1, 1000);
     builder.space("program", 20, 1);
     builder.run(0, 0, 1, space);
-    builder.step(0, 500, 1, Deed::Fault, map);
+    builder.step(0, 500, 1, Operation::Fault, map);
     let replayed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1);
     assert_eq!(replayed.operations.walks, 14);
     // And pages that are gone are not used.
     let gone = Act::Unmap { space, first: 3, pages: 4, tables: false, whole: false };
-    builder.step(0, 501, 1, Deed::Other, gone);
+    builder.step(0, 501, 1, Operation::Other, gone);
     let replayed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1);
     assert_eq!(replayed.operations.walks, 10);
     assert!((78..=80).contains(&replayed.operations.accesses), "{:?}", replayed.operations);
@@ -89,10 +89,10 @@ fn thousands_of_processes_come_and_go() {
     for i in 0..3000_u32 {
         let time = 10 + u64::from(i) * 30;
         let child = builder.space("command", 600, 1);
-        builder.step(0, time, 1, Deed::Fork, Act::Fork { parent, child });
+        builder.step(0, time, 1, Operation::Fork, Act::Fork { parent, child });
         builder.run(0, time + 10, 2 + i, child);
-        builder.step(0, time + 19, 2 + i, Deed::Exit, Act::Idle);
-        builder.step(0, time + 19, 2 + i, Deed::Exit, Act::End(child));
+        builder.step(0, time + 19, 2 + i, Operation::Exit, Act::Idle);
+        builder.step(0, time + 19, 2 + i, Operation::Exit, Act::End(child));
         builder.run(0, time + 20, 1, parent);
     }
     for strategy in ["lookaside", "ipi-2025"] {

@@ -2,7 +2,7 @@
 
 use lookaside_lab::{
     data::Machine,
-    reconstruct::{Act, Culprit, Deed, Script, Space, SpaceId, Step},
+    reconstruct::{Act, Initiator, Operation, Script, Space, SpaceId, Step},
     replay::{Replayed, Setup, WorkingSet, replay},
     reproduce::Book,
     trace::Call,
@@ -43,7 +43,14 @@ impl Builder {
     }
 
     /// A step at so many microseconds.
-    pub(crate) fn step(&mut self, cpu: usize, time: u64, task: u32, deed: Deed, act: Act) {
+    pub(crate) fn step(
+        &mut self,
+        cpu: usize,
+        time: u64,
+        task: u32,
+        operation: Operation,
+        act: Act,
+    ) {
         let process = match act {
             Act::Run(space)
             | Act::Map { space, .. }
@@ -53,26 +60,26 @@ impl Builder {
             | Act::End(space) => self.script.spaces[space.0 as usize].name.clone(),
             Act::Idle => "idle".to_owned(),
         };
-        let culprit = Culprit { process, deed };
-        let known = self.script.culprits.iter().position(|other| *other == culprit);
-        let culprit = known.unwrap_or_else(|| {
-            self.script.culprits.push(culprit);
-            self.script.culprits.len() - 1
+        let initiator = Initiator { process, operation };
+        let known = self.script.initiators.iter().position(|other| *other == initiator);
+        let initiator = known.unwrap_or_else(|| {
+            self.script.initiators.push(initiator);
+            self.script.initiators.len() - 1
         }) as u32;
-        self.script.cpus[cpu].push(Step { time: time * 1000, task, culprit, counted: true, act });
+        self.script.cpus[cpu].push(Step { time: time * 1000, task, initiator, counted: true, act });
     }
 
     pub(crate) fn run(&mut self, cpu: usize, time: u64, task: u32, space: SpaceId) {
-        self.step(cpu, time, task, Deed::Switch, Act::Run(space));
+        self.step(cpu, time, task, Operation::Switch, Act::Run(space));
     }
 
     pub(crate) fn idle(&mut self, cpu: usize, time: u64) {
-        self.step(cpu, time, 0, Deed::Switch, Act::Idle);
+        self.step(cpu, time, 0, Operation::Switch, Act::Idle);
     }
 
     pub(crate) fn mprotect(&mut self, cpu: usize, time: u64, task: u32, space: SpaceId) {
         let act = Act::Restrict { space, first: 0, pages: 1, whole: false };
-        self.step(cpu, time, task, Deed::Call(Call::Mprotect), act);
+        self.step(cpu, time, task, Operation::Call(Call::Mprotect), act);
     }
 }
 
@@ -139,12 +146,14 @@ pub(crate) fn random(seed: u64, cpus: usize, steps: u64) -> Script {
         let pages = (1 + random.below(most)).min(room);
         let first = random.below(room - pages + 1) as u32;
         let (pages, whole) = (pages as u32, random.below(8) == 0);
-        let munmap = Deed::Call(Call::Munmap);
+        let munmap = Operation::Call(Call::Munmap);
         match act {
-            3..=5 => builder.step(cpu, time, task, Deed::Fault, Act::Map { space, first, pages }),
+            3..=5 => {
+                builder.step(cpu, time, task, Operation::Fault, Act::Map { space, first, pages })
+            }
             6 | 7 => {
                 let act = Act::Restrict { space, first, pages, whole };
-                builder.step(cpu, time, task, Deed::Call(Call::Mprotect), act);
+                builder.step(cpu, time, task, Operation::Call(Call::Mprotect), act);
             }
             8 | 9 => {
                 let tables = random.below(3) == 0;
@@ -155,7 +164,7 @@ pub(crate) fn random(seed: u64, cpus: usize, steps: u64) -> Script {
                 let parent = space;
                 let name = builder.script.spaces[parent.0 as usize].name.clone();
                 let child = builder.space(&name, room as u64, 1);
-                builder.step(cpu, time, task, Deed::Fork, Act::Fork { parent, child });
+                builder.step(cpu, time, task, Operation::Fork, Act::Fork { parent, child });
                 tasks += 1;
                 threads.push(Thread { task: tasks, space: child, cpu: None });
             }
@@ -163,7 +172,7 @@ pub(crate) fn random(seed: u64, cpus: usize, steps: u64) -> Script {
                 // Who is alone in its space, and not the last, ends.
                 let users = threads.iter().filter(|thread| thread.space == space).count();
                 if users == 1 && threads.len() > 2 {
-                    builder.step(cpu, time, task, Deed::Exit, Act::End(space));
+                    builder.step(cpu, time, task, Operation::Exit, Act::End(space));
                     threads.swap_remove(running);
                 }
             }

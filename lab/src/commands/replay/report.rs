@@ -1,5 +1,5 @@
-//! The report of a replay: the same question asked for other numbers of CPUs and other prices, and all of
-//! it written into a folder.
+//! The report of a replay: repeats the replay with other numbers of CPUs and other prices, and writes all
+//! results into a folder.
 
 use std::{
     ffi::OsString,
@@ -21,26 +21,26 @@ use rayon::prelude::*;
 
 use super::{Plan, progress};
 
-/// A curve has at most so many CPUs where nobody says how many.
+/// The largest number of CPUs in a curve without `--curve`.
 const USUAL_CPUS: usize = 64;
-/// So many numbers are kept on which the answer depends most.
+/// How many of the most influential numbers the report keeps.
 const NUMBERS: usize = 10;
 
-/// Options that say whether a report is written.
+/// Options of the report.
 #[derive(Args)]
 pub(super) struct Report {
     /// Also write a report into this folder: a page for people (`index.html`), tables, JSON, and stacks for
     /// flame graphs.
     #[arg(long, value_name = "FOLDER", conflicts_with = "validate")]
     report: Option<PathBuf>,
-    /// Write the report though its folder holds other things than an earlier one.
+    /// Write the report even if its folder holds files other than those of an earlier report.
     #[arg(long, requires = "report")]
     force: bool,
-    /// The numbers of CPUs in the report's curve, or `none`; without it 1, 2, 4 and so on as far as the
-    /// machine goes, to 64 at most.
+    /// The numbers of CPUs in the report's curve, or `none`. Default: powers of two up to the size of the
+    /// machine, at most 64.
     #[arg(long, value_name = "N,...", requires = "report", value_parser = counts)]
     curve: Option<Counts>,
-    /// Do not try on which prices the answer depends.
+    /// Do not compute how the answer depends on the machine's prices.
     #[arg(long, requires = "report")]
     no_sensitivity: bool,
 }
@@ -58,7 +58,7 @@ fn counts(text: &str) -> Result<Counts, String> {
 }
 
 impl Report {
-    /// Refuses a folder that holds something else, before the work is done.
+    /// Refuses a folder that holds other files, before any replay starts.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let Some(folder) = self.report.as_deref().filter(|_| !self.force) else { return Ok(()) };
         let shown = folder.display();
@@ -68,7 +68,7 @@ impl Report {
         let mut files =
             fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
         if files.next().is_some() && !present::is_report(folder) {
-            let why = "holds other things than an earlier report; `--force` writes into it";
+            let why = "holds files other than those of an earlier report; `--force` writes into it";
             return Err(Refused(format!("`{shown}` {why}")));
         }
         Ok(())
@@ -120,7 +120,7 @@ impl Report {
         Ok(())
     }
 
-    /// What the strategies give with other numbers of CPUs, and with the one that there is already.
+    /// Replays every strategy with the other numbers of CPUs of the curve, and adds the results at hand.
     fn scaling(&self, plan: &Plan<'_>, results: &[Replayed]) -> Result<Vec<Curve>, Refused> {
         let mut counts = match &self.curve {
             Some(Counts(given)) if given.is_empty() => return Ok(Vec::new()),
@@ -136,7 +136,7 @@ impl Report {
         counts.sort_unstable();
         counts.dedup();
         let others = || counts.iter().copied().filter(|&cpus| cpus != plan.cpus);
-        // Those that take longest first.
+        // The longest replays first.
         let tries: Vec<(usize, usize)> =
             others().rev().flat_map(|cpus| (0..results.len()).map(move |i| (i, cpus))).collect();
         let setup =
@@ -156,7 +156,7 @@ impl Report {
     }
 }
 
-/// Replays several setups at a time, with a bar.
+/// Replays several setups in parallel, with a progress bar.
 fn all(script: &Script, setups: &[Setup<'_>]) -> Result<Vec<Replayed>, Refused> {
     let bar = progress::bar(setups.len());
     let one = |setup: &Setup<'_>| {
@@ -172,7 +172,7 @@ fn all(script: &Script, setups: &[Setup<'_>]) -> Result<Vec<Replayed>, Refused> 
     runs
 }
 
-/// A number that is tried lower and higher, and the setups' machine and working set with each.
+/// A number to be halved and doubled, with the machine and working set for each end.
 struct Try {
     name: String,
     unit: String,
@@ -213,8 +213,8 @@ fn tries(machine: &Machine, set: WorkingSet) -> Result<Vec<Try>, Refused> {
     Ok(all)
 }
 
-/// On which numbers the factor between the first two strategies depends most, if there are two and both
-/// cost anything.
+/// The numbers on which the ratio of the first two strategies depends most. `None` unless there are two
+/// and both cost time.
 fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivity>, Refused> {
     let [baseline, other, ..] = results else { return Ok(None) };
     let factor = |other: &Replayed, baseline: &Replayed| {
@@ -259,15 +259,14 @@ fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivi
     Ok(Some(sensitivity))
 }
 
-/// Whose time it is: the program that was recorded, or else the file's name.
+/// The recorded program, or else the name of the file.
 fn subject(plan: &Plan<'_>) -> String {
     let file =
         || plan.arguments.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     plan.trace.origin.command.first().cloned().unwrap_or_else(file)
 }
 
-/// The command line, with names of files in it instead of paths: a report says nothing about where things
-/// are.
+/// The command line with file names instead of paths: a report reveals no folders.
 fn command(arguments: impl Iterator<Item = OsString>) -> String {
     let word = |text: OsString| {
         let text = text.to_string_lossy().into_owned();

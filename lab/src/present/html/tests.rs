@@ -40,14 +40,14 @@ fn what_is_embedded_is_the_document() {
 }
 
 #[test]
-fn a_page_has_each_strategy_and_each_culprit_once_in_its_table() {
+fn a_page_has_each_strategy_and_each_initiator_once_in_its_table() {
     let document = sample::crowded();
     let page = to_html(&document);
     assert_eq!(page.matches("<tr><th scope=\"row\">worker-").count(), 1000);
     let rows = page.matches("<th scope=\"row\">strategy-").count();
     assert_eq!(rows, 2 * 16, "the first table, and that of the curves");
     assert!(page.contains("Show all 1000"));
-    // 16 strategies with 1000 culprits each are most of it.
+    // 16 strategies with 1000 initiators each are most of it.
     assert!(page.len() < 12 << 20, "{}", page.len());
     let small = to_html(&sample::ordinary());
     assert!(small.len() < 100 << 10, "{}", small.len());

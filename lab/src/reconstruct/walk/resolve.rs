@@ -3,7 +3,7 @@
 use super::{STACK, Walk};
 use crate::{
     reconstruct::{
-        Deed, Flushes,
+        Flushes, Operation,
         linux::{self, Effect, Flush, Gathers},
         memory::Outcome,
         number::{ALL, RawAct},
@@ -59,14 +59,19 @@ impl Walk<'_> {
                     self.expect(counted);
                     let few = flush.last - flush.first < 33;
                     let whole = few && counted == Pages::Everything;
-                    self.step(&flushed, event.task, Deed::Call(call), act(space, flush, whole));
+                    self.step(
+                        &flushed,
+                        event.task,
+                        Operation::Call(call),
+                        act(space, flush, whole),
+                    );
                 }
             }
             Flushes::Recorded => self.refine(space, &flushes, &effect),
         }
         if let Some((first, last)) = effect.mapped {
             let act = RawAct::Map { space, first, last };
-            self.step(event, event.task, Deed::Call(call), act);
+            self.step(event, event.task, Operation::Call(call), act);
         }
     }
 
@@ -118,14 +123,14 @@ impl Walk<'_> {
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
         let outcome = memory.fault(page, code, frames);
-        let deed = Deed::Fault;
+        let operation = Operation::Fault;
         match outcome {
             Outcome::Mapped { first, last } => {
-                self.step(event, event.task, deed, RawAct::Map { space, first, last });
+                self.step(event, event.task, operation, RawAct::Map { space, first, last });
             }
             Outcome::Copied if self.source == Flushes::FromCalls => {
                 let act = RawAct::Restrict { space, first: page, last: page, whole: false };
-                self.step(event, event.task, deed, act);
+                self.step(event, event.task, operation, act);
                 self.expect(Pages::Some(1));
             }
             Outcome::Copied | Outcome::Allowed | Outcome::Nothing => {}
@@ -160,28 +165,28 @@ impl Walk<'_> {
         };
         let near = task.fault.filter(|(_, time)| event.time.saturating_sub(*time) <= FAULT);
         let one = pages == Pages::Some(1);
-        let (deed, first, last) = match (&task.call, near) {
-            (_, Some((page, _))) if one => (Deed::Fault, page, page),
-            _ if task.executing => (Deed::Execute, STACK, STACK),
+        let (operation, first, last) = match (&task.call, near) {
+            (_, Some((page, _))) if one => (Operation::Fault, page, page),
+            _ if task.executing => (Operation::Execute, STACK, STACK),
             (Some(open), _) => {
-                let deed = Deed::Call(open.call);
+                let operation = Operation::Call(open.call);
                 match linux::subject(open.call, &open.arguments) {
-                    Some(range) => (deed, range.start, range.end - 1),
-                    None => (deed, 0, ALL),
+                    Some(range) => (operation, range.start, range.end - 1),
+                    None => (operation, 0, ALL),
                 }
             }
-            _ => (Deed::Other, 0, ALL),
+            _ => (Operation::Other, 0, ALL),
         };
         let (first, last) = match (pages, last) {
             (Pages::Everything, _) => (first, last),
             (Pages::Some(_), ALL) => {
-                self.unknown.addresses += u64::from(!matches!(deed, Deed::Call(_)));
+                self.unknown.addresses += u64::from(!matches!(operation, Operation::Call(_)));
                 let first = self.tasks.spaces[space as usize].memory.first_page().unwrap_or(STACK);
                 (first, first)
             }
             _ => (first, last),
         };
-        if pages == Pages::Everything && last == ALL && deed == Deed::Other {
+        if pages == Pages::Everything && last == ALL && operation == Operation::Other {
             self.unknown.addresses += 1;
         }
         let last = match pages {
@@ -191,15 +196,15 @@ impl Walk<'_> {
             _ => last,
         };
         let whole = pages == Pages::Everything && (last == ALL || last - first < 33);
-        let act = if deed == Deed::Execute {
+        let act = if operation == Operation::Execute {
             RawAct::Unmap { space, first, last, tables: whole, whole }
         } else {
             RawAct::Restrict { space, first, last, whole }
         };
         let step = self.cpus[usize::from(event.cpu)].steps.len();
-        self.step(event, event.task, deed, act);
+        self.step(event, event.task, operation, act);
         self.expect(pages);
-        if let Deed::Call(_) = deed
+        if let Operation::Call(_) = operation
             && let Some(task) = self.tasks.tasks.get_mut(&event.task)
             && let Some(open) = &mut task.call
         {

@@ -15,12 +15,12 @@ const TAG_BITS: u32 = 16;
 const TAG: u64 = (1 << TAG_BITS) - 1;
 const FIRST_GENERATION: u64 = 1 << TAG_BITS;
 
-/// What each CPU has.
+/// State of a CPU.
 #[repr(align(64))]
 struct Cpu {
-    /// What it runs: generation and tag; zero after the generation has changed.
+    /// The running space's generation and tag (`active_asids`); zero after the generation has changed.
     active: Word,
-    /// What it ran when the generation changed.
+    /// The value of that word when the generation changed (`reserved_asids`).
     reserved: Word,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Asids<'a> {
     tags: u64,
 }
 
-/// What a switch has to do about a tag.
+/// The result of a tag look-up at a switch.
 pub(super) struct Chosen {
     /// The tag to load.
     pub(super) tag: Tag,

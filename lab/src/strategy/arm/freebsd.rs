@@ -47,14 +47,14 @@ impl Record for Space {
     }
 }
 
-/// What the review adds to the data of each CPU.
+/// Per-CPU data that the review adds.
 #[repr(align(64))]
 struct Cpu {
     /// The number of the space that it runs and one, or [`NOBODY`].
     current: Word,
 }
 
-/// The bitmap and what goes with it. The lock protects all but reads of `epoch`.
+/// The bitmap of tags and its state. The lock protects all but reads of `epoch`.
 struct Set<'a> {
     lock: Lock,
     epoch: Word,

@@ -66,7 +66,7 @@ impl Record for Space<'_> {
     }
 }
 
-/// What the scheduler knows of a CPU.
+/// The scheduler's state of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Runs {
     /// The space of the last user thread, which kernel threads borrow.
@@ -184,7 +184,7 @@ impl Strategy for Linux<'_> {
     }
 
     fn switch(&self, next: SpaceId) {
-        // Every switch of threads completes what the old one has begun.
+        // Every switch completes the invalidations that the old thread has begun.
         self.mmu.settle();
         let was = self.runs().replace(Runs { space: Some(next), loaded: true });
         let space = self.spaces.get(next);

@@ -77,7 +77,7 @@ fn come_up(mmu: &Hardware, machine: &Machine) {
 
 /// What a flush names, as instructions need it.
 struct Named {
-    stretch: FlushRange,
+    range: FlushRange,
     depth: TableChange,
 }
 
@@ -87,7 +87,7 @@ impl Named {
         let base = if flush.space.is_some() { 0 } else { KERNEL };
         let range = VaRange::new(base + (flush.first << 12), flush.pages << 12, 12);
         Self {
-            stretch: FlushRange::uniform(range.expect("pages of a workload are addresses")),
+            range: FlushRange::uniform(range.expect("pages of a workload are addresses")),
             depth: if flush.tables { TableChange::FreedTables } else { TableChange::LastLevel },
         }
     }
@@ -99,8 +99,8 @@ fn flush_broadcast(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
     if flush.everything || flush.pages > limit {
         mmu.flush_tag_broadcast(NO_ERRATA, tag);
     } else {
-        let Named { stretch, depth } = Named::of(flush);
-        mmu.flush_ranges_broadcast(NO_ERRATA, tag, &[stretch], depth, Wait::Now);
+        let Named { range, depth } = Named::of(flush);
+        mmu.flush_ranges_broadcast(NO_ERRATA, tag, &[range], depth, Wait::Now);
     }
 }
 
@@ -109,8 +109,8 @@ fn flush_here(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
     if flush.everything || flush.pages > limit {
         mmu.flush_tag(NO_ERRATA, tag);
     } else {
-        let Named { stretch, depth } = Named::of(flush);
-        mmu.flush_ranges(NO_ERRATA, tag, &[stretch], depth);
+        let Named { range, depth } = Named::of(flush);
+        mmu.flush_ranges(NO_ERRATA, tag, &[range], depth);
     }
 }
 
@@ -119,7 +119,7 @@ fn flush_kernel(mmu: &Hardware, flush: &Flush, limit: u64) {
     if flush.pages > limit {
         mmu.flush_kernel_broadcast(NO_ERRATA, &[], TableChange::FreedTables);
     } else {
-        let Named { stretch, depth } = Named::of(flush);
-        mmu.flush_kernel_broadcast(NO_ERRATA, &[stretch], depth);
+        let Named { range, depth } = Named::of(flush);
+        mmu.flush_kernel_broadcast(NO_ERRATA, &[range], depth);
     }
 }

@@ -18,9 +18,8 @@ use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
 
 use super::{
     super::{
-        Entry, Flush, Place, SpaceId, Strategy,
+        Entry, Flush, Place, SpaceId, Strategy, flush_range,
         hardware::{self, Hardware, X86Cpu},
-        stretch,
     },
     requests::{Asked, Calls, Layout},
 };
@@ -60,7 +59,7 @@ const MOST: usize = 1024;
 /// More pages than this are flushed as everything.
 const CEILING: u64 = 33;
 
-/// What distinguishes the strategies.
+/// Differences between the strategies of this module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     /// Whether this CPU flushes while the others do.
@@ -83,11 +82,11 @@ impl Kind {
     const EARLY: Self =
         Self { layout: Layout { inlined: true, early: true }, apart: true, ..Self::CONCURRENT };
     const UNLIMITED: Self = Self { ceiling: u64::MAX, ..Self::SERIAL };
-    /// What was merged in 2021.
+    /// The version merged in 2021.
     pub(super) const MERGED: Self = Self { apart: true, ..Self::CONCURRENT };
 }
 
-/// What a CPU knows of itself.
+/// State of a CPU.
 #[repr(align(64))]
 struct State {
     /// One more than the number of the space that it runs; 0 for none.
@@ -106,7 +105,8 @@ struct Line(Word);
 struct Mm<'a> {
     root: u64,
     generation: &'a Line,
-    /// How many flushes were begun and are not over: whoever finds a page absent looks here.
+    /// `tlb_flush_pending`: the number of flushes begun and not complete, read by a CPU that finds a page
+    /// absent.
     pending: &'a Line,
     /// The CPUs that run it, a bit for each.
     cpus: &'a [Word],
@@ -248,11 +248,11 @@ impl<'a> Linux<'a> {
         all
     }
 
-    /// Does on this CPU what is asked. Interrupts are off.
+    /// Performs a request on this CPU. Interrupts are off.
     fn act(&self, asked: &Asked) {
         let Some(space) = asked.space else {
-            let stretches = [stretch(KERNEL + (asked.first << 12), asked.pages)];
-            self.mmu().flush_kernel(Errata::NONE, &stretches, TableChange::LastLevel);
+            let ranges = [flush_range(KERNEL + (asked.first << 12), asked.pages)];
+            self.mmu().flush_kernel(Errata::NONE, &ranges, TableChange::LastLevel);
             return;
         };
         let state = self.state();
@@ -270,9 +270,9 @@ impl<'a> Linux<'a> {
         }
         let next = asked.generation == reached + 1 && latest == asked.generation;
         if next && asked.pages != 0 && asked.pages <= self.kind.ceiling {
-            let stretches = [stretch(asked.first << 12, asked.pages)];
+            let ranges = [flush_range(asked.first << 12, asked.pages)];
             let tag = self.tags[timed::cpu().index()].get();
-            self.mmu().flush_ranges(Errata::NONE, tag, &stretches, TableChange::LastLevel);
+            self.mmu().flush_ranges(Errata::NONE, tag, &ranges, TableChange::LastLevel);
         } else {
             // As Linux does it: a load of the root that drops the tag's entries.
             self.load(mm);
@@ -280,7 +280,7 @@ impl<'a> Linux<'a> {
         state.generation.store(latest, Ordering::Relaxed);
     }
 
-    /// Has this CPU and `targets` do what is asked.
+    /// Performs a request on this CPU and on `targets`.
     fn spread(&self, targets: &[CpuId], asked: &Asked) {
         let ask = || self.calls.ask(targets, *asked, |group| self.platform.send_ipi(group));
         let here = || timed::interrupts_off(|| self.act(asked));

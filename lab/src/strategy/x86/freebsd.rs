@@ -18,9 +18,8 @@ use lookaside::{
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
 
 use super::super::{
-    Entry, Flush, Place, SpaceId, Strategy,
+    Entry, Flush, Place, SpaceId, Strategy, flush_range,
     hardware::{self, Hardware, X86Plain},
-    stretch,
 };
 use crate::data::{Isa, Refused};
 
@@ -51,7 +50,7 @@ enum Completion {
 #[repr(align(64))]
 struct Line(Word);
 
-/// What is asked for: one cache line, written by whoever has the lock.
+/// The request: one cache line, written by the holder of the lock.
 #[repr(align(64))]
 struct Operands {
     /// One more than the number of the space; 0 for the kernel.
@@ -115,23 +114,18 @@ impl FreeBsd<'_> {
         self.spaces.borrow()[space.0 as usize].1
     }
 
-    /// Removes on this CPU what is asked for.
+    /// Performs the request on this CPU.
     fn invalidate(&self, kernel: bool, first: u64, pages: u64) {
         if pages == 0 {
             self.mmu().flush_tag(Errata::NONE, Tag::RESERVED);
             return;
         }
         let start = if kernel { KERNEL + (first << 12) } else { first << 12 };
-        let stretches = [stretch(start, pages)];
+        let ranges = [flush_range(start, pages)];
         if kernel {
-            self.mmu().flush_kernel(Errata::NONE, &stretches, TableChange::LastLevel);
+            self.mmu().flush_kernel(Errata::NONE, &ranges, TableChange::LastLevel);
         } else {
-            self.mmu().flush_ranges(
-                Errata::NONE,
-                Tag::RESERVED,
-                &stretches,
-                TableChange::LastLevel,
-            );
+            self.mmu().flush_ranges(Errata::NONE, Tag::RESERVED, &ranges, TableChange::LastLevel);
         }
     }
 
@@ -164,7 +158,7 @@ impl FreeBsd<'_> {
         operands.space.store(space, Ordering::Relaxed);
         operands.first.store(flush.first, Ordering::Relaxed);
         operands.pages.store(pages, Ordering::Relaxed);
-        // Only who has the lock writes it, so this is no atomic operation.
+        // Only the holder of the lock writes it, so this need not be an atomic operation.
         let generation = operands.generation.load(Ordering::Relaxed) + 1;
         match self.completion {
             Completion::Counter => self.counter.0.store(0, Ordering::Release),

@@ -57,7 +57,7 @@ impl<'a> Host<'a> {
         self.own().halted.peek() != 0
     }
 
-    /// This vCPU runs: its host does first what it was told to do.
+    /// This vCPU runs: its host first performs the flushes that were requested of it.
     pub(super) fn come_back(&self) {
         if !self.is_halted() {
             return;
@@ -81,7 +81,7 @@ impl<'a> Host<'a> {
         steal.halted.load(Ordering::SeqCst) == halted
     }
 
-    /// This vCPU is about to ask these.
+    /// Notes that this vCPU is about to send requests to these.
     pub(super) fn ask(&self, targets: &[Targets]) {
         for target in targets.iter().flat_map(|group| group.iter()) {
             let asked = &self.steal[target.index()].asked;
@@ -89,7 +89,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// This vCPU serves what it was asked.
+    /// Notes that this vCPU processes its pending requests.
     pub(super) fn handle_ipi(&self) {
         self.own().asked.set(0);
     }

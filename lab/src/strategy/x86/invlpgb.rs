@@ -11,7 +11,7 @@ use core::cell::Cell;
 use lookaside::arch::{Errata, Mmu, TableChange, Tag, Wait};
 
 use super::{
-    super::{Entry, Flush, Place, SpaceId, Strategy, stretch},
+    super::{Entry, Flush, Place, SpaceId, Strategy, flush_range},
     concurrent::{Kind, Linux},
 };
 use crate::data::{Isa, Refused};
@@ -87,8 +87,8 @@ impl Strategy for Broadcasts<'_> {
         let mmu = self.linux.mmu();
         let Some(space) = flush.space else {
             let start = lookaside_machine::timed::KERNEL + (flush.first << 12);
-            let stretches = [stretch(start, flush.pages)];
-            mmu.flush_kernel_broadcast(Errata::NONE, &stretches, TableChange::LastLevel);
+            let ranges = [flush_range(start, flush.pages)];
+            mmu.flush_kernel_broadcast(Errata::NONE, &ranges, TableChange::LastLevel);
             return;
         };
         let generation = self.linux.begin(space);
@@ -99,9 +99,9 @@ impl Strategy for Broadcasts<'_> {
         if flush.everything || flush.tables {
             mmu.flush_tag_broadcast(Errata::NONE, tag);
         } else {
-            let stretches = [stretch(flush.first << 12, flush.pages)];
+            let ranges = [flush_range(flush.first << 12, flush.pages)];
             let depth = TableChange::LastLevel;
-            mmu.flush_ranges_broadcast(Errata::NONE, tag, &stretches, depth, Wait::Now);
+            mmu.flush_ranges_broadcast(Errata::NONE, tag, &ranges, depth, Wait::Now);
         }
         self.linux.end(space);
     }

@@ -54,14 +54,14 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// What `loaded` says while a CPU is between two spaces.
+/// The value of `loaded` while a CPU switches between two spaces.
 const SWITCHING: u64 = u64::MAX;
 /// The context of the kernel's own space, in which nothing is ever flushed.
 const KERNEL_CONTEXT: u64 = u64::MAX - 1;
 
 /// How often a flush goes to the whole mask.
 const TRIM: Ps = 1_000_000_000_000;
-/// What a CPU says for others, in a line of its own.
+/// The state that a CPU publishes for others, in a cache line of its own.
 #[repr(align(64))]
 struct Shared {
     /// 1 while it runs no user code.
@@ -157,7 +157,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             if !was_lazy {
                 return None;
             }
-            // Who flushed and saw that this CPU was lazy has raised the generation before.
+            // An initiator that skipped this CPU as lazy has raised the generation before it looked.
             Word::fence(Ordering::SeqCst);
             let latest = next.generation.load(Ordering::SeqCst);
             let is_behind = cpu.current().generation.get() < latest;
@@ -248,7 +248,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         }
     }
 
-    /// This CPU runs: its host does first what it was told to do.
+    /// This vCPU runs: its host first performs the flushes that were requested of it.
     fn come_back(&self) {
         if let Some(host) = &self.host {
             host.come_back();
@@ -267,7 +267,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
     }
 }
 
-/// What becomes of a request to flush, in the order of [`Recorded::fates`].
+/// The outcome of a request to flush, in the order of [`Recorded::fates`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Flushed,

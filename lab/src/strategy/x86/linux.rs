@@ -26,10 +26,10 @@ use crate::{
 /// measurement ("x86: mm: set TLB flush tunable to sane value (33)").
 const CEILING: u64 = 33;
 
-/// What a request names that is no space: the kernel's addresses.
+/// The space number of a request for kernel addresses.
 pub(super) const KERNEL_SPACE: u64 = 0;
 
-/// What `pages` says of everything.
+/// The value of `pages` for a full flush.
 const EVERYTHING: u64 = u64::MAX;
 
 /// A request as one CPU reads it.
@@ -44,7 +44,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// What is to be flushed, as Linux has it: pages if they are few, or all.
+    /// The flush as Linux classifies it: by page if the pages are few, else full.
     pub(super) fn new(flush: &Flush, generation: u64) -> Self {
         let space = flush.space.map_or(KERNEL_SPACE, |space| u64::from(space.0) + 1);
         let all = flush.everything || flush.pages > CEILING;
@@ -92,7 +92,7 @@ pub(super) fn flush_globally() {
     Insn.write_cr4(cr4 | GLOBAL_PAGES);
 }
 
-/// Where a CPU writes down what it asks of others: a line of its stack.
+/// The cache line on a CPU's stack that holds its request.
 #[repr(align(64))]
 struct Slip {
     space: Word,
@@ -123,22 +123,22 @@ impl Slip {
 #[repr(align(64))]
 pub(super) struct Line(pub(super) Word);
 
-/// An address space in the books of Linux.
+/// Linux's state of an address space.
 #[repr(align(64))]
 pub(super) struct Books<'a> {
     pub(super) root: u64,
-    /// What no other space has had or will have.
+    /// The context id, never reused.
     pub(super) context: u64,
-    /// How many flushes were asked of it.
+    /// The TLB generation: the number of flushes requested.
     pub(super) generation: Word,
     /// How many of its flushes were begun and are not over, since August 2017: whoever finds a page
     /// absent looks here ("mm: migrate: prevent racy access to tlb_flush_pending").
     pub(super) pending: &'a Line,
-    /// Whom to interrupt.
+    /// `mm_cpumask`: the CPUs to interrupt.
     pub(super) cpus: Mask<'a>,
 }
 
-/// What both strategies keep for the machine.
+/// State of the machine that both strategies share.
 pub(super) struct Common<'a, H: Hardware> {
     arena: &'a Arena,
     pub(super) platform: Platform<H::Mmu>,
@@ -233,12 +233,12 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
         self.calls.wait(&self.platform, &asked);
     }
 
-    /// Whether others ask anything of this CPU. Takes no time: whoever looks has the line at hand.
+    /// Whether requests to this CPU are pending. Takes no time: the reader has the line in its cache.
     pub(super) fn is_asked(&self) -> bool {
         self.calls.are_queued()
     }
 
-    /// Answers what others ask of this CPU.
+    /// Processes and acknowledges pending requests to this CPU.
     pub(super) fn handle_ipi(&self, answer: impl Fn(&Request)) {
         self.calls.handle_ipi(|from| {
             let request = self.slips[from].read();

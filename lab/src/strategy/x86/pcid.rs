@@ -51,7 +51,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// In what the strategies of this module differ.
+/// Differences between the strategies of this module.
 #[derive(Clone, Copy)]
 struct Ways {
     /// Slots in use: 1 without PCIDs, where the slot is loaded anew with each space.
@@ -103,7 +103,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Pcid<'a, H> {
         Insn.write_cr3(root | slot | keep);
     }
 
-    /// Meets a request for the space that this CPU has loaded. With interrupts off.
+    /// Processes a request for the space that this CPU has loaded. Interrupts are off.
     fn meet(&self, cpu: &Cpu, books: &Books<'_>, request: &Request) {
         // Read before the flush, so that no more is recorded than was flushed.
         let latest = books.generation.load(Ordering::SeqCst);

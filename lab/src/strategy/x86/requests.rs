@@ -6,7 +6,7 @@ use core::cell::{OnceCell, RefCell};
 use lookaside::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Word};
 
-/// What is asked of a target.
+/// A request to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     /// The space; none for the kernel's addresses.
@@ -26,7 +26,7 @@ pub(super) struct Layout {
     /// Whether what is asked is in the record itself; otherwise it is in a line of the caller's, which
     /// the record points to.
     pub(super) inlined: bool,
-    /// Whether a target gives the record back before it does what is asked.
+    /// Whether a target releases the record before it performs the request.
     pub(super) early: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Calls<'a> {
     heads: &'a [Line],
     /// What is in it.
     queues: Vec<RefCell<Vec<u32>>>,
-    /// What each caller asks: a line of its stack.
+    /// The request of each caller: a cache line of its stack.
     asks: &'a [Line],
     asked: Vec<RefCell<Option<Asked>>>,
     /// For each caller that has called the record of each target: 1 while the target has it.
@@ -118,7 +118,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// As a target: calls `f` with each thing that is asked.
+    /// On a target: calls `f` with each pending request.
     pub(super) fn handle_ipi(&self, mut f: impl FnMut(&Asked)) {
         let me = timed::cpu();
         if self.heads[me.index()].0.swap(0, Ordering::SeqCst) == 0 {

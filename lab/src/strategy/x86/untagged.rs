@@ -28,7 +28,7 @@ pub(super) const STRATEGIES: &[Entry] = &[Entry {
     build: |place| Untagged::<X86Plain>::build(place),
 }];
 
-/// What a CPU notes for itself.
+/// State of a CPU.
 #[repr(align(64))]
 struct Cpu {
     /// The context of the space that it runs, or ran when it went idle; 0 for none.
@@ -62,7 +62,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Untagged<'a, H> {
         }
     }
 
-    /// Meets a request for the space that this CPU has loaded.
+    /// Processes a request for the space that this CPU has loaded.
     fn meet(&self, request: &Request) {
         if request.is_range() {
             request.flush_pages();
