@@ -30,7 +30,7 @@ use crate::{
 /// that they are; the space does not hear when the batch is complete. Who relies on nothing flushes what
 /// is his own. A batch that is dropped unflushed leaves it at that: nothing is lost, and nothing that it
 /// holds can be released.
-#[must_use = "no page can be released until this is handed to `Here::flush_batch`"]
+#[must_use = "no page can be released until this is handed to `CurrentCpu::flush_batch`"]
 pub struct Batch<'w, P: Platform> {
     ticket: Ticket,
     targets: CpuSet<'w, P::Word>,

@@ -41,7 +41,7 @@ use crate::{
 ///
 /// A gather that is dropped unflushed loses nothing: what it gathered is owed, frames cannot be
 /// released for want of a proof, and the next flush of the space flushes everything.
-#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `Here::flush`"]
+#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `CurrentCpu::flush`"]
 pub struct Gather<'g, P: Platform> {
     space: &'g AddressSpace<'g, P>,
     serial: u64,

@@ -23,7 +23,7 @@ use crate::{
 /// As [`super::Gather`], with every CPU that is up as its audience. Who acts on what it finds absent
 /// must know by its own means, a lock for example, that whoever cleared it has flushed it.
 #[derive(Debug)]
-#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `Here::flush_kernel`"]
+#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `CurrentCpu::flush_kernel`"]
 pub struct KernelGather {
     ticket: Ticket,
     ranges: FlushRanges,
