@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lookaside_hardware::Cached;
 
 use crate::{
-    Criterion, Fill, Finding, FrameMarks, Memory, Place, Root, Roots, Walk,
+    Criterion, Fill, Finding, FrameMarks, Memory, Place, Rights, Root, Roots, Walk,
     finding::Findings,
     held::{Cpu, Held, Ident},
     remedy,
@@ -71,6 +71,8 @@ pub struct Counts {
     pub revoked: u64,
     /// Revoked entries that were restored before anybody could tell.
     pub restored: u64,
+    /// Accesses by a revoked entry whose revocation was not finished: two threads at the same page at once.
+    pub overlaps: u64,
     /// Revoked entries that a fence removed.
     pub settled: u64,
     /// Fences.
@@ -87,6 +89,17 @@ pub struct Counts {
     pub unlisted: u64,
     /// The most entries that were held at one time.
     pub most_held: u64,
+}
+
+/// What becomes of an entry that was compared with the tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is the CPU's entry of the page.
+    Stays,
+    /// It is not held any more, or was told of.
+    Gone,
+    /// It is wrong, and may be until the one who revoked it has finished.
+    Waits,
 }
 
 /// What each CPU may still hold, and what was found.
@@ -228,22 +241,32 @@ impl Shadow {
             return None;
         };
         let shown = Place { cpu, pc, time };
-        let mut kept = false;
+        let mut kept = None;
         for id in found() {
-            kept |= self.compare(id, &walk, root, page, shown);
+            let fate = self.compare(id, &walk, root, page, shown);
+            if fate == Fate::Waits {
+                return None;
+            }
+            kept = kept.or((fate == Fate::Stays).then_some(()));
         }
-        if !kept {
+        if kept.is_none() {
             self.fill(memory, root, tag, &walk, shown);
         }
         Some(Hit { page, frame: walk.frame_of(page) })
     }
 
-    /// Compares an entry that a CPU may use for a page with what the tables say. Whether it stays as the CPU's
-    /// entry of the page.
-    fn compare(&mut self, id: Ident, walk: &Walk, root: Root, page: u64, shown: Place) -> bool {
+    /// Compares an entry that a CPU may use for a page with what the tables say.
+    fn compare(&mut self, id: Ident, walk: &Walk, root: Root, page: u64, shown: Place) -> Fate {
         let cpu = shown.cpu;
         let held = self.held(cpu, id);
         if held.frame_of(page) != walk.frame_of(page) {
+            if let Some(revoked) = &held.revoked
+                && held.rights.contains(Rights::USER)
+                && !self.tasks.has_returned(revoked, self.cpus[revoked.by.cpu as usize].returns)
+            {
+                self.counts.overlaps += 1;
+                return Fate::Waits;
+            }
             let pending = self.cpus.iter().flat_map(|cpu| &cpu.pending);
             let unfinished =
                 pending.filter(|one| one.reaches(cpu)).any(|one| one.removes().names(&held.cached));
@@ -255,24 +278,24 @@ impl Shadow {
             self.report(criterion, cpu, id, shown, None, Some((page, walk.frame_of(page))));
             // It was told; from here on the CPU is taken to hold what the tables say.
             self.forget(cpu, id);
-            return false;
+            return Fate::Gone;
         }
         let lost = !walk.rights.contains(held.rights);
         let same = walk.order == held.order && walk.leaf() == held.slot;
         if lost {
             // It may still be used with rights that are gone: a store through it would fault here, and not there.
-            return true;
+            return Fate::Stays;
         }
         if same {
             let (global, frame) = (held.cached.global, held.frame);
             if global == walk.global && frame == walk.frame {
                 self.restore(cpu, id, root);
-                return true;
+                return Fate::Stays;
             }
         }
         // The same frame by other tables, or by a page of another size: as good as new.
         self.forget(cpu, id);
-        false
+        Fate::Gone
     }
 
     /// A CPU comes to hold the leaf of a walk, and the parts of the walk above it.

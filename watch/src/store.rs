@@ -214,7 +214,7 @@ impl Shadow {
             let roots = self.cpus[holder as usize].roots;
             let active = roots.root(held.root.address(held.cached.pages.0)) == Some(held.root)
                 && (held.cached.global || held.cached.tag == roots.tag());
-            if active && !held.cached.table {
+            if active && !held.cached.table && held.rights.contains(crate::Rights::USER) {
                 self.report(Criterion::UnfencedReturn, holder, id, shown, None, None);
             }
         }

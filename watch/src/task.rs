@@ -25,9 +25,20 @@ impl Tasks {
     /// Whether what was revoked should have been fenced by now; `returns` is how often the CPU that revoked it has
     /// returned to user mode.
     pub(crate) fn is_finished(&self, revoked: &Revoked, returns: u64) -> bool {
-        match revoked.task {
-            Some(task) => self.returned.get(&task).is_some_and(|&at| at > revoked.by.time),
+        let returned = revoked.task.and_then(|task| self.returned.get(&task));
+        match returned {
+            Some(&at) => at > revoked.by.time,
+            // Not known, or a thread of the kernel, which never returns to user mode.
             None => returns > revoked.returns + RETURNS,
+        }
+    }
+
+    /// Whether the one who revoked it has been in user mode since, as far as is known. Until then a kernel may let
+    /// other threads of a process put something else in the place of a page that is being discarded.
+    pub(crate) fn has_returned(&self, revoked: &Revoked, returns: u64) -> bool {
+        match revoked.task {
+            Some(_) => self.is_finished(revoked, returns),
+            None => returns > revoked.returns,
         }
     }
 }
