@@ -175,6 +175,9 @@ pub const fn loaded(ttbr0: u64, ttbr1: u64, tcr: u64) -> Loaded {
 /// `TCR_EL1.EPD1`: nothing is walked from `TTBR1`.
 const EPD1: u64 = 1 << 23;
 
+/// `TCR_EL1.DS`: addresses of 52 bits (FEAT_LPA2), and descriptors of another layout.
+const DS: u64 = 1 << 59;
+
 /// What the registers say of one half of the addresses of EL1 and EL0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Half {
@@ -184,7 +187,7 @@ pub struct Half {
     pub bits: u8,
     /// Walks may begin.
     pub walks: bool,
-    /// The granule is 4 KiB; nothing here is about the others.
+    /// The granule is 4 KiB and addresses have 48 bits at most; nothing here is about the others.
     pub small_granule: bool,
 }
 
@@ -204,7 +207,7 @@ pub const fn half(ttbr0: u64, ttbr1: u64, tcr: u64, upper: bool) -> Half {
         base: ttbr & 0x0000_ffff_ffff_fffe,
         bits: (64 - size) as u8,
         walks: disabled == 0,
-        small_granule,
+        small_granule: small_granule && tcr & DS == 0,
     }
 }
 
@@ -249,6 +252,7 @@ mod tests {
         assert_eq!((high.base, high.bits), (0x6000, 39));
         assert!(!half(0, 0, tcr | EPD1, true).walks);
         assert!(!half(0, 0, tcr | 1 << 14, false).small_granule);
+        assert!(!half(0, 0, tcr | DS, true).small_granule);
     }
 
     #[test]

@@ -145,7 +145,8 @@ impl Shadow {
             let mut gone = Vec::new();
             self.named(cpu, &fence.removes, |id| gone.push(id));
             for id in gone {
-                let held = self.held(cpu, id);
+                // A large page is found by each of its pages.
+                let Some(held) = self.cpus[cpu as usize].entries.get(id) else { continue };
                 if held.filled.by.time > pending.time {
                     continue;
                 }

@@ -77,7 +77,15 @@ impl Shadow {
             Change::None => {}
             Change::Restored => self.restore(holder, id, root),
             Change::Revoked { rights_only, now } => {
+                // What is made between the break and its fence by another thread, while the one who broke it is at
+                // work, is between two users of one page, as in `Shadow::access`.
+                let broken = held.revoked;
+                let in_flight = broken.is_some_and(|broken| {
+                    !self.tasks.has_returned(&broken, self.cpus[broken.by.cpu as usize].returns)
+                });
                 let overwritten = now.is_some_and(|now| breaks_needed(held, &now, slot));
+                self.counts.overlaps += u64::from(overwritten && in_flight);
+                let overwritten = overwritten && !in_flight;
                 let table = held.cached.table;
                 let pages = held.cached.pages;
                 let entry = &mut self.cpus[holder as usize].entries[id];
