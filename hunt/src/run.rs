@@ -1,12 +1,13 @@
 //! One run: the emulator is started, followed, and ended; what it has found gets names.
 
+use core::time::Duration;
 use std::{
     env, fs,
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
     process::{Child, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use lookaside_watch::{Criterion, Finding};

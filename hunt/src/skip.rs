@@ -1,6 +1,6 @@
 //! The score of a kernel's fences: each is ignored in the shadow in turn. The guest is the same binary, and works.
 
-use std::fmt::Write;
+use core::fmt::Write;
 
 use lookaside_watch_qemu::report::SiteRow;
 

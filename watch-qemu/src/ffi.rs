@@ -2,7 +2,7 @@
 //!
 //! Source: the documentation "QEMU TCG Plugins", section "Plugin API", of QEMU 10.0.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 
 pub(crate) type Id = u64;
 

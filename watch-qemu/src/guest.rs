@@ -1,10 +1,7 @@
 //! The guest's memory, which is a file that QEMU and this library have mapped.
 
-use std::{
-    fs::File,
-    path::Path,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::{fs::File, path::Path};
 
 use lookaside_watch::Memory;
 use memmap2::{MmapOptions, MmapRaw};

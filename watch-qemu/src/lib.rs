@@ -6,6 +6,8 @@
 //! The declarations of QEMU's interface in `ffi.rs` are our own, written from its public documentation. QEMU is
 //! GPL-2.0: loaded into it, this library is used under its MIT licence.
 
+#![cfg_attr(test, allow(dead_code, reason = "the plugin itself is not built for tests"))]
+
 pub mod report;
 
 mod arm;

@@ -5,12 +5,10 @@ mod end;
 mod events;
 mod start;
 
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Instant,
 };
 

@@ -1,11 +1,11 @@
 //! The guest's registers, by name.
 
-use std::{
+use core::{
     cell::Cell,
-    collections::HashMap,
     ffi::{CStr, c_uint},
     ptr, slice,
 };
+use std::collections::HashMap;
 
 use crate::ffi;
 

@@ -1,7 +1,7 @@
 //! A page that shows each finding as a time line of CPUs. It needs nothing else, and follows the reader's choice of
 //! light or dark.
 
-use std::fmt::Write;
+use core::fmt::Write;
 
 use lookaside_watch::{Finding, Place};
 
@@ -70,10 +70,10 @@ fn describe(out: &mut String, outcome: &Outcome, finding: &Finding) {
     marks.push(Mark { place: finding.shown, words, bad: true });
     marks.sort_by_key(|mark| mark.place.time);
     let missing = finding.missing.as_ref().map_or("", |remedy| &remedy.instruction);
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<section><h2>{}</h2><p>CPU {} may still hold page <code>{:#x}</code>. Missing: <b>{}</b>. Seen {} \
-         times.</p>\n",
+         times.</p>",
         escape(&label(finding.criterion)),
         finding.holder,
         finding.address,

@@ -1,6 +1,6 @@
 //! A result for people, in a terminal.
 
-use std::fmt::Write;
+use core::fmt::Write;
 
 use lookaside_watch::{Finding, Place};
 
@@ -100,7 +100,7 @@ fn describe(out: &mut String, outcome: &Outcome, finding: &Finding) {
 fn sites(out: &mut String, outcome: &Outcome) {
     let mut rows: Vec<_> = outcome.report.sites.iter().collect();
     // Fences that removed nothing revoked, by how often: the most expensive over-fencing first.
-    rows.sort_by_key(|row| std::cmp::Reverse(row.site.executed - row.site.needed));
+    rows.sort_by_key(|row| core::cmp::Reverse(row.site.executed - row.site.needed));
     let _ = writeln!(out, "{:>10} {:>10} {:>10}  fence", "executed", "removing", "needed");
     for row in rows {
         let ignored = if row.site.ignored { ", ignored" } else { "" };

@@ -1,6 +1,6 @@
 //! What belongs to one CPU, and is touched by its thread alone.
 
-use std::cell::UnsafeCell;
+use core::cell::UnsafeCell;
 
 pub(super) struct State {
     pub(super) lane: lookaside_watch::Lane,

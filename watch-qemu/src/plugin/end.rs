@@ -1,6 +1,7 @@
 //! What is written down: counts while it runs, and everything at the end.
 
-use std::{ffi::c_void, fs, path::Path, sync::atomic::Ordering};
+use core::{ffi::c_void, sync::atomic::Ordering};
+use std::{fs, path::Path};
 
 use super::Plugin;
 use crate::{

@@ -1,6 +1,6 @@
 //! What CPUs do: accesses, and instructions that matter.
 
-use std::{
+use core::{
     ffi::{c_uint, c_void},
     sync::atomic::Ordering,
 };
@@ -82,7 +82,7 @@ fn look(
     }
     drop(shadow);
     state.events = state.events.wrapping_add(1);
-    if state.events % 1024 == 0 {
+    if state.events.is_multiple_of(1024) {
         end::tell(plugin);
     }
 }

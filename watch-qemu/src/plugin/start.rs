@@ -1,12 +1,13 @@
 //! Installation, new CPUs, and translation: which instructions are looked at.
 
+use core::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    ptr,
+    sync::atomic::{AtomicBool, AtomicU64},
+};
 use std::{
     collections::HashMap,
-    ffi::{CStr, c_char, c_int, c_uint, c_void},
-    sync::{
-        Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    sync::{Mutex, OnceLock, PoisonError},
     time::Instant,
 };
 
@@ -74,7 +75,7 @@ extern "C" fn qemu_plugin_install(
     unsafe {
         ffi::qemu_plugin_register_vcpu_init_cb(id, new_cpu);
         ffi::qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-        ffi::qemu_plugin_register_atexit_cb(id, end::at_exit, std::ptr::null_mut());
+        ffi::qemu_plugin_register_atexit_cb(id, end::at_exit, ptr::null_mut());
     }
     0
 }
@@ -162,7 +163,7 @@ extern "C" fn translated(_: ffi::Id, block: *mut ffi::Block) {
                     instruction,
                     events::executed,
                     ffi::READS_REGISTERS,
-                    std::ptr::from_ref(seen).cast_mut().cast(),
+                    ptr::from_ref(seen).cast_mut().cast(),
                 );
             }
         }
