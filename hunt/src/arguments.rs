@@ -11,7 +11,7 @@ use crate::{kernel::Kernel, render, run, setup, skip};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "hunt", version)]
 pub struct Arguments {
-    /// octox, xv6, linux-riscv64, linux-arm64, or a description FILE.toml.
+    /// octox, xv6, linux-riscv64, linux-arm64, lookaside-riscv64, lookaside-aarch64, or a description FILE.toml.
     pub(crate) kernel: Option<String>,
     /// A kernel of which nothing is known but its image, and --arch.
     #[arg(long, value_name = "FILE", conflicts_with = "kernel")]

@@ -190,3 +190,15 @@ fn a_valid_entry_over_a_valid_one_breaks_no_rule_but_arms() {
     machine.map(0, 0, 5, 0x21, !USER);
     assert_eq!(machine.found(), []);
 }
+
+#[test]
+fn what_is_held_under_a_tag_that_was_given_up_needs_no_break() {
+    let mut machine = Machine::arm(1);
+    machine.run(0, 0, 7);
+    machine.map(0, 0, 5, 0x20, !USER);
+    machine.touch(0, 5);
+    machine.run(0, 0, 8);
+    machine.map(0, 0, 5, 0x21, !USER);
+    machine.touch(0, 5);
+    assert_eq!(machine.found(), []);
+}
