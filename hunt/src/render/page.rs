@@ -120,15 +120,19 @@ fn time_line(out: &mut String, outcome: &Outcome, finding: &Finding, marks: &[Ma
     for (at, mark) in marks.iter().enumerate() {
         let (x, y) = (column(at), row(mark.place.cpu));
         let class = if mark.bad { "bad" } else { "dot" };
+        let name = outcome.name(mark.place.pc);
+        // The end of a name says most, and neighbours do not stand on the same line.
+        let shown: String = name.chars().skip(name.chars().count().saturating_sub(40)).collect();
+        let below = y + 18 + 14 * (at % 2);
         let _ = write!(
             out,
             "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"6\"/><text class=\"{class}\" x=\"{x}\" y=\"{}\">{}\
-             </text><text class=\"soft\" x=\"{x}\" y=\"{}\">{:#x} {}</text>",
+             </text><text class=\"soft\" x=\"{x}\" y=\"{below}\">{:#x} {}<title>{}</title></text>",
             y - 14,
             escape(&mark.words),
-            y + 22,
             mark.place.pc,
-            escape(&outcome.name(mark.place.pc))
+            escape(&shown),
+            escape(&name)
         );
     }
     out.push_str("</svg>\n");
