@@ -13,12 +13,13 @@ use crate::run::store;
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The packages: for the emulators, and for what they load.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     "qemu-system-misc",
     "qemu-system-riscv",
     "qemu-system-arm",
     "qemu-system-common",
     "qemu-system-data",
+    "opensbi",
 ];
 
 pub(crate) fn run() -> Result<(), String> {
