@@ -194,15 +194,18 @@ pub struct Half {
 /// What `TTBR0`, or `TTBR1` if `upper`, and `TCR` say of the half of the addresses that it translates (D8.2.3).
 #[must_use]
 pub const fn half(ttbr0: u64, ttbr1: u64, tcr: u64, upper: bool) -> Half {
-    let (ttbr, size, disabled) = if upper {
-        (ttbr1, tcr >> 16 & 0x3f, tcr & EPD1)
-    } else {
-        (ttbr0, tcr & 0x3f, tcr & EPD0)
-    };
+    let (ttbr, size, disabled) =
+        if upper { (ttbr1, tcr >> 16 & 0x3f, tcr & EPD1) } else { (ttbr0, tcr & 0x3f, tcr & EPD0) };
     // TG0 (15:14) is 0 for 4 KiB, TG1 (31:30) is 2.
     let small_granule = if upper { tcr >> 30 & 0b11 == 0b10 } else { tcr >> 14 & 0b11 == 0 };
     // A size out of range is as if it were the nearest in range; ranges of 52 bits are not modelled.
-    let size = if size < 16 { 16 } else if size > 39 { 39 } else { size };
+    let size = if size < 16 {
+        16
+    } else if size > 39 {
+        39
+    } else {
+        size
+    };
     Half {
         base: ttbr & 0x0000_ffff_ffff_fffe,
         bits: (64 - size) as u8,
