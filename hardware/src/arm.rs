@@ -4,6 +4,9 @@
 
 use crate::{Invalidation, Partial};
 
+/// The bits of a page number that operands have: VA[55:12].
+pub const PAGE_MASK: u64 = (1 << 44) - 1;
+
 /// What a `TLBI` is about. The suffix `E1` of the mnemonics is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the mnemonic")]
@@ -51,7 +54,7 @@ pub fn tlbi(kind: TlbiKind, operand: u64, asid_bits: u32, vmids: &[u16]) -> Opti
     let (pages, level) = match kind {
         TlbiKind::Rva | TlbiKind::Rvaa | TlbiKind::Rval | TlbiKind::Rvaal => range(operand)?,
         _ => {
-            let page = operand & 0x0fff_ffff_ffff; // VA[55:12]
+            let page = operand & PAGE_MASK;
             // TTL (bits 47:44): granule and level; no granule means no hint.
             let hint = match operand >> 46 & 0b11 {
                 0 => None,
@@ -74,8 +77,9 @@ fn range(operand: u64) -> Option<((u64, u64), Option<u64>)> {
     let scale = operand >> 44 & 0b11;
     let number = operand >> 39 & 0b1_1111;
     let ttl = operand >> 37 & 0b11;
-    // BaseADDR is a signed page number of 37 bits; the machines have only low addresses.
-    let first = operand & ((1 << 37) - 1);
+    // BaseADDR is VA[48:12]; the bits of the address above are copies of its highest (C5.5, TLBI RVAE1).
+    let base = operand & ((1 << 37) - 1);
+    let first = if base >> 36 == 0 { base } else { (base | !((1 << 37) - 1)) & PAGE_MASK };
     let pages = (number + 1) << (5 * scale + 1);
     Some(((first, first + pages - 1), (ttl != 0).then_some(ttl)))
 }
@@ -168,6 +172,48 @@ pub const fn loaded(ttbr0: u64, ttbr1: u64, tcr: u64) -> Loaded {
     }
 }
 
+/// `TCR_EL1.EPD1`: nothing is walked from `TTBR1`.
+const EPD1: u64 = 1 << 23;
+
+/// `TCR_EL1.DS`: addresses of 52 bits (FEAT_LPA2), and descriptors of another layout.
+const DS: u64 = 1 << 59;
+
+/// What the registers say of one half of the addresses of EL1 and EL0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Half {
+    /// The physical address of the top table.
+    pub base: u64,
+    /// How many bits of an address are translated: 64 less `TxSZ`, between 25 and 48.
+    pub bits: u8,
+    /// Walks may begin.
+    pub walks: bool,
+    /// The granule is 4 KiB and addresses have 48 bits at most; nothing here is about the others.
+    pub small_granule: bool,
+}
+
+/// What `TTBR0`, or `TTBR1` if `upper`, and `TCR` say of the half of the addresses that it translates (D8.2.3).
+#[must_use]
+pub const fn half(ttbr0: u64, ttbr1: u64, tcr: u64, upper: bool) -> Half {
+    let (ttbr, size, disabled) =
+        if upper { (ttbr1, tcr >> 16 & 0x3f, tcr & EPD1) } else { (ttbr0, tcr & 0x3f, tcr & EPD0) };
+    // TG0 (15:14) is 0 for 4 KiB, TG1 (31:30) is 2.
+    let small_granule = if upper { tcr >> 30 & 0b11 == 0b10 } else { tcr >> 14 & 0b11 == 0 };
+    // A size out of range is as if it were the nearest in range; ranges of 52 bits are not modelled.
+    let size = if size < 16 {
+        16
+    } else if size > 39 {
+        39
+    } else {
+        size
+    };
+    Half {
+        base: ttbr & 0x0000_ffff_ffff_fffe,
+        bits: (64 - size) as u8,
+        walks: disabled == 0,
+        small_granule: small_granule && tcr & DS == 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +232,30 @@ mod tests {
         assert_eq!(tlbi(TlbiKind::Vmalls12, 0, 16, &[7, 8]), None);
         assert_eq!(tlbi(TlbiKind::Vmalls12, 0, 16, &[7, 7]), Some(of_seven));
         assert_eq!(tlbi(TlbiKind::Vmalls12, 0, 16, &[]), None);
+    }
+
+    #[test]
+    fn a_range_of_high_addresses_has_the_page_numbers_of_single_pages() {
+        let address = 0xffff_8000_1234_5000_u64;
+        let page = address >> 12 & PAGE_MASK;
+        let one = tlbi(TlbiKind::Vaa, page, 16, &[0]).unwrap();
+        let granule = 1 << 46;
+        let range = tlbi(TlbiKind::Rvaa, address >> 12 & ((1 << 37) - 1) | granule, 16, &[0]);
+        assert_eq!(one.pages, (page, page));
+        assert_eq!(range.unwrap().pages, (page, page + 1));
+    }
+
+    #[test]
+    fn each_half_has_its_root() {
+        // T0SZ 16, T1SZ 25, TG1 4 KiB.
+        let tcr = 16 | 25 << 16 | 0b10 << 30;
+        let low = half(0x5001, 0x6000, tcr, false);
+        assert_eq!((low.base, low.bits, low.walks, low.small_granule), (0x5000, 48, true, true));
+        let high = half(0x5001, 0x6000, tcr, true);
+        assert_eq!((high.base, high.bits), (0x6000, 39));
+        assert!(!half(0, 0, tcr | EPD1, true).walks);
+        assert!(!half(0, 0, tcr | 1 << 14, false).small_granule);
+        assert!(!half(0, 0, tcr | DS, true).small_granule);
     }
 
     #[test]

@@ -74,6 +74,9 @@ enum Command {
     /// Explores the protocols of other systems on the adversarial machine, and shows which break and where.
     #[cfg(feature = "clock")]
     Zoo(commands::zoo::Arguments),
+    /// Runs somebody's kernel under the TLB sanitizer: which fence is missing.
+    #[cfg(feature = "clock")]
+    Hunt(commands::hunt::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -115,6 +118,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => commands::generate::alone(&arguments),
         #[cfg(feature = "clock")]
         Command::Zoo(arguments) => commands::zoo::run(&arguments),
+        #[cfg(feature = "clock")]
+        Command::Hunt(arguments) => return commands::hunt::hunt(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {}", plain::text(&error.to_string()));

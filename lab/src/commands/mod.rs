@@ -13,6 +13,8 @@ pub(crate) mod explore;
 pub(crate) mod fit;
 pub(crate) mod generate;
 #[cfg(feature = "clock")]
+pub(crate) mod hunt;
+#[cfg(feature = "clock")]
 pub(crate) mod import;
 #[cfg(feature = "clock")]
 pub(crate) mod list;

@@ -1,0 +1,25 @@
+#!/bin/busybox sh
+# The first process of a Linux that is hunted.
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t devtmpfs dev /dev
+echo "hunt: user"
+case "$(/bin/busybox cat /proc/cmdline)" in
+*hunt.symbols*)
+    echo "hunt: symbols"
+    /bin/busybox grep -i ' [tw] ' /proc/kallsyms | /bin/busybox gzip -c | /bin/busybox base64
+    echo "hunt: end of symbols"
+    /bin/busybox poweroff -f
+    ;;
+esac
+/stress
+i=0
+while [ $i -lt 20 ]; do
+    /bin/busybox ls / | /bin/busybox wc > /dev/null
+    /bin/busybox sh -c '/bin/busybox true'
+    i=$((i + 1))
+done
+/stress &
+/stress &
+wait
+echo "hunt: done"
+/bin/busybox poweroff -f

@@ -1,0 +1,137 @@
+//! The command line.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, ValueEnum};
+use lookaside_watch::Criterion;
+
+use crate::{kernel::Kernel, render, run, setup, skip};
+
+/// Runs a kernel under the TLB sanitizer: which CPU may use a translation that was revoked, and which fence is missing.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "hunt", version)]
+pub struct Arguments {
+    /// octox, xv6, linux-riscv64, linux-arm64, lookaside-riscv64, lookaside-aarch64, or a description FILE.toml.
+    pub(crate) kernel: Option<String>,
+    /// A kernel of which nothing is known but its image, and --arch.
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
+    pub(crate) image: Option<PathBuf>,
+    /// riscv64 or aarch64, for --image.
+    #[arg(long, default_value = "riscv64")]
+    pub(crate) arch: String,
+    /// The folder in which the kernel was built or unpacked.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) from: PathBuf,
+    /// How many CPUs.
+    #[arg(long)]
+    pub(crate) cpus: Option<u32>,
+    /// An image of a disk. It is copied, so it stays as it is.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) drive: Option<PathBuf>,
+    /// What is said to the console: lines `WAIT => SAY`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) console: Option<PathBuf>,
+    /// Firmware for QEMU's -bios, or `none`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) firmware: Option<PathBuf>,
+    /// Ignores the fence at an address, a function, or function+offset; or `each` in turn.
+    #[arg(long, value_name = "SITE|each")]
+    pub(crate) skip: Vec<String>,
+    /// The letters of the findings that make the exit status 1.
+    #[arg(long, value_delimiter = ',', default_value = "A,E,F,G,H")]
+    pub(crate) deny: Vec<char>,
+    /// Ends the run after so many seconds.
+    #[arg(long)]
+    pub(crate) seconds: Option<u64>,
+    /// How many entries of each CPU are kept.
+    #[arg(long, default_value_t = 1 << 16)]
+    pub(crate) entries: usize,
+    /// How the result is told.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Where the result goes, instead of to the terminal.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Where the guest's console goes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Unpacks QEMU 10 from Debian's packages into this project's `target/hunt`, and installs nothing.
+    #[arg(long)]
+    pub(crate) setup: bool,
+}
+
+/// How a result is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, in a terminal.
+    Text,
+    /// For programs.
+    Json,
+    /// For hosts of code.
+    Sarif,
+    /// A page that needs nothing else.
+    Html,
+}
+
+/// Does what the command line says. The status is 0 if nothing was found that is denied, 1 if something was, and 2 if
+/// the kernel could not be watched.
+#[must_use]
+pub fn hunt(arguments: &Arguments) -> ExitCode {
+    match attempt(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether nothing was found that is denied.
+fn attempt(arguments: &Arguments) -> Result<bool, String> {
+    for letter in &arguments.deny {
+        if !Criterion::ALL.iter().any(|criterion| criterion.letter() == *letter) {
+            return Err(format!("--deny: there is no finding `{letter}`; they are A to H"));
+        }
+    }
+    if arguments.setup {
+        return setup::run().map(|()| true);
+    }
+    let kernel = described(arguments)?;
+    if arguments.skip.iter().any(|site| site == "each") {
+        return skip::each(arguments, &kernel);
+    }
+    let outcome = run::run(arguments, &kernel, &arguments.skip)?;
+    render::render(arguments, &outcome)?;
+    Ok(outcome.denied(&arguments.deny) == 0 && outcome.proves_something())
+}
+
+fn described(arguments: &Arguments) -> Result<Kernel, String> {
+    let mut kernel = match (&arguments.kernel, &arguments.image) {
+        (Some(name), _) => Kernel::load(name)?,
+        (None, Some(image)) => Kernel::of_image(image, &arguments.arch),
+        (None, None) => return Err("which kernel? A name, a description, or --image FILE".into()),
+    };
+    kernel.cpus = arguments.cpus.unwrap_or(kernel.cpus);
+    kernel.seconds = arguments.seconds.unwrap_or(kernel.seconds);
+    kernel.drive = arguments.drive.clone().or(kernel.drive);
+    kernel.firmware = arguments.firmware.clone().or(kernel.firmware);
+    if let Some(file) = &arguments.console {
+        kernel.script = script(file)?;
+    }
+    Ok(kernel)
+}
+
+fn script(file: &std::path::Path) -> Result<Vec<crate::kernel::Line>, String> {
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| {
+            let (wait, say) = line
+                .split_once(" => ")
+                .ok_or_else(|| format!("{}: `{line}` is not WAIT => SAY", file.display()))?;
+            Ok(crate::kernel::Line { wait: wait.to_owned(), say: say.to_owned() })
+        })
+        .collect()
+}

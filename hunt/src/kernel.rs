@@ -1,0 +1,170 @@
+//! Descriptions of kernels: what is needed to run one, as data.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+/// The descriptions that the program was built with.
+const KNOWN: [(&str, &str); 6] = [
+    ("octox", include_str!("../kernels/octox.toml")),
+    ("xv6", include_str!("../kernels/xv6.toml")),
+    ("linux-riscv64", include_str!("../kernels/linux-riscv64.toml")),
+    ("linux-arm64", include_str!("../kernels/linux-arm64.toml")),
+    ("lookaside-riscv64", include_str!("../kernels/lookaside-riscv64.toml")),
+    ("lookaside-aarch64", include_str!("../kernels/lookaside-aarch64.toml")),
+];
+
+/// How a kernel is run, and what of it is forgiven.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    #[expect(dead_code, reason = "it is for those who read the file")]
+    #[serde(default)]
+    pub(crate) licence: String,
+    /// Where to get it, as a sentence.
+    #[serde(default)]
+    pub(crate) get: String,
+    pub(crate) architecture: String,
+    /// Below the folder of the kernel; a `*` stands for the rest of one name.
+    pub(crate) image: PathBuf,
+    pub(crate) drive: Option<PathBuf>,
+    /// A file below the folder, or `none`; QEMU's own if nothing is said.
+    pub(crate) firmware: Option<PathBuf>,
+    /// Where busybox is: a user space is made of it.
+    pub(crate) busybox: Option<PathBuf>,
+    /// MiB.
+    pub(crate) memory: u64,
+    pub(crate) cpus: u32,
+    pub(crate) cpu: Option<String>,
+    #[serde(default)]
+    pub(crate) append: String,
+    #[serde(default)]
+    pub(crate) arguments: Vec<String>,
+    #[serde(default)]
+    pub(crate) drive_arguments: Vec<String>,
+    #[serde(default = "none")]
+    pub(crate) task: String,
+    #[serde(default)]
+    pub(crate) script: Vec<Line>,
+    /// What the console says when everything is over.
+    #[serde(default)]
+    pub(crate) done: Vec<String>,
+    pub(crate) seconds: u64,
+    /// Findings of which one of these functions is part.
+    #[serde(default)]
+    pub(crate) forgive: Vec<Forgiven>,
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+/// What is said to the console, once it has said something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Line {
+    pub(crate) wait: String,
+    pub(crate) say: String,
+}
+
+/// A function whose findings are known to be none, with the reason.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Forgiven {
+    pub(crate) symbol: String,
+    pub(crate) reason: String,
+}
+
+impl Kernel {
+    /// A kernel by its name, or by the path of a description.
+    pub(crate) fn load(name: &str) -> Result<Self, String> {
+        if let Some((_, text)) = KNOWN.iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text);
+        }
+        if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+            let text = fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
+            return Self::parse(name, &text);
+        }
+        let names = KNOWN.map(|(known, _)| known).join(", ");
+        Err(format!(
+            "there is no kernel `{name}`: {names}, a description FILE.toml, or --image FILE"
+        ))
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self, String> {
+        toml_edit::de::from_str(text).map_err(|error| format!("{name}: {error}"))
+    }
+
+    /// A kernel of which nothing is known but its image.
+    pub(crate) fn of_image(image: &Path, architecture: &str) -> Self {
+        Self {
+            name: image.file_name().map_or_else(String::new, |name| name.to_string_lossy().into()),
+            licence: String::new(),
+            get: String::new(),
+            architecture: architecture.to_owned(),
+            image: image.to_owned(),
+            drive: None,
+            firmware: None,
+            busybox: None,
+            memory: 512,
+            cpus: 4,
+            cpu: None,
+            append: String::new(),
+            arguments: Vec::new(),
+            drive_arguments: vec!["-device".into(), "virtio-blk-device,drive=x0".into()],
+            task: none(),
+            script: Vec::new(),
+            done: Vec::new(),
+            seconds: 60,
+            forgive: Vec::new(),
+        }
+    }
+}
+
+/// A file below a folder, whose name may end in `*`.
+pub(crate) fn find(folder: &Path, file: &Path) -> Result<PathBuf, String> {
+    let path = folder.join(file);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let found = match name.as_deref().and_then(|name| name.strip_suffix('*')) {
+        None => Some(path.clone()).filter(|path| path.is_file()),
+        Some(beginning) => {
+            let entries = path.parent().and_then(|parent| fs::read_dir(parent).ok());
+            let mut names: Vec<_> = entries
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter(|entry| entry.file_name().to_string_lossy().starts_with(beginning))
+                .map(|entry| entry.path())
+                .collect();
+            names.sort();
+            names.pop()
+        }
+    };
+    found.ok_or_else(|| format!("there is no file {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_description_can_be_read_and_says_where_to_get_the_kernel() {
+        for (name, _) in KNOWN {
+            let kernel = Kernel::load(name).unwrap();
+            assert_eq!(kernel.name, name);
+            assert!(kernel.get.contains("--from FOLDER"), "{name}");
+            assert!(kernel.forgive.iter().all(|forgiven| !forgiven.reason.is_empty()));
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        assert!(Kernel::load("plan9").unwrap_err().contains("octox, xv6"));
+        let error = find(Path::new("/nowhere"), Path::new("boot/vmlinux-*")).unwrap_err();
+        assert!(error.contains("/nowhere/boot/vmlinux-*"));
+    }
+}

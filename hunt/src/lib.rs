@@ -1,0 +1,15 @@
+//! Runs a kernel under the TLB sanitizer and tells what it found. `docs/hunt.md` is its manual.
+
+mod arguments;
+mod console;
+mod cpio;
+mod emulator;
+mod kernel;
+mod linux;
+mod render;
+mod run;
+mod setup;
+mod skip;
+mod symbols;
+
+pub use arguments::{Arguments, hunt};

@@ -1,0 +1,42 @@
+//! Results: as text, JSON, SARIF, or a page.
+
+mod page;
+mod sarif;
+mod text;
+
+use std::{fs, io::Write};
+
+use crate::{
+    arguments::{Arguments, Format},
+    run::Outcome,
+};
+
+/// Tells what a run has shown, in the form that was asked for.
+pub(crate) fn render(arguments: &Arguments, outcome: &Outcome) -> Result<(), String> {
+    let text = match arguments.format {
+        Format::Text => text::text(outcome, &arguments.deny),
+        Format::Json => json(outcome)?,
+        Format::Sarif => sarif::sarif(outcome)?,
+        Format::Html => page::page(outcome),
+    };
+    write(arguments, &text)?;
+    if arguments.format != Format::Text || arguments.output.is_some() {
+        eprintln!("{}", text::summary(outcome));
+    }
+    Ok(())
+}
+
+/// Writes to where the command line says.
+pub(crate) fn write(arguments: &Arguments, text: &str) -> Result<(), String> {
+    match &arguments.output {
+        Some(file) => fs::write(file, text).map_err(|error| format!("{}: {error}", file.display())),
+        None => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).map_err(|error| format!("the terminal: {error}"))
+        }
+    }
+}
+
+fn json(outcome: &Outcome) -> Result<String, String> {
+    serde_json::to_string_pretty(outcome).map_err(|error| error.to_string())
+}

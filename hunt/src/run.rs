@@ -1,0 +1,370 @@
+//! One run: the emulator is started, followed, and ended; what it has found gets names.
+
+use core::time::Duration;
+use std::{
+    env, fs,
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    thread,
+    time::Instant,
+};
+
+use lookaside_watch::{Criterion, Finding};
+use lookaside_watch_qemu::report::{Progress, Report};
+use serde::Serialize;
+
+use crate::{
+    arguments::Arguments,
+    console::{Said, Script},
+    emulator::{Emulator, Files, Machine},
+    kernel::{Kernel, find},
+    linux,
+    symbols::Symbols,
+};
+
+/// What a run has shown.
+#[derive(Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) kernel: String,
+    pub(crate) report: Report,
+    /// Findings that the kernel's description forgives: the function, the reason, how many.
+    pub(crate) forgiven: Vec<(String, String, u64)>,
+    /// Sentences about what went wrong, or what the run does not show.
+    pub(crate) remarks: Vec<String>,
+    #[serde(skip)]
+    pub(crate) symbols: Symbols,
+}
+
+impl Outcome {
+    /// How many different findings are denied.
+    pub(crate) fn denied(&self, letters: &[char]) -> usize {
+        self.findings().filter(|finding| letters.contains(&finding.criterion.letter())).count()
+    }
+
+    /// Findings that are shown: D is a policy that most kernels do not have.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.report.findings.iter()
+    }
+
+    pub(crate) fn certain(&self) -> usize {
+        self.findings().filter(|finding| finding.criterion.is_certain()).count()
+    }
+
+    /// Whether anything was watched at all.
+    pub(crate) fn proves_something(&self) -> bool {
+        self.report.counts.filled > 0
+    }
+
+    pub(crate) fn name(&self, address: u64) -> String {
+        self.symbols.name(address).unwrap_or_default()
+    }
+}
+
+/// Where things are kept between runs: QEMU, symbols.
+pub(crate) fn store() -> PathBuf {
+    let target =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join("hunt")
+}
+
+/// The plugin: beside this program, or where cargo leaves it.
+fn plugin() -> Result<PathBuf, String> {
+    let name =
+        format!("{}lookaside_watch_qemu{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+    let own = env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent).into_iter().flat_map(|folder| {
+        [folder.join(&name), folder.join("../release").join(&name), folder.join("deps").join(&name)]
+    });
+    let named = env::var_os("LOOKASIDE_WATCH").map(PathBuf::from);
+    named.into_iter().chain(beside).find(|file| file.is_file()).ok_or_else(|| {
+        "the plugin is not built: `cargo build --release -p lookaside-watch-qemu`".to_owned()
+    })
+}
+
+/// A folder that goes away with the run.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, String> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        let folder = base.join(format!("lookaside-hunt-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left behind is left in a folder for temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a kernel with some fences ignored.
+pub(crate) fn run(
+    arguments: &Arguments,
+    kernel: &Kernel,
+    skip: &[String],
+) -> Result<Outcome, String> {
+    let machine = Machine::of(&kernel.architecture)?;
+    let emulator = Emulator::find(machine, &store())?;
+    let from = if arguments.image.is_some() { Path::new(".") } else { &arguments.from };
+    let advice = |error| {
+        if kernel.get.is_empty() { error } else { format!("{error}. To get it: {}", kernel.get) }
+    };
+    let image = find(from, &kernel.image).map_err(advice)?;
+    let plugin = plugin()?;
+    let scratch = Scratch::new()?;
+    let initrd = linux::user_space(kernel, machine, from, &scratch.0).map_err(advice)?;
+    let drive = match &kernel.drive {
+        None => None,
+        Some(drive) => {
+            let original = if arguments.drive.is_some() {
+                drive.clone()
+            } else {
+                find(from, drive).map_err(advice)?
+            };
+            let copy = scratch.0.join("drive");
+            fs::copy(&original, &copy)
+                .map_err(|error| format!("{}: {error}", original.display()))?;
+            Some(copy)
+        }
+    };
+    let firmware = match &kernel.firmware {
+        Some(name) if name != Path::new("none") => Some(find(from, name).map_err(advice)?),
+        other => other.clone(),
+    };
+    let memory = scratch.0.join("memory");
+    let mut files = Files {
+        memory: &memory,
+        image: &image,
+        firmware,
+        initrd: initrd.as_deref(),
+        drive: drive.as_deref(),
+        append: &kernel.append,
+    };
+    let symbols = symbols(kernel, &emulator, machine, &mut files)?;
+    let mut command = emulator.command(kernel, machine, &files);
+    let (report, progress) = (scratch.0.join("report"), scratch.0.join("progress"));
+    let mut option = format!(
+        "{},memory={},base={:#x},report={},progress={},task={},entries={}",
+        plugin.display(),
+        memory.display(),
+        machine.base,
+        report.display(),
+        progress.display(),
+        kernel.task,
+        arguments.entries
+    );
+    for site in skip {
+        for address in symbols.addresses(site)? {
+            option.push_str(&format!(",skip={address:#x}"));
+        }
+    }
+    command.arg("-plugin").arg(option);
+    let mut remarks = Vec::new();
+    let child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("QEMU does not start: {error}"))?;
+    let said = follow(child, kernel, Some(&progress), &mut remarks)?;
+    if let Some(log) = &arguments.log {
+        said.with(|text| fs::write(log, text))
+            .map_err(|error| format!("{}: {error}", log.display()))?;
+    }
+    let text = fs::read(&report).map_err(|_| {
+        let tail =
+            said.with(|text| text.lines().rev().take(3).map(str::to_owned).collect::<Vec<_>>());
+        format!("QEMU has left no report. {} The console ended with: {tail:?}", remarks.join(" "))
+    })?;
+    let report: Report =
+        serde_json::from_slice(&text).map_err(|error| format!("the report: {error}"))?;
+    let mut outcome =
+        Outcome { kernel: kernel.name.clone(), report, forgiven: Vec::new(), remarks, symbols };
+    forgive(&mut outcome, kernel);
+    outcome.remarks.extend(limits(&outcome));
+    Ok(outcome)
+}
+
+/// Takes out what the kernel's description forgives, and counts it.
+fn forgive(outcome: &mut Outcome, kernel: &Kernel) {
+    for forgiven in &kernel.forgive {
+        let symbols = &outcome.symbols;
+        let is_in = |pc: u64| {
+            symbols.name(pc).is_some_and(|name| name.split('+').next() == Some(&forgiven.symbol))
+        };
+        let mut count = 0;
+        outcome.report.findings.retain(|finding| {
+            let by = finding.revoked.map(|revoked| revoked.by.pc);
+            let matches = is_in(finding.shown.pc) || by.is_some_and(is_in);
+            count += u64::from(matches);
+            !matches
+        });
+        if count > 0 {
+            outcome.forgiven.push((forgiven.symbol.clone(), forgiven.reason.clone(), count));
+        }
+    }
+}
+
+/// What the run does not show.
+fn limits(outcome: &Outcome) -> Vec<String> {
+    let counts = &outcome.report.counts;
+    let mut remarks = Vec::new();
+    if counts.filled == 0 {
+        remarks.push(
+            "nothing was watched: no access went through page tables of a kind that is modelled (RISC-V \
+             Sv39 to Sv57; Arm64 with 4 KiB and at most 48 bits). This run proves nothing."
+                .to_owned(),
+        );
+    } else if counts.revoked == 0 {
+        remarks.push(
+            "revocations: 0. No CPU held what was taken away, so the fences were not put to the test: this run \
+             proves nothing about them."
+                .to_owned(),
+        );
+    }
+    if counts.untranslated > counts.accesses / 2 {
+        remarks.push(format!(
+            "{} of {} accesses were by tables that are not modelled",
+            counts.untranslated, counts.accesses
+        ));
+    }
+    if counts.evicted > 0 {
+        remarks.push(format!(
+            "the shadow was full {} times: errors about what was forgotten are missed; try --entries {}",
+            counts.evicted,
+            1 << 18
+        ));
+    }
+    remarks
+}
+
+/// Follows an emulator to its end, or ends it.
+fn follow(
+    mut child: Child,
+    kernel: &Kernel,
+    progress: Option<&Path>,
+    remarks: &mut Vec<String>,
+) -> Result<Said, String> {
+    let said = Said::collect(child.stdout.take().expect("it is piped"));
+    let mut errors = child.stderr.take().expect("it is piped");
+    let errors = thread::spawn(move || {
+        let mut text = String::new();
+        // What cannot be read is not told.
+        let _ = std::io::Read::read_to_string(&mut errors, &mut text);
+        text
+    });
+    let mut input = child.stdin.take().expect("it is piped");
+    let mut script = Script::new(&kernel.script);
+    let began = Instant::now();
+    let live = std::io::stderr().is_terminal();
+    loop {
+        if child.try_wait().map_err(|error| format!("QEMU: {error}"))?.is_some() {
+            break;
+        }
+        script.go_on(&said, &mut input);
+        let done = said.with(|text| kernel.done.iter().any(|words| text.contains(words.as_str())));
+        if done || began.elapsed() > Duration::from_secs(kernel.seconds) {
+            if !done && !kernel.done.is_empty() {
+                remarks.push(format!(
+                    "the time was up ({} s) before the workload ended.",
+                    kernel.seconds
+                ));
+            }
+            if done {
+                // What runs after the last words, the end of the last process, is watched, too.
+                thread::sleep(Duration::from_millis(500));
+            }
+            end(&mut child);
+            break;
+        }
+        if live && let Some(line) = progress.and_then(|file| fs::read(file).ok()) {
+            let now: Progress = serde_json::from_slice(&line).unwrap_or_default();
+            eprint!(
+                "\r{:4} s  {:6} million instructions  {:8} revocations  {:3} findings ",
+                began.elapsed().as_secs(),
+                now.instructions / 1_000_000,
+                now.revoked,
+                now.findings
+            );
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    if live {
+        eprintln!();
+    }
+    if let Some(sentence) = script.stuck() {
+        remarks.push(sentence);
+    }
+    let errors = errors.join().unwrap_or_default();
+    // A QEMU that was unpacked also finds modules of the one that is installed, and refuses them.
+    let usual = ["terminating on signal", " module: ", "Only modules from"];
+    let own = errors.lines().filter(|line| !usual.iter().any(|words| line.contains(words)));
+    remarks.extend(own.map(|line| format!("QEMU says: {line}")));
+    let _ = std::io::stderr().flush();
+    Ok(said)
+}
+
+/// Ends an emulator so that the plugin writes its report.
+fn end(child: &mut Child) {
+    // `kill` of the standard library would not let it.
+    let asked = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    let began = Instant::now();
+    while asked.is_ok() && began.elapsed() < Duration::from_secs(30) {
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    // It is one that this program has started, and it does not listen.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The names of the kernel's functions. A Linux whose image has none prints them in a run of their own, once.
+fn symbols(
+    kernel: &Kernel,
+    emulator: &Emulator,
+    machine: &Machine,
+    files: &mut Files<'_>,
+) -> Result<Symbols, String> {
+    let own = Symbols::of_elf(files.image);
+    if !own.is_empty() || kernel.busybox.is_none() {
+        return Ok(own);
+    }
+    let size = fs::metadata(files.image).map_or(0, |data| data.len());
+    let kept = store().join(format!("{}-{size}.symbols", kernel.name));
+    if let Ok(text) = fs::read_to_string(&kept) {
+        return Ok(Symbols::of_kallsyms(&text));
+    }
+    eprintln!("hunt: the kernel prints its symbols, once");
+    let append = format!("{} hunt.symbols", kernel.append);
+    let plain = Files { append: &append, firmware: files.firmware.clone(), ..*files };
+    let child = emulator
+        .command(kernel, machine, &plain)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("QEMU does not start: {error}"))?;
+    let until =
+        Kernel { done: vec!["hunt: end of symbols".to_owned()], seconds: 240, ..kernel.clone() };
+    let said = follow(child, &until, None, &mut Vec::new())?;
+    let symbols = said.with(|text| Symbols::of_console(text)).unwrap_or_default();
+    if symbols.is_empty() {
+        eprintln!("hunt: the kernel has printed no symbols; addresses stay numbers");
+    } else {
+        // Without it they are printed again next time.
+        let _ = fs::create_dir_all(store()).and_then(|()| fs::write(&kept, symbols.to_text()));
+    }
+    Ok(symbols)
+}
+
+/// How a criterion is written in a line.
+pub(crate) fn label(criterion: Criterion) -> String {
+    format!("{} {}", criterion.letter(), criterion.title())
+}

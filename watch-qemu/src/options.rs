@@ -1,0 +1,120 @@
+//! What the plugin is told on QEMU's command line: `NAME=VALUE`, several times.
+
+use std::path::PathBuf;
+
+/// The architecture of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Architecture {
+    Riscv,
+    Arm,
+}
+
+/// Where the kernel keeps the task that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskRegister {
+    /// Nothing is known of tasks.
+    None,
+    /// RISC-V: `tp` in the kernel, `sscratch` in user mode, as Linux does.
+    TpAndSscratch,
+    /// Arm64: `SP_EL0` holds it in the kernel, as Linux does.
+    SpEl0,
+}
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) architecture: Architecture,
+    /// The file that is the guest's memory.
+    pub(crate) memory: PathBuf,
+    /// The physical address of its first byte.
+    pub(crate) base: u64,
+    /// Where the report goes.
+    pub(crate) report: PathBuf,
+    /// Where counts go while it runs.
+    pub(crate) progress: Option<PathBuf>,
+    pub(crate) task: TaskRegister,
+    /// Fences that are ignored.
+    pub(crate) skip: Vec<u64>,
+    /// Entries of each CPU.
+    pub(crate) entries: Option<usize>,
+}
+
+impl Options {
+    /// Reads the arguments. `target` is what QEMU calls the architecture.
+    pub(crate) fn parse<'a>(
+        target: &str,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, String> {
+        let architecture = match target {
+            "riscv64" => Architecture::Riscv,
+            "aarch64" => Architecture::Arm,
+            other => return Err(format!("there are no rules here for a guest of {other}")),
+        };
+        let (mut memory, mut base, mut report, mut progress) = (None, None, None, None);
+        let (mut skip, mut entries, mut task) = (Vec::new(), None, TaskRegister::None);
+        for argument in arguments {
+            let (name, value) = argument
+                .split_once('=')
+                .ok_or_else(|| format!("`{argument}` is not of the form NAME=VALUE"))?;
+            match name {
+                "memory" => memory = Some(PathBuf::from(value)),
+                "base" => base = Some(number(value)?),
+                "report" => report = Some(PathBuf::from(value)),
+                "progress" => progress = Some(PathBuf::from(value)),
+                "skip" => skip.push(number(value)?),
+                "entries" => entries = Some(number(value)? as usize),
+                "task" => task = register(value)?,
+                _ => return Err(format!("there is no argument `{name}`")),
+            }
+        }
+        let missing = |name: &str| format!("the argument `{name}` is missing");
+        Ok(Self {
+            architecture,
+            memory: memory.ok_or_else(|| missing("memory"))?,
+            base: base.ok_or_else(|| missing("base"))?,
+            report: report.ok_or_else(|| missing("report"))?,
+            progress,
+            task,
+            skip,
+            entries,
+        })
+    }
+}
+
+fn register(value: &str) -> Result<TaskRegister, String> {
+    match value {
+        "none" => Ok(TaskRegister::None),
+        "tp-sscratch" => Ok(TaskRegister::TpAndSscratch),
+        "sp-el0" => Ok(TaskRegister::SpEl0),
+        _ => Err(format!("`{value}` is no way to find the task: none, tp-sscratch, sp-el0")),
+    }
+}
+
+fn number(value: &str) -> Result<u64, String> {
+    let parsed = match value.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => value.parse(),
+    };
+    parsed.map_err(|_| format!("`{value}` is not a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_and_wrong_ones_named() {
+        let good = ["memory=/m", "base=0x80000000", "report=/r", "skip=0x10", "skip=17"];
+        let options = Options::parse("riscv64", good).unwrap();
+        assert_eq!((options.base, options.skip), (0x8000_0000, vec![16, 17]));
+        assert_eq!(options.architecture, Architecture::Riscv);
+        let error = |target, arguments: &[&str]| {
+            Options::parse(target, arguments.iter().copied()).unwrap_err()
+        };
+        assert!(error("mips", &[]).contains("mips"));
+        assert!(error("riscv64", &["memory=/m"]).contains("`base` is missing"));
+        assert!(error("riscv64", &["base=zero"]).contains("`zero`"));
+        assert!(error("riscv64", &["depth=1"]).contains("`depth`"));
+        assert!(error("riscv64", &["verbose"]).contains("NAME=VALUE"));
+        assert!(error("riscv64", &["task=gs"]).contains("`gs`"));
+    }
+}

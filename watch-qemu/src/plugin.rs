@@ -1,0 +1,123 @@
+//! The plugin: what QEMU calls, and when.
+
+mod cpu;
+mod end;
+mod events;
+mod start;
+
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Instant,
+};
+
+use lookaside_watch::{FrameMarks, Shadow};
+
+use crate::{
+    ffi,
+    guest::Guest,
+    options::{Architecture, Options},
+    registers::{Handle, Registers},
+    special::Special,
+};
+
+/// All that is known. QEMU has one plugin of this kind.
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+pub(crate) struct Plugin {
+    options: Options,
+    target: String,
+    guest: OnceLock<Guest>,
+    marks: OnceLock<FrameMarks>,
+    shadow: OnceLock<Mutex<Shadow>>,
+    generation: OnceLock<Arc<AtomicU64>>,
+    lanes: Box<[cpu::Lane]>,
+    handles: OnceLock<Handles>,
+    /// Instructions that were told apart at translation, each once.
+    specials: Mutex<HashMap<(u64, u32), &'static Seen>>,
+    instructions: ffi::Counter,
+    began: Instant,
+    /// When the counts were last written down, in milliseconds.
+    told: AtomicU64,
+    ended: AtomicBool,
+}
+
+// SAFETY: the pointer in `instructions` is only handed back to QEMU, which locks; lanes are each used by the thread of
+// their CPU alone, as QEMU's callbacks for a CPU run in its thread (`thread=multi`).
+unsafe impl Sync for Plugin {}
+// SAFETY: as above: nothing in it belongs to a thread.
+unsafe impl Send for Plugin {}
+
+/// An instruction that matters, and where it is.
+struct Seen {
+    pc: u64,
+    what: Special,
+    /// It is executed in user mode.
+    user: bool,
+}
+
+/// The registers that are read.
+struct Handles {
+    general: Vec<Option<Handle>>,
+    /// Privilege: RISC-V's virtual register, or Arm's `cpsr`.
+    privilege: Handle,
+    roots: Vec<Handle>,
+    /// The task in the kernel, and in user mode.
+    task: Option<(Handle, Handle)>,
+    /// The size of the block that `DC ZVA` zeroes.
+    block: Option<Handle>,
+}
+
+impl Handles {
+    fn new(registers: &Registers, options: &Options) -> Self {
+        let need = |name: &&str| registers.need(name);
+        match options.architecture {
+            Architecture::Riscv => Self {
+                general: crate::riscv::REGISTERS
+                    .iter()
+                    .map(|name| registers.handle(name))
+                    .collect(),
+                privilege: registers.need("priv"),
+                roots: ["satp"].iter().map(need).collect(),
+                task: Some((registers.need("tp"), registers.need("sscratch"))),
+                block: None,
+            },
+            Architecture::Arm => Self {
+                general: (0..31).map(|at| registers.handle(&format!("x{at}"))).collect(),
+                privilege: registers.need("cpsr"),
+                roots: ["TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR"].iter().map(need).collect(),
+                task: None,
+                block: registers.handle("DCZID_EL0"),
+            },
+        }
+    }
+
+    /// The value of a general register; the zero register is 0.
+    fn general(&self, register: u8) -> u64 {
+        self.general.get(usize::from(register)).copied().flatten().map_or(0, Handle::read)
+    }
+}
+
+impl Plugin {
+    fn get() -> &'static Self {
+        PLUGIN.get().expect("QEMU has installed the plugin before it calls it")
+    }
+
+    fn guest(&self) -> &Guest {
+        self.guest.get().expect("memory is mapped when the first CPU begins")
+    }
+
+    fn marks(&self) -> &FrameMarks {
+        self.marks.get().expect("marks are made when the first CPU begins")
+    }
+
+    fn handles(&self) -> &Handles {
+        self.handles.get().expect("registers are listed when the first CPU begins")
+    }
+
+    fn shadow(&self) -> MutexGuard<'_, Shadow> {
+        let shadow = self.shadow.get().expect("the shadow is made when the first CPU begins");
+        shadow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

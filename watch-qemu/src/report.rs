@@ -1,0 +1,50 @@
+//! What a run leaves behind, as JSON.
+
+use lookaside_watch::{Counts, Finding, Form, Site};
+use serde::{Deserialize, Serialize};
+
+/// A fence instruction of the guest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SiteRow {
+    /// The address of the instruction.
+    pub pc: u64,
+    /// What it named.
+    pub form: Form,
+    /// What it was good for.
+    #[serde(flatten)]
+    pub site: Site,
+}
+
+/// A run, so far or to its end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// What QEMU calls the architecture.
+    pub architecture: String,
+    /// How many CPUs there were.
+    pub cpus: u32,
+    /// The guest's instructions, as far as they were not executed in firmware.
+    pub instructions: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// What happened, in numbers.
+    pub counts: Counts,
+    /// Revoked entries that were still held at the end.
+    pub revoked_at_end: u64,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// The fences.
+    pub sites: Vec<SiteRow>,
+    /// What the run could not see, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// What is told while it runs.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// The guest's instructions.
+    pub instructions: u64,
+    /// Held entries that a store revoked.
+    pub revoked: u64,
+    /// Different findings.
+    pub findings: u64,
+}

@@ -1,0 +1,236 @@
+//! What a CPU may still hold.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::ops::{Index, IndexMut};
+
+use lookaside_hardware::Cached;
+
+use crate::{Fill, Mode, Place, Revoked, Rights, Root, Roots, fence::Pending};
+
+/// A translation, or the upper part of a walk, that a CPU may hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// What fences look at.
+    pub(crate) cached: Cached,
+    /// How many pages it translates or leads to, as a power of two.
+    pub(crate) order: u8,
+    /// The frame of its first page; of the upper part of a walk, the frame of the table that it leads to.
+    pub(crate) frame: u64,
+    pub(crate) rights: Rights,
+    pub(crate) root: Root,
+    /// The table entry that it ends at, the first of its group.
+    pub(crate) slot: u64,
+    /// How many entries of the table it depends on.
+    pub(crate) group: u8,
+    pub(crate) filled: Fill,
+    pub(crate) revoked: Option<Revoked>,
+    /// How often its entry was stored to after it was revoked.
+    pub(crate) stores: u8,
+}
+
+impl Held {
+    /// The frame of a page that it translates.
+    pub(crate) const fn frame_of(&self, page: u64) -> u64 {
+        self.frame + (page - self.cached.pages.0)
+    }
+
+    /// The tag that it is held under; nothing if it is global.
+    pub(crate) fn tag(&self) -> Option<u16> {
+        (!self.cached.global).then_some(self.cached.tag)
+    }
+}
+
+/// The place of an entry in its CPU's [`Entries`].
+pub(crate) type Ident = u32;
+
+/// The entries of a CPU. Places are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    places: Vec<Option<Held>>,
+    free: Vec<Ident>,
+    /// Where the search for an entry to evict goes on.
+    hand: usize,
+}
+
+impl Entries {
+    pub(crate) fn add(&mut self, held: Held) -> Ident {
+        if let Some(id) = self.free.pop() {
+            self.places[id as usize] = Some(held);
+            return id;
+        }
+        self.places.push(Some(held));
+        (self.places.len() - 1) as Ident
+    }
+
+    pub(crate) fn remove(&mut self, id: Ident) -> Option<Held> {
+        let held = self.places.get_mut(id as usize)?.take()?;
+        self.free.push(id);
+        Some(held)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// The next entry in the order of places.
+    pub(crate) fn next_victim(&mut self) -> Option<Ident> {
+        for _ in 0..self.places.len() {
+            self.hand = (self.hand + 1) % self.places.len();
+            if self.places[self.hand].is_some() {
+                return Some(self.hand as Ident);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Ident, &Held)> {
+        let places = self.places.iter().enumerate();
+        places.filter_map(|(id, held)| Some((id as Ident, held.as_ref()?)))
+    }
+
+    pub(crate) fn get(&self, id: Ident) -> Option<&Held> {
+        self.places.get(id as usize)?.as_ref()
+    }
+}
+
+impl Index<Ident> for Entries {
+    type Output = Held;
+
+    fn index(&self, id: Ident) -> &Held {
+        self.places[id as usize].as_ref().expect("the place is in use")
+    }
+}
+
+impl IndexMut<Ident> for Entries {
+    fn index_mut(&mut self, id: Ident) -> &mut Held {
+        self.places[id as usize].as_mut().expect("the place is in use")
+    }
+}
+
+/// Marks the upper part of a walk in a key.
+const TABLE: u8 = 0x80;
+
+/// The entries of one tag, or the global ones, by page.
+#[derive(Debug, Default)]
+pub(crate) struct Set {
+    by_page: BTreeMap<(u64, u8), Ident>,
+    /// Which orders occurred, one bit each; of upper parts in the upper half.
+    orders: u64,
+}
+
+impl Set {
+    fn key(held: &Held) -> (u64, u8) {
+        (held.cached.pages.0, if held.cached.table { held.order | TABLE } else { held.order })
+    }
+
+    pub(crate) fn add(&mut self, held: &Held, id: Ident) {
+        let bit = u32::from(held.order) / 2 + if held.cached.table { 32 } else { 0 };
+        self.orders |= 1 << bit;
+        self.by_page.insert(Self::key(held), id);
+    }
+
+    pub(crate) fn remove(&mut self, held: &Held) {
+        self.by_page.remove(&Self::key(held));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_page.is_empty()
+    }
+
+    /// The entries that translate a page or lead to it.
+    pub(crate) fn holding(&self, page: u64, mut each: impl FnMut(Ident)) {
+        self.translating(page, &mut each);
+        for order in [9, 18, 27, 36] {
+            if let Some(id) = self.table(page, order) {
+                each(id);
+            }
+        }
+    }
+
+    /// The entries that translate a page.
+    pub(crate) fn translating(&self, page: u64, mut each: impl FnMut(Ident)) {
+        // Orders are 0, 4, 9, 13, 18 and 27; halved they stay apart.
+        for order in [0_u8, 4, 9, 13, 18, 27] {
+            if self.orders & 1 << (order / 2) == 0 {
+                continue;
+            }
+            let first = page & !((1 << order) - 1);
+            if let Some(&id) = self.by_page.get(&(first, order)) {
+                each(id);
+            }
+        }
+    }
+
+    /// The upper part of a walk that leads to a page, by how many pages it leads to.
+    pub(crate) fn table(&self, page: u64, order: u8) -> Option<Ident> {
+        let first = page & !((1 << order) - 1);
+        self.by_page.get(&(first, order | TABLE)).copied()
+    }
+
+    /// The entries that begin at some pages.
+    pub(crate) fn between(&self, first: u64, last: u64, each: impl FnMut(Ident)) {
+        self.by_page.range((first, 0)..=(last, u8::MAX)).map(|(_, &id)| id).for_each(each);
+    }
+
+    pub(crate) fn all(&self, each: impl FnMut(Ident)) {
+        self.by_page.values().copied().for_each(each);
+    }
+}
+
+/// A CPU: what it may hold, and what it does.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub(crate) entries: Entries,
+    pub(crate) globals: Set,
+    pub(crate) tagged: BTreeMap<u16, Set>,
+    pub(crate) roots: Roots,
+    pub(crate) mode: Mode,
+    /// How often it has returned to user mode.
+    pub(crate) returns: u64,
+    /// The task that was last known to run on it.
+    pub(crate) task: Option<u64>,
+    pub(crate) pending: Vec<Pending>,
+    /// The last fences.
+    fences: Vec<Place>,
+}
+
+/// How many of its last fences a CPU remembers.
+const LAST_FENCES: usize = 6;
+
+impl Cpu {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Entries::default(),
+            globals: Set::default(),
+            tagged: BTreeMap::new(),
+            roots: Roots::Off,
+            mode: Mode::Kernel,
+            returns: 0,
+            task: None,
+            pending: Vec::new(),
+            fences: Vec::new(),
+        }
+    }
+
+    pub(crate) fn remember_fence(&mut self, fence: Place) {
+        if self.fences.len() == LAST_FENCES {
+            self.fences.remove(0);
+        }
+        self.fences.push(fence);
+    }
+
+    pub(crate) fn last_fences(&self) -> Vec<Place> {
+        self.fences.clone()
+    }
+
+    /// The set that an entry is in.
+    pub(crate) fn set_of(&mut self, cached: &Cached) -> &mut Set {
+        if cached.global { &mut self.globals } else { self.tagged.entry(cached.tag).or_default() }
+    }
+
+    pub(crate) fn drop_empty_set(&mut self, tag: u16) {
+        if self.tagged.get(&tag).is_some_and(Set::is_empty) {
+            self.tagged.remove(&tag);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which stores matter: table entries that held translations came from, and frames that revoked ones point to.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::PAGE_SHIFT;
+
+/// A held entry: the CPU that may hold it, and its place there.
+pub(crate) type Holder = (u32, u32);
+
+/// One byte for each frame of the guest, so that a store to any other frame costs one load.
+#[derive(Clone, Debug)]
+pub struct FrameMarks {
+    first: u64,
+    marks: Arc<[AtomicU8]>,
+}
+
+/// The frame holds table entries that are watched.
+const TABLE: u8 = 1;
+/// A revoked entry points to the frame.
+const STALE: u8 = 2;
+
+impl FrameMarks {
+    /// Of the memory that begins at a physical address and has so many bytes.
+    #[must_use]
+    pub fn new(base: u64, bytes: u64) -> Self {
+        let frames = bytes >> PAGE_SHIFT;
+        let marks = (0..frames).map(|_| AtomicU8::new(0)).collect();
+        Self { first: base >> PAGE_SHIFT, marks }
+    }
+
+    fn of(&self, frame: u64) -> Option<&AtomicU8> {
+        self.marks.get(usize::try_from(frame.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Whether a store to the frame has to be told to [`Shadow::store`](crate::Shadow::store).
+    #[inline]
+    #[must_use]
+    pub fn matters(&self, frame: u64) -> bool {
+        // Relaxed: the store's own CPU or the lock of the shadow has ordered what led to the mark; a mark that is
+        // made at this very moment by another CPU may be missed, as the store may have come before it.
+        self.of(frame).is_some_and(|mark| mark.load(Ordering::Relaxed) != 0)
+    }
+
+    fn set(&self, frame: u64, bit: u8, on: bool) {
+        let Some(mark) = self.of(frame) else { return };
+        // Relaxed: as in `matters`. Marks change under the lock of the shadow alone.
+        if on {
+            mark.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            mark.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Things at physical addresses, with those who depend on them, and a mark for each frame that has any.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    holders: BTreeMap<u64, Vec<Holder>>,
+    bit: u8,
+    /// A key is shifted so much to the right for its frame.
+    shift: u32,
+    marks: FrameMarks,
+}
+
+impl Watched {
+    /// Of table entries, by their physical address.
+    pub(crate) fn slots(marks: &FrameMarks) -> Self {
+        Self { holders: BTreeMap::new(), bit: TABLE, shift: PAGE_SHIFT, marks: marks.clone() }
+    }
+
+    /// Of frames, by their number.
+    pub(crate) fn frames(marks: &FrameMarks) -> Self {
+        Self { holders: BTreeMap::new(), bit: STALE, shift: 0, marks: marks.clone() }
+    }
+
+    pub(crate) fn add(&mut self, key: u64, holder: Holder) {
+        let holders = self.holders.entry(key).or_default();
+        if holders.is_empty() {
+            self.marks.set(key >> self.shift, self.bit, true);
+        }
+        if !holders.contains(&holder) {
+            holders.push(holder);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: u64, holder: Holder) {
+        let Some(holders) = self.holders.get_mut(&key) else { return };
+        holders.retain(|&of| of != holder);
+        if !holders.is_empty() {
+            return;
+        }
+        self.holders.remove(&key);
+        let frame = key >> self.shift;
+        let (first, last) = (frame << self.shift, ((frame + 1) << self.shift) - 1);
+        if self.holders.range(first..=last).next().is_none() {
+            self.marks.set(frame, self.bit, false);
+        }
+    }
+
+    /// Those who depend on a key.
+    pub(crate) fn get(&self, key: u64) -> &[Holder] {
+        self.holders.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys between two, the second excluded, that somebody depends on.
+    pub(crate) fn keys(&self, from: u64, to: u64) -> impl Iterator<Item = u64> + '_ {
+        self.holders.range(from..to).map(|(&key, _)| key)
+    }
+}
