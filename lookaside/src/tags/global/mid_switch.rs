@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {
-    /// Records whether this rollover, or one before it, has met a CPU that is still in mid-switch. The lock is
+    /// Records whether this or an earlier rollover has met a CPU that is still in mid-switch. The lock is
     /// held, and a flush is pending on every CPU.
     pub(super) fn note_mid_switch(
         &self,
