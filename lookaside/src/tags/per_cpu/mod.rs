@@ -530,7 +530,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
     ) -> Switched {
-        // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen running the space before it reads the
+        // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
         // generation.
         this_cpu.cpu().active.swap(running(next.id()), Ordering::SeqCst);
         Self::catch_up_after_lazy(this_cpu, next)
