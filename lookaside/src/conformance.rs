@@ -1,11 +1,11 @@
-//! Does a platform keep its promises? One call that tries it out.
+//! A test of the kernel's [`Platform`] on its own machine, in one call.
 //!
 //! A kernel calls [`check`] once, when its CPUs are up, in a test build or at every boot: it takes a
-//! few thousand interrupts. It finds the mistakes that integrators make: numbers of CPUs that
-//! change, interrupts that go to the wrong CPUs, get lost, come back to the sender or
-//! overtake the stores before them, handlers that do not call [`CurrentCpu::handle_ipi`], words that are not
-//! atomic. What it cannot see is whether the hardware does what the instructions say; the adversarial
-//! machine and the kernel's own tests are for that.
+//! few thousand IPIs. It finds the mistakes that integrators make: CPU numbers that change, IPIs that go to
+//! the wrong CPUs, get lost, come back to the sender or overtake the stores before them, handlers that do not
+//! call [`CurrentCpu::handle_ipi`], words that are not atomic. It cannot find out whether the instructions
+//! have the effects on the TLB that the library relies on; the adversarial machine and the kernel's own tests
+//! are for that.
 
 use core::fmt;
 
@@ -24,21 +24,21 @@ use crate::{
 pub enum Fault {
     /// [`Platform::cpu`] named another CPU than before, on the same one with interrupts off.
     CpuChanges {
-        /// What it said first.
+        /// The CPU that it named first.
         before: CpuId,
-        /// What it said then.
+        /// The CPU that it named then.
         now: CpuId,
     },
-    /// An operation of [`Platform::Word`] did not do what it must.
+    /// This operation of [`Platform::Word`] had a wrong result or effect.
     Word(&'static str),
-    /// A CPU that is up did not answer. The interrupt was lost or went elsewhere, it came before the
+    /// A CPU that is up did not acknowledge a request. The IPI was lost or went elsewhere, it came before the
     /// stores that preceded it, its handler does not call [`CurrentCpu::handle_ipi`], or the CPU counts as up
     /// before it takes interrupts.
     NoAnswer {
         /// The CPU.
         cpu: CpuId,
     },
-    /// The costs make every decision the same: all of them are zero.
+    /// The costs that decide are all zero, so that every way to flush seems equally good.
     NoCosts,
 }
 
@@ -57,23 +57,24 @@ impl fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// What [`check`] has tried.
+/// What [`check`] has tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many other CPUs were up, and answered each time.
+    /// How many other CPUs were up, and acknowledged every request.
     pub cpus: u32,
-    /// How many interrupts they took for it.
+    /// How many IPIs were sent to them.
     pub interrupts: u64,
-    /// The longest wait for an answer, in calls of [`Platform::relax`].
+    /// The longest wait for an acknowledgement, in calls of [`Platform::relax`].
     pub longest: u64,
 }
 
-/// How often each CPU is asked alone, and all of them together.
+/// How often each CPU gets a request alone, and how often all of a group together.
 const TIMES: u32 = 64;
 
-/// Tries the platform out from this CPU. Every other CPU that is up has interrupts on, or calls
-/// [`CurrentCpu::handle_ipi`] in a loop; none of them runs this at the same time. A CPU that has not answered
-/// after `patience` calls of [`Platform::relax`] is given up: no flush depends on it.
+/// Tests the platform from this CPU. Every other CPU that is up has interrupts on, or calls
+/// [`CurrentCpu::handle_ipi`] in a loop; none of them runs this at the same time. If a CPU has not
+/// acknowledged after `patience` calls of [`Platform::relax`], the test ends with [`Fault::NoAnswer`]: no
+/// flush depends on it.
 ///
 /// # Errors
 ///
@@ -87,7 +88,7 @@ pub fn check<P: Platform, T: Tags<P>>(
     check_mmu(this_cpu)?;
     let mut report = Report::default();
     let cpus = this_cpu.tlb().cpus().len() as u32;
-    // Alone, so that a wrong number is found out; then as many as one call can take.
+    // Alone, so that a wrong number is detected; then as many as one call of `send_ipi` can take.
     for width in [1, 64] {
         for first in (0..cpus).step_by(width as usize) {
             let group = up(this_cpu, first, cpus.min(first + width));
@@ -117,7 +118,7 @@ fn up<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>, first: u32, end:
     group
 }
 
-/// Has a group of CPUs answer a request for nothing.
+/// Sends a group of CPUs an empty request, and waits until all have acknowledged it.
 fn ask<P: Platform, T: Tags<P>>(
     this_cpu: &CurrentCpu<'_, P, T>,
     group: Targets,
@@ -157,9 +158,9 @@ fn check_cpu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result
     if before == now { Ok(()) } else { Err(Fault::CpuChanges { before, now }) }
 }
 
-/// What can be seen on one CPU: that each operation does what its name says.
+/// Tests each operation of a word, as far as one CPU can.
 fn check_word<W: Word>() -> Result<(), Fault> {
-    // Relaxed: nobody else knows the word.
+    // Relaxed: no other CPU uses the word.
     const RELAXED: Ordering = Ordering::Relaxed;
     let word = W::ZERO;
     let check = |right, operation| if right { Ok(()) } else { Err(Fault::Word(operation)) };
@@ -179,7 +180,7 @@ fn check_word<W: Word>() -> Result<(), Fault> {
     check(word.get() == 7, "set")
 }
 
-/// That the instructions execute at all, and that decisions have something to go by.
+/// Tests that the instructions execute at all, and that the costs are not all zero.
 fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result<(), Fault> {
     let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
     let costs = this_cpu.tlb().platform().costs();
@@ -188,7 +189,7 @@ fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result
     }
     let range = |pages: u64| VaRange::new(1 << 21, pages << 12, 12).map(FlushRange::uniform);
     let (Ok(few), Ok(many)) = (range(1), range(512)) else { return Ok(()) };
-    // Under tags that nobody runs, where removing costs nobody anything.
+    // Under a tag that no space has, so that no useful entries are lost.
     let tag = foreign_tag(mmu.tag_bits());
     mmu.settle();
     mmu.publish();

@@ -1,12 +1,12 @@
-//! What translation upkeep costs on a machine: the numbers that decisions are made by.
+//! Costs of TLB maintenance on a machine, by which flushes are chosen.
 
 use crate::{
     arch::{Errata, Mmu, Scope, TableChange, Tag},
     range::{FlushRange, VaRange},
 };
 
-/// Costs in picoseconds. Every decision between several sound ways to flush is a comparison of sums
-/// of these; none is a constant in the code.
+/// Costs in picoseconds. Every decision between several sound ways to flush compares sums of these; no
+/// threshold is a constant in the code.
 ///
 /// [`crate::arch::Mmu::typical_costs`] has a table for each architecture, with sources. A kernel that
 /// measures its machine when it boots returns its own from [`crate::Platform::costs`].
@@ -18,16 +18,16 @@ pub struct Costs {
     pub broadcast: OperationCosts,
     /// One miss: a walk that brings an entry back.
     pub refill: u64,
-    /// How many entries a space that runs is expected to find again, had they not been removed. None
-    /// where an invalidation by address removes everything, as it does in Intel's guests of which the
-    /// host has smaller pages: a kernel finds out by timing the use of another page after one.
+    /// How many entries a running space is expected to use again unless they are removed. Zero where an
+    /// invalidation by address removes everything, as on Intel in guests whose host uses smaller pages: a
+    /// kernel finds out by timing an access to another page after such an invalidation.
     pub useful_entries: u64,
-    /// To interrupt one CPU and learn that its handler has run.
+    /// An IPI to one CPU, until its handler is known to have run.
     pub ipi: u64,
-    /// Each further CPU that is interrupted at the same time.
+    /// Each further CPU that gets an IPI at the same time.
     pub ipi_more: u64,
-    /// To give a space another tag: two loads of the root register, and its share of the turnover that
-    /// the used-up tag brings nearer.
+    /// To give a space another tag: two loads of the root register, and its share of the rollover that the
+    /// used-up tag brings nearer.
     pub retag: u64,
 }
 
@@ -38,13 +38,13 @@ pub struct OperationCosts {
     pub address: u64,
     /// One invalidation of everything under a tag.
     pub tag: u64,
-    /// The barriers, paid once however many invalidations there are: the one that waits for all of
-    /// them, and what must stand before the first.
+    /// The barriers, needed once however many invalidations there are: the one that waits for all of
+    /// them, and those that must come before the first.
     pub wait: u64,
 }
 
-/// What is invalidated at once to find out what one page costs: each a stretch of its own, so that no
-/// range instruction takes them together.
+/// The pages that are invalidated at once to measure the cost of one: each is a range of its own, so that no
+/// range instruction covers several.
 const PAGES: [FlushRange; 16] = {
     let page = match VaRange::new(0, 1 << 12, 12) {
         Ok(page) => FlushRange::uniform(page),
@@ -62,18 +62,18 @@ const PAGES: [FlushRange; 16] = {
 };
 
 impl Costs {
-    /// The [typical](Mmu::typical_costs) costs, with those of [`Self::local`] as this CPU takes them.
+    /// The [typical](Mmu::typical_costs) costs, with those of [`Self::local`] measured on this CPU.
     ///
-    /// `clock` returns a time in picoseconds, of whatever origin; the clock's own time is taken off.
-    /// Everything is done `rounds` times and the quickest counts, since whatever else happens on a
+    /// `clock` returns a time in picoseconds, of whatever origin; the time of a call of it is subtracted.
+    /// Everything is done `rounds` times and the shortest time counts, since whatever else happens on a
     /// machine makes things slower and never faster.
     ///
-    /// Call it with interrupts off on a CPU that is parked. What it removes are entries of
-    /// [`Tag::RESERVED`], which has none for user addresses, so that it costs nobody anything but
-    /// time. On x86-64 a parked CPU names the PCID that is flushed: what is measured is `INVLPG`.
+    /// Call it with interrupts off on a CPU that is parked. It removes entries of [`Tag::RESERVED`], which
+    /// has none for user addresses, so that it costs nothing but time. On x86-64 the root register of a
+    /// parked CPU has the PCID that is flushed: `INVLPG` is measured.
     ///
-    /// Costs of other CPUs cannot be found out by one: interrupts, broadcasts, and what a miss costs
-    /// when all miss, stay what they were.
+    /// One CPU cannot measure the costs of others: those of IPIs, of broadcasts, and of a miss when all CPUs
+    /// miss, remain the typical ones.
     #[must_use]
     pub fn measure<M: Mmu>(
         mmu: &M,
@@ -101,28 +101,27 @@ impl Costs {
                 let wait = one.saturating_sub(first.saturating_mul(address));
                 OperationCosts { address, tag: tag.saturating_sub(wait), wait }
             }
-            // Whatever is asked for, the whole tag goes.
+            // Whatever the range is, the whole tag is flushed.
             _ => OperationCosts { address: tag, tag, wait: 0 },
         };
         Self { local, ..typical }
     }
 
-    /// What it costs to lose everything that is held under a tag.
+    /// The cost of losing all entries under a tag.
     #[must_use]
     pub const fn loss(&self) -> u64 {
         self.loss_beside(0)
     }
 
-    /// What is lost with a tag beside `pages` that have to go: had they been spared, nobody could find
-    /// them again. How many of them were held is not known; so all count, as far as there are useful
-    /// entries.
+    /// The cost of losing all entries under a tag if `pages` of them have to be removed anyway: those are no
+    /// loss. How many of them were cached is not known; so all count, as far as there are useful entries.
     #[must_use]
     pub const fn loss_beside(&self, pages: u64) -> u64 {
         self.refill.saturating_mul(self.useful_entries.saturating_sub(pages))
     }
 
     /// Whether `operations` invalidations by address, of `pages` in all, cost no more than one by tag
-    /// and what is lost with it.
+    /// together with the entries that are lost by it.
     #[must_use]
     pub const fn by_address(&self, costs: OperationCosts, operations: u64, pages: u64) -> bool {
         let by_tag = costs.tag.saturating_add(self.loss_beside(pages));
@@ -130,7 +129,7 @@ impl Costs {
     }
 }
 
-/// The shortest of `rounds` times, one at least, that `act` takes between two looks at the clock.
+/// The shortest of `rounds` times, one at least, that `act` takes between two readings of the clock.
 fn least(rounds: u32, clock: &mut impl FnMut() -> u64, act: impl Fn()) -> u64 {
     let mut time = || {
         let before = clock();

@@ -1,21 +1,22 @@
-//! What happened: events for the kernel's tracing, and counters over them.
+//! Events for the kernel's tracing, and counters of them.
 
 use core::fmt;
 
 use crate::platform::Word;
 
-/// Who had to act for a flush, in the order of what it costs.
+/// How a flush was done, the cheapest way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Nobody: no CPU runs the space. Whoever holds something of it pays before running it again.
+    /// No CPU had to act, because none runs the space. CPUs that hold entries of it flush before they run it
+    /// again.
     NoCpu,
-    /// The CPU that flushed, alone.
+    /// Only the CPU that called it flushed.
     Local,
-    /// Nobody: the space got a tag under which no CPU holds anything.
+    /// No CPU had to act: the space got a tag under which no CPU holds anything.
     Retagged,
-    /// Every CPU, through an invalidation that hardware broadcasts.
+    /// By an invalidation that hardware broadcasts to every CPU.
     Broadcast,
-    /// Some CPUs, through an interrupt.
+    /// By IPIs to some CPUs.
     Ipis,
 }
 
@@ -25,21 +26,21 @@ pub enum Outcome {
 pub enum Event {
     /// A flush is complete.
     Flushed {
-        /// Who had to act.
+        /// How it was done.
         outcome: Outcome,
-        /// How many CPUs were interrupted.
+        /// How many CPUs got an IPI.
         targets: u32,
         /// How often this CPU called [`crate::Platform::relax`] while it waited.
         rounds: u64,
     },
-    /// This CPU answered requests of others.
+    /// This CPU acknowledged requests of others.
     Served {
         /// How many.
         requests: u64,
-        /// How many of them still found something to flush here.
+        /// How many of them needed a flush on this CPU.
         useful: u64,
     },
-    /// This CPU paid, on its way into a space, for flushes that were owed on it.
+    /// At switch-in this CPU flushed what it had missed of the space.
     CaughtUp,
 }
 
@@ -53,7 +54,7 @@ pub struct Counts<W> {
     served: W,
     useful: W,
     caught_up: W,
-    /// Flushes by the binary logarithm of the rounds that they waited.
+    /// Numbers of flushes, by the binary logarithm of the rounds that they waited.
     waits: [W; BUCKETS],
 }
 
@@ -91,25 +92,25 @@ impl<W: Word> Counts<W> {
         }
     }
 
-    /// How many flushes ended with `outcome`.
+    /// How many flushes were done as `outcome` says.
     #[must_use]
     pub fn flushes(&self, outcome: Outcome) -> u64 {
         read(&self.flushes[outcome as usize])
     }
 
-    /// How many interrupts were sent.
+    /// How many IPIs were sent.
     #[must_use]
     pub fn interrupted(&self) -> u64 {
         read(&self.interrupted)
     }
 
-    /// How many requests of other CPUs were answered, and how many of these were useful.
+    /// How many requests of other CPUs this CPU acknowledged, and how many of these needed a flush.
     #[must_use]
     pub fn served(&self) -> (u64, u64) {
         (read(&self.served), read(&self.useful))
     }
 
-    /// How many flushes were paid on the way into a space.
+    /// How often a CPU flushed at switch-in what it had missed.
     #[must_use]
     pub fn caught_up(&self) -> u64 {
         read(&self.caught_up)

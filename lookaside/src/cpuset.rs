@@ -10,8 +10,9 @@ pub const MAX_CPUS: usize = 8192;
 
 /// A set of CPUs: one bit for each, in words that the caller provides.
 ///
-/// Joining and leaving are atomic for each CPU by itself; [`Self::iter`] sees each word at one
+/// Insertion and removal are atomic for each CPU by itself; [`Self::iter`] reads each word at one
 /// moment, and different words at different moments.
+#[doc(alias = "cpumask")]
 #[derive(Debug)]
 pub struct CpuSet<'a, W> {
     words: &'a [W],
@@ -95,8 +96,7 @@ impl<'a, W: Word> CpuSet<'a, W> {
         })
     }
 
-    /// The words of the set, each with the number of the first CPU it holds: what hardware that
-    /// takes masks of CPUs wants.
+    /// The words of the set, each with the number of its first CPU, for hardware that takes masks of CPUs.
     pub fn words(&self) -> impl Iterator<Item = (u32, &'a W)> + use<'a, W> {
         self.words.iter().enumerate().map(|(index, word)| (index as u32 * 64, word))
     }

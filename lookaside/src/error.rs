@@ -1,16 +1,16 @@
-//! What can be wrong with what a caller asks for.
+//! The errors that the library returns.
 
 use core::fmt;
 
 use crate::platform::CpuId;
 
-/// Why something was refused. Nothing has been changed when one of these is returned.
+/// Why an operation was refused. Nothing has been changed when one of these is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// A machine has between one and [`crate::MAX_CPUS`] CPUs.
     CpuCount {
-        /// The number that was asked for.
+        /// The number that was given.
         cpus: usize,
     },
     /// The platform named a CPU for which there is no storage.
@@ -27,26 +27,26 @@ pub enum Error {
         /// How many were given.
         given: usize,
     },
-    /// The storage of a CPU was used by other books, and holds what they wrote.
+    /// The storage of a CPU was used by another [`crate::Tlb`], and still has its state.
     UsedStorage {
         /// The CPU.
         cpu: CpuId,
     },
-    /// Tags that are neither reserved nor promised to pins must outnumber the CPUs.
+    /// There are too few tags: those that spaces can have and pins cannot take must outnumber the CPUs.
     TooFewTags {
         /// How many tags spaces can have.
         usable: u32,
         /// How many are needed: one more than there are CPUs, and the cap on pins.
         needed: u32,
     },
-    /// The hardware cannot be operated in the way that was configured.
+    /// The hardware does not support the configuration.
     Unsupported(&'static str),
     /// As many tags are pinned as the cap allows.
     PinCap {
         /// The cap.
         cap: u32,
     },
-    /// The space has no pin to give back.
+    /// The tag of the space is not pinned.
     NotPinned,
     /// The space is pinned: a device may use its tag.
     Pinned,
@@ -57,21 +57,21 @@ pub enum Error {
         /// Bits this CPU has.
         cpu: u32,
     },
-    /// A CPU lacks something that the machine relies on.
+    /// A CPU lacks a feature that the machine relies on.
     MissingFeature(&'static str),
-    /// A root table address that the root register cannot hold.
+    /// The address of the root table does not fit the root register.
     BadRoot {
         /// The address.
         address: u64,
     },
-    /// The space is still named by the root register of a CPU.
+    /// The root register of a CPU still names the space.
     StillRunning {
         /// One such CPU.
         cpu: CpuId,
     },
     /// No identifier is left that was never used before.
     IdsExhausted,
-    /// Not a page size.
+    /// The size is not that of a page.
     PageSize {
         /// Binary logarithm of the size.
         shift: u32,
@@ -106,7 +106,7 @@ pub enum Error {
         /// The identifier of the space that the proof is about.
         proved: u64,
     },
-    /// What another [`crate::Tlb`] has made is of no use here.
+    /// The argument was made by another [`crate::Tlb`].
     OtherTlb,
     /// The tag does not fit the hardware.
     TagOutOfRange {
@@ -117,7 +117,7 @@ pub enum Error {
     },
     /// The slots run past the end of the table.
     BeyondTable {
-        /// The end that was asked for.
+        /// The end of the slots.
         end: usize,
         /// How many entries there are.
         entries: usize,
@@ -142,21 +142,21 @@ pub enum Error {
         /// Where it begins.
         output: u64,
     },
-    /// The memory runs past what an entry can name.
+    /// The memory runs past the addresses that an entry can hold.
     OutputOverflow {
         /// First address.
         start: u64,
         /// Length in bytes.
         bytes: u64,
     },
-    /// The entry maps no plain page.
+    /// The entry does not map an ordinary page.
     NotAPage {
         /// The entry.
         entry: u64,
     },
-    /// A block changed each time that it was looked at without its lock.
+    /// The entries of a block changed during each attempt to read them without the table's lock.
     Torn {
-        /// The slot that was asked for.
+        /// The slot that was to be read.
         index: usize,
     },
 }

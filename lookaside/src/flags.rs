@@ -1,8 +1,8 @@
-//! What hardware notes in the entries of page tables.
+//! The accessed and dirty flags of page-table entries.
 
 use core::ops::{BitOr, BitOrAssign};
 
-/// The flags that hardware sets by itself.
+/// The flags that hardware sets in page-table entries by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
     /// The page was used.
@@ -21,13 +21,13 @@ impl Flags {
     /// Both.
     pub const ALL: Self = Self { accessed: true, dirty: true };
 
-    /// The flags of `self` that `chosen` has too.
+    /// The flags that are set in both `self` and `chosen`.
     #[must_use]
     pub const fn only(self, chosen: Self) -> Self {
         Self { accessed: self.accessed & chosen.accessed, dirty: self.dirty & chosen.dirty }
     }
 
-    /// Whether `self` has all that `other` has.
+    /// Whether `self` has all flags that `other` has.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         (self.accessed | !other.accessed) & (self.dirty | !other.dirty)

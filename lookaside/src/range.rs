@@ -1,4 +1,4 @@
-//! Ranges of virtual addresses, checked once at construction so that no planner has to.
+//! Ranges of virtual addresses, checked once at construction so that the code that plans flushes need not.
 
 use core::fmt;
 
@@ -15,11 +15,11 @@ pub struct VaRange {
     pages: u64,
 }
 
-/// The bits of [`VaRange::start_and_shift`] that tell the size of the pages.
+/// The bits of [`VaRange::start_and_shift`] that hold the size of the pages.
 const SHIFT: u64 = 0x3f;
 
 impl VaRange {
-    /// What stands where there is no range: zeros, which cost least to write.
+    /// The value of a place without a range: zeros, which cost least to write.
     pub(crate) const NONE: Self = Self { start_and_shift: 0, pages: 0 };
 
     /// The range of `bytes` bytes from `start`, in pages of `1 << page_shift` bytes.
@@ -84,13 +84,13 @@ impl fmt::Debug for VaRange {
     }
 }
 
-/// Addresses whose translations must be forgotten, and what is known of their sizes.
+/// Addresses whose translations must be flushed, and whether all of them have the same page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlushRange {
     /// The addresses, in pages of the smallest size that changed among them.
     pub range: VaRange,
-    /// Whether every entry that changed has exactly the page size of `range`, so that hardware may
-    /// be told the level.
+    /// Whether every entry that changed has exactly the page size of `range`, so that a level hint is
+    /// allowed.
     pub uniform: bool,
 }
 

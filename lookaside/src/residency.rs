@@ -1,4 +1,5 @@
-//! Who may hold translations of a space, in two bits for each CPU.
+//! Residency: which CPUs may hold translations of a space (`mm_cpumask` with a third state), in two bits for
+//! each CPU.
 
 use crate::{
     cpuset::MAX_CPUS,
@@ -6,24 +7,24 @@ use crate::{
     platform::{CpuId, Ordering, Targets, Word},
 };
 
-/// How many CPUs one word speaks of. Each has a bit in the lower half of the word, which says that
-/// it is present, and one at the same place in the upper half, which says that it is not absent.
+/// The number of CPUs of one word. Each CPU has a Present bit in the lower half of the word, and at the same
+/// place in the upper half a bit that is set unless the CPU is absent.
 pub(crate) const CPUS_PER_WORD: u32 = 32;
 
 /// What one CPU may hold of a space.
 ///
-/// The way into a space makes a CPU *present*, after it has said that it is on its way in and
-/// before it loads the root, and unless it is present already it pays for what it may have missed.
-/// So every state but *present* is a promise that the CPU pays on its next way in. Only a revoker
-/// that holds the space's books takes a CPU out of *present*, and only then does it look whether
-/// the CPU is on its way in: one of the two sees the other.
+/// On switch-in a CPU publishes the space that it switches to, sets its Present bit, then loads the root. If
+/// the bit was clear, it flushes what it may have missed first. So a CPU in any state but *present* flushes
+/// at its next switch-in. Only an initiator that holds the space's residency lock clears a Present bit, and
+/// only then does it read whether the CPU is switching in: one of the two sees the other.
+#[doc(alias = "mm_cpumask")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
-    /// It does not run the space and will pay before it does. A revoker passes it over.
+    /// The CPU does not run the space, and flushes before it does. Initiators skip it.
     Absent,
-    /// It will pay on its next way in, but it may be running the space now.
+    /// The CPU flushes at its next switch-in, but it may be running the space now.
     Stale,
-    /// It may hold anything, and has missed nothing.
+    /// The CPU may hold any translation of the space, and has missed no flush.
     Present,
 }
 
@@ -92,12 +93,13 @@ impl<'a, W: Word> Residents<'a, W> {
         })
     }
 
-    /// Whether a CPU is present that is on its way in.
+    /// Whether a CPU that is switching in is present.
     #[inline]
     pub(crate) fn is_present(&self, cpu: CpuId) -> bool {
         let (index, place) = place(cpu);
-        // ORDER O-PRESENT (pairs with O-MARK-STALE, F-GENERATION): this CPU said that it is on its way in before it reads
-        // its residency. A revoker that takes it away sees the one, or this load the other.
+        // ORDER O-PRESENT (pairs with O-MARK-STALE, F-GENERATION): this CPU has published that it is
+        // switching in before it reads its residency. Either an initiator that clears the bit sees the
+        // former, or this load sees the bit clear.
         self.words[index].load(Ordering::SeqCst) as u32 >> place & 1 != 0
     }
 
@@ -111,11 +113,11 @@ impl<'a, W: Word> Residents<'a, W> {
         })
     }
 
-    /// Makes a CPU present that is on its way in, and returns what it was.
+    /// Marks a CPU that is switching in present, and returns its former residency.
     pub(crate) fn mark_present(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);
-        // ORDER O-MARK-PRESENT (pairs with O-SCAN, O-REMOVE): before this CPU pays and loads the root. A revoker that
-        // passes it over because it was not present has written the tables before either.
+        // ORDER O-MARK-PRESENT (pairs with O-SCAN, O-REMOVE): before this CPU flushes and loads the root. An
+        // initiator that skips it because it was not present has written the tables before either.
         let was = self.words[index].fetch_or((1 | 1 << CPUS_PER_WORD) << place, Ordering::SeqCst);
         Residency::of(was, place)
     }
@@ -134,25 +136,26 @@ impl<'a, W: Word> Residents<'a, W> {
         })
     }
 
-    /// Has these CPUs pay on their next way in. For the holder of the space's books.
+    /// Clears the Present bits of these CPUs, so that they flush at their next switch-in. For the holder of
+    /// the residency lock.
     pub(crate) fn mark_stale(&self, cpus: Targets) {
-        // ORDER O-MARK-STALE (pairs with O-PRESENT): before the holder looks whether they are on their
-        // way in.
+        // ORDER O-MARK-STALE (pairs with O-PRESENT): before the holder reads whether they are switching in.
         self.word(cpus).fetch_and(!cpus.mask, Ordering::SeqCst);
     }
 
-    /// Makes those of these CPUs absent that have not entered since they were taken. For the holder
-    /// of the space's books, who has made sure that they do not run the space.
+    /// Makes those of these CPUs absent that have not switched in since [`Self::mark_stale`]. For the holder
+    /// of the residency lock, after it has made sure that they do not run the space.
     pub(crate) fn remove(&self, cpus: Targets) {
         let word = self.word(cpus);
         // Relaxed: a first guess.
         let mut now = word.load(Ordering::Relaxed);
         loop {
-            // Who is present has entered meanwhile, and nobody else can take it again.
+            // A CPU that is present has switched in meanwhile, and only the holder of the lock could mark
+            // it stale again.
             let next = now & !((cpus.mask & !now) << CPUS_PER_WORD);
-            // ORDER O-REMOVE (pairs with O-MARK-PRESENT): a CPU that finds itself absent on its way in also
-            // finds the note that absent CPUs may hold something (O-STALE). For the rest Relaxed would
-            // do: who enters later is not present, absent or owing.
+            // ORDER O-REMOVE (pairs with O-MARK-PRESENT): a CPU that finds itself absent at switch-in also
+            // finds the flag that absent CPUs may hold entries (O-STALE). For the rest Relaxed would
+            // do: a CPU that switches in later is not present, whether it is absent or stale.
             match word.compare_exchange(now, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => now = found,
@@ -160,14 +163,14 @@ impl<'a, W: Word> Residents<'a, W> {
         }
     }
 
-    /// Makes every CPU absent. For the holder of the books, who is about to give the space a tag that
-    /// no CPU has met, and has noted that it leaves the former one.
+    /// Makes every CPU absent. For the holder of the residency lock that is about to give the space a tag
+    /// that no CPU has used, after `ResidencyLock::leave_tag`.
     pub(crate) fn clear(&self) {
         for word in self.words {
-            // Relaxed: nobody enters but under the tag that the space is about to have.
+            // Relaxed: CPUs switch in only under the tag that the space is about to have.
             if word.load(Ordering::Relaxed) != 0 {
-                // ORDER O-REMOVE-ALL (pairs with O-SCAN): a revoker that knows the space by its former tag, and
-                // finds everybody absent, finds the note as well (O-STALE-READ).
+                // ORDER O-REMOVE-ALL (pairs with O-SCAN): an initiator that has the former tag of the space,
+                // and finds every CPU absent, finds the flag of `leave_tag` as well (O-STALE-READ).
                 word.store(0, Ordering::Release);
             }
         }
@@ -190,20 +193,20 @@ impl Word32 {
         Self { first: CpuId(index as u32 * CPUS_PER_WORD), bits }
     }
 
-    /// The CPUs that may run the space, or hold something of it.
+    /// The CPUs that may run the space, or hold entries of it.
     #[inline]
     pub(crate) const fn not_absent(self) -> Targets {
         Targets { first: self.first, mask: self.bits >> CPUS_PER_WORD }
     }
 
-    /// The CPUs that do not know yet that they have to pay.
+    /// The CPUs whose Present bit is set: they would not flush at their next switch-in.
     #[inline]
     pub(crate) const fn present(self) -> Targets {
         Targets { first: self.first, mask: self.bits & ((1 << CPUS_PER_WORD) - 1) }
     }
 }
 
-/// Which word speaks of a CPU, and which place in either half of it.
+/// The word that has the bits of a CPU, and their place in either half of it.
 #[inline]
 const fn place(cpu: CpuId) -> (usize, u32) {
     ((cpu.0 / CPUS_PER_WORD) as usize, cpu.0 % CPUS_PER_WORD)

@@ -1,15 +1,15 @@
-//! Tags: who gets which number, and what has to be flushed for it.
+//! ASID allocation: which tag a space has, and what must be flushed before a tag is used again.
 //!
-//! Two strategies, each the recommendation for some architectures, each able to run on all:
+//! There are two allocators. Each is recommended for some architectures, and each runs on all:
 //!
-//! * [`GlobalAsids`] (Arm, RISC-V): one number for a space on all CPUs, for as long as an epoch lasts.
-//!   Where invalidations are broadcast by tag, the number must be the same everywhere.
+//! * [`GlobalAsids`] (Arm, RISC-V): a space has the same tag on all CPUs for as long as an epoch lasts.
+//!   Broadcast invalidation by tag needs that.
 //! * [`PerCpuAsids`] (x86): each CPU numbers the few spaces that it ran last. Where every remote flush is
-//!   an interrupt anyway, nothing is gained by agreeing on numbers.
+//!   an IPI anyway, agreeing on numbers gains nothing.
 //!
-//! [`Tags`] is the seam between them and [`crate::CurrentCpu`]. Other strategies, the historical ones that
-//! measurements are compared with, implement it elsewhere. Nobody but the library calls it: what it does
-//! takes a [`StrategyCpu`], which only the library makes.
+//! [`Tags`] is the interface between them and [`crate::CurrentCpu`]. The historical strategies with which
+//! measurements are compared implement it elsewhere. Only the library calls it: its methods take a
+//! [`StrategyCpu`], which only the library makes.
 
 mod global;
 mod per_cpu;
@@ -27,21 +27,21 @@ use crate::{
     tlb::Tlb,
 };
 
-/// What a switch had to do. In the order of what it costs.
+/// What a switch had to do, the cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "a changed root may need branch-predictor hardening, which is the kernel's"]
 pub enum Switched {
     /// The root register named the space already; nothing was written.
     Unchanged,
-    /// The root register named the space already, and a flush was paid that was owed on it.
+    /// The root register named the space already; a flush that this CPU had missed was done.
     CaughtUp,
-    /// The space was known here: the root was loaded and its translations were kept.
+    /// This CPU had a tag for the space: the root was loaded and the space's translations were kept.
     Kept,
-    /// The space was known here but a flush was owed on it: it was paid, and the root loaded.
+    /// This CPU had a tag for the space but had missed a flush: the flush was done and the root loaded.
     Flushed,
     /// The space got a tag that this CPU may not have seen, and the root was loaded.
     Fresh,
-    /// As [`Self::Fresh`], and to get the tag this CPU turned the epoch.
+    /// As [`Self::Fresh`], and this CPU did a rollover to get the tag.
     RolledOver,
 }
 
@@ -54,12 +54,12 @@ impl Switched {
     }
 }
 
-/// How a released tag comes back.
+/// When a released tag can be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
     /// At once: its translations are gone from every CPU.
     AtOnce,
-    /// When the epoch turns, or when a CPU needs its slot.
+    /// At the next rollover, or when a CPU needs its slot.
     Later,
 }
 
@@ -68,90 +68,91 @@ pub enum Released {
 pub enum RootState {
     /// It does not.
     NotLoaded,
-    /// It does, but no user code runs until the CPU has said otherwise and paid.
+    /// It does, but the CPU runs no user code before it has ended lazy mode and flushed what it missed.
     Lazy,
-    /// It does, or may.
+    /// It does, or may do so.
     Loaded,
 }
 
-/// A way to give tags to spaces.
+/// An ASID allocator.
 ///
 /// Every method that takes a [`CurrentCpu`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
 ///
 /// # Safety
 ///
-/// What a completed flush proves starts from what an implementer says and does:
+/// The proof of a completed flush relies on the implementer for this:
 ///
-/// * [`Self::context_id`] and [`Self::root_state`] find every CPU that may use what it holds of a space, as they
-///   say; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] say no more than is true.
-/// * [`Self::flush_local`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove what is
-///   asked for before they return, or have it removed before it can be used again.
-/// * [`Self::switch_in`] loads the root of the space, under a tag under which this CPU meets nothing of another
-///   space and nothing that was taken back.
-/// * [`Self::release`], [`Self::retag`] and [`Self::switch_in`] give a tag to a space only where the entries of
-///   its former one can do no harm.
+/// * [`Self::context_id`] and [`Self::root_state`] find every CPU that may use entries of a space, as their
+///   documentation says; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] claim no more than is
+///   true.
+/// * [`Self::flush_local`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove
+///   the entries in question before they return, or have them removed before they can be used again.
+/// * [`Self::switch_in`] loads the root of the space under a tag under which this CPU hits no entry of
+///   another space and no entry that was revoked.
+/// * [`Self::release`], [`Self::retag`] and [`Self::switch_in`] give a space another tag only where the
+///   entries under its former one can do no harm.
 pub unsafe trait Tags<P: Platform>: Sized {
-    /// What each CPU remembers. All zeros to begin with.
+    /// The allocator's state of each CPU. All zeros to begin with.
     type Cpu;
-    /// A CPU that was never up.
+    /// The state of a CPU that was never up.
     const CPU: Self::Cpu;
 
-    /// Checks, once, that the strategy works on this machine, and prepares the CPUs.
+    /// Checks, once, that the allocator works on this machine, and prepares the CPUs.
     ///
     /// # Errors
     ///
     /// What is wrong with the configuration.
     fn begin(&mut self, platform: &P, cpus: &mut [crate::Cpu<P, Self>]) -> Result<(), Error>;
 
-    /// Makes this CPU run `next`, and one of its residents ([`StrategyCpu::mark_present`]).
+    /// Makes this CPU run `next`, and marks it present there ([`StrategyCpu::mark_present`]).
     fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched;
 
-    /// Notes that this CPU needs the user's translations no longer, although its root register goes
-    /// on naming them.
+    /// Enters lazy mode: this CPU uses no translations of user addresses, although its root register still
+    /// names the space.
     fn lazy(this_cpu: &StrategyCpu<'_, P, Self>);
 
-    /// Makes this CPU run no space.
+    /// Makes this CPU run no space, with the reserved root.
     fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched;
 
-    /// Whether a space has the same tag on every CPU, so that what is broadcast by tag means the
-    /// same space everywhere.
+    /// Whether a space has the same tag on every CPU, so that a broadcast by tag means the same space
+    /// everywhere.
     const GLOBAL_TAGS: bool;
 
-    /// Whether CPUs look at a space's generation on their way in, and may be spared a flush by tag if
-    /// they find what was owed last; and look at it again whenever they are called.
+    /// Whether a CPU compares a space's generation with its own at switch-in and in every IPI. It can then
+    /// flush by page instead of by tag if it missed only the latest flush.
     const TRACKS_GENERATIONS: bool;
 
-    /// Up to which generation of the space with this label `cpu` has paid: all of them, if it does not
-    /// run the space, or is lazy in it and those need not act (`lazily`). Used only with
-    /// [`Self::TRACKS_GENERATIONS`].
+    /// The generation of the space with this context id up to which `cpu` has flushed: `u64::MAX` if it does
+    /// not run the space, or if it is lazy in it and `lazily` does not say that lazy CPUs must act too. Used
+    /// only with [`Self::TRACKS_GENERATIONS`].
     fn local_generation(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
         let _ = (tlb, cpu, context, lazily);
         u64::MAX
     }
 
-    /// Pays what `asker` asks, which has called this CPU, if that is the one flush that is owed here;
-    /// and says how many flushes were paid. Used only with [`Self::TRACKS_GENERATIONS`].
+    /// Does the flush that `asker`, which has sent this CPU an IPI, requests, if that is the next flush that
+    /// this CPU needs. Returns how many flushes were done. Used only with [`Self::TRACKS_GENERATIONS`].
     fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
         let _ = (this_cpu, asker);
         0
     }
 
-    /// Pays whatever this CPU owes on the space that it runs, and says how many flushes that were. Used
-    /// only with [`Self::TRACKS_GENERATIONS`].
+    /// Flushes whatever this CPU has missed of the space that it runs, and returns how many flushes were
+    /// done. Used only with [`Self::TRACKS_GENERATIONS`].
     fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
         let _ = this_cpu;
         0
     }
 
-    /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has paid
-    /// for whatever it missed. Called by NMIs, so between any two steps of the other methods. No is always
+    /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has missed no
+    /// flush. NMI handlers call it, so it runs between any two steps of the other methods. `false` is always
     /// a right answer.
     fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
         let _ = (cpu, space);
         false
     }
 
-    /// A CPU has stopped and runs no space: nobody waits for it.
+    /// A CPU has stopped and runs no space: no CPU waits for it from now on.
     ///
     /// # Safety
     ///
@@ -160,13 +161,14 @@ pub unsafe trait Tags<P: Platform>: Sized {
         let _ = cpu;
     }
 
-    /// What CPUs that run `space` know it by; `None` if no CPU can hold anything of it. Asked after
-    /// the tables were changed and published: a CPU that gets to know the space by another label
+    /// The context id under which CPUs run `space`; `None` if no CPU can hold entries of it. Called after
+    /// the tables were changed and the change published: a CPU that learns another context id of the space
     /// after that walks the new tables.
     fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64>;
 
-    /// Whether `space` is still known by `context`. Asked with the books of the space open: whoever gives
-    /// it another label has them, and whoever enters under another one has had them.
+    /// Whether `context` is still the context id of `space`. Called with the residency of the space locked:
+    /// a CPU that gives the space another context id holds that lock, and a CPU that switches in under
+    /// another one has held it before.
     fn has_context(
         this_cpu: &CurrentCpu<'_, P, Self>,
         space: &AddressSpace<'_, P>,
@@ -176,28 +178,29 @@ pub unsafe trait Tags<P: Platform>: Sized {
         true
     }
 
-    /// Whether the root register of `cpu` names the space with this label, or may be about to, or may
-    /// still do so. A CPU for which this says [`RootState::NotLoaded`] finds out by its residency
-    /// ([`StrategyCpu::mark_present`]), or by the generation of the space, that it has missed a flush.
+    /// Whether the root register of `cpu` names the space with this context id, or may be about to, or may
+    /// still do so. A CPU for which this returns [`RootState::NotLoaded`] learns from its residency
+    /// ([`StrategyCpu::mark_present`]), or from the generation of the space, that it has missed a flush.
+    #[doc(alias = "loaded_mm")]
     fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState;
 
-    /// Whether the root register of this CPU names the space with this label.
+    /// Whether the root register of this CPU names the space with this context id.
     #[inline]
     fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
         Self::root_state(this_cpu.tlb(), this_cpu.id(), context) != RootState::NotLoaded
     }
 
-    /// Removes on this CPU what is demanded of one space, unless the CPU will do so before it loads
-    /// the root again; and says whether anything had to be removed.
+    /// Does on this CPU a flush that is requested of one space, unless the CPU will do it before it loads
+    /// the root again. Returns whether a flush was needed.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool;
 
-    /// Removes everything of every space on this CPU. A strategy that notes up to where the CPU has paid
-    /// notes it of the space that it runs.
+    /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
+    /// the space that the CPU runs.
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
         this_cpu.mmu().flush_all(this_cpu.errata());
     }
 
-    /// Removes what `ranges` says on every CPU, by broadcast. Called only with [`Self::GLOBAL_TAGS`].
+    /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::GLOBAL_TAGS`].
     fn flush_broadcast(
         this_cpu: &StrategyCpu<'_, P, Self>,
         context: u64,
@@ -205,8 +208,8 @@ pub unsafe trait Tags<P: Platform>: Sized {
         wait: Wait,
     );
 
-    /// Gives `space` a tag under which no CPU holds anything, and says whether it could: not, if
-    /// another CPU runs the space, or a tag is not at hand.
+    /// Gives `space` a tag under which no CPU holds anything, instead of a flush. Returns `false`, and does
+    /// nothing, if another CPU runs the space, or if no free tag is at hand.
     fn retag(
         this_cpu: &StrategyCpu<'_, P, Self>,
         space: &AddressSpace<'_, P>,
@@ -222,17 +225,17 @@ pub unsafe trait Tags<P: Platform>: Sized {
         false
     }
 
-    /// The register is about to be lent to a foreign root. A strategy that has lazy CPUs leave their
-    /// space when they are called has this one leave it now.
+    /// A foreign root is about to be loaded. An allocator whose lazy CPUs leave their space in the IPI
+    /// handler has a lazy CPU leave it now.
     fn prepare_foreign_root(this_cpu: &StrategyCpu<'_, P, Self>) {
         let _ = this_cpu;
     }
 
-    /// Puts back what the register named before it was lent to a foreign root. In the books it
-    /// never stopped to name it.
+    /// Loads again what the register named before a foreign root was loaded. For the allocator the register
+    /// has named it all the time.
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
 
-    /// Takes back the tag of a space that no CPU runs and none will run under this tag again.
+    /// Takes back the tag of a space that no CPU runs, and that no CPU will run under this tag again.
     ///
     /// # Errors
     ///

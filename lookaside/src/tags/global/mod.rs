@@ -1,40 +1,42 @@
-//! Epochs: one tag for a space on all CPUs, until the tags run out and an epoch turns.
+//! Global ASIDs: a space has the same tag on all CPUs, until the tags run out and a rollover begins the
+//! next epoch.
 //!
-//! # The books
+//! # The state
 //!
-//! A space's *cookie* says which tag it was given in which epoch. Each CPU's `active` word says
-//! which cookie its root register names, and whether the CPU has *joined* the present epoch, that
-//! is, has emptied its TLB since it began. Each CPU's `kept` word says what its register named when
-//! the latest epoch passed it: that tag stays taken, and the space that owns it may go on using it.
+//! A space's *cookie* is its tag and the epoch in which it was given. A CPU's `active` word is the cookie
+//! that its root register names, or a mark that a flush is pending: a new epoch has begun, and the CPU has
+//! not *adopted* it, that is, has not flushed its TLB since. A CPU's `reserved` word is the cookie that its
+//! register named at the latest rollover: that tag stays in use, and its space may keep it. The `in_use` map
+//! has the tags that are taken from the beginning of the epoch.
 //!
 //! # The invariants
 //!
-//! * **E1** A cookie `(e, t)` in a space says that in epoch `e` tag `t` was this space's alone.
-//! * **E2** A CPU that has joined epoch `e` holds entries only under tags that epoch `e` gave to
-//!   their space, or kept for it.
+//! * **E1** If a space has the cookie `(e, t)`, no other space has tag `t` in epoch `e`.
+//! * **E2** A CPU that has adopted epoch `e` holds entries only under tags that epoch `e` gave to
+//!   their space, or reserved for it.
 //! * **E3** A tag that a root register names is not given away: it is in the CPU's `active` word,
-//!   or in its `kept` word and therefore in the map. One moment is excepted, between joining and
-//!   the load that follows: `active` speaks of the new tag already. What the register still brings
-//!   in under the old one is no other CPU's business, and by E2 is gone before this CPU meets the
-//!   tag's next owner; and where it *is* another's business, the register is parked (F-PARK).
-//! * **E4** A space leaves its tag for another one only when no register names the space under it, not
-//!   even in that moment: see `mid_switch.rs`. So whoever looks for CPUs that name the space's tag misses none.
+//!   or in its `reserved` word and therefore in the map. The exception is the moment between the write of
+//!   `active` and the load of the root: `active` has the new tag already. Entries that the walker still
+//!   fetches under the old tag matter to no other CPU, and by E2 they are gone before this CPU runs the
+//!   tag's next owner. Where CPUs share entries they do matter, and the register is parked first (F-PARK).
+//! * **E4** A space gets another tag only when no register names the space under its former one, not even
+//!   in that moment: see `mid_switch.rs`. So a search for the CPUs that run the space's tag misses none.
 //!
-//! # The ways in
+//! # Switch-in
 //!
-//! 1. The space's cookie is of the CPU's own epoch: one compare-exchange on the CPU's `active`.
-//!    It fails if an epoch has passed this CPU, in whatever way the CPU was delayed.
-//! 2. Otherwise, still without a lock: empty the TLB if the CPU has not joined; take over the old
-//!    tag if it was kept, or a tag from the CPU's stock; then the same compare-exchange.
-//! 3. Otherwise, with a lock: fill the stock, turn the epoch if there is nothing to fill it with,
-//!    and do as in 2. Epochs turn only under the lock, so this succeeds at the first try, and each
-//!    CPU needs it once for every window of up to 64 tags.
+//! 1. Fast path: the space's cookie is of the CPU's own epoch. One compare-exchange on the CPU's `active`
+//!    word, which fails if a rollover came in between, however the CPU was delayed.
+//! 2. Slow path, still without a lock: flush the TLB if the CPU has not adopted the epoch; keep the old tag
+//!    if it was reserved, or take one from the CPU's `asid_cache`; then the same compare-exchange.
+//! 3. Slow path, with a lock: fill the `asid_cache`, after a rollover if no tag is free, and do as in 2.
+//!    Rollovers happen only under the lock, so this succeeds at the first try, and each CPU needs it once
+//!    for every window of up to 64 tags.
 //!
 //! # The last epoch
 //!
 //! Epochs are numbered with 47 bits and do not wrap. The last one never ends: in it every CPU runs
 //! every space under one and the same tag, privately, and drops the tag's entries at each switch.
-//! That is slow and correct, and with a turnover every microsecond it is four years away.
+//! That is slow and correct, and with a rollover every microsecond it is four years away.
 
 mod asid_cache;
 mod cookie;
@@ -86,18 +88,18 @@ use crate::{
     tlb::Tlb,
 };
 
-/// The first tag that a space can have; those below are reserved and borrowed.
+/// The first tag that a space can have; below it are the tags of the reserved root and of foreign roots.
 const FIRST_TAG: u32 = 2;
 
-/// The tag that all spaces share in the last epoch. Borrowed roots have it too: neither leaves
-/// anything behind under it.
+/// The tag that all spaces share in the last epoch. Foreign roots have it too: neither leaves entries
+/// behind under it.
 const LAST_TAG: Tag = FOREIGN_TAG;
 
-/// How the tags are used.
+/// Configuration of [`GlobalAsids`].
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalAsidsConfig {
-    /// Use no more than this many tags, reserved ones included; the hardware may have fewer. Few
-    /// tags make epochs turn often, which is good for tests.
+    /// Use no more than this many tags, including the two that no space can have; the hardware may have
+    /// fewer. Few tags make rollovers frequent, which is good for tests.
     pub tags: u32,
     /// How many tags may be pinned at one time.
     pub pins: u32,
@@ -111,15 +113,17 @@ impl Default for GlobalAsidsConfig {
     }
 }
 
-/// The tags of Arm and RISC-V.
+/// The ASID allocator of Arm and RISC-V: tags that are the same on all CPUs.
+#[doc(alias = "ASID allocator")]
+#[doc(alias = "check_and_switch_context")]
 pub struct GlobalAsids<'a, P: Platform> {
-    /// The present epoch; read on the way in, written when it turns.
+    /// The present epoch; read at switch-in, written at rollover.
     epoch: Aligned<P::Word>,
-    /// How many tags there are, reserved ones included.
+    /// How many tags there are, including those below [`FIRST_TAG`].
     tags: u32,
     config: GlobalAsidsConfig,
-    /// Tags that are taken from the beginning of the epoch: bit `t` of the map. Those below [`FIRST_TAG`]
-    /// are not looked for in it.
+    /// Tags that are taken from the beginning of the epoch: bit `t` of the map. The bits of tags below
+    /// [`FIRST_TAG`] are not read.
     in_use: &'a [P::Word],
     /// Tags that devices use, written under the lock.
     pinned: &'a [P::Word],
@@ -127,33 +131,33 @@ pub struct GlobalAsids<'a, P: Platform> {
     platform: PhantomData<fn(&P)>,
 }
 
-/// What is written only under the lock, and the lock.
+/// The lock, and the words that are written only under it.
 struct Rollover<W> {
     lock: Ticket<W>,
-    /// The first tag that was not yet dealt in this epoch.
+    /// The first tag that no CPU's `asid_cache` was filled with in this epoch.
     cursor: W,
     /// How many tags are pinned.
     pins: W,
-    /// How many tags a CPU's stock is filled with at a time.
+    /// How many tags a CPU's `asid_cache` is filled with at a time.
     window: W,
-    /// Whether the epoch has passed a CPU between joining and loading.
+    /// Whether a rollover met a CPU between the write of its `active` word and the load of the root.
     mid_switch: W,
 }
 
 struct Active<W> {
-    /// What the register names, by this CPU's own account. Written by this CPU, and by the one
-    /// that turns the epoch.
+    /// The cookie that the register names, or is about to name. Written by this CPU, and by the CPU that
+    /// does a rollover.
     cookie: W,
-    /// Whether no user code runs until the CPU says otherwise.
+    /// Whether the CPU is in lazy mode.
     lazy: W,
 }
 
-/// What [`GlobalAsids`] remembers for a CPU.
+/// The state that [`GlobalAsids`] has for each CPU.
 pub struct GlobalAsidsCpu<W> {
     active: Aligned<Active<W>>,
     asid_cache: AsidCache<W>,
-    /// What the register named when the latest epoch passed this CPU. Written by the one that
-    /// turns the epoch, read by all: so it has a line of its own.
+    /// The cookie that the register named at the latest rollover. Written by the CPU that does the
+    /// rollover, read by all CPUs: so it has a cache line of its own.
     reserved: Aligned<W>,
 }
 
@@ -164,8 +168,8 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         2 * (tags as usize).div_ceil(64)
     }
 
-    /// A set of tags, as many as `config` and the hardware of `platform` allow. `words` is storage that
-    /// is the set's alone.
+    /// An allocator of as many tags as `config` and the hardware of `platform` allow. `words` is storage
+    /// that nothing else uses.
     ///
     /// # Errors
     ///
@@ -211,7 +215,7 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         self.epoch.load(Ordering::Relaxed) // Relaxed: a snapshot for people.
     }
 
-    /// The tags that spaces can have, pinned ones included.
+    /// How many tags spaces can have, pinned ones included.
     #[must_use]
     pub const fn usable(&self) -> u32 {
         self.tags.saturating_sub(FIRST_TAG)
@@ -221,11 +225,11 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         self.config.last_epoch
     }
 
-    /// In the last epoch: whether this CPU, which goes on under a tag of an earlier one, may run any
-    /// space that is known by the one tag.
+    /// In the last epoch: whether this CPU, which still runs under a tag of an earlier epoch, may run any
+    /// of the spaces whose context id has the shared tag.
     #[cold]
     fn may_run_any(this_cpu: &CurrentCpu<'_, P, Self>) -> bool {
-        // Relaxed: an epoch that passes this CPU meanwhile is the last already.
+        // Relaxed: no rollover comes after the last epoch.
         let active = this_cpu.cpu().active.cookie.load(Ordering::Relaxed);
         !Cookie::from_bits(active).adopted()
     }
@@ -242,7 +246,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     };
 
     fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
-        // It may have been made for other hardware.
+        // The allocator may have been made for other hardware.
         let tags = 1 << platform.mmu().tag_bits().min(16);
         if self.tags > tags {
             return Err(Error::TagOutOfRange { tag: self.tags - 1, tags });
@@ -263,7 +267,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
             word.store(0, Ordering::Relaxed);
         }
         self.turn.cursor.store(u64::from(FIRST_TAG), Ordering::Relaxed);
-        // An eighth of the tags may lie in stocks when the epoch turns.
+        // At a rollover at most an eighth of the tags lies unused in the CPUs' `asid_cache`s.
         let window = u64::from(self.usable() / (8 * cpus.len() as u32)).clamp(1, 64);
         self.turn.window.store(window, Ordering::Relaxed);
         self.epoch.store(1, Ordering::Relaxed);
@@ -280,22 +284,22 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
 
     fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
         this_cpu.mmu().settle();
-        // The register goes on naming the space, and so does `active`: the tag stays taken.
+        // The register still names the space, and so does `active`: the tag stays in use.
         //
-        // ORDER O-LAZY-READ (pairs with O-SEES): whoever skips this CPU because it is lazy knows that what
-        // its user code did before has been done.
+        // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
+        // all that its user code did before.
         this_cpu.cpu().active.lazy.store(1, Ordering::Release);
     }
 
     fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
         this_cpu.mmu().settle();
         let cpu = this_cpu.cpu();
-        // Relaxed: this CPU's own word; a turnover in between leaves it outside, which is right too.
+        // Relaxed: this CPU's own word. After a rollover in between a flush is pending, which is right too.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         if active.adopted() && active.tag() == Tag::RESERVED {
             return Switched::Unchanged;
         }
-        // The tag may go once the register no longer names it, not before.
+        // The tag may be given away once the register no longer names it, not before.
         this_cpu.park_register();
         cpu.active.lazy.store(0, Ordering::Relaxed); // Relaxed: it names no space.
         let tags = this_cpu.tlb().tags();
@@ -312,12 +316,12 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     #[inline]
     fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
         let last = tlb.tags().last_epoch();
-        // Relaxed: the caller's barrier comes before it. A CPU that enters the space by what is not
-        // yet visible here walks the tables as they are now.
+        // Relaxed: the caller's barrier comes before it. A CPU that switches in by a cookie or an epoch that
+        // is not yet visible here walks the tables as they are now.
         if tlb.tags().epoch.load(Ordering::Relaxed) == last && !Self::is_pinned(space) {
             return Some(Cookie::new(last, LAST_TAG).bits());
         }
-        // As O-FRESH: with the cookie comes what is noted of former tags.
+        // As O-FRESH: with the cookie come the flags about former tags.
         let cookie = Cookie::from_bits(space.cookie.load(Ordering::Acquire));
         (cookie != Cookie::NONE).then_some(cookie.bits())
     }
@@ -337,16 +341,16 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
 
     #[inline]
     fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
-        // No epoch takes the tag away that the register names.
+        // No rollover gives the tag away that the register names.
         let tag = Cookie::from_bits(context).tag();
         this_cpu.tag() == tag || tag == LAST_TAG && Self::may_run_any(this_cpu)
     }
 
     fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
         let (root, tag) = cpu.loaded();
-        // Relaxed, both: this CPU's own word; and a cookie that is out of date has another tag, or comes
-        // with a root that is not named. On the way in the root is noted before the load and the tag
-        // after it, so they do not fit in between. The tag of the last epoch is in no cookie.
+        // Relaxed, both: this CPU's own word; and a cookie that is out of date has another tag, or its root
+        // is not the loaded one. At switch-in the root is recorded before the load and the tag after it, so
+        // they do not match in between. The shared tag of the last epoch is in no cookie.
         tag != Tag::RESERVED
             && root.table == space.root().table
             && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
@@ -355,12 +359,12 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
 
     unsafe fn stopped(cpu: &Self::Cpu) {
         let cookie = &cpu.active.cookie;
-        // Whether it has joined is no matter: it walks nothing, and its TLB is emptied before it runs any
-        // space again. So it parks in the epoch that it is in, and the next turnover keeps nothing for it.
-        // If it was lazy, it ends that when it first switches.
+        // Whether it has adopted the epoch does not matter: it walks nothing, and its TLB is flushed before
+        // it runs any space again. So it is parked in the epoch of its word, and the next rollover reserves
+        // nothing for it. If it was lazy, its first switch-in ends that.
         //
-        // Relaxed, all of it: whoever waits for it needs nothing of it, and the word decides whether a
-        // turnover comes before or after.
+        // Relaxed, all of it: a CPU that waits for it reads nothing that it wrote, and the word decides
+        // whether a rollover comes before or after.
         let mut now = cookie.load(Ordering::Relaxed);
         loop {
             let parked = Cookie::new(Cookie::from_bits(now).epoch(), Tag::RESERVED).bits();
@@ -408,7 +412,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
 
     #[inline]
     fn is_pinned(space: &AddressSpace<'_, P>) -> bool {
-        // Relaxed: a device walks for a space only after the pin was made known to who flushes.
+        // Relaxed: a device walks for a space only after the pin is visible to the CPUs that flush.
         space.pins.load(Ordering::Relaxed) != 0
     }
 
@@ -416,7 +420,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         match this_cpu.tag() {
             Tag::RESERVED => this_cpu.park_register(),
             LAST_TAG => this_cpu.reload(Held::Drop, Sharing::Private),
-            // No turnover takes away the tag of a register: the number is still right.
+            // No rollover gives away the tag that a register names: the number is still right.
             _ => this_cpu.reload(Held::Keep, this_cpu.mmu().sharing()),
         }
     }

@@ -1,4 +1,4 @@
-//! Giving a tag back before the epoch turns.
+//! Giving a tag back before the next rollover.
 
 use super::{Cookie, GlobalAsids, LAST_TAG};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {
-    /// Takes back the tag of a space that nobody can enter any more: the caller holds the only
+    /// Takes back the tag of a space that no CPU can switch to any more: the caller holds the only
     /// reference.
     pub(super) fn give_up(
         &self,
@@ -26,8 +26,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Err(Error::Pinned);
         }
         let cookie = space.cookie();
-        // In the last epoch spaces run without a cookie of theirs, and all under one tag: whoever has
-        // run this one and runs any may run this one.
+        // In the last epoch spaces run without a cookie of their own, and all under one tag: a CPU that is
+        // resident in this space and runs any space may run this one.
         if self.epoch() == self.last_epoch() {
             let last = Cookie::new(self.epoch(), LAST_TAG);
             let named = |cpu: &CpuId| {
@@ -48,9 +48,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
             space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.
             return Ok(Released::Later);
         }
-        // No register names the tag, so what is removed now does not come back.
+        // No register names the tag, so entries that are removed now do not come back.
         if space.held_under_older_tags() {
-            // Nobody will know that the space had a tag, and its tables may be freed from here on.
+            // After this nothing records that the space had other tags, and its tables may be freed.
             this_cpu.mmu().flush_all_broadcast(this_cpu.errata());
             space.lock_residency(this_cpu.tlb().platform()).all_forgot();
         } else if !alone {
@@ -59,8 +59,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
             this_cpu.mmu().flush_tag(this_cpu.errata(), cookie.tag());
         }
         space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.
-        // If an epoch has turned, the tag was dealt again with all the others: the stock is of the
-        // later epoch and refuses it, or it is void as soon as this CPU finds out.
+        // After a rollover the tag was free again with all the others: the `asid_cache` is of the later
+        // epoch and refuses it, or it becomes void as soon as this CPU sees the later epoch.
         let stocked = this_cpu.cpu().asid_cache.put(cookie.epoch(), cookie.tag());
         Ok(if stocked && cookie.epoch() == self.epoch() {
             Released::AtOnce
@@ -70,15 +70,15 @@ impl<P: Platform> GlobalAsids<'_, P> {
     }
 
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
-    /// other's entries that is not believed: another may have taken over what this one holds without ever
-    /// running the space. No scenario shows it.
+    /// other's entries this is always `false`: another CPU may have taken over entries of this one without
+    /// ever running the space. No scenario shows it.
     fn is_only_here(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> bool {
         this_cpu.mmu().sharing() == Sharing::Private
             && space.residents.none_but(this_cpu.id())
             && !space.absent_may_hold_entries()
     }
 
-    /// A CPU whose register names the space with this cookie. Who is absent does not.
+    /// A CPU whose register names the space with this cookie. That of an absent CPU does not.
     fn running(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -94,10 +94,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
     }
 
     /// Whether `cpu`, whose register names the tag of `cookie`, got it for another space, in a later
-    /// epoch. Only who knows that the cookie is the space's latest can ask so: a revoker may have
-    /// read it before another CPU renewed it.
+    /// epoch. Valid only if `cookie` is known to be the space's latest: an initiator may have read it before
+    /// another CPU brought it to a later epoch.
     fn is_anothers(&self, cpu: &Cpu<P, Self>, cookie: Cookie) -> bool {
-        // As O-SEES. The cookie of a space is renewed before its tag is named in a later epoch.
+        // As O-SEES. A space's cookie is brought to a later epoch before any `active` has its tag in that
+        // epoch.
         let mut named = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
         if !named.adopted() {
             // Relaxed: an older word is of an epoch that this CPU has left for good.
@@ -106,20 +107,20 @@ impl<P: Platform> GlobalAsids<'_, P> {
         named.tag() == cookie.tag() && named.epoch() > cookie.epoch()
     }
 
-    /// Whether the register of `cpu` names the space with this cookie, is about to, or may still.
+    /// Whether the register of `cpu` names the space with this cookie, or is about to, or may still do so.
     pub(super) fn root_state_of(
         &self,
         tlb: &Tlb<'_, P, Self>,
         cpu: &Cpu<P, Self>,
         cookie: Cookie,
     ) -> RootState {
-        // ORDER O-SEES (pairs with O-ADOPT, O-LAZY-READ, F-UNLAZY): a CPU that is on its way in is seen here, or
-        // sees what was done to its residency before. If it is seen to have left, or to be lazy, what
-        // its user code did has been done.
+        // ORDER O-SEES (pairs with O-ADOPT, O-LAZY-READ, F-UNLAZY): a CPU that is switching in is seen here,
+        // or sees what was done to its residency before. If it is seen to have left, or to be lazy, all that
+        // its user code did there is visible.
         let load = || Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
         let mut active = load();
-        // ORDER O-RUNS (pairs with O-PUBLISH): a CPU that an epoch has passed is described by its
-        // kept word, once that epoch is published.
+        // ORDER O-RUNS (pairs with O-PUBLISH): while a flush is pending on a CPU, its reserved word says
+        // what its register names, once the epoch is published.
         while !active.adopted() && self.epoch.load(Ordering::Acquire) < active.epoch() {
             tlb.platform().relax();
             active = load();
@@ -130,14 +131,15 @@ impl<P: Platform> GlobalAsids<'_, P> {
         } else {
             // Relaxed: by O-RUNS.
             let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
-            // In the last epoch nobody keeps books of who shares the one tag. A CPU for which nothing was
-            // ever kept has zero there, which is no space's tag.
+            // In the last epoch nothing records which spaces share the one tag. A CPU for which nothing was
+            // ever reserved has zero there, which is no space's tag.
             tag == LAST_TAG || kept.tag() == tag
         };
         if !says && cpu.loaded_tag() != tag {
             return RootState::NotLoaded;
         }
-        // As O-SEES; and it is lazy in this space and no other: it says so after it has entered.
+        // As O-SEES; and it is lazy in this space and no other, because a CPU sets the flag after its
+        // switch-in.
         let lazy = cpu.tags.active.lazy.load(Ordering::SeqCst) != 0;
         if lazy { RootState::Lazy } else { RootState::Loaded }
     }

@@ -1,4 +1,4 @@
-//! A fresh tag instead of a flush.
+//! Retagging: a fresh tag instead of a flush.
 
 use super::{Cookie, GlobalAsids, LAST_TAG, switch_in::Locked};
 use crate::{
@@ -10,24 +10,26 @@ use crate::{
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {
-    /// Whether `space` has the tag of `context`, and no CPU enters it without a tag of its own. Asked
-    /// with the books open.
+    /// Whether `context` is still the context id of `space`: it has the tag of the space's cookie, and CPUs
+    /// do not switch to the space under the shared tag of the last epoch instead; or it has that shared tag.
+    /// Called with the residency locked.
     pub(super) fn has_context(&self, space: &AddressSpace<'_, P>, context: Cookie) -> bool {
-        // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was kept for another epoch is the same tag.
+        // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was reserved is the same tag in the next epoch.
         let tag = Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag();
         let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
         context.tag() == LAST_TAG || context.tag() == tag && (!last || Self::is_pinned(space))
     }
 
-    /// Gives `space` a tag that no CPU has met, so that what is held under the one in `context` is
-    /// never used again; and says whether it could. This CPU, if it runs the space, goes over to the
-    /// new tag. No other CPU may run it.
+    /// Gives `space` a tag that no CPU has used, so that entries under the one in `context` are never used
+    /// again. Returns whether it did: it does not if another CPU runs the space, if the space is pinned or
+    /// has another context id by now, or if the `asid_cache` is empty. If this CPU runs the space, it
+    /// switches to the new tag.
     ///
-    /// When others can learn the new tag, no register names the old one: who flushes the space by
-    /// its new tag does not ask for the old.
+    /// No register names the old tag when other CPUs can learn the new one: a CPU that flushes the space by
+    /// its new tag does not search for the old.
     ///
-    /// A CPU that is on its way in under the old tag is seen here to be so (O-SEES), or finds that it
-    /// is not present any more (O-PRESENT) and then, once it has the books, another tag.
+    /// A CPU that is switching in under the old tag is seen here (O-SEES), or finds that it is not present
+    /// any more (O-PRESENT) and then, once it has the residency lock, that the space has another tag.
     pub(super) fn retag(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -37,8 +39,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let old = Cookie::from_bits(context);
         let tlb = this_cpu.tlb();
         let mut residency = space.lock_residency(tlb.platform());
-        // Relaxed: by O-RESIDENCY-LOCK, or renewed for another epoch, which must not be overwritten. The tag of the
-        // last epoch is in no cookie.
+        // Relaxed: by O-RESIDENCY-LOCK. Without the lock a cookie can only be brought to another epoch, and
+        // must not be overwritten then. The shared tag of the last epoch is in no cookie.
         let retagged = space.cookie.load(Ordering::Relaxed) != context;
         if retagged || !self.has_context(space, old) || Self::is_pinned(space) {
             return false;
@@ -61,8 +63,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         residency.leave_tag(this_cpu.mmu().walks_outlive_tags());
         space.residents.clear();
         residency.set_spent(0);
-        // As O-CLEAR. An epoch that has passed meanwhile makes the cookie one of the past, which is
-        // not kept for anybody: the space gets yet another tag on its next way in.
+        // As O-CLEAR. If a rollover happens meanwhile, the cookie is of a former epoch and its tag is not
+        // reserved: the space gets yet another tag at the next switch-in.
         space.cookie.store(Cookie::new(old.epoch(), tag).bits(), Ordering::Release);
         drop(residency);
         if runs_here {
@@ -71,7 +73,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         true
     }
 
-    /// Has CPUs pay on their next way in, and says whether none of them names the space.
+    /// Marks CPUs stale, so that they flush at their next switch-in, and returns whether no register of
+    /// theirs names the space.
     fn all_leave(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -84,15 +87,15 @@ impl<P: Platform> GlobalAsids<'_, P> {
         cpus.iter().all(|cpu| names(cpu) == RootState::NotLoaded)
     }
 
-    /// Makes this CPU, which is on its way in under `cookie`, present in a space in which it was not;
-    /// fails if the space has another tag by now.
+    /// Marks this CPU, which is switching in under `cookie`, present in a space in which it was not. Fails if
+    /// the space has another tag by now.
     pub(super) fn mark_present_under(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, Locked> {
-        // While we hold the books, nobody renews the tag. Relaxed: by O-RESIDENCY-LOCK.
+        // Under the lock no other CPU retags the space. Relaxed: by O-RESIDENCY-LOCK.
         let _books = next.lock_residency(this_cpu.tlb().platform());
         if next.cookie.load(Ordering::Relaxed) == cookie.bits() {
             Ok(this_cpu.mark_present(next))

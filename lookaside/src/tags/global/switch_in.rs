@@ -1,4 +1,4 @@
-//! The ways into a space: finding its tag in the present epoch, and joining the epoch.
+//! Switch-in: finding the tag of a space in the present epoch, and adopting the epoch.
 
 use super::{Cookie, GlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
 use crate::{
@@ -10,11 +10,11 @@ use crate::{
     tags::Switched,
 };
 
-/// The way without the lock is closed: no tag is left in the stock, or an epoch has passed.
+/// The lock is needed: the `asid_cache` is empty, or a rollover came in between.
 pub(super) struct Locked;
 
 impl<P: Platform> GlobalAsids<'_, P> {
-    /// Way 1, and the others where it is closed.
+    /// The fast path (1 in `mod.rs`), and the slow path if that fails.
     #[inline]
     pub(super) fn switch_in_fast(
         &self,
@@ -24,9 +24,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let mmu = this_cpu.mmu();
         let cpu = this_cpu.cpu();
         // Relaxed: the compare-exchange in `adopt_epoch` decides, and E1 and E2 make the cookie true for a
-        // CPU that has joined its epoch.
+        // CPU that has adopted its epoch.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
-        // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes who was present under it.
+        // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes the residency under it.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
@@ -51,7 +51,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         self.switch_in_slow(&this_cpu.copied(), next)
     }
 
-    /// Way 1 where CPUs use each other's entries.
+    /// The fast path where CPUs use each other's entries.
     #[inline(never)]
     fn switch_in_shared(
         &self,
@@ -60,9 +60,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
         active: Cookie,
         cookie: Cookie,
     ) -> Switched {
-        // FENCE F-PARK (pairs with the walks of a new owner): from `adopt_epoch` on nothing keeps the outgoing tag,
-        // and another CPU may give it away. The walker must not use it any more by then, for
-        // its entries could be hit by that other CPU.
+        // FENCE F-PARK (pairs with the walks of a new owner): from `adopt_epoch` on nothing reserves the
+        // outgoing tag, and another CPU may give it away. The walker must not use it any more by then,
+        // because that other CPU could hit its entries.
         this_cpu.park_register();
         if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
             return self.switch_in_adopted(this_cpu, next, cookie);
@@ -70,7 +70,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         self.switch_in_slow(this_cpu, next)
     }
 
-    /// Way 1 for a CPU that has joined, present or not.
+    /// The fast path after `adopt_epoch`, whether the CPU is present or not.
     #[inline(never)]
     fn switch_in_adopted(
         &self,
@@ -90,8 +90,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
     }
 
-    /// As [`Self::wake`]. It says first that this CPU is back, and pays then: an NMI in between must leave
-    /// user memory alone.
+    /// As [`Self::wake`], which first ends lazy mode and then flushes: an NMI in between must leave user
+    /// memory alone.
     #[cold]
     fn come_back(
         &self,
@@ -104,13 +104,13 @@ impl<P: Platform> GlobalAsids<'_, P> {
         switched
     }
 
-    /// Ends being lazy, in the space that the register names or on the way to another one.
+    /// Ends lazy mode, in the space that the register names or at the switch to another one.
     fn wake(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
         let active = &this_cpu.cpu().active;
-        // FENCE F-UNLAZY (pairs with O-SEES): a revoker does not skip this CPU any more before it reads
+        // FENCE F-UNLAZY (pairs with O-SEES): initiators no longer skip this CPU as lazy before it reads
         // its residency, or names another space.
         active.lazy.swap(0, Ordering::SeqCst);
-        // Relaxed, both: as on the quick way.
+        // Relaxed, both: as on the fast path.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
         if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
             return self.switch_in_fast(this_cpu, next);
@@ -120,14 +120,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
             Ok(Held::Drop) => {}
             Err(Locked) => return self.switch_in_slow(this_cpu, next),
         }
-        // What is held was revoked while nobody looked. This CPU has said that it is back and pays
-        // for everything before that.
+        // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
+        // flush, so the flush covers everything that was revoked without an IPI.
         this_cpu.mmu().flush_tag(this_cpu.errata(), this_cpu.tag());
         this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 
-    /// Ways 2 and 3.
+    /// The slow path (2 and 3 in `mod.rs`).
     #[cold]
     pub(super) fn switch_in_slow(
         &self,
@@ -144,7 +144,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             match self.try_switch_in(this_cpu, next, &mut paid, Some(&lock)) {
                 Ok(_) if rolled_over => return Switched::RolledOver,
                 Ok(switched) => return switched,
-                // Nothing is left to fill the stock with; afterwards there is.
+                // No tag is free to fill the `asid_cache` with; after a rollover there is.
                 Err(Locked) => {
                     self.rollover(this_cpu, &lock);
                     rolled_over = true;
@@ -153,7 +153,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
     }
 
-    /// Joins the present epoch with the register parked, so that nothing is kept for this CPU.
+    /// Adopts the present epoch with the register parked, so that no tag is reserved for this CPU.
     #[cold]
     pub(super) fn rest(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
         let _lock = self.turn.lock.lock(this_cpu.tlb().platform());
@@ -164,7 +164,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
     }
 
-    /// Way 2, and with the lock held way 3: finds a tag for `next` and joins.
+    /// One attempt at the slow path, 2 in `mod.rs`, or 3 with the lock held: finds a tag for `next`, adopts
+    /// the epoch and loads the root.
     fn try_switch_in(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -173,11 +174,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
         let cpu = this_cpu.cpu();
-        // Relaxed: this CPU's own word; a turnover that changes it is noticed by `adopt_epoch`.
+        // Relaxed: this CPU's own word; `adopt_epoch` notices a rollover that changes it.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         let epoch = active.epoch();
-        // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the kept words are those of `epoch`. An
-        // epoch that passed this CPU and is not published yet has no map; its lock is held.
+        // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the reserved words are those of `epoch`. If a
+        // rollover is under way, its epoch is in `active` but has no map yet; the lock is held.
         if self.epoch.load(Ordering::Acquire) != epoch {
             return Err(Locked);
         }
@@ -191,7 +192,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Err(Locked);
         }
         let Ok(held) = self.arrive(this_cpu, next, cookie) else {
-            // The space was given another tag since we claimed this one, which is now ours alone.
+            // The space got another tag since this CPU claimed this one, which no other CPU uses now.
             self.park_instead(this_cpu);
             *paid = false;
             return self.try_switch_in(this_cpu, next, paid, lock);
@@ -202,11 +203,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
-    /// Empties the TLB if this CPU has not joined its epoch and has not `paid` for it.
+    /// Flushes the whole TLB if this CPU has not adopted its epoch, unless `paid` says that it did so already
+    /// in this switch-in.
     ///
-    /// The register names what it named before, under a tag that was kept: what the walker brings
-    /// back meanwhile is valid in the new epoch, and in any that follows before this CPU joins one.
-    /// So paying once is enough, however many epochs pass it on the way in.
+    /// The register still names the former space, under a reserved tag: entries that the walker fetches
+    /// meanwhile are valid in the new epoch, and in any that follows before this CPU adopts one. So one flush
+    /// is enough, however many rollovers happen during the switch-in.
     fn empty(&self, this_cpu: &StrategyCpu<'_, P, Self>, active: Cookie, paid: &mut bool) {
         let shared = this_cpu.mmu().sharing() == Sharing::Shared;
         if !active.adopted() && !*paid && !shared {
@@ -215,26 +217,28 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
     }
 
-    /// After this CPU has said that it is on its way under a tag, and does not load it: has the register
-    /// name nothing. What it named before is not kept from the next turnover on, and must not come back
-    /// after this CPU has emptied its TLB for that.
+    /// Parks the register, if this CPU has published a tag in `active` that it does not load after all. The
+    /// next rollover does not reserve the tag that the register named before, so its entries must not come
+    /// back after this CPU has flushed its TLB for that rollover.
     #[cold]
     fn park_instead(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
         this_cpu.park_register();
     }
 
-    /// Declares which cookie the register is about to name, unless an epoch has passed this CPU.
+    /// Publishes the cookie that the register is about to name, and with it that this CPU has adopted the
+    /// epoch. Fails if a rollover came in between.
     pub(super) fn adopt_epoch(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         active: Cookie,
         cookie: Cookie,
     ) -> bool {
-        // The word decides by itself who came first, this CPU or the turnover. If it was this CPU,
-        // the turnover reads `cookie` and keeps its tag; if not, this fails.
+        // The order of the writes to this word decides. If this one comes before that of a rollover, the
+        // rollover reads `cookie` and reserves its tag; if not, this fails.
         //
         // ORDER O-ADOPT (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
-        // after what its register named before and what its user code did in the space that it leaves.
+        // after the record of what its register named before, and after what its user code did in the space
+        // that it leaves.
         this_cpu
             .cpu()
             .active
@@ -243,8 +247,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
             .is_ok()
     }
 
-    /// The tag of `next` in `epoch`: the one it has, or kept, or a new one. Says whether it is new.
-    /// `enters` says that this CPU enters the space next, and knows then whether the tag is new.
+    /// The tag of `next` in `epoch`: the one it has, or the one reserved for it, or a fresh one. Returns also
+    /// whether it is fresh. `enters` says that this CPU switches to the space next: it is then marked present
+    /// together with a fresh tag.
     pub(super) fn claim(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -255,8 +260,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ) -> Result<(Cookie, bool), Locked> {
         let mut taken = None;
         loop {
-            // Relaxed: E1 makes a cookie true whenever it is read; and this CPU has emptied its
-            // TLB since `epoch` began.
+            // By E1 a cookie is true whenever it is read; and this CPU has flushed its TLB since `epoch`
+            // began.
             let old = Cookie::from_bits(next.cookie.load(Ordering::Acquire)); // And as O-FRESH.
             if old.epoch() == epoch {
                 if let Some(tag) = taken {
@@ -264,9 +269,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 }
                 return Ok((old, false));
             }
-            // Another CPU is an epoch ahead; this one has been passed and may not have seen it yet,
-            // where loads are reordered. To write an older cookie over a younger one would give the
-            // space a second tag.
+            // Another CPU is an epoch ahead: a rollover has changed this CPU's `active`, and where loads are
+            // reordered this CPU may not have seen it yet. To write an older cookie over a younger one would
+            // give the space a second tag.
             if old.epoch() > epoch {
                 return Err(Locked);
             }
@@ -284,13 +289,13 @@ impl<P: Platform> GlobalAsids<'_, P> {
             if fresh && old != Cookie::NONE {
                 self.wait_for_mid_switch(this_cpu);
             }
-            // Nobody has met a fresh tag, so nobody holds anything under it. The books keep others
-            // from giving the space another one meanwhile.
+            // No CPU has used a fresh tag, so none holds entries under it. The residency lock keeps other
+            // CPUs from giving the space another one meanwhile.
             let residency =
                 if fresh { Some(next.lock_residency(this_cpu.tlb().platform())) } else { None };
             if let Some(mut residency) = residency {
-                // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch others enter without a cookie, and are
-                // not to be cleared away.
+                // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch other CPUs switch in without a
+                // cookie, and must not be made absent here.
                 if self.epoch.load(Ordering::Relaxed) != epoch {
                     return Err(Locked);
                 }
@@ -302,16 +307,16 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 }
                 next.residents.clear();
                 if enters {
-                    // To say so here spares it the books on arrival.
+                    // Done here, this spares it the residency lock in `arrive`.
                     let _ = next.residents.mark_present(this_cpu.id());
                 }
                 residency.set_spent(0);
-                // ORDER O-CLEAR (pairs with O-FRESH): who was present under the former tag is
-                // forgotten before anybody enters under this one.
+                // ORDER O-CLEAR (pairs with O-FRESH): the CPUs that were present under the former tag are
+                // absent before any CPU switches in under this one.
                 next.cookie.store(new.bits(), Ordering::Release);
                 return Ok((new, true));
             }
-            // Relaxed: as above. The word arbitrates between CPUs that enter the space together.
+            // Relaxed: as above. The word arbitrates between CPUs that switch to the space at the same time.
             if next
                 .cookie
                 .compare_exchange(old.bits(), new.bits(), Ordering::Relaxed, Ordering::Relaxed)
@@ -322,11 +327,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
     }
 
-    /// Whether the tag that `space` had by `old` was kept for it until `epoch`.
+    /// Whether the tag in `old`, a former cookie of `space`, was reserved for the space until `epoch`.
     ///
-    /// A tag that is kept was its owner's without a break since the epoch in the kept word; so the
-    /// space whose cookie is not older than that, with the same tag, is the owner. Nothing has to
-    /// be updated when the owner renews its cookie: that only makes the cookie younger.
+    /// A reserved tag has belonged to one space without a break since the epoch in the reserved word. So the
+    /// space whose cookie is not older than that, with the same tag, is the owner. When the owner's cookie is
+    /// brought to a later epoch nothing has to be updated: that only makes the cookie younger.
     fn keeps(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -337,7 +342,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if old == Cookie::NONE {
             return Ok(false);
         }
-        // Relaxed: a pin that is gone was there in the epoch that O-EPOCH made visible.
+        // Relaxed: a pin that is gone was still there in the epoch that O-EPOCH made visible.
         if space.pins.load(Ordering::Relaxed) != 0 {
             return Ok(true);
         }
@@ -352,16 +357,17 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if map & 1 << (tag.0 % 64) == 0 {
             return Ok(false);
         }
-        // Relaxed: the words of `epoch` are visible by O-EPOCH. A later turnover overwrites only
-        // those of CPUs that joined `epoch`; a space on such a CPU has a cookie of `epoch`, and is
-        // not looked for. One that keeps nothing has the reserved tag, which no space has.
+        // Relaxed: the words of `epoch` are visible by O-EPOCH. A later rollover overwrites only those of
+        // CPUs that adopted `epoch`; a space on such a CPU has a cookie of `epoch`, and is not searched for.
+        // The word of a CPU for which nothing is reserved has `Tag::RESERVED`, which no space has.
         Ok(this_cpu.tlb().cpus().iter().any(|cpu| {
             let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
             kept.tag() == tag && kept.epoch() <= old.epoch()
         }))
     }
 
-    /// Takes a tag of `epoch` from the stock of this CPU; with the lock, fills the stock first.
+    /// Takes a tag of `epoch` from the `asid_cache` of this CPU; if that is empty and the lock is held, fills
+    /// it first.
     fn take(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -379,7 +385,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         asid_cache.take(epoch).ok_or(Locked)
     }
 
-    /// Fills `asid_cache` with the next window of tags in which one is free, if there is one. The lock is held.
+    /// Fills `asid_cache` with the next window of tags in which one is free, if there is one. The lock is
+    /// held.
     fn fill(&self, asid_cache: &AsidCache<P::Word>, epoch: u64) {
         let turn = &*self.turn;
         // Relaxed, here and below: written under the lock only.
@@ -400,7 +407,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         turn.cursor.store(cursor, Ordering::Relaxed);
     }
 
-    /// The way in when no epoch is left: one tag, dropped at each switch, and shared with nobody.
+    /// Switch-in in the last epoch: one tag for all spaces, whose entries are dropped at each switch and
+    /// shared with no other CPU.
     fn switch_in_last_epoch(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -410,7 +418,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let adopted = self.adopt_epoch(this_cpu, active, Cookie::new(self.last_epoch(), LAST_TAG));
         debug_assert!(adopted, "no epoch comes that could pass this CPU");
         this_cpu.mmu().settle(); // As F-ARRIVE.
-        // Who holds the books believes in the tag that the space had before, or knows of this epoch.
+        // With the lock: another holder either sees this epoch, or still goes by the former tag of the space.
         let residency = next.lock_residency(this_cpu.tlb().platform());
         if !this_cpu.is_present(next) {
             let _ = this_cpu.mark_present(next); // Everything is dropped anyway.
@@ -420,17 +428,17 @@ impl<P: Platform> GlobalAsids<'_, P> {
         Switched::Fresh
     }
 
-    /// After this CPU has said that it is on its way into `next` under `cookie`: makes it present
-    /// there, and says what the load must be told. Fails if the space has another tag by now.
+    /// After this CPU has published that it switches to `next` under `cookie`: marks it present there, and
+    /// returns whether the load must drop entries. Fails if the space has another tag by now.
     fn arrive(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
         cookie: Cookie,
     ) -> Result<Held, Locked> {
-        // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): what this CPU has
-        // said is visible before the root is loaded; a walk is no load, and no ordering of a load
-        // holds it back. It also completes what the outgoing thread has begun to invalidate.
+        // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): `active` is visible
+        // before the root is loaded; a walk is no load, and no ordering of a load holds it back. It also
+        // completes the invalidations that the outgoing thread has begun.
         this_cpu.mmu().settle();
         if this_cpu.is_present(next) {
             Ok(Held::Keep)

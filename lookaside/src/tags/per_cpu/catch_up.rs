@@ -1,14 +1,16 @@
-//! Paying when called: what a CPU does that others have called, and how they learn that it has paid.
+//! The IPI handler for generation-tracked flushes, and how the initiator observes completion.
 //!
-//! If one has called, his request says what is owed. If several have, the generation of the space says
-//! that something is, and one payment in full does for all of them.
+//! If one initiator has sent an IPI, its request says what to flush. If several have, the generation of the
+//! space says that flushes were missed, and one flush of the whole tag does for all of them.
 //!
-//! The answer is what the CPU's books say anyway: a slot holds a space, and up to which generation that
-//! was paid. Both are never used again, so it is true for ever, and it does not matter how the CPU came
-//! to pay: called, on its way in, or by a flush of its own.
+//! The acknowledgement is the CPU's slot, which it writes anyway: the identifier of a space, and the
+//! generation up to which that space was flushed. Identifiers and generations are never used again, so the
+//! acknowledgement stays true for ever, and it does not matter where the CPU flushed: in the IPI handler, at
+//! switch-in, or for a request of its own.
 //!
-//! A lazy CPU is called because a table goes, or because break comes before make. It does not pay, it leaves:
-//! then nobody asks it for what goes next, and what it owes it pays if it comes back.
+//! A lazy CPU gets an IPI if a table is freed, or for break-before-make. It does not flush but leaves the
+//! space (Linux: `leave_mm`): then it gets no IPI for the next flush, and if it switches back to the space it
+//! flushes what it has missed.
 
 use super::{DROPPED, LAZY, PerCpuAsids, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
 use crate::{
@@ -26,28 +28,29 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         self.current.load(Ordering::Relaxed) as usize // Relaxed: this CPU's own word.
     }
 
-    /// As the owner: up to which generation the space of a slot was paid.
+    /// As the owner: the generation up to which the space of a slot was flushed.
     #[inline]
     pub(super) fn flushed_up_to(&self, slot: usize) -> u64 {
         self.flushed_up_to[slot].load(Ordering::Relaxed) // Relaxed: this CPU's own word.
     }
 
-    /// As the owner: the space of a slot was paid up to `generation`.
+    /// As the owner: records that the space of a slot was flushed up to `generation`.
     #[inline]
     pub(super) fn set_flushed_up_to(&self, slot: usize, generation: u64) {
-        // ORDER O-CAUGHT-UP (pairs with O-CAUGHT-UP-READ): the flush is complete, and what this CPU did through
-        // the old translations has been done.
+        // ORDER O-CAUGHT-UP (pairs with O-CAUGHT-UP-READ): the flush is complete, and all that this CPU did
+        // through the old translations is visible.
         self.flushed_up_to[slot].store(generation, Ordering::Release);
     }
 }
 
 impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
-    /// As a revoker: up to which generation of the space with this label this CPU has paid; all, if it
-    /// need not act. One that is lazy must if `lazily`.
+    /// As an initiator: the generation of the space with this context id up to which this CPU has flushed;
+    /// `u64::MAX` if it need not act. A lazy CPU must act if `lazily`.
     pub(super) fn local_generation(&self, context: u64, lazily: bool) -> u64 {
-        // ORDER O-CAUGHT-UP-READ (pairs with O-CAUGHT-UP, O-SWITCHED, O-LAZY, O-PARKED): the payment, or that the
-        // CPU runs another space, then the new use of the frame; and the space of a slot before its
-        // number. A slot that was given to another space meanwhile was given when this one was left.
+        // ORDER O-CAUGHT-UP-READ (pairs with O-CAUGHT-UP, O-SWITCHED, O-LAZY, O-PARKED): this CPU is seen to
+        // have flushed, or to run another space, before the frame is used anew; and the identifier in a slot
+        // is read before its generation. A slot that was given to another space meanwhile was given when
+        // this CPU left the former one.
         let active = self.active.load(Ordering::Acquire);
         // A CPU that is switching may have loaded the root of either.
         let runs = active & SWITCHING != 0 || id_of(active) == context;
@@ -65,7 +68,7 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
     }
 }
 
-/// Leaves the space in which this CPU is lazy, and says whether it is.
+/// Leaves the space if this CPU is lazy in it, and returns whether it was.
 pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, R: Replacement>(
     this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
 ) -> bool {
@@ -77,12 +80,12 @@ pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, R: Replacement>(
     lazy
 }
 
-/// What this CPU may owe on the space that it runs.
+/// Up to where this CPU has flushed the space that it runs.
 #[derive(Clone, Copy)]
 pub(super) struct CatchUp {
     pub(super) context: u64,
     slot: usize,
-    /// Up to which generation it has paid.
+    /// The generation up to which this CPU has flushed the space.
     pub(super) flushed_up_to: u64,
 }
 
@@ -100,7 +103,7 @@ impl CatchUp {
         (active != 0).then(stale)
     }
 
-    /// Notes that everything was removed that was owed up to generation `now`.
+    /// Records that everything was flushed that was revoked up to generation `now`.
     pub(super) fn note_flushed<P: Platform, const SLOTS: usize, R: Replacement>(
         self,
         this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
@@ -111,8 +114,8 @@ impl CatchUp {
         }
     }
 
-    /// Pays up to generation `now` what is asked, or everything if that is not known. Says how many
-    /// flushes were paid.
+    /// Flushes up to generation `now`: the ranges of the request, or the whole tag if there is none. Returns
+    /// how many flushes this did.
     pub(super) fn flush_missed<P: Platform, const SLOTS: usize, R: Replacement>(
         self,
         this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,

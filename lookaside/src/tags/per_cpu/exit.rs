@@ -1,4 +1,4 @@
-//! The way out to user mode, for x86 kernels that keep separate user tables.
+//! The return to user mode, for x86 kernels with separate user tables (KPTI).
 
 use super::PerCpuAsids;
 use crate::{
@@ -19,8 +19,8 @@ where
     R: Replacement,
 {
     /// The value of `CR3` with which this CPU leaves the kernel for user mode in `space`, which it
-    /// runs. It keeps what is cached under the user's tag, unless that is owed a flush
-    /// ([`crate::arch::x86_64::UserFlush::AtExit`]): the load of this value is then the payment.
+    /// runs. Its load keeps the entries under the user's tag, unless a flush of them is pending
+    /// ([`crate::arch::x86_64::UserFlush::AtExit`]): then its load is that flush.
     ///
     /// # Panics
     ///
@@ -28,9 +28,9 @@ where
     ///
     /// # Safety
     ///
-    /// This value is loaded, before interrupts come on again, before this is called again on this CPU, and
-    /// before anything else is loaded that walks the user's table: what is owed counts as paid.
-    #[must_use = "the flush that it stands for counts as paid"]
+    /// This value is loaded before interrupts come on again, before this is called again on this CPU, and
+    /// before anything else is loaded that walks the user's table: the pending flush counts as done.
+    #[must_use = "the flush that it stands for counts as done"]
     #[track_caller]
     pub unsafe fn user_cr3(&self, space: &AddressSpace<'_, P>) -> u64 {
         self.must_own(space.tlb());
@@ -42,7 +42,7 @@ where
     }
 
     /// The value of `CR3` with which this CPU comes back from user mode to the kernel's table of
-    /// `space`, which it runs. It keeps what is cached.
+    /// `space`, which it runs. Its load keeps all entries.
     ///
     /// # Panics
     ///

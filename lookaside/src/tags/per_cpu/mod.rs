@@ -1,27 +1,28 @@
-//! Recent: each CPU has a few slots for the spaces that it ran last, and up to where it has paid.
+//! Per-CPU ASIDs: each CPU has a few slots for the spaces that it ran last, each with the generation up to
+//! which the CPU has flushed.
 //!
-//! # The books
+//! # The state
 //!
-//! A slot holds a space's identifier, which is never given twice, and the generation up to which
-//! this CPU has paid the flushes of that space. The slot's number is the tag. A space's *generation*
-//! counts the flushes that were asked of it.
+//! A slot holds the identifier of a space, which is never given twice, and the generation up to which
+//! this CPU has flushed that space. The tag follows from the slot's number. A space's *generation* counts
+//! how often translations of it were revoked.
 //!
-//! Each CPU's `active` word says which space its root register names, whether it is just leaving
-//! another for it, and whether it runs it only lazily. Revokers read it.
+//! A CPU's `active` word says which space its root register names, whether a switch to it is under way, and
+//! whether the CPU is lazy in it. Initiators of flushes read it.
 //!
 //! # The invariants
 //!
 //! * **R1** Under the tag of slot `k` this CPU holds entries only of the space whose identifier is in
-//!   slot `k`, and none that was revoked before the generation there. To flush more than is recorded
-//!   is always right; what is recorded was flushed.
-//! * **R2** A revoker that does not find this CPU running the space raised the generation before this
-//!   CPU looks at it.
+//!   slot `k`, and none that was revoked up to the generation there. A CPU may flush more than it records;
+//!   it records only what it has flushed.
+//! * **R2** An initiator that does not find this CPU running the space has raised the generation before this
+//!   CPU reads it.
 //!
 //! # Without tags
 //!
-//! On hardware without tags, or with tags switched off, every load is under tag 0 and drops what the
-//! CPU holds. No slot then holds a space, so none is ever found; but what was paid is noted, because
-//! a lazy CPU that comes back needs it.
+//! On hardware without tags, or with tags switched off, every load is under tag 0 and drops all entries of
+//! the CPU. Then no search of the slots finds a space; but the generation up to which the CPU has flushed is
+//! recorded, because a CPU needs it when it ends lazy mode.
 
 mod catch_up;
 mod exit;
@@ -49,12 +50,13 @@ use crate::{
     tlb::Tlb,
 };
 
-/// The CPU is between two roots: its register names one of them, nobody knows which.
+/// A switch is under way: the register names the former space or the next.
 const SWITCHING: u64 = 1;
 /// The register names the space, but no user code runs.
 const LAZY: u64 = 2;
 
-/// In a slot: what it says is true, but nothing is kept under its tag, so it is not to be found.
+/// In a slot: the generation there is true, but no entries are kept under its tag, so searches must not
+/// find it.
 const DROPPED: u64 = 1;
 
 /// What an empty slot holds. Identifiers begin with 1.
@@ -69,18 +71,20 @@ const fn id_of(active: u64) -> u64 {
     active >> 2
 }
 
-/// The tags of x86: a few slots for each CPU. Six are enough for a CPU's private books to fill two
+/// The ASID allocator of x86: a few slots for each CPU. With six of them the CPU's private state fills two
 /// cache lines.
+#[doc(alias = "PCID")]
+#[doc(alias = "choose_new_asid")]
 #[derive(Debug)]
 pub struct PerCpuAsids<const SLOTS: usize = 6, R = RoundRobin> {
     replacement: PhantomData<fn() -> R>,
 }
 
-/// What [`PerCpuAsids`] remembers for a CPU.
+/// The state that [`PerCpuAsids`] has for each CPU.
 pub struct PerCpuAsidsCpu<W, const SLOTS: usize> {
-    /// Which space the register names; read by revokers.
+    /// Which space the register names; read by initiators.
     active: Aligned<W>,
-    /// What only this CPU writes, and revokers that wait for it read.
+    /// Written only by this CPU; read by initiators that wait for it.
     slots: Aligned<Slots<W, SLOTS>>,
 }
 
@@ -112,7 +116,7 @@ impl<const SLOTS: usize, R: Replacement> Default for PerCpuAsids<SLOTS, R> {
     }
 }
 
-/// The tag of a slot. Tags 0 and 1 are those of parked CPUs and of borrowed roots.
+/// The tag of a slot. Tags 0 and 1 are those of the reserved root and of foreign roots.
 const fn tag_of(slot: usize) -> Tag {
     Tag(FOREIGN_TAG.0 + 1 + slot as u16)
 }
@@ -125,7 +129,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         self.id.iter().position(|slot| slot.load(Ordering::Relaxed) == who)
     }
 
-    /// Tells the replacement policy that a space was found.
+    /// Tells the replacement policy that a space was found in `slot`.
     #[inline]
     fn hit<R: Replacement>(&self, slot: usize) {
         if !R::NOTES_HITS {
@@ -150,32 +154,32 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         slot
     }
 
-    /// The generation of the space that the register names: up to there something is owed.
+    /// The present generation of the space that the register names, up to which this CPU must flush.
     ///
     /// # Safety
     ///
     /// The register does name a space.
     unsafe fn current_generation(&self) -> u64 {
-        // SAFETY: the space was entered last, has not been left, and stays where it is until then:
-        // that is a condition of `Tlb::space`.
+        // SAFETY: this CPU runs the space, which stays where it is as long as a CPU does: that is a
+        // condition of `Tlb::space`.
         let generation = unsafe { &*self.generation.load(Local::Relaxed) }; // Relaxed: this CPU's own.
         generation.load(Ordering::SeqCst) // As F-CLEAR-PENDING.
     }
 
     /// Records that this CPU holds, under the tag of `slot`, nothing of `who` that was revoked
-    /// before `generation`, and nothing of any other space.
+    /// up to `generation`, and nothing of any other space.
     fn record(&self, slot: usize, who: u64, generation: u64) {
         // Relaxed: this CPU's own word.
         if self.id[slot].load(Ordering::Relaxed) != who {
-            // As O-CAUGHT-UP: no number is ever seen beside another space.
+            // As O-CAUGHT-UP: an initiator never sees a generation beside another space's identifier.
             self.flushed_up_to[slot].store(0, Ordering::Release);
             self.id[slot].store(who, Ordering::Release);
         }
         self.set_flushed_up_to(slot, generation);
     }
 
-    /// Notes that what is loaded now drops the entries of the kernel's tag only, where the user's
-    /// table has a tag of its own: see `exit.rs`.
+    /// Records that the entries under the tag of the user's table are still to be flushed, where that table
+    /// has a tag of its own: the load of the root drops only those under the kernel's tag. See `exit.rs`.
     fn user_needs_flush(&self, slot: usize) {
         self.user_needs_flush.set(self.user_needs_flush.get() | 1 << slot);
     }
@@ -231,7 +235,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             return Self::switch_in_again(this_cpu, next, active);
         }
         // FENCE F-SWITCH (pairs with F-GENERATION): this CPU is seen to be switching before it reads the
-        // generation. A revoker either interrupts it, or has raised the generation that is read here.
+        // generation. An initiator either sends it an IPI, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
         if this_cpu.is_present(next) {
             Self::switch_in_present(this_cpu, next)
@@ -245,8 +249,8 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         let active = &this_cpu.cpu().active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
-            // ORDER O-LAZY (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): whoever skips this CPU because it is lazy knows that
-            // what its user code did before has been done.
+            // ORDER O-LAZY (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): an initiator that skips this CPU
+            // because it is lazy sees all that its user code did before.
             active.store(now | LAZY, Ordering::Release);
         }
     }
@@ -335,7 +339,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             return 1;
         }
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
-        // The asker may have found that this CPU has left another space, and ask for something else.
+        // The request may be about another space, which this CPU has left before it got the IPI.
         let asker = this_cpu.tlb().queue(asker);
         match asker.and_then(|asker| asker.read_flush(missed.context, missed.flushed_up_to + 1)) {
             Some(asked) => missed.flush_missed(this_cpu, Some(asked), missed.flushed_up_to + 1),
@@ -354,9 +358,9 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
 
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
         let missed = CatchUp::of(this_cpu);
-        // Before the flush: what is owed later is not paid by it.
+        // Read before the flush, which does not cover what is revoked later.
         //
-        // SAFETY: the register names a space, or nothing is owed.
+        // SAFETY: the register names a space if `missed` is not `None`.
         let now = missed.map_or(0, |_| unsafe { this_cpu.cpu().slots.current_generation() });
         this_cpu.mmu().flush_all(this_cpu.errata());
         if let Some(missed) = missed {
@@ -368,12 +372,12 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         let slots = &*cpu.tags.slots;
         // Relaxed: this CPU's own word. It is neither switching nor lazy.
         cpu.tags.active.load(Ordering::Relaxed) == running(space.id())
-            // As F-UNLAZY-RESUME: a CPU that has just ceased to be lazy has not paid yet.
+            // As F-UNLAZY-RESUME: a CPU that has just ended lazy mode has not flushed yet.
             && slots.flushed_up_to(slots.current()) >= space.generation.load(Ordering::SeqCst)
     }
 
     unsafe fn stopped(cpu: &Self::Cpu) {
-        // Relaxed: whoever waits for it needs nothing of it.
+        // Relaxed: a CPU that waits for it reads nothing that it wrote.
         cpu.active.store(0, Ordering::Relaxed);
     }
 
@@ -382,13 +386,13 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
     }
 
     fn prepare_foreign_root(this_cpu: &StrategyCpu<'_, P, Self>) {
-        // If it were called meanwhile it would park, and the foreign root would be gone.
+        // An IPI would make a lazy CPU park, and so unload the foreign root.
         leave_if_lazy(this_cpu);
     }
 
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
-        // Relaxed: this CPU's own word. It said all the while that the CPU runs the space, so that
-        // revokers went on asking it to pay; nothing is owed that was not asked for.
+        // Relaxed: this CPU's own word. It named the space all the while, so that initiators went on
+        // sending requests to this CPU: it has missed no flush without a request.
         if this_cpu.cpu().active.load(Ordering::Relaxed) == 0 {
             return this_cpu.park_register();
         }
@@ -402,30 +406,31 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         space: &mut AddressSpace<'_, P>,
     ) -> Result<Released, Error> {
         for (index, cpu) in this_cpu.tlb().cpus().iter().enumerate() {
-            // ORDER O-RELEASE (pairs with O-SWITCHED, O-PARKED): a CPU that left has left.
+            // ORDER O-RELEASE (pairs with O-SWITCHED, O-PARKED): the register of a CPU that is seen to have
+            // left the space no longer names it.
             let active = cpu.tags.active.load(Ordering::Acquire);
             if active & SWITCHING != 0 || id_of(active) == space.id() {
                 return Err(Error::StillRunning { cpu: CpuId(index as u32) });
             }
         }
-        // A slot keeps the identifier until it is reused, and nobody will ask for it again.
+        // A slot keeps the identifier until it is reused, and no space gets the same identifier again.
         Ok(Released::Later)
     }
 }
 
 impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
-    /// Enters a space in which this CPU was not present.
+    /// Switch-in to a space in which this CPU was not present.
     #[cold]
     fn switch_in_absent<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
     ) -> Switched {
-        // What was missed is known by the generation.
+        // The generation tells what this CPU has missed.
         let _ = this_cpu.mark_present(next);
         Self::switch_in_present(this_cpu, next)
     }
 
-    /// Enters a space that this CPU has said it is on its way into.
+    /// Switch-in after this CPU has published that it is switching to `next`.
     #[inline]
     fn switch_in_present<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -457,12 +462,13 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         slots.current.store(slot as u64, Ordering::Relaxed);
         // Relaxed: this CPU's own.
         slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
-        // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ, O-RELEASE): a revoker that does not interrupt this CPU
-        // for the space it left knows that the register no longer names it.
+        // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ, O-RELEASE): when an initiator sees
+        // that this CPU has left the former space, and sends it no IPI, the register no longer names that
+        // space.
         this_cpu.cpu().active.store(running(space.id()), Ordering::Release);
     }
 
-    /// Loads a space on which this CPU owes something, or which it does not know.
+    /// Loads a space of which this CPU has missed a flush, or which is in none of its slots.
     #[cold]
     fn switch_in_stale<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -505,7 +511,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         Switched::Flushed
     }
 
-    /// Enters the space that the register names already.
+    /// Switch-in to the space that the register names already.
     #[inline]
     fn switch_in_again<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
@@ -518,19 +524,19 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         Self::resume(&this_cpu.copied(), next)
     }
 
-    /// Ends being lazy.
+    /// Ends lazy mode.
     #[cold]
     fn resume<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
     ) -> Switched {
-        // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen running the space before it reads the
+        // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
         // generation.
         this_cpu.cpu().active.swap(running(next.id()), Ordering::SeqCst);
         Self::catch_up_after_lazy(this_cpu, next)
     }
 
-    /// Pays what this CPU owes on the space that its register names.
+    /// Flushes what this CPU has missed of the space that its register names.
     fn catch_up_after_lazy<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
         space: &AddressSpace<'_, P>,

@@ -1,28 +1,28 @@
-//! Which slot a CPU gives to a space it does not know.
+//! Replacement: which slot a CPU gives to a space that no slot holds.
 
-/// Chooses the slot to be reused, from what it packs into one word for each CPU.
+/// Chooses the slot to be reused, with a state of one word for each CPU.
 ///
 /// Pure, so that policies can be compared by simulation before one is put into a kernel.
 pub trait Replacement {
-    /// Whether [`Self::hit`] does anything.
+    /// Whether [`Self::hit`] changes the word.
     const NOTES_HITS: bool;
 
-    /// The word after a space was found in `slot`.
+    /// The state after a space was found in `slot`.
     #[inline]
     fn hit(word: u64, slot: usize) -> u64 {
         let _ = slot;
         word
     }
 
-    /// The slot to reuse, out of `slots`, and the word afterwards. `current` is the slot of the
+    /// The slot to reuse, out of `slots` many, and the state afterwards. `current` is the slot of the
     /// space that the CPU is leaving.
     fn victim(word: u64, slots: usize, current: usize) -> (usize, u64);
 }
 
-/// Slots in turn, passing over the one that is being left.
+/// Round robin that skips the slot of the space that the CPU is leaving.
 ///
-/// A CPU that goes from A to B and back finds A, however few slots there are: plain round robin
-/// throws A out whenever its turn has come, once in as many times as there are slots.
+/// A CPU that switches from A to B and back finds A again, if there are two slots or more. Plain round robin
+/// evicts A whenever the turn of its slot has come, once in as many times as there are slots.
 #[derive(Debug)]
 pub enum RoundRobin {}
 
