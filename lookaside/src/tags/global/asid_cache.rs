@@ -1,16 +1,15 @@
-//! One CPU's stock of free tags, which only that CPU touches.
+//! The free tags of one CPU, taken from the map in batches. Only that CPU uses them.
 
 use super::Cookie;
 use crate::{arch::Tag, platform::Word};
 
-/// How many released tags a CPU keeps for its next spaces. More wait for the next epoch.
+/// How many released tags a CPU keeps for its next spaces. Further ones wait for the next epoch.
 const RETURNED: usize = 16;
 
-/// Free tags of one epoch: up to 64 that were dealt as a window of the tag bitmap, and a few that
-/// were released here.
+/// Free tags of one epoch: up to 64 from one window of the map, and a few that were released on this CPU.
 ///
-/// Only its CPU touches it, so that taking a tag writes no line that another CPU reads. A stock of
-/// an older epoch is void: what is in it was dealt again.
+/// Only its CPU uses it, so that taking a tag writes no cache line that another CPU reads. After a rollover
+/// it is void: its tags are free for all CPUs again.
 pub(super) struct AsidCache<W> {
     /// The epoch, and the first tag of the window.
     window: W,
@@ -29,7 +28,7 @@ impl<W: Word> AsidCache<W> {
         returned: [const { W::ZERO }; RETURNED],
     };
 
-    /// Takes a tag of `epoch` out of the stock.
+    /// Takes a free tag of `epoch`.
     #[inline]
     pub(super) fn take(&self, epoch: u64) -> Option<Tag> {
         let window = Cookie::from_bits(self.window.get());
@@ -49,7 +48,8 @@ impl<W: Word> AsidCache<W> {
         Some(Tag(window.tag().0 + free.trailing_zeros() as u16))
     }
 
-    /// Puts a tag of `epoch` back, unless there is no room or the stock is of a later epoch.
+    /// Puts a tag of `epoch` back, and returns whether it did: not if there is no room, or if the cache is of
+    /// a later epoch.
     pub(super) fn put(&self, epoch: u64, tag: Tag) -> bool {
         let stocked = Cookie::from_bits(self.window.get()).epoch();
         if stocked < epoch {
@@ -64,7 +64,7 @@ impl<W: Word> AsidCache<W> {
         true
     }
 
-    /// Fills the stock with the tags `first + i` for each bit `i` of `free`.
+    /// Fills the cache with the tags `first + i` for each bit `i` of `free`.
     pub(super) fn fill(&self, epoch: u64, first: Tag, free: u64) {
         self.window.set(Cookie::new(epoch, first).bits());
         self.free.set(free);

@@ -18,20 +18,22 @@ const JOINED: u64 = 1 << TAG_BITS;
 /// +--------------------------------------------------+----+---------------+
 /// ```
 ///
-/// As the word of a space it says: *in this epoch the tag is mine alone.* That stays true for ever,
-/// because epochs never repeat: after the last one the allocator stops giving tags (see
-/// [`crate::GlobalAsids`]), it does not wrap. All zeros, epoch 0, is a space that never had a tag.
+/// As the word of a space: in this epoch the tag belongs to this space alone. That stays true for ever,
+/// because epochs never repeat: the epoch does not wrap, and in the last one the allocator gives no tags
+/// (see [`crate::GlobalAsids`]). All zeros, epoch 0, is a space that never had a tag.
 ///
-/// As the `active` word of a CPU with the J bit it says: *I have joined this epoch, and my root
-/// register names, or is about to name, the space with this cookie*; tag 0 is no space. Without the
-/// J bit it says: *this epoch has begun, and I have not joined it*; the register still names what it
-/// named before, and everything else this CPU may hold is stale. A flag and not a reserved tag: all
-/// 2^16 tags are real numbers.
+/// As the `active` word of a CPU with the J bit: the CPU has adopted this epoch, and its root register
+/// names, or is about to name, the space with this cookie; tag 0 is no space. Without the J bit: this epoch
+/// has begun, and a flush is pending on the CPU. Its register still names what it named before, and every
+/// other entry that it holds may be stale. J is a flag and not a reserved tag, because all 2^16 tags are
+/// usable numbers.
+#[doc(alias = "pm_cookie")]
+#[doc(alias = "context.id")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cookie(u64);
 
 impl Cookie {
-    /// No tag was ever given.
+    /// The cookie of a space that never had a tag.
     pub const NONE: Self = Self(0);
 
     /// The last epoch that the word has bits for.
@@ -43,7 +45,7 @@ impl Cookie {
         Self(epoch << (TAG_BITS + JOINED_BITS) | JOINED | tag.0 as u64)
     }
 
-    /// The word of a CPU that has not joined `epoch`.
+    /// The `active` word of a CPU that has not adopted `epoch`: a flush is pending.
     pub(crate) const fn flush_pending(epoch: u64) -> Self {
         debug_assert!(epoch <= Self::LAST_EPOCH);
         Self(epoch << (TAG_BITS + JOINED_BITS))
@@ -78,7 +80,7 @@ impl Cookie {
         self.0 & JOINED != 0
     }
 
-    /// Whether a space's cookie is of the epoch that a CPU, with this `active` word, has joined.
+    /// Whether a space's cookie is of the epoch that a CPU, with this `active` word, has adopted.
     ///
     /// A cookie has the J bit unless it is [`Self::NONE`], and no CPU is ever in epoch 0.
     #[inline]

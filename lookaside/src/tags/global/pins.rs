@@ -1,4 +1,4 @@
-//! Pinned tags: a device walks the tables of a space under the CPU's tag, so the tag must not change.
+//! Pinned tags: a device walks the tables of a space under the CPUs' tag, so the tag must not change.
 
 use super::{GlobalAsids, switch_in::Locked};
 use crate::{
@@ -10,11 +10,12 @@ use crate::{
 };
 
 impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
-    /// Pins the tag of `space` and returns it: turnovers leave it alone until [`Self::unpin`] was
+    /// Pins the tag of `space` and returns it: the space keeps it through rollovers until [`Self::unpin`] was
     /// called as often as this.
     ///
     /// While it is pinned, a device may hold translations under the tag: flushes of the space must
-    /// reach the device too, which is the kernel's business.
+    /// reach the device too, for which the kernel is responsible.
+    #[doc(alias = "arm64_mm_context_get")]
     ///
     /// # Errors
     ///
@@ -38,7 +39,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
                 return Err(Error::PinCap { cap: tags.config.pins });
             }
             loop {
-                // Nobody enters: who does so first finds that he was absent.
+                // This CPU does not switch to the space: the first CPU that does finds itself absent.
                 match tags.claim(this_cpu, space, tags.epoch(), false, Some(&lock)) {
                     Ok(_) => break,
                     Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
@@ -47,10 +48,10 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
                     Err(Locked) => tags.rollover(this_cpu, &lock),
                 };
             }
-            // With the books nobody gives the space another tag, and whoever has them next sees the
-            // pin.
+            // Under the residency lock no other CPU gives the space another tag, and the next holder sees
+            // the pin.
             let mut residency = space.lock_residency(self.tlb().platform());
-            // The device counts as an absent CPU that holds something.
+            // The device counts as an absent CPU that holds entries.
             residency.set_stale(true);
             let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Relaxed);
@@ -62,7 +63,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
         Ok(space.cookie().tag())
     }
 
-    /// Takes back one [`Self::pin`]. After the last one the tag lasts as long as any other.
+    /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other.
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     ///
     /// # Safety
     ///
-    /// No device uses the tag any more that was told of it when this pin was made.
+    /// No device that got the tag for this pin uses it any more.
     pub unsafe fn unpin(&self, space: &AddressSpace<'_, P>) -> Result<(), Error> {
         if space.tlb() != self.tlb().id() {
             return Err(Error::OtherTlb);
@@ -84,8 +85,9 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
             return Err(Error::NotPinned);
         }
         if pins == 1 {
-            // The map of this epoch still has the tag. A CPU that believes in the pin renews the
-            // cookie for this epoch, which is true; the next epoch it sees with the pin gone.
+            // The map of this epoch still has the tag. A CPU that still sees the pin brings the cookie to
+            // this epoch, in which the tag is the space's; when it sees the next epoch, it sees that the pin
+            // is gone.
             let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_and(!(1 << (tag.0 % 64)), Ordering::Relaxed);
             let pinned = tags.turn.pins.load(Ordering::Relaxed);

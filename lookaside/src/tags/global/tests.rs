@@ -1,8 +1,8 @@
-//! What others do while a CPU is at the books, who waits for whom, and what is not looked at.
+//! Interleavings of a CPU with others between two accesses to words: their outcome, and which CPU waits.
 //!
-//! * `mid_switch`: CPUs that an epoch passes on their way.
-//! * `claiming`: how a CPU finds the tag of a space.
-//! * `leaving`: what is known of a tag that a CPU or a space leaves.
+//! * `mid_switch`: CPUs that a rollover meets between the write of `active` and the load of the root.
+//! * `switching_in`: how a CPU finds the tag of a space.
+//! * `leaving`: what is recorded of a tag that a CPU or a space leaves.
 
 extern crate std;
 use core::{
@@ -32,11 +32,11 @@ use crate::{
 
 thread_local! {
     static CPU: Cell<u32> = const { Cell::new(0) };
-    /// What others do as soon as somebody waits.
+    /// What another CPU does as soon as one waits.
     static AWAITED: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// A machine of which only the words are used. To wait for what nobody does ends what a CPU does.
+/// A machine of which only the words are used. A CPU that waits while `AWAITED` is empty panics.
 struct Paper(Sharing);
 
 // SAFETY: each test is one thread, which is one CPU at a time, and nothing is translated.
@@ -147,7 +147,7 @@ fn space(tlb: Machine) -> AddressSpace<'static, Paper> {
     unsafe { tlb.space(Root::new(4096), residents(tlb)) }.unwrap()
 }
 
-/// The words in which a space says who is in it.
+/// The words for the residency of a space.
 fn residents(tlb: Machine) -> &'static mut [Busy] {
     let count = Residents::<Busy>::words_for(tlb.cpus().len());
     keep_mut((0..count).map(|_| Busy::ZERO).collect::<Vec<_>>())
@@ -157,7 +157,7 @@ fn lasting(tlb: Machine) -> &'static AddressSpace<'static, Paper> {
     keep(space(tlb))
 }
 
-/// A space that has left its tag, and that no CPU runs.
+/// A space that has a tag, and that no CPU runs.
 fn left(tlb: Machine) -> &'static AddressSpace<'static, Paper> {
     let a = lasting(tlb);
     let _ = switch(tlb, 0, a);
@@ -169,7 +169,7 @@ fn switch(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) -> Switched {
     on(cpu, || this_cpu(tlb).switch(space))
 }
 
-/// `cpu` says that it is on its way into `space`, which has a tag, and stops before it loads that.
+/// `cpu` publishes that it switches to `space`, which has a tag, and stops before it loads the root.
 fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) {
     on(cpu, || {
         let active = Cookie::from_bits(this_cpu(tlb).cpu().active.cookie.get());
@@ -177,7 +177,7 @@ fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) {
     });
 }
 
-/// CPU 0 turns the epoch.
+/// CPU 0 does a rollover.
 fn turn(tlb: Machine) {
     on(0, || {
         let lock = tlb.tags().turn.lock.lock(tlb.platform());

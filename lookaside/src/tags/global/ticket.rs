@@ -1,11 +1,11 @@
-//! A fair lock for the rare paths.
+//! A fair lock for rare paths.
 
 use crate::platform::{Ordering, Platform, Word};
 
-/// A ticket lock. Fair, because a CPU that is passed by turnovers for ever would never run.
+/// A ticket lock. It is fair, because a CPU that is overtaken by rollovers for ever would never run.
 ///
-/// Taken with interrupts off, by CPUs that hold no other lock of this crate; whoever holds it takes
-/// a bounded number of steps and waits for nobody.
+/// It is taken with interrupts off, by CPUs that hold no other lock of this crate. The holder takes a bounded
+/// number of steps, and waits only for holders of a residency lock and for CPUs in mid-switch.
 pub(super) struct Ticket<W> {
     next: W,
     serving: W,

@@ -1,4 +1,4 @@
-//! What is known of a tag while a CPU leaves it by parking, is passed on its way, or renews it.
+//! What is recorded of a tag while a CPU parks, is met by a rollover in mid-switch, or retags the space.
 
 use super::*;
 use crate::tests::meanwhile;
@@ -30,13 +30,13 @@ fn who_is_passed_by_an_epoch_while_it_parks_names_nothing() {
             let _ = switch(tlb, 0, &space(tlb));
         }
     };
-    // It has read which epoch it has joined.
+    // It has read which epoch it has adopted.
     let _ = meanwhile(2, turn, || on(1, || this_cpu(tlb).park()));
     assert_eq!(tlb.tags().epoch(), 2);
     assert!(on(0, || this_cpu(tlb).release(&mut a)).is_ok());
 }
 
-// ---- What a CPU names
+// ---- The tag that a register names
 
 #[test]
 fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
@@ -45,7 +45,7 @@ fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
     let _ = switch(tlb, 1, &a);
     let _ = switch(tlb, 0, &b);
     let (was, goes_to) = (a.cookie(), b.cookie());
-    // It is on its way, and has not loaded.
+    // It is in mid-switch.
     assert!(on(1, || tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), was, goes_to)));
     let passed = &tlb.cpus()[1].tags;
     passed.active.cookie.set(Cookie::flush_pending(2).bits());
@@ -78,7 +78,7 @@ fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
     let _ = on(69, || this_cpu(tlb).park());
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, &a);
-    // CPU 0 has a tag in stock.
+    // CPU 0 has a tag in its `asid_cache`.
     assert_eq!(on(0, || this_cpu(tlb).release(&mut b)), Ok(Released::AtOnce));
     for word in residents {
         word.work();

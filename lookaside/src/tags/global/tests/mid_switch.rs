@@ -1,8 +1,8 @@
-//! Who waits for a CPU that an epoch passes on its way, and who looks for one.
+//! Which CPUs wait for a CPU that a rollover meets in mid-switch, and which search for one.
 
 use super::*;
 
-/// Loads and writes of the word in which a CPU says where it is.
+/// Loads and writes of a CPU's `active` word.
 fn looked_at(tlb: Machine, cpu: u32) -> (u64, u64) {
     tlb.cpus()[cpu as usize].tags.active.cookie.work()
 }

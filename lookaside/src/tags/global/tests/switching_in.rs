@@ -1,27 +1,27 @@
-//! How a CPU finds the tag of a space while tags are kept, epochs turn and others come first.
+//! How a CPU finds the tag of a space while tags are reserved, rollovers happen and other CPUs come first.
 
 use super::*;
 use crate::{residency::Residency, tests::meanwhile};
 
-/// What `cpu` finds if it looks for a tag in `epoch`.
+/// The result if `cpu` claims a tag in `epoch`.
 fn claim(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>, epoch: u64) -> Option<Cookie> {
     let claimed = on(cpu, || tlb.tags().claim(&this_cpu(tlb).strategy(), space, epoch, true, None));
     claimed.ok().map(|(cookie, _)| cookie)
 }
 
-/// Loads and writes of the word that says what a CPU keeps.
+/// Loads and writes of a CPU's `reserved` word.
 fn asked(tlb: Machine, cpu: u32) -> (u64, u64) {
     tlb.cpus()[cpu as usize].tags.reserved.work()
 }
 
-// ---- What is kept
+// ---- Reserved tags
 
 #[test]
 fn who_keeps_a_tag_is_asked_only_if_somebody_keeps_it() {
     let tlb = private();
     let (stays, a) = (lasting(tlb), left(tlb));
     let _ = switch(tlb, 2, stays);
-    // CPU 1 runs nothing, and keeps the tag that is nobody's.
+    // CPU 1 runs nothing: the reserved word has `Tag::RESERVED`.
     turn(tlb);
     asked(tlb, 2);
     assert_eq!(switch(tlb, 1, &space(tlb)), Switched::Fresh);
@@ -60,7 +60,7 @@ fn a_tag_that_was_kept_is_taken_over_at_the_first_look() {
     assert_eq!(a.cookie.work(), (2, 1));
 }
 
-// ---- Epochs that turn meanwhile
+// ---- Rollovers meanwhile
 
 #[test]
 fn a_cookie_does_not_go_back_to_an_epoch_that_is_over() {
@@ -71,7 +71,7 @@ fn a_cookie_does_not_go_back_to_an_epoch_that_is_over() {
         turn(tlb);
         let _ = switch(tlb, 0, a);
     };
-    // CPU 1 looks for the tag of the first epoch.
+    // CPU 1 claims a tag of the first epoch.
     assert_eq!(meanwhile(1, later, || claim(tlb, 1, a, 1)), None);
     assert_eq!(a.cookie(), Cookie::new(2, tag));
 }
@@ -90,7 +90,7 @@ fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
             assert_ne!(a.cookie().tag(), pinned);
         };
         let claimed = meanwhile(access, other, || claim(tlb, 1, a, 2));
-        // It may also find none, and come back with the lock.
+        // It may also fail, and try again with the lock.
         assert!(claimed.is_none_or(|cookie| cookie == a.cookie()), "before access {access}");
     }
 }
@@ -102,7 +102,7 @@ fn no_epoch_is_joined_before_its_map_shows_what_is_kept() {
         let a = lasting(tlb);
         let _ = switch(tlb, 2, a);
         turn(tlb);
-        // It kept the tag of `a`, and the next epoch passes it after CPU 1.
+        // The tag of `a` is reserved for it, and the next rollover comes to it after CPU 1.
         let _ = switch(tlb, 2, lasting(tlb));
         let comes = move || _ = waits(|| switch(tlb, 1, a));
         meanwhile(access, comes, || turn(tlb));
@@ -117,7 +117,7 @@ fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the
     for access in 1..=60 {
         let tlb = machine(Sharing::Private, 3, GlobalAsidsConfig { last_epoch: 2, ..FEW });
         let (a, mut ends) = (lasting(tlb), space(tlb));
-        // A tag in stock.
+        // A tag in the `asid_cache`.
         let _ = switch(tlb, 1, &ends);
         let _ = on(1, || this_cpu(tlb).park());
         on(1, || this_cpu(tlb).release(&mut ends)).unwrap();
