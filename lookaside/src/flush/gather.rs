@@ -114,8 +114,8 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// The entries of `range` were moved to other addresses, as by `mremap`; `guard` is the lock guard of the
     /// page tables at both ends.
     ///
-    /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their new
-    /// addresses and unmap them there, it would free them while the old addresses still reach them
+    /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
+    /// new addresses and unmap them there, it would free them while the old addresses still reach them
     /// (CVE-2018-18281). Code that releases the guard first does not compile, unless it forgets the gather
     /// ([`core::mem::forget`]), which is as wrong as not recording the move.
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
@@ -242,7 +242,7 @@ impl<'g, P: Platform> Gather<'g, P> {
 impl<P: Platform> Drop for Gather<'_, P> {
     fn drop(&mut self) {
         if !self.ranges.is_empty() {
-            // What runs now is told by the next flush; what does not pays on its way in.
+            // CPUs that run the space get a request from the next flush; the others flush when they switch in.
             let _ = self.space.bump_generation();
             self.space.mark_unfinished(Unfinished::Dropped);
         }

@@ -61,8 +61,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// The entries in the page tables must have been changed before. This CPU need not run the space. It
     /// waits for other CPUs if they must act, and handles their requests meanwhile. So it may be called with
-    /// interrupts off (they are, see [`crate::Tlb::this_cpu`]), but not with a lock held for which another CPU
-    /// may spin without calling [`Self::handle_ipi`].
+    /// interrupts off (they are, see [`crate::Tlb::this_cpu`]), but not with a lock held for which another
+    /// CPU may spin without calling [`Self::handle_ipi`].
     ///
     /// # Panics
     ///
