@@ -1,4 +1,4 @@
-//! What has changed in a space since it was last flushed.
+//! The changes to the page tables of one space that are not flushed yet (Linux: `mmu_gather`).
 
 use core::fmt;
 
@@ -11,48 +11,51 @@ use crate::{
     space::{AddressSpace, Unfinished, UnfinishedFlushes},
 };
 
-/// Collects what changes in the page tables of one space, until [`crate::CurrentCpu::flush`] takes it
-/// back from every CPU.
+/// Collects changes to the page tables of one space, until [`crate::CurrentCpu::flush`] flushes them from
+/// every CPU.
 ///
-/// Begin it *before* the first entry is changed. Tell it of each change, before or after, with the
-/// addresses and page size of the entries as they were. Then flush it: the [`super::Flushed`] that
-/// comes back is what frames and tables are released against.
+/// Begin it *before* the first entry is changed. Record each change, before or after it is made, with the
+/// addresses and the page size of the entries as they were. Then flush: frames and tables are released
+/// against the [`super::Flushed`] that the flush returns.
 ///
-/// # Several at one time
+/// # Concurrent gathers
 ///
-/// Gathers of one space may overlap in time, on one CPU or on several. Who finds an entry absent
-/// that somebody else has cleared and not flushed must not believe that it is gone from every TLB:
-/// so whoever walks a range and acts on what is absent there names it with [`Self::relies_on`], and
-/// the flush takes care of it. For this to work the entries must be changed and read under a lock of
-/// the page table, or else changed with at least `Release` and read with at least `Acquire`.
+/// Gathers of one space may overlap in time, on one CPU or on several. An entry that is absent because
+/// another gather has cleared it, and not flushed yet, may still be in a TLB. So a gather whose owner walks
+/// a range and acts on entries that are absent there names the range with [`Self::relies_on`], and its
+/// flush includes that range if necessary (Linux: `mm_tlb_flush_nested`). Precondition: entries are changed
+/// and read under a lock of the page table, or else changed with at least `Release` and read with at least
+/// `Acquire`.
 ///
-/// An early flush ([`crate::CurrentCpu::flush_early`]) is over when its targets have acknowledged, and one
-/// that relies on what it took away must not be reported complete before they have invalidated it.
-/// Nobody is told when they have. But each of them does so before it does anything else that it is
-/// asked, with interrupts off; so the first gather that relies on anything after an early flush, and
-/// is not early itself, flushes the range that it relies on. Whoever runs the space is then asked once
-/// more, and has invalidated when it answers; and whoever does not run it any more, or is lazy, pays
-/// for everything on its way back. After that all early flushes are known to be complete that were
-/// over before it began, and those that come later rely on nothing but the absence. So an early flush
-/// costs its own initiator nothing, gathers that rely on nothing cost what they did, and of many early
-/// flushes in a row at most one is followed by a flush more.
+/// An early flush ([`crate::CurrentCpu::flush_early`]) is over when its targets have acknowledged, and a
+/// flush that relies on what the early one revoked must not be complete before those targets have
+/// invalidated. No target reports when it has. But each invalidates before it handles another request, with
+/// interrupts off; so the first gather that relies on anything after an early flush, and is not early
+/// itself, flushes the range that it relies on. The CPUs that run the space get one more request, and have
+/// invalidated when they acknowledge it; a CPU that does not run the space any more, or is lazy, flushes
+/// everything when it switches back. After that, all early flushes that were over before this one began are
+/// known to be complete, and later gathers need not flush for them. So an early flush costs its own initiator
+/// nothing more, gathers that rely on nothing cost the same as before, and a row of early flushes is followed
+/// by at most one additional flush.
 ///
 /// # Dropping
 ///
-/// A gather that is dropped unflushed loses nothing: what it gathered is owed, frames cannot be
-/// released for want of a proof, and the next flush of the space flushes everything.
+/// If a gather is dropped unflushed, no flush is lost: its frames cannot be released for want of a proof,
+/// and the next flush of the space flushes everything.
+#[doc(alias = "mmu_gather")]
+#[doc(alias = "tlb_gather_mmu")]
 #[must_use = "nothing is flushed, and no frame can be released, until this is handed to `CurrentCpu::flush`"]
 pub struct Gather<'g, P: Platform> {
     space: &'g AddressSpace<'g, P>,
     serial: u64,
     ranges: FlushRanges,
     relied: Relied,
-    /// What others have left that is complete when this is flushed.
+    /// The incomplete flushes of others that this flush completes.
     completes: Option<UnfinishedFlushes>,
     bits: Flags,
 }
 
-/// What a gather's owner takes for absent.
+/// The addresses on whose absence the owner of a gather relies.
 enum Relied {
     Nothing,
     /// Addresses from the first to the last that was named.
@@ -64,7 +67,7 @@ impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`.
     #[inline]
     pub fn new(space: &'g AddressSpace<'g, P>) -> Self {
-        // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. Whoever sees the
+        // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. A CPU that sees the
         // change sees that it is not flushed yet.
         let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
         Self {
@@ -77,8 +80,8 @@ impl<'g, P: Platform> Gather<'g, P> {
         }
     }
 
-    /// Entries of the page size of `range` were removed, or changed so that what they said before
-    /// must not be used any more: another frame, less permission, another memory type.
+    /// Entries of the page size of `range` were removed, or changed so that their former contents must not
+    /// be used any more: another frame, fewer permissions, another memory type.
     #[inline]
     pub fn revoke(&mut self, range: VaRange) {
         self.ranges.add(FlushRange::uniform(range));
@@ -101,36 +104,37 @@ impl<'g, P: Platform> Gather<'g, P> {
         self.ranges.merge(&FlushRanges::everything());
     }
 
-    /// Entries in `range` came to allow more than before, and nothing less; or they were absent and
-    /// are not any more. This costs nothing: a CPU that has not noticed takes a fault that is
-    /// spurious ([`crate::CurrentCpu::spurious_fault`]).
+    /// Entries in `range` allow more than before, and nothing less; or they were absent and are present now.
+    /// Nothing is flushed for this: a CPU that holds the former entry takes a spurious fault
+    /// ([`crate::CurrentCpu::spurious_fault`]).
     pub fn relax(&mut self, range: VaRange) {
         let _ = range;
     }
 
-    /// The entries of `range` moved to other addresses, as `mremap` has it; `guard` is whatever
-    /// keeps others from the page tables at both ends.
+    /// The entries of `range` were moved to other addresses, as by `mremap`; `guard` is the lock guard of the
+    /// page tables at both ends.
     ///
-    /// The gather must be flushed before `guard` is let go: as soon as another CPU can find the pages at their
+    /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
     /// new addresses and unmap them there, it would free them while the old addresses still reach them
-    /// (CVE-2018-18281). Code that lets go of it first does not compile, unless it forgets the gather
-    /// ([`core::mem::forget`]), which is as wrong as not to tell it of the move.
+    /// (CVE-2018-18281). Code that releases the guard first does not compile, unless it forgets the gather
+    /// ([`core::mem::forget`]), which is as wrong as not recording the move.
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
         self.revoke_mixed(range);
     }
 
-    /// A page table that other spaces may share was detached from `range`; `guard` is whatever keeps
-    /// its owners from freeing what it maps.
+    /// A page table that other spaces may share was detached from `range`; `guard` keeps its owners from
+    /// freeing what it maps.
     ///
-    /// As with [`Self::move_away`], the flush comes before `guard` is let go (CVE-2021-4002).
+    /// As with [`Self::move_away`], the flush comes before `guard` is released (CVE-2021-4002).
     pub fn unshare_table<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
         self.unlink_table(range);
     }
 
-    /// The caller has walked `range`, and acts on what it found absent there as well. If others have
-    /// not finished flushing meanwhile, this range is flushed for them.
+    /// The caller has walked `range`, and also acts on entries that it found absent there. If another gather
+    /// may have cleared them and has not completed its flush, the flush of this one includes the range.
+    #[doc(alias = "mm_tlb_flush_nested")]
     pub fn relies_on(&mut self, range: VaRange) {
         let more = FlushRange { range, uniform: false };
         self.relied = match &self.relied {
@@ -140,9 +144,9 @@ impl<'g, P: Platform> Gather<'g, P> {
         };
     }
 
-    /// Adds what was found noted in entries that were cleared. It is handed out again when the
-    /// flush is complete: until then a page may still be written to through a stale translation, and
-    /// must not be taken for clean.
+    /// Adds the accessed and dirty flags of entries that were cleared. The proof returns them when the flush
+    /// is complete: until then a page may still be written through a stale translation, and must not be
+    /// taken for clean.
     pub fn found(&mut self, bits: Flags) {
         self.bits |= bits;
     }
@@ -164,8 +168,8 @@ impl<'g, P: Platform> Gather<'g, P> {
         self.bits
     }
 
-    /// What has to go for this gather to be flushed: what the owner has told and, from then on part
-    /// of it, what others have not finished. `early` says that its targets need only acknowledge.
+    /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
+    /// other gathers have not completed. `early`: its targets need only acknowledge.
     #[inline]
     pub(crate) fn ranges(&mut self, early: bool) -> &FlushRanges {
         let relies = !matches!(self.relied, Relied::Nothing);
@@ -175,7 +179,7 @@ impl<'g, P: Platform> Gather<'g, P> {
         &self.ranges
     }
 
-    /// Adds what others have not flushed, or not finished flushing.
+    /// Adds what other gathers have not flushed, or not completed.
     #[cold]
     fn add_ranges_of_others(&mut self, early: bool) {
         let relies = !matches!(self.relied, Relied::Nothing);
@@ -183,12 +187,12 @@ impl<'g, P: Platform> Gather<'g, P> {
             self.add_relied_ranges();
             self.ranges.add_change(TableChange::FreedTables); // The others may have unlinked tables there.
         }
-        // After the look at who is over, and before this CPU asks anybody.
+        // After `has_concurrent_flushes`, and before this CPU sends any request.
         let Some(unfinished) = self.space.unfinished_flushes() else { return };
         match unfinished.worst {
-            // Who is early itself may believe in what was acknowledged.
+            // For a flush that is early itself, acknowledgements are enough.
             Unfinished::Acknowledged if early => return,
-            // Pages only: who unlinks a table waits for the invalidations.
+            // Pages only: a flush that frees tables waits for the invalidations.
             Unfinished::Acknowledged if relies => self.add_relied_ranges(),
             Unfinished::Deferred if relies => self.ranges.merge(&FlushRanges::everything()),
             Unfinished::Dropped if relies || !self.ranges.is_empty() => {
@@ -210,7 +214,7 @@ impl<'g, P: Platform> Gather<'g, P> {
         }
     }
 
-    /// Notes, after the flush, what of others is complete with it.
+    /// Records, after the flush, which flushes of others are complete with it.
     #[inline]
     pub(crate) fn complete_others(&self) {
         if let Some(unfinished) = self.completes {
@@ -238,7 +242,7 @@ impl<'g, P: Platform> Gather<'g, P> {
 impl<P: Platform> Drop for Gather<'_, P> {
     fn drop(&mut self) {
         if !self.ranges.is_empty() {
-            // What runs now is told by the next flush; what does not pays on its way in.
+            // CPUs that run the space get a request from the next flush; the others flush when they switch in.
             let _ = self.space.bump_generation();
             self.space.mark_unfinished(Unfinished::Dropped);
         }

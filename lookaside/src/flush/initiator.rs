@@ -1,27 +1,27 @@
-//! Who must act for a flush: nobody, this CPU, these CPUs, or everyone.
+//! The initiator of a flush: which CPUs must act, and by which means (none, local, IPIs, broadcast).
 //!
-//! # Why it is enough
+//! # Why CPUs that run the space are enough
 //!
-//! The revoker has written the tables, made that visible to walks ([`Mmu::publish`]) and raised the
-//! generation (F-GENERATION) before it looks at any CPU. Every other CPU is then in one of these states:
+//! The initiator has written the tables, made the stores visible to walks ([`Mmu::publish`]) and raised
+//! the generation (F-GENERATION) before it reads the state of any CPU. Every other CPU is then one of:
 //!
-//! * *Absent* when its residency is read. On its way in it becomes present first and pays or walks
+//! * *Absent* when its residency is read. On switch-in it sets its Present bit first, and flushes or walks
 //!   afterwards (O-MARK-PRESENT): it sees the new tables.
-//! * *Running*, or on its way in or out, when the strategy is asked ([`Tags::root_state`]). It must act now.
-//! * *Resting*: not absent, and not running. The revoker has it owe and asks the strategy again
-//!   (O-MARK-STALE). If it is on its way in now, it must act now; if it comes later, it finds that it is not
-//!   present any more, and pays (O-PRESENT). If it neither runs the space nor is on its way in, it
-//!   becomes absent.
+//! * *Running* the space, or switching to or from it, when [`Tags::root_state`] is read. It must act now.
+//! * *Resting*: neither absent nor running. The initiator marks it stale and reads its root state again
+//!   (O-MARK-STALE). If it is switching in now, it must act now; if it switches in later, it finds its
+//!   Present bit clear and flushes (O-PRESENT). If it neither runs the space nor is switching to it, the
+//!   initiator makes it absent.
 //!
-//! A *lazy* CPU counts as resting as long as no table goes: it pays when it stops being lazy. Where break
-//! comes before make ([`Mmu::breaks_before_making`]), it counts as running.
+//! A *lazy* CPU counts as resting unless a table is freed: it flushes when it stops being lazy. If the
+//! architecture requires break-before-make ([`Mmu::breaks_before_making`]), it counts as running.
 //!
-//! # Why it may not be enough
+//! # Where they are not enough
 //!
-//! Where walks outlive tags ([`Mmu::walks_outlive_tags`]) and a table goes, or where CPUs use each
-//! other's entries ([`Sharing::Shared`]), what a CPU holds can do harm although it does not run the
-//! space. There, everyone who may hold anything must act, and that is everyone, by broadcast, as long
-//! as the books cannot say that all others are absent and hold nothing.
+//! If walk-cache entries outlive tags ([`Mmu::walks_outlive_tags`]) and a table is freed, or if CPUs use
+//! each other's entries ([`Sharing::Shared`]), stale entries of a CPU do harm although it does not run the
+//! space. Then every CPU that may hold entries must act. That is all CPUs, by broadcast, unless the
+//! residency says that all others are absent and hold nothing.
 
 use super::{
     request_queue::{FlushRequest, FlushScope},
@@ -38,16 +38,16 @@ use crate::{
     tags::{RootState, Tags},
 };
 
-/// One flush of one space, while it is decided who must act.
+/// One flush of one space, on the CPU that initiates it.
 pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) this_cpu: &'f CurrentCpu<'t, P, T>,
     pub(super) space: &'f AddressSpace<'f, P>,
     pub(super) request: FlushRequest<'f>,
-    /// What the strategy knows the space by.
+    /// The context id of the space.
     pub(super) context: u64,
 }
 
-/// Too many CPUs must act for interrupts.
+/// So many CPUs must act that a broadcast is cheaper than IPIs.
 pub(super) struct Broadcast;
 
 /// What was done.
@@ -64,14 +64,14 @@ impl Done {
 }
 
 impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
-    /// Decides, acts and waits.
+    /// Chooses the means, invalidates, and waits for the targets.
     #[inline]
     pub(super) fn act(&self) -> Done {
         let runs_here = self.runs_here();
         if self.is_alone(runs_here) {
             self.act_alone(runs_here)
         } else {
-            // By value, so that the quick way has nothing to write into memory.
+            // By value, so that the fast path writes nothing to memory.
             Self { ..*self }.act_with_others(runs_here)
         }
     }
@@ -90,13 +90,12 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         let told = self.for_each_running(runs_here, |running| {
             shootdown.get_or_insert_with(|| self.shootdown()).ask(running);
         });
-        // The others are at it; meanwhile this CPU does its part.
+        // This CPU invalidates while the targets do.
         let enough = told.is_ok() && (!runs_here || self.flush_local());
         if !enough {
             self.broadcast(runs_here, Wait::Now);
         }
-        // After a broadcast the answers are not needed any more; but those who were asked may still
-        // read what.
+        // After a broadcast the acknowledgements are not needed; but targets may still read the request.
         let asked = shootdown.map(Shootdown::wait);
         let (targets, rounds) = asked.unwrap_or((0, 0));
         let outcome = match (enough, asked) {
@@ -108,7 +107,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         Done { outcome, targets, rounds }
     }
 
-    /// A request to those who must act.
+    /// A request to the CPUs that must act.
     fn shootdown(&self) -> Shootdown<'_, 't, P, T> {
         if T::TRACKS_GENERATIONS && !self.targets_stale() {
             Shootdown::of_generation(self.this_cpu, self.space, &self.request, self.targets_lazy())
@@ -117,18 +116,18 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         }
     }
 
-    /// Whether no other CPU holds anything that matters.
+    /// Whether no other CPU holds entries that must be flushed.
     #[inline]
     fn is_alone(&self, runs_here: bool) -> bool {
         let me = if runs_here { self.this_cpu.id() } else { CpuId(u32::MAX) };
-        // In this order: the note comes before the CPU is absent.
+        // In this order: the space is marked stale before a CPU becomes absent.
         self.space.residents.none_but(me)
             && !(self.targets_stale()
                 && (self.space.absent_may_hold_entries() || self.walks_under_older_tags()))
             && !(self.can_broadcast() && T::is_pinned(self.space))
     }
 
-    /// Does what is to be done where no other CPU is concerned.
+    /// The fast path, if no other CPU must act.
     #[inline]
     fn act_alone(&self, runs_here: bool) -> Done {
         if !runs_here {
@@ -166,11 +165,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         T::is_loaded(self.this_cpu, self.context)
     }
 
-    /// Does this CPU's part, and says whether a broadcast is spared that would have reached others.
+    /// Flushes on this CPU, and returns whether no broadcast to the others is needed after it.
     ///
-    /// Where CPUs use each other's entries, there were no others when that was decided. One that has
-    /// entered since then may have taken over what this CPU had not dropped yet; one that enters
-    /// later finds nothing to take over.
+    /// If CPUs use each other's entries, no other CPU was resident when this path was chosen. A CPU that has
+    /// switched in since then may have taken over entries that this CPU had not dropped yet; one that
+    /// switches in later finds none.
     #[inline]
     pub(super) fn flush_local(&self) -> bool {
         T::flush_local(&self.this_cpu.strategy(), &self.request);
@@ -178,12 +177,12 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             || self.words(true).all(|(_, others)| others.mask == 0)
     }
 
-    /// Calls `ask` with the CPUs that must act now, this one apart if it runs the space. All others
-    /// pay on their way in.
+    /// Calls `ask` with the CPUs that must act now, without this one if it runs the space. All others
+    /// flush on switch-in.
     ///
     /// # Errors
     ///
-    /// [`Broadcast`] if there are so many that a broadcast is better, when some may have been asked.
+    /// [`Broadcast`] if there are so many that a broadcast is cheaper. `ask` may have been called by then.
     pub(super) fn for_each_running(
         &self,
         runs_here: bool,
@@ -193,7 +192,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         for word in self.space.residents.scan() {
             let running = self.sort(word, runs_here);
             if running.mask != 0 {
-                // Some of them were not here when it was decided not to broadcast.
+                // More CPUs may run it than when `should_broadcast` was called.
                 left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
                 ask(running);
             }
@@ -201,8 +200,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         Ok(())
     }
 
-    /// Whether a tag that nobody has met costs less than to flush the one there is, here or
-    /// everywhere.
+    /// Whether a new tag costs less than to flush the present one, locally or by broadcast.
     #[inline]
     fn retag_is_cheaper(&self, scope: Scope) -> bool {
         let (costs, ranges) = (self.costs(), self.request.ranges);
@@ -210,7 +208,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             Scope::Local => costs.local,
             Scope::Broadcast => costs.broadcast,
         };
-        // By tag is the dearest way to flush.
+        // A flush by tag is the most expensive one.
         if costs.retag >= flush.tag.saturating_add(flush.wait) {
             return false;
         }
@@ -235,12 +233,12 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if !self.can_broadcast() {
             return false;
         }
-        // A device walks for pinned spaces, and hears of broadcasts only.
+        // A device walks the tables of a pinned space, and only broadcasts reach it.
         if T::is_pinned(self.space) {
             return true;
         }
         if self.targets_stale() {
-            // In this order: the note comes before the CPU is absent.
+            // In this order: the space is marked stale before a CPU becomes absent.
             return self.words(runs_here).any(|(_, others)| others.mask != 0)
                 || self.space.absent_may_hold_entries()
                 || self.walks_under_older_tags();
@@ -253,7 +251,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         })
     }
 
-    /// How many CPUs it is cheaper to interrupt than to broadcast.
+    /// The number of CPUs up to which IPIs are cheaper than a broadcast.
     fn interrupts_worth(&self) -> u64 {
         let costs = self.costs();
         let operations = self.request.ranges.operations(self.mmu(), &costs, Scope::Broadcast);
@@ -267,21 +265,21 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         }
     }
 
-    /// Whether CPUs matter that hold something but do not run the space.
+    /// Whether CPUs must act that hold entries but do not run the space.
     #[inline]
     fn targets_stale(&self) -> bool {
         let tables = self.request.ranges.change() == TableChange::FreedTables;
         tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
     }
 
-    /// Whether lazy CPUs must act. No program uses what they hold, but their walkers may read a table that goes,
-    /// and find a page that comes where one has gone.
+    /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
+    /// table that is freed, and find a page that is mapped where another one was.
     fn targets_lazy(&self) -> bool {
         self.request.ranges.change() == TableChange::FreedTables
             || self.mmu().breaks_before_making()
     }
 
-    /// Has every CPU forget, by broadcast.
+    /// Flushes on every CPU, by broadcast.
     pub(super) fn broadcast(&self, runs_here: bool, wait: Wait) {
         if self.walks_under_older_tags() {
             return self.flush_every_tag();
@@ -292,27 +290,27 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         T::flush_broadcast(&self.this_cpu.strategy(), self.context, self.request.ranges, wait);
     }
 
-    /// Whether walk caches have to forget what they may hold under tags that the space had before.
+    /// Whether walk-cache entries under former tags of the space must be flushed.
     #[inline]
     fn walks_under_older_tags(&self) -> bool {
         let tables = self.request.ranges.change() == TableChange::FreedTables;
         tables && self.mmu().walks_outlive_tags() && self.space.held_under_older_tags()
     }
 
-    /// Has every CPU forget everything, for nobody knows the older tags any more. Needed at most
-    /// once after each turnover, by spaces that live on and free tables.
+    /// Flushes everything on every CPU, because the former tags are not recorded. Needed at most once after
+    /// each rollover, by spaces that outlive it and free tables.
     fn flush_every_tag(&self) {
         let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
         self.mmu().flush_all_broadcast(self.this_cpu.errata());
-        // Who is absent came to be so before, and so did the older tags.
+        // CPUs that are absent, and former tags, became so before this flush.
         residency.all_forgot();
     }
 
-    /// Tries to make every other CPU absent and free of all it held, at the price of what this CPU
-    /// holds; and says whether it did.
+    /// Tries to make every other CPU absent and to flush all its entries of the space, which also flushes
+    /// those of this CPU; returns whether it did.
     ///
-    /// It is worth that price once the broadcasts that it could have spared have cost as much: then
-    /// at most twice is paid of what a prophet would have.
+    /// It is done once the broadcasts that it could have spared have cost as much as the loss of this CPU's
+    /// entries: 2-competitive (ski rental).
     fn trim_all(&self, runs_here: bool) -> bool {
         let residents = &self.space.residents;
         let all_rest = || {
@@ -324,7 +322,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         }
         let Some(mut residency) = self.space.try_lock_residency() else { return false };
         if !T::has_context(self.this_cpu, self.space, self.context) {
-            return false; // Its residents are those of another tag.
+            return false; // The residents are those of another tag.
         }
         let spent = residency.spent().saturating_add(self.costs().broadcast.wait);
         if spent < self.costs().loss() {
@@ -339,7 +337,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if !all_rest() {
             return false;
         }
-        // They do not run the space, so what is removed now does not come back.
+        // They do not run the space, so entries that are removed now do not come back.
         let (cpu, everything) = (self.this_cpu.strategy(), super::FlushRanges::everything());
         T::flush_broadcast(&cpu, self.context, &everything, Wait::Now);
         for (_, others) in self.words(runs_here) {
@@ -352,7 +350,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         true
     }
 
-    /// Which of the CPUs of `word` must act now. The others of them pay on their way in.
+    /// The CPUs of `word` that must act now. Its other CPUs flush on switch-in.
     fn sort(&self, word: Word32, runs_here: bool) -> Targets {
         let others = self.others(word, runs_here);
         if self.targets_stale() {
@@ -363,12 +361,12 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if let (FlushScope::AddressSpace { last, .. }, true) =
             (self.request.scope, T::TRACKS_GENERATIONS)
         {
-            // Who is absent has missed other flushes already.
+            // Absent CPUs have missed other flushes already, and do not need the record.
             if resting.mask != 0 {
                 self.space.record(last, self.debt());
             }
         }
-        // Who owes already needs not be told again, but by whom it is found to be gone.
+        // A CPU that is stale already is marked again only if it can be made absent now.
         let gone = self.may_trim()
             && resting.iter().any(|cpu| self.root_state(cpu) == RootState::NotLoaded);
         if resting.mask & word.present().mask == 0 && !gone {
@@ -377,8 +375,8 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         Targets { mask: running.mask | self.trim(resting).mask, ..running }
     }
 
-    /// What a CPU has to be told of it that pays later: the addresses, or nothing where everything under
-    /// the tag is cheaper to lose than they are to remove.
+    /// What a CPU must flush that catches up later: the addresses, or everything under the tag if that is
+    /// cheaper.
     fn debt(&self) -> MissedFlush {
         let ranges = self.request.ranges;
         match ranges.operations(self.mmu(), &self.costs(), Scope::Local) {
@@ -387,19 +385,19 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         }
     }
 
-    /// Whether CPUs may become absent: not where only a broadcast could reach them, and there is none.
+    /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
     fn may_trim(&self) -> bool {
         T::GLOBAL_TAGS || !self.mmu().walks_outlive_tags()
     }
 
-    /// Has CPUs pay later that rest, and returns those that must act now because they turn out not
-    /// to rest.
+    /// Marks resting CPUs stale, so that they flush on switch-in, and returns those that must act now
+    /// because they are not resting any more.
     fn trim(&self, resting: Targets) -> Targets {
         let residents = &self.space.residents;
         let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
         if !T::has_context(self.this_cpu, self.space, self.context) {
-            // Nobody runs it under the old label any more, and who runs it under the new one has
-            // walked the new tables. Its residents are theirs.
+            // No CPU runs the space under the old context id any more, and those that run it under the new
+            // one have walked the new tables. The residents are those of the new one.
             return Targets { mask: 0, ..resting };
         }
         residents.mark_stale(resting);
@@ -410,7 +408,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             }
         }
         if self.may_trim() && gone.mask != 0 {
-            // What they hold stays where it is, until they come back or the tag is used up.
+            // They keep their entries until they switch back or the tag is recycled.
             residency.set_stale(true);
             residents.remove(gone);
         }
@@ -440,7 +438,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         T::root_state(self.this_cpu.tlb(), cpu, self.context)
     }
 
-    /// The residency, and in each word those that are not absent, without this CPU if it runs the
+    /// The words of the residency, each with the CPUs that are not absent, without this one if it runs the
     /// space.
     fn words(&self, runs_here: bool) -> impl Iterator<Item = (Word32, Targets)> {
         let words = self.space.residents.scan();

@@ -1,17 +1,17 @@
-//! Taking translations back: gather what changed, decide who must act, act, wait, and prove it.
+//! Flushes: gather the changes, choose the CPUs that must act, invalidate, wait, and return a proof.
 //!
 //! | file | concept |
 //! | --- | --- |
-//! | `gather.rs` | what has changed in a space since it was last flushed |
+//! | `gather.rs` | the changes to the page tables of one space that are not flushed yet (`mmu_gather`) |
 //! | `ranges.rs` | a set of addresses, and the cheapest instructions that remove them |
-//! | `initiator.rs` | who must act: nobody, this CPU, these CPUs, everyone |
-//! | `shootdown.rs`, `queue.rs` | asking other CPUs, and how one learns that they have answered |
-//! | `ring.rs` | asking all of them |
-//! | `proof.rs` | what a completed flush is worth |
-//! | `batch.rs` | many spaces, one flush |
-//! | `blocks.rs` | a flush while the size of a block is changed |
-//! | `kernel.rs` | addresses that every CPU uses |
-//! | `fault.rs` | faults that only mean that a CPU has not noticed yet |
+//! | `initiator.rs` | which CPUs must act: none, this one, some by IPI, all by broadcast |
+//! | `shootdown.rs`, `request_queue.rs` | requests to other CPUs, the IPI handler, acknowledgements |
+//! | `broadcast_ring.rs` | requests to every CPU that is up |
+//! | `proof.rs` | what a completed flush permits: the release of frames and tables |
+//! | `batch.rs` | one flush for many spaces (`arch_tlbbatch`) |
+//! | `blocks.rs` | the flush while the size of a block is changed |
+//! | `kernel.rs` | kernel addresses, which every CPU uses under every tag |
+//! | `fault.rs` | spurious faults, which a stale entry of this CPU has caused |
 
 mod batch;
 mod blocks;
@@ -57,17 +57,20 @@ impl<P: Platform> Gather<'_, P> {
 }
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// Takes what was gathered back from every CPU, and returns when none holds it any more.
+    /// Flushes what was gathered from the TLB of every CPU, and returns when no CPU holds it any more.
     ///
-    /// The entries in the page tables have been changed before. This CPU need not run the space. It
-    /// waits for other CPUs if they must act, and answers their requests meanwhile; so it may be
-    /// called with interrupts off (they are, see [`crate::Tlb::this_cpu`]) but not with a lock held that
-    /// another CPU may spin for without calling [`Self::handle_ipi`].
+    /// The entries in the page tables must have been changed before. This CPU need not run the space. It
+    /// waits for other CPUs if they must act, and handles their requests meanwhile. So it may be called with
+    /// interrupts off (they are, see [`crate::Tlb::this_cpu`]), but not with a lock held for which another
+    /// CPU may spin without calling [`Self::handle_ipi`].
     ///
     /// # Panics
     ///
-    /// If the gather is of a space of another [`crate::Tlb`], whose CPUs would not be told. It is then as
-    /// one that is dropped.
+    /// If the gather is of a space of another [`crate::Tlb`], whose CPUs would not be reached. The gather is
+    /// then dropped unflushed.
+    #[doc(alias = "tlb_finish_mmu")]
+    #[doc(alias = "flush_tlb_mm_range")]
+    #[doc(alias = "pmap_invalidate_range")]
     #[inline]
     #[track_caller]
     pub fn flush(&self, mut gather: Gather<'_, P>) -> Flushed {
@@ -78,16 +81,16 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         flushed
     }
 
-    /// As [`Self::flush`], but other CPUs answer as soon as they have stopped, and drop what was
-    /// revoked before they go on. This saves the initiator the time of their invalidations.
+    /// As [`Self::flush`], but a target may acknowledge as soon as it is in its IPI handler, and invalidates
+    /// before it leaves the handler. This saves the initiator the time of the invalidations.
     ///
-    /// If a table was unlinked they answer when they are done, as ever.
+    /// If a table was unlinked, targets acknowledge after they have invalidated, as for [`Self::flush`].
     ///
     /// A later gather that relies on the absence of what was revoked here ([`Gather::relies_on`]), and
-    /// whose flush is not early, waits until they are done.
+    /// whose flush is not early, waits until the targets have invalidated.
     ///
-    /// Handlers of interrupts that cannot be masked must not touch user addresses unless
-    /// [`crate::Tlb::nmi_uaccess_okay`]: one of them could come between a target's answer and its flush.
+    /// NMI handlers must not touch user addresses unless [`crate::Tlb::nmi_uaccess_okay`]: an NMI may come
+    /// between the acknowledgement of a target and its invalidation.
     ///
     /// # Panics
     ///
@@ -107,7 +110,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let ranges = gather.ranges(early);
         let mut done = Done::by(Outcome::NoCpu);
         if !ranges.is_empty() {
-            // Walks before anything else: everybody who starts one from now on sees the new tables.
+            // First: every walk that starts from now on sees the new tables.
             self.mmu().publish();
             let generation = space.bump_generation();
             if let Some(context) = T::context_id(self.tlb(), space) {

@@ -1,19 +1,19 @@
-//! Requests to other CPUs, and how one learns that they were answered.
+//! The queue of flush requests of each CPU, and their acknowledgement.
 //!
 //! # Two numbers for each CPU
 //!
-//! Whoever wants something of a CPU takes the next number of its *inbox*. The CPU answers by writing
-//! the last number that it has dealt with to its *answered* word, which nobody else writes; and
-//! everybody who waits for it waits until that word has reached his number. So there is one flag for
-//! each pair of initiator and target without a table of pairs: the work and the lines touched are
-//! those of the targets, the memory is that of the CPUs, and initiators share no lock.
+//! An initiator takes the next number of the target's *queue*. The target acknowledges by writing the last
+//! number that it has processed to its *acknowledged* word, which no other CPU writes; an initiator waits
+//! until that word has reached its number. This gives one flag for each pair of initiator and target
+//! without a table of pairs: work and cache lines touched are proportional to the targets, memory to the
+//! CPUs, and initiators share no lock.
 //!
-//! # What is asked for
+//! # The request
 //!
-//! The initiator describes it once, in its own *request*, which it does not change until every
-//! target has answered. Beside the number, a ring of a few slots tells the target whose request it
-//! is. The ring is a courtesy: a target that finds a slot not written yet, or overwritten because
-//! too many ask at one time, flushes everything it holds. To lose a slot costs time, never a flush.
+//! The initiator describes it once, in its own *request* (Linux: `flush_tlb_info`), which it does not change
+//! until every target has acknowledged. Beside the number, a ring of a few slots tells the target which CPU
+//! is the initiator. A slot is a hint: a target that finds it not written yet, or overwritten because of too
+//! many concurrent requests, flushes everything it holds. A lost slot costs time, never a flush.
 //!
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
 //! ([`crate::Platform::Word`] is 64 bits wide on every host).
@@ -26,17 +26,17 @@ use crate::{
     range::{FlushRange, VaRange},
 };
 
-/// How many requests a target can tell apart at one time: with the number, one cache line.
+/// How many pending requests a target can tell apart: with the number, one cache line.
 const RING: usize = 7;
 
-/// `acknowledged` of a CPU that is not up: it has answered whatever anybody may ask.
+/// `acknowledged` of a CPU that is not up: no initiator waits for it.
 const DOWN: u64 = u64::MAX;
 
-/// Bits of a slot that tell whose request it is.
+/// Bits of a slot that name the initiator.
 const CPU_BITS: u32 = 13;
 const _: () = assert!(crate::cpuset::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
 
-/// Who has called a CPU since it looked.
+/// The initiators whose IPI a CPU has not handled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IpiPending {
     No,
@@ -44,21 +44,21 @@ pub(crate) enum IpiPending {
     FromSeveral,
 }
 
-/// The letter box of one CPU.
+/// The queue of flush requests of one CPU.
 pub(crate) struct RequestQueue<W> {
-    /// Written by whoever asks.
+    /// Written by initiators.
     asked: Aligned<Counter<W>>,
-    /// Written by this CPU as a target, read by those who wait for it.
+    /// Written by this CPU as a target, read by the initiators that wait for it.
     acknowledged: Aligned<Answers<W>>,
     /// Written by this CPU as an initiator, read by its targets.
     request: Aligned<Request<W>>,
 }
 
-/// The last numbers that a CPU has dealt with.
+/// The last numbers that a CPU has processed.
 struct Answers<W> {
-    /// Of its own box.
+    /// Of its own queue.
     own: W,
-    /// Of the board that everybody reads.
+    /// Of the broadcast ring.
     ring: W,
 }
 
@@ -66,28 +66,28 @@ struct Counter<W> {
     /// The latest number.
     latest: W,
     ring: [W; RING],
-    /// Who has called this CPU since it looked: nobody, one, whose number and one more this is, or
-    /// [`SEVERAL`].
+    /// The initiators whose IPI this CPU has not handled yet: 0 for none, the number of the CPU plus one for
+    /// a single one, or [`SEVERAL`].
     ipi_pending: W,
 }
 
-/// What `ipi_pending` says if several have.
+/// `ipi_pending` if there are several initiators.
 const SEVERAL: u64 = u64::MAX;
 
 struct Request<W> {
-    /// How often it was changed; odd while it is.
+    /// How often the request was changed; odd while it is being changed (a seqlock).
     serial: W,
-    /// The label of the space, in the words of the strategy; or [`KERNEL`].
+    /// The context id of the space.
     context: W,
     generation: W,
-    /// How many stretches, and the flags below.
+    /// The number of ranges, and the flags below.
     shape: W,
     ranges: [[W; 2]; MAX_RANGES],
-    /// The latest number that this CPU has taken on the board. Nobody else touches it.
+    /// The latest number that this CPU has taken on the broadcast ring. No other CPU accesses it.
     own: W,
 }
 
-// Each part has its lines for itself, and the request does not need a third.
+// No two parts share a cache line, and the request fits two.
 const _: () = {
     use core::sync::atomic::AtomicU64;
     assert!(
@@ -102,16 +102,16 @@ const KERNEL: u64 = 1 << 10;
 const EARLY: u64 = 1 << 11;
 const EVERY_SPACE: u64 = 1 << 12;
 
-/// Whose translations are meant.
+/// The translations that a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushScope {
     /// Those of one space.
     AddressSpace {
-        /// What the strategy knows the space by ([`crate::Tags::context_id`]).
+        /// The context id of the space ([`crate::Tags::context_id`]).
         context: u64,
-        /// The sweep is what was owed at these generations, all of them together.
+        /// The ranges are those of the flushes of all generations from `first` to `last`.
         first: u64,
-        /// See `first`. A CPU that had paid all before `first` has afterwards paid up to here.
+        /// See `first`. A CPU that had flushed up to `first - 1` has flushed up to `last` afterwards.
         last: u64,
     },
     /// The kernel's, under every tag.
@@ -120,19 +120,20 @@ pub enum FlushScope {
     EverySpace,
 }
 
-/// What one CPU asks of others.
+/// A request to flush, from one CPU to others.
+#[doc(alias = "flush_tlb_info")]
 #[derive(Clone, Copy, Debug)]
 pub struct FlushRequest<'s> {
-    /// Whose translations.
+    /// The space, or the kernel, or every space.
     pub scope: FlushScope,
-    /// Which of them.
+    /// The addresses.
     pub ranges: &'s FlushRanges,
-    /// Whether it is enough that the target has stopped, and flushes before it goes on. Of no effect
-    /// where walk caches must forget, too.
+    /// Whether a target may acknowledge as soon as it is in its IPI handler, and flush before it leaves the
+    /// handler. Of no effect if tables are freed.
     pub early: bool,
 }
 
-/// What was asked of this CPU.
+/// A request as its target has read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) scope: FlushScope,
@@ -141,7 +142,7 @@ pub(crate) struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// What is asked of a CPU that does not know what it is asked.
+    /// The request that a target assumes if it cannot read the one that was posted.
     pub(crate) const EVERYTHING: Self =
         Self { scope: FlushScope::Kernel, ranges: FlushRanges::everything(), early: false };
 
@@ -149,7 +150,7 @@ impl ReceivedRequest {
         FlushRequest { scope: self.scope, ranges: &self.ranges, early: self.early }
     }
 
-    /// Adds another request, if both are for one space; says whether they are.
+    /// Adds another request if both are for one space; returns whether they are.
     pub(crate) fn add(&mut self, other: &Self) -> bool {
         let (
             FlushScope::AddressSpace { context, first, last },
@@ -163,7 +164,7 @@ impl ReceivedRequest {
         }
         self.ranges.merge(&other.ranges);
         self.early &= other.early;
-        // Generations between the two that nobody told this CPU of: their sweeps are not known.
+        // The ranges of generations between the two are not known to this CPU.
         if from > last + 1 || first > to + 1 {
             self.ranges.widen();
         }
@@ -191,7 +192,7 @@ impl<W: Word> RequestQueue<W> {
         }),
     };
 
-    /// As an initiator: writes down what all targets are asked for.
+    /// As an initiator: writes the request for all targets.
     pub(crate) fn describe(&self, request: &FlushRequest<'_>) {
         let mine = &*self.request;
         let ranges = request.ranges;
@@ -205,11 +206,11 @@ impl<W: Word> RequestQueue<W> {
         ] {
             shape |= if set { flag } else { 0 };
         }
-        // Relaxed, both: nobody else writes it, and what comes next releases it.
+        // Relaxed, both: no other CPU writes it, and the stores below release it.
         let serial = mine.serial.load(Ordering::Relaxed);
         mine.serial.store(serial + 1, Ordering::Relaxed);
-        // ORDER O-DESCRIBE (pairs with O-DESCRIBED): who sees any of this sees that the former
-        // request has gone.
+        // ORDER O-DESCRIBE (pairs with O-DESCRIBED): a CPU that sees any of this sees that the serial
+        // of the former request is over.
         let write = |word: &W, value| word.store(value, Ordering::Release);
         if let FlushScope::AddressSpace { context, last, .. } = request.scope {
             write(&mine.context, context);
@@ -224,25 +225,25 @@ impl<W: Word> RequestQueue<W> {
         write(&mine.serial, serial + 2);
     }
 
-    /// As an initiator: notes the number that it has taken on the board.
+    /// As an initiator: records the number that it has taken on the broadcast ring.
     pub(super) fn set_own_broadcast(&self, number: u64) {
         self.request.own.set(number);
     }
 
-    /// The latest number that the owner, which is this CPU, has taken on the board.
+    /// The latest number that the owner, which is this CPU, has taken on the broadcast ring.
     pub(super) fn own_broadcast(&self) -> u64 {
         self.request.own.get()
     }
 
-    /// As a CPU that runs the space with this label: the owner's request, if it is the flush of
+    /// As a CPU that runs the space with this context id: the owner's request, if it is the flush of
     /// `generation`. The owner may be writing its next one.
     pub(crate) fn read_flush(&self, context: u64, generation: u64) -> Option<ReceivedRequest> {
         let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
         self.read_whole().filter(|asked| asked.scope == scope)
     }
 
-    /// As a target: what the owner of this box asks for, unless it is writing that. It does not while it
-    /// waits for us; but it may have given us up, by [`crate::conformance`] or by a panic.
+    /// As a target: the request of the owner of this queue, unless the owner is writing one. It does not while
+    /// it waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
     pub(super) fn read_whole(&self) -> Option<ReceivedRequest> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
@@ -254,7 +255,7 @@ impl<W: Word> RequestQueue<W> {
         whole.then_some(asked)
     }
 
-    /// What the owner of this box has written, perhaps not all of it at one time.
+    /// The words of the owner's request, which may be of several requests.
     fn read(&self) -> ReceivedRequest {
         let request = &*self.request;
         // As O-DESCRIBED.
@@ -284,7 +285,7 @@ impl<W: Word> RequestQueue<W> {
         ReceivedRequest { scope, ranges, early: shape & EARLY != 0 }
     }
 
-    /// As initiator `from`: asks the owner of this box for what `from` has described.
+    /// As initiator `from`: posts the request that `from` has described to the owner of this queue.
     pub(crate) fn post(&self, from: CpuId) {
         // ORDER O-POST (pairs with O-POSTED, O-SLOT-READ): the target that sees the number sees the tables as
         // they are now, and the target that sees the slot sees the request.
@@ -292,14 +293,14 @@ impl<W: Word> RequestQueue<W> {
         self.slot(number).store(slot(number, from), Ordering::Release); // O-POST
     }
 
-    /// As initiator `from`, which has raised the generation of a space and described what is owed:
-    /// calls the owner, and says whether it must be interrupted for that. If not, somebody else has
-    /// called before and does it, and the owner has not looked yet. Where others ask at the same time
-    /// (`has_concurrent`) it is worth a look first whether there is anything to write.
+    /// As initiator `from`, which has raised the generation of a space and described the flush: sets the
+    /// pending word of the owner, and returns whether `from` must send the IPI. If not, another initiator has
+    /// set the word before and sends it, and the owner has not cleared the word yet. If there are concurrent
+    /// flushes (`has_concurrent`), the word is read first, because there may be nothing to write.
     pub(crate) fn set_ipi_pending(&self, from: CpuId, has_concurrent: bool) -> bool {
         let pending = &self.asked.ipi_pending;
-        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ): after F-GENERATION; and who sees the call sees what the
-        // caller has described.
+        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ): after F-GENERATION; and a
+        // target that sees the word sees what the initiator has described.
         if has_concurrent && pending.load(Ordering::SeqCst) == SEVERAL {
             return false;
         }
@@ -312,9 +313,9 @@ impl<W: Word> RequestQueue<W> {
         }
     }
 
-    /// As the owner: who has pending.
+    /// As the owner: the initiators whose IPI is pending.
     pub(crate) fn ipi_pending(&self) -> IpiPending {
-        // ORDER O-PENDING-READ (pairs with O-PENDING): the call, then what the caller has described.
+        // ORDER O-PENDING-READ (pairs with O-PENDING): the word, then what the initiator has described.
         match self.asked.ipi_pending.load(Ordering::Acquire) {
             0 => IpiPending::No,
             SEVERAL => IpiPending::FromSeveral,
@@ -322,30 +323,30 @@ impl<W: Word> RequestQueue<W> {
         }
     }
 
-    /// As the owner: takes the call of `only` back, to which it has answered; and says whether nobody
-    /// else has called meanwhile.
+    /// As the owner, which has processed the request of `only`: clears the pending word, and returns whether
+    /// no other initiator has set it meanwhile.
     pub(crate) fn clear_pending_from(&self, only: CpuId) -> bool {
         let call = u64::from(only.0) + 1;
-        // Relaxed: nothing is read for it afterwards. Who calls later finds nobody, and interrupts.
+        // Relaxed: nothing is read for it afterwards. A later initiator finds 0, and sends an IPI.
         let was =
             self.asked.ipi_pending.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
         was.is_ok()
     }
 
-    /// As the owner: takes all calls back, before it looks what is owed.
+    /// As the owner: clears the pending word, before it reads the generation.
     pub(crate) fn clear_pending(&self) {
-        // FENCE F-CLEAR-PENDING (pairs with F-GENERATION, O-PENDING): "nobody has called", then the generation. Whoever
-        // found that others had called before has raised it before.
+        // FENCE F-CLEAR-PENDING (pairs with F-GENERATION, O-PENDING): the cleared word, then the
+        // generation. An initiator that found the word set has raised the generation before.
         self.asked.ipi_pending.swap(0, Ordering::SeqCst);
     }
 
-    /// The latest number that anybody has taken.
+    /// The latest number that any initiator has taken.
     pub(crate) fn latest(&self) -> u64 {
         // ORDER O-POSTED (pairs with O-POST): as there.
         self.asked.latest.load(Ordering::Acquire)
     }
 
-    /// As the target: whom `number` is of, if that can be told.
+    /// As the target: the initiator of `number`, if its slot is readable.
     fn asker(&self, number: u64) -> Option<CpuId> {
         // ORDER O-SLOT-READ (pairs with O-POST): as there.
         let found = self.slot(number).load(Ordering::Acquire);
@@ -353,7 +354,7 @@ impl<W: Word> RequestQueue<W> {
         (found == slot(number, from)).then_some(from)
     }
 
-    /// As the target: what `number` asks for, where `of` finds the box of a CPU.
+    /// As the target: the request of `number`, where `of` finds the queue of a CPU.
     pub(crate) fn request<'c>(
         &self,
         number: u64,
@@ -366,15 +367,15 @@ impl<W: Word> RequestQueue<W> {
         asker.and_then(Self::read_whole).unwrap_or(ReceivedRequest::EVERYTHING)
     }
 
-    /// The last number that the owner, which is this CPU, has dealt with.
+    /// The last number that the owner, which is this CPU, has processed.
     pub(crate) fn processed(&self) -> u64 {
         self.acknowledged.own.load(Ordering::Relaxed) // Relaxed: this CPU's own word.
     }
 
-    /// As the target: everything up to `number` is dealt with.
+    /// As the target: every request up to `number` is processed.
     pub(crate) fn acknowledge(&self, number: u64) {
-        // ORDER O-ACK (pairs with O-ACK-READ): the flush is complete, and what this CPU did through
-        // the old translations has been done.
+        // ORDER O-ACK (pairs with O-ACK-READ): the flush is complete, and so are the accesses of this
+        // CPU through the old translations.
         self.acknowledged.own.store(number, Ordering::Release);
     }
 
@@ -383,41 +384,41 @@ impl<W: Word> RequestQueue<W> {
         self.processed() != DOWN
     }
 
-    /// As [`Self::processed`], of the board.
+    /// As [`Self::processed`], of the broadcast ring.
     pub(crate) fn processed_broadcast(&self) -> u64 {
         self.acknowledged.ring.load(Ordering::Relaxed) // Relaxed: as there.
     }
 
-    /// As [`Self::acknowledge`], on the board.
+    /// As [`Self::acknowledge`], of the broadcast ring.
     pub(crate) fn acknowledge_broadcast(&self, number: u64) {
-        // ORDER O-ACK-RING (pairs with O-ACK-RING-READ): the flush is complete, and what this CPU did
-        // through the old translations has been done.
+        // ORDER O-ACK-RING (pairs with O-ACK-RING-READ): the flush is complete, and so are the accesses
+        // of this CPU through the old translations.
         self.acknowledged.ring.store(number, Ordering::Release);
     }
 
-    /// As an initiator: the last number that the owner has dealt with.
+    /// As an initiator: the last number that the owner has processed.
     pub(crate) fn acknowledged(&self) -> u64 {
         // ORDER O-ACK-READ (pairs with O-ACK): as there.
         self.acknowledged.own.load(Ordering::Acquire)
     }
 
-    /// As [`Self::acknowledged`], of the board.
+    /// As [`Self::acknowledged`], of the broadcast ring.
     pub(crate) fn acknowledged_broadcast(&self) -> u64 {
         // ORDER O-ACK-RING-READ (pairs with O-ACK-RING): as there.
         self.acknowledged.ring.load(Ordering::Acquire)
     }
 
-    /// The owner is about to come up, and has dealt with whatever was asked before, on the board up to
+    /// The owner is about to come up, and need not process earlier requests, of the broadcast ring up to
     /// `latest`.
     pub(crate) fn come_up(&self, latest: u64) {
-        // Relaxed: O-UP and the ways into a space are by read-modify-writes that release, and nobody
-        // asks this CPU before it has done one of them.
+        // Relaxed: O-UP and a switch-in are read-modify-writes that release, and no initiator sends
+        // requests to this CPU before one of them.
         self.asked.ipi_pending.store(0, Ordering::Relaxed);
         self.acknowledged.own.store(self.latest(), Ordering::Relaxed);
         self.acknowledged.ring.store(latest, Ordering::Relaxed);
     }
 
-    /// The owner goes down: it holds nothing that it will use again, and nobody waits for it.
+    /// The owner goes down: it holds nothing that it will use again, and no initiator waits for it.
     pub(crate) fn go_down(&self) {
         self.acknowledge(DOWN);
         self.acknowledge_broadcast(DOWN);
@@ -428,13 +429,13 @@ impl<W: Word> RequestQueue<W> {
     }
 }
 
-/// A slot that says that `number` is of `from`. The bits of the number that do not fit could only
-/// be missed by a slot that was not written for 2^51 requests.
+/// The slot of `number` from `from`. The upper bits of the number do not fit; they would matter only for a
+/// slot that was not written for 2^51 requests.
 const fn slot(number: u64, from: CpuId) -> u64 {
     number << CPU_BITS | from.0 as u64
 }
 
-/// How many requests a target can serve before slots that it has not read may be overwritten.
+/// How many requests may be pending before slots that the target has not read are overwritten.
 pub(crate) const TOLD_APART: u64 = RING as u64;
 
 /// The first address, with page size and uniformity in the bits below a page, and the pages.
