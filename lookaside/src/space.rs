@@ -317,7 +317,8 @@ const OLDER: u64 = 4;
 const SPENT_SHIFT: u32 = 3;
 
 /// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a bounded number of
-/// steps, by a CPU that waits for no other meanwhile.
+/// steps. The holder waits at most until a rollover that is under way publishes its epoch, for which the rollover
+/// needs no residency lock.
 pub(crate) struct ResidencyLock<'s, W: Word> {
     word: &'s W,
     notes: u64,
