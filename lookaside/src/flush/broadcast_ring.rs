@@ -137,8 +137,8 @@ impl<W: Word> BroadcastRing<W> {
             Some(BroadcastRequest::Described(from)) => {
                 match of(from).and_then(RequestQueue::read_whole) {
                     // The initiator does not wait for a CPU that has come up since, which holds none of these
-                    // entries. Such a CPU may read the next request of the initiator instead of this one, and must
-                    // not take it for the flush of a generation.
+                    // entries. That CPU may read the next request of the initiator instead, and must not take it
+                    // for the flush of a generation.
                     None | Some(ReceivedRequest { scope: FlushScope::AddressSpace { .. }, .. }) => {
                         ReceivedRequest::EVERYTHING
                     }
