@@ -1,14 +1,14 @@
-//! Requests to every CPU: one board that all read, instead of a letter in each box.
+//! Requests to every CPU: one ring that all CPUs read, instead of an entry in the queue of each.
 //!
-//! Who asks everybody takes the next number of the board, writes down beside it what is asked, and
-//! interrupts those who are up. A CPU that looks at the board deals with all numbers that it has not
-//! dealt with, and writes the last one to a word that nobody else writes. So an initiator writes one
-//! cache line however many it asks, and a target reads one.
+//! An initiator takes the next number of the ring, writes its request to the slot of that number, and sends
+//! an IPI to the CPUs that are up. A target processes all numbers that it has not processed, and writes the
+//! last one to a word that no other CPU writes. So an initiator writes one cache line for any number of
+//! targets, and a target reads one.
 //!
-//! A notice is one word, which has bits of its number; a target that finds others knows that the notice
-//! is not written yet, or overwritten, and flushes everything. The bits are enough: between taking a
-//! number and writing the notice an initiator answers nobody, and every other CPU has at most one number
-//! under way that waits for its answer. So no number comes by meanwhile that is as far away as
+//! A slot is one word, which has bits of its number; a target that finds other bits knows that the slot is
+//! not written yet, or overwritten, and flushes everything. The bits are enough: between taking a number and
+//! writing the slot an initiator handles no request, and every other CPU has at most one number pending,
+//! which needs the acknowledgement of this initiator. So the numbers taken meanwhile are fewer than
 //! [`crate::MAX_CPUS`].
 
 use super::{
@@ -22,22 +22,22 @@ use crate::{
     range::{FlushRange, VaRange},
 };
 
-/// How many notices can be told apart: with the number, one cache line.
+/// The number of slots: with the latest number, one cache line.
 pub(crate) const KEPT: u64 = 7;
 
-/// The board of one machine.
+/// The ring of one machine.
 pub(crate) struct BroadcastRing<W> {
     /// The latest number. Numbers begin with 1.
     latest: W,
     slots: [W; KEPT as usize],
 }
 
-/// What is written down.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BroadcastRequest {
     /// A few kernel pages of the smallest size, no tables.
     Kernel(FlushRange),
-    /// What this CPU has described in its request, which it does not change until all have answered.
+    /// The request that this CPU has described, and does not change until all targets have acknowledged.
     Described(CpuId),
 }
 
@@ -54,7 +54,7 @@ const PAGE: u64 = (1 << PAGES_SHIFT) - 1;
 const PAGE_SHIFT: u32 = 12;
 
 impl BroadcastRequest {
-    /// What is to be written down of what `from` demands.
+    /// The slot for a request of `from`.
     pub(crate) fn new(from: CpuId, request: &FlushRequest<'_>) -> Self {
         let ranges = request.ranges;
         match (request.scope, ranges.ranges()) {
@@ -62,7 +62,7 @@ impl BroadcastRequest {
                 if !ranges.is_everything() && ranges.change() == TableChange::LastLevel =>
             {
                 let request = Self::Kernel(*only);
-                // What the word has no room for comes back as something else.
+                // A range that does not fit the word is unpacked as another one.
                 let comes_back = Self::unpack(request.pack()) == Some(request);
                 if comes_back { request } else { Self::Described(from) }
             }
@@ -97,24 +97,24 @@ impl<W: Word> BroadcastRing<W> {
     pub(crate) const NEW: Self =
         Self { latest: W::ZERO, slots: [const { W::ZERO }; KEPT as usize] };
 
-    /// Asks everybody, after the tables were changed: the number.
+    /// Posts a request to every CPU, after the tables were changed; returns its number.
     pub(crate) fn post(&self, request: BroadcastRequest) -> u64 {
-        // FENCE F-KERNEL (pairs with O-UP, O-RING-READ): the tables were changed, and what is asked may be
-        // described, before it is read who is up, and before anybody sees the number.
+        // FENCE F-KERNEL (pairs with O-UP, O-RING-READ): the tables were changed, and the request may be
+        // described, before this CPU reads which CPUs are up, and before any CPU sees the number.
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
         // Relaxed: a target that does not see it yet flushes everything.
         self.slot(number).store(number << TAG_SHIFT | request.pack(), Ordering::Relaxed);
         number
     }
 
-    /// The latest number that anybody has taken.
+    /// The latest number that any initiator has taken.
     pub(crate) fn latest(&self) -> u64 {
-        // ORDER O-RING-READ (pairs with F-KERNEL): the number, then the tables that it is about and what
-        // was described for it.
+        // ORDER O-RING-READ (pairs with F-KERNEL): the number, then the tables that it is about and the
+        // request that was described for it.
         self.latest.load(Ordering::Acquire)
     }
 
-    /// As a target: what `number` asks for, where `of` finds the box of a CPU.
+    /// As a target: the request of `number`, where `of` finds the queue of a CPU.
     pub(crate) fn asked<'c>(
         &self,
         number: u64,
@@ -123,7 +123,7 @@ impl<W: Word> BroadcastRing<W> {
     where
         W: 'c,
     {
-        // Relaxed: the word says itself whether it is that of the number.
+        // Relaxed: the word has bits of its number.
         let word = self.slot(number).load(Ordering::Relaxed);
         if word & !PAYLOAD != number << TAG_SHIFT {
             return ReceivedRequest::EVERYTHING;
@@ -136,9 +136,9 @@ impl<W: Word> BroadcastRing<W> {
             }
             Some(BroadcastRequest::Described(from)) => {
                 match of(from).and_then(RequestQueue::read_whole) {
-                    // A CPU that has come up since holds nothing that this is about, and is not waited for:
-                    // it may read what the initiator describes next, and must not take it for an answer to
-                    // what is owed on a space.
+                    // The initiator does not wait for a CPU that has come up since, which holds none of these
+                    // entries. That CPU may read the next request of the initiator instead, and must not take it
+                    // for the flush of a generation.
                     None | Some(ReceivedRequest { scope: FlushScope::AddressSpace { .. }, .. }) => {
                         ReceivedRequest::EVERYTHING
                     }
@@ -154,7 +154,7 @@ impl<W: Word> BroadcastRing<W> {
     }
 }
 
-/// Which CPUs are up: whom a notice concerns. One bit for each.
+/// The CPUs that are up, which are the targets of the ring: one bit for each.
 pub(crate) struct Up<W> {
     words: [W; MAX_CPUS / 64],
 }
@@ -162,7 +162,7 @@ pub(crate) struct Up<W> {
 impl<W: Word> Up<W> {
     pub(crate) const NEW: Self = Self { words: [const { W::ZERO }; MAX_CPUS / 64] };
 
-    /// A CPU comes up, and will answer from here on.
+    /// A CPU comes up, and handles requests from here on.
     pub(crate) fn add(&self, cpu: CpuId) {
         // ORDER O-UP (pairs with O-UP-READ, F-KERNEL): before it empties its TLB.
         self.words[cpu.index() / 64].fetch_or(1 << (cpu.0 % 64), Ordering::SeqCst);
@@ -170,7 +170,7 @@ impl<W: Word> Up<W> {
 
     /// A CPU goes down. It holds nothing that it will use again.
     pub(crate) fn remove(&self, cpu: CpuId) {
-        // Relaxed: whoever still asks it finds that it has answered.
+        // Relaxed: an initiator that still sends to it finds that it has acknowledged.
         self.words[cpu.index() / 64].fetch_and(!(1 << (cpu.0 % 64)), Ordering::Relaxed);
     }
 
@@ -180,7 +180,7 @@ impl<W: Word> Up<W> {
         self.words[cpu.index() / 64].load(Ordering::Relaxed) & 1 << (cpu.0 % 64) != 0
     }
 
-    /// Those that are up, of CPUs `0..cpus`, in groups; also such as have none.
+    /// The CPUs of `0..cpus` that are up, in groups, which may be empty.
     pub(crate) fn groups(&self, cpus: usize) -> impl Iterator<Item = Targets> {
         self.words[..cpus.div_ceil(64)].iter().zip(0..).map(|(word, group)| {
             // ORDER O-UP-READ (pairs with O-UP): a CPU that comes up is seen here, or empties its TLB

@@ -242,7 +242,7 @@ impl<'g, P: Platform> Gather<'g, P> {
 impl<P: Platform> Drop for Gather<'_, P> {
     fn drop(&mut self) {
         if !self.ranges.is_empty() {
-            // CPUs that run the space get a request from the next flush; the others flush when they switch in.
+            // CPUs that run the space are reached by the next flush; the others flush on switch-in.
             let _ = self.space.bump_generation();
             self.space.mark_unfinished(Unfinished::Dropped);
         }

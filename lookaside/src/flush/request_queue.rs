@@ -242,8 +242,8 @@ impl<W: Word> RequestQueue<W> {
         self.read_whole().filter(|asked| asked.scope == scope)
     }
 
-    /// As a target: the request of the owner of this queue, unless the owner is writing one. It does not while
-    /// it waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
+    /// As a target: the request of the owner of this queue, unless the owner is writing one. It does not
+    /// while it waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
     pub(super) fn read_whole(&self) -> Option<ReceivedRequest> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.

@@ -1,4 +1,4 @@
-//! Asking other CPUs, waiting for them, and answering them meanwhile.
+//! Shootdowns: requests to other CPUs, the wait for them, and the IPI handler.
 
 use super::{
     broadcast_ring::{BroadcastRequest, KEPT},
@@ -12,12 +12,12 @@ use crate::{
     tags::Tags,
 };
 
-/// How many groups of CPUs may be under way at one time. A group has up to 64; more than this many
-/// at once only make the initiator wait for the first before it asks the last.
+/// How many groups of CPUs may be pending at one time. A group has up to 64 CPUs; with more groups the
+/// initiator waits for the first before it sends to the last.
 const WINDOW: usize = 16;
 
-/// [`Platform::stuck`] is told after this many rounds of waiting, and whenever they have doubled. So
-/// many take a millisecond at the very least: a thousand times what an answer takes.
+/// [`Platform::stuck`] is called after this many rounds of waiting, and whenever they have doubled. They
+/// take at least a millisecond: a thousand times what an acknowledgement takes.
 const PATIENCE: u64 = 1 << 20;
 
 /// One request to any number of CPUs.
@@ -31,25 +31,25 @@ pub(crate) struct Shootdown<'h, 't, P: Platform, T: Tags<P>> {
     channel: Channel,
 }
 
-/// How the targets learn what is asked of them, and where they answer.
+/// How a target finds the request, and where it acknowledges.
 #[derive(Clone, Copy)]
 enum Channel {
-    /// Each by a number in its box.
+    /// By a number in the queue of each target.
     Queues,
-    /// All by this number on the board.
+    /// By this number on the broadcast ring.
     Ring(u64),
-    /// They run a space, are called, and look up what they owe on it up to this generation.
+    /// The targets run the space; their pending words are set, and they catch up to this generation.
     Generation { context: u64, generation: u64, lazily: bool, has_concurrent: bool },
 }
 
 impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
-    /// Writes down what will be asked.
+    /// Describes the request, for the queue of each target.
     pub(crate) fn new(this_cpu: &'h CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
         this_cpu.queue().describe(request);
         Self::begin(this_cpu, Channel::Queues)
     }
 
-    /// Writes down, where those look who run the space that owes this, what will be asked. CPUs that are lazy
+    /// Describes the request for CPUs that run `space`, which find it by its generation. CPUs that are lazy
     /// in the space must act if `lazily`.
     pub(crate) fn of_generation(
         this_cpu: &'h CurrentCpu<'t, P, T>,
@@ -68,7 +68,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         )
     }
 
-    /// Writes down, for every CPU to see, what will be asked. The tables have been changed before.
+    /// Posts the request on the broadcast ring. The tables have been changed before.
     pub(crate) fn to_all(this_cpu: &'h CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
         let posted = BroadcastRequest::new(this_cpu.id(), request);
         if let BroadcastRequest::Described(_) = posted {
@@ -84,8 +84,8 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         Self { this_cpu, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, channel }
     }
 
-    /// Asks these CPUs. This one may be among them, if it holds something of a space that it does not run: it
-    /// answers itself while it waits, so it is not interrupted.
+    /// Sends the request to these CPUs. This one may be among them, if it holds entries of a space that it
+    /// does not run: it handles its own request while it waits, so it gets no IPI.
     pub(crate) fn ask(&mut self, group: Targets) {
         if group.mask == 0 {
             return;
@@ -110,7 +110,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         if own < u64::BITS {
             interrupted.mask &= !(1 << own);
         }
-        // Who called a CPU interrupts it, and does nothing before: others count on it.
+        // The initiator that set the pending word of a CPU sends the IPI at once: others rely on it.
         if interrupted.mask != 0 {
             self.this_cpu.tlb().platform().send_ipi(interrupted);
         }
@@ -119,7 +119,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         self.targets += group.count();
     }
 
-    /// Returns when all have answered: how many there were, and how long it took in rounds.
+    /// Returns when all targets have acknowledged: how many there were, and the rounds of waiting.
     pub(crate) fn wait(mut self) -> (u32, u64) {
         while self.done < self.begun {
             self.await_oldest();
@@ -137,8 +137,8 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
 
     fn await_one(&mut self, cpu: CpuId) {
         let Some(target) = self.this_cpu.tlb().queue(cpu) else { return };
-        // Somebody may have asked after us. To wait for that number too costs at most one more round
-        // of the target, and spares us a note of ours for each target.
+        // Another initiator may have posted after us. To wait for its number too costs at most one more
+        // round of the target, and we need not remember our number for each target.
         let posted = match self.channel {
             Channel::Queues => target.latest(),
             Channel::Ring(number) => number,
@@ -156,7 +156,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
             if acknowledged >= posted {
                 break;
             }
-            // The target may be waiting for us, with interrupts off as we are.
+            // The target may be waiting for this CPU, both with interrupts off.
             self.this_cpu.handle_ipi();
             self.this_cpu.tlb().platform().relax();
             rounds += 1;
@@ -171,22 +171,23 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
 }
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// Answers what other CPUs ask of this one. The handler of [`Platform::send_ipi`] calls it, and
-    /// so does every wait of this library; a kernel that spins with interrupts off, for a lock whose
-    /// holder may flush, calls it in its own loop.
+    /// Processes the requests of other CPUs to this one. The IPI handler of [`Platform::send_ipi`] calls it,
+    /// and so does every wait of this library; a kernel that spins with interrupts off, for a lock whose
+    /// holder may flush, must call it in that loop.
     ///
-    /// When it returns, this CPU holds nothing that was asked for, or drops it before it loads the
-    /// root of its space again.
+    /// When it returns, this CPU holds none of the entries that were to be flushed, or flushes them before it
+    /// loads the root of their space again.
+    #[doc(alias = "flush_tlb_func")]
     pub fn handle_ipi(&self) {
         self.handle_broadcasts();
-        // The others last: nothing is read there between the last invalidation and the answer.
+        // Queues last: nothing is read there between the last invalidation and the acknowledgement.
         self.handle_requests();
         if T::TRACKS_GENERATIONS {
             self.handle_generations();
         }
     }
 
-    /// Pays what is owed on the space that this CPU runs, if it was called for that.
+    /// Catches up with the generation of the space that this CPU runs, if its pending word is set.
     fn handle_generations(&self) {
         let queue = self.queue();
         let called = queue.ipi_pending();
@@ -196,7 +197,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let mut useful = 0;
         if let IpiPending::From(only) = called {
             useful = T::catch_up_with(&self.strategy(), only);
-            // The call is taken back after the answer, so that nobody waits for that.
+            // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
             if useful > 0 && queue.clear_pending_from(only) {
                 return self.served(useful, useful);
             }
@@ -206,7 +207,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.served(useful.max(1), useful);
     }
 
-    /// Answers what was asked of every CPU.
+    /// Processes requests to every CPU.
     fn handle_broadcasts(&self) {
         let (queue, ring) = (self.queue(), self.tlb().ring());
         let processed = queue.processed_broadcast();
@@ -216,7 +217,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
         let requests = latest - processed;
         let useful = if requests <= KEPT {
-            // What this CPU asks of the others it does without being told.
+            // An initiator does its own flush outside of this handler.
             let numbers =
                 (processed + 1..=latest).filter(|&number| number != queue.own_broadcast());
             let asked = numbers.map(|number| ring.asked(number, |cpu| self.tlb().queue(cpu)));
@@ -228,7 +229,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.served(requests, useful);
     }
 
-    /// Answers what was asked of this CPU.
+    /// Processes requests in the queue of this CPU.
     fn handle_requests(&self) {
         let queue = self.queue();
         let processed = queue.processed();
@@ -238,8 +239,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
         let requests = latest - processed;
         let useful = if requests == 1 {
-            // Everything is read before the first invalidation, and one store follows the last:
-            // both invalidations and the return from an interrupt may make a CPU wait for its loads.
+            // All loads come before the first invalidation, and one store follows the last: both
+            // invalidations and the return from an interrupt may make a CPU wait for its loads.
             let asked = self.asked(latest);
             if asked.early {
                 self.nmi_uaccess_disable();
@@ -258,7 +259,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.served(requests, useful);
     }
 
-    /// Meets several requests, successive ones for one space as one.
+    /// Processes several requests, successive ones for one space as one.
     fn process_several(&self, first: u64, last: u64) -> u64 {
         let mut useful = 0;
         let (mut sum, mut requests) = (self.asked(first), 1);
@@ -278,7 +279,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.queue().request(number, |cpu| self.tlb().queue(cpu))
     }
 
-    /// Does what so many requests ask for, and says how many of them found anything to do.
+    /// Does the flush of `requests` requests, and returns how many of them found anything to do.
     fn process(&self, asked: &ReceivedRequest, requests: u64) -> u64 {
         let useful = match asked.scope {
             FlushScope::AddressSpace { .. } => T::flush_local(&self.strategy(), &asked.request()),
