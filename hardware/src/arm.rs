@@ -4,7 +4,7 @@
 
 use crate::{Invalidation, Partial};
 
-/// The bits of a page number that operands have: VA[55:12].
+/// The bits of a page number that operands have: `VA[55:12]`.
 pub const PAGE_MASK: u64 = (1 << 44) - 1;
 
 /// What a `TLBI` is about. The suffix `E1` of the mnemonics is left out.
