@@ -7,6 +7,8 @@ use crate::source::Line;
 pub(super) struct Definition {
     pub(super) id: String,
     pub(super) partners: Vec<String>,
+    /// The function in whose body it stands.
+    pub(super) function: Option<String>,
     /// Index of the line.
     pub(super) line: usize,
 }
@@ -35,11 +37,22 @@ pub(super) fn definitions(lines: &[Line]) -> (Vec<Definition>, Wrong) {
             sentence.push_str(line.comment.trim());
         }
         match parse(&sentence) {
-            Ok((id, partners)) => good.push(Definition { id, partners, line: start }),
+            Ok((id, partners)) => {
+                let function = lines[..start].iter().rev().find_map(function_in);
+                good.push(Definition { id, partners, function, line: start });
+            }
             Err(why) => bad.push((start, format!("{why}: expected `{SHAPE}`"))),
         }
     }
     (good, bad)
+}
+
+/// The name of the function that begins in a line.
+fn function_in(line: &Line) -> Option<String> {
+    let (before, after) = line.code.split_once("fn ")?;
+    let is_word = before.is_empty() || before.ends_with(' ');
+    let name: String = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (is_word && !name.is_empty()).then_some(name)
 }
 
 const SHAPE: &str = "FENCE F-NAME (pairs with F-OTHER, ...): reason";

@@ -173,6 +173,12 @@ fn check_rows(
                 if !place.iter().any(|place| place == file) {
                     wrong(format!("{} is in {file}, not in `{}`", row.id, row.place));
                 }
+                if let Some(function) = &row.function
+                    && Some(function) != definition.function.as_ref()
+                {
+                    let found = definition.function.as_deref().unwrap_or("no function");
+                    wrong(format!("{} is in `{found}`, not in `{function}`", row.id));
+                }
                 let partners: BTreeSet<&String> = definition.partners.iter().collect();
                 if partners != row.partners.iter().collect() {
                     let said = definition.partners.join(", ");

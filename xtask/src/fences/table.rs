@@ -9,8 +9,10 @@ const COLUMNS: [&str; 6] = ["id", "place", "pairs with", "what it orders", "test
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// The file; what follows `::` is for the reader.
+    /// The file.
     pub(super) place: String,
+    /// The function, if the row names one.
+    pub(super) function: Option<String>,
     pub(super) partners: Vec<String>,
     pub(super) orders: String,
     pub(super) tests: Vec<String>,
@@ -66,7 +68,10 @@ fn row(cells: &[String], line: usize) -> Result<Row, String> {
         return Err(format!("`{id}` is no name of a fence or an ordering"));
     }
     let place = place.trim_matches('`');
-    let place = place.split_once("::").map_or(place, |(file, _)| file).to_owned();
+    let (place, function) = match place.split_once("::") {
+        Some((file, function)) => (file.to_owned(), Some(function.to_owned())),
+        None => (place.to_owned(), None),
+    };
     let mutants = match mutants.strip_prefix('-') {
         Some(reason) => {
             Err(reason.trim().trim_start_matches('(').trim_end_matches(')').trim().to_owned())
@@ -78,7 +83,16 @@ fn row(cells: &[String], line: usize) -> Result<Row, String> {
         .split(',')
         .map(|text| comments::partner(text).ok_or_else(|| format!("{id} pairs with `{text}`")))
         .collect::<Result<_, _>>()?;
-    Ok(Row { id, place, partners, orders: orders.clone(), tests: names(tests), mutants, line })
+    Ok(Row {
+        id,
+        place,
+        function,
+        partners,
+        orders: orders.clone(),
+        tests: names(tests),
+        mutants,
+        line,
+    })
 }
 
 /// Names between commas. Of a path (`tests::epochs::name`), the last part.

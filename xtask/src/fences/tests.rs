@@ -164,6 +164,11 @@ fn a_row_says_the_right_file() {
 }
 
 #[test]
+fn a_row_says_the_right_function() {
+    only(&with("turn.rs::turn`", "turn.rs::heed`"), "F-TURN is in `turn`, not in `heed`");
+}
+
+#[test]
 fn a_row_says_the_right_partners() {
     only(
         &with("| F-ENTER, walks |", "| F-ENTER |"),
