@@ -60,11 +60,6 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         &self.tags
     }
 
-    /// Whether the CPU has come up and not gone down since. Asked by that CPU.
-    pub(crate) fn is_online(&self) -> bool {
-        self.queue.is_up()
-    }
-
     #[inline]
     pub(crate) fn errata(&self) -> Errata {
         Errata(self.errata.get())

@@ -106,8 +106,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     ///
     /// The space that this CPU ran stays loaded as far as others can see: its tag is not given to another space, and
     /// flushes that arrive meanwhile are made up for on return. A space in which this CPU is lazy it may leave, as by
-    /// [`Self::park`]. Interrupts may be on meanwhile if their handlers call nothing of this library for this CPU
-    /// but [`Self::handle_ipi`].
+    /// [`Self::park`]. Interrupts may be on meanwhile.
     ///
     /// # Errors
     ///
@@ -116,7 +115,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// # Safety
     ///
     /// `root` is the physical address of a page table in the format of the machine, none of its
-    /// user entries is global, and what the kernel executes and touches meanwhile is mapped.
+    /// user entries is global, and what the kernel executes and touches meanwhile is mapped. `f`, and the interrupt
+    /// handlers that run meanwhile, call nothing of this library for this CPU but [`Self::handle_ipi`].
     #[doc(alias = "efi_switch_mm")]
     #[doc(alias = "use_temporary_mm")]
     pub unsafe fn with_root<R>(&mut self, root: Root, f: impl FnOnce() -> R) -> Result<R, Error> {

@@ -134,9 +134,6 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
 
     /// The CPU that executes the call, for as long as interrupts are off.
     ///
-    /// While the root register of the CPU is lent ([`CurrentCpu::with_root`]), nothing but
-    /// [`CurrentCpu::handle_ipi`] may be called.
-    ///
     /// # Panics
     ///
     /// If the platform names a CPU that has no storage, which [`Self::online`] refuses. Debug builds also panic
@@ -148,7 +145,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
         let id = self.platform.cpu();
         let cpu = &self.cpus[id.index()];
-        debug_assert!(cpu.is_online(), "{id} is not online");
+        debug_assert!(self.is_online(id), "{id} is not online");
         CurrentCpu::new(self, cpu, id)
     }
 

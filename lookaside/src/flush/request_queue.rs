@@ -379,11 +379,6 @@ impl<W: Word> RequestQueue<W> {
         self.acknowledged.own.store(number, Ordering::Release);
     }
 
-    /// As the owner: whether it is up.
-    pub(crate) fn is_up(&self) -> bool {
-        self.processed() != DOWN
-    }
-
     /// As [`Self::processed`], of the broadcast ring.
     pub(crate) fn processed_broadcast(&self) -> u64 {
         self.acknowledged.ring.load(Ordering::Relaxed) // Relaxed: as there.

@@ -23,6 +23,8 @@ thread_local! {
     /// How often this thread has waited.
     static ROUNDS: Cell<u64> = const { Cell::new(0) };
     static CPU: Cell<u32> = const { Cell::new(0) };
+    /// Whether the CPU that this thread is has interrupts on.
+    pub(crate) static IRQS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `f` as the CPU with this number.
@@ -385,6 +387,10 @@ unsafe impl Platform for Fake {
 
     fn cpu(&self) -> CpuId {
         CpuId(CPU.get())
+    }
+
+    fn irqs_are_off(&self) -> bool {
+        !IRQS_ON.get()
     }
 
     fn send_ipi(&self, targets: Targets) {

@@ -75,7 +75,6 @@ const fn id_of(active: u64) -> u64 {
 /// cache lines.
 #[doc(alias = "PCID")]
 #[doc(alias = "choose_new_asid")]
-#[derive(Debug)]
 pub struct PerCpuAsids<const SLOTS: usize = 6, R = RoundRobin> {
     replacement: PhantomData<fn() -> R>,
 }
@@ -556,6 +555,12 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         slots.set_flushed_up_to(slot, generation);
         this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
+    }
+}
+
+impl<const SLOTS: usize, R> fmt::Debug for PerCpuAsids<SLOTS, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerCpuAsids").field("slots", &SLOTS).finish_non_exhaustive()
     }
 }
 

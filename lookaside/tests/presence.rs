@@ -1,0 +1,39 @@
+//! Which CPUs are online, and what debug builds refuse to a CPU.
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lookaside::CpuId;
+use support::{
+    Fake, IRQS_ON,
+    machine::{recent, this_cpu},
+    on,
+};
+
+#[test]
+fn a_cpu_is_online_from_online_to_offline_or_halted() {
+    let tlb = recent(3, Fake::new(3, 12));
+    let online = || [0, 1, 2, u32::MAX].map(|cpu| tlb.is_online(CpuId(cpu)));
+    assert_eq!(online(), [true, true, true, false], "there is no such CPU as the last");
+    on(1, || this_cpu(tlb).offline());
+    // SAFETY: no thread is CPU 2.
+    unsafe { tlb.halted(CpuId(2)) }.unwrap();
+    assert_eq!(online(), [true, false, false, false]);
+    on(1, || tlb.online(&(), &12).unwrap());
+    assert_eq!(online(), [true, true, false, false]);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn debug_builds_refuse_a_cpu_that_is_offline_or_has_interrupts_on() {
+    let tlb = recent(2, Fake::new(2, 12));
+    let refused = || catch_unwind(AssertUnwindSafe(|| drop(this_cpu(tlb)))).is_err();
+    assert!(!refused());
+    IRQS_ON.set(true);
+    assert!(refused(), "interrupts are on");
+    IRQS_ON.set(false);
+    on(1, || this_cpu(tlb).offline());
+    assert!(on(1, refused), "the CPU is offline");
+    assert!(!refused(), "the other one is not");
+}
