@@ -32,8 +32,9 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let source = format!(
-        "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: {suite}\nComponents: main\nArchitectures: amd64\n\
-         Signed-By: {KEYS}\n"
+        "Types: deb\nURIs: {}\nSuites: {suite}\nComponents: main\nArchitectures: amd64\n\
+         Signed-By: {KEYS}\n",
+        mirror()?
     );
     let write = |name: &str, text: &str| {
         fs::write(folder.join(name), text).map_err(|error| format!("{name}: {error}"))
@@ -60,6 +61,25 @@ pub(crate) fn run() -> Result<(), String> {
     }
     println!("setup: done");
     Ok(())
+}
+
+/// Where this system gets Debian's packages from.
+fn mirror() -> Result<String, String> {
+    let asked = Command::new("apt-get")
+        .args([
+            "indextargets",
+            "--format",
+            "$(REPO_URI)",
+            "Created-By: Packages",
+            "Component: main",
+        ])
+        .output();
+    let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let text = text.map_err(|error| format!("apt-get: {error}"))?;
+    let first = text.lines().find(|address| !address.contains("security"));
+    first
+        .map(str::to_owned)
+        .ok_or_else(|| "apt-get knows no source of Debian's packages".to_owned())
 }
 
 /// The suite that has QEMU 10 for this system's libraries.

@@ -153,13 +153,13 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
 
     fn flush(&self, flush: &Flush) {
         timed::interrupts_off(|| {
-            let here = self.this_cpu();
+            let this_cpu = self.this_cpu();
             let Some(space) = flush.space else {
                 let mut gather = KernelGather::new(self.tlb);
                 let start = KERNEL + (flush.first << 12);
                 let range = VaRange::new(start, flush.pages << 12, 12);
                 gather.revoke(range.expect("pages of a workload are addresses"));
-                let _ = here.flush_kernel(gather);
+                let _ = this_cpu.flush_kernel(gather);
                 return;
             };
             let slot = self.space(space).borrow();
@@ -170,9 +170,9 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
                 _ => gather.revoke(range(flush.first, flush.pages)),
             }
             if self.early {
-                let _ = here.flush_early(gather);
+                let _ = this_cpu.flush_early(gather);
             } else {
-                let _ = here.flush(gather);
+                let _ = this_cpu.flush(gather);
             }
         });
     }
