@@ -83,8 +83,8 @@ impl Shadow {
                 let in_flight = broken.is_some_and(|broken| {
                     !self.tasks.has_returned(&broken, self.cpus[broken.by.cpu as usize].returns)
                 });
-                let overwritten =
-                    now.is_some_and(|now| breaks_needed(held, &now, slot)) && self.is_live(held);
+                let overwritten = now.is_some_and(|now| breaks_needed(held, &now, slot))
+                    && self.runs(holder, held);
                 self.counts.overlaps += u64::from(overwritten && in_flight);
                 let overwritten = overwritten && !in_flight;
                 let table = held.cached.table;
@@ -120,14 +120,14 @@ impl Shadow {
         }
     }
 
-    /// Whether a CPU runs what an entry belongs to. A kernel may give an address space another tag instead of a
-    /// flush; what is held under the old one is then nobody's.
-    fn is_live(&self, held: &Held) -> bool {
+    /// Whether the CPU that may hold an entry runs the address space that it belongs to. A kernel need not break
+    /// before it makes what a CPU holds of another space: it may give that space another tag, or let the CPU flush
+    /// the tag when it comes back.
+    fn runs(&self, holder: u32, held: &Held) -> bool {
         let address = held.root.address(held.cached.pages.0);
-        self.cpus.iter().any(|cpu| {
-            (held.cached.global || cpu.roots.tag() == held.cached.tag)
-                && cpu.roots.root(address) == Some(held.root)
-        })
+        let cpu = &self.cpus[holder as usize];
+        (held.cached.global || cpu.roots.tag() == held.cached.tag)
+            && cpu.roots.root(address) == Some(held.root)
     }
 
     /// An entry above others has changed: those below it are looked at, too.

@@ -202,3 +202,20 @@ fn what_is_held_under_a_tag_that_was_given_up_needs_no_break() {
     machine.touch(0, 5);
     assert_eq!(machine.found(), []);
 }
+
+#[test]
+fn what_a_cpu_holds_of_a_space_it_has_left_needs_no_break() {
+    for left in [true, false] {
+        let mut machine = Machine::arm(2);
+        machine.run(0, 0, 7);
+        machine.run(1, 0, 7);
+        machine.map(0, 0, 5, 0x20, !USER);
+        machine.touch(1, 5);
+        if left {
+            machine.run(1, 1, 8);
+        }
+        machine.map(0, 0, 5, 0x21, !USER);
+        let expected: &[Criterion] = if left { &[] } else { &[Criterion::BreakBeforeMake] };
+        assert_eq!(machine.found(), expected);
+    }
+}
