@@ -100,14 +100,11 @@ impl Memory {
             return Err(Fatal::OutOfMemory);
         }
         let copy = Frame::new().ok_or(Fatal::OutOfMemory)?;
-        let mut gather = Gather::new(space);
-        let mut old = Vec::new();
-        self.tables.take(range.clone(), space, &mut gather, |taken| old.extend(taken.frames()));
+        let mut gather = Gather::holding(space, Vec::<Taken>::new());
+        self.tables.take(range.clone(), space, &mut gather);
         gather.revoke(pages(range));
         count::PAGES.add(1);
-        let held = gather.hold_page(old);
-        let flushed = tlb::this_cpu().flush(gather);
-        for frame in tlb::released(held.release(&flushed)) {
+        for frame in tlb::this_cpu().flush(gather).frames.iter().flat_map(Taken::frames) {
             copy.copy_from(&frame);
             frame.free();
         }

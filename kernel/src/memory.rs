@@ -13,7 +13,7 @@ use crate::{
     areas::{Area, Areas, user},
     count,
     frame::Frame,
-    tables::{LARGE, Tables, Taken, pages},
+    tables::{Freed, LARGE, Tables, Taken, pages},
     tlb::{self, AddressSpace, Gather},
 };
 
@@ -124,25 +124,16 @@ impl Memory {
         if self.tables.split_ends(range, space) { Ok(()) } else { Err(Refused::Full) }
     }
 
-    /// Takes pages out, makes everybody let go of them, and frees them.
+    /// Takes pages out, flushes them from every CPU, and frees them.
     fn revoke(&mut self, space: &AddressSpace, range: Range<usize>, with_tables: bool) {
-        let mut gather = Gather::new(space);
-        let mut frames = Vec::new();
-        self.tables.take(range.clone(), space, &mut gather, |taken| frames.extend(taken.frames()));
-        if !frames.is_empty() {
+        let mut gather = Gather::holding(space, Freed::default());
+        if self.tables.take(range.clone(), space, &mut gather) > 0 {
             gather.revoke_mixed(pages(range.clone()));
         }
-        let tables =
-            if with_tables { self.tables.unlink_empty(range, &mut gather) } else { Vec::new() };
-        count::PAGES.add(frames.len());
-        let (frames, tables) = (gather.hold_page(frames), gather.hold_table(tables));
-        let flushed = tlb::this_cpu().flush(gather);
-        for frame in tlb::released(frames.release(&flushed)) {
-            frame.free();
+        if with_tables {
+            self.tables.unlink_empty(range, &mut gather);
         }
-        for table in tlb::released(tables.release(&flushed)) {
-            table.free();
-        }
+        count::PAGES.add(tlb::this_cpu().flush(gather).frames.free());
     }
 
     pub(crate) fn protect(
@@ -185,13 +176,12 @@ impl Memory {
         if !self.tables.grow(to.clone()) {
             return Err(Refused::Full);
         }
-        let mut moved: Vec<Taken> = Vec::new();
-        let mut gather = Gather::new(space);
-        self.tables.take(from.clone(), space, &mut gather, |taken| moved.push(taken));
-        count::PAGES.add(moved.len());
+        let mut gather = Gather::holding(space, Vec::<Taken>::new());
+        self.tables.take(from.clone(), space, &mut gather);
         // Both ends are behind one lock, and the pages come to the new addresses after the flush.
         gather.move_away(pages(from.clone()), self);
-        let _ = tlb::this_cpu().flush(gather);
+        let moved = tlb::this_cpu().flush(gather).frames;
+        count::PAGES.add(moved.len());
         for (start, area) in self.areas.remove(&from) {
             self.areas.insert(
                 start - from.start + to.start,
@@ -264,15 +254,9 @@ impl Memory {
     /// Takes everything, with one flush.
     pub(crate) fn end(&mut self, space: &AddressSpace) {
         self.areas = Areas::NONE;
-        let mut gather = Gather::new(space);
-        let (frames, tables) = self.tables.unlink_all(&mut gather);
-        count::PAGES.add(frames.len());
-        let (frames, tables) = (gather.hold_page(frames), gather.hold_table(tables));
-        let flushed = tlb::this_cpu().flush(gather);
-        tlb::released(frames.release(&flushed)).into_iter().for_each(Frame::free);
-        for table in tlb::released(tables.release(&flushed)) {
-            table.free();
-        }
+        let mut gather = Gather::holding(space, Freed::default());
+        self.tables.unlink_all(&mut gather);
+        count::PAGES.add(tlb::this_cpu().flush(gather).frames.free());
     }
 
     /// The root, when the space was released.

@@ -166,26 +166,30 @@ impl Tables {
         })
     }
 
-    /// Takes all pages in `range` out, and gives their addresses, frames and flags to `each`.
-    pub(crate) fn take(
+    /// Takes all pages in `range` out: `gather` holds them, and learns their flags. Returns how many entries there were.
+    pub(crate) fn take<F: Extend<Taken>>(
         &self,
         range: Range<usize>,
         space: &AddressSpace,
-        gather: &mut Gather<'_>,
-        mut each: impl FnMut(Taken),
-    ) {
-        let mut found = Flags::NONE;
+        gather: &mut Gather<'_, F>,
+    ) -> usize {
+        let (mut found, mut count) = (Flags::NONE, 0);
+        let mut hold = |taken| {
+            count += 1;
+            gather.hold_page(taken);
+        };
         self.each_table(range, |address, part| match part {
             Part::Large(slot) => {
                 let entry = slot.swap(0, Ordering::AcqRel);
                 found |= arch::flags(entry);
-                each(Taken { address, entry, level: 1 });
+                hold(Taken { address, entry, level: 1 });
             }
             Part::Pages(table, slots) => {
-                found |= blocks::take(table, slots, address, space, &mut each);
+                found |= blocks::take(table, slots, address, space, &mut hold);
             }
         });
         gather.found(found);
+        count
     }
 
     /// Changes the entries of all pages in `range`; says whether any lost a permission. None comes to be
@@ -236,8 +240,7 @@ impl Tables {
     }
 
     /// Unlinks the last-level tables in `range` that map nothing any more.
-    pub(crate) fn unlink_empty(&self, range: Range<usize>, gather: &mut Gather<'_>) -> Vec<Frame> {
-        let mut unlinked = Vec::new();
+    pub(crate) fn unlink_empty(&self, range: Range<usize>, gather: &mut Gather<'_, Freed>) {
         let mut address = range.start & !(LARGE - 1);
         while address < range.end {
             if let Some(slot) = self.slot(address, 1, false)
@@ -246,21 +249,18 @@ impl Tables {
             {
                 let entry = slot.swap(0, Ordering::AcqRel);
                 gather.unlink_table(pages(address..address + LARGE));
-                unlinked.push(Frame::named(arch::address_of(entry)));
+                gather.hold_table(LooseTable(Frame::named(arch::address_of(entry))));
             }
             address += LARGE;
         }
-        unlinked
     }
 
     /// Unlinks everything: all pages, and all tables but the root.
-    pub(crate) fn unlink_all(&self, gather: &mut Gather<'_>) -> (Vec<Frame>, Vec<Frame>) {
-        let (mut frames, mut tables) = (Vec::new(), Vec::new());
+    pub(crate) fn unlink_all(&self, gather: &mut Gather<'_, Freed>) {
         gather.revoke_everything();
         for slot in &self.root.words()[user_slots()] {
-            unlink(slot, arch::LEVELS - 1, &mut frames, &mut tables);
+            unlink(slot, arch::LEVELS - 1, gather);
         }
-        (frames, tables)
     }
 
     /// The root, when no register names it any more.
@@ -284,6 +284,44 @@ impl Taken {
     }
 }
 
+/// A page table that no entry names any more.
+pub(crate) struct LooseTable(Frame);
+
+/// What a gather holds of a process.
+#[derive(Default)]
+pub(crate) struct Freed {
+    pages: Vec<Frame>,
+    tables: Vec<Frame>,
+}
+
+impl Freed {
+    /// Gives everything back, and returns how many pages there were.
+    pub(crate) fn free(self) -> usize {
+        let pages = self.pages.len();
+        self.pages.into_iter().for_each(Frame::free);
+        self.tables.into_iter().for_each(Frame::free);
+        pages
+    }
+}
+
+impl Extend<Taken> for Freed {
+    fn extend<I: IntoIterator<Item = Taken>>(&mut self, taken: I) {
+        self.pages.extend(taken.into_iter().flat_map(|taken| taken.frames()));
+    }
+}
+
+impl Extend<Frame> for Freed {
+    fn extend<I: IntoIterator<Item = Frame>>(&mut self, pages: I) {
+        self.pages.extend(pages);
+    }
+}
+
+impl Extend<LooseTable> for Freed {
+    fn extend<I: IntoIterator<Item = LooseTable>>(&mut self, tables: I) {
+        self.tables.extend(tables.into_iter().map(|table| table.0));
+    }
+}
+
 enum Part {
     Large(&'static AtomicU64),
     Pages(&'static Table, Range<usize>),
@@ -295,21 +333,21 @@ fn frames(entry: u64, level: u32) -> impl Iterator<Item = Frame> {
     (0..count).map(move |page| Frame::named(first + (page * PAGE) as u64))
 }
 
-/// Takes an entry of `level` out, with all that is below.
-fn unlink(slot: &AtomicU64, level: u32, pages: &mut Vec<Frame>, tables: &mut Vec<Frame>) {
+/// Takes an entry of `level` out, with all that is below: `gather` holds it.
+fn unlink(slot: &AtomicU64, level: u32, gather: &mut Gather<'_, Freed>) {
     let entry = slot.swap(0, Ordering::AcqRel);
     if !arch::is_present(entry) {
         return;
     }
     if arch::is_page(entry, level) {
-        pages.extend(frames(blocks::plain(entry, slot), level));
+        frames(blocks::plain(entry, slot), level).for_each(|frame| gather.hold_page(frame));
         return;
     }
     let table = Frame::named(arch::address_of(entry));
     for slot in table.words() {
-        unlink(slot, level - 1, pages, tables);
+        unlink(slot, level - 1, gather);
     }
-    tables.push(table);
+    gather.hold_table(LooseTable(table));
 }
 
 /// Whether a page has another permission to be executed than it is to have.

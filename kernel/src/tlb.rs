@@ -13,7 +13,7 @@ use crate::{arch, lock::Once, println, process};
 
 pub(crate) type Strategy = arch::Strategy;
 pub(crate) type AddressSpace = lookaside::AddressSpace<'static, Hw>;
-pub(crate) type Gather<'g> = lookaside::Gather<'g, Hw>;
+pub(crate) type Gather<'g, F = ()> = lookaside::Gather<'g, Hw, F>;
 
 /// The machine, as the library sees it.
 pub(crate) struct Hw {
@@ -130,11 +130,6 @@ pub(crate) fn rest() {
 /// Makes this CPU run no space.
 pub(crate) fn park() {
     let _ = this_cpu().park();
-}
-
-/// What was held until a flush was complete.
-pub(crate) fn released<T, H>(result: Result<T, (H, Error)>) -> T {
-    result.map_err(|(_, error)| error).expect("the proof is of the gather that held it")
 }
 
 /// How often a switch ended in each of these ways: unchanged, kept, fresh tag, tags turned over, paid.

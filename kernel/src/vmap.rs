@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use alloc::vec::Vec;
 use lookaside::{KernelGather, arch::Mmu};
 
 use crate::{
@@ -46,8 +47,8 @@ impl Mapped {
     }
 
     /// All CPUs are to let go of what they hold for this address.
-    fn gather(&self) -> KernelGather {
-        let mut gather = KernelGather::new(tlb::tlb());
+    fn gather(&self) -> KernelGather<Vec<Frame>> {
+        let mut gather = KernelGather::holding(tlb::tlb(), Vec::new());
         gather.revoke(tables::pages(self.address()..self.address() + PAGE));
         gather
     }
@@ -69,11 +70,10 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        let gather = self.gather();
+        let mut gather = self.gather();
         let entry = arch::vmap_table()[self.place].swap(0, Ordering::AcqRel);
-        let frame = gather.hold_page(Frame::named(arch::address_of(entry)));
-        let flushed = tlb::this_cpu().flush_kernel(gather);
-        tlb::released(frame.release(&flushed)).free();
+        gather.hold_page(Frame::named(arch::address_of(entry)));
+        tlb::this_cpu().flush_kernel(gather).frames.into_iter().for_each(Frame::free);
         USED.lock()[self.place] = false;
     }
 }

@@ -99,13 +99,6 @@ pub enum Error {
         /// The address.
         address: u64,
     },
-    /// The proof is of another gather than the one that holds the page or table back.
-    OtherProof {
-        /// The identifier of the space whose gather holds it; 0 for the kernel's addresses.
-        held: u64,
-        /// The identifier of the space that the proof is about.
-        proved: u64,
-    },
     /// The argument was made by another [`crate::Tlb`].
     OtherTlb,
     /// The tag does not fit the hardware.
@@ -202,12 +195,6 @@ impl fmt::Display for Error {
                 write!(f, "{bytes:#x} bytes at {start:#x} run past the top of the address space")
             }
             Self::NonCanonical { address } => write!(f, "{address:#x} is not canonical"),
-            Self::OtherProof { held, proved } => {
-                write!(
-                    f,
-                    "held by a gather of space {held}, proof of another one, of space {proved}"
-                )
-            }
             Self::OtherTlb => f.write_str("it belongs to another `Tlb`"),
             Self::TagOutOfRange { tag, tags } => write!(f, "tag {tag}: the hardware has {tags}"),
             Self::BeyondTable { end, entries } => {

@@ -125,18 +125,16 @@
 //! this_cpu.lazy();
 //! assert_eq!(this_cpu.switch(&init), Switched::Unchanged);
 //!
-//! // munmap. The kernel clears the entry, and does not free the frame ...
+//! // munmap. The kernel clears the entry, and puts the frame into its own container ...
 //! # let entry = AtomicU64::new(0x8000_0703);
 //! # let mut allocator: Vec<u64> = Vec::new();
-//! let mut gather = Gather::new(&init);
+//! let mut gather = Gather::holding(&init, Vec::new());
 //! let old = entry.swap(0, lookaside::Ordering::AcqRel);
 //! gather.revoke(VaRange::new(0x40_0000, 4096, 12)?);
-//! let frame = gather.hold_page(old & 0xffff_ffff_f000);
-//! // ... before no CPU can use it any more. No other CPU runs the space, so this costs no broadcast, no
-//! // IPI and no wait.
-//! let flushed = this_cpu.flush(gather);
-//! // Only the proof of a completed flush gives the frame back.
-//! allocator.push(frame.release(&flushed).map_err(|(_, error)| error)?);
+//! gather.hold_page(old & 0xffff_ffff_f000);
+//! // ... out of which it comes when no CPU can use it any more. No other CPU runs the space, so this costs no
+//! // broadcast, no IPI and no wait.
+//! allocator.extend(this_cpu.flush(gather).frames);
 //!
 //! // Exit: leave the space, and free its tag.
 //! let _ = this_cpu.park();
@@ -189,8 +187,8 @@ pub use current_cpu::{CurrentCpu, StrategyCpu};
 pub use error::Error;
 pub use flags::Flags;
 pub use flush::{
-    Acknowledged, Batch, FlushRanges, FlushRequest, FlushScope, Flushed, Gather, HeldPage,
-    HeldTable, KernelGather, Permissions, Proof,
+    Acknowledged, Batch, FlushRanges, FlushRequest, FlushScope, Flushed, Gather, KernelGather,
+    Permissions,
 };
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
 pub use range::{FlushRange, VaRange};

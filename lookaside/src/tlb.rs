@@ -23,7 +23,7 @@ use crate::{
 /// A kernel makes one for the first stage of translation; a second one can manage another regime. All storage
 /// comes from the caller and is used by this `Tlb` alone.
 ///
-/// An address space, a gather, a batch and a proof belong to the `Tlb` that made them; every other one refuses
+/// An address space, a gather and a batch belong to the `Tlb` that made them; every other one refuses
 /// them.
 pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     platform: P,
@@ -33,8 +33,9 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     /// The errata of all CPUs that are or were online: some oblige every CPU, for example to repeat
     /// invalidations.
     errata: P::Word,
-    /// In cache lines of its own: every CPU reads the fields beside it whenever it handles a request.
-    serials: Aligned<Serials<P::Word>>,
+    /// The identifier of the latest space; identifiers begin with 1. In cache lines of its own: every CPU reads the
+    /// fields beside it whenever it handles a request.
+    latest_id: Aligned<P::Word>,
     /// Requests to every CPU.
     ring: Aligned<BroadcastRing<P::Word>>,
     /// The CPUs that are online.
@@ -65,14 +66,6 @@ impl TlbId {
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
-/// Counters from which identifiers are taken.
-struct Serials<W> {
-    /// The identifier of the latest space. Identifiers begin with 1.
-    latest_id: W,
-    /// The latest serial of a gather that belongs to no space.
-    gathers: W,
-}
-
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
 const LAST_ID: u64 = (1 << 62) - 1;
 
@@ -94,9 +87,9 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         for cpu in cpus {
             cpu.queue.go_down();
         }
-        let serials = Serials { latest_id: P::Word::ZERO, gathers: P::Word::ZERO };
+        let latest_id = Aligned(P::Word::ZERO);
         let (ring, up) = (Aligned(BroadcastRing::NEW), Aligned(Up::NEW));
-        Ok(Self { platform, tags, cpus, id, errata, serials: Aligned(serials), ring, up })
+        Ok(Self { platform, tags, cpus, id, errata, latest_id, ring, up })
     }
 
     /// A new space with these top tables. `residents` is storage for two bits a CPU
@@ -124,7 +117,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         self.platform.mmu().check_root(root)?;
         let residents = Residents::new(residents, self.cpus.len())?;
         // Relaxed: a counter that only has to count. It stops for good at the last identifier.
-        let latest = &self.serials.0.latest_id;
+        let latest = &*self.latest_id;
         if latest.load(Ordering::Relaxed) >= LAST_ID - MAX_CPUS as u64 {
             return Err(Error::IdsExhausted);
         }
@@ -258,14 +251,6 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         if let Some(queue) = self.queue(cpu) {
             queue.go_down();
         }
-    }
-
-    /// A serial for a gather of kernel addresses or a batch, which no other one has had or will have. It is taken
-    /// with interrupts on or off, so it cannot come from a counter of this CPU: one cache line moves for a flush
-    /// that goes to every CPU.
-    pub(crate) fn serial(&self) -> u64 {
-        // Relaxed: a number that only has to differ from others.
-        self.serials.0.gathers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The number of this `Tlb`.

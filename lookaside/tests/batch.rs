@@ -21,11 +21,11 @@ fn batch<T: Strategy>(tlb: Machine<T>) -> Batch<'static, Fake> {
     Batch::new(tlb, storage).unwrap()
 }
 
-fn defer<T: Strategy>(
+fn defer<T: Strategy, F>(
     tlb: Machine<T>,
     cpu: u32,
     space: &AddressSpace<'_, Fake>,
-    batch: &mut Batch<'_, Fake>,
+    batch: &mut Batch<'_, Fake, F>,
     what: What,
 ) {
     let mut gather = Gather::new(space);
@@ -33,7 +33,7 @@ fn defer<T: Strategy>(
     on(cpu, || this_cpu(tlb).defer(gather, batch));
 }
 
-fn complete<T: Strategy>(tlb: Machine<T>, cpu: u32, batch: Batch<'_, Fake>) -> Flushed {
+fn complete<T: Strategy, F>(tlb: Machine<T>, cpu: u32, batch: Batch<'_, Fake, F>) -> Flushed<F> {
     on(cpu, || this_cpu(tlb).flush_batch(batch))
 }
 
@@ -49,22 +49,23 @@ fn local_09_each_cpu_is_interrupted_once_for_all_spaces_of_a_batch() {
         let _ = switch(tlb, 70, &spaces[6]);
         let _ = switch(tlb, FAR, &spaces[7]);
         tlb.platform().forget_logs();
-        let mut batch = batch(tlb);
-        let page = batch.hold_page("page");
+        let storage = words(CPUS.div_ceil(64));
+        let mut batch = Batch::holding(tlb, storage, Vec::new()).unwrap();
+        batch.hold_page("page");
         for space in spaces.iter().chain(&spaces) {
             defer(tlb, 0, space, &mut batch, What::Page);
         }
         let begun = tlb.platform().acts();
         assert!(!begun.iter().any(|(cpu, _)| *cpu != 0), "nobody is waited for: {begun:?}");
         assert!(!begun.iter().any(|(_, op)| matches!(op, Op::Interrupt(_))), "{begun:?}");
-        let proof = complete(tlb, 0, batch);
+        let flushed = complete(tlb, 0, batch);
         assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 2));
         let acts = tlb.platform().acts();
         for cpu in [70, FAR] {
             let done: Vec<_> = acts.iter().filter(|(at, _)| *at == cpu).collect();
             assert_eq!(done, [&(cpu, Op::FlushAll)], "once, and whatever the space");
         }
-        assert_eq!(page.release(&proof).ok(), Some("page"));
+        assert_eq!(flushed.frames, ["page"]);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));

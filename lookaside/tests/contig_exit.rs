@@ -187,9 +187,8 @@ impl<F: Format> Process<F> {
         &self,
         this_cpu: &CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>>,
         space: &AddressSpace<'_, Host<M>>,
-    ) -> Flushed {
-        let mut gather = Gather::new(space);
-        let mut held = Vec::new();
+    ) -> Flushed<Vec<(u64, usize)>> {
+        let mut gather = Gather::holding(space, Vec::new());
         for number in 0..self.tables.len() {
             let mut flush = this_cpu.flush_blocks(space);
             // That this CPU still runs the space is no matter: no block is cut.
@@ -199,14 +198,12 @@ impl<F: Format> Process<F> {
             let start = START + number as u64 * TABLE_BYTES;
             gather.unlink_table(VaRange::new(start, TABLE_BYTES, 12).unwrap());
             let output = self.format.output(Raw(cleared.first.bits()));
-            held.push((gather.hold_page(output), gather.hold_table(number)));
+            gather.hold_table((output, number));
         }
         let flushed = this_cpu.flush(gather);
-        for (number, (pages, table)) in held.into_iter().enumerate() {
-            let start = START + number as u64 * TABLE_BYTES;
-            assert_eq!(pages.release(&flushed).map_err(|(_, error)| error), Ok(start));
-            assert_eq!(table.release(&flushed).map_err(|(_, error)| error), Ok(number));
-        }
+        let expected =
+            (0..self.tables.len()).map(|number| (START + number as u64 * TABLE_BYTES, number));
+        assert!(flushed.frames.iter().copied().eq(expected));
         flushed
     }
 }
@@ -244,7 +241,7 @@ fn cont_10_the_exit_of_a_gibibyte_flushes_once_and_for_one_cpu_locally_on_arm() 
     let (space, process) = (space(tlb), arm_process(TABLES));
     let _ = on(tlb, 0).switch(&space);
     recorder.take();
-    assert_eq!(process.exit(&on(tlb, 0), &space).bits(), USED_AND_DIRTY);
+    assert_eq!(process.exit(&on(tlb, 0), &space).flags, USED_AND_DIRTY);
     // 16384 blocks in 512 tables: one instruction, which names the range, for this CPU alone.
     let executed = recorder.take();
     let flushes: Vec<_> = executed.iter().filter(|line| line.starts_with("tlbi")).collect();
@@ -259,7 +256,7 @@ fn cont_10_the_exit_of_a_gibibyte_flushes_once_and_for_one_cpu_locally_on_riscv(
     let (space, process) = (space(tlb), riscv_process(TABLES));
     let _ = on(tlb, 0).switch(&space);
     hart.lines.take();
-    assert_eq!(process.exit(&on(tlb, 0), &space).bits(), USED_AND_DIRTY);
+    assert_eq!(process.exit(&on(tlb, 0), &space).flags, USED_AND_DIRTY);
     assert_eq!(hart.lines.take(), ["sfence.vma tag"]);
     assert_eq!(outcomes(tlb), [0, 1, 0, 0, 0]);
 }

@@ -433,7 +433,7 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
     }
 
     /// Changes entries, and tells `gather`; says which, and to which version.
-    fn change(&mut self, space: usize, gather: &mut Gather<'_, Host>) -> Vec<(usize, u64)> {
+    fn change<F>(&mut self, space: usize, gather: &mut Gather<'_, Host, F>) -> Vec<(usize, u64)> {
         let mut changed = Vec::new();
         let mut change = |mmu: &Hardware, what: usize| {
             let now = mmu.slot(space, what).version.fetch_add(1, Ordering::SeqCst) + 1;
@@ -479,14 +479,14 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
     fn flush(&mut self, early: bool) {
         let index = self.draw(SPACES);
         let spaces = self.spaces;
-        let mut gather = Gather::new(&spaces[index]);
+        let mut gather = Gather::holding(&spaces[index], Vec::new());
         let changed = self.change(index, &mut gather);
-        let held = gather.hold_page(changed.clone());
+        changed.into_iter().for_each(|change| gather.hold_page(change));
         // With a table in it, an early answer is no earlier.
         let changed = if early {
-            held.release(&self.this_cpu().flush_early(gather)).unwrap()
+            self.this_cpu().flush_early(gather).frames
         } else {
-            held.release(&self.this_cpu().flush(gather)).unwrap()
+            self.this_cpu().flush(gather).frames
         };
         self.give_away(index, &changed);
         self.done.flushes.fetch_add(1, Ordering::Relaxed);

@@ -21,11 +21,11 @@ fn a_log_shows_which_cpu_runs_which_space_under_which_tag() {
     let mut gather = Gather::new(&a);
     gather.revoke(pages(0x7000, 1));
     let shown = format!("{gather:?}");
-    assert!(shown.contains("serial: 1, ranges: FlushRanges"), "{shown}");
+    assert!(shown.contains("ranges: FlushRanges"), "{shown}");
     assert!(format!("{tlb:?}").contains("cpus: 2"), "{tlb:?}");
     assert!(format!("{:?}", tlb.tags()).starts_with("GlobalAsids { epoch: 1, tags: 16"));
     assert!(format!("{:?}", tlb.cpus()[0]).starts_with("Cpu { tag: Tag(2), errata: Errata(0)"));
-    assert!(format!("{:?}", KernelGather::new(tlb)).starts_with("KernelGather { ticket:"));
+    assert!(format!("{:?}", KernelGather::new(tlb)).starts_with("KernelGather { tlb:"));
 }
 
 #[test]

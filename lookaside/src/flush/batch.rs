@@ -3,9 +3,9 @@
 use core::fmt;
 
 use super::{
+    flushed::{Flushed, Held},
     gather::Gather,
     initiator::Initiator,
-    proof::{Flushed, HeldPage, HeldTable, Ticket},
     ranges::FlushRanges,
     request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
@@ -20,7 +20,7 @@ use crate::{
     platform::{CpuId, Ordering, Platform, Targets, Word},
     space::Unfinished,
     tags::Tags,
-    tlb::Tlb,
+    tlb::{Tlb, TlbId},
 };
 
 /// Flushes that were begun and are to be completed together.
@@ -30,41 +30,66 @@ use crate::{
 /// that they are; the space does not hear when the batch is complete. Who relies on nothing flushes what
 /// is his own. A batch that is dropped unflushed leaves it at that: nothing is lost, and nothing that it
 /// holds can be released.
-#[must_use = "no page can be released until this is handed to `CurrentCpu::flush_batch`"]
-pub struct Batch<'w, P: Platform> {
-    ticket: Ticket,
+#[must_use = "what it holds is leaked unless this is handed to `CurrentCpu::flush_batch`"]
+pub struct Batch<'w, P: Platform, F = ()> {
+    tlb: TlbId,
+    deferred: Deferred<'w, P>,
+    held: Held<F>,
+}
+
+/// What is left to do of the flushes of a batch.
+struct Deferred<'w, P: Platform> {
     targets: CpuSet<'w, P::Word>,
     /// Whether hardware broadcasts are under way.
     broadcast: bool,
 }
 
-/// Identifiers of spaces are smaller.
-const OF_BATCHES: u64 = u64::MAX;
-
 impl<'w, P: Platform> Batch<'w, P> {
-    /// An empty batch. `words` is storage for one bit a CPU ([`CpuSet::words_for`]), which is the
-    /// batch's alone as long as that is there, and is cleared.
+    /// An empty batch, where no frame becomes free. `words` is storage for one bit a CPU ([`CpuSet::words_for`]),
+    /// which is the batch's alone as long as that is there, and is cleared.
     ///
     /// # Errors
     ///
     /// [`Error::Storage`] if `words` is too small.
     pub fn new<T: Tags<P>>(tlb: &Tlb<'_, P, T>, words: &'w mut [P::Word]) -> Result<Self, Error> {
+        Self::holding(tlb, words, ())
+    }
+}
+
+impl<'w, P: Platform, F> Batch<'w, P, F> {
+    /// As [`Batch::new`], and `frames` holds the frames and tables that become free, as in
+    /// [`Gather::holding`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::new`].
+    pub fn holding<T: Tags<P>>(
+        tlb: &Tlb<'_, P, T>,
+        words: &'w mut [P::Word],
+        frames: F,
+    ) -> Result<Self, Error> {
         let targets = CpuSet::new(words, tlb.cpus().len())?;
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        let ticket = Ticket { tlb: tlb.id(), space: OF_BATCHES, serial: tlb.serial() };
-        Ok(Self { ticket, targets, broadcast: false })
+        let deferred = Deferred { targets, broadcast: false };
+        Ok(Self { tlb: tlb.id(), deferred, held: Held::new(frames) })
     }
 
     /// Holds a page back until the batch is flushed.
-    pub fn hold_page<T>(&self, page: T) -> HeldPage<T> {
-        HeldPage::new(page, self.ticket)
+    pub fn hold_page<T>(&mut self, page: T)
+    where
+        F: Extend<T>,
+    {
+        self.held.add(page);
     }
 
     /// Holds a page table back until the batch is flushed.
-    pub fn hold_table<T>(&self, table: T) -> HeldTable<T> {
-        HeldTable::new(table, self.ticket)
+    pub fn hold_table<T>(&mut self, table: T)
+    where
+        F: Extend<T>,
+    {
+        self.held.add(table);
     }
 }
 
@@ -75,11 +100,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// If the batch, or the space of the gather, is of another [`Tlb`].
     #[track_caller]
-    pub fn defer(&self, mut gather: Gather<'_, P>, batch: &mut Batch<'_, P>) {
-        let space = gather.space();
+    pub fn defer<F>(&self, gather: Gather<'_, P>, batch: &mut Batch<'_, P, F>) {
+        let Gather { mut changes, .. } = gather;
+        let space = changes.space();
         self.must_own(space.tlb());
-        self.must_own(batch.ticket.tlb);
-        let ranges = gather.ranges(false);
+        self.must_own(batch.tlb);
+        let ranges = changes.ranges(false);
         if !ranges.is_empty() {
             self.mmu().publish();
             let generation = space.bump_generation();
@@ -88,12 +114,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                     FlushScope::AddressSpace { context, first: generation, last: generation };
                 let request = FlushRequest { scope, ranges, early: false };
                 let initiator = Initiator { this_cpu: self, space, request, context };
-                if initiator.begin(batch) {
+                if initiator.begin(&mut batch.deferred) {
                     space.mark_unfinished(Unfinished::Deferred);
                 }
             }
         }
-        gather.end();
+        changes.end();
     }
 
     /// Completes what `batch` has begun: one interrupt for each CPU that ran one of its spaces, or
@@ -103,10 +129,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// If the batch is of another [`Tlb`].
     #[track_caller]
-    pub fn flush_batch(&self, batch: Batch<'_, P>) -> Flushed {
-        self.must_own(batch.ticket.tlb);
+    pub fn flush_batch<F>(&self, batch: Batch<'_, P, F>) -> Flushed<F> {
+        let Batch { tlb, deferred, held } = batch;
+        self.must_own(tlb);
         let mut outcome = Outcome::NoCpu;
-        if batch.broadcast {
+        if deferred.broadcast {
             self.mmu().complete_broadcast(self.errata());
             outcome = Outcome::Broadcast;
         }
@@ -114,7 +141,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let request =
             FlushRequest { scope: FlushScope::EverySpace, ranges: &everything, early: false };
         let mut shootdown = None;
-        for (first, word) in batch.targets.words() {
+        for (first, word) in deferred.targets.words() {
             // Relaxed: the batch is ours.
             let mut group = Targets { first: CpuId(first), mask: word.load(Ordering::Relaxed) };
             // The thread may have moved since it began.
@@ -131,13 +158,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
         let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
-        Flushed { ticket: batch.ticket, bits: Flags::default() }
+        Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 }
 
 impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     /// Acts on this CPU, adds the others to `batch`, and says whether any of them is yet to act.
-    fn begin(&self, batch: &mut Batch<'_, P>) -> bool {
+    fn begin(&self, batch: &mut Deferred<'_, P>) -> bool {
         let runs_here = self.runs_here();
         let mut later = false;
         let told = !self.should_broadcast(runs_here)
@@ -158,11 +185,12 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Batch<'_, P> {
+/// Without the frames.
+impl<P: Platform, F> fmt::Debug for Batch<'_, P, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
-            .field("ticket", &self.ticket)
-            .field("broadcast", &self.broadcast)
+            .field("tlb", &self.tlb)
+            .field("broadcast", &self.deferred.broadcast)
             .finish_non_exhaustive()
     }
 }

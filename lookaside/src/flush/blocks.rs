@@ -74,17 +74,16 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// // munmap of the last 28 pages. The first block is cut, and only there is something flushed
     /// // while the lock is held.
-    /// let mut gather = Gather::new(&space);
+    /// let mut gather = Gather::holding(&space, Vec::new());
     /// let cleared = table.get_and_clear(4..32, Full::No, &mut this_cpu.flush_blocks(&space))?;
     /// gather.revoke(VaRange::new(0x20_4000, 28 << 12, 12)?);
     /// gather.found(cleared.first.flags());
-    /// let pages = gather.hold_page(0x8000_4000_u64..0x8002_0000);
+    /// gather.hold_page(0x8000_4000_u64..0x8002_0000);
     ///
     /// // The lock is let go. One flush for all tables, and then the pages are free.
     /// let flushed = this_cpu.flush(gather);
-    /// assert!(!flushed.bits().dirty, "the pages need not be written back");
-    /// let freed = pages.release(&flushed).map_err(|(_, error)| error)?;
-    /// assert_eq!(freed, 0x8000_4000..0x8002_0000);
+    /// assert!(!flushed.flags.dirty, "the pages need not be written back");
+    /// assert_eq!(flushed.frames, [0x8000_4000..0x8002_0000]);
     /// # Ok(())
     /// # }
     /// ```

@@ -2,7 +2,10 @@
 
 use core::fmt;
 
-use super::ranges::{FlushRanges, hull};
+use super::{
+    flushed::Held,
+    ranges::{FlushRanges, hull},
+};
 use crate::{
     arch::TableChange,
     flags::Flags,
@@ -15,8 +18,11 @@ use crate::{
 /// every CPU.
 ///
 /// Begin it *before* the first entry is changed. Record each change, before or after it is made, with the
-/// addresses and the page size of the entries as they were. Then flush: frames and tables are released
-/// against the [`super::Flushed`] that the flush returns.
+/// addresses and the page size of the entries as they were. Put the frames and page tables in that become free
+/// ([`Self::hold_page`], [`Self::hold_table`]); the flush hands them back ([`super::Flushed::frames`]).
+///
+/// `F` is the kernel's own container for them, anything that is [`Extend`]ed by its frames: a `Vec`, an intrusive list,
+/// an array with a length. Where nothing becomes free it is `()`.
 ///
 /// # Concurrent gathers
 ///
@@ -40,19 +46,25 @@ use crate::{
 ///
 /// # Dropping
 ///
-/// If a gather is dropped unflushed, no flush is lost: its frames cannot be released for want of a proof,
-/// and the next flush of the space flushes everything.
+/// If a gather is dropped unflushed, no flush is lost: the container is leaked with all that is in it, and the next
+/// flush of the space flushes everything. Nothing counts what is leaked: the kernel misses it where it counts its free
+/// frames.
 #[doc(alias = "mmu_gather")]
 #[doc(alias = "tlb_gather_mmu")]
-#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `CurrentCpu::flush`"]
-pub struct Gather<'g, P: Platform> {
+#[must_use = "nothing is flushed, and what it holds is leaked, unless this is handed to `CurrentCpu::flush`"]
+pub struct Gather<'g, P: Platform, F = ()> {
+    pub(super) changes: Changes<'g, P>,
+    pub(super) held: Held<F>,
+    pub(super) flags: Flags,
+}
+
+/// What a gather has to flush.
+pub(super) struct Changes<'g, P: Platform> {
     space: &'g AddressSpace<'g, P>,
-    serial: u64,
     ranges: FlushRanges,
     relied: Relied,
     /// The incomplete flushes of others that this flush completes.
     completes: Option<UnfinishedFlushes>,
-    bits: Flags,
 }
 
 /// The addresses on whose absence the owner of a gather relies.
@@ -64,44 +76,48 @@ enum Relied {
 }
 
 impl<'g, P: Platform> Gather<'g, P> {
-    /// Begins to gather changes of `space`.
+    /// Begins to gather changes of `space`, where no frame becomes free.
     #[inline]
     pub fn new(space: &'g AddressSpace<'g, P>) -> Self {
+        Self::holding(space, ())
+    }
+}
+
+impl<'g, P: Platform, F> Gather<'g, P, F> {
+    /// Begins to gather changes of `space`. `frames` holds the frames and tables that become free; what is in it
+    /// already is held, too.
+    #[inline]
+    pub fn holding(space: &'g AddressSpace<'g, P>, frames: F) -> Self {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. A CPU that sees the
         // change sees that it is not flushed yet.
-        let serial = space.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        Self {
-            space,
-            serial,
-            ranges: FlushRanges::new(),
-            relied: Relied::Nothing,
-            completes: None,
-            bits: Flags::default(),
-        }
+        space.begun.fetch_add(1, Ordering::AcqRel);
+        let (ranges, relied) = (FlushRanges::new(), Relied::Nothing);
+        let changes = Changes { space, ranges, relied, completes: None };
+        Self { changes, held: Held::new(frames), flags: Flags::default() }
     }
 
     /// Entries of the page size of `range` were removed, or changed so that their former contents must not
     /// be used any more: another frame, fewer permissions, another memory type.
     #[inline]
     pub fn revoke(&mut self, range: VaRange) {
-        self.ranges.add(FlushRange::uniform(range));
+        self.changes.ranges.add(FlushRange::uniform(range));
     }
 
     /// As [`Self::revoke`], where the entries had several sizes. `range` is in the smallest of them.
     pub fn revoke_mixed(&mut self, range: VaRange) {
-        self.ranges.add(FlushRange { range, uniform: false });
+        self.changes.ranges.add(FlushRange { range, uniform: false });
     }
 
     /// A page table was unlinked that mapped `range`, which is in the page size of its smallest
     /// entries; the entries in it are revoked with it.
     pub fn unlink_table(&mut self, range: VaRange) {
         self.revoke_mixed(range);
-        self.ranges.add_change(TableChange::FreedTables);
+        self.changes.ranges.add_change(TableChange::FreedTables);
     }
 
     /// Everything in the space was revoked, and tables may have been unlinked.
     pub fn revoke_everything(&mut self) {
-        self.ranges.merge(&FlushRanges::everything());
+        self.changes.ranges.merge(&FlushRanges::everything());
     }
 
     /// Entries in `range` allow more than before, and nothing less; or they were absent and are present now.
@@ -137,41 +153,64 @@ impl<'g, P: Platform> Gather<'g, P> {
     #[doc(alias = "mm_tlb_flush_nested")]
     pub fn relies_on(&mut self, range: VaRange) {
         let more = FlushRange { range, uniform: false };
-        self.relied = match &self.relied {
+        self.changes.relied = match &self.changes.relied {
             Relied::Nothing => Relied::On(more),
             Relied::On(before) => hull(before, &more).map_or(Relied::OnEverything, Relied::On),
             Relied::OnEverything => Relied::OnEverything,
         };
     }
 
-    /// Adds the accessed and dirty flags of entries that were cleared. The proof returns them when the flush
-    /// is complete: until then a page may still be written through a stale translation, and must not be
-    /// taken for clean.
-    pub fn found(&mut self, bits: Flags) {
-        self.bits |= bits;
+    /// Holds a page back until the flush.
+    #[inline]
+    pub fn hold_page<T>(&mut self, page: T)
+    where
+        F: Extend<T>,
+    {
+        self.held.add(page);
+    }
+
+    /// Holds a page table back until the flush, which is then for walk caches, too. What it mapped is recorded by
+    /// [`Self::unlink_table`].
+    #[inline]
+    pub fn hold_table<T>(&mut self, table: T)
+    where
+        F: Extend<T>,
+    {
+        self.changes.ranges.add_change(TableChange::FreedTables);
+        self.held.add(table);
+    }
+
+    /// Adds the accessed and dirty flags of entries that were cleared. They come back when the flush is complete
+    /// ([`super::Flushed::flags`]): until then a page may still be written through a stale translation, and must not
+    /// be taken for clean.
+    pub fn found(&mut self, flags: Flags) {
+        self.flags |= flags;
     }
 
     /// The space.
     #[must_use]
     #[inline]
     pub const fn space(&self) -> &'g AddressSpace<'g, P> {
+        self.changes.space
+    }
+}
+
+impl<'g, P: Platform> Changes<'g, P> {
+    #[inline]
+    pub(super) const fn space(&self) -> &'g AddressSpace<'g, P> {
         self.space
     }
 
+    /// Whether a page table is freed.
     #[inline]
-    pub(crate) const fn serial(&self) -> u64 {
-        self.serial
-    }
-
-    #[inline]
-    pub(crate) const fn bits(&self) -> Flags {
-        self.bits
+    pub(super) fn frees_tables(&self) -> bool {
+        self.ranges.change() == TableChange::FreedTables
     }
 
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
     /// other gathers have not completed. `early`: its targets need only acknowledge.
     #[inline]
-    pub(crate) fn ranges(&mut self, early: bool) -> &FlushRanges {
+    pub(super) fn ranges(&mut self, early: bool) -> &FlushRanges {
         let relies = !matches!(self.relied, Relied::Nothing);
         if relies || self.ranges.is_everything() || self.space.is_unfinished() {
             self.add_ranges_of_others(early);
@@ -216,7 +255,7 @@ impl<'g, P: Platform> Gather<'g, P> {
 
     /// Records, after the flush, which flushes of others are complete with it.
     #[inline]
-    pub(crate) fn complete_others(&self) {
+    pub(super) fn complete_others(&self) {
         if let Some(unfinished) = self.completes {
             self.space.complete(unfinished);
         }
@@ -232,14 +271,14 @@ impl<'g, P: Platform> Gather<'g, P> {
 
     /// Ends the gather: it is flushed, or there was nothing to flush.
     #[inline]
-    pub(crate) fn end(self) {
+    pub(super) fn end(self) {
         // ORDER O-OVER (pairs with O-OTHERS): the flush is complete.
         self.space.over.fetch_add(1, Ordering::Release);
         core::mem::forget(self);
     }
 }
 
-impl<P: Platform> Drop for Gather<'_, P> {
+impl<P: Platform> Drop for Changes<'_, P> {
     fn drop(&mut self) {
         if !self.ranges.is_empty() {
             // CPUs that run the space are reached by the next flush; the others flush on switch-in.
@@ -250,13 +289,13 @@ impl<P: Platform> Drop for Gather<'_, P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Gather<'_, P> {
+/// Without the frames.
+impl<P: Platform, F> fmt::Debug for Gather<'_, P, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gather")
-            .field("space", &self.space)
-            .field("serial", &self.serial)
-            .field("ranges", &self.ranges)
-            .field("bits", &self.bits)
+            .field("space", &self.changes.space)
+            .field("ranges", &self.changes.ranges)
+            .field("flags", &self.flags)
             .finish_non_exhaustive()
     }
 }

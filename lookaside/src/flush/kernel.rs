@@ -1,8 +1,8 @@
 //! Addresses that every CPU uses under every tag: the kernel's own.
 
 use super::{
+    flushed::{Flushed, Held},
     initiator::Done,
-    proof::{Flushed, HeldPage, HeldTable, Ticket},
     ranges::FlushRanges,
     request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
@@ -15,7 +15,7 @@ use crate::{
     platform::Platform,
     range::{FlushRange, VaRange},
     tags::Tags,
-    tlb::Tlb,
+    tlb::{Tlb, TlbId},
 };
 
 /// Collects what changes in the kernel's half of the page tables, which all spaces share.
@@ -23,17 +23,24 @@ use crate::{
 /// As [`super::Gather`], with every CPU that is up as its audience. Who acts on what it finds absent
 /// must know by its own means, a lock for example, that whoever cleared it has flushed it.
 #[derive(Debug)]
-#[must_use = "nothing is flushed, and no frame can be released, until this is handed to `CurrentCpu::flush_kernel`"]
-pub struct KernelGather {
-    ticket: Ticket,
+#[must_use = "nothing is flushed, and what it holds is leaked, unless this is handed to `CurrentCpu::flush_kernel`"]
+pub struct KernelGather<F = ()> {
+    tlb: TlbId,
     ranges: FlushRanges,
+    held: Held<F>,
 }
 
 impl KernelGather {
-    /// Begins to gather changes.
+    /// Begins to gather changes, where no frame becomes free.
     pub fn new<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>) -> Self {
-        let serial = tlb.serial();
-        Self { ticket: Ticket { tlb: tlb.id(), space: 0, serial }, ranges: FlushRanges::new() }
+        Self::holding(tlb, ())
+    }
+}
+
+impl<F> KernelGather<F> {
+    /// Begins to gather changes, and holds frames and tables in `frames`, as [`super::Gather::holding`].
+    pub fn holding<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, frames: F) -> Self {
+        Self { tlb: tlb.id(), ranges: FlushRanges::new(), held: Held::new(frames) }
     }
 
     /// As [`super::Gather::revoke`].
@@ -58,13 +65,20 @@ impl KernelGather {
     }
 
     /// As [`super::Gather::hold_page`].
-    pub fn hold_page<T>(&self, page: T) -> HeldPage<T> {
-        HeldPage::new(page, self.ticket)
+    pub fn hold_page<T>(&mut self, page: T)
+    where
+        F: Extend<T>,
+    {
+        self.held.add(page);
     }
 
     /// As [`super::Gather::hold_table`].
-    pub fn hold_table<T>(&self, table: T) -> HeldTable<T> {
-        HeldTable::new(table, self.ticket)
+    pub fn hold_table<T>(&mut self, table: T)
+    where
+        F: Extend<T>,
+    {
+        self.ranges.add_change(TableChange::FreedTables);
+        self.held.add(table);
     }
 }
 
@@ -76,9 +90,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// If the gather is of another [`Tlb`].
     #[track_caller]
-    pub fn flush_kernel(&self, gather: KernelGather) -> Flushed {
-        let KernelGather { ticket, ranges } = gather;
-        self.must_own(ticket.tlb);
+    pub fn flush_kernel<F>(&self, gather: KernelGather<F>) -> Flushed<F> {
+        let KernelGather { tlb, ranges, held } = gather;
+        self.must_own(tlb);
         let mut done = Done::by(Outcome::NoCpu);
         if !ranges.is_empty() {
             done = self.reach_everyone(&FlushRequest {
@@ -89,7 +103,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
-        Flushed { ticket, bits: Flags::default() }
+        Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 
     fn reach_everyone(&self, request: &FlushRequest<'_>) -> Done {

@@ -1,4 +1,4 @@
-//! Flushes: gather the changes, choose the CPUs that must act, invalidate, wait, and return a proof.
+//! Flushes: gather the changes, choose the CPUs that must act, invalidate, wait, and hand the frames back.
 //!
 //! | file | concept |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | `initiator.rs` | which CPUs must act: none, this one, some by IPI, all by broadcast |
 //! | `shootdown.rs`, `request_queue.rs` | requests to other CPUs, the IPI handler, acknowledgements |
 //! | `broadcast_ring.rs` | requests to every CPU that is up |
-//! | `proof.rs` | what a completed flush permits: the release of frames and tables |
+//! | `flushed.rs` | what a completed flush hands back: frames and tables |
 //! | `batch.rs` | one flush for many spaces (`arch_tlbbatch`) |
 //! | `blocks.rs` | the flush while the size of a block is changed |
 //! | `kernel.rs` | kernel addresses, which every CPU uses under every tag |
@@ -17,10 +17,10 @@ mod batch;
 mod blocks;
 pub(crate) mod broadcast_ring;
 mod fault;
+mod flushed;
 mod gather;
 mod initiator;
 mod kernel;
-mod proof;
 mod ranges;
 pub(crate) mod request_queue;
 mod shootdown;
@@ -29,15 +29,15 @@ pub(crate) use self::request_queue::ReceivedRequest;
 pub use self::{
     batch::Batch,
     fault::Permissions,
+    flushed::{Acknowledged, Flushed},
     gather::Gather,
     kernel::KernelGather,
-    proof::{Acknowledged, Flushed, HeldPage, HeldTable, Proof},
     ranges::FlushRanges,
     request_queue::{FlushRequest, FlushScope},
 };
 use self::{
+    gather::Changes,
     initiator::{Done, Initiator},
-    proof::Ticket,
 };
 use crate::{
     arch::{Mmu, TableChange},
@@ -47,14 +47,6 @@ use crate::{
     space::Unfinished,
     tags::Tags,
 };
-
-impl<P: Platform> Gather<'_, P> {
-    #[inline]
-    pub(crate) fn ticket(&self) -> Ticket {
-        let space = self.space();
-        Ticket { tlb: space.tlb(), space: space.id(), serial: self.serial() }
-    }
-}
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Flushes what was gathered from the TLB of every CPU, and returns when no CPU holds it any more.
@@ -73,18 +65,18 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[doc(alias = "pmap_invalidate_range")]
     #[inline]
     #[track_caller]
-    pub fn flush(&self, mut gather: Gather<'_, P>) -> Flushed {
+    pub fn flush<F>(&self, mut gather: Gather<'_, P, F>) -> Flushed<F> {
         self.must_own(gather.space().tlb());
-        self.complete(&mut gather, false);
-        let flushed = Flushed { ticket: gather.ticket(), bits: gather.bits() };
-        gather.end();
-        flushed
+        self.complete(&mut gather.changes, false);
+        let Gather { changes, held, flags } = gather;
+        changes.end();
+        Flushed { frames: held.into_frames(), flags }
     }
 
     /// As [`Self::flush`], but a target may acknowledge as soon as it is in its IPI handler, and invalidates
     /// before it leaves the handler. This saves the initiator the time of the invalidations.
     ///
-    /// If a table was unlinked, targets acknowledge after they have invalidated, as for [`Self::flush`].
+    /// If a table was unlinked or is held, this is [`Self::flush`].
     ///
     /// A later gather that relies on the absence of what was revoked here ([`Gather::relies_on`]), and
     /// whose flush is not early, waits until the targets have invalidated.
@@ -96,16 +88,17 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// As [`Self::flush`].
     #[track_caller]
-    pub fn flush_early(&self, mut gather: Gather<'_, P>) -> Acknowledged {
+    pub fn flush_early<F>(&self, mut gather: Gather<'_, P, F>) -> Acknowledged<F> {
         self.must_own(gather.space().tlb());
-        self.complete(&mut gather, true);
-        let acknowledged = Acknowledged { ticket: gather.ticket(), bits: gather.bits() };
-        gather.end();
-        acknowledged
+        let early = !gather.changes.frees_tables();
+        self.complete(&mut gather.changes, early);
+        let Gather { changes, held, flags } = gather;
+        changes.end();
+        Acknowledged { frames: held.into_frames(), flags }
     }
 
     /// Returns when what was gathered is flushed.
-    fn complete(&self, gather: &mut Gather<'_, P>, early: bool) {
+    fn complete(&self, gather: &mut Changes<'_, P>, early: bool) {
         let space = gather.space();
         let ranges = gather.ranges(early);
         let mut done = Done::by(Outcome::NoCpu);

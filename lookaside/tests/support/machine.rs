@@ -1,7 +1,7 @@
 //! Books of pretended machines, for either strategy, whose CPUs answer interrupts.
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
+    AddressSpace, Cpu, CpuId, CurrentCpu, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
     PerCpuAsids, Residents, Switched, Tags, Tlb, VaRange, arch::Root,
 };
 
@@ -117,9 +117,4 @@ impl What {
             Self::Table => gather.unlink_table(pages(0x20_0000, 512)),
         }
     }
-}
-
-/// The reason why something was refused.
-pub(crate) fn why<T, H>(result: Result<T, (H, Error)>) -> Option<Error> {
-    result.err().map(|(_, error)| error)
 }

@@ -307,9 +307,8 @@ impl<K: Kind> World<K> {
         // Release: who finds the entry empty knows of the gather.
         pair.entries[page].store(0, Ordering::Release);
         gather.revoke(page_at(PAGES[page]));
-        let held = gather.hold_page(pair.frames[page]);
-        let flushed = this_cpu.flush(gather);
-        oracle::frame_freed(held.release(&flushed).map_err(|(_, error)| error).expect("its proof"));
+        let _: Flushed = this_cpu.flush(gather);
+        oracle::frame_freed(pair.frames[page]);
     }
 
     fn clear(&self, this_cpu: At<'_, K::Tags>, number: usize) {
@@ -319,10 +318,8 @@ impl<K: Kind> World<K> {
             entry.store(0, Ordering::Release); // Release: as above.
         }
         gather.revoke_everything();
-        let held = gather.hold_page(pair.frames);
-        let flushed = this_cpu.flush(gather);
-        let frames = held.release(&flushed).map_err(|(_, error)| error).expect("its proof");
-        frames.into_iter().for_each(oracle::frame_freed);
+        let _: Flushed = this_cpu.flush(gather);
+        pair.frames.into_iter().for_each(oracle::frame_freed);
     }
 
     fn protect(&self, this_cpu: At<'_, K::Tags>, number: usize) {
@@ -345,13 +342,9 @@ impl<K: Kind> World<K> {
             tables::word(root, 0).store(0, Ordering::Release);
         }
         gather.unlink_table(VaRange::new(PAGES[0], 2 * 4096, 12).expect("two pages"));
-        let (pages, table) = (gather.hold_page(pair.frames), gather.hold_table(pair.last_table));
-        let flushed = this_cpu.flush(gather);
-        let pages = pages.release(&flushed).map_err(|(_, error)| error).expect("its proof");
-        pages.into_iter().for_each(oracle::frame_freed);
-        oracle::table_freed(
-            table.release(&flushed).map_err(|(_, error)| error).expect("its proof"),
-        );
+        let _: Flushed = this_cpu.flush(gather);
+        pair.frames.into_iter().for_each(oracle::frame_freed);
+        oracle::table_freed(pair.last_table);
     }
 }
 

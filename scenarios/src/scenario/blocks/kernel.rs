@@ -68,13 +68,12 @@ impl<K: Kind> World<K> {
         let cleared = cleared.expect("slots of the table");
         gather.found(cleared.first.flags());
         gather.revoke(Self::addresses(slots));
-        let held = gather.hold_page(slots.clone());
         let flushed = this_cpu.flush(gather);
-        Self::claim(slots.clone(), found(&flushed));
+        Self::claim(slots.clone(), flushed.flags);
         if full == Full::No {
             self.nothing_lost(slots, slots, false);
         }
-        for slot in held.release(&flushed).map_err(|(_, error)| error).expect("its proof") {
+        for slot in slots.clone() {
             oracle::revoked(self.root, va(slot));
             oracle::frame_freed(frame::<K>(slot));
         }
@@ -123,15 +122,9 @@ impl<K: Kind> World<K> {
         gather.found(Flags { accessed: false, dirty });
         gather.revoke(Self::addresses(&slots));
         let flushed = this_cpu.flush(gather);
-        Self::claim(slots.clone(), found(&flushed));
+        Self::claim(slots.clone(), flushed.flags);
         for slot in slots {
             oracle::cleaned(frame::<K>(slot), 1);
         }
     }
-}
-
-/// What hardware had noted in what was flushed.
-const fn found(flushed: &Flushed) -> Flags {
-    let bits = flushed.bits();
-    Flags { accessed: bits.accessed, dirty: bits.dirty }
 }

@@ -1,24 +1,23 @@
 //! Batches: flushes of several spaces that are completed together, perhaps on another CPU.
 
-use lookaside::{Batch, CurrentCpu, Gather, HeldPage, Ordering, Word as _, arch::Mmu};
-use lookaside_machine::adversary::{Frame, Platform, Word, oracle, relax};
+use lookaside::{Batch, CurrentCpu, Gather, Ordering, Word as _, arch::Mmu};
+use lookaside_machine::adversary::{Platform, Word, oracle, relax};
 
-use super::{Strategy, World, claims::Removals, released};
+use super::{Strategy, World, claims::Removals, freed::Freed};
 
-/// A batch, and the pages that it holds back.
+/// A batch, and what was removed for it.
 pub(super) struct Pending<P: lookaside::Platform<Word = Word>> {
-    batch: Batch<'static, P>,
-    held: [Option<HeldPage<Frame>>; 2],
+    batch: Batch<'static, P, Freed>,
     removals: [(usize, Removals); 2],
 }
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// An empty batch for the act of this number.
-    pub(super) fn new_batch(&'static self, ordinal: usize) -> Batch<'static, Platform<M>> {
+    pub(super) fn new_batch(&'static self, ordinal: usize) -> Batch<'static, Platform<M>, Freed> {
         // SAFETY: the word is that act's alone, which is done once in each execution, and what an execution
         // has left behind is not used by the next.
         let words = core::slice::from_mut(unsafe { &mut *self.batch_words[ordinal].get() });
-        Batch::new(&self.tlb, words).expect("room for the CPUs")
+        Batch::holding(&self.tlb, words, Freed::default()).expect("room for the CPUs")
     }
 
     /// Begins the batch of the act of this number.
@@ -30,15 +29,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     ) -> Pending<Platform<M>> {
         let mut batch = self.new_batch(ordinal);
         let mut removals = spaces.map(|number| (number, Removals::default()));
-        let mut one = |index: usize| {
-            let (number, removals) = &mut removals[index];
+        for (number, removals) in &mut removals {
             let mut gather = Gather::new(self.space(*number));
             let page = self.take(&mut gather, *number, 0, removals);
             this_cpu.defer(gather, &mut batch);
-            page.map(|page| batch.hold_page(page))
-        };
-        let held = [one(0), one(1)];
-        Pending { batch, held, removals }
+            page.into_iter().for_each(|page| batch.hold_page(page));
+        }
+        Pending { batch, removals }
     }
 
     pub(super) fn complete_batch(
@@ -46,11 +43,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         pending: Pending<Platform<M>>,
     ) {
-        let Pending { batch, held, removals } = pending;
+        let Pending { batch, removals } = pending;
         let flushed = this_cpu.flush_batch(batch);
-        for held in held.into_iter().flatten() {
-            oracle::frame_freed(released(held.release(&flushed)));
-        }
+        flushed.frames.pages().for_each(oracle::frame_freed);
         for (number, removals) in removals {
             self.claim(number, removals, &flushed);
         }

@@ -40,9 +40,9 @@ impl Removals {
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// Takes what an entry holds, and tells the gather, which relies on its absence if there is nothing.
     /// Returns what it was.
-    pub(super) fn take(
+    pub(super) fn take<F>(
         &self,
-        gather: &mut Gather<'_, Platform<M>>,
+        gather: &mut Gather<'_, Platform<M>, F>,
         number: usize,
         slot: usize,
         removals: &mut Removals,
@@ -147,7 +147,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// The flush is complete: nobody can use any of these.
-    pub(super) fn claim(&self, number: usize, removals: Removals, _: &Flushed) {
+    pub(super) fn claim<F>(&self, number: usize, removals: Removals, _: &Flushed<F>) {
         let cell = &self.spaces[number];
         for (slot, serial) in
             removals.serials.into_iter().enumerate().filter(|(_, serial)| *serial > 0)

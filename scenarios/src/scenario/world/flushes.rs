@@ -5,14 +5,14 @@ use lookaside::{
     arch::Mmu,
 };
 use lookaside_machine::adversary::{
-    Access, Frame, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
+    Access, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
 };
 
 use super::{
     Strategy, World,
     cell::{FILLED, KERNEL, PAGES, SLOTS, VAS, all_pages, large, page_at},
     claims::{Pte, Removals, Writers},
-    released,
+    freed::{Freed, Table},
 };
 
 type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
@@ -24,24 +24,23 @@ const LATE: usize = 3;
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn unmap(&self, this_cpu: At<'_, M, T>, number: usize, slot: usize) {
         let mut removals = Removals::default();
-        let mut gather = Gather::new(self.space(number));
-        let page = self.take(&mut gather, number, slot, &mut removals);
-        let held = page.map(|page| gather.hold_page(page));
-        let flushed = this_cpu.flush(gather);
-        if let Some(held) = held {
-            oracle::frame_freed(released(held.release(&flushed)));
+        let mut gather = Gather::holding(self.space(number), Freed::default());
+        if let Some(page) = self.take(&mut gather, number, slot, &mut removals) {
+            gather.hold_page(page);
         }
+        let flushed = this_cpu.flush(gather);
+        flushed.frames.pages().for_each(oracle::frame_freed);
         self.claim(number, removals, &flushed);
     }
 
     pub(super) fn swap_out(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut removals = Removals::default();
-        let mut gather = Gather::new(self.space(number));
-        let page = self.take(&mut gather, number, 0, &mut removals);
-        let held = page.map(|page| gather.hold_page(page));
+        let mut gather = Gather::holding(self.space(number), Freed::default());
+        if let Some(page) = self.take(&mut gather, number, 0, &mut removals) {
+            gather.hold_page(page);
+        }
         let flushed = this_cpu.flush(gather);
-        if let Some(held) = held {
-            let frame = released(held.release(&flushed));
+        for frame in flushed.frames.pages() {
             if self.spaces[number].frames.contains(&frame) {
                 let contents = tables::contents(frame);
                 // Relaxed: the flush is complete, and so is whatever user code did through what it took
@@ -56,25 +55,23 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     pub(super) fn unmap_early(&self, this_cpu: At<'_, M, T>, number: usize) {
-        let mut gather = Gather::new(self.space(number));
-        let page = self.take(&mut gather, number, 0, &mut Removals::default());
-        let held = page.map(|page| gather.hold_page(page));
-        let acknowledged: Acknowledged = this_cpu.flush_early(gather);
-        if let Some(held) = held {
-            oracle::frame_quiet(released(held.release(&acknowledged)));
+        let mut gather = Gather::holding(self.space(number), Freed::default());
+        if let Some(page) = self.take(&mut gather, number, 0, &mut Removals::default()) {
+            gather.hold_page(page);
         }
+        let acknowledged: Acknowledged<Freed> = this_cpu.flush_early(gather);
+        acknowledged.frames.pages().for_each(oracle::frame_quiet);
     }
 
     pub(super) fn abandon(&self, number: usize, slot: usize) {
         let mut gather = Gather::new(self.space(number));
-        let page = self.take(&mut gather, number, slot, &mut Removals::default());
-        let _held = page.map(|page| gather.hold_page(page));
+        let _ = self.take(&mut gather, number, slot, &mut Removals::default());
         drop(gather);
     }
 
     pub(super) fn free_table(&self, this_cpu: At<'_, M, T>, number: usize, all: bool) {
         let cell = &self.spaces[number];
-        let mut gather = Gather::new(self.space(number));
+        let mut gather = Gather::holding(self.space(number), Freed::default());
         let entry = tables::entry(cell.root, PAGES[0], 1);
         let unlinked = match cell.takers {
             Writers::Once => {
@@ -83,15 +80,17 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             }
             _ => entry.swap(0, Ordering::AcqRel) != 0, // Acquire: with it comes the other gather.
         };
-        let mut pages = [None; SLOTS];
         let mut removals = Removals::default();
         if unlinked {
-            for (slot, page) in pages.iter_mut().enumerate() {
-                *page = match cell.writers[slot] {
+            for slot in 0..SLOTS {
+                let page = match cell.writers[slot] {
                     // What nobody else takes goes with its table.
                     Writers::Once => tables::frame(cell.initial[slot]),
                     _ => self.take(&mut gather, number, slot, &mut removals),
                 };
+                if let Some(page) = page {
+                    gather.hold_page(page);
+                }
             }
         } else {
             gather.relies_on(all_pages());
@@ -104,15 +103,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if all || unlinked {
             removals = self.removals(number);
         }
-        let held = (gather.hold_page(pages), gather.hold_table(cell.last_table));
-        let flushed = this_cpu.flush(gather);
-        for frame in released(held.0.release(&flushed)).into_iter().flatten() {
-            oracle::frame_freed(frame);
-        }
-        let table = released(held.1.release(&flushed));
         if unlinked {
-            oracle::table_freed(table);
+            gather.hold_table(Table(cell.last_table));
         }
+        let flushed = this_cpu.flush(gather);
+        flushed.frames.pages().for_each(oracle::frame_freed);
+        flushed.frames.tables().for_each(oracle::table_freed);
         self.claim(number, removals, &flushed);
     }
 
@@ -140,7 +136,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.exchange(number, 0, |old| Some(tables::page(tables::frame(old)?, Access::WRITE)));
         gather.relax(page_at(PAGES[0]));
         let flushed = this_cpu.flush(gather);
-        oracle::check(flushed.bits() == Flags::default(), "nothing was found");
+        oracle::check(flushed.flags == Flags::default(), "nothing was found");
     }
 
     /// Maps a page where there is none.
@@ -150,7 +146,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.map(number, slot, page);
         gather.relax(page_at(VAS[slot]));
         let flushed = this_cpu.flush(gather);
-        oracle::check(flushed.bits() == Flags::default(), "nothing was found");
+        oracle::check(flushed.flags == Flags::default(), "nothing was found");
     }
 
     /// A store of user code, with the kernel's handler of faults.
@@ -232,13 +228,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// What `munmap` does to pages that others may be unmapping as well.
     pub(super) fn zap(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut removals = Removals::default();
-        let mut gather = Gather::new(self.space(number));
-        let pages = [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals));
-        let held = gather.hold_page(pages);
-        let flushed = this_cpu.flush(gather);
-        for frame in released(held.release(&flushed)).into_iter().flatten() {
-            oracle::frame_freed(frame);
+        let mut gather = Gather::holding(self.space(number), Freed::default());
+        for page in [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals)) {
+            page.into_iter().for_each(|page| gather.hold_page(page));
         }
+        let flushed = this_cpu.flush(gather);
+        flushed.frames.pages().for_each(oracle::frame_freed);
         self.claim(number, removals, &flushed);
     }
 
@@ -254,11 +249,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let mut gather = Gather::new(self.space(number));
         let pages = [0, 1].map(|slot| self.take(&mut gather, number, slot, &mut removals));
         this_cpu.defer(gather, &mut batch);
-        let held = batch.hold_page(pages);
+        pages.into_iter().flatten().for_each(|page| batch.hold_page(page));
         let flushed = this_cpu.flush_batch(batch);
-        for frame in released(held.release(&flushed)).into_iter().flatten() {
-            oracle::frame_freed(frame);
-        }
+        flushed.frames.pages().for_each(oracle::frame_freed);
         self.claim(number, removals, &flushed);
     }
 
@@ -279,11 +272,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// Unmaps a large page, as part of what is said to have pages of several sizes.
     pub(super) fn unmap_large(&self, this_cpu: At<'_, M, T>, number: usize) {
         let (entry, frame) = self.spaces[number].large.expect("a large page");
-        let mut gather = Gather::new(self.space(number));
+        let mut gather = Gather::holding(self.space(number), Freed::default());
         entry.store(0, Ordering::Release); // Release: who finds the entry empty knows of the gather.
         gather.revoke_mixed(large());
-        let held = gather.hold_page(frame);
-        oracle::frame_freed(released(held.release(&this_cpu.flush(gather))));
+        gather.hold_page(frame);
+        this_cpu.flush(gather).frames.pages().for_each(oracle::frame_freed);
     }
 
     pub(super) fn move_page(&self, this_cpu: At<'_, M, T>, number: usize) {
@@ -315,14 +308,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         // Relaxed: the lock was taken.
         let old = entry.load(Ordering::Relaxed);
         if let Some(frame) = tables::frame(old) {
-            let mut gather = Gather::new(self.space(number));
+            let mut gather = Gather::holding(self.space(number), Freed::default());
             entry.store(0, Ordering::Release); // Release: as where an entry is emptied.
             let mut removals = Removals::default();
             Self::note(entry, MOVED, old, true, &mut removals);
             gather.revoke(page_at(VAS[MOVED]));
-            let held = gather.hold_page(frame);
+            gather.hold_page(frame);
             let flushed = this_cpu.flush(gather);
-            oracle::frame_freed(released(held.release(&flushed)));
+            flushed.frames.pages().for_each(oracle::frame_freed);
             self.claim(number, removals, &flushed);
         }
         self.unlock();
@@ -337,8 +330,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let entry = self.kernel.expect("a kernel");
         entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
         gather.revoke(page_at(KERNEL));
-        let held = gather.hold_page(Frame(0x600));
-        let _frame = released(held.release(&this_cpu.flush_kernel(gather)));
+        let _ = this_cpu.flush_kernel(gather);
         if claim {
             oracle::kernel_revoked(KERNEL);
         }

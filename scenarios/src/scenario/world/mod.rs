@@ -4,6 +4,7 @@ mod batches;
 mod cell;
 mod claims;
 mod flushes;
+mod freed;
 mod lives;
 
 use core::cell::UnsafeCell;
@@ -390,11 +391,6 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 }
-
-fn released<T, H>(result: Result<T, (H, Error)>) -> T {
-    result.map_err(|(_, error)| error).expect("the proof is that of the gather")
-}
-
 /// A refusal that no script provokes is a failure.
 fn told(result: Result<(), Error>) {
     if let Err(error) = result {

@@ -1,0 +1,75 @@
+//! What a completed flush hands back: the frames that its gather has held.
+
+use core::{fmt, mem::ManuallyDrop};
+
+use crate::flags::Flags;
+
+/// What was gathered is flushed: no CPU holds it in a TLB or a walk cache, none walks it any more, and none has an
+/// access under way that it translated by it. The frames may be used again.
+///
+/// Only [`crate::CurrentCpu::flush`] and its like make one, so that an allocator which asks for one before it takes a
+/// frame back is given none too early.
+#[derive(Debug)]
+#[must_use = "what the gather held is leaked unless it is taken out"]
+#[non_exhaustive]
+pub struct Flushed<F = ()> {
+    /// The container that the gather was given, with what it has held.
+    pub frames: F,
+    /// The accessed and dirty flags of the entries, all together ([`crate::Gather::found`]). They are final.
+    pub flags: Flags,
+}
+
+/// No program can use what was gathered any more, although TLBs may hold it for a moment: every CPU that runs the
+/// space has stopped, and invalidates before it goes on.
+///
+/// It is enough to give *pages* to others that are ordinary memory. It is not enough for frames that become device
+/// memory, which hardware may still read speculatively, nor on Arm to map another page at the same address:
+/// break-before-make requires that the invalidation is complete in between. If the gather held page tables, or one was
+/// unlinked, the flush was not early, and the tables may be used again.
+#[derive(Debug)]
+#[must_use = "what the gather held is leaked unless it is taken out"]
+#[non_exhaustive]
+pub struct Acknowledged<F = ()> {
+    /// As [`Flushed::frames`].
+    pub frames: F,
+    /// As [`Flushed::flags`].
+    pub flags: Flags,
+}
+
+impl<F> From<Flushed<F>> for Acknowledged<F> {
+    fn from(Flushed { frames, flags }: Flushed<F>) -> Self {
+        Self { frames, flags }
+    }
+}
+
+/// A kernel's container of frames that CPUs may still reach. Frames go in; they come out when they are flushed, and
+/// are leaked if the container is dropped before.
+pub(super) struct Held<F>(ManuallyDrop<F>);
+
+impl<F> Held<F> {
+    #[inline]
+    pub(super) const fn new(frames: F) -> Self {
+        Self(ManuallyDrop::new(frames))
+    }
+
+    #[inline]
+    pub(super) fn add<T>(&mut self, item: T)
+    where
+        F: Extend<T>,
+    {
+        self.0.extend(Some(item));
+    }
+
+    /// For who has flushed them.
+    #[inline]
+    pub(super) fn into_frames(self) -> F {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+/// Without the frames: nothing reaches them before they are flushed.
+impl<F> fmt::Debug for Held<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}

@@ -1,0 +1,166 @@
+//! Frames go into a gather, and come out when no CPU can reach them.
+
+mod support;
+
+use core::{cell::Cell, panic::AssertUnwindSafe};
+use std::panic::catch_unwind;
+
+use lookaside::{Acknowledged, Batch, Error, Gather, KernelGather};
+use support::{
+    Fake, Op,
+    machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
+    words,
+};
+
+const CPUS: usize = 130;
+
+/// A frame that goes back to its allocator when it is dropped.
+struct Tracked<'a>(&'a Cell<u32>);
+
+impl Drop for Tracked<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// A kernel's container that keeps pages and tables apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Freed {
+    pages: Vec<u64>,
+    tables: Vec<&'static str>,
+}
+
+impl Extend<u64> for Freed {
+    fn extend<I: IntoIterator<Item = u64>>(&mut self, pages: I) {
+        self.pages.extend(pages);
+    }
+}
+
+impl Extend<&'static str> for Freed {
+    fn extend<I: IntoIterator<Item = &'static str>>(&mut self, tables: I) {
+        self.tables.extend(tables);
+    }
+}
+
+#[test]
+fn a_flush_hands_back_what_was_held_and_what_was_in_the_container() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let mut gather = Gather::holding(&a, Freed { pages: vec![7], ..Freed::default() });
+        gather.unlink_table(pages(0x1000, 1));
+        gather.hold_page(8);
+        gather.hold_table("last level");
+        let expected = Freed { pages: vec![7, 8], tables: vec!["last level"] };
+        assert_eq!(this_cpu(tlb).flush(gather).frames, expected);
+
+        let mut gather = KernelGather::holding(tlb, Freed::default());
+        gather.unlink_table(pages(0x1000, 1));
+        gather.hold_page(8);
+        gather.hold_table("kernel's");
+        let frames = this_cpu(tlb).flush_kernel(gather).frames;
+        assert_eq!((&*frames.pages, &*frames.tables), (&[8][..], &["kernel's"][..]));
+
+        let storage = words(CPUS.div_ceil(64));
+        let mut batch = Batch::holding(tlb, storage, Freed::default()).unwrap();
+        batch.hold_page(9);
+        batch.hold_table("batch's");
+        let frames = this_cpu(tlb).flush_batch(batch).frames;
+        assert_eq!((&*frames.pages, &*frames.tables), (&[9][..], &["batch's"][..]));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
+fn an_early_flush_is_a_full_one_if_a_table_is_held() {
+    let flushed = |hold_table: bool| {
+        let tlb = recent(2, Fake::new(2, 12));
+        let a = space(tlb, 1);
+        let _ = (switch(tlb, 0, &a), switch(tlb, 1, &a));
+        let mut gather = Gather::holding(&a, vec![]);
+        gather.revoke(pages(0x1000, 1));
+        if hold_table {
+            gather.hold_table(1);
+        } else {
+            gather.hold_page(1);
+        }
+        tlb.platform().forget_logs();
+        assert_eq!(this_cpu(tlb).flush_early(gather).frames, [1]);
+        let tables = |op: &Op| matches!(op, Op::FlushTables(..) | Op::FlushTag(_));
+        tlb.platform().log(1).iter().any(tables)
+    };
+    assert!(flushed(true) && !flushed(false), "walk caches are flushed, too");
+}
+
+#[test]
+fn what_is_flushed_is_also_acknowledged() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let mut gather = Gather::holding(&a, vec![]);
+    gather.revoke(pages(0x1000, 1));
+    gather.hold_page("page");
+    assert_eq!(Acknowledged::from(this_cpu(tlb).flush(gather)).frames, ["page"]);
+}
+
+#[test]
+fn what_is_held_is_leaked_and_not_freed_if_the_gather_is_dropped() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let (a, freed) = (space(tlb, 1), Cell::new(0));
+    let mut gather = Gather::holding(&a, vec![Tracked(&freed)]);
+    gather.hold_page(Tracked(&freed));
+    drop(gather);
+    let mut gather = KernelGather::holding(tlb, vec![]);
+    gather.hold_table(Tracked(&freed));
+    drop(gather);
+    let mut batch = Batch::holding(tlb, words(1), vec![]).unwrap();
+    batch.hold_page(Tracked(&freed));
+    drop(batch);
+    assert_eq!(freed.get(), 0);
+}
+
+#[test]
+fn what_is_held_is_leaked_if_the_function_is_left_before_the_flush() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let (a, freed) = (space(tlb, 1), Cell::new(0));
+    let unmap = |second: Result<(), Error>| {
+        let mut gather = Gather::holding(&a, vec![]);
+        gather.revoke(pages(0x1000, 1));
+        gather.hold_page(Tracked(&freed));
+        second?;
+        drop(this_cpu(tlb).flush(gather));
+        Ok(())
+    };
+    assert_eq!(unmap(Err(Error::EmptyRange)), Err(Error::EmptyRange));
+    assert_eq!(freed.get(), 0);
+    assert_eq!(unmap(Ok(())), Ok(()));
+    assert_eq!(freed.get(), 1, "and once, if it is flushed");
+}
+
+#[test]
+fn what_is_held_is_leaked_if_another_tlb_is_asked_to_flush_it() {
+    let (one, other) = (recent(1, Fake::new(1, 12)), recent(1, Fake::new(1, 12)));
+    let (a, freed) = (space(one, 1), Cell::new(0));
+    let mut gather = Gather::holding(&a, vec![]);
+    gather.hold_page(Tracked(&freed));
+    assert!(catch_unwind(AssertUnwindSafe(|| this_cpu(other).flush(gather))).is_err());
+    let mut gather = KernelGather::holding(one, vec![]);
+    gather.hold_page(Tracked(&freed));
+    assert!(catch_unwind(AssertUnwindSafe(|| this_cpu(other).flush_kernel(gather))).is_err());
+    let mut batch = Batch::holding(one, words(1), vec![]).unwrap();
+    batch.hold_page(Tracked(&freed));
+    assert!(catch_unwind(AssertUnwindSafe(|| this_cpu(other).flush_batch(batch))).is_err());
+    assert_eq!(freed.get(), 0);
+}
+
+#[test]
+fn what_is_held_does_not_show_itself() {
+    let tlb = recent(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let (mut user, mut kernel) = (Gather::holding(&a, vec![]), KernelGather::holding(tlb, vec![]));
+    user.hold_page("frame 9");
+    kernel.hold_table("frame 9");
+    let batch = Batch::holding(tlb, words(1), vec!["frame 9"]).unwrap();
+    let shown = format!("{user:?} {kernel:?} {batch:?}");
+    assert!(["Gather", "KernelGather", "Batch"].iter().all(|name| shown.contains(name)), "{shown}");
+    assert!(!shown.contains("frame 9"), "{shown}");
+}
