@@ -14,7 +14,7 @@ use crate::{
     current_cpu::{CurrentCpu, foreign_tag},
     flush::{FlushRanges, FlushRequest, FlushScope},
     platform::{CpuId, Ordering, Platform, Targets, Word},
-    range::{FlushRange, VaRange},
+    range::VaRange,
     tags::Tags,
 };
 
@@ -187,7 +187,7 @@ fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result
     if costs.loss() == 0 && costs.local.tag == 0 && costs.ipi == 0 {
         return Err(Fault::NoCosts);
     }
-    let range = |pages: u64| VaRange::new(1 << 21, pages << 12, 12).map(FlushRange::uniform);
+    let range = |pages: u64| VaRange::new(1 << 21, pages << 12, 12);
     let (Ok(few), Ok(many)) = (range(1), range(512)) else { return Ok(()) };
     // Under a tag that no space has, so that no useful entries are lost.
     let tag = foreign_tag(mmu.tag_bits());

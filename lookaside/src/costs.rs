@@ -2,7 +2,7 @@
 
 use crate::{
     arch::{Errata, Mmu, Scope, TableChange, Tag},
-    range::{FlushRange, VaRange},
+    range::VaRange,
 };
 
 /// Costs in picoseconds. Every decision between several sound ways to flush compares sums of these; no
@@ -45,16 +45,16 @@ pub struct OperationCosts {
 
 /// The pages that are invalidated at once to measure the cost of one: each is a range of its own, so that no
 /// range instruction covers several.
-const PAGES: [FlushRange; 16] = {
+const PAGES: [VaRange; 16] = {
     let page = match VaRange::new(0, 1 << 12, 12) {
-        Ok(page) => FlushRange::uniform(page),
+        Ok(page) => page,
         Err(_) => panic!("a page is a range"),
     };
     let mut pages = [page; 16];
     let mut i = 0;
     while i < pages.len() {
         if let Ok(range) = VaRange::new((2 * i as u64 + 1) << 12, 1 << 12, 12) {
-            pages[i] = FlushRange::uniform(range);
+            pages[i] = range;
         }
         i += 1;
     }
@@ -84,14 +84,14 @@ impl Costs {
         let typical = mmu.typical_costs();
         let overhead = least(rounds, &mut clock, || ());
         let mut time = |act: &dyn Fn()| least(rounds, &mut clock, act).saturating_sub(overhead);
-        let flush = |pages: &[FlushRange]| {
+        let flush = |pages: &[VaRange]| {
             mmu.flush_ranges(errata, Tag::RESERVED, pages, TableChange::LastLevel);
         };
         let one = time(&|| flush(&PAGES[..1]));
         let many = time(&|| flush(&PAGES));
         let tag = time(&|| mmu.flush_tag(errata, Tag::RESERVED));
 
-        let operations = |pages: &[FlushRange]| {
+        let operations = |pages: &[VaRange]| {
             let each = |page| mmu.operations(page, TableChange::LastLevel, Scope::Local);
             pages.iter().map(each).sum::<Option<u64>>()
         };

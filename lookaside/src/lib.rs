@@ -191,7 +191,7 @@ pub use flush::{
     Permissions,
 };
 pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
-pub use range::{FlushRange, VaRange};
+pub use range::VaRange;
 pub use residency::{Residency, Residents};
 pub use space::AddressSpace;
 pub use tags::{

@@ -10,17 +10,30 @@ use crate::error::Error;
 /// and not an end address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VaRange {
-    /// The first address and, in the bits that no page-aligned address has, the size of the pages.
+    /// The first address and, in the bits that no page-aligned address has, the size of the pages and whether entries of
+    /// several sizes changed.
     start_and_shift: u64,
     pages: u64,
 }
 
 /// The bits of [`VaRange::start_and_shift`] that hold the size of the pages.
 const SHIFT: u64 = 0x3f;
+/// Its bit that says that entries of several sizes changed.
+const MIXED: u64 = 0x40;
+/// Its bits that are no address.
+const NOT_ADDRESS: u64 = 0xfff;
 
 impl VaRange {
     /// The value of a place without a range: zeros, which cost least to write.
     pub(crate) const NONE: Self = Self { start_and_shift: 0, pages: 0 };
+    /// The value of a place for every address. It is no range either.
+    pub(crate) const ALL: Self = Self { start_and_shift: 0, pages: u64::MAX };
+
+    /// Whether this is [`Self::NONE`].
+    #[inline]
+    pub(crate) const fn is_none(&self) -> bool {
+        self.pages == 0
+    }
 
     /// The range of `bytes` bytes from `start`, in pages of `1 << page_shift` bytes.
     ///
@@ -48,11 +61,40 @@ impl VaRange {
         Ok(Self { start_and_shift: start | page_shift as u64, pages: bytes >> page_shift })
     }
 
+    /// The range in two words.
+    #[inline]
+    pub(crate) const fn to_words(self) -> [u64; 2] {
+        [self.start_and_shift, self.pages]
+    }
+
+    /// What [`Self::to_words`] returned; `None` if the words are of no range, since they are of two.
+    #[inline]
+    pub(crate) fn from_words([start_and_shift, pages]: [u64; 2]) -> Option<Self> {
+        let range = Self { start_and_shift, pages };
+        let bytes = pages.checked_shl(range.page_shift())?;
+        Self::new(range.start(), bytes, range.page_shift()).is_ok().then_some(range)
+    }
+
+    /// The same addresses, in which entries of several sizes changed; the page size is that of the smallest. Without
+    /// this, every entry that changed has exactly the page size of the range, so that a level hint is allowed.
+    #[must_use]
+    #[inline]
+    pub const fn mixed(self) -> Self {
+        Self { start_and_shift: self.start_and_shift | MIXED, ..self }
+    }
+
+    /// Whether every entry that changed has exactly the page size of the range.
+    #[must_use]
+    #[inline]
+    pub const fn is_uniform(&self) -> bool {
+        self.start_and_shift & MIXED == 0
+    }
+
     /// The first address.
     #[must_use]
     #[inline]
     pub const fn start(&self) -> u64 {
-        self.start_and_shift & !SHIFT
+        self.start_and_shift & !NOT_ADDRESS
     }
 
     /// The last address that belongs to the range.
@@ -80,24 +122,7 @@ impl VaRange {
 impl fmt::Debug for VaRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, pages, shift) = (self.start(), self.pages, self.page_shift());
-        write!(f, "{pages} pages of 2^{shift} bytes at {start:#x}")
-    }
-}
-
-/// Addresses whose translations must be flushed, and whether all of them have the same page size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlushRange {
-    /// The addresses, in pages of the smallest size that changed among them.
-    pub range: VaRange,
-    /// Whether every entry that changed has exactly the page size of `range`, so that a level hint is
-    /// allowed.
-    pub uniform: bool,
-}
-
-impl FlushRange {
-    /// Entries of exactly the page size of `range`.
-    #[must_use]
-    pub const fn uniform(range: VaRange) -> Self {
-        Self { range, uniform: true }
+        let mixed = if self.is_uniform() { "" } else { " and more" };
+        write!(f, "{pages} pages of 2^{shift} bytes{mixed} at {start:#x}")
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::{
     arch::Root,
     platform::{Ordering, Platform, Word},
-    range::{FlushRange, VaRange},
+    range::VaRange,
     residency::Residents,
     tags::Cookie,
     tlb::TlbId,
@@ -70,15 +70,15 @@ const UNFINISHED: u64 = (1 << UNFINISHED_BITS) - 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnfinishedFlushes {
     pub(crate) worst: Unfinished,
-    /// The word that says so; it changes with every flush that is left incomplete.
-    word: u64,
+    /// The word that says so, never 0; it changes with every flush that is left incomplete.
+    pub(crate) word: u64,
 }
 
 /// What a CPU must flush that has missed a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissedFlush {
     /// Last-level entries for these addresses.
-    Pages(FlushRange),
+    Pages(VaRange),
     /// Everything: larger changes, larger pages only, and whenever a page table was freed.
     Everything,
 }
@@ -257,19 +257,15 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         self.unfinished.load(Ordering::Relaxed) & UNFINISHED == Unfinished::Dropped as u64
     }
 
-    /// Records that the flushes which were incomplete when the caller looked are complete. If another one was left
+    /// Records that the flushes which were incomplete when the caller looked and found `word` are complete. If another one was left
     /// incomplete since then, all of them stay so.
-    pub(crate) fn complete(&self, unfinished: UnfinishedFlushes) {
-        let UnfinishedFlushes { word, .. } = unfinished;
+    pub(crate) fn complete(&self, word: u64) {
+        let completed = word & !UNFINISHED;
         // ORDER O-FINISHED (pairs with O-FINISH): the flush is complete, and has waited for its targets.
         //
         // Relaxed if it fails: nothing is concluded from that.
-        let _ = self.unfinished.compare_exchange(
-            word,
-            word & !UNFINISHED,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
+        let _ =
+            self.unfinished.compare_exchange(word, completed, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Locks the residency of the space: its tag, and which CPUs are absent.
@@ -384,10 +380,8 @@ const MIXED: u64 = 1 << 11;
 /// "everything".
 const fn pack(debt: MissedFlush) -> u64 {
     match debt {
-        MissedFlush::Pages(FlushRange { range, uniform })
-            if range.page_shift() == 12 && range.pages() <= MAX_NOTED =>
-        {
-            let mixed = if uniform { 0 } else { MIXED };
+        MissedFlush::Pages(range) if range.page_shift() == 12 && range.pages() <= MAX_NOTED => {
+            let mixed = if range.is_uniform() { 0 } else { MIXED };
             (range.start() & !0xfff) | mixed | range.pages()
         }
         _ => 0,
@@ -397,7 +391,7 @@ const fn pack(debt: MissedFlush) -> u64 {
 fn unpack(note: u64) -> MissedFlush {
     let pages = note & MAX_NOTED;
     match VaRange::new(note & !0xfff, pages << 12, 12) {
-        Ok(range) => MissedFlush::Pages(FlushRange { range, uniform: note & MIXED == 0 }),
+        Ok(range) => MissedFlush::Pages(if note & MIXED == 0 { range } else { range.mixed() }),
         Err(_) => MissedFlush::Everything,
     }
 }

@@ -4,7 +4,7 @@
 //! The decoder shares no code with the encoder. It reads bits.
 
 use lookaside::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         TableChange,
         aarch64::{
@@ -121,7 +121,7 @@ fn assert_covers(decoded: &mut [Decoded], first: u64, last: u64) {
 }
 
 fn planner(geometry: Geometry) -> Planner {
-    Planner { geometry, range_ops: true, level_hints: true }
+    Planner::new(geometry, true, true)
 }
 
 fn check_pages(geometry: Geometry, start: u64, pages: u64, scratch: &mut Vec<Decoded>) {
@@ -236,7 +236,7 @@ fn pages_go_out_one_by_one_until_a_64_kib_base_can_be_expressed() {
 
 #[test]
 fn without_range_instructions_each_page_has_its_own() {
-    let planner = Planner { geometry: K4, range_ops: false, level_hints: false };
+    let planner = Planner::new(K4, false, false);
     let range = VaRange::new(0xffff_8000_0000_0000, 5 << 12, 12).unwrap();
     let plan = planner.plan(range, Asid::Every, Reach::AllLevels, None, Scope::Broadcast);
     assert!(plan.fits(5) && !plan.fits(4));
@@ -249,7 +249,7 @@ fn without_range_instructions_each_page_has_its_own() {
 fn blocks_are_stepped_over_whole() {
     for (level, shift) in [(Level::L1, 30), (Level::L2, 21)] {
         for range_ops in [false, true] {
-            let planner = Planner { geometry: K4, range_ops, level_hints: true };
+            let planner = Planner::new(K4, range_ops, true);
             let range = VaRange::new(3 << shift, 5 << shift, shift).unwrap();
             let plan =
                 planner.plan(range, Asid::One(9), Reach::LastLevel, Some(level), Scope::Local);
@@ -287,7 +287,7 @@ fn a_hint_is_not_given_where_tables_were_unlinked_or_the_level_does_not_exist() 
 
 #[test]
 fn a_cpu_without_hints_gets_none_by_address() {
-    let planner = Planner { geometry: K4, range_ops: false, level_hints: false };
+    let planner = Planner::new(K4, false, false);
     let range = VaRange::new(0x20_0000, 3 << 21, 21).unwrap();
     let plan = planner.plan(range, Asid::One(1), Reach::LastLevel, Some(Level::L2), Scope::Local);
     let operands: Vec<_> = plan.map(|tlbi| tlbi.operand >> 44 & 0xf).collect();
@@ -299,7 +299,7 @@ fn what_is_not_whole_blocks_is_widened() {
     // Two pages around a 2 MiB boundary: two blocks.
     let range = VaRange::new((1 << 21) - (1 << 12), 2 << 12, 12).unwrap();
     for range_ops in [false, true] {
-        let planner = Planner { geometry: K4, range_ops, level_hints: true };
+        let planner = Planner::new(K4, range_ops, true);
         let plan =
             planner.plan(range, Asid::One(1), Reach::LastLevel, Some(Level::L2), Scope::Local);
         let mut decoded: Vec<_> = plan.map(|tlbi| decode(tlbi, K4, 1 << 21)).collect();
@@ -378,7 +378,7 @@ proptest! {
             start = start.min(((pages << page) - 1) ^ u64::MAX);
         }
         let range = VaRange::new(start, pages << page, page).unwrap();
-        let plan = Planner { geometry, range_ops, level_hints: true }
+        let plan = Planner::new(geometry, range_ops, true)
             .plan(range, Asid::One(asid), reach, level, Scope::Broadcast);
         let operations = plan.operations();
         let mut decoded: Vec<_> = plan.map(|tlbi| decode(tlbi, geometry, 1 << leaf)).collect();
@@ -421,8 +421,9 @@ proptest! {
         }
         let range = VaRange::new(start, pages << shift, shift).unwrap();
         let change = if tables { TableChange::FreedTables } else { TableChange::LastLevel };
-        let plan = Planner { geometry, range_ops, level_hints: true }
-            .plan_range(&FlushRange { range, uniform }, Asid::One(5), change, Scope::Local);
+        let named = if uniform { range } else { range.mixed() };
+        let plan = Planner::new(geometry, range_ops, true)
+            .plan_range(&named, Asid::One(5), change, Scope::Local);
         prop_assert_eq!(plan.operations(), plan.clone().count() as u64);
         let hinted = (uniform && !tables && leaf == 1 << shift).then_some(u64::from(level));
         let mut decoded = Vec::new();
@@ -441,7 +442,7 @@ proptest! {
 fn operations_of_any_length_are_counted_at_once() {
     let half = VaRange::new(0, 1 << 55, 12).unwrap();
     for (range_ops, expected) in [(false, 1 << 43), (true, 1 << 22)] {
-        let planner = Planner { geometry: K4, range_ops, level_hints: true };
+        let planner = Planner::new(K4, range_ops, true);
         let plan = planner.plan(half, Asid::One(1), Reach::AllLevels, None, Scope::Local);
         assert_eq!(plan.operations(), expected);
     }

@@ -8,7 +8,7 @@ mod aarch64;
 
 use aarch64::*;
 use lookaside::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         Errata, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
@@ -22,12 +22,12 @@ const NONE: Errata = Errata::NONE;
 const TAG: Tag = Tag(7);
 const TOP: u64 = 0xffff_ffff_ffff_f000;
 
-fn uniform(start: u64, pages: u64, shift: u32) -> FlushRange {
-    FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap())
+fn uniform(start: u64, pages: u64, shift: u32) -> VaRange {
+    VaRange::new(start, pages << shift, shift).unwrap()
 }
 
-fn mixed(start: u64, pages: u64, shift: u32) -> FlushRange {
-    FlushRange { uniform: false, ..uniform(start, pages, shift) }
+fn mixed(start: u64, pages: u64, shift: u32) -> VaRange {
+    uniform(start, pages, shift).mixed()
 }
 
 /// Without range instructions.
@@ -35,13 +35,13 @@ fn plain() -> Config {
     Config { features: Features { range_ops: false, ..features() }, ..config() }
 }
 
-fn this_cpu(ranges: &[FlushRange], change: TableChange) -> impl Fn(&Aarch64<&Recorder>) {
+fn this_cpu(ranges: &[VaRange], change: TableChange) -> impl Fn(&Aarch64<&Recorder>) {
     move |m| m.flush_ranges(NONE, TAG, ranges, change)
 }
 
 fn everywhere(
     errata: Errata,
-    ranges: &[FlushRange],
+    ranges: &[VaRange],
     change: TableChange,
     wait: Wait,
 ) -> impl Fn(&Aarch64<&Recorder>) {

@@ -7,7 +7,7 @@ mod idle;
 use core::cell::Cell;
 
 use lookaside::{
-    Costs, FlushRange, OperationCosts,
+    Costs, OperationCosts, VaRange,
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag},
 };
 
@@ -80,13 +80,13 @@ impl Mmu for Timed {
         panic!("other CPUs are not to suffer");
     }
 
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         assert_eq!((tag, change), (Tag::RESERVED, TableChange::LastLevel));
         let Some(each) = self.each else { return self.flush_tag(errata, tag) };
         self.pass(ranges.len() as u64 * each * self.truth.address + self.truth.wait);
     }
 
-    fn operations(&self, _: &FlushRange, _: TableChange, _: Scope) -> Option<u64> {
+    fn operations(&self, _: &VaRange, _: TableChange, _: Scope) -> Option<u64> {
         self.each
     }
 }

@@ -11,7 +11,7 @@ use core::{
 use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
-    AddressSpace, Batch, Costs, Cpu, CpuId, CpuSet, CurrentCpu, FlushRange, Gather, GlobalAsids,
+    AddressSpace, Batch, Costs, Cpu, CpuId, CpuSet, CurrentCpu, Gather, GlobalAsids,
     GlobalAsidsConfig, OperationCosts, Ordering, PerCpuAsids, Platform, Residents, Stuck, Switched,
     Tags, Targets, Tlb, VaRange, Word,
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
@@ -142,14 +142,14 @@ impl Hardware {
     }
 }
 
-fn covers(ranges: &[FlushRange], change: TableChange, entry: &Entry) -> bool {
+fn covers(ranges: &[VaRange], change: TableChange, entry: &Entry) -> bool {
     let (first, count) = match entry.what.checked_sub(PAGES) {
         None => (entry.what, 1),
         Some(_) if change == TableChange::LastLevel => return false,
         Some(table) => (table * PAGES_OF_TABLE, PAGES_OF_TABLE),
     };
     let (start, last) = ((first << 12) as u64, ((first + count) << 12) as u64 - 1);
-    ranges.iter().any(|s| s.range.start() <= last && start <= s.range.last())
+    ranges.iter().any(|s| s.start() <= last && start <= s.last())
 }
 
 impl Mmu for Hardware {
@@ -208,7 +208,7 @@ impl Mmu for Hardware {
         self.everywhere(|core| core.entries.retain(|entry| entry.tag != tag.0));
     }
 
-    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         self.this_cpu(|core| {
             core.entries.retain(|entry| entry.tag != tag.0 || !covers(ranges, change, entry));
         });
@@ -218,7 +218,7 @@ impl Mmu for Hardware {
         &self,
         _: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         _: Wait,
     ) {
@@ -227,20 +227,20 @@ impl Mmu for Hardware {
         });
     }
 
-    fn flush_kernel(&self, _: Errata, ranges: &[FlushRange], _: TableChange) {
+    fn flush_kernel(&self, _: Errata, ranges: &[VaRange], _: TableChange) {
         if ranges.is_empty() {
             self.this_cpu(|core| core.entries.clear());
         }
     }
 
-    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[FlushRange], _: TableChange) {
+    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[VaRange], _: TableChange) {
         if ranges.is_empty() {
             self.everywhere(|core| core.entries.clear());
         }
     }
 
-    fn operations(&self, range: &FlushRange, _: TableChange, _: Scope) -> Option<u64> {
-        Some(range.range.pages())
+    fn operations(&self, range: &VaRange, _: TableChange, _: Scope) -> Option<u64> {
+        Some(range.pages())
     }
 
     fn typical_costs(&self) -> Costs {

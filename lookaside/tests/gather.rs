@@ -3,7 +3,7 @@
 mod support;
 
 use lookaside::{
-    Error, Flags, FlushRange, FlushRanges, Gather, Outcome, VaRange,
+    Error, Flags, FlushRanges, Gather, Outcome, VaRange,
     arch::{Held, TableChange},
 };
 use proptest::prelude::*;
@@ -199,35 +199,36 @@ fn what_moves_away_or_was_shared_is_revoked_under_its_guard() {
 // ---- Addresses
 
 /// Whether `ranges` removes what `range` names.
-fn covers(ranges: &FlushRanges, range: &FlushRange) -> bool {
+fn covers(ranges: &FlushRanges, range: &VaRange) -> bool {
     // The stretches of a sweep do not overlap, so that what is covered by several of them is covered
     // by neighbours: walk from one to the next.
-    let mut from = range.range.start();
+    let mut from = range.start();
     loop {
         let found = ranges.ranges().iter().find(|have| {
-            let fine = have.range.page_shift() <= range.range.page_shift();
+            let fine = have.page_shift() <= range.page_shift();
             // A hint on the size must be right for every entry that is meant.
-            let hint = !have.uniform
-                || range.uniform && have.range.page_shift() == range.range.page_shift();
-            fine && hint && have.range.start() <= from && from <= have.range.last()
+            let hint =
+                !have.is_uniform() || range.is_uniform() && have.page_shift() == range.page_shift();
+            fine && hint && have.start() <= from && from <= have.last()
         });
         match found {
             None => return false,
-            Some(have) if have.range.last() >= range.range.last() => return true,
-            Some(have) => from = have.range.last() + 1,
+            Some(have) if have.last() >= range.last() => return true,
+            Some(have) => from = have.last() + 1,
         }
     }
 }
 
-fn removes(ranges: &FlushRanges, range: &FlushRange) -> bool {
+fn removes(ranges: &FlushRanges, range: &VaRange) -> bool {
     ranges.is_everything() || covers(ranges, range)
 }
 
-fn range(start: u64, pages: u64, shift: u32, uniform: bool) -> FlushRange {
-    FlushRange { range: VaRange::new(start, pages << shift, shift).unwrap(), uniform }
+fn range(start: u64, pages: u64, shift: u32, uniform: bool) -> VaRange {
+    let range = VaRange::new(start, pages << shift, shift).unwrap();
+    if uniform { range } else { range.mixed() }
 }
 
-fn some_stretch() -> impl Strategy<Value = FlushRange> {
+fn some_stretch() -> impl Strategy<Value = VaRange> {
     // Close together, far apart, and at both ends of the address space.
     let base = prop_oneof![
         Just(0),
@@ -280,7 +281,7 @@ proptest! {
         let mut ranges = FlushRanges::new();
         parts.iter().for_each(|part| ranges.add(*part));
         let mut ranges: Vec<_> =
-            ranges.ranges().iter().map(|s| (s.range.start(), s.range.last())).collect();
+            ranges.ranges().iter().map(|s| (s.start(), s.last())).collect();
         ranges.sort_unstable();
         for pair in ranges.windows(2) {
             prop_assert!(pair[0].1 < pair[1].0, "{ranges:x?}");
@@ -293,9 +294,9 @@ fn neighbours_of_one_size_become_one_stretch_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
         let mut ranges = FlushRanges::new();
         for index in order {
-            ranges.add(FlushRange::uniform(pages(0x4000 + index * 0x1000, 1)));
+            ranges.add(pages(0x4000 + index * 0x1000, 1));
         }
-        assert_eq!(ranges.ranges(), [FlushRange::uniform(pages(0x4000, 3))], "{order:?}");
+        assert_eq!(ranges.ranges(), [pages(0x4000, 3)], "{order:?}");
     }
     // Of two sizes they stay apart, so that each keeps its hint.
     let mut ranges = FlushRanges::new();
@@ -305,7 +306,7 @@ fn neighbours_of_one_size_become_one_stretch_in_any_order() {
     // Overlapping, they are one, of the smaller size and without a hint.
     ranges.add(range(0x3f_f000, 1, 12, true));
     assert!(ranges.ranges().iter().any(|have| {
-        !have.uniform && have.range.page_shift() == 12 && have.range.start() == 0x20_0000
+        !have.is_uniform() && have.page_shift() == 12 && have.start() == 0x20_0000
     }));
 }
 
@@ -313,16 +314,16 @@ fn neighbours_of_one_size_become_one_stretch_in_any_order() {
 fn the_top_of_the_address_space_is_an_address_like_any_other() {
     let top = pages(!0xfff, 1);
     let mut ranges = FlushRanges::new();
-    ranges.add(FlushRange::uniform(top));
-    ranges.add(FlushRange::uniform(pages(!0x1fff, 1)));
-    assert_eq!(ranges.ranges(), [FlushRange::uniform(pages(!0x1fff, 2))]);
+    ranges.add(top);
+    ranges.add(pages(!0x1fff, 1));
+    assert_eq!(ranges.ranges(), [pages(!0x1fff, 2)]);
     // From the first page to the last: that is no range, it is everything.
     for page in 0..6 {
-        ranges.add(FlushRange::uniform(pages(page << 20, 1)));
+        ranges.add(pages(page << 20, 1));
     }
     assert!(ranges.is_everything() || ranges.ranges().len() <= 6);
-    assert!(removes(&ranges, &FlushRange::uniform(top)));
-    assert!(removes(&ranges, &FlushRange::uniform(pages(0, 1))));
+    assert!(removes(&ranges, &top));
+    assert!(removes(&ranges, &pages(0, 1)));
     fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);

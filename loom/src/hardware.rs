@@ -3,7 +3,7 @@
 use core::cell::{RefCell, RefMut};
 
 use lookaside::{
-    Costs, Error, FlushRange, OperationCosts, Ordering, Word as _,
+    Costs, Error, OperationCosts, Ordering, VaRange, Word as _,
     arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, Wait},
 };
 use loom::{cell::UnsafeCell, sync::atomic::fence};
@@ -180,13 +180,13 @@ impl Mmu for Hardware {
         unreachable!("nothing is broadcast");
     }
 
-    fn flush_ranges_broadcast(&self, _: Errata, _: Tag, _: &[FlushRange], _: TableChange, _: Wait) {
+    fn flush_ranges_broadcast(&self, _: Errata, _: Tag, _: &[VaRange], _: TableChange, _: Wait) {
         unreachable!("nothing is broadcast");
     }
 
-    fn flush_kernel(&self, _: Errata, _: &[FlushRange], _: TableChange) {}
+    fn flush_kernel(&self, _: Errata, _: &[VaRange], _: TableChange) {}
 
-    fn flush_kernel_broadcast(&self, _: Errata, _: &[FlushRange], _: TableChange) {
+    fn flush_kernel_broadcast(&self, _: Errata, _: &[VaRange], _: TableChange) {
         unreachable!("nothing is broadcast");
     }
 

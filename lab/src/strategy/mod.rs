@@ -11,7 +11,7 @@ pub mod hardware;
 pub mod library;
 mod x86;
 
-use lookaside::{FlushRange, VaRange};
+use lookaside::VaRange;
 use lookaside_machine::timed::Arena;
 
 use crate::{
@@ -143,9 +143,9 @@ pub fn is_for_one_thread(name: &str) -> bool {
 }
 
 /// A flush range of 4 KiB pages from an address on.
-fn flush_range(start: u64, pages: u64) -> FlushRange {
+fn flush_range(start: u64, pages: u64) -> VaRange {
     let range = VaRange::new(start, pages << 12, 12);
-    FlushRange::uniform(range.expect("pages of a workload are addresses"))
+    range.expect("pages of a workload are addresses")
 }
 
 /// All strategies, the library's own first.

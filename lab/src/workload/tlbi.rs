@@ -7,7 +7,7 @@
 use core::cell::Cell;
 
 use lookaside::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{Errata, Mmu, TableChange, Tag, Wait},
 };
 use lookaside_machine::timed::{self, Arena, Price, Ps};
@@ -62,7 +62,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     };
     let setup = &Setup { machine: &machine, ..*setup };
     let mmu = Arm::mmu(&machine)?;
-    let range = [FlushRange::uniform(VaRange::new(0, slots << 12, 12)?)];
+    let range = [VaRange::new(0, slots << 12, 12)?];
     let arena = Arena::new(1 << 24);
     let measured: Cell<Ps> = Cell::new(0);
     let cpus = setup.cpus.unwrap_or(machine.model.topology.cpus());

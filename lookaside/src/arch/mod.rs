@@ -16,7 +16,7 @@ pub mod errata;
 pub mod riscv64;
 pub mod x86_64;
 
-use crate::{costs::Costs, error::Error, range::FlushRange};
+use crate::{costs::Costs, error::Error, range::VaRange};
 
 /// A tag: what hardware calls an ASID (Arm, RISC-V), a VMID (Arm stage 2) or a PCID (x86).
 ///
@@ -223,7 +223,7 @@ pub trait Mmu {
     ///
     /// It does as it is told, for a thousand pages with a thousand instructions. Whether that is
     /// cheaper than the tag is for the caller to find out, from [`Self::operations`] and costs.
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         let _ = (ranges, change);
         self.flush_tag(errata, tag);
     }
@@ -236,7 +236,7 @@ pub trait Mmu {
         &self,
         errata: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         wait: Wait,
     ) {
@@ -252,16 +252,16 @@ pub trait Mmu {
 
     /// Removes the entries for kernel addresses in `ranges`, global or not and of every tag, and
     /// waits for completion. May remove more. An empty slice means every entry there is.
-    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange);
+    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange);
 
     /// As [`Self::flush_kernel`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[FlushRange], change: TableChange);
+    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange);
 
     /// How many invalidations [`Self::flush_ranges`] executes for one stretch of the space that
     /// the CPU runs, or `None` if it removes the whole tag instead. `scope` says whether the question
     /// is about [`Self::flush_ranges_broadcast`]. The answer takes a few steps, however long the
     /// stretch is.
-    fn operations(&self, range: &FlushRange, change: TableChange, scope: Scope) -> Option<u64> {
+    fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let _ = (range, change, scope);
         None
     }

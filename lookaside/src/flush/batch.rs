@@ -11,7 +11,7 @@ use super::{
     shootdown::Shootdown,
 };
 use crate::{
-    arch::{Mmu, Wait},
+    arch::{Mmu, TableChange, Wait},
     counts::{Event, Outcome},
     cpuset::CpuSet,
     current_cpu::CurrentCpu,
@@ -113,7 +113,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 let scope =
                     FlushScope::AddressSpace { context, first: generation, last: generation };
                 let request = FlushRequest { scope, ranges, early: false };
-                let initiator = Initiator { this_cpu: self, space, request, context };
+                let tables = ranges.change() == TableChange::FreedTables;
+                let initiator = Initiator { this_cpu: self, space, request, context, tables };
                 if initiator.begin(&mut batch.deferred) {
                     space.mark_unfinished(Unfinished::Deferred);
                 }

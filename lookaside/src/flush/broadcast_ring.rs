@@ -19,7 +19,7 @@ use crate::{
     arch::TableChange,
     cpuset::MAX_CPUS,
     platform::{CpuId, Ordering, Targets, Word},
-    range::{FlushRange, VaRange},
+    range::VaRange,
 };
 
 /// The number of slots: with the latest number, one cache line.
@@ -36,7 +36,7 @@ pub(crate) struct BroadcastRing<W> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BroadcastRequest {
     /// A few kernel pages of the smallest size, no tables.
-    Kernel(FlushRange),
+    Kernel(VaRange),
     /// The request that this CPU has described, and does not change until all targets have acknowledged.
     Described(CpuId),
 }
@@ -73,7 +73,7 @@ impl BroadcastRequest {
     fn pack(self) -> u64 {
         match self {
             Self::Described(from) => DESCRIBED | u64::from(from.0),
-            Self::Kernel(FlushRange { range, .. }) => {
+            Self::Kernel(range) => {
                 let pages = range.pages().min(MAX_PAGES);
                 pages << PAGES_SHIFT | range.start() >> PAGE_SHIFT & PAGE
             }
@@ -89,7 +89,7 @@ impl BroadcastRequest {
         let page = ((payload << unused) as i64 >> unused) as u64;
         let bytes = (payload >> PAGES_SHIFT) << PAGE_SHIFT;
         let range = VaRange::new(page << PAGE_SHIFT, bytes, PAGE_SHIFT).ok()?;
-        Some(Self::Kernel(FlushRange::uniform(range)))
+        Some(Self::Kernel(range))
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
 
     fn kernel(start: u64, pages: u64, shift: u32) -> BroadcastRequest {
         let mut ranges = FlushRanges::new();
-        ranges.add(FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap()));
+        ranges.add(VaRange::new(start, pages << shift, shift).unwrap());
         BroadcastRequest::new(
             CpuId(3),
             &FlushRequest { scope: FlushScope::Kernel, ranges: &ranges, early: false },
@@ -210,7 +210,7 @@ mod tests {
         for (start, pages) in [(0, 1), (!0 << 30, 15), (0xff80_0000_0000_0000, 2), (0x5000, 7)] {
             let range = VaRange::new(start, pages << 12, 12).unwrap();
             let request = kernel(start, pages, 12);
-            assert_eq!(request, BroadcastRequest::Kernel(FlushRange::uniform(range)));
+            assert_eq!(request, BroadcastRequest::Kernel(range));
             assert_eq!(BroadcastRequest::unpack(request.pack()), Some(request));
             assert_eq!(request.pack() & !PAYLOAD, 0);
         }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn one_stretch_is_not_all_that_is_asked_if_tables_go_or_everything() {
         let mut tables = FlushRanges::new();
-        tables.add(FlushRange::uniform(VaRange::new(0x5000, 4096, 12).unwrap()));
+        tables.add(VaRange::new(0x5000, 4096, 12).unwrap());
         let mut everything = tables;
         tables.add_change(TableChange::FreedTables);
         everything.widen();
@@ -257,7 +257,7 @@ mod tests {
             assert_eq!(ring.post(kernel(0x5000, 1, 12)), number);
         }
         assert!(ask(1).ranges.is_everything(), "overwritten");
-        assert_eq!(ask(2).ranges.ranges()[0].range.start(), 0x5000);
+        assert_eq!(ask(2).ranges.ranges()[0].start(), 0x5000);
         assert!(
             ring.post(BroadcastRequest::Described(CpuId(9))) == 9 && ask(9).ranges.is_everything()
         );

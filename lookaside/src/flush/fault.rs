@@ -4,7 +4,7 @@ use crate::{
     arch::{Mmu, Sharing, TableChange, Wait},
     current_cpu::CurrentCpu,
     platform::Platform,
-    range::{FlushRange, VaRange},
+    range::VaRange,
     space::AddressSpace,
     tags::{RootState, Tags},
 };
@@ -56,7 +56,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let runs =
             |context: &u64| T::root_state(self.tlb(), self.id(), *context) != RootState::NotLoaded;
         if !self.mmu().faults_forget() && T::context_id(self.tlb(), space).filter(runs).is_some() {
-            let page = [FlushRange { range: page, uniform: false }];
+            let page = [page.mixed()];
             // What another CPU holds may have made the fault, and may make it again.
             if self.mmu().sharing() == Sharing::Shared {
                 let (errata, tag) = (self.errata(), self.tag());

@@ -10,8 +10,8 @@ use crate::{
     arch::TableChange,
     flags::Flags,
     platform::{Ordering, Platform, Word},
-    range::{FlushRange, VaRange},
-    space::{AddressSpace, Unfinished, UnfinishedFlushes},
+    range::VaRange,
+    space::{AddressSpace, Unfinished},
 };
 
 /// Collects changes to the page tables of one space, until [`crate::CurrentCpu::flush`] flushes them from
@@ -62,17 +62,10 @@ pub struct Gather<'g, P: Platform, F = ()> {
 pub(super) struct Changes<'g, P: Platform> {
     space: &'g AddressSpace<'g, P>,
     ranges: FlushRanges,
-    relied: Relied,
-    /// The incomplete flushes of others that this flush completes.
-    completes: Option<UnfinishedFlushes>,
-}
-
-/// The addresses on whose absence the owner of a gather relies.
-enum Relied {
-    Nothing,
-    /// Addresses from the first to the last that was named.
-    On(FlushRange),
-    OnEverything,
+    /// The addresses on whose absence the owner relies, from the first to the last that was named.
+    relied: VaRange,
+    /// The incomplete flushes of others that this flush completes (`UnfinishedFlushes::word`), or 0.
+    completes: u64,
 }
 
 impl<'g, P: Platform> Gather<'g, P> {
@@ -91,8 +84,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. A CPU that sees the
         // change sees that it is not flushed yet.
         space.begun.fetch_add(1, Ordering::AcqRel);
-        let (ranges, relied) = (FlushRanges::new(), Relied::Nothing);
-        let changes = Changes { space, ranges, relied, completes: None };
+        let (ranges, relied) = (FlushRanges::new(), VaRange::NONE);
+        let changes = Changes { space, ranges, relied, completes: 0 };
         Self { changes, held: Held::new(frames), flags: Flags::default() }
     }
 
@@ -100,12 +93,12 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// be used any more: another frame, fewer permissions, another memory type.
     #[inline]
     pub fn revoke(&mut self, range: VaRange) {
-        self.changes.ranges.add(FlushRange::uniform(range));
+        self.changes.ranges.add(range);
     }
 
     /// As [`Self::revoke`], where the entries had several sizes. `range` is in the smallest of them.
     pub fn revoke_mixed(&mut self, range: VaRange) {
-        self.changes.ranges.add(FlushRange { range, uniform: false });
+        self.changes.ranges.add(range.mixed());
     }
 
     /// A page table was unlinked that mapped `range`, which is in the page size of its smallest
@@ -152,11 +145,11 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// may have cleared them and has not completed its flush, the flush of this one includes the range.
     #[doc(alias = "mm_tlb_flush_nested")]
     pub fn relies_on(&mut self, range: VaRange) {
-        let more = FlushRange { range, uniform: false };
-        self.changes.relied = match &self.changes.relied {
-            Relied::Nothing => Relied::On(more),
-            Relied::On(before) => hull(before, &more).map_or(Relied::OnEverything, Relied::On),
-            Relied::OnEverything => Relied::OnEverything,
+        let (relied, more) = (&mut self.changes.relied, range.mixed());
+        *relied = match *relied {
+            VaRange::NONE => more,
+            VaRange::ALL => VaRange::ALL,
+            before => hull(&before, &more).unwrap_or(VaRange::ALL),
         };
     }
 
@@ -207,11 +200,22 @@ impl<'g, P: Platform> Changes<'g, P> {
         self.ranges.change() == TableChange::FreedTables
     }
 
+    /// Whether all that this gather has to flush is one page: it relies on nothing, and no gather was dropped.
+    #[inline]
+    pub(super) fn is_only_a_page(&self) -> bool {
+        self.ranges.is_one_page() && self.relied.is_none() && !self.space.is_unfinished()
+    }
+
+    /// What the owner of this gather has recorded.
+    #[inline]
+    pub(super) const fn own_ranges(&self) -> &FlushRanges {
+        &self.ranges
+    }
+
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
     /// other gathers have not completed. `early`: its targets need only acknowledge.
-    #[inline]
     pub(super) fn ranges(&mut self, early: bool) -> &FlushRanges {
-        let relies = !matches!(self.relied, Relied::Nothing);
+        let relies = !self.relied.is_none();
         if relies || self.ranges.is_everything() || self.space.is_unfinished() {
             self.add_ranges_of_others(early);
         }
@@ -221,7 +225,7 @@ impl<'g, P: Platform> Changes<'g, P> {
     /// Adds what other gathers have not flushed, or not completed.
     #[cold]
     fn add_ranges_of_others(&mut self, early: bool) {
-        let relies = !matches!(self.relied, Relied::Nothing);
+        let relies = !self.relied.is_none();
         if relies && self.has_concurrent_flushes() {
             self.add_relied_ranges();
             self.ranges.add_change(TableChange::FreedTables); // The others may have unlinked tables there.
@@ -241,23 +245,23 @@ impl<'g, P: Platform> Changes<'g, P> {
                 && self.ranges.change() == TableChange::FreedTables => {}
             _ => return,
         }
-        self.completes = Some(unfinished);
+        self.completes = unfinished.word;
     }
 
     /// Adds the addresses on whose absence the owner relies.
     fn add_relied_ranges(&mut self) {
         match self.relied {
-            Relied::On(range) => self.ranges.add(range),
-            Relied::OnEverything => self.ranges.widen(),
-            Relied::Nothing => {}
+            VaRange::NONE => {}
+            VaRange::ALL => self.ranges.widen(),
+            range => self.ranges.add(range),
         }
     }
 
     /// Records, after the flush, which flushes of others are complete with it.
     #[inline]
     pub(super) fn complete_others(&self) {
-        if let Some(unfinished) = self.completes {
-            self.space.complete(unfinished);
+        if self.completes != 0 {
+            self.space.complete(self.completes);
         }
     }
 

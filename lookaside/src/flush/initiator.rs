@@ -28,7 +28,7 @@ use super::{
     shootdown::Shootdown,
 };
 use crate::{
-    arch::{Mmu, Scope, Sharing, TableChange, Wait},
+    arch::{Mmu, Scope, Sharing, Wait},
     costs::Costs,
     counts::Outcome,
     current_cpu::CurrentCpu,
@@ -45,6 +45,8 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) request: FlushRequest<'f>,
     /// The context id of the space.
     pub(super) context: u64,
+    /// Whether a table is freed.
+    pub(super) tables: bool,
 }
 
 /// So many CPUs must act that a broadcast is cheaper than IPIs.
@@ -65,14 +67,29 @@ impl Done {
 
 impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Chooses the means, invalidates, and waits for the targets.
-    #[inline]
     pub(super) fn act(&self) -> Done {
         let runs_here = self.runs_here();
         if self.is_alone(runs_here) {
             self.act_alone(runs_here)
         } else {
-            // By value, so that the fast path writes nothing to memory.
             Self { ..*self }.act_with_others(runs_here)
+        }
+    }
+
+    /// As [`Self::act`], where one page is to be flushed. Nothing is cheaper than to remove one page, so that no costs
+    /// are compared if no other CPU must act.
+    #[inline]
+    pub(super) fn act_on_page(&self) -> Done {
+        let runs_here = self.runs_here();
+        // By value, both, so that the fast path writes nothing to memory.
+        if !self.is_alone(runs_here) {
+            Self { ..*self }.act_with_others(runs_here)
+        } else if !runs_here {
+            Done::by(Outcome::NoCpu)
+        } else if self.flush_local() {
+            Done::by(Outcome::Local)
+        } else {
+            Self { ..*self }.somebody_came()
         }
     }
 
@@ -127,15 +144,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             && !(self.can_broadcast() && T::is_pinned(self.space))
     }
 
-    /// The fast path, if no other CPU must act.
-    #[inline]
     fn act_alone(&self, runs_here: bool) -> Done {
         if !runs_here {
             return Done::by(Outcome::NoCpu);
         }
-        // Nothing is cheaper than to remove one page.
-        let one = self.request.ranges.is_one_page();
-        if !one && self.retag_is_cheaper(Scope::Local) && self.retag() {
+        if self.retag_is_cheaper(Scope::Local) && self.retag() {
             return Done::by(Outcome::Retagged);
         }
         if self.flush_local() {
@@ -173,8 +186,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     #[inline]
     pub(super) fn flush_local(&self) -> bool {
         T::flush_local(&self.this_cpu.strategy(), &self.request);
-        self.mmu().sharing() == Sharing::Private
-            || self.words(true).all(|(_, others)| others.mask == 0)
+        self.mmu().sharing() == Sharing::Private || Self { ..*self }.is_still_alone()
+    }
+
+    fn is_still_alone(self) -> bool {
+        self.words(true).all(|(_, others)| others.mask == 0)
     }
 
     /// Calls `ask` with the CPUs that must act now, without this one if it runs the space. All others
@@ -212,7 +228,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if costs.retag >= flush.tag.saturating_add(flush.wait) {
             return false;
         }
-        if ranges.change() == TableChange::FreedTables && self.mmu().walks_outlive_tags() {
+        if self.tables && self.mmu().walks_outlive_tags() {
             return false;
         }
         let loss = costs.loss_beside(ranges.pages());
@@ -268,15 +284,13 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Whether CPUs must act that hold entries but do not run the space.
     #[inline]
     fn targets_stale(&self) -> bool {
-        let tables = self.request.ranges.change() == TableChange::FreedTables;
-        tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
+        self.tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
     /// table that is freed, and find a page that is mapped where another one was.
     fn targets_lazy(&self) -> bool {
-        self.request.ranges.change() == TableChange::FreedTables
-            || self.mmu().breaks_before_making()
+        self.tables || self.mmu().breaks_before_making()
     }
 
     /// Flushes on every CPU, by broadcast.
@@ -293,8 +307,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Whether walk-cache entries under former tags of the space must be flushed.
     #[inline]
     fn walks_under_older_tags(&self) -> bool {
-        let tables = self.request.ranges.change() == TableChange::FreedTables;
-        tables && self.mmu().walks_outlive_tags() && self.space.held_under_older_tags()
+        self.tables && self.mmu().walks_outlive_tags() && self.space.held_under_older_tags()
     }
 
     /// Flushes everything on every CPU, because the former tags are not recorded. Needed at most once after

@@ -13,7 +13,7 @@ use crate::{
     current_cpu::CurrentCpu,
     flags::Flags,
     platform::Platform,
-    range::{FlushRange, VaRange},
+    range::VaRange,
     tags::Tags,
     tlb::{Tlb, TlbId},
 };
@@ -45,12 +45,12 @@ impl<F> KernelGather<F> {
 
     /// As [`super::Gather::revoke`].
     pub fn revoke(&mut self, range: VaRange) {
-        self.ranges.add(FlushRange::uniform(range));
+        self.ranges.add(range);
     }
 
     /// As [`super::Gather::revoke_mixed`].
     pub fn revoke_mixed(&mut self, range: VaRange) {
-        self.ranges.add(FlushRange { range, uniform: false });
+        self.ranges.add(range.mixed());
     }
 
     /// As [`super::Gather::unlink_table`].

@@ -44,7 +44,7 @@ use crate::{
     counts::{Event, Outcome},
     current_cpu::CurrentCpu,
     platform::Platform,
-    space::Unfinished,
+    space::{AddressSpace, Unfinished},
     tags::Tags,
 };
 
@@ -99,26 +99,52 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
 
     /// Returns when what was gathered is flushed.
     #[inline]
-    fn complete(&self, gather: &mut Changes<'_, P>, early: bool) {
-        let space = gather.space();
-        let ranges = gather.ranges(early);
-        let mut done = Done::by(Outcome::NoCpu);
-        if !ranges.is_empty() {
-            // First: every walk that starts from now on sees the new tables.
-            self.mmu().publish();
-            let generation = space.bump_generation();
-            if let Some(context) = T::context_id(self.tlb(), space) {
-                let scope =
-                    FlushScope::AddressSpace { context, first: generation, last: generation };
-                let request = FlushRequest { scope, ranges, early };
-                done = Initiator { this_cpu: self, space, request, context }.act();
-            }
-            if early && ranges.change() == TableChange::LastLevel && done.outcome == Outcome::Ipis {
-                space.mark_unfinished(Unfinished::Acknowledged);
-            }
-            gather.complete_others();
-        }
+    fn complete(&self, changes: &mut Changes<'_, P>, early: bool) {
+        let done = if changes.is_only_a_page() {
+            let (space, page) = (changes.space(), changes.own_ranges());
+            self.revoke(space, page, (false, early), |initiator| initiator.act_on_page())
+        } else {
+            self.complete_with_others(changes, early)
+        };
         let Done { outcome, targets, rounds } = done;
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+    }
+
+    /// As [`Self::complete`], with what other gathers have left.
+    #[inline(never)]
+    fn complete_with_others(&self, changes: &mut Changes<'_, P>, early: bool) -> Done {
+        let space = changes.space();
+        let ranges = changes.ranges(early);
+        if ranges.is_empty() {
+            return Done::by(Outcome::NoCpu);
+        }
+        let tables = ranges.change() == TableChange::FreedTables;
+        let done = self.revoke(space, ranges, (tables, early), |initiator| initiator.act());
+        changes.complete_others();
+        done
+    }
+
+    /// Removes the entries of `ranges` from every CPU by `act`. The page tables were changed before.
+    #[inline]
+    fn revoke(
+        &self,
+        space: &AddressSpace<'_, P>,
+        ranges: &FlushRanges,
+        (tables, early): (bool, bool),
+        act: impl FnOnce(&Initiator<'_, '_, P, T>) -> Done,
+    ) -> Done {
+        // First: every walk that starts from now on sees the new tables.
+        self.mmu().publish();
+        let generation = space.bump_generation();
+        let Some(context) = T::context_id(self.tlb(), space) else {
+            return Done::by(Outcome::NoCpu);
+        };
+        let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
+        let request = FlushRequest { scope, ranges, early };
+        let done = act(&Initiator { this_cpu: self, space, request, context, tables });
+        if early && !tables && done.outcome == Outcome::Ipis {
+            space.mark_unfinished(Unfinished::Acknowledged);
+        }
+        done
     }
 }

@@ -1,95 +1,103 @@
-//! What hardware has to forget: a few stretches of addresses, or everything.
+//! What a flush removes from TLBs: a few ranges of addresses, or everything.
+
+use core::fmt;
 
 use crate::{
     arch::{Errata, Mmu, Scope, TableChange, Tag, Wait},
     costs::{Costs, OperationCosts},
     platform::Platform,
-    range::{FlushRange, VaRange},
+    range::VaRange,
     space::MissedFlush,
 };
 
-/// How many stretches a sweep keeps apart. Most flushes have one or two; and a gather lives on the
-/// kernel's stack, is handed on by value, and has to be cheap.
+/// How many ranges are kept apart. Most flushes have one or two, and a gather lives on the kernel's stack.
 pub(crate) const MAX_RANGES: usize = 4;
 
-/// A set of addresses whose translations must go. It may only grow: what does not fit widens it.
-#[derive(Clone, Copy, Debug)]
+/// A set of addresses whose translations must be flushed. It may only grow: what does not fit widens it.
+#[derive(Clone, Copy)]
 pub struct FlushRanges {
-    ranges: [FlushRange; MAX_RANGES],
-    count: usize,
-    change: TableChange,
-    everything: bool,
+    ranges: [VaRange; MAX_RANGES],
+    /// The number of ranges, and the flags below: one comparison finds the one page of most flushes.
+    state: u64,
 }
+
+/// In [`FlushRanges::state`]: the number of ranges.
+const COUNT: u64 = 0xff;
+/// A table was freed.
+const FREED_TABLES: u64 = 1 << 8;
+/// The ranges do not say all.
+const EVERYTHING: u64 = 1 << 9;
 
 impl FlushRanges {
     /// Nothing.
     #[must_use]
     #[inline]
     pub const fn new() -> Self {
-        Self {
-            ranges: [FlushRange { range: VaRange::NONE, uniform: false }; MAX_RANGES],
-            count: 0,
-            change: TableChange::LastLevel,
-            everything: false,
-        }
+        Self { ranges: [VaRange::NONE; MAX_RANGES], state: 0 }
     }
 
     /// Everything, walk caches too.
     #[must_use]
     pub const fn everything() -> Self {
-        let mut ranges = Self::new();
-        ranges.everything = true;
-        ranges.change = TableChange::FreedTables;
-        ranges
+        Self { state: EVERYTHING | FREED_TABLES, ..Self::new() }
     }
 
-    /// Whether nothing has to go.
+    /// Whether nothing must be flushed.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.count == 0 && !self.everything
+        self.state & (COUNT | EVERYTHING) == 0
     }
 
-    /// Whether everything has to go.
+    /// Whether everything must be flushed.
     #[must_use]
     #[inline]
     pub const fn is_everything(&self) -> bool {
-        self.everything
+        self.state & EVERYTHING != 0
     }
 
-    /// Whether walk caches must forget, too.
+    /// Whether walk caches must be flushed, too.
     #[must_use]
     #[inline]
     pub const fn change(&self) -> TableChange {
-        self.change
+        if self.state & FREED_TABLES == 0 {
+            TableChange::LastLevel
+        } else {
+            TableChange::FreedTables
+        }
     }
 
-    /// The stretches; meaningless if everything has to go.
+    #[inline]
+    const fn count(&self) -> usize {
+        (self.state & COUNT) as usize
+    }
+
+    /// The ranges; meaningless if everything must be flushed.
     #[must_use]
     #[inline]
-    pub fn ranges(&self) -> &[FlushRange] {
-        &self.ranges[..self.count]
+    pub fn ranges(&self) -> &[VaRange] {
+        &self.ranges[..self.count()]
     }
 
     /// Adds addresses.
     #[inline]
-    pub fn add(&mut self, more: FlushRange) {
-        if self.count == 0 {
+    pub fn add(&mut self, more: VaRange) {
+        if self.count() == 0 {
             self.ranges[0] = more;
-            self.count = 1;
+            self.state += 1;
         } else {
             self.add_to_others(more);
         }
     }
 
     #[inline(never)]
-    fn add_to_others(&mut self, more: FlushRange) {
+    fn add_to_others(&mut self, more: VaRange) {
         let mut more = more;
         loop {
             let touching = self.ranges().iter().position(|old| joins(old, &more));
             let index = match touching {
                 Some(index) => index,
-                None if self.count < MAX_RANGES => break,
+                None if self.count() < MAX_RANGES => break,
                 // Too much is always right: the newcomer becomes one with its nearest neighbour.
                 None => self.nearest(&more),
             };
@@ -100,14 +108,14 @@ impl FlushRanges {
             more = sum;
             self.remove(index);
         }
-        self.ranges[self.count] = more;
-        self.count += 1;
+        self.ranges[self.count()] = more;
+        self.state += 1;
     }
 
     /// Adds what another sweep has.
     pub fn merge(&mut self, other: &Self) {
-        self.add_change(other.change);
-        self.everything |= other.everything;
+        self.add_change(other.change());
+        self.state |= other.state & EVERYTHING;
         for &range in other.ranges() {
             self.add(range);
         }
@@ -115,21 +123,21 @@ impl FlushRanges {
 
     /// Has walk caches forget, too, if `change` says so.
     pub fn add_change(&mut self, change: TableChange) {
-        self.change = self.change.max(change);
+        if change == TableChange::FreedTables {
+            self.state |= FREED_TABLES;
+        }
     }
 
     /// Makes it everything.
     pub fn widen(&mut self) {
-        self.everything = true;
+        self.state |= EVERYTHING;
     }
 
     /// What a CPU that pays for this later has to be told of it.
     #[inline]
     pub(crate) fn debt(&self) -> MissedFlush {
         match self.ranges() {
-            [only] if !self.everything && self.change == TableChange::LastLevel => {
-                MissedFlush::Pages(*only)
-            }
+            [only] if self.state == 1 => MissedFlush::Pages(*only),
             _ => MissedFlush::Everything,
         }
     }
@@ -137,15 +145,12 @@ impl FlushRanges {
     /// Whether it is one page, which is removed by address on any machine.
     #[inline]
     pub(super) fn is_one_page(&self) -> bool {
-        self.count == 1
-            && !self.everything
-            && self.change == TableChange::LastLevel
-            && self.ranges[0].range.pages() == 1
+        self.state == 1 && self.ranges[0].pages() == 1
     }
 
     /// How many invalidations by address this takes, or `None` if those by tag are cheaper.
     pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, scope: Scope) -> Option<u64> {
-        if self.everything {
+        if self.is_everything() {
             return None;
         }
         let each: OperationCosts = match scope {
@@ -154,17 +159,17 @@ impl FlushRanges {
         };
         let mut sum = 0_u64;
         for range in self.ranges() {
-            sum = sum.saturating_add(mmu.operations(range, self.change, scope)?);
+            sum = sum.saturating_add(mmu.operations(range, self.change(), scope)?);
         }
         costs.by_address(each, sum, self.pages()).then_some(sum)
     }
 
     /// How many pages go.
     pub(super) fn pages(&self) -> u64 {
-        if self.everything {
+        if self.is_everything() {
             return u64::MAX;
         }
-        let pages = self.ranges().iter().map(|range| range.range.pages());
+        let pages = self.ranges().iter().map(|range| range.pages());
         pages.fold(0, u64::saturating_add)
     }
 
@@ -172,7 +177,7 @@ impl FlushRanges {
     #[inline]
     pub(crate) fn flush<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
         if self.is_one_page() {
-            platform.mmu().flush_ranges(errata, tag, &self.ranges[..1], self.change);
+            platform.mmu().flush_ranges(errata, tag, &self.ranges[..1], TableChange::LastLevel);
         } else {
             self.flush_several(platform, errata, tag);
         }
@@ -182,7 +187,7 @@ impl FlushRanges {
     fn flush_several<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
         let mmu = platform.mmu();
         match self.operations(mmu, &platform.costs(), Scope::Local) {
-            Some(_) => mmu.flush_ranges(errata, tag, self.ranges(), self.change),
+            Some(_) => mmu.flush_ranges(errata, tag, self.ranges(), self.change()),
             None => mmu.flush_tag(errata, tag),
         }
     }
@@ -198,7 +203,7 @@ impl FlushRanges {
         let mmu = platform.mmu();
         match self.operations(mmu, &platform.costs(), Scope::Broadcast) {
             Some(_) => {
-                mmu.flush_ranges_broadcast(errata, tag, self.ranges(), self.change, wait);
+                mmu.flush_ranges_broadcast(errata, tag, self.ranges(), self.change(), wait);
             }
             None => mmu.flush_tag_broadcast(errata, tag),
         }
@@ -206,18 +211,28 @@ impl FlushRanges {
 
     /// Removes it on this CPU, as kernel addresses.
     pub(crate) fn flush_kernel<M: Mmu>(&self, mmu: &M, errata: Errata) {
-        let ranges = if self.everything { &[] } else { self.ranges() };
-        mmu.flush_kernel(errata, ranges, self.change);
+        let ranges = if self.is_everything() { &[] } else { self.ranges() };
+        mmu.flush_kernel(errata, ranges, self.change());
     }
 
-    fn nearest(&self, to: &FlushRange) -> usize {
+    fn nearest(&self, to: &VaRange) -> usize {
         let distance = |index: &usize| gap(&self.ranges[*index], to);
-        (0..self.count).min_by_key(distance).unwrap_or(0)
+        (0..self.count()).min_by_key(distance).unwrap_or(0)
     }
 
     fn remove(&mut self, index: usize) {
-        self.count -= 1;
-        self.ranges[index] = self.ranges[self.count];
+        self.state -= 1;
+        self.ranges[index] = self.ranges[self.count()];
+    }
+}
+
+impl fmt::Debug for FlushRanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlushRanges")
+            .field("ranges", &self.ranges())
+            .field("change", &self.change())
+            .field("everything", &self.is_everything())
+            .finish()
     }
 }
 
@@ -228,37 +243,33 @@ impl Default for FlushRanges {
 }
 
 /// Whether two stretches overlap, or are neighbours of one page size.
-fn joins(a: &FlushRange, b: &FlushRange) -> bool {
-    let (low, high) = if a.range.start() <= b.range.start() { (a, b) } else { (b, a) };
-    let same = a.range.page_shift() == b.range.page_shift() && a.uniform == b.uniform;
-    match low.range.last().checked_add(1) {
+fn joins(a: &VaRange, b: &VaRange) -> bool {
+    let (low, high) = if a.start() <= b.start() { (a, b) } else { (b, a) };
+    let same = a.page_shift() == b.page_shift() && a.is_uniform() == b.is_uniform();
+    match low.last().checked_add(1) {
         None => true,
-        Some(end) => high.range.start() < end || (high.range.start() == end && same),
+        Some(end) => high.start() < end || (high.start() == end && same),
     }
 }
 
 /// How many bytes lie between two stretches that do not join.
-const fn gap(a: &FlushRange, b: &FlushRange) -> u64 {
-    if a.range.start() <= b.range.start() {
-        b.range.start() - a.range.last()
-    } else {
-        a.range.start() - b.range.last()
-    }
+const fn gap(a: &VaRange, b: &VaRange) -> u64 {
+    if a.start() <= b.start() { b.start() - a.last() } else { a.start() - b.last() }
 }
 
 /// The addresses from the first to the last of two stretches, unless that is every address.
-pub(super) fn hull(a: &FlushRange, b: &FlushRange) -> Option<FlushRange> {
-    let start = a.range.start().min(b.range.start());
-    let last = a.range.last().max(b.range.last());
-    let shift = a.range.page_shift().min(b.range.page_shift());
-    let same = a.range.page_shift() == b.range.page_shift() && a.uniform && b.uniform;
+pub(super) fn hull(a: &VaRange, b: &VaRange) -> Option<VaRange> {
+    let start = a.start().min(b.start());
+    let last = a.last().max(b.last());
+    let shift = a.page_shift().min(b.page_shift());
+    let same = a.page_shift() == b.page_shift() && a.is_uniform() && b.is_uniform();
     // Hints are for what is known: between two stretches that only lie near each other, other sizes
     // may have changed.
     let uniform = same && joins(a, b);
     // Both ends are those of pages at least as large as the smaller ones, so that only the number
     // of bytes can be too large.
     let range = VaRange::new(start, (last - start).checked_add(1)?, shift).ok()?;
-    Some(FlushRange { range, uniform })
+    Some(if uniform { range } else { range.mixed() })
 }
 
 #[cfg(test)]
@@ -268,11 +279,11 @@ mod tests {
 
     use super::*;
 
-    fn page(number: u64) -> FlushRange {
-        FlushRange::uniform(VaRange::new(number << 12, 1 << 12, 12).unwrap())
+    fn page(number: u64) -> VaRange {
+        VaRange::new(number << 12, 1 << 12, 12).unwrap()
     }
 
-    fn ranges(each: &[FlushRange]) -> FlushRanges {
+    fn ranges(each: &[VaRange]) -> FlushRanges {
         let mut ranges = FlushRanges::new();
         each.iter().for_each(|&range| ranges.add(range));
         ranges
@@ -281,7 +292,7 @@ mod tests {
     /// The first page and the pages of each stretch.
     fn pages(ranges: &FlushRanges) -> Vec<(u64, u64)> {
         let each = ranges.ranges().iter();
-        each.map(|FlushRange { range, .. }| (range.start() >> 12, range.pages())).collect()
+        each.map(|range| (range.start() >> 12, range.pages())).collect()
     }
 
     #[test]
@@ -298,13 +309,13 @@ mod tests {
         for order in [[5, 6, 7], [7, 6, 5], [5, 7, 6]] {
             let ranges = ranges(&order.map(page));
             assert_eq!(pages(&ranges), [(5, 3)]);
-            assert!(ranges.ranges()[0].uniform);
+            assert!(ranges.ranges()[0].is_uniform());
         }
     }
 
     #[test]
     fn a_neighbour_of_unknown_sizes_does_not_take_the_hint_away() {
-        let mixed = FlushRange { uniform: false, ..page(6) };
+        let mixed = page(6).mixed();
         for order in [[page(5), mixed], [mixed, page(5)]] {
             assert_eq!(ranges(&order).ranges(), order);
         }
@@ -315,15 +326,15 @@ mod tests {
         let ranges = ranges(&[0, 100, 200, 300, 302].map(page));
         assert_eq!(ranges.ranges().len(), MAX_RANGES);
         let last = ranges.ranges()[MAX_RANGES - 1];
-        assert_eq!((last.range.start(), last.range.pages()), (300 << 12, 3));
-        assert!(!last.uniform, "the page between may have had any size");
+        assert_eq!((last.start(), last.pages()), (300 << 12, 3));
+        assert!(!last.is_uniform(), "the page between may have had any size");
     }
 
     #[test]
     fn a_debt_names_pages_only_if_they_are_all_there_is() {
         let one = ranges(&[page(7)]);
         assert_eq!(one.debt(), MissedFlush::Pages(page(7)));
-        let mixed = FlushRange { uniform: false, ..page(7) };
+        let mixed = page(7).mixed();
         assert_eq!(
             ranges(&[mixed]).debt(),
             MissedFlush::Pages(mixed),

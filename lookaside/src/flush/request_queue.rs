@@ -23,7 +23,7 @@ use crate::{
     arch::TableChange,
     cpu::Aligned,
     platform::{CpuId, Ordering, Word},
-    range::{FlushRange, VaRange},
+    range::VaRange,
 };
 
 /// How many pending requests a target can tell apart: with the number, one cache line.
@@ -218,7 +218,7 @@ impl<W: Word> RequestQueue<W> {
         }
         write(&mine.shape, shape);
         for (words, range) in mine.ranges.iter().zip(ranges.ranges()) {
-            let [first, second] = pack(range);
+            let [first, second] = range.to_words();
             write(&words[0], first);
             write(&words[1], second);
         }
@@ -263,7 +263,7 @@ impl<W: Word> RequestQueue<W> {
         let shape = load(&request.shape);
         let mut ranges = FlushRanges::new();
         for words in request.ranges.iter().take((shape & 0xff) as usize) {
-            match unpack(words.each_ref().map(load)) {
+            match VaRange::from_words(words.each_ref().map(load)) {
                 Some(range) => ranges.add(range),
                 None => ranges.widen(),
             }
@@ -432,20 +432,6 @@ const fn slot(number: u64, from: CpuId) -> u64 {
 
 /// How many requests may be pending before slots that the target has not read are overwritten.
 pub(crate) const TOLD_APART: u64 = RING as u64;
-
-/// The first address, with page size and uniformity in the bits below a page, and the pages.
-const fn pack(flush: &FlushRange) -> [u64; 2] {
-    let range = &flush.range;
-    let low = (range.page_shift() as u64) << 1 | flush.uniform as u64;
-    [range.start() | low, range.pages()]
-}
-
-fn unpack([first, pages]: [u64; 2]) -> Option<FlushRange> {
-    let shift = (first >> 1 & 0x3f) as u32;
-    let bytes = pages.checked_shl(shift)?;
-    let range = VaRange::new(first & !0xfff, bytes, shift).ok()?;
-    Some(FlushRange { range, uniform: first & 1 != 0 })
-}
 
 #[cfg(test)]
 mod tests;

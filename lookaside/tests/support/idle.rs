@@ -32,7 +32,7 @@ macro_rules! idle_kernel {
         fn flush_kernel(
             &self,
             _: ::lookaside::arch::Errata,
-            _: &[::lookaside::FlushRange],
+            _: &[::lookaside::VaRange],
             _: ::lookaside::arch::TableChange,
         ) {
         }
@@ -40,7 +40,7 @@ macro_rules! idle_kernel {
         fn flush_kernel_broadcast(
             &self,
             _: ::lookaside::arch::Errata,
-            _: &[::lookaside::FlushRange],
+            _: &[::lookaside::VaRange],
             _: ::lookaside::arch::TableChange,
         ) {
         }

@@ -14,8 +14,8 @@ use std::{
 };
 
 use lookaside::{
-    Costs, Counts, CpuId, Error, Event, FlushRange, OperationCosts, Outcome, Platform, Stuck,
-    Targets, Word,
+    Costs, Counts, CpuId, Error, Event, OperationCosts, Outcome, Platform, Stuck, Targets, VaRange,
+    Word,
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
 };
 
@@ -514,9 +514,9 @@ impl Mmu for FakeMmu {
         self.act(Op::Publish, |_| ());
     }
 
-    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
-        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.uniform));
-        for FlushRange { range, .. } in ranges {
+    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
+        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.is_uniform()));
+        for range in ranges {
             let (start, pages) = (range.start(), range.pages());
             let op = match change {
                 TableChange::LastLevel => Op::FlushRange(tag.0, start, pages),
@@ -530,13 +530,13 @@ impl Mmu for FakeMmu {
         &self,
         _: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         wait: Wait,
     ) {
         assert!(self.broadcasts);
-        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.uniform));
-        for FlushRange { range, .. } in ranges {
+        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.is_uniform()));
+        for range in ranges {
             let (start, pages) = (range.start(), range.pages());
             let op = match change {
                 TableChange::LastLevel => Op::FlushRangeEverywhere(tag.0, start, pages, wait),
@@ -551,21 +551,21 @@ impl Mmu for FakeMmu {
         self.act(Op::CompleteEverywhere, |_| ());
     }
 
-    fn flush_kernel(&self, _: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel(&self, _: Errata, ranges: &[VaRange], change: TableChange) {
         *self.kernel_depth.lock().unwrap() = Some(change);
         let every = ranges.is_empty();
         self.act(Op::FlushKernel(addresses(ranges)), |cpu| cpu.entries.retain(|_| !every));
     }
 
-    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[VaRange], change: TableChange) {
         *self.kernel_depth.lock().unwrap() = Some(change);
         assert!(self.broadcasts);
         let every = ranges.is_empty();
         self.everywhere(Op::FlushKernelEverywhere(addresses(ranges)), |_| !every);
     }
 
-    fn operations(&self, range: &FlushRange, _: TableChange, _: Scope) -> Option<u64> {
-        Some(range.range.pages())
+    fn operations(&self, range: &VaRange, _: TableChange, _: Scope) -> Option<u64> {
+        Some(range.pages())
     }
 
     fn typical_costs(&self) -> Costs {
@@ -590,8 +590,8 @@ impl Mmu for FakeMmu {
     }
 }
 
-fn addresses(ranges: &[FlushRange]) -> Vec<(u64, u64)> {
-    ranges.iter().map(|range| (range.range.start(), range.range.pages())).collect()
+fn addresses(ranges: &[VaRange]) -> Vec<(u64, u64)> {
+    ranges.iter().map(|range| (range.start(), range.pages())).collect()
 }
 
 /// Words that live as long as the test.

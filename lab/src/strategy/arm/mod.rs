@@ -13,7 +13,7 @@ mod stale;
 mod untagged;
 
 use lookaside::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         Errata, Mmu as _, TableChange, Tag, Wait,
         aarch64::{self, Aarch64},
@@ -77,7 +77,7 @@ fn come_up(mmu: &Hardware, machine: &Machine) {
 
 /// What a flush names, as instructions need it.
 struct Named {
-    range: FlushRange,
+    range: VaRange,
     depth: TableChange,
 }
 
@@ -87,7 +87,7 @@ impl Named {
         let base = if flush.space.is_some() { 0 } else { KERNEL };
         let range = VaRange::new(base + (flush.first << 12), flush.pages << 12, 12);
         Self {
-            range: FlushRange::uniform(range.expect("pages of a workload are addresses")),
+            range: range.expect("pages of a workload are addresses"),
             depth: if flush.tables { TableChange::FreedTables } else { TableChange::LastLevel },
         }
     }

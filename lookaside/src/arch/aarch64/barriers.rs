@@ -4,6 +4,7 @@ use super::instructions::{Dsb, Instructions, Tlbi, TlbiOp};
 use crate::arch::{Errata, Scope, errata};
 
 /// Makes the caller's page-table stores visible to walks, before invalidation.
+#[inline]
 pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
     // FENCE F-ARM-PUBLISH (pairs with F-ARM-DONE, F-ARM-SETTLE of a switch, walks): the caller's
     // page-table stores are visible to every walk that starts after the TLBI. Without it a walk
@@ -17,6 +18,7 @@ pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
 
 /// Makes the caller's page-table stores visible to walks, before it asks who may have used what they
 /// replaced.
+#[inline]
 pub(super) fn revoke<I: Instructions>(insn: &I) {
     // FENCE F-ARM-REVOKE (pairs with F-ARM-SETTLE, walks): the caller's page-table stores are visible
     // to every walk before the caller loads who runs the space and under which tag. With a store-only
@@ -26,6 +28,7 @@ pub(super) fn revoke<I: Instructions>(insn: &I) {
 }
 
 /// Waits until what was invalidated is gone and what used it is performed.
+#[inline]
 pub(super) fn complete<I: Instructions>(insn: &I, errata: Errata, scope: Scope) {
     match scope {
         Scope::Local => {

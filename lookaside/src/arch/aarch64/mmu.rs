@@ -20,7 +20,7 @@ use crate::{
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::FlushRange,
+    range::VaRange,
 };
 
 /// The translation of EL1 and EL0, operated through the instructions `I`.
@@ -330,7 +330,8 @@ impl<I: Instructions> Mmu for Aarch64<I> {
 
     /// A stretch that no operand can name takes the whole tag with it: one that is not canonical
     /// (tagged pointers must lose their tags first) or reaches into both halves.
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    #[inline(always)]
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         let scope = Scope::Local;
         self.flush(errata, scope, || self.invalidate_ranges(tag, ranges, change, scope));
     }
@@ -340,7 +341,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         &self,
         errata: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         wait: Wait,
     ) {
@@ -356,18 +357,18 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         complete(&self.insn, errata, Scope::Broadcast);
     }
 
-    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
         let scope = Scope::Local;
         self.flush(errata, scope, || self.invalidate_kernel(ranges, change, scope));
     }
 
-    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
         let scope = Scope::Broadcast;
         self.flush(errata, scope, || self.invalidate_kernel(ranges, change, scope));
     }
 
     /// The same on this CPU and on all.
-    fn operations(&self, range: &FlushRange, change: TableChange, _: Scope) -> Option<u64> {
+    fn operations(&self, range: &VaRange, change: TableChange, _: Scope) -> Option<u64> {
         let planner = self.planner_of(range)?;
         let plan = planner.plan_range(range, Asid::Every, change, Scope::Local);
         Some(plan.operations() * self.config.pairing.width() as u64)

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     arch::{Scope, TableChange},
-    range::{FlushRange, VaRange},
+    range::VaRange,
 };
 
 /// Whose translations are named.
@@ -36,9 +36,19 @@ pub struct Planner {
     pub range_ops: bool,
     /// Whether every CPU takes level hints (FEAT_TTL).
     pub level_hints: bool,
+    /// The hint in the operand of a page of the granule, or 0.
+    page_hint: u64,
 }
 
 impl Planner {
+    /// What plans have in common where every CPU has range instructions, or takes level hints, if it says so.
+    #[must_use]
+    pub const fn new(geometry: Geometry, range_ops: bool, level_hints: bool) -> Self {
+        let page_hint =
+            if level_hints { tlbi::by_address(geometry, 0, 0, Some(Level::L3)) } else { 0 };
+        Self { geometry, range_ops, level_hints, page_hint }
+    }
+
     /// The instructions that invalidate `range` for `asid`.
     ///
     /// `level` says that all descriptors that have changed are pages or blocks of that level. It is
@@ -82,12 +92,12 @@ impl Planner {
     /// that of exactly one level, and no table was unlinked.
     pub const fn plan_range(
         &self,
-        range: &FlushRange,
+        range: &VaRange,
         asid: Asid,
         change: TableChange,
         scope: Scope,
     ) -> Plan {
-        let FlushRange { range, uniform } = *range;
+        let uniform = range.is_uniform();
         let (level, leaf) = self.leaf_within(range.page_shift());
         let exact = leaf == range.page_shift();
         let (reach, level) = match change {
@@ -95,21 +105,20 @@ impl Planner {
             TableChange::LastLevel => (Reach::LastLevel, None),
             TableChange::FreedTables => (Reach::AllLevels, None),
         };
-        self.stepping(range, asid, reach, (level, leaf), scope)
+        self.stepping(*range, asid, reach, (level, leaf), scope)
     }
 
     /// The operand that names one page of the granule in the lower half, but for its ASID: what
     /// [`Self::plan_range`] comes to for it. `None` for anything else.
     #[inline]
-    pub(super) const fn user_page(&self, range: &FlushRange) -> Option<u64> {
-        let FlushRange { range, uniform } = *range;
+    pub(super) const fn user_page(&self, range: &VaRange) -> Option<u64> {
         let granule = self.geometry.granule.shift();
         // Bit 55 selects the half.
         if range.pages() != 1 || range.page_shift() != granule || range.start() >> 55 != 0 {
             return None;
         }
-        let level = if uniform && self.level_hints { Some(Level::L3) } else { None };
-        Some(tlbi::by_address(self.geometry, 0, range.start(), level))
+        // As `tlbi::by_address`, with the hint composed before.
+        Some(range.start() >> 12 | if range.is_uniform() { self.page_hint } else { 0 })
     }
 
     /// The largest page or block that is not larger than `1 << page_shift` bytes, or a page.

@@ -22,7 +22,7 @@ use crate::{
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::FlushRange,
+    range::VaRange,
 };
 
 /// How a hypervisor operates stage 2.
@@ -204,7 +204,7 @@ impl<I: Instructions> Mmu for Stage2<I> {
 
     /// Removes the entries of all VMIDs: what is cached by guest-physical address can be named only
     /// for the VMID in the register, and what is cached by the guest's own addresses not at all.
-    fn flush_ranges(&self, errata: Errata, _: Tag, _: &[FlushRange], _: TableChange) {
+    fn flush_ranges(&self, errata: Errata, _: Tag, _: &[VaRange], _: TableChange) {
         self.flush(errata, TlbiOp::Alle1, Scope::Local);
     }
 
@@ -213,7 +213,7 @@ impl<I: Instructions> Mmu for Stage2<I> {
         &self,
         errata: Errata,
         _: Tag,
-        _: &[FlushRange],
+        _: &[VaRange],
         _: TableChange,
         wait: Wait,
     ) {
@@ -229,12 +229,12 @@ impl<I: Instructions> Mmu for Stage2<I> {
 
     /// Removes everything of stages 1 and 2. The kernel's own translations are those of another
     /// regime: its [`super::Aarch64`] flushes them.
-    fn flush_kernel(&self, errata: Errata, _: &[FlushRange], _: TableChange) {
+    fn flush_kernel(&self, errata: Errata, _: &[VaRange], _: TableChange) {
         self.flush_all(errata);
     }
 
     /// As [`Mmu::flush_kernel`] on this type.
-    fn flush_kernel_broadcast(&self, errata: Errata, _: &[FlushRange], _: TableChange) {
+    fn flush_kernel_broadcast(&self, errata: Errata, _: &[VaRange], _: TableChange) {
         self.flush_all_broadcast(errata);
     }
 

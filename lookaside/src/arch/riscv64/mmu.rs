@@ -11,7 +11,7 @@ use crate::{
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::FlushRange,
+    range::VaRange,
 };
 
 /// How translations are removed from other harts.
@@ -341,7 +341,8 @@ impl<I: Instructions> Mmu for Riscv<I> {
     }
 
     /// A stretch that is not canonical, or reaches into both halves, takes the whole tag with it.
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    #[inline(always)]
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
         self.complete();
     }
@@ -357,7 +358,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
         &self,
         errata: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         wait: Wait,
     ) {
@@ -374,7 +375,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
         self.complete();
     }
 
-    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
         let change = Self::kernel_depth(ranges, change);
         self.fence_ranges(errata, Reach::Global, ranges, change);
         self.complete();
@@ -383,7 +384,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     /// # Panics
     ///
     /// As [`Mmu::flush_tag_broadcast`] on this type.
-    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
         let change = Self::kernel_depth(ranges, change);
         self.publish();
         self.fence_ranges(errata, Reach::Global, ranges, change);
@@ -393,7 +394,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// The fences of this hart, on a machine without errata; a request to the firmware counts as one
     /// more.
-    fn operations(&self, range: &FlushRange, change: TableChange, scope: Scope) -> Option<u64> {
+    fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let planner = self.planner(Errata::NONE, u64::MAX);
         let fences = self.leaves(&planner, &[*range], change)?;
         Some(match scope {

@@ -30,11 +30,7 @@
 //!   CPU issued, and no others.
 
 use super::{Levels, Pcid, ranges};
-use crate::{
-    arch::TableChange,
-    error::Error,
-    range::{FlushRange, VaRange},
-};
+use crate::{arch::TableChange, error::Error, range::VaRange};
 
 const VA_VALID: u64 = 1 << 0;
 const PCID_VALID: u64 = 1 << 1;
@@ -150,7 +146,7 @@ impl Plan {
     ///
     /// As for [`Self::new`].
     pub const fn of(
-        range: &FlushRange,
+        range: &VaRange,
         entries: Entries,
         change: TableChange,
         limit: PageLimit,
@@ -160,7 +156,7 @@ impl Plan {
             TableChange::LastLevel => VA_VALID | ASID_VALID | FINAL_ONLY,
             TableChange::FreedTables => VA_VALID | ASID_VALID,
         };
-        Self::stepping(&range.range, ranges::step(range), flags, entries, limit, levels)
+        Self::stepping(range, ranges::step(range), flags, entries, limit, levels)
     }
 
     const fn stepping(

@@ -11,7 +11,7 @@ use crate::{
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
     costs::Costs,
     error::Error,
-    range::FlushRange,
+    range::VaRange,
 };
 
 const CR4_PCIDE: u64 = 1 << 17;
@@ -357,7 +357,7 @@ impl<I: Instructions> Mmu for X86<I> {
 
     /// A stretch with an address that is not canonical takes the whole tag with it, and so does a
     /// tag whose PCIDs no instruction can reach: see the table in [this module](super).
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         self.flush_here(errata, tag, ranges, change);
     }
 
@@ -366,7 +366,7 @@ impl<I: Instructions> Mmu for X86<I> {
         &self,
         _errata: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         wait: Wait,
     ) {
@@ -386,16 +386,16 @@ impl<I: Instructions> Mmu for X86<I> {
 
     /// By address where there are no PCIDs, or where the kernel [says](X86::with_global_kernel) that
     /// its entries are global and no table was unlinked; otherwise everything.
-    fn flush_kernel(&self, errata: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
         self.flush_kernel_here(errata, ranges, change);
     }
 
-    fn flush_kernel_broadcast(&self, _errata: Errata, ranges: &[FlushRange], change: TableChange) {
+    fn flush_kernel_broadcast(&self, _errata: Errata, ranges: &[VaRange], change: TableChange) {
         self.flush_kernel_on_all(ranges, change);
     }
 
     /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole.
-    fn operations(&self, range: &FlushRange, change: TableChange, scope: Scope) -> Option<u64> {
+    fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.count(range, change, scope)
     }
 

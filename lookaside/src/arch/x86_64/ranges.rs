@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     arch::{Errata, Mmu, Scope, TableChange, Tag, errata::INVLPG_KEEPS_GLOBALS},
-    range::FlushRange,
+    range::VaRange,
 };
 
 impl<I: Instructions> X86<I> {
@@ -22,11 +22,11 @@ impl<I: Instructions> X86<I> {
         &self,
         errata: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
     ) {
         // Most flushes are of one page of the space that runs.
-        if let [FlushRange { range, .. }] = ranges
+        if let [range] = ranges
             && range.pages() == 1
             && range.page_shift() == 12
             && self.user_pcid(tag).is_none()
@@ -44,7 +44,7 @@ impl<I: Instructions> X86<I> {
         &self,
         errata: Errata,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
     ) {
         let kernel = self.kernel_pcid(tag);
@@ -69,7 +69,7 @@ impl<I: Instructions> X86<I> {
     }
 
     /// Begins to remove what any CPU holds for the stretches under `tag`, in both halves of a pair.
-    pub(super) fn begin_broadcast(&self, tag: Tag, ranges: &[FlushRange], change: TableChange) {
+    pub(super) fn begin_broadcast(&self, tag: Tag, ranges: &[VaRange], change: TableChange) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);
         if !self.can_name(ranges) {
@@ -102,7 +102,7 @@ impl<I: Instructions> X86<I> {
     pub(super) fn flush_kernel_here(
         &self,
         errata: Errata,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
     ) {
         let only_pcid = !self.has_pcids();
@@ -117,7 +117,7 @@ impl<I: Instructions> X86<I> {
     }
 
     /// Removes what any CPU holds for kernel addresses, global or not and of every PCID.
-    pub(super) fn flush_kernel_on_all(&self, ranges: &[FlushRange], change: TableChange) {
+    pub(super) fn flush_kernel_on_all(&self, ranges: &[VaRange], change: TableChange) {
         if ranges.is_empty() || !self.can_name(ranges) {
             self.begin([Operands::ALL]);
         } else {
@@ -127,20 +127,15 @@ impl<I: Instructions> X86<I> {
     }
 
     /// How many invalidations one stretch takes; on this CPU, if the tag is the current one.
-    pub(super) fn count(
-        &self,
-        range: &FlushRange,
-        change: TableChange,
-        scope: Scope,
-    ) -> Option<u64> {
-        self.levels.check_range(&range.range).ok()?;
+    pub(super) fn count(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.levels.check_range(range).ok()?;
         let paired = self.user_pcid(Tag::RESERVED).is_some();
         let halves = if paired { 2 } else { 1 };
         let each = match scope {
             Scope::Local if paired && (!self.has_invpcid || change == TableChange::FreedTables) => {
                 None
             }
-            Scope::Local => Some(range.range.pages() << (range.range.page_shift() - step(range))),
+            Scope::Local => Some(range.pages() << (range.page_shift() - step(range))),
             Scope::Broadcast => {
                 let plan = Plan::of(range, Entries::EveryPcid, change, self.invlpgb?, self.levels);
                 Some(plan.ok()?.operations())
@@ -152,11 +147,11 @@ impl<I: Instructions> X86<I> {
     /// Whether instructions can name the stretches. `INVLPG` does nothing for an address that is not
     /// canonical, and `INVPCID` and `INVLPGB` fault; nothing of that kind may depend on an address
     /// which somebody else may have chosen (XSA-279).
-    fn can_name(&self, ranges: &[FlushRange]) -> bool {
-        ranges.iter().all(|range| self.levels.check_range(&range.range).is_ok())
+    fn can_name(&self, ranges: &[VaRange]) -> bool {
+        ranges.iter().all(|range| self.levels.check_range(range).is_ok())
     }
 
-    fn invlpgs(&self, ranges: &[FlushRange]) {
+    fn invlpgs(&self, ranges: &[VaRange]) {
         for address in addresses(ranges) {
             self.invlpg(address);
         }
@@ -165,7 +160,7 @@ impl<I: Instructions> X86<I> {
     /// The `INVLPGB`s for stretches that are canonical. None if the instruction is not in use.
     fn plans(
         &self,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         entries: Entries,
         change: TableChange,
     ) -> impl Iterator<Item = Operands> {
@@ -178,19 +173,19 @@ impl<I: Instructions> X86<I> {
 /// The binary logarithm of the step from one address to the next: that of a page only if all pages
 /// that have changed are of that size, and 4 KiB otherwise. A size that hardware has no pages of
 /// counts as the next smaller one.
-pub(super) const fn step(range: &FlushRange) -> u32 {
-    match range.range.page_shift() {
-        30.. if range.uniform => 30,
-        21.. if range.uniform => 21,
+pub(super) const fn step(range: &VaRange) -> u32 {
+    match range.page_shift() {
+        30.. if range.is_uniform() => 30,
+        21.. if range.is_uniform() => 21,
         _ => 12,
     }
 }
 
 /// One address in each page of the stretches.
-fn addresses(ranges: &[FlushRange]) -> impl Iterator<Item = u64> {
+fn addresses(ranges: &[VaRange]) -> impl Iterator<Item = u64> {
     ranges.iter().flat_map(|range| {
         let step = step(range);
-        let pages = range.range.pages() << (range.range.page_shift() - step);
-        (0..pages).map(move |page| range.range.start() + (page << step))
+        let pages = range.pages() << (range.page_shift() - step);
+        (0..pages).map(move |page| range.start() + (page << step))
     })
 }

@@ -10,8 +10,8 @@ fn requests_survive_the_packing() {
     let pages = |start, pages: u64, shift| VaRange::new(start, pages << shift, shift).unwrap();
     for range in [pages(0, 1, 12), pages(1 << 47, 512, 21), pages(!0 << 30, 1, 30)] {
         for uniform in [true, false] {
-            let range = FlushRange { range, uniform };
-            assert_eq!(unpack(pack(&range)), Some(range));
+            let range = if uniform { range } else { range.mixed() };
+            assert_eq!(VaRange::from_words(range.to_words()), Some(range));
         }
     }
 }
@@ -21,7 +21,7 @@ fn a_target_reads_what_was_asked() {
     let boxes = [RequestQueue::<AtomicU64>::NEW, RequestQueue::NEW];
     let mut ranges = FlushRanges::new();
     for page in 0..MAX_RANGES as u64 {
-        ranges.add(FlushRange::uniform(VaRange::new(page << 20, 4096, 12).unwrap()));
+        ranges.add(VaRange::new(page << 20, 4096, 12).unwrap());
     }
     let scope = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
     boxes[0].describe(&FlushRequest { scope, ranges: &ranges, early: true });
@@ -67,8 +67,8 @@ fn whose_and_how_deep_is_read_as_it_was_asked() {
 
 // ---- Several as one
 
-fn page(start: u64) -> FlushRange {
-    FlushRange::uniform(VaRange::new(start, 4096, 12).unwrap())
+fn page(start: u64) -> VaRange {
+    VaRange::new(start, 4096, 12).unwrap()
 }
 
 /// A page of the space with this label, flushed at these generations.

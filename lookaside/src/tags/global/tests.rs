@@ -25,7 +25,7 @@ use crate::{
     arch::{Errata, Root, TableChange},
     costs::Costs,
     platform::Targets,
-    range::FlushRange,
+    range::VaRange,
     residency::Residents,
     tests::{Busy, keep, keep_mut},
 };
@@ -95,8 +95,8 @@ impl Mmu for Paper {
     fn flush_tag(&self, _: Errata, _: Tag) {}
     fn flush_all_broadcast(&self, _: Errata) {}
     fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
-    fn flush_kernel(&self, _: Errata, _: &[FlushRange], _: TableChange) {}
-    fn flush_kernel_broadcast(&self, _: Errata, _: &[FlushRange], _: TableChange) {}
+    fn flush_kernel(&self, _: Errata, _: &[VaRange], _: TableChange) {}
+    fn flush_kernel_broadcast(&self, _: Errata, _: &[VaRange], _: TableChange) {}
 }
 
 type Asids = GlobalAsids<'static, Paper>;

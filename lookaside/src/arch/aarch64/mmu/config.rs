@@ -114,16 +114,12 @@ impl Config {
             check_address(table, 64, pa_bits_of(self.tcr))?;
         }
         let Features { range_ops, level_hints, .. } = self.features;
-        let lower = Planner { geometry, range_ops, level_hints };
+        let lower = Planner::new(geometry, range_ops, level_hints);
         let upper = match upper_geometry_of(self.tcr) {
-            Some(geometry) => Planner { geometry, ..lower },
+            Some(geometry) => Planner::new(geometry, range_ops, level_hints),
             // The kernel says nothing about the upper half, so nothing is claimed about it: small
             // steps are right for every granule.
-            None => Planner {
-                geometry: Geometry::new(Granule::K4, AddressSize::Bits48),
-                range_ops: false,
-                level_hints: false,
-            },
+            None => Planner::new(Geometry::new(Granule::K4, AddressSize::Bits48), false, false),
         };
         Ok((lower, upper))
     }

@@ -8,11 +8,11 @@ use super::{
         registers::upper_geometry_of,
         tlbi::{Level, by_asid},
     },
-    Aarch64,
+    Aarch64, Pairing,
 };
 use crate::{
     arch::{Errata, Scope, TableChange, Tag},
-    range::{FlushRange, VaRange},
+    range::VaRange,
 };
 
 /// What to invalidate, apart from whose it is.
@@ -64,12 +64,14 @@ impl<I: Instructions> Aarch64<I> {
     }
 
     /// Executes the invalidations after the stores of this CPU, and waits for completion.
+    #[inline]
     pub(super) fn flush(&self, errata: Errata, scope: Scope, invalidate: impl FnOnce()) {
         self.begin(scope, invalidate);
         complete(&self.insn, errata, scope);
     }
 
     /// Executes the invalidations after the stores of this CPU. They are complete some time later.
+    #[inline]
     pub(super) fn begin(&self, scope: Scope, invalidate: impl FnOnce()) {
         publish(&self.insn, scope);
         invalidate();
@@ -95,7 +97,7 @@ impl<I: Instructions> Aarch64<I> {
     pub(super) fn invalidate_ranges(
         &self,
         tag: Tag,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
         scope: Scope,
     ) {
@@ -104,24 +106,20 @@ impl<I: Instructions> Aarch64<I> {
             && change == TableChange::LastLevel
             && let Some(operand) = self.lower.user_page(page)
         {
-            self.tlbi(self.asids(tag).map(|asid| Tlbi {
-                op: TlbiOp::Val,
-                scope,
-                operand: by_asid(asid) | operand,
-            }));
+            let page = |asid| Tlbi { op: TlbiOp::Val, scope, operand: by_asid(asid) | operand };
+            self.check_width(tag);
+            let [first, second] = self.config.pairing.asids(tag);
+            self.insn.tlbi(page(first));
+            if self.config.pairing == Pairing::Paired {
+                self.insn.tlbi(page(second));
+            }
         } else {
             self.invalidate_by_plan(tag, ranges, change, scope);
         }
     }
 
     #[inline(never)]
-    fn invalidate_by_plan(
-        &self,
-        tag: Tag,
-        ranges: &[FlushRange],
-        change: TableChange,
-        scope: Scope,
-    ) {
+    fn invalidate_by_plan(&self, tag: Tag, ranges: &[VaRange], change: TableChange, scope: Scope) {
         if !self.can_name(ranges) {
             return self.invalidate_tag(tag, scope);
         }
@@ -131,12 +129,7 @@ impl<I: Instructions> Aarch64<I> {
     }
 
     /// Invalidates the stretches for every ASID, or everything if there are none.
-    pub(super) fn invalidate_kernel(
-        &self,
-        ranges: &[FlushRange],
-        change: TableChange,
-        scope: Scope,
-    ) {
+    pub(super) fn invalidate_kernel(&self, ranges: &[VaRange], change: TableChange, scope: Scope) {
         if ranges.is_empty() || !self.can_name(ranges) {
             self.invalidate_everything(scope);
         } else {
@@ -144,17 +137,11 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
-    fn can_name(&self, ranges: &[FlushRange]) -> bool {
+    fn can_name(&self, ranges: &[VaRange]) -> bool {
         ranges.iter().all(|range| self.planner_of(range).is_some())
     }
 
-    fn invalidate_each(
-        &self,
-        ranges: &[FlushRange],
-        asid: Asid,
-        change: TableChange,
-        scope: Scope,
-    ) {
+    fn invalidate_each(&self, ranges: &[VaRange], asid: Asid, change: TableChange, scope: Scope) {
         for range in ranges {
             if let Some(planner) = self.planner_of(range) {
                 self.tlbi(planner.plan_range(range, asid, change, scope));
@@ -164,8 +151,8 @@ impl<I: Instructions> Aarch64<I> {
 
     /// How the stretch is turned into instructions; `None` if it is not canonical, reaches into both
     /// halves, or lies in a half of which the granule is not known.
-    pub(super) fn planner_of(&self, range: &FlushRange) -> Option<&Planner> {
-        let (first, last) = (range.range.start(), range.range.last());
+    pub(super) fn planner_of(&self, range: &VaRange) -> Option<&Planner> {
+        let (first, last) = (range.start(), range.last());
         // Bit 55 selects the half. All bits above it are alike in an address that carries no tag.
         match (first >> 55, last >> 55) {
             (0, 0) => Some(&self.lower),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     arch::{Errata, TableChange, errata::FENCE_OPERANDS},
-    range::FlushRange,
+    range::VaRange,
 };
 
 impl<I: Instructions> Riscv<I> {
@@ -22,7 +22,7 @@ impl<I: Instructions> Riscv<I> {
         &self,
         errata: Errata,
         reach: Reach,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
     ) {
         // Most flushes are of one page, and need no plan.
@@ -39,8 +39,8 @@ impl<I: Instructions> Riscv<I> {
 
     /// The address that one fence with operands names, if one will do.
     #[inline]
-    fn only_page(&self, errata: Errata, range: &FlushRange) -> Option<u64> {
-        let FlushRange { range, uniform } = *range;
+    fn only_page(&self, errata: Errata, range: &VaRange) -> Option<u64> {
+        let uniform = range.is_uniform();
         let plain = uniform || !self.relies_on.contains(Extensions::SVNAPOT);
         let nameable = !errata.contains(FENCE_OPERANDS) && self.mode.is_canonical(range.start());
         (plain && nameable && range.page_shift() == 12 && range.pages() == 1)
@@ -49,13 +49,7 @@ impl<I: Instructions> Riscv<I> {
 
     #[inline(never)]
     #[track_caller]
-    fn fence_by_plan(
-        &self,
-        errata: Errata,
-        reach: Reach,
-        ranges: &[FlushRange],
-        change: TableChange,
-    ) {
+    fn fence_by_plan(&self, errata: Errata, reach: Reach, ranges: &[VaRange], change: TableChange) {
         let planner = self.planner(errata, u64::MAX);
         match self.leaves(&planner, ranges, change) {
             None => self.fence_all(errata, reach),
@@ -84,7 +78,7 @@ impl<I: Instructions> Riscv<I> {
         &self,
         errata: Errata,
         reach: Reach,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
     ) {
         let planner = self.planner(errata, u64::MAX);
@@ -100,7 +94,7 @@ impl<I: Instructions> Riscv<I> {
     }
 
     /// How deep to fence for the kernel: no stretches at all mean everything.
-    pub(super) const fn kernel_depth(ranges: &[FlushRange], change: TableChange) -> TableChange {
+    pub(super) const fn kernel_depth(ranges: &[VaRange], change: TableChange) -> TableChange {
         if ranges.is_empty() { TableChange::FreedTables } else { change }
     }
 
@@ -120,7 +114,7 @@ impl<I: Instructions> Riscv<I> {
     pub(super) fn leaves(
         &self,
         planner: &Planner,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
         change: TableChange,
     ) -> Option<u64> {
         // The forms of SFENCE.VMA with an address leave walk-cache entries alone.
@@ -134,13 +128,13 @@ impl<I: Instructions> Riscv<I> {
 
     /// What a stretch says, in the planner's terms. Where the machine has blocks of 64 KiB, any page
     /// that is smaller than the next level's may be part of one, unless the stretch says otherwise.
-    fn changed(&self, range: &FlushRange) -> Changed {
-        let FlushRange { range, uniform } = *range;
+    fn changed(&self, range: &VaRange) -> Changed {
+        let uniform = range.is_uniform();
         let plain = range.page_shift() >= 21 || uniform && range.page_shift() == 12;
         if plain || !self.relies_on.contains(Extensions::SVNAPOT) {
-            Changed::Leaves(range)
+            Changed::Leaves(*range)
         } else {
-            Changed::NapotLeaves(range)
+            Changed::NapotLeaves(*range)
         }
     }
 
@@ -149,7 +143,7 @@ impl<I: Instructions> Riscv<I> {
         &self,
         planner: &Planner,
         reach: Reach,
-        ranges: &[FlushRange],
+        ranges: &[VaRange],
     ) -> impl Iterator<Item = Fence> {
         ranges
             .iter()

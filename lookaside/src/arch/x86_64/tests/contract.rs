@@ -11,7 +11,7 @@ use super::{
     cpu::{Cpu, Did, Entry},
 };
 use crate::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
         errata::INVLPG_KEEPS_GLOBALS,
@@ -152,8 +152,8 @@ fn pcid_03_what_a_load_drops_is_gone_before_user_mode_runs() {
     }
 }
 
-fn page(address: u64) -> FlushRange {
-    FlushRange::uniform(VaRange::new(address, 0x1000, 12).unwrap())
+fn page(address: u64) -> VaRange {
+    VaRange::new(address, 0x1000, 12).unwrap()
 }
 
 /// What a flush must remove of a page: what was translated, and how, if tables were unlinked.
@@ -234,7 +234,7 @@ fn a_kernel_that_is_global_loses_its_global_pages_and_all_tables() {
 
 #[test]
 fn broadcasts_reach_the_other_cpu() {
-    let range = FlushRange::uniform(VaRange::new(0x4000, 0x4000, 12).unwrap());
+    let range = VaRange::new(0x4000, 0x4000, 12).unwrap();
     for case in cases().into_iter().filter(|case| case.features.invlpgb.is_some()) {
         let cpu = case.run(|x86| x86.flush_all_broadcast(case.errata));
         assert!(
@@ -279,11 +279,11 @@ fn later_is_not_now() {
 fn operations_are_counted_as_they_are_executed() {
     let ranges = [
         page(0x4000),
-        FlushRange::uniform(VaRange::new(0x40_0000, 37 << 12, 12).unwrap()),
-        FlushRange::uniform(VaRange::new(0x40_0000, 0x60_0000, 21).unwrap()),
-        FlushRange { range: VaRange::new(0x40_0000, 0x20_0000, 21).unwrap(), uniform: false },
-        FlushRange::uniform(VaRange::new(0x4000_0000, 0x8000_0000, 30).unwrap()),
-        FlushRange::uniform(VaRange::new(1 << 47, 0x1000, 12).unwrap()),
+        VaRange::new(0x40_0000, 37 << 12, 12).unwrap(),
+        VaRange::new(0x40_0000, 0x60_0000, 21).unwrap(),
+        VaRange::new(0x40_0000, 0x20_0000, 21).unwrap().mixed(),
+        VaRange::new(0x4000_0000, 0x8000_0000, 30).unwrap(),
+        VaRange::new(1 << 47, 0x1000, 12).unwrap(),
     ];
     for case in cases() {
         let tag = case.tags()[0];

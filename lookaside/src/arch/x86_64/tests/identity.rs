@@ -10,7 +10,7 @@ use super::{
     cpu::{Cpu, Did},
 };
 use crate::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         Mmu, TableChange,
         errata::{self, INVLPG_KEEPS_GLOBALS},
@@ -181,7 +181,7 @@ fn every_affected_cpu_gets_the_longer_sequence_and_its_neighbours_do_not() {
         let cpu = Cpu::new(*features);
         let x86 = super::super::X86::new(&cpu, features, PLAIN).unwrap().with_global_kernel();
         let errata = x86.admit(features).unwrap();
-        let page = FlushRange::uniform(VaRange::new(0x7000, 0x1000, 12).unwrap());
+        let page = VaRange::new(0x7000, 0x1000, 12).unwrap();
         x86.flush_kernel(errata, &[page], TableChange::LastLevel);
         cpu.did()
     };

@@ -11,7 +11,7 @@ use super::{
     sequences::{AT_EXIT, OFF, ON_LOAD, TAG, TOGGLE, emitted},
 };
 use crate::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         Errata, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
@@ -26,26 +26,26 @@ const OTHER: Tag = Tag(6);
 const TOP: u64 = 0xffff_ffff_ffff_f000;
 const HOLE: u64 = 0x0000_8000_0000_0000;
 
-fn uniform(start: u64, pages: u64, shift: u32) -> FlushRange {
-    FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap())
+fn uniform(start: u64, pages: u64, shift: u32) -> VaRange {
+    VaRange::new(start, pages << shift, shift).unwrap()
 }
 
-fn mixed(start: u64, pages: u64, shift: u32) -> FlushRange {
-    FlushRange { uniform: false, ..uniform(start, pages, shift) }
+fn mixed(start: u64, pages: u64, shift: u32) -> VaRange {
+    uniform(start, pages, shift).mixed()
 }
 
-fn flush(tag: Tag, ranges: &[FlushRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
+fn flush(tag: Tag, ranges: &[VaRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
     move |x86| x86.flush_ranges(Errata::NONE, tag, ranges, change)
 }
 
-fn everywhere(ranges: &[FlushRange], change: TableChange, wait: Wait) -> impl Fn(&X86<&Cpu>) {
+fn everywhere(ranges: &[VaRange], change: TableChange, wait: Wait) -> impl Fn(&X86<&Cpu>) {
     move |x86| {
         let tag = if x86.tag_bits() == 0 { Tag::RESERVED } else { TAG };
         x86.flush_ranges_broadcast(Errata::NONE, tag, ranges, change, wait);
     }
 }
 
-fn kernel(errata: Errata, ranges: &[FlushRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
+fn kernel(errata: Errata, ranges: &[VaRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
     move |x86| x86.flush_kernel(errata, ranges, change)
 }
 

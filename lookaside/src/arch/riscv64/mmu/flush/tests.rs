@@ -10,7 +10,7 @@ use super::super::{
     tests::{A, CONFIG, NO_ERRATA, everyone, machine, satp, sfence},
 };
 use crate::{
-    FlushRange, VaRange,
+    VaRange,
     arch::{
         Errata, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
@@ -26,12 +26,12 @@ const FENCE: Event = Event::Fence;
 const ALL: Event = Event::SfenceVma(None, None);
 const TOP: u64 = 0xffff_ffff_ffff_f000;
 
-fn uniform(start: u64, pages: u64, shift: u32) -> FlushRange {
-    FlushRange::uniform(VaRange::new(start, pages << shift, shift).unwrap())
+fn uniform(start: u64, pages: u64, shift: u32) -> VaRange {
+    VaRange::new(start, pages << shift, shift).unwrap()
 }
 
-fn mixed(start: u64, pages: u64, shift: u32) -> FlushRange {
-    FlushRange { uniform: false, ..uniform(start, pages, shift) }
+fn mixed(start: u64, pages: u64, shift: u32) -> VaRange {
+    uniform(start, pages, shift).mixed()
 }
 
 /// What is executed on a machine so configured, of which the tag is 7.
@@ -41,13 +41,13 @@ fn executed(config: Config, act: impl FnOnce(&Riscv<Recorder>)) -> Vec<Event> {
     riscv.instructions.take()
 }
 
-fn flush(errata: Errata, ranges: &[FlushRange], change: TableChange) -> impl Fn(&Riscv<Recorder>) {
+fn flush(errata: Errata, ranges: &[VaRange], change: TableChange) -> impl Fn(&Riscv<Recorder>) {
     move |riscv| riscv.flush_ranges(errata, Tag(7), ranges, change)
 }
 
 fn everywhere(
     errata: Errata,
-    ranges: &[FlushRange],
+    ranges: &[VaRange],
     change: TableChange,
     wait: Wait,
 ) -> impl Fn(&Riscv<Recorder>) {
