@@ -68,14 +68,14 @@ fn mmu(machine: &Machine) -> Result<Hardware, Refused> {
     Ok(<hardware::Arm as hardware::Hardware>::mmu(machine)?)
 }
 
-/// What each CPU does when it comes up: it leaves the tables of the firmware for none.
+/// Brings a CPU up: it leaves the firmware's tables and is parked.
 fn come_up(mmu: &Hardware, machine: &Machine) {
     let features: aarch64::Features = <hardware::Arm as hardware::Hardware>::features(machine);
     mmu.admit(&features).expect("all CPUs are alike");
     mmu.park(NO_ERRATA);
 }
 
-/// What a flush names, as instructions need it.
+/// The operands of a flush, in the form of the instructions.
 struct Named {
     range: FlushRange,
     depth: TableChange,
