@@ -107,10 +107,15 @@ impl<'a, W: Word> Residents<'a, W> {
     #[inline]
     pub(crate) fn none_but(&self, me: CpuId) -> bool {
         let (mine, place) = place(me);
-        self.words.iter().enumerate().all(|(index, word)| {
+        let is_free = |index: usize, word: &W| {
             let others = word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
             others == 0 || index == mine && others == 1 << place
-        })
+        };
+        match self.words {
+            // Most machines; without a loop.
+            [only] => is_free(0, only),
+            words => words.iter().enumerate().all(|(index, word)| is_free(index, word)),
+        }
     }
 
     /// Marks a CPU that is switching in present, and returns its former residency.

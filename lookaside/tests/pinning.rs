@@ -2,7 +2,10 @@
 
 mod support;
 
-use lookaside::{AddressSpace, Error, GlobalAsidsConfig, arch::Held, arch::Wait};
+use lookaside::{
+    AddressSpace, CpuId, Error, GlobalAsidsConfig,
+    arch::{Held, Tag, Wait},
+};
 use support::{
     Fake, Op,
     machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
@@ -85,6 +88,31 @@ fn in_the_last_epoch_who_left_a_pinned_space_drops_what_it_holds_on_its_way_back
     assert_eq!(on(OTHER, || this_cpu(tlb).tag().0), tag);
     let drops = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
     assert!(tlb.platform().log(OTHER).iter().any(drops));
+}
+
+#[test]
+fn in_the_last_epoch_a_space_keeps_its_tag_after_the_last_unpin_until_it_is_released() {
+    let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
+    let (mut a, tag) = pinned(tlb);
+    let _ = switch(tlb, OTHER, &a);
+    // SAFETY: there is no device.
+    let unpin = |a: &AddressSpace<'_, Fake>| unsafe { this_cpu(tlb).unpin(a) };
+    assert_eq!(unpin(&a), Ok(()));
+    tlb.platform().forget_logs();
+    let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+    assert_eq!(tlb.platform().log(OTHER), [Op::FlushRange(tag, 0x5000, 1)]);
+    // It can be pinned again, under the same tag.
+    assert_eq!((unpin(&a), this_cpu(tlb).pin(&a)), (Err(Error::NotPinned), Ok(Tag(tag))));
+    assert_eq!(this_cpu(tlb).release(&mut a), Err(Error::Pinned));
+    assert_eq!(unpin(&a), Ok(()));
+    park(tlb, 0);
+    assert_eq!(this_cpu(tlb).release(&mut a), Err(Error::StillRunning { cpu: CpuId(OTHER) }));
+    park(tlb, OTHER);
+    assert!(this_cpu(tlb).release(&mut a).is_ok());
+    // As a space that never ran: it has no tag of its own in the last epoch.
+    assert_eq!(this_cpu(tlb).pin(&a), Err(Error::IdsExhausted));
+    let _ = switch(tlb, 0, &a);
+    assert_eq!(on(0, || this_cpu(tlb).tag()), Tag(1), "the shared one");
 }
 
 #[test]

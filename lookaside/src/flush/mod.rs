@@ -63,7 +63,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[doc(alias = "tlb_finish_mmu")]
     #[doc(alias = "flush_tlb_mm_range")]
     #[doc(alias = "pmap_invalidate_range")]
-    #[inline]
+    #[inline(never)] // Inlined, it would copy the gather.
     #[track_caller]
     pub fn flush<F>(&self, mut gather: Gather<'_, P, F>) -> Flushed<F> {
         self.must_own(gather.space().tlb());
@@ -98,6 +98,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     /// Returns when what was gathered is flushed.
+    #[inline]
     fn complete(&self, gather: &mut Changes<'_, P>, early: bool) {
         let space = gather.space();
         let ranges = gather.ranges(early);

@@ -9,6 +9,15 @@ use crate::{
     space::AddressSpace,
 };
 
+/// In `AddressSpace::pins`, beside the number of pins: the space was pinned in the last epoch, and keeps its tag until
+/// it is released. CPUs may run it under that tag, and nothing would bring them to the shared one.
+const KEPT: u64 = 1 << 63;
+
+/// The pins of a space that has so many in its word.
+pub(super) const fn pins(word: u64) -> u64 {
+    word & !KEPT
+}
+
 impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     /// Pins the tag of `space` and returns it: the space keeps it through rollovers until [`Self::unpin`] was
     /// called as often as this.
@@ -63,7 +72,8 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
         Ok(space.cookie().tag())
     }
 
-    /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other.
+    /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other; in the last epoch, until the
+    /// space is released.
     ///
     /// # Errors
     ///
@@ -80,11 +90,14 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
         let tags = self.tlb().tags();
         let _lock = tags.turn.lock.lock(self.tlb().platform());
         // Relaxed, here and below: as in `pin`.
-        let pins = space.pins.load(Ordering::Relaxed);
-        if pins == 0 {
+        let word = space.pins.load(Ordering::Relaxed);
+        if pins(word) == 0 {
             return Err(Error::NotPinned);
         }
-        if pins == 1 {
+        let mut left = word - 1;
+        if left == 0 && tags.epoch() == tags.last_epoch() {
+            left = KEPT;
+        } else if left == 0 {
             // The map of this epoch still has the tag. A CPU that still sees the pin brings the cookie to
             // this epoch, in which the tag is the space's; when it sees the next epoch, it sees that the pin
             // is gone.
@@ -93,7 +106,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
             let pinned = tags.turn.pins.load(Ordering::Relaxed);
             tags.turn.pins.store(pinned - 1, Ordering::Relaxed);
         }
-        space.pins.store(pins - 1, Ordering::Relaxed);
+        space.pins.store(left, Ordering::Relaxed);
         Ok(())
     }
 }

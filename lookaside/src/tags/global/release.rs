@@ -1,6 +1,6 @@
 //! Giving a tag back before the next rollover.
 
-use super::{Cookie, GlobalAsids, LAST_TAG};
+use super::{Cookie, GlobalAsids, LAST_TAG, pins::pins};
 use crate::{
     arch::{Mmu, Sharing},
     cpu::Cpu,
@@ -22,7 +22,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space: &mut AddressSpace<'_, P>,
     ) -> Result<Released, Error> {
         // Relaxed: the only reference is ours.
-        if space.pins.load(Ordering::Relaxed) != 0 {
+        if pins(space.pins.load(Ordering::Relaxed)) != 0 {
             return Err(Error::Pinned);
         }
         let cookie = space.cookie();
@@ -43,6 +43,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if let Some(cpu) = self.running(this_cpu, space, cookie) {
             return Err(Error::StillRunning { cpu });
         }
+        space.pins.store(0, Ordering::Relaxed); // Relaxed: as above. It keeps no tag.
         let alone = Self::is_only_here(this_cpu, space);
         if !alone && !this_cpu.mmu().broadcasts() {
             space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.

@@ -75,6 +75,10 @@ const RELEASED: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(B), Run(A), Release(B),
 const PINNED: &[&[Act]] =
     &[&[Pin(A), Unmap(A), Unpin(A), UnmapOther(A)], &[Run(A), Run(B), Run(A)]];
 
+/// The last epoch begins while a space is pinned, which is unpinned then.
+const UNPINNED: &[&[Act]] =
+    &[&[Pin(A), Run(A), Unpin(A)], &[Run(B), Run(C), Run(D), Run(E), Run(A), Unmap(A)]];
+
 /// A device walks the tables all the time.
 const HEARD: &[&[Act]] = &[&[Pin(A), Unmap(A), Zap(A)], &[Run(A), Run(B), Run(A)]];
 
@@ -260,6 +264,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as flush-last-arm, with shared TLBs"),
     by_epoch!("flush-last-riscv-interrupts", RvInterrupts, FOR_EVER, LAST, Bounded(4),
         "as flush-last-arm, on RISC-V with interrupts"),
+    by_epoch!("flush-unpinned-last-riscv-interrupts", RvInterrupts, Few { last_epoch: 2, pins: 1, ..few(4) },
+        UNPINNED, Bounded(3), "a page of a space goes that is unpinned in the last epoch"),
     by_epoch!("flush-firmware-arm", Arm, THREE_TAGS, LENT, Exhaust,
         "a page and a table go while another CPU calls firmware"),
     by_epoch!("flush-firmware-riscv-interrupts", RvInterrupts, THREE_TAGS, LENT, Bounded(4),
