@@ -147,8 +147,8 @@ type Row = (Counter, &'static str, fn() -> u64);
 pub(crate) static COUNTERS: [Row; 13] = [
     (Counter::Switches, "switches", || tlb::switches()[1..].iter().sum()),
     (Counter::FreshTags, "fresh tags", || tlb::switches()[2] + tlb::switches()[3]),
-    (Counter::Turnovers, "turnovers", || tlb::switches()[3]),
-    (Counter::Paid, "switches that paid", || tlb::switches()[4]),
+    (Counter::Rollovers, "rollovers", || tlb::switches()[3]),
+    (Counter::CaughtUp, "switches that flushed", || tlb::switches()[4]),
     (Counter::FlushesNobody, "flushes, nobody", || tlb::flushes(Outcome::NoCpu)),
     (Counter::FlushesHere, "flushes, here", || tlb::flushes(Outcome::Local)),
     (Counter::FlushesFreshTag, "flushes, fresh tag", || tlb::flushes(Outcome::Retagged)),

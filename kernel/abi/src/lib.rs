@@ -138,7 +138,7 @@ pub enum Kind {
     Blocks,
 }
 
-/// What the kernel was told on its command line, and what it found.
+/// Parameters of the kernel's command line, and properties of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Parameter {
@@ -156,7 +156,7 @@ pub enum Parameter {
     Only,
 }
 
-/// What the kernel counts.
+/// The kernel's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
@@ -164,15 +164,15 @@ pub enum Counter {
     Switches,
     /// Tags that were given to a space.
     FreshTags,
-    /// How often the tags ran out.
-    Turnovers,
-    /// Switches that paid for a flush.
-    Paid,
-    /// Flushes that concerned nobody.
+    /// Rollovers of the tags.
+    Rollovers,
+    /// Switches that flushed.
+    CaughtUp,
+    /// Flushes in which no CPU had to act.
     FlushesNobody,
     /// Flushes of one CPU alone.
     FlushesHere,
-    /// Flushes by another tag.
+    /// Flushes that were replaced by a new tag.
     FlushesFreshTag,
     /// Broadcasts.
     FlushesEverywhere,

@@ -65,7 +65,7 @@ pub(crate) fn cpu() -> usize {
 /// Waits for an interrupt, and handles it. One that is masked ends the wait, too (manual, `WFI`):
 /// so nothing in the kernel is ever interrupted.
 pub(crate) fn idle() {
-    // SAFETY: it waits. The barrier: who interrupts us may be waiting for our stores.
+    // SAFETY: it waits. The barrier: the CPU that interrupts this one may be waiting for its stores.
     unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
     gic::handle(false);
 }

@@ -179,7 +179,7 @@ fn interrupt(which: usize, from_user: bool) {
     match which {
         SOFTWARE => {
             // FENCE (pairs with `fence w, o` in `sbi::call`): that it is not pending any more, a write
-            // to a register, comes before the look at what other CPUs want. Whoever asks after that
+            // to a register, comes before the look at what other CPUs want. A request after that
             // look makes it pending again.
             //
             // SAFETY: it acknowledges the interrupt, and fences.

@@ -114,7 +114,7 @@ boot_cpu_64:
     ud2
 
 other_cpu_64:
-    xor edi, edi                        // whoever takes the number has it, and gets on
+    xor edi, edi                        // the CPU that takes the number goes on with it
     xchg edi, [{NEXT}]
     test edi, edi
     jz 2f

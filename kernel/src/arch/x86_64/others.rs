@@ -78,7 +78,7 @@ fn start(cpu: usize) -> bool {
 pub(super) extern "C" fn other_cpu(cpu: u32) -> ! {
     descriptors::load(cpu as usize);
     apic::open();
-    // Relaxed: whoever sends to this CPU knows that it is up.
+    // Relaxed: a CPU that sends an interrupt to this one knows that it is up.
     APICS[cpu as usize].store(apic::id(), Relaxed);
     tlb::set_up_cpu();
     crate::start_other()

@@ -42,7 +42,7 @@ pub(crate) fn reserved_root() -> u64 {
 pub(crate) fn fill_root(root: &Table) {
     // SAFETY: boot code put it there, for good, and it is seen as atomic words only.
     let kernel = unsafe { &kernel_root };
-    // Relaxed: the entry never changes, and whoever loads the root orders its stores before walks.
+    // Relaxed: the entry never changes, and loading the root orders its stores before walks.
     root[0].store(kernel[0].load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
