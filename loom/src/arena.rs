@@ -16,7 +16,7 @@ pub fn keep<T: 'static>(value: T) -> &'static T {
 }
 
 /// As [`keep`], with exclusive access.
-pub fn keep_mut<T: 'static>(value: T) -> &'static mut T {
+pub(crate) fn keep_mut<T: 'static>(value: T) -> &'static mut T {
     let kept: *mut T = Box::into_raw(Box::new(value));
     KEPT.with_borrow_mut(|all| all.push(kept));
     // SAFETY: just made, never used by this pointer again, and freed only by `clear`, which runs when no

@@ -150,8 +150,11 @@ fn a_lazy_cpu_that_wakes_gets_an_ipi_or_flushes() {
 /// A CPU acknowledges a request in its queue after it has flushed the page.
 #[test]
 fn an_acknowledgement_follows_all_accesses() {
-    let exploration =
-        Exploration { name: "epochs, acknowledging", preemptions: Some(3), outcomes: &[Outcome::Ipis] };
+    let exploration = Exploration {
+        name: "epochs, acknowledging",
+        preemptions: Some(3),
+        outcomes: &[Outcome::Ipis],
+    };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 1);
         on(1, || world.switch(0));

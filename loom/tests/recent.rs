@@ -119,8 +119,11 @@ fn a_cpu_that_resumes_gets_an_ipi_or_flushes() {
 /// A CPU acknowledges after it has flushed the page.
 #[test]
 fn an_acknowledgement_follows_all_accesses() {
-    let exploration =
-        Exploration { name: "recent, acknowledging", preemptions: Some(3), outcomes: &[Outcome::Ipis] };
+    let exploration = Exploration {
+        name: "recent, acknowledging",
+        preemptions: Some(3),
+        outcomes: &[Outcome::Ipis],
+    };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 1);
         on(1, || world.switch(0));

@@ -169,15 +169,15 @@ pub enum Counter {
     /// Switches that flushed.
     CaughtUp,
     /// Flushes in which no CPU had to act.
-    FlushesNobody,
+    FlushesNoCpu,
     /// Flushes of one CPU alone.
-    FlushesHere,
+    FlushesLocal,
     /// Flushes that were replaced by a new tag.
-    FlushesFreshTag,
+    FlushesRetagged,
     /// Broadcasts.
-    FlushesEverywhere,
+    FlushesBroadcast,
     /// Flushes by interrupt.
-    FlushesInterrupts,
+    FlushesIpis,
     /// CPUs that were interrupted for them.
     Interrupted,
     /// Pages that were taken back, moved or protected.

@@ -1,4 +1,4 @@
-//! What checking came to, and putting together what several machines found.
+//! The outcome of checking, and merging the outcomes of several machines.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What system this is.
+//! The properties of this system.
 
 use std::{ffi::OsStr, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Who is there: the threads of the system, from `/proc`.
+//! The threads of the system, from `/proc`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

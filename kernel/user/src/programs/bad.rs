@@ -85,7 +85,11 @@ pub(crate) fn main(_: usize) -> u8 {
             println!("bad: a program that {}: {what}", name(operation));
             failures += 1;
         }
-        assert!(canary.load(Ordering::Relaxed) == operation as u64, "{} changed others", name(operation));
+        assert!(
+            canary.load(Ordering::Relaxed) == operation as u64,
+            "{} changed others",
+            name(operation)
+        );
     }
     let operations = OPERATIONS.len() + NONSENSE.len();
     report.end("bad", format_args!("{operations} bad programs, {failures} not as it should be"));
@@ -101,7 +105,8 @@ fn try_out(operation: usize) -> Result<(), &'static str> {
     let frames = memory::free_frames();
     let pipe = system::pipe().map_err(|_| "no pipe is left")?;
     system::send(pipe, 0).map_err(|_| "the pipe is closed")?;
-    let sinner = system::spawn(Program::Sinner, pipe << 8 | operation).map_err(|_| "it is not born")?;
+    let sinner =
+        system::spawn(Program::Sinner, pipe << 8 | operation).map_err(|_| "it is not born")?;
     let end = system::wait(sinner).map_err(|_| "it has no end")?;
     // The program may have closed it, for its children.
     let _ = system::close(pipe);
