@@ -142,7 +142,7 @@ impl Frame {
     /// Makes the contents those of another frame.
     pub(crate) fn copy_from(&self, other: &Self) {
         for (to, from) in self.words().iter().zip(other.words()) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed); // Relaxed, both: nobody writes.
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed); // Relaxed, both: no CPU writes to it.
         }
     }
 

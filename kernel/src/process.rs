@@ -79,7 +79,7 @@ impl Process {
         all.places |= 1 << place;
         all.last += 1;
         let id = all.last;
-        // What nobody has waited for so long is of no interest.
+        // An exit code for which no process has waited so long is dropped.
         if all.codes.len() == MAX_CODES
             && let Some(oldest) = all.codes.iter().position(|(_, code)| code.is_some())
         {

@@ -4,7 +4,7 @@
 //! own; `TTBR0_EL1` belongs to user mode. "The manual" is the Arm Architecture Reference Manual, DDI
 //! 0487.
 
-// Neither user mode nor the kernel has the registers of floating point: nobody saves them.
+// Neither user mode nor the kernel uses floating-point registers: they are not saved.
 #[cfg(target_feature = "neon")]
 compile_error!("build for aarch64-unknown-none-softfloat");
 

@@ -1,4 +1,4 @@
-//! Invalidations that a CPU does not do when others ask it to: what the hunters must notice. For tests of
+//! Drops the invalidations that a CPU should execute for others, which the hunters must notice. For tests of
 //! the tests.
 
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{arch::MAX_CPUS, println};
 
-/// The page that other CPUs start in: below 1 MiB, and nobody's once the loader is done.
+/// The page that other CPUs start in: below 1 MiB, and unused once the loader is done.
 const START: u32 = 0x8000;
 
 /// What hardware calls each CPU.
@@ -44,7 +44,7 @@ pub(super) fn apic_of(cpu: usize) -> u32 {
 /// Starts the CPUs `1..count`.
 pub(crate) fn start_others(count: usize) {
     let code = boot::trampoline_code();
-    // SAFETY: the page is nobody's, and mapped.
+    // SAFETY: the page is unused, and mapped.
     unsafe { ptr::copy_nonoverlapping(code.as_ptr(), START as *mut u8, code.len()) };
     for cpu in 1..count {
         if !start(cpu) {

@@ -70,7 +70,7 @@ pub(crate) fn kernel_page(address: u64) -> u64 {
     address | PRESENT | WRITE | GLOBAL | NO_EXECUTE
 }
 
-/// An entry for a table: what is allowed is said below.
+/// An entry for a table: permissions are set in the entries below.
 pub(crate) fn table(address: u64) -> u64 {
     address | PRESENT | WRITE | USER_MODE
 }

@@ -99,7 +99,7 @@ pub(crate) fn any_kind(random: &mut crate::random::Random) -> system::Kind {
     }
 }
 
-/// What a hunter was told: a seed, and a pipe for what it finds if it is not to talk.
+/// The task of a hunter: a seed, and a pipe for its results if it must not print.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) seed: u32,
@@ -132,7 +132,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// The end of a hunter, whose helpers are done: says what was found, and returns its exit code.
+    /// Ends a hunter, whose helpers are done: reports the results, and returns the exit code.
     pub(crate) fn finish(mut self, name: &str, task: Task, report: Report) -> u8 {
         self.reads += READS.load(Ordering::Relaxed); // Relaxed: the helpers were joined.
         self.stale += STALE.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Arm64: how kernels kept TLBs coherent there before, and what was proposed.
+//! Arm64: how kernels kept TLBs coherent there before, and proposals.
 //!
 //! Written from published descriptions: FreeBSD's review D21922 of October 2019, "A patch for using
 //! ASIDs in the arm64 pmap", and Andrea Arcangeli's "arm64: tlb: skip tlbi broadcast" of February
-//! 2020 (linux-arm-kernel). The books are those of the publications; the instructions are executed by
+//! 2020 (linux-arm-kernel). The state is that of the publications; the instructions are executed by
 //! the library's own [`Aarch64`], as for the library's strategies.
 
 mod asids;
@@ -58,7 +58,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// No CPU of these kernels is worked around: what an erratum costs has no published price.
+/// These kernels have no work-arounds: the cost of an erratum has no published price.
 const NO_ERRATA: Errata = Errata::NONE;
 
 /// The library's Arm, on simulated CPUs.

@@ -60,7 +60,7 @@ impl<'a> Calls<'a> {
             layout,
             heads: lines("queues of calls"),
             queues: (0..cpus).map(|_| RefCell::default()).collect(),
-            asks: lines("what is asked"),
+            asks: lines("requests"),
             asked: (0..cpus).map(|_| RefCell::default()).collect(),
             records: (0..cpus).map(|_| OnceCell::new()).collect(),
         }
