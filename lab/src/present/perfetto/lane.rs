@@ -67,7 +67,7 @@ impl Lane {
     }
 
     /// Calls `step` with each beginning and end of a slice, in order.
-    pub(super) fn sweep(&self, mut step: impl FnMut(Ps, Step) -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn walk(&self, mut step: impl FnMut(Ps, Step) -> io::Result<()>) -> io::Result<()> {
         let mut open: Vec<Ps> = Vec::new();
         if self.begin < self.ended {
             let begin = Step::Begin { name: "program", category: "program", handler: false };
