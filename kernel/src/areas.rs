@@ -1,4 +1,4 @@
-//! What is mapped where, as the program asked for it.
+//! The areas of a process: its mappings as the program requested them.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::Range;
@@ -79,7 +79,7 @@ impl Areas {
         }
     }
 
-    /// Takes the areas in `range` out of the books.
+    /// Removes the areas in `range` from the list.
     pub(crate) fn remove(&mut self, range: &Range<usize>) -> Vec<(usize, Area)> {
         self.cut(range);
         let starts: Vec<usize> = self.0.range(range.clone()).map(|(start, _)| *start).collect();

@@ -1,4 +1,4 @@
-//! What the kernel was told when it was started.
+//! The kernel's command line.
 
 use crate::lock::Once;
 

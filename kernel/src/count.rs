@@ -1,4 +1,4 @@
-//! What the kernel counts, beside what the library counts.
+//! The kernel's own counts, beside the library's.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

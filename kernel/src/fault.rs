@@ -1,4 +1,4 @@
-//! Page faults, and the kernel's own accesses to user memory, which do what a fault would.
+//! Page faults, and the kernel's own accesses to user memory, which resolve a missing page as a fault would.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ pub(crate) enum Fatal {
 }
 
 impl Memory {
-    /// Lets user mode go on after a fault at `address`, or says why not.
+    /// Resolves a fault of user mode at `address`, or returns why it cannot.
     pub(crate) fn fault(
         &mut self,
         space: &AddressSpace,
@@ -58,7 +58,7 @@ impl Memory {
             let to = Protection { execute: area.protection.execute, ..now };
             self.tables.widen(page, space, to, flags);
         }
-        // This CPU may hold what the entry was before.
+        // This CPU may hold the former entry.
         let allowed =
             Permissions { read: true, write: now.write, execute: area.protection.execute };
         let wanted = Permissions { write: access == Access::Write, ..Permissions::default() };
@@ -90,7 +90,7 @@ impl Memory {
     ) -> Result<(), Fatal> {
         let taken = Taken { address: page, entry: found.entry, level: found.level };
         if taken.frames().all(|frame| frame.is_alone()) {
-            // More is allowed, so nobody is told: who has not noticed takes a spurious fault.
+            // The entry allows more, so nothing is flushed: a CPU with the old entry takes a spurious fault.
             self.tables.widen(page, space, to, Flags::ALL);
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Memory {
             if access == Access::Write && !area.protection.write {
                 return Err(Fatal::BadAddress);
             }
-            // As a load or store of user mode would: with the flags, and a copy of what is shared.
+            // As a load or store of user mode would: sets the flags, and copies a shared page.
             let found = loop {
                 match self.tables.find(page) {
                     Some(found) if access != Access::Write => break found,

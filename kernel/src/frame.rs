@@ -1,4 +1,5 @@
-//! Frames of physical memory. One that is freed is poisoned: whoever still reads it sees that.
+//! Frames of physical memory. A freed frame is poisoned, so that a later access through a stale translation
+//! shows.
 
 use alloc::vec::Vec;
 use core::{
@@ -11,13 +12,13 @@ use crate::{
     lock::{Lock, Once},
 };
 
-/// What every word of a free frame holds.
+/// The value of every word of a free frame.
 pub(crate) const POISON: u64 = 0xdead_beef_f4ee_f4ee;
 
 /// The most frames that are taken together.
 pub(crate) const LARGEST: usize = 512;
 
-/// A frame of physical memory, by its address. Whoever has it may use it.
+/// A frame of physical memory, by its address. The owner of the value owns the frame.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frame(u64);
 
@@ -95,7 +96,7 @@ impl Frame {
     ///
     /// # Panics
     ///
-    /// If somebody has written to a free frame: through a translation that should be gone.
+    /// If a free frame has been written to: through a translation that should be gone.
     pub(crate) fn new() -> Option<Self> {
         Self::run(1).map(Self)
     }
@@ -141,7 +142,7 @@ impl Frame {
     /// Makes the contents those of another frame.
     pub(crate) fn copy_from(&self, other: &Self) {
         for (to, from) in self.words().iter().zip(other.words()) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed); // Relaxed, both: nobody writes.
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed); // Relaxed, both: no CPU writes to it.
         }
     }
 
@@ -152,12 +153,12 @@ impl Frame {
 
     /// Whether this is the only mapping.
     pub(crate) fn is_alone(&self) -> bool {
-        self.sharers().load(Ordering::Acquire) == 0 // Acquire: what former sharers did is done.
+        self.sharers().load(Ordering::Acquire) == 0 // Acquire: the accesses of former sharers are done.
     }
 
     /// Gives up this mapping; the last one frees and poisons the frame.
     pub(crate) fn free(self) {
-        // AcqRel: what any sharer did is done before it is poisoned.
+        // AcqRel: the accesses of all sharers are done before it is poisoned.
         let sharers = self.sharers();
         let mut now = sharers.load(Ordering::Acquire);
         while now > 0 {

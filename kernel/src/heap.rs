@@ -30,7 +30,7 @@ pub(crate) fn open(memory: Range<u64>) -> Range<u64> {
     memory.start + size as u64..memory.end
 }
 
-// SAFETY: what `Heap` gives is fresh and as large as asked.
+// SAFETY: memory from `Heap` is fresh and as large as requested.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.0.lock().allocate_first_fit(layout).map_or(ptr::null_mut(), NonNull::as_ptr)

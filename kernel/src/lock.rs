@@ -9,7 +9,7 @@ use core::{
 
 use crate::{arch, tlb};
 
-/// A spin lock. Who waits for it serves shootdowns meanwhile: its holder may be waiting for just that.
+/// A spin lock. A CPU that waits for it handles shootdown requests: the holder may be waiting for one.
 pub(crate) struct Lock<T> {
     held: AtomicBool,
     value: UnsafeCell<T>,
@@ -23,13 +23,13 @@ impl<T> Lock<T> {
         Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// What it guards, for the only one who knows it.
+    /// The guarded value, through exclusive access to the lock.
     pub(crate) fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        // Acquire: what the last holder did. Pairs with the Release in `Guard::drop`.
+        // Acquire: the last holder's stores. Pairs with the Release in `Guard::drop`.
         while self.held.swap(true, Ordering::Acquire) {
             tlb::handle_ipi();
             arch::relax();
@@ -85,7 +85,7 @@ impl<T> Once<T> {
     /// If it was set before.
     pub(crate) fn set(&self, value: T) {
         assert!(!self.set.load(Ordering::Relaxed), "set twice"); // Relaxed: only the boot CPU sets.
-        // SAFETY: nobody reads it before it is set, and only the boot CPU gets here, once.
+        // SAFETY: no CPU reads it before it is set, and only the boot CPU gets here, once.
         unsafe { (*self.value.get()).write(value) };
         self.set.store(true, Ordering::Release); // Release: pairs with the Acquire in `try_get`.
     }

@@ -1,6 +1,7 @@
-//! What a process has mapped, and the calls that change it.
+//! The memory of a process, and the calls that change it.
 //!
-//! Everything here runs under the lock of the memory, flushes included: who waits for the lock serves.
+//! Everything here runs under the lock of the memory, flushes included: a CPU that waits for the lock handles
+//! requests.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -214,7 +215,7 @@ impl Memory {
         }
         self.prepare(space, &range)?;
         let set = self.tables.harvest(range.clone(), flag, space);
-        // Who holds an entry with the flag would go on without setting it.
+        // A CPU that holds an entry with the flag would not set it again.
         let mut gather = Gather::new(space);
         count::PAGES.add(range.len() / PAGE);
         gather.revoke(pages(range));

@@ -31,7 +31,7 @@ struct Pipes {
 
 static PIPES: Lock<Pipes> = Lock::new(Pipes { last: 0, open: BTreeMap::new() });
 
-/// What waits for a pipe waits for a channel that no process has.
+/// Threads that wait for a pipe wait for a channel that no process has.
 fn channel(pipe: usize) -> usize {
     !pipe
 }
@@ -47,7 +47,7 @@ pub(crate) fn open() -> Result<usize, Refused> {
     Ok(number)
 }
 
-/// Closes a pipe: who waits for it is told.
+/// Closes a pipe, and wakes the threads that wait for it.
 pub(crate) fn close(number: usize) -> Result<(), Refused> {
     let pipe = PIPES.lock().open.remove(&number).ok_or(Refused::Missing)?;
     pipe.0.lock().closed = true;

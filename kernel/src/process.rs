@@ -58,7 +58,7 @@ struct Processes {
     places: u64,
     /// Those that were not waited for: their numbers, and their exit codes if they have ended.
     codes: Vec<(usize, Option<isize>)>,
-    /// Those that have ended, and whose space must be released.
+    /// Processes that have ended and whose space must be released.
     ended: Vec<Arc<Process>>,
 }
 
@@ -79,7 +79,7 @@ impl Process {
         all.places |= 1 << place;
         all.last += 1;
         let id = all.last;
-        // What nobody has waited for so long is of no interest.
+        // An exit code for which no process has waited so long is dropped.
         if all.codes.len() == MAX_CODES
             && let Some(oldest) = all.codes.iter().position(|(_, code)| code.is_some())
         {
@@ -128,7 +128,7 @@ impl Process {
         thread::wake_process(self.id);
     }
 
-    /// Ends it for what it has done, and says so.
+    /// Kills the process for a fault, and reports it.
     pub(crate) fn kill(&self, why: core::fmt::Arguments<'_>) {
         if !self.is_ending() {
             println!("killed: process {}, program {}: {why}", self.id, self.program);
@@ -179,12 +179,12 @@ fn begin(process: Arc<Process>, started: Result<(), Refused>) -> Result<usize, R
     Ok(id)
 }
 
-/// What becomes of a thread that has ended, now that no CPU is on its stack.
+/// Cleans up after a thread that has ended, when no CPU is on its stack.
 pub(crate) fn end_thread(thread: Arc<Thread>) {
     let process = thread.process.clone();
     drop(thread);
     THREADS.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
-    // AcqRel: the last one sees what all others have done.
+    // AcqRel: the last one sees the stores of all others.
     if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
         process.end(0);
         // Its root must not be loaded when it goes.
@@ -216,7 +216,7 @@ pub(crate) fn wait(id: usize) -> Result<isize, Refused> {
     .unwrap_or(Err(Refused::Missing))
 }
 
-/// Whether spaces wait to be released: then nobody should name one lazily.
+/// Whether spaces wait to be released: then no CPU should stay lazy in one.
 pub(crate) fn some_ended() -> bool {
     !PROCESSES.lock().ended.is_empty()
 }

@@ -17,7 +17,7 @@ use crate::{
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The size of a large page: what one last-level table maps.
+/// The size of a large page: the range that one last-level table maps.
 pub(crate) const LARGE: usize = 512 * PAGE;
 
 /// The tables under one root.
@@ -66,7 +66,7 @@ impl Tables {
         Some(&table[index(address, level)])
     }
 
-    /// What maps an address.
+    /// The entry that maps an address.
     pub(crate) fn find(&self, address: usize) -> Option<Found> {
         let large = self.slot(address, 1, false)?.load(Ordering::Relaxed); // Relaxed: the lock is held.
         if arch::is_page(large, 1) {
@@ -88,7 +88,7 @@ impl Tables {
             blocks::unfold(table, slot..slot + 1, address, space);
         }
         let Some(slot) = self.slot(address, level, false) else { return };
-        // AcqRel: what a former sharer of the page did with it is done; hardware's flags are kept.
+        // AcqRel: the accesses of former sharers of the page are done; hardware's flags are kept.
         let _ = slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, |entry| {
             let page = arch::page(arch::address_of(entry), level, to);
             Some(arch::with(page, arch::flags(entry) | flags))
@@ -166,7 +166,8 @@ impl Tables {
         })
     }
 
-    /// Takes all pages in `range` out: `gather` holds them, and learns their flags. Returns how many entries there were.
+    /// Takes all pages in `range` out: `gather` holds them, and learns their flags. Returns how many entries
+    /// there were.
     pub(crate) fn take<F: Extend<Taken>>(
         &self,
         range: Range<usize>,
@@ -272,7 +273,7 @@ impl Tables {
 /// A page that was taken out.
 pub(crate) struct Taken {
     pub(crate) address: usize,
-    /// What the entry held, as that of a page by itself.
+    /// The removed entry, in the form of a single page's.
     pub(crate) entry: u64,
     pub(crate) level: u32,
 }

@@ -1,7 +1,7 @@
 //! Threads, and which CPU runs which.
 //!
-//! A thread that stops running switches to its CPU's *scheduler context*, which decides what becomes
-//! of it when it is off its stack, and runs the next one. So no thread is ever found in a queue while a
+//! A thread that stops running switches to its CPU's *scheduler context*, which queues or ends the thread
+//! after it has left its stack, and runs the next one. So no thread is ever found in a queue while a
 //! CPU is on its stack.
 
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
@@ -42,7 +42,7 @@ unsafe impl Sync for Thread {}
 // SAFETY: as above.
 unsafe impl Send for Thread {}
 
-/// What becomes of a thread that has stopped running.
+/// The next state of a thread that has stopped running.
 enum After {
     /// It goes on when its turn comes.
     Again,
@@ -52,7 +52,7 @@ enum After {
     End,
 }
 
-/// What a CPU is doing.
+/// The scheduler's state of a CPU.
 struct Running {
     thread: Option<Arc<Thread>>,
     after: After,
@@ -240,7 +240,7 @@ pub(crate) fn end() -> ! {
 
 // ---- Waiting
 
-/// Waits until `ready` says what is waited for. Whoever changes what it looks at wakes `channel`
+/// Waits until `ready` returns a value. Code that changes the state which `ready` reads wakes `channel`
 /// afterwards. None if the process is to end meanwhile, or at the moment `until`.
 pub(crate) fn wait_for<T>(
     channel: usize,
@@ -270,7 +270,7 @@ fn wait(thread: Arc<Thread>, channel: usize, seen: u64, until: u64) {
     }
 }
 
-/// Wakes who waits for `channel`.
+/// Wakes the threads that wait for `channel`.
 pub(crate) fn wake(channel: usize) {
     wake_if(true, |waiting| waiting.channel == channel);
 }
@@ -280,7 +280,7 @@ pub(crate) fn wake_process(id: usize) {
     wake_if(true, |waiting| waiting.thread.process.id == id);
 }
 
-/// Wakes those whose moment has come.
+/// Wakes the threads whose time has come.
 pub(crate) fn wake_late() {
     let now = arch::now();
     wake_if(false, |waiting| waiting.until <= now);

@@ -1,5 +1,5 @@
-//! The library in this kernel: the platform, the books, and counts. With each architecture's `tlb.rs`
-//! this is all that an integrator writes, beside the calls.
+//! The library in this kernel: the platform, the library's state, and counts. With each architecture's
+//! `tlb.rs` this is all that an integrator writes, beside the calls.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(crate) struct Hw {
     mmu: arch::Mmu,
 }
 
-// SAFETY: numbers of CPUs are their own and never change; `interrupt_cpu` publishes what was stored.
+// SAFETY: numbers of CPUs are unique and never change; `interrupt_cpu` publishes earlier stores.
 unsafe impl Platform for Hw {
     type Word = AtomicU64;
     type Mmu = arch::Mmu;
@@ -54,11 +54,11 @@ unsafe impl Platform for Hw {
 
 static TLB: Once<Tlb<'static, Hw, Strategy>> = Once::new();
 static COUNTS: [Counts<AtomicU64>; arch::MAX_CPUS] = [const { Counts::new() }; arch::MAX_CPUS];
-/// How often a switch changed nothing, kept what was held, took a fresh tag, turned the tags over, paid.
+/// Switches by result: unchanged, entries kept, fresh tag, rollover, flush.
 static SWITCHES: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
-/// Opens the books, once, on the boot CPU. `tags` takes the place of the number of tags that the
-/// hardware has, so that they run out soon.
+/// Initialises the library, once, on the boot CPU. `tags` replaces the hardware's number of tags, so that
+/// they run out soon.
 pub(crate) fn open(cpus: usize, tags: Option<u32>) -> Result<(), Error> {
     let hw = Hw { mmu: arch::mmu()? };
     let strategy = arch::strategy(&hw, tags)?;
@@ -81,14 +81,13 @@ pub(crate) fn this_cpu() -> CurrentCpu<'static, Hw, Strategy> {
 pub(crate) fn online() -> Result<(), Error> {
     tlb().online(&(), &arch::features())?;
     if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
-        // SAFETY: none. It is a lie, so that nobody asks this CPU for anything: the hunters must notice.
+        // SAFETY: none. This CPU runs on, but gets no requests: the hunters must notice.
         unsafe { tlb().halted(CpuId(arch::cpu() as u32)) }?;
     }
     Ok(())
 }
 
-/// Does what other CPUs have asked for: in the handler of their interrupt, and while this CPU waits
-/// for a lock.
+/// Handles requests of other CPUs: in the IPI handler, and while this CPU waits for a lock.
 pub(crate) fn handle_ipi() {
     if TLB.try_get().is_some_and(|tlb| tlb.is_online(CpuId(arch::cpu() as u32))) {
         #[cfg(all(feature = "no-remote", target_arch = "x86_64"))]
@@ -111,14 +110,14 @@ pub(crate) fn switch(space: &AddressSpace) {
     SWITCHES[kind].fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
 }
 
-/// A space with this root. Two bits for each CPU say who may hold something of it.
+/// A space with this root. Two bits for each CPU say whether it may hold entries of the space.
 pub(crate) fn space(root: u64, residents: &'static mut [AtomicU64]) -> Result<AddressSpace, Error> {
-    // SAFETY: the root is a process's, and goes when its space has been released; `fill_root` maps the
+    // SAFETY: the root is a process's, and is freed after its space has been released; `fill_root` maps the
     // kernel in it; pages of user mode are not global.
     unsafe { tlb().space(Root::new(root), residents) }
 }
 
-/// There is nothing to run.
+/// This CPU has no thread to run.
 pub(crate) fn rest() {
     if process::some_ended() {
         park();
@@ -132,7 +131,7 @@ pub(crate) fn park() {
     let _ = this_cpu().park();
 }
 
-/// How often a switch ended in each of these ways: unchanged, kept, fresh tag, tags turned over, paid.
+/// The number of switches by result: unchanged, entries kept, fresh tag, rollover, flush.
 pub(crate) fn switches() -> [u64; 5] {
     core::array::from_fn(|kind| SWITCHES[kind].load(Ordering::Relaxed)) // Relaxed: counts.
 }

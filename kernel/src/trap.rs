@@ -1,5 +1,5 @@
-//! What interrupts user mode: calls, faults, the timer and other CPUs. Whatever it was, a process that
-//! is to end does so before it returns to user mode.
+//! Traps out of user mode: calls, faults, the timer and other CPUs. A process that is to end does so before
+//! it returns to user mode.
 
 use crate::{
     arch::{Access, TrapFrame},
@@ -43,7 +43,7 @@ pub(crate) fn tick(from_user: bool) {
     }
 }
 
-/// Another CPU has asked for something, or has found something to run.
+/// Another CPU has sent a flush request, or has made a thread ready.
 pub(crate) fn message(from_user: bool) {
     tlb::handle_ipi();
     if from_user {

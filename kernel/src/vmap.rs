@@ -46,7 +46,7 @@ impl Mapped {
         arch::vmap_window() + self.place * PAGE
     }
 
-    /// All CPUs are to let go of what they hold for this address.
+    /// All CPUs must drop their entries for this address.
     fn gather(&self) -> KernelGather<Vec<Frame>> {
         let mut gather = KernelGather::holding(tlb::tlb(), Vec::new());
         gather.revoke(tables::pages(self.address()..self.address() + PAGE));

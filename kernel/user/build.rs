@@ -13,7 +13,7 @@ fn main() {
     };
     let script = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("link.ld");
     // Code may be position independent, which reaches any address; the program is not, so that no
-    // relocation is left to whoever loads it.
+    // relocation is left to the loader.
     for argument in ["--no-pie", "--static", "-zmax-page-size=4096", "-znognustack"] {
         println!("cargo:rustc-link-arg-bins={argument}");
     }

@@ -18,9 +18,9 @@ pub struct Kernel<'a> {
     strategy: Box<dyn Strategy + 'a>,
     machine: &'a Machine,
     spaces: Cell<u32>,
-    /// What a page fault takes besides what the machine adds.
+    /// The time of a page fault without the machine's part.
     fault: Ps,
-    /// What a handler of interrupts takes before and after its work besides what the machine adds.
+    /// The time of an interrupt handler before and after its work, without the machine's part.
     handler: Ps,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Kernel<'a> {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.switch(next.id)));
     }
 
-    /// The same, but what it finds in the TLB is not counted.
+    /// The same, but its TLB hits and misses are not counted.
     pub fn switch_uncounted(&self, next: &Process) {
         timed::during("switch", || {
             timed::interrupts_off(|| self.strategy.switch_uncounted(next.id))
@@ -124,7 +124,7 @@ impl<'a> Kernel<'a> {
         timed::during(name, || timed::work(time));
     }
 
-    /// Changes pages of a process and has every CPU forget what they were.
+    /// Changes pages of a process and flushes them on every CPU.
     pub fn change(&self, process: &Process, first: u64, pages: u64, change: Change) {
         if change == Change::Promote && !self.strategy.flushes_promotions() {
             return;
@@ -186,7 +186,7 @@ impl<'a> Kernel<'a> {
         self.remove(process);
     }
 
-    /// Everything in a process goes, tables too, and every CPU forgets it.
+    /// Unmaps everything in a process, tables included, and flushes it on every CPU.
     pub fn unmap_all(&self, process: &Process) {
         self.change_all(process, false);
     }

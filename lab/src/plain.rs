@@ -1,10 +1,9 @@
 //! Text of others, made fit for a terminal.
 //!
-//! Names of processes, lines of traces and contents of files come from whoever wrote them, and what is
-//! recorded as root is printed as root. A control character in them would be obeyed by the terminal: it could
-//! move the cursor, change what was printed before, or set the window's title. So each is written as an escape
-//! (`\u{1b}`), and so are the characters that reverse the direction of text, which make a line read as
-//! another.
+//! Names of processes, lines of traces and contents of files come from others, and what is recorded as root
+//! is printed as root. A control character in them would be obeyed by the terminal: it could move the cursor,
+//! change what was printed before, or set the window's title. So each is written as an escape (`\u{1b}`), and
+//! so are the characters that reverse the direction of text, which make a line read as another.
 
 use std::borrow::Cow;
 
@@ -14,8 +13,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
     escape(text, |c| c != '\n' && c != '\t' && is_obeyed(c), |c| c.escape_unicode().to_string())
 }
 
-/// A document in JSON, the same document afterwards. JSON has escapes of its own for some of these characters, and
-/// none of the others is outside of a string.
+/// A document in JSON, the same document afterwards. JSON has escapes of its own for some of these
+/// characters, and none of the others is outside of a string.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     escape(text, |c| c != '\n' && is_obeyed(c), |c| format!("\\u{:04x}", u32::from(c)))

@@ -134,7 +134,7 @@ fn acquire_and_release_order_what_they_must_and_no_more() {
 }
 
 #[test]
-fn nobody_writes_between_the_read_and_the_write_of_an_atomic() {
+fn no_write_comes_between_the_read_and_the_write_of_an_atomic() {
     let both = |swap: &str| format!("{swap} X3,X4,[X1]");
     for swap in ["SWP", "SWPA", "SWPL", "SWPAL"] {
         let condition = "exists (0:X4=0 /\\ 1:X4=0)";

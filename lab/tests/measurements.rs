@@ -137,7 +137,7 @@ fn local_13_nothing_is_lost_where_one_process_flushes_alone() {
 fn pcid_12_two_spaces_in_turn_gain_what_was_published_and_the_books_cost_what_they_cost() {
     let spreads = as_published(&["pcid-pingpong-0", "pcid-pingpong-512-time"]);
     let off = spreads.iter().filter(|spread| spread.what.ends_with("pcid-2017-off"));
-    // Books without tags: nothing is gained, and what they cost is less than three per cent.
+    // State without tags: nothing is gained, and its cost is less than three per cent.
     assert!(off.flat_map(|spread| &spread.modelled).all(|&ratio| (0.97..1.03).contains(&ratio)));
 }
 

@@ -119,7 +119,7 @@ fn a_command_is_recorded_with_its_family_and_without_strangers() {
     assert!(["sh", "cat", "ls"].iter().all(|name| names.contains(name)), "{names:?}");
     let known: BTreeSet<_> = ["sh", "cat", "ls", "other", "kernel"].into();
     assert!(names.is_subset(&known), "{names:?}");
-    // Whoever calls is of the family.
+    // Every caller is a process of the command.
     let mut family = BTreeSet::from([root]);
     for event in &trace.events {
         match event.kind {

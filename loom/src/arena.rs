@@ -1,12 +1,12 @@
-//! What lives as long as one execution.
+//! Values that live as long as one execution.
 //!
-//! loom's threads take nothing that is borrowed, and the library's books borrow the CPUs' storage. So
-//! what an execution builds is lent for ever and taken back when the next execution begins.
+//! loom's threads need `'static` values, and a `Tlb` borrows the CPUs' storage. So the values of an execution
+//! are leaked, and freed when the next execution begins.
 
 use core::{any::Any, cell::RefCell};
 
 thread_local! {
-    /// What the present execution has built. All threads of loom run on one thread of the system.
+    /// The values of the present execution. All threads of loom run on one thread of the system.
     static KEPT: RefCell<Vec<*mut dyn Any>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -15,8 +15,8 @@ pub fn keep<T: 'static>(value: T) -> &'static T {
     keep_mut(value)
 }
 
-/// As [`keep`], for one who has it to himself.
-pub fn keep_mut<T: 'static>(value: T) -> &'static mut T {
+/// As [`keep`], with exclusive access.
+pub(crate) fn keep_mut<T: 'static>(value: T) -> &'static mut T {
     let kept: *mut T = Box::into_raw(Box::new(value));
     KEPT.with_borrow_mut(|all| all.push(kept));
     // SAFETY: just made, never used by this pointer again, and freed only by `clear`, which runs when no
@@ -24,11 +24,11 @@ pub fn keep_mut<T: 'static>(value: T) -> &'static mut T {
     unsafe { &mut *kept }
 }
 
-/// Takes back what the last execution has built.
+/// Frees the values of the last execution.
 ///
 /// # Safety
 ///
-/// No thread of the last execution runs any more, and nothing that it kept is referred to.
+/// No thread of the last execution runs any more, and nothing refers to its values.
 pub(crate) unsafe fn clear() {
     let kept = KEPT.take();
     // The latest first: it may refer to those before.

@@ -20,7 +20,7 @@ pub struct Exploration {
     pub name: &'static str,
     /// How often a thread may be interrupted by another where it need not wait.
     pub preemptions: Option<usize>,
-    /// How flushes must have ended, each in some execution: or something was not reached.
+    /// The outcomes that flushes must have had, each in some execution; otherwise a path was not reached.
     pub outcomes: &'static [Outcome],
 }
 

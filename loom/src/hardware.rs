@@ -1,4 +1,4 @@
-//! Translation hardware: for each CPU a register and a TLB that keeps all it has walked.
+//! Translation hardware: for each CPU a register and a TLB that keeps every walked translation.
 
 use core::cell::{RefCell, RefMut};
 
@@ -10,9 +10,9 @@ use loom::{cell::UnsafeCell, sync::atomic::fence};
 
 use crate::{machine::this_cpu, word::Word};
 
-/// In an entry of a page table: it maps its frame no more. Words begin with zero.
+/// The value of an unmapped page-table entry. Words begin with zero, which maps the frame.
 const UNMAPPED: u64 = 1;
-/// What a frame holds once it was given to another owner.
+/// The contents of a frame after it was given to another owner.
 const REUSED: u64 = 1;
 
 /// Bits of a tag.
@@ -20,14 +20,13 @@ const TAG_BITS: u32 = 3;
 
 /// The hardware of every CPU, page tables with one entry each, and the frames that these map.
 ///
-/// It is as lax as the contract of [`Mmu`] lets it be: a walk is a relaxed load, it comes as early as it
-/// may, what it has found is kept until it is flushed, and neither a flush nor a write of the register
-/// orders any word.
+/// It is as lax as the contract of [`Mmu`] lets it be: a walk is a relaxed load, it comes as early as it may,
+/// its entry is kept until it is flushed, and neither a flush nor a write of the register orders any word.
 pub struct Hardware {
     cpus: Vec<RefCell<Cpu>>,
     /// Number `n` belongs to the table at `(n + 1) * 4096`.
     entries: Vec<Word>,
-    /// Read by user code, written by whoever has them next: loom reports it if neither comes first.
+    /// Read by user code, written by the next owner: loom reports accesses that are not ordered.
     frames: Vec<UnsafeCell<u64>>,
     /// Whether [`Mmu::publish`] is a barrier, as on Arm and RISC-V. On x86 it is nothing.
     barrier: bool,
@@ -56,7 +55,7 @@ impl Hardware {
         Root::new((space as u64 + 1) * 4096)
     }
 
-    /// User code reads its page, and says whether it was there.
+    /// User code reads its page; returns whether the page was mapped.
     ///
     /// # Panics
     ///
@@ -70,7 +69,7 @@ impl Hardware {
         let held = self.cpu().held.iter().find(|held| held.0 == tag).copied();
         let Some((_, of)) = held else { return false };
         assert_eq!(of, space, "a page of one space is used in another one");
-        // SAFETY: nobody writes it meanwhile, or loom says so.
+        // SAFETY: no thread writes it meanwhile, or loom reports it.
         let content = self.frames[of].with(|frame| unsafe { *frame });
         assert_ne!(content, REUSED, "a frame is used that has another owner");
         true
@@ -84,7 +83,7 @@ impl Hardware {
 
     /// Gives the frame of a space to another owner, who writes to it.
     pub fn reuse(&self, space: usize) {
-        // SAFETY: nobody uses it meanwhile, or loom says so.
+        // SAFETY: no thread uses it meanwhile, or loom reports it.
         self.frames[space].with_mut(|frame| unsafe { *frame = REUSED });
     }
 
@@ -192,7 +191,7 @@ impl Mmu for Hardware {
 
     fn typical_costs(&self) -> Costs {
         let each = OperationCosts { address: 1, tag: 1, wait: 1 };
-        // A fresh tag is dearer than any flush, so that flushes are flushes.
+        // A new tag costs more than any flush, so that the library never retags instead.
         Costs {
             local: each,
             broadcast: each,

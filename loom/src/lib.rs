@@ -3,7 +3,7 @@
 //! The library is generic over the machine, so its source runs here as it is: `Word` is one of loom's
 //! atomics, `Hardware` a TLB that holds whatever it may, and `explore` has loom try every
 //! interleaving, and every value that C11 lets a load find, up to a bound of pre-emptions.
-//! `docs/loom.md` says what is checked and what is not.
+//! `docs/loom.md` lists what is checked and what is not.
 //!
 //! Without `--cfg loom` this crate is empty: `cargo xtask loom` sets it.
 

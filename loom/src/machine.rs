@@ -33,21 +33,21 @@ pub fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Of a CPU's bell: it was interrupted.
-const RUNG: u64 = 1;
-/// Of a CPU's bell: nobody will interrupt it any more.
+/// A bit of a CPU's pending word: an IPI was sent to it.
+const IPI: u64 = 1;
+/// A bit of a CPU's pending word: no CPU will send it another IPI.
 const OVER: u64 = 2;
 
 /// The platform.
 pub struct Machine {
     hardware: Hardware,
-    bells: Vec<AtomicU64>,
+    pending: Vec<AtomicU64>,
     /// How flushes ended. Not a part of the execution: it outlives it.
     seen: &'static Mutex<Vec<Outcome>>,
 }
 
 // SAFETY: a thread is a CPU, which has no interrupts but those that it takes; words are loom's atomics;
-// the hardware is that of the calling thread; and a bell is rung with Release and heard with Acquire.
+// the hardware is that of the calling thread; an IPI is sent with Release and taken with Acquire.
 unsafe impl Platform for Machine {
     type Word = Word;
     type Mmu = Hardware;
@@ -63,8 +63,8 @@ unsafe impl Platform for Machine {
 
     fn send_ipi(&self, targets: Targets) {
         for cpu in targets.iter() {
-            // What the contract asks for, and no more: what came before is visible to the handler.
-            self.bells[cpu.index()].fetch_or(RUNG, Ordering::Release);
+            // As weak as the contract allows: earlier stores are visible to the handler.
+            self.pending[cpu.index()].fetch_or(IPI, Ordering::Release);
         }
     }
 
@@ -82,12 +82,12 @@ unsafe impl Platform for Machine {
     }
 }
 
-/// A machine, its books and its spaces, for one execution.
+/// A machine, its `Tlb` and its spaces, for one execution.
 ///
-/// Every CPU is up and parked. What is done [`on`] other CPUs before [`Self::start`] comes before all that
-/// they do.
+/// Every CPU is online and parked. Operations [`on`] other CPUs before [`Self::start`] come before all
+/// operations of their threads.
 pub struct World<T: Tags<Machine> + 'static> {
-    /// The books.
+    /// The library's state.
     pub tlb: &'static Tlb<'static, Machine, T>,
     /// The spaces, each with one page.
     pub spaces: Vec<AddressSpace<'static, Machine>>,
@@ -104,7 +104,7 @@ impl World<GlobalAsids<'static, Machine>> {
     /// On Arm or RISC-V without broadcasts: `GlobalAsids`, with as few tags as there may be.
     pub fn epochs(seen: &'static Mutex<Vec<Outcome>>, cpus: usize, spaces: usize) -> &'static Self {
         let hardware = Hardware::new(cpus, spaces, true);
-        // Reserved and borrowed; and one for each CPU and one more.
+        // The reserved tag and that of `with_root`; one for each CPU and one more.
         let config = GlobalAsidsConfig { tags: cpus as u32 + 3, ..GlobalAsidsConfig::default() };
         Self::build(seen, hardware, cpus, spaces, |machine| {
             let words = words(GlobalAsids::<Machine>::words_for(config.tags));
@@ -122,8 +122,8 @@ impl<T: Tags<Machine> + 'static> World<T> {
         tags: impl FnOnce(&Machine) -> T,
     ) -> &'static Self {
         assert!(cpus <= MAX_CPUS, "loom has five threads at most");
-        let bells = (0..cpus).map(|_| AtomicU64::new(0)).collect();
-        let machine = Machine { hardware, bells, seen };
+        let pending = (0..cpus).map(|_| AtomicU64::new(0)).collect();
+        let machine = Machine { hardware, pending, seen };
         let tags = tags(&machine);
         let storage = keep_mut((0..cpus).map(|_| Cpu::new()).collect::<Vec<_>>());
         let tlb = keep(Tlb::new(machine, tags, storage).expect("the tags suffice"));
@@ -149,7 +149,7 @@ impl<T: Tags<Machine> + 'static> World<T> {
         &self.tlb.platform().hardware
     }
 
-    /// This CPU runs a space from here on.
+    /// Switches this CPU to a space.
     pub fn switch(&self, space: usize) {
         let _ = self.this_cpu().switch(&self.spaces[space]);
     }
@@ -159,14 +159,14 @@ impl<T: Tags<Machine> + 'static> World<T> {
         self.hardware().touch();
     }
 
-    /// Takes the page of a space away and flushes it: the frame goes to another owner.
+    /// Unmaps the page of a space and flushes it, then gives the frame to another owner.
     pub fn revoke(&self, space: usize) {
         let gather = self.unmap(space);
         let _ = self.this_cpu().flush(gather);
         self.hardware().reuse(space);
     }
 
-    /// As [`Self::revoke`], but others answer before they flush.
+    /// As [`Self::revoke`], but targets acknowledge before they flush.
     pub fn revoke_early(&self, space: usize) {
         let gather = self.unmap(space);
         let _ = self.this_cpu().flush_early(gather);
@@ -180,14 +180,15 @@ impl<T: Tags<Machine> + 'static> World<T> {
         gather
     }
 
-    /// Flushes the page of a space, which stays where it is.
+    /// Flushes the page of a space, which stays mapped.
     pub fn flush(&self, space: usize) {
         let mut gather = Gather::new(&self.spaces[space]);
         gather.revoke(page());
         let _ = self.this_cpu().flush(gather);
     }
 
-    /// Has a thread be the CPU with this number: it does `work`, and answers until nobody asks any more.
+    /// Starts the thread of the CPU with this number: it does `work`, and then takes IPIs until
+    /// [`Self::stop`].
     pub fn start(
         &'static self,
         cpu: u32,
@@ -204,20 +205,20 @@ impl<T: Tags<Machine> + 'static> World<T> {
         })
     }
 
-    /// Takes an interrupt if there is one, and says whether more may come.
+    /// Takes a pending IPI, and returns whether more may come.
     pub fn acknowledge(&self) -> bool {
-        let bell = &self.tlb.platform().bells[this_cpu().index()];
-        let rung = bell.fetch_and(!RUNG, Ordering::Acquire);
-        if rung & RUNG != 0 {
+        let word = &self.tlb.platform().pending[this_cpu().index()];
+        let pending = word.fetch_and(!IPI, Ordering::Acquire);
+        if pending & IPI != 0 {
             self.this_cpu().handle_ipi();
         }
-        rung & OVER == 0
+        pending & OVER == 0
     }
 
-    /// Has the CPU with this number stop when it has answered what it was asked, and waits for that.
+    /// Makes the thread of the CPU with this number end after its pending IPI, and waits for that.
     pub fn stop(&self, cpu: u32, thread: thread::JoinHandle<()>) {
-        // Relaxed: nothing is to be learned from it.
-        self.tlb.platform().bells[cpu as usize].fetch_or(OVER, Ordering::Relaxed);
+        // Relaxed: the bit orders nothing.
+        self.tlb.platform().pending[cpu as usize].fetch_or(OVER, Ordering::Relaxed);
         thread.join().expect("its failure is reported where it happened");
     }
 }

@@ -11,12 +11,12 @@ use loom::sync::{
 
 use crate::machine::this_cpu;
 
-/// How `SeqCst` is told to loom, which takes a `SeqCst` access for one that acquires and releases, and
-/// would report executions that C11 forbids. Only its fences are what C11 says.
+/// How `SeqCst` is expressed in loom, which treats a `SeqCst` access as `AcqRel` and would report executions
+/// that C11 forbids. Only its fences behave as in C11.
 ///
-/// Either reading is at least as strong as C11, so neither raises an error falsely; what C11 allows and
-/// *both* forbid is missed. Each test runs under both: a weakened store shows under the one, a
-/// weakened load under the other.
+/// Either reading is at least as strong as C11, so neither raises a false error; an execution that C11 allows
+/// and *both* forbid is missed. Each test runs under both: a weakened store shows under the one, a weakened
+/// load under the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// A fence after each `SeqCst` store and read-modify-write.
@@ -52,7 +52,7 @@ pub(crate) fn fork() {
     PARALLEL.set(true);
 }
 
-/// What loom sees of a word.
+/// The loom objects of a word.
 struct Shared {
     value: AtomicU64,
     /// See [`Self::reads`].
@@ -72,9 +72,9 @@ impl Shared {
     /// This CPU is about to read.
     ///
     /// loom remembers the latest access to an atomic, and no other. A CPU that reads its word before it
-    /// writes it would hide that another has read it before, and loom would never try the write first.
-    /// So reads and the writes of others also meet in an object that belongs to the reader. Nobody
-    /// waits for it: it tells loom that they depend on each other, and synchronises nothing.
+    /// writes it would hide that another has read it before, and loom would never try the write first. So
+    /// reads and the writes of others also touch an object that belongs to the reader. No thread waits for
+    /// it: it tells loom that these accesses depend on each other, and synchronises nothing.
     fn reads(&self) {
         if PARALLEL.get() {
             let me = this_cpu().index();
@@ -100,7 +100,7 @@ impl Shared {
 #[derive(Default)]
 pub struct Word {
     shared: OnceCell<Rc<Shared>>,
-    /// What a word holds that one CPU alone ever touches.
+    /// The value of a word that only one CPU ever touches.
     private: Cell<u64>,
 }
 

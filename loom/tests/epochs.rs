@@ -1,14 +1,14 @@
-//! `GlobalAsids`: the ways into a space against a turnover, a flush and the lock.
+//! `GlobalAsids`: switch-in against a rollover, a flush and the lock.
 
 #![cfg(loom)]
 
 use lookaside::{CpuId, Outcome, Residency};
 use lookaside_loom::{Exploration, World, explore, on};
 
-/// A CPU enters a space while another turns the epoch, and then the space that got a freed tag.
+/// A CPU switches to a space while another rolls over, and then to the space that got a freed tag.
 #[test]
-fn who_enters_while_the_epoch_turns_uses_no_tag_that_was_given_away() {
-    let exploration = Exploration { name: "epochs, turning", preemptions: Some(3), outcomes: &[] };
+fn a_switch_during_a_rollover_uses_no_tag_of_another_space() {
+    let exploration = Exploration { name: "epochs, rollover", preemptions: Some(3), outcomes: &[] };
     explore(exploration, |seen| {
         // Three tags: all are taken.
         let world = World::epochs(seen, 2, 4);
@@ -31,11 +31,11 @@ fn who_enters_while_the_epoch_turns_uses_no_tag_that_was_given_away() {
     });
 }
 
-/// Two CPUs want a tag at the same time, and none is left: the lock.
+/// Two CPUs need a tag at the same time, and none is free: the lock.
 #[test]
-fn two_who_turn_the_epoch_take_turns() {
+fn two_concurrent_rollovers_give_two_tags() {
     let exploration =
-        Exploration { name: "epochs, two turning", preemptions: Some(3), outcomes: &[] };
+        Exploration { name: "epochs, two rollovers", preemptions: Some(3), outcomes: &[] };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 5);
         world.switch(0);
@@ -55,11 +55,11 @@ fn two_who_turn_the_epoch_take_turns() {
     });
 }
 
-/// A CPU that rests comes back while it is made absent.
+/// A CPU that has left the space returns while it is made absent.
 #[test]
-fn who_is_sent_away_and_comes_back_is_called_or_pays() {
+fn a_cpu_that_returns_while_made_absent_gets_an_ipi_or_flushes() {
     let exploration = Exploration {
-        name: "epochs, coming back",
+        name: "epochs, returning",
         preemptions: Some(3),
         outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
@@ -78,11 +78,11 @@ fn who_is_sent_away_and_comes_back_is_called_or_pays() {
     });
 }
 
-/// A CPU that is absent comes back while a page goes that it has held all the while.
+/// An absent CPU returns while a page is unmapped of which it still has an entry.
 #[test]
-fn who_was_absent_and_comes_back_is_called_or_pays() {
+fn an_absent_cpu_that_returns_gets_an_ipi_or_flushes() {
     let exploration = Exploration {
-        name: "epochs, coming back from absence",
+        name: "epochs, returning from absence",
         preemptions: Some(3),
         outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
@@ -105,7 +105,7 @@ fn who_was_absent_and_comes_back_is_called_or_pays() {
 
 /// A CPU leaves a space for another and is made absent.
 #[test]
-fn who_leaves_and_is_sent_away_has_done_what_it_did() {
+fn a_cpu_that_leaves_and_becomes_absent_has_finished_its_accesses() {
     let exploration = Exploration {
         name: "epochs, leaving",
         preemptions: Some(3),
@@ -124,9 +124,9 @@ fn who_leaves_and_is_sent_away_has_done_what_it_did() {
     });
 }
 
-/// A CPU that rests lazily in a space resumes.
+/// A CPU that is lazy in a space resumes.
 #[test]
-fn who_wakes_is_called_or_pays() {
+fn a_lazy_cpu_that_wakes_gets_an_ipi_or_flushes() {
     let exploration = Exploration {
         name: "epochs, waking",
         preemptions: Some(3),
@@ -147,11 +147,14 @@ fn who_wakes_is_called_or_pays() {
     });
 }
 
-/// A CPU answers a request in its box that it has dropped a page.
+/// A CPU acknowledges a request in its queue after it has flushed the page.
 #[test]
-fn who_answers_has_done_what_it_did() {
-    let exploration =
-        Exploration { name: "epochs, answering", preemptions: Some(3), outcomes: &[Outcome::Ipis] };
+fn an_acknowledgement_follows_all_accesses() {
+    let exploration = Exploration {
+        name: "epochs, acknowledging",
+        preemptions: Some(3),
+        outcomes: &[Outcome::Ipis],
+    };
     explore(exploration, |seen| {
         let world = World::epochs(seen, 2, 1);
         on(1, || world.switch(0));

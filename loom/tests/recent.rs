@@ -1,15 +1,15 @@
-//! `PerCpuAsids`: the ways into a space and the answers of those who run it, against a flush.
+//! `PerCpuAsids`: switch-in, and acknowledgements of CPUs that run the space, against a flush.
 
 #![cfg(loom)]
 
 use lookaside::{CpuId, Outcome, Residency};
 use lookaside_loom::{Exploration, World, explore, on};
 
-/// A CPU comes back to a space of which it holds a page, while that is taken away.
+/// A CPU returns to a space of which it holds a page, while that page is unmapped.
 #[test]
-fn who_comes_back_is_called_or_pays() {
+fn a_returning_cpu_gets_an_ipi_or_flushes() {
     let exploration = Exploration {
-        name: "recent, coming back",
+        name: "recent, returning",
         preemptions: Some(3),
         outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
@@ -28,11 +28,11 @@ fn who_comes_back_is_called_or_pays() {
     });
 }
 
-/// As before, but the CPU was told once that it has to pay, and is absent.
+/// As before, but an earlier flush has made the CPU absent.
 #[test]
-fn who_was_absent_is_called_or_pays() {
+fn an_absent_cpu_gets_an_ipi_or_flushes() {
     let exploration = Exploration {
-        name: "recent, coming back from absence",
+        name: "recent, returning from absence",
         preemptions: Some(3),
         outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
@@ -53,11 +53,11 @@ fn who_was_absent_is_called_or_pays() {
     });
 }
 
-/// A CPU comes to a space for the first time.
+/// A CPU switches to a space for the first time.
 #[test]
-fn who_comes_first_is_called_or_walks_the_new_table() {
+fn a_first_switch_in_gets_an_ipi_or_walks_the_new_table() {
     let exploration = Exploration {
-        name: "recent, coming first",
+        name: "recent, first switch-in",
         preemptions: Some(3),
         outcomes: &[Outcome::NoCpu, Outcome::Ipis],
     };
@@ -74,7 +74,7 @@ fn who_comes_first_is_called_or_walks_the_new_table() {
 
 /// A CPU leaves a space for another.
 #[test]
-fn who_leaves_has_done_what_it_did() {
+fn a_cpu_that_leaves_has_finished_its_accesses() {
     let exploration = Exploration {
         name: "recent, leaving",
         preemptions: Some(3),
@@ -93,9 +93,9 @@ fn who_leaves_has_done_what_it_did() {
     });
 }
 
-/// A CPU that rests in a space resumes.
+/// A CPU that is lazy in a space resumes.
 #[test]
-fn who_resumes_is_called_or_pays() {
+fn a_cpu_that_resumes_gets_an_ipi_or_flushes() {
     let exploration = Exploration {
         name: "recent, resuming",
         preemptions: Some(3),
@@ -116,11 +116,14 @@ fn who_resumes_is_called_or_pays() {
     });
 }
 
-/// A CPU answers that it has dropped a page.
+/// A CPU acknowledges after it has flushed the page.
 #[test]
-fn who_answers_has_done_what_it_did() {
-    let exploration =
-        Exploration { name: "recent, answering", preemptions: Some(3), outcomes: &[Outcome::Ipis] };
+fn an_acknowledgement_follows_all_accesses() {
+    let exploration = Exploration {
+        name: "recent, acknowledging",
+        preemptions: Some(3),
+        outcomes: &[Outcome::Ipis],
+    };
     explore(exploration, |seen| {
         let world = World::recent(seen, 2, 1);
         on(1, || world.switch(0));
@@ -134,11 +137,11 @@ fn who_answers_has_done_what_it_did() {
     });
 }
 
-/// As before, where the answer comes before the page is dropped.
+/// As before, with an early acknowledgement, before the flush.
 #[test]
-fn who_answers_early_has_stopped() {
+fn an_early_acknowledgement_ends_user_accesses() {
     let exploration = Exploration {
-        name: "recent, answering early",
+        name: "recent, acknowledging early",
         preemptions: Some(3),
         outcomes: &[Outcome::Ipis],
     };

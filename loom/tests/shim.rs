@@ -1,4 +1,4 @@
-//! What the other tests stand on: that words show what C11 allows, and no execution that it forbids.
+//! The precondition of the other tests: words show the executions that C11 allows, and none that it forbids.
 
 #![cfg(loom)]
 
@@ -11,8 +11,8 @@ const fn exploration(name: &'static str) -> Exploration {
     Exploration { name, preemptions: None, outcomes: &[] }
 }
 
-/// Two CPUs write a word each, by `write`, and read the other's, by `read`. Says whether neither saw
-/// what the other wrote.
+/// Two CPUs write a word each, by `write`, and read the other's, by `read`. Returns whether neither saw the
+/// other's write.
 fn store_buffering(
     world: &'static World<lookaside::PerCpuAsids<2>>,
     write: Ordering,

@@ -138,7 +138,7 @@ pub enum Kind {
     Blocks,
 }
 
-/// What the kernel was told on its command line, and what it found.
+/// Parameters of the kernel's command line, and properties of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Parameter {
@@ -156,7 +156,7 @@ pub enum Parameter {
     Only,
 }
 
-/// What the kernel counts.
+/// The kernel's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
@@ -164,20 +164,20 @@ pub enum Counter {
     Switches,
     /// Tags that were given to a space.
     FreshTags,
-    /// How often the tags ran out.
-    Turnovers,
-    /// Switches that paid for a flush.
-    Paid,
-    /// Flushes that concerned nobody.
-    FlushesNobody,
+    /// Rollovers of the tags.
+    Rollovers,
+    /// Switches that flushed.
+    CaughtUp,
+    /// Flushes in which no CPU had to act.
+    FlushesNoCpu,
     /// Flushes of one CPU alone.
-    FlushesHere,
-    /// Flushes by another tag.
-    FlushesFreshTag,
+    FlushesLocal,
+    /// Flushes that were replaced by a new tag.
+    FlushesRetagged,
     /// Broadcasts.
-    FlushesEverywhere,
+    FlushesBroadcast,
     /// Flushes by interrupt.
-    FlushesInterrupts,
+    FlushesIpis,
     /// CPUs that were interrupted for them.
     Interrupted,
     /// Pages that were taken back, moved or protected.

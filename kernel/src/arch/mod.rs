@@ -1,7 +1,7 @@
 //! What each architecture provides: one module of the same shape for each, chosen by the target.
 //!
-//! All of it is below the kernel proper and above the instructions. What the library needs is apart,
-//! in each architecture's `tlb.rs`: that file is what an integrator writes.
+//! All of it is below the kernel proper and above the instructions. The library's hardware is apart, in each
+//! architecture's `tlb.rs`: an integrator writes that file.
 //!
 //! # What a module exports
 //!
@@ -24,8 +24,8 @@
 //!
 //! *Traps.* Interrupts are off in all kernel code but `idle`.
 //!
-//! * `TrapFrame`: the registers of a thread in user mode. `TrapFrame::user(entry, stack, arguments: [usize; 2])`,
-//!   `syscall() -> (usize, [usize; 4])`, `set_result(usize)`, and `Clone`.
+//! * `TrapFrame`: the registers of a thread in user mode. `TrapFrame::user(entry, stack, arguments: [usize;
+//!   2])`, `syscall() -> (usize, [usize; 4])`, `set_result(usize)`, and `Clone`.
 //! * `Context`: the registers of a thread in the kernel. `Context::new(stack_top, entry)` with
 //!   `entry: extern "C" fn() -> !`, `Context::NEW`, and
 //!   `unsafe fn switch(from: *mut Context, to: *const Context)`.
@@ -87,25 +87,25 @@ pub(crate) const PAGE: usize = 4096;
 /// A page table, at any level.
 pub(crate) type Table = [AtomicU64; 512];
 
-/// What boot code found.
+/// The results of boot code.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// Physical addresses of memory that nobody uses, whole pages.
+    /// Physical addresses of unused memory, whole pages.
     pub(crate) memory: Range<u64>,
     /// How many CPUs there are.
     pub(crate) cpus: usize,
-    /// What the kernel was told: words with `=`, between spaces.
+    /// The command line: words with `=`, between spaces.
     pub(crate) command_line: &'static str,
 }
 
-/// What a page allows user mode, which may always read it.
+/// The permissions of user mode for a page, which it may always read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Protection {
     pub(crate) write: bool,
     pub(crate) execute: bool,
 }
 
-/// What a page fault was about.
+/// The access of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

@@ -32,7 +32,7 @@ impl Gate {
     /// A member's life: to do `work`, again and again, while the gate is open.
     pub(crate) fn attend(&self, member: usize, mut work: impl FnMut()) {
         for turn in 1_u64.. {
-            // Acquire: what was changed while the gate was closed.
+            // Acquire: the changes made while the gate was closed.
             let phase = self.phase.load(Ordering::Acquire);
             if phase == END {
                 return;
@@ -62,7 +62,7 @@ impl Gate {
         system::wait_until(|| self.all_are_here(members));
     }
 
-    /// Closes the gate, and waits until nobody is inside any more.
+    /// Closes the gate, and waits until no member is inside any more.
     pub(crate) fn close(&self, members: usize) {
         self.phase.fetch_add(1, Ordering::Release); // Release: as in `open`.
         system::wait_until(|| self.all_are_here(members));
@@ -76,7 +76,7 @@ impl Gate {
 
     fn all_are_here(&self, members: usize) -> bool {
         let phase = self.phase.load(Ordering::Relaxed); // Relaxed: this thread has stored it.
-        // Acquire: what they did before.
+        // Acquire: the members' earlier accesses.
         self.at[..members].iter().all(|at| at.load(Ordering::Acquire) == phase)
     }
 }

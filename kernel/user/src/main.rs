@@ -90,7 +90,7 @@ impl Program {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 extern "C" fn _start(program: usize, argument: usize) -> ! {
-    // The stack pointer becomes what the C calling convention asks for. Nobody returns from `begin`.
+    // Aligns the stack pointer for the C calling convention. `begin` never returns.
     #[cfg(target_arch = "x86_64")]
     naked_asm!("xor ebp, ebp", "and rsp, -16", "call {}", "ud2", sym begin);
     #[cfg(target_arch = "aarch64")]

@@ -9,7 +9,7 @@ pub(crate) const PAGE: usize = 4096;
 /// How many words a page has.
 pub(crate) const WORDS: usize = PAGE / 8;
 
-/// Pages at consecutive addresses. They may well be gone: who touches them then is killed.
+/// Pages at consecutive addresses. They may be unmapped: a program that touches them then is killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) start: usize,

@@ -1,4 +1,4 @@
-//! What a workload cost: the kernel's counts, before and after.
+//! The cost of a workload: the kernel's counts, before and after.
 
 use core::fmt;
 
@@ -10,13 +10,13 @@ use crate::{
 const COUNTERS: [(Counter, &str); 13] = [
     (Counter::Switches, "switches"),
     (Counter::FreshTags, "fresh tags"),
-    (Counter::Turnovers, "turnovers"),
-    (Counter::Paid, "switches that paid"),
-    (Counter::FlushesNobody, "flushes that concerned nobody"),
-    (Counter::FlushesHere, "here"),
-    (Counter::FlushesFreshTag, "by another tag"),
-    (Counter::FlushesEverywhere, "by broadcast"),
-    (Counter::FlushesInterrupts, "by interrupt"),
+    (Counter::Rollovers, "rollovers"),
+    (Counter::CaughtUp, "switches that flushed"),
+    (Counter::FlushesNoCpu, "flushes without a CPU"),
+    (Counter::FlushesLocal, "local"),
+    (Counter::FlushesRetagged, "by another tag"),
+    (Counter::FlushesBroadcast, "by broadcast"),
+    (Counter::FlushesIpis, "by interrupt"),
     (Counter::Interrupted, "CPUs interrupted"),
     (Counter::Pages, "pages"),
     (Counter::Faults, "faults"),
@@ -36,7 +36,7 @@ impl Report {
         Self { counts, clock: system::clock() }
     }
 
-    /// Prints what was done, and what was counted meanwhile. Others may have had a part in it.
+    /// Prints a result and the counts since [`Self::start`], in which other programs may have a part.
     pub(crate) fn end(self, name: &str, done: fmt::Arguments<'_>) {
         let end = Self::start();
         println!("{name}: {done}{}", Difference(&self, &end));

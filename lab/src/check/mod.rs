@@ -16,7 +16,7 @@
 //!   "scenarios": [{
 //!     "name": "rollover-arm", "protocol": "epochs", "rounds": [0, 1, 2], "exhausted": true,
 //!     "demanded": 2, "preemptions": 3, "random": 4000, "schedules": 12345, "steps": 1234567,
-//!     "states": 54321, "seen": ["a turnover"], "failure": null
+//!     "states": 54321, "seen": ["a rollover"], "failure": null
 //!   }],
 //!   "mutants": null, "zoo": null, "litmus": null
 //! }

@@ -1,4 +1,4 @@
-//! What checking came to, and putting together what several machines found.
+//! The outcome of checking, and merging the outcomes of several machines.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ const FORMAT: u32 = 1;
 
 static LIBRARY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../lookaside/src");
 
-/// What was found.
+/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
@@ -25,7 +25,7 @@ pub struct Outcome {
     pub format: u32,
     /// The SHA-256 of the library's source, every file with its name.
     pub source: String,
-    /// What the random numbers began with.
+    /// The seed of the random numbers.
     pub seed: u64,
     /// Which parts of the rounds this is, in order.
     pub shards: Vec<(u32, u32)>,

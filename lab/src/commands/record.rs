@@ -1,4 +1,4 @@
-//! `lab record`: records what this system's kernel does.
+//! `lab record`: records the TLB operations of this system's kernel.
 
 use core::time::Duration;
 use std::{

@@ -12,7 +12,7 @@ use super::{Machine, Origin, Refused, Text};
 
 /// Writes a new number, in the unit that the file has, over the fitted one called `name`
 /// (`prices.walk`) of the machine file at `path`. All else in the file stays as it is. The file is
-/// replaced at once: whoever reads it, or whatever interrupts this, finds the old one or the new one.
+/// replaced at once: a reader, or a run after an interruption, finds the old one or the new one.
 ///
 /// # Errors
 ///

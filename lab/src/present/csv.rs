@@ -82,7 +82,7 @@ fn table(rows: impl Iterator<Item = impl Serialize>) -> String {
     String::from_utf8(bytes).expect("rows are text")
 }
 
-/// What each strategy gave.
+/// The results of each strategy.
 #[must_use]
 pub fn strategies(document: &Document) -> String {
     table(document.results.iter().map(|result| {
@@ -121,7 +121,7 @@ pub fn strategies(document: &Document) -> String {
     }))
 }
 
-/// Who caused what under each strategy.
+/// Upkeep by initiator under each strategy.
 #[must_use]
 pub fn initiators(document: &Document) -> String {
     table(document.results.iter().flat_map(|result| {
@@ -159,7 +159,7 @@ pub fn scaling(document: &Document) -> String {
     }))
 }
 
-/// How much the factor depends on what.
+/// How much the factor depends on each number.
 #[must_use]
 pub fn sensitivity(document: &Document) -> String {
     let swings = document.sensitivity.iter().flat_map(|sensitivity| &sensitivity.swings);

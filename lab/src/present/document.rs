@@ -1,4 +1,4 @@
-//! Everything that a report says, as plain data.
+//! The contents of a report, as plain data.
 
 use std::path::Path;
 
@@ -17,34 +17,34 @@ use crate::{
 pub struct Document {
     /// The version of this form: it changes when a key goes or means something else.
     pub version: u32,
-    /// What was asked.
+    /// The question.
     pub question: Question,
     /// The machine.
     pub machine: About,
-    /// What each strategy gave; the first is what the others are compared with. There is at least one.
+    /// The results of the strategies, at least one; the others are compared with the first.
     pub results: Vec<Replayed>,
-    /// What upkeep takes with other numbers of CPUs, for each strategy that was tried so.
+    /// Upkeep with other numbers of CPUs, for each strategy that was replayed so.
     pub scaling: Vec<Curve>,
-    /// What was assumed.
+    /// The assumptions.
     pub assumptions: Assumptions,
-    /// How much the answer depends on what, if that was tried.
+    /// How much the answer depends on each number, if that was tried.
     pub sensitivity: Option<Sensitivity>,
 }
 
-/// What was asked.
+/// The question of a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// Whose time it is, as one would say it: `postgres`.
     pub subject: String,
     /// The name of the file that was replayed, without its folder.
     pub input: String,
-    /// What the file holds: `sha256:` and digits.
+    /// The hash of the file: `sha256:` and digits.
     pub hash: String,
     /// The command line, as it was typed.
     pub command: String,
     /// The version of the program.
     pub version: String,
-    /// What pseudo-random numbers began with.
+    /// The seed of pseudo-random numbers.
     pub seed: u64,
 }
 
@@ -61,9 +61,9 @@ pub struct About {
     pub cpus: usize,
     /// How many sockets they are in.
     pub sockets: u32,
-    /// What its file says about it.
+    /// The note of its file.
     pub note: Option<String>,
-    /// Prices that nobody knows, and that are charged as nothing.
+    /// Unknown prices, which are charged as nothing.
     pub unknown: Vec<&'static str>,
     /// Numbers that were fitted to a published result.
     pub fitted: Vec<String>,
@@ -71,7 +71,7 @@ pub struct About {
     pub proxies: Vec<String>,
 }
 
-/// What upkeep takes with a strategy on different numbers of CPUs.
+/// Upkeep under a strategy on different numbers of CPUs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// The strategy.
@@ -85,16 +85,16 @@ pub struct Curve {
 pub struct CurvePoint {
     /// How many CPUs.
     pub cpus: usize,
-    /// What upkeep took on all of them, in picoseconds.
+    /// The time of upkeep on all of them, in picoseconds.
     pub total: u64,
     /// The same as a share of the time of all of them.
     pub share: f64,
 }
 
-/// What was assumed, and what is not known.
+/// Assumptions and unknowns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Assumptions {
-    /// What programs use between their faults.
+    /// The working set of programs between their faults.
     pub working_set: WorkingSet,
     /// Where that is from, in words.
     pub working_set_from: String,
@@ -102,29 +102,29 @@ pub struct Assumptions {
     pub flushes_from: String,
     /// Events that the recording has lost.
     pub lost: u64,
-    /// What could not be known.
+    /// Unknowns of the reconstruction.
     pub unknown: Vec<Loss>,
-    /// What else a reader should know, one sentence each.
+    /// Further notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// Something that could not be known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// What.
+    /// The unknown.
     pub what: &'static str,
     /// How often.
     pub count: u64,
-    /// What was done instead.
+    /// The substitute.
     pub instead: &'static str,
 }
 
 /// How much the factor between two strategies depends on single numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
-    /// What is compared.
+    /// The strategy that is compared.
     pub strategy: String,
-    /// With what.
+    /// The strategy that it is compared with.
     pub baseline: String,
     /// How many times the upkeep of `strategy` that of `baseline` is.
     pub factor: f64,
@@ -132,7 +132,7 @@ pub struct Sensitivity {
     pub swings: Vec<Swing>,
 }
 
-/// What becomes of the factor when one number is lower or higher.
+/// The factor when one number is lower or higher.
 #[derive(Clone, Debug, Serialize)]
 pub struct Swing {
     /// The number, as the machine file or the command line has it.

@@ -15,12 +15,15 @@ use crate::replay::Upkeep;
 
 /// What a reader sees for each cause, in the order of [`Upkeep::NAMES`].
 pub(super) const CAUSES: [(&str, &str); 6] = [
-    ("switches", "switching spaces: root register, tags, flushes at the switch, the books"),
+    (
+        "switches",
+        "switching spaces: root register, tags, flushes at the switch, the strategy's state",
+    ),
     ("refills", "walks and second-level hits for translations that were lost"),
-    ("flushes", "invalidations by who flushes, and the books of the flush"),
-    ("waits", "who flushes waits for other CPUs"),
+    ("flushes", "invalidations by the initiator, and the strategy's state of the flush"),
+    ("waits", "the initiator waits for other CPUs"),
     ("interrupted", "interrupts on target CPUs: entry, handler, return"),
-    ("fabric", "broadcasts: issuing, waiting for the fabric, what they take from others"),
+    ("fabric", "broadcasts: issuing, waiting for the fabric, time taken from other CPUs"),
 ];
 
 /// So many lines have a colour of their own.

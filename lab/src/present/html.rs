@@ -194,7 +194,7 @@ fn cells(result: &Replayed, baseline: &Replayed, broadcasts: bool) -> Vec<Cell> 
     cells
 }
 
-/// Who caused what under the baseline, with what it is under the best of the others.
+/// Upkeep by initiator under the baseline, and under the best of the others.
 fn initiators(document: &Document) -> Vec<Initiator> {
     let baseline = document.baseline();
     let other = document.best_other();
@@ -232,7 +232,7 @@ fn initiators(document: &Document) -> Vec<Initiator> {
     baseline.blame.iter().map(row).collect()
 }
 
-/// What could not be known, without what was known.
+/// The unknowns whose count is not zero.
 fn unknown(document: &Document) -> Vec<(String, &'static str, &'static str)> {
     let unknown = document.assumptions.unknown.iter().filter(|loss| loss.count > 0);
     unknown.map(|loss| (grouped(loss.count), loss.what, loss.instead)).collect()

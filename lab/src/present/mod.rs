@@ -1,4 +1,4 @@
-//! Reports: what a replay has shown, for people and for other programs.
+//! Reports of the results of a replay, for people and for other programs.
 //!
 //! [`Document`] has everything, as plain data; the rest are forms of it: a page ([`html`]), collapsed
 //! stacks for flame graphs ([`stacks`]), tables ([`csv`]) and one object for programs ([`json`]).

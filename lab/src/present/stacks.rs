@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::replay::Replayed;
 
-/// What a strategy's upkeep went into, one line for each stack, sorted. Less than half a nanosecond is
+/// The upkeep of a strategy by stack, one line each, sorted. Less than half a nanosecond is
 /// left out.
 #[must_use]
 pub fn to_stacks(result: &Replayed) -> String {

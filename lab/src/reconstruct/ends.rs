@@ -58,8 +58,8 @@ pub(super) fn find(trace: &Trace) -> HashMap<usize, Vec<End>> {
                 ends.asked.insert((target, request), task);
             }
             Kind::Serve { request, flush: true } => {
-                let asker = ends.asked.remove(&(event.cpu, request));
-                if let Some(open) = asker.and_then(|asker| ends.open.get_mut(&asker)) {
+                let initiator = ends.asked.remove(&(event.cpu, request));
+                if let Some(open) = initiator.and_then(|task| ends.open.get_mut(&task)) {
                     open.place = place;
                 }
             }

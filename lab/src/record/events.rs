@@ -1,4 +1,4 @@
-//! Which events are recorded, and what their fields mean.
+//! The recorded events, and the meaning of their fields.
 
 use super::{
     format::{Field, Format},
@@ -20,11 +20,11 @@ const PLAIN: &[&str] = &[
     "exceptions/page_fault_kernel",
 ];
 
-/// Requests to other CPUs: that one is made, and that it is served. When it has been served follows from
-/// what its CPU does next.
+/// Requests to other CPUs: one is sent, and its execution begins. Its end follows from the next event of its
+/// CPU.
 const REQUESTS: [&str; 2] = ["csd/csd_queue_cpu", "csd/csd_function_entry"];
 
-/// What stands for requests where the kernel has no such events: their interrupts.
+/// Interrupts, which replace requests where the kernel has no events of requests.
 const INTERRUPTS: [&str; 6] = [
     "ipi/ipi_send_cpu",
     "ipi/ipi_send_cpumask",

@@ -1,29 +1,29 @@
-//! What is kept of a recording when it is about one command: what the processes of the command did, what
-//! other CPUs did for them, and which thread ran where. Of other processes no name and no operation remains.
+//! Filters the recording of a command: keeps the events of its processes, the requests that other CPUs
+//! executed for them, and all switches. Of other processes no name and no operation remains.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::trace::{Event, Kind, NameId, Reason, Trace};
 
-/// What threads of other processes are called.
+/// The name of threads of other processes.
 const OTHER: &str = "other";
-/// What threads of the kernel are called.
+/// The name of kernel threads.
 const KERNEL: &str = "kernel";
 
-/// What a CPU is doing for others.
+/// The handler that runs on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
     /// The place of the event with which the handler of requests began, on a thread that is none of
     /// ours: it is kept if a request of ours is served in it.
     interrupt: Option<usize>,
-    /// Whether that has come about.
+    /// Whether a request of ours was served in it.
     interrupt_is_ours: bool,
-    /// In a request: whether one of ours asked, and whether it is served in an interrupt. None outside.
+    /// In a request: whether one of ours sent it, and whether it is served in an interrupt. None outside.
     serves: Option<(bool, Option<bool>)>,
 }
 
 impl Busy {
-    /// A request is over, at the latest, where its CPU does what no request does.
+    /// Ends a request, at the latest, at an event of its CPU that no request causes.
     fn ends_before(&mut self, event: &Event) {
         if self.serves.is_some_and(|(_, inside)| !event.is_of_request(inside)) {
             self.serves = None;
@@ -31,7 +31,7 @@ impl Busy {
     }
 }
 
-/// Takes out of a trace what is not about the process `root` and its descendants.
+/// Removes events from a trace that do not concern the process `root` and its descendants.
 pub(super) fn only(root: u32, trace: &mut Trace) {
     let mut tree = Tree::new(root, trace);
     let keep: Vec<bool> = tree.mark(&trace.events);
@@ -40,8 +40,8 @@ pub(super) fn only(root: u32, trace: &mut Trace) {
     tree.hide(trace);
 }
 
-/// The place of the event with which a process turns to the program that it executes first: its name
-/// changes, which is before the event that says so. 0 if it does not.
+/// The place of the event with which a process begins its first `execve`: the change of its name, which
+/// precedes the event of the `execve`. 0 if there is none.
 fn begins(root: u32, events: &[Event]) -> usize {
     let executes = |event: &Event| matches!(event.kind, Kind::Execute { task, .. } if task == root);
     let end = events.iter().position(executes).unwrap_or(0);
@@ -52,12 +52,12 @@ fn begins(root: u32, events: &[Event]) -> usize {
 struct Tree {
     /// Our threads that live, or have lived.
     ours: HashSet<u32>,
-    /// Requests by what they are known by: whether one of ours asked most recently.
+    /// By the number of a request: whether one of ours sent the latest one with this number.
     requests: HashMap<u64, bool>,
     cpus: Vec<Busy>,
     kernel: HashSet<u32>,
-    /// The process of the command, and the place of the event with which it turns to the command: what it
-    /// did before is the recorder's.
+    /// The process of the command, and the place of the event with which it executes the command: earlier
+    /// events are the recorder's.
     root: u32,
     begins: usize,
 }
@@ -124,7 +124,7 @@ impl Tree {
                 ours
             }
             Kind::Serve { request, .. } => {
-                // One that nobody asked for in this recording: of whom it is, nobody knows.
+                // A request that was sent before the recording has an unknown sender.
                 let known = self.requests.get(&request).copied();
                 let served = known.filter(|_| request != 0).unwrap_or(ours);
                 cpu.serves = Some((served, event.in_interrupt));
@@ -146,8 +146,8 @@ impl Tree {
                 cpu.interrupt = None;
                 cpu.interrupt_is_ours
             }
-            // In a request a flush belongs to who asked. Those of switches belong to the switch, and all
-            // switches are kept.
+            // A flush in a request belongs to the sender of the request. Those of switches belong to the
+            // switch, and all switches are kept.
             Kind::Flush { reason, .. } => match (cpu.serves, reason) {
                 (Some((served, _)), _) => served,
                 (None, Reason::Switch) => true,
@@ -156,7 +156,7 @@ impl Tree {
         }
     }
 
-    /// Takes the names of other processes away.
+    /// Removes the names of other processes.
     fn hide(&self, trace: &mut Trace) {
         let mut names = Vec::new();
         let mut numbers = HashMap::new();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_did_for_us_is_kept_and_what_they_did_for_others_is_not() {
+    fn requests_that_strangers_execute_for_us_are_kept_and_others_are_not() {
         let on = |task, kinds: [Kind; 5]| kinds.map(|kind| event(1, task, kind));
         let mut events = vec![event(0, ROOT, ask(7))];
         events.extend(on(STRANGER, served(7)));
@@ -278,7 +278,7 @@ mod tests {
         let mut events = vec![event(0, STRANGER, ask(7))];
         events.extend(on(STRANGER, served(7)));
         assert_eq!(kept(&events), []);
-        // We are interrupted for others: the interrupt is our loss, the flush not our business.
+        // We are interrupted for others: the interrupt took our time, the flush belongs to them.
         let mut events = vec![event(0, STRANGER, ask(7))];
         events.extend(on(ROOT, served(7)));
         let [.., first, _, _, _, last] = events[..] else { unreachable!("six events") };
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn a_request_ends_where_its_cpu_does_something_else() {
         let [_, serve, flushed, _, _] = served(7);
-        // The end of a request is not recorded. A stranger's is served in an interrupt of ours; what we
-        // flush after that is ours.
+        // The end of a request is not recorded. A stranger's is served in an interrupt of ours; our flushes
+        // after that are ours.
         let inside = |kind| Event { in_interrupt: Some(true), ..event(1, ROOT, kind) };
         let own = event(1, ROOT, flush(Reason::WrongSpace));
         let asked = event(0, STRANGER, ask(7));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_did_before_it_was_the_command_is_the_recorders() {
+    fn events_before_the_command_is_executed_are_the_recorders() {
         let rename = event(0, ROOT, Kind::Rename { task: ROOT, name: NameId(0) });
         let execute = event(0, ROOT, Kind::Execute { task: ROOT, old: ROOT });
         let early = [

@@ -1,9 +1,9 @@
-//! Recording what the kernel of this system does, through its tracing file system.
+//! Recording of this system's kernel, through its tracing file system.
 //!
 //! The kernel writes events into a buffer for each CPU (`page`); `spool` carries full pages away
 //! while it does, and only afterwards they are read (`events`), so that little is disturbed meanwhile.
-//! All settings are those of a private instance (`tracefs`), and it goes away whatever happens
-//! (`guard`). What is recorded, and what is kept of it (`keep`), is in `docs/recording.md`.
+//! All settings are those of a private instance (`tracefs`), which is removed in any case
+//! (`guard`). `docs/recording.md` lists the recorded events and those that are kept (`keep`).
 
 mod events;
 mod format;
@@ -68,22 +68,22 @@ const LEAST_BUFFER_KIB: u64 = 1024;
 /// All buffers together take no more than this part of the memory that is free.
 const PART_OF_MEMORY: u64 = 4;
 
-/// What is to be recorded.
+/// The settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// About what.
+    /// The subject.
     pub what: What,
-    /// Keep what is about other processes, too.
+    /// Keep the events of other processes as well.
     pub all: bool,
     /// Record fewer events: of system calls, the returns of those alone whose value is an address.
     pub lean: bool,
-    /// The buffer of each CPU in KiB; without it, what fits.
+    /// The buffer of each CPU in KiB; without it, as large as fits.
     pub buffer_kib: Option<u64>,
     /// Where the events are kept until they are read.
     pub folder: PathBuf,
 }
 
-/// What a recording is about.
+/// The subject of a recording.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A command, until it ends.
@@ -92,7 +92,7 @@ pub enum What {
     System(Option<Duration>),
 }
 
-/// What has been recorded.
+/// A finished recording.
 #[derive(Debug)]
 pub struct Recording {
     /// The trace.
@@ -110,7 +110,7 @@ pub enum End {
     Command(ExitStatus),
     /// The time was over.
     Time,
-    /// This signal came. A command was sent it, too, and may still run.
+    /// This signal came. It was sent to the command as well, which may still run.
     Signal(i32),
 }
 
@@ -134,13 +134,13 @@ impl From<Refused> for NoRecording {
     }
 }
 
-/// What the main thread waits for.
+/// An event that the main thread waits for.
 enum News {
     Signal(i32),
     Ended(std::io::Result<ExitStatus>),
 }
 
-/// Records. `progress` hears now and then how many events there are.
+/// Records. `progress` is called now and then with the number of events.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What system this is.
+//! The properties of this system.
 
 use std::{ffi::OsStr, fs, path::Path};
 
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_tells_its_version_and_not_who_built_it() {
+    fn a_release_keeps_its_version_and_drops_its_builder() {
         assert_eq!(version("6.18.44-somebody-7"), "6.18.44");
         assert_eq!(version("6.1.0+"), "6.1.0");
         assert_eq!(version("5.15"), "5.15");

@@ -1,8 +1,7 @@
-//! Getting the pages of the kernel's buffers out of its way, while it fills others.
+//! Copies full pages of the kernel's buffers while it fills others.
 //!
-//! One thread looks at all buffers in turn, and copies what is there into one file that has no name. It
-//! never waits for an event: a reader who waits is woken through an interrupt, and would be found in its
-//! own recording.
+//! One thread reads all buffers in turn, and copies their pages into one file that has no name. It never
+//! waits for an event: a waiting reader is woken through an interrupt, which would be in its own recording.
 
 use core::{
     sync::atomic::{AtomicU64, Ordering},
@@ -86,12 +85,12 @@ impl Reader {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Whether it has ended before it was told to: it could not write.
+    /// Whether it has ended early, because it could not write.
     pub(super) fn failed(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Reads what is left and ends. The kernel must record nothing more.
+    /// Reads the remaining pages and ends. The kernel must record nothing more.
     ///
     /// # Errors
     ///

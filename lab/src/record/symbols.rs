@@ -130,7 +130,7 @@ ffffffff81000500 D some_data
     }
 
     #[test]
-    fn what_an_interrupt_is_for_is_told_by_who_sends_it() {
+    fn the_purpose_of_an_interrupt_follows_from_its_sender() {
         let symbols = Symbols::parse(LISTED);
         let base = 0xffff_ffff_8100_0000;
         assert_eq!(symbols.purpose(base + 0x120, 0), Purpose::Reschedule);

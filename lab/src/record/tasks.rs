@@ -1,4 +1,4 @@
-//! Who is there: the threads of the system, from `/proc`.
+//! The threads of the system, from `/proc`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_there_before_and_is_gone_is_known_once() {
+    fn a_thread_that_has_ended_is_listed_once() {
         let mut names = Names::default();
         let mut task = |id, name: &[u8]| {
             let name = names.number(name);

@@ -1,7 +1,7 @@
 //! The kernel's tracing file system, and a private corner of it.
 //!
 //! All that is changed is in an *instance* of our own: a folder with its own buffers, clock, options and
-//! switches for events. Whoever else traces is left alone, and removing the folder undoes everything.
+//! switches for events. Other tracers are not disturbed, and removing the folder undoes everything.
 
 use core::time::Duration;
 use std::{
@@ -95,7 +95,7 @@ pub(super) fn remove_stale(root: &Path) {
     for entry in entries {
         let name = entry.file_name();
         if name.to_str().is_some_and(|name| left_behind(name, tasks::started)) {
-            // It is busy if somebody reads it, and then it is somebody's.
+            // It is busy while it is read, and then it is in use.
             let _ = fs::remove_dir(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! What a program uses while it computes: the pages that were mapped last, and some of the others.
+//! The pages that a program uses while it computes: those that were mapped last, and some of the others.
 
 use core::cell::{Cell, RefCell};
 

@@ -1,4 +1,4 @@
-//! What a replay rests on that was not recorded, in sentences.
+//! The assumptions of a replay that were not recorded, in sentences.
 
 use super::{
     WorkingSet,
@@ -79,7 +79,7 @@ pub fn working_set_of(pattern: &Pattern) -> Result<WorkingSet, Refused> {
     Ok(WorkingSet { window: (pattern.window / 2).max(1), hot, others, pool })
 }
 
-/// What a replay rests on.
+/// The assumptions of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
     /// How the trace came to be.
@@ -88,11 +88,11 @@ pub struct Basis<'a> {
     pub script: &'a Script,
     /// Where its flushes come from.
     pub flushes: Flushes,
-    /// The machine, and whether somebody named it.
+    /// The machine, and whether it was named by the user.
     pub machine: &'a Machine,
     /// Whether the machine was chosen for the trace.
     pub chosen: bool,
-    /// What interrupts took on the traced system, if that is charged instead.
+    /// The latency of interrupts on the traced system, if that is charged instead.
     pub interrupts: Option<Interrupts>,
     /// How many CPUs are modelled.
     pub cpus: usize,

@@ -1,5 +1,5 @@
-//! How long interrupts took on the traced system: what a validation charges, so that counts which depend on
-//! who is quicker are compared under the same conditions.
+//! The latency of interrupts on the traced system. A validation charges it, so that counts which depend on
+//! the order of two CPUs are compared under the same conditions.
 
 use std::collections::HashMap;
 
@@ -10,43 +10,43 @@ use crate::{
     trace::{Kind, Reason, Trace},
 };
 
-/// Fewer say nothing.
+/// The smallest number of samples for a median.
 const ENOUGH: usize = 20;
 
-/// The path of a machine that says what [`Hold::age`] is.
+/// The path of a machine file that holds [`Hold::age`].
 pub const HOLD: &str = "interrupt_hold";
 
 /// How long interrupts took, in nanoseconds: medians. Recording is in them, as it is in the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupts {
-    /// From the request to what its sender does next: in a guest the host sends it meanwhile.
+    /// From the request to the sender's next event: in a guest the host sends the interrupt meanwhile.
     pub send: u64,
     /// From the request to its handler on the other CPU.
     pub arrive: u64,
-    /// What becomes of a sender that is asked itself meanwhile; none if too few were.
+    /// The order of events if the sender gets a request itself meanwhile; `None` if there are too few cases.
     pub hold: Option<Hold>,
 }
 
-/// Who sends an interrupt is held up by the host. If another has been sent to it by then, it is let go only to
-/// take that. From when on it counts as sent is not seen, only which of two CPUs that asked each other came to
-/// its own part first: it is fitted to that.
+/// The host holds up the sender of an interrupt. If an interrupt has been sent to the sender by then, it
+/// takes that one first. The trace does not show from when on an interrupt counts as sent, only which of two
+/// CPUs that sent requests to each other did its own flush first; the age is fitted to that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// A CPU that is let go takes interrupts first that were asked for so many nanoseconds before, or more.
+    /// A CPU that resumes first takes interrupts that were requested at least this many nanoseconds before.
     pub age: u64,
-    /// In how many cases that is what was seen.
+    /// The number of cases in which the rule agrees with the trace.
     pub right: usize,
-    /// Of how many.
+    /// The number of all cases.
     pub cases: usize,
 }
 
-/// What a CPU does that asked another to flush.
+/// The state of an initiator.
 #[derive(Clone, Copy, Default)]
 struct Asking {
     began: u64,
-    /// How many it asked since.
+    /// The number of its requests since.
     asked: u32,
-    /// When it was itself asked first, of what it did not serve yet.
+    /// The time of its own first pending request.
     crossed: Option<u64>,
 }
 
@@ -55,10 +55,11 @@ struct Asking {
 pub fn measure(trace: &Trace) -> Option<Interrupts> {
     let mut asking: HashMap<u16, Asking> = HashMap::new();
     let mut asked: HashMap<(u16, u64), u64> = HashMap::new();
-    // By CPU: when it was asked first, of what it did not serve yet.
+    // By CPU: the time of its first pending request.
     let mut first: HashMap<u16, u64> = HashMap::new();
     let (mut sends, mut arrivals) = (Vec::new(), Vec::new());
-    // How long after the request another came, and whether that was served before the CPU's own part.
+    // The time from a CPU's request to another CPU's request to it, and whether the latter was handled before
+    // the CPU's own flush.
     let mut crossed: Vec<(i64, bool)> = Vec::new();
     let lag = |asking: &Asking| Some(asking.crossed?.cast_signed() - asking.began.cast_signed());
     for event in &trace.events {
@@ -111,7 +112,7 @@ fn hold(send: u64, mut crossed: Vec<(i64, bool)>) -> Option<Hold> {
         return None;
     }
     crossed.sort_unstable();
-    // Up to each place all are taken to have been served first, and none behind it.
+    // For each place: all cases up to it are taken to have been handled first, and none behind it.
     let mut right = cases - taken;
     let (mut best, mut at) = (right, crossed[0].0);
     for pair in crossed.windows(2) {
@@ -133,7 +134,7 @@ fn median(times: &mut [u64]) -> Option<u64> {
 }
 
 impl Interrupts {
-    /// A machine whose interrupts take as long.
+    /// Gives a machine these latencies.
     pub fn apply(&self, machine: &mut Machine) {
         let prices = &mut machine.model.prices;
         let (send, arrive) = (self.send * 1000, self.arrive * 1000);
@@ -170,7 +171,7 @@ mod tests {
         let rounds = (0..21).map(|i| round(i * 1000, 5 + i, 50 + i));
         trace.events = rounds.flatten().collect();
         assert_eq!(measure(&trace), Some(Interrupts { send: 15, arrive: 60, hold: None }));
-        // Its own part does not tell when a CPU was interrupted before it, or asked several.
+        // A CPU's own flush is no sample if it was interrupted before, or had sent several requests.
         for (at, event) in [
             (1, event(1, 0, Kind::Serve { request: 9, flush: true })),
             (1, event(1, 0, Kind::Ask { target: 2, request: 8, flush: true })),
@@ -184,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_early_enough_is_let_go_to_serve_it_first() {
-        // CPU 0 asks at `at`, CPU 1 asks it so much later; it takes 10 to send.
+    fn a_sender_handles_a_request_first_if_the_request_came_early_enough() {
+        // CPU 0 sends a request at `at`, CPU 1 sends one to it `lag` later; sending takes 10.
         let crossing = |at: u64, lag: u64, first: bool| {
             let ask = |target, request| Kind::Ask { target, request, flush: true };
             let own = Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(1) };
@@ -194,7 +195,7 @@ mod tests {
                 event(at, 0, ask(1, 7)),
                 event(at + lag, 1, ask(0, 8)),
                 event(at + 10, 0, then),
-                // What was not served yet.
+                // Requests that are still pending.
                 event(at + 30, 0, Kind::Serve { request: 8, flush: true }),
                 event(at + 30, 1, Kind::Serve { request: 7, flush: true }),
             ]
@@ -202,7 +203,8 @@ mod tests {
         let mut trace = Trace::default();
         let cases = (0..60).map(|i| crossing(i * 1000, i % 6, i % 6 < 3));
         trace.events = cases.flatten().collect();
-        // One that is not as the others are. In all of them CPU 1 was asked first, and serves that first.
+        // One case that differs from the others. In all of them CPU 1 gets its request first, and handles it
+        // first.
         trace.events.extend(crossing(60_000, 0, false));
         let hold = measure(&trace).expect("there are enough").hold;
         assert_eq!(hold, Some(Hold { age: 8, right: 121, cases: 122 }));

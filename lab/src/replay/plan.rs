@@ -1,4 +1,4 @@
-//! Who executes which steps, and which step waits for which: found out once, before a run.
+//! The assignment of steps to CPUs, and the order between steps: computed once, before a run.
 //!
 //! The order of a script is by time, and by CPU where times are equal. Every wait is for a step that
 //! comes earlier in this order, and every CPU executes its steps in this order; so somebody can always
@@ -27,7 +27,7 @@ pub(super) struct Wait {
     pub(super) other: At,
 }
 
-/// What is known of a script before it is executed.
+/// The plan of a script, made before it is executed.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// For each recorded CPU the waits of its steps, in the order of the steps.
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// Checks what a step says by itself.
+/// Checks a step by itself.
 fn check(script: &Script, step: &Step) -> Result<(), &'static str> {
     if step.time > script.length {
         return Err("comes after the end");

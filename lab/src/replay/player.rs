@@ -29,8 +29,7 @@ const MS: Ps = 1000 * US;
 
 /// When the trace begins: by then every CPU is up.
 pub(super) const START: Ps = 50 * MS;
-/// Copies begin at most so long after the recorded CPUs, at random: they are like them, not in step with
-/// them.
+/// Copies begin at most so long after the recorded CPUs, at random, so that they do not run in lockstep.
 const SHIFT: Ps = MS;
 /// How long a CPU waits at least, and at most, before it looks again whether a step of another is over.
 const PATIENCE: [Ps; 2] = [200 * NS, 100 * US];
@@ -50,7 +49,7 @@ struct Space {
     pages: RefCell<Pages>,
 }
 
-/// What a modelled CPU does for a recorded one.
+/// The steps of a recorded CPU that a modelled CPU executes.
 struct Duty<'a> {
     steps: &'a [Step],
     waits: &'a [Wait],
@@ -58,7 +57,7 @@ struct Duty<'a> {
     number: usize,
     next: Cell<usize>,
     next_wait: Cell<usize>,
-    /// What it runs, if it runs user code.
+    /// The space that it runs, if it runs user code.
     running: Cell<Option<SpaceId>>,
     cursor: Cursor,
 }
@@ -68,7 +67,7 @@ pub(super) type Latencies = [Histogram<u64>; 3];
 /// The names of the kinds.
 pub(super) const KINDS: [&str; 3] = ["flush", "switch", "handler"];
 
-/// What all programs share.
+/// The state that all programs share.
 pub(super) struct Player<'a> {
     script: &'a Script,
     setup: &'a Setup<'a>,
@@ -80,10 +79,10 @@ pub(super) struct Player<'a> {
     done: Vec<Cell<u32>>,
     /// How much later each copy begins.
     shifts: Vec<Ps>,
-    /// For each CPU on whose account refills are, and until when.
+    /// For each CPU the account that refills are charged to, and until when.
     refills: Vec<Cell<(Party, Ps)>>,
     pub(super) latencies: RefCell<Latencies>,
-    /// How many operations each account has asked for.
+    /// The number of operations of each account.
     pub(super) counts: Vec<Cell<u64>>,
     pub(super) switches: Cell<u64>,
     pub(super) flushes: Cell<u64>,
@@ -128,7 +127,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Notes how long an operation took, and passes on what it gave.
+    /// Executes an operation, records how long it took, and returns its result.
     fn timed<R>(&self, kind: usize, besides: Ps, f: impl FnOnce() -> R) -> R {
         let begin = timed::now();
         let result = f();
@@ -143,21 +142,20 @@ impl<'a> Player<'a> {
         count.set(count.get() + 1);
     }
 
-    /// From here on refills on this CPU are on an account's account, for as long as the hot pages are used
-    /// once.
+    /// Charges refills on this CPU to an account from now on, until the hot pages have been used once.
     fn refills_for(&self, account: Party) {
         let until = timed::now() + self.setup.working_set.window * NS;
         self.refills[timed::cpu().index()].set((account, until));
     }
 }
 
-/// What one modelled CPU executes.
+/// The program of one modelled CPU.
 struct Program<'p, 'a> {
     player: &'p Player<'a>,
     kernel: &'p Kernel<'a>,
     copy: usize,
     duties: Vec<Duty<'a>>,
-    /// The duty whose program has the CPU; the kernel has it where that runs none.
+    /// The duty whose program has the CPU; if that duty runs no program, the kernel has the CPU.
     current: Cell<usize>,
 }
 
@@ -177,12 +175,12 @@ impl<'a> Program<'_, 'a> {
         self.compute_until(self.time(self.player.script.length));
     }
 
-    /// When something of the script is to happen here.
+    /// The time of a script event on this CPU.
     fn time(&self, time: u64) -> Ps {
         START + self.player.shifts[self.copy] + time * NS
     }
 
-    /// Whose step comes next.
+    /// The duty with the next step.
     fn next_duty(&self) -> Option<usize> {
         if let [only] = &self.duties[..] {
             return (only.next.get() < only.steps.len()).then_some(0);
@@ -193,7 +191,7 @@ impl<'a> Program<'_, 'a> {
         self.duties.iter().enumerate().filter_map(time).min().map(|(_, number)| number)
     }
 
-    /// Waits until the steps are over that come before one.
+    /// Waits until the steps that must precede this one are over.
     fn wait(&self, duty: &Duty<'_>, place: usize) {
         let recorded = self.player.script.cpus.len();
         while let Some(wait) = duty.waits.get(duty.next_wait.get()) {
@@ -217,7 +215,7 @@ impl<'a> Program<'_, 'a> {
         &self.player.spaces[copy * self.player.script.spaces.len() + space.0 as usize]
     }
 
-    /// The first page of a copy's own part of a space. What was there before the trace comes first.
+    /// The first page of a copy's own part of a space. Pages from before the trace come first.
     fn first_page(&self, space: SpaceId) -> u32 {
         let space = &self.player.script.spaces[space.0 as usize];
         let copy = if space.threads > 1 { self.copy as u32 } else { 0 };
@@ -248,7 +246,7 @@ impl<'a> Program<'_, 'a> {
         Some(process)
     }
 
-    /// The program that has the CPU computes until `end`; or nobody does.
+    /// The program that has the CPU computes until `end`; without one the CPU idles.
     fn compute_until(&self, end: Ps) {
         let duty = &self.duties[self.current.get()];
         let Some(id) = duty.running.get() else {
@@ -272,7 +270,7 @@ impl<'a> Program<'_, 'a> {
                 timed::on_behalf(account, || {
                     duty.cursor.access(set, &self.space(id).pages, part);
                 });
-                // What accesses took is not computed as well.
+                // The time of the accesses is part of the computing time.
                 let left = (now + part).saturating_sub(timed::now());
                 timed::on_behalf(user, || timed::work(left));
             }
@@ -363,14 +361,14 @@ impl<'a> Program<'_, 'a> {
         let mut flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
         // With all the pages of the space nobody knows for the sake of which.
         flush.everything = whole || pages == self.player.script.spaces[space.0 as usize].pages;
-        // Whoever flushes everything does not look whether tables were freed: they may have been.
+        // A full flush does not record whether tables were freed: they may have been.
         flush.tables |= flush.everything;
         // What was flushed was there, whether somebody saw it come or not.
         timed::tables::map(process.root, first, pages, 0);
         self.flush(account, || self.kernel.change_and(&process, first, pages, stays, &flush));
     }
 
-    /// A program gets the CPU, or one that has it executes another: `turn` says which.
+    /// Gives the CPU to a program, or to the new program of an `execve`; `turn` selects which.
     fn turn_to(&self, number: usize, account: Party, turn: fn(&Kernel<'a>, &Process)) {
         let Some(id) = self.duties[number].running.get() else { return };
         let Some(process) = self.process(id) else { return };

@@ -129,9 +129,8 @@ pub fn compare(
     rows
 }
 
-/// How many switches are the first of their CPU to a space that was there before the trace. Whether the
-/// CPU had a tag for it nobody knows; the model takes it that it had none. Switches that are
-/// not counted are none of these.
+/// The number of counted switches that are the first of their CPU to a space from before the trace. It is
+/// unknown whether the CPU had a tag for the space; the model assumes that it had none.
 #[must_use]
 pub fn cold(script: &Script) -> u64 {
     let mut born: HashSet<SpaceId> = HashSet::new();
@@ -150,7 +149,7 @@ pub fn cold(script: &Script) -> u64 {
     for steps in &script.cpus {
         let mut seen: HashSet<SpaceId> = HashSet::new();
         for (place, step) in steps.iter().enumerate() {
-            // What a CPU does first was not switched to.
+            // The first thread of a CPU was not switched to.
             if let Act::Run(space) = step.act
                 && seen.insert(space)
                 && place > 0

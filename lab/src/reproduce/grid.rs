@@ -21,7 +21,7 @@ pub struct Grid {
     widths: Vec<u16>,
 }
 
-/// A text of whoever it is, as a cell.
+/// A text from outside, as a cell.
 fn cell(text: impl Into<String>) -> String {
     plain::line(&text.into()).into_owned()
 }

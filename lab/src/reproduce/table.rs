@@ -129,7 +129,7 @@ fn grid(comparison: &Comparison<'_>) -> Grid {
         if result.conditions {
             continue;
         }
-        // Where nothing but a cost was published, the recommended strategy pays it as well.
+        // If only a cost was published, it is charged to the recommended strategy as well.
         let ratio = place.recommended.and_then(|pair| pair.ratio);
         let same = ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1.0 - SAME);
         if !(result.variants.is_empty() && same) {

@@ -25,20 +25,20 @@ pub trait Hardware {
     ///
     /// # Errors
     ///
-    /// If the library refuses what the machine file says.
+    /// If the library refuses the machine file's configuration.
     fn mmu(machine: &Machine) -> Result<Self::Mmu, Error>;
 
-    /// What each of its CPUs says of itself.
+    /// The features that each of its CPUs reports.
     fn features(machine: &Machine) -> <Self::Mmu as Mmu>::Features;
 
-    /// What a CPU does when it comes up, before the library.
+    /// Sets a CPU up, before the library.
     fn set_up(_: &Self::Mmu) {}
 }
 
 /// Arm64.
 pub enum Arm {}
 
-/// x86-64 with whatever the machine has.
+/// x86-64 with all features of the machine.
 pub enum X86Cpu {}
 
 /// x86-64 without PCIDs.
@@ -159,8 +159,8 @@ impl Hardware for Rv {
     }
 }
 
-/// What a kernel that measures the machine when it boots would tell the library that things cost:
-/// the machine's own prices where they are known, and what is typical elsewhere.
+/// The costs that a kernel which measures the machine at boot would give to the library: the machine's own
+/// prices where they are known, typical ones elsewhere.
 pub fn costs(machine: &Machine, typical: Costs) -> Costs {
     let prices = &machine.model.prices;
     let known = |price: Price| prices.get(price);
@@ -201,7 +201,7 @@ pub fn costs(machine: &Machine, typical: Costs) -> Costs {
             typical.ipi,
         ),
         ipi_more: sum(&[Price::InterruptSend, line], typical.ipi_more),
-        // What an invalidation by address removes anyway is not worth to be spared.
+        // Entries that an invalidation by address removes anyway are not worth sparing.
         useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
         ..typical
     }

@@ -101,7 +101,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
         let cpus = arena.fill(cpus, |_| Cpu::new());
         timed::name(cpus, "CPUs");
         let tlb = arena.put(Tlb::new(platform, tags, cpus)?);
-        timed::name(tlb, "books of the machine");
+        timed::name(tlb, "state of the machine");
         Ok(Box::new(Self { tlb, machine, arena, spaces: RefCell::new(Vec::new()), early }))
     }
 

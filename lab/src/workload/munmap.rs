@@ -1,6 +1,6 @@
 //! A mapping of a file is written to and unmapped.
 //!
-//! The pages are dirty pages of a file, and whoever cleans such a page must be sure that nobody writes
+//! The pages are dirty pages of a file, and code that cleans such a page must be sure that no CPU writes
 //! it any more before the table's lock is given up; so the kernel flushes once for each page table
 //! (2 MiB), from the first page there to the last that was present, whatever lies between.
 

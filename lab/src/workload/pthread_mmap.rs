@@ -2,7 +2,7 @@
 //!
 //! All of it happens under the lock of the process's address space. A thread that does not get the lock
 //! sleeps, and so does its neighbour, which wants the same lock; so their CPU idles, and is woken by
-//! whoever leaves the lock to it. The tables of all pieces of a CPU go with the last of them.
+//! the thread that passes the lock to it. The tables of all pieces of a CPU go with the last of them.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ impl<'a> SleepingLock<'a> {
         Self { taken, given, waiting: RefCell::new(VecDeque::new()) }
     }
 
-    /// Gives the lock to whoever has waited longest.
+    /// Gives the lock to the thread that has waited longest.
     fn hand_on(&self) -> bool {
         let next = self.waiting.borrow_mut().pop_front();
         if let Some(next) = next {

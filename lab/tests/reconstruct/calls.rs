@@ -217,7 +217,7 @@ fn files_are_mapped_around_a_fault() {
 }
 
 #[test]
-fn after_a_fork_who_writes_first_copies_and_the_last_keeps() {
+fn after_a_fork_the_first_writer_copies_and_the_last_keeps() {
     let mut story = written(4);
     check(&story, |s| _ = s.create(11, FORK), &[-1]);
     story.create(11, FORK);
@@ -259,7 +259,7 @@ fn a_program_that_executes_moves_its_stack() {
 }
 
 #[test]
-fn who_gathers_beside_others_flushes_everything() {
+fn concurrent_gathers_flush_everything() {
     let mut story = written(16);
     story.create(11, THREAD).on(1, 11).begin(Call::Madvise, &[BASE + 40 * 4096, 4096, DONTNEED]);
     story.on(0, 10);
@@ -290,7 +290,7 @@ fn who_gathers_beside_others_flushes_everything() {
 }
 
 #[test]
-fn who_waits_for_its_turn_gathers_nothing() {
+fn a_thread_that_waits_for_its_turn_gathers_nothing() {
     let protect = [BASE + 40 * 4096, 4096, READ];
     for (runnable, flushes) in [(true, -1), (false, 16)] {
         let mut story = written(16);

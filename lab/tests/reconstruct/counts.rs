@@ -114,7 +114,7 @@ fn a_request_of_which_the_sender_was_not_seen_is_counted() {
 }
 
 #[test]
-fn what_nobody_in_the_trace_asked_for_is_not_counted() {
+fn requests_without_a_sender_in_the_trace_are_not_counted() {
     let mut story = story();
     asked(&mut story, 7, |s| _ = s.flush(Reason::Remote, 3));
     let serve = |request| Kind::Serve { request, flush: true };

@@ -157,7 +157,7 @@ fn numbers_of_threads_are_used_again() {
 }
 
 #[test]
-fn threads_that_nobody_introduced_are_counted() {
+fn threads_without_a_known_creator_are_counted() {
     let mut story = Story::new();
     let (program, kernel) = (story.name("stranger"), story.name("kworker/0:1"));
     story.event(Kind::Switch { next: 50, name: program, runnable: true }).on(0, 50);
@@ -207,7 +207,7 @@ fn whatever_a_thread_does_shows_that_it_runs() {
 }
 
 #[test]
-fn who_is_seen_after_a_sleep_goes_on_with_its_call_from_there() {
+fn a_thread_seen_after_a_sleep_continues_its_call_from_there() {
     let mut story = Story::fresh();
     story.map(0, 8, WRITE, ANONYMOUS).touch(0..8, ABSENT_WRITE);
     story.begin(Call::Munmap, &[BASE, 8 * 4096]).switch_from(0, false);
@@ -284,7 +284,7 @@ fn parents_and_children_number_alike() {
 }
 
 #[test]
-fn who_does_it_is_the_process() {
+fn the_initiator_is_the_process() {
     let mut story = Story::fresh();
     story.map(0, 8, WRITE, ANONYMOUS).create(11, THREAD);
     let name = story.name("worker");

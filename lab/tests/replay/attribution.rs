@@ -30,7 +30,7 @@ fn blame<'r>(replayed: &'r Replayed, process: &str, operation: &str) -> &'r Blam
 }
 
 #[test]
-fn what_a_flush_does_to_others_is_with_who_flushed() {
+fn the_cost_of_a_flush_on_other_cpus_is_charged_to_its_initiator() {
     let script = two_threads_and_another().script;
     for strategy in ["lookaside", "ipi-2025", "pcid-2017"] {
         let replayed = run(&script, &machine("skylake_sp"), strategy, 3);
@@ -63,7 +63,7 @@ fn what_a_flush_does_to_others_is_with_who_flushed() {
 }
 
 #[test]
-fn refills_after_a_flush_are_with_who_flushed() {
+fn refills_after_a_flush_are_charged_to_its_initiator() {
     let mut builder = two_threads_and_another();
     let before = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 3);
     let writer = lookaside_lab::reconstruct::SpaceId(0);
@@ -83,7 +83,7 @@ fn refills_after_a_flush_are_with_who_flushed() {
 }
 
 #[test]
-fn what_broadcasts_take_is_with_who_broadcast() {
+fn the_cost_of_broadcasts_is_charged_to_their_senders() {
     let script = two_threads_and_another().script;
     let replayed = run(&script, &machine("altra_2node"), "linux-broadcast", 3);
     let writer = blame(&replayed, "writer", "mprotect");

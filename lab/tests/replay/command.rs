@@ -80,7 +80,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_table_says_what_it_costs_and_who_caused_it() {
+fn the_table_shows_costs_and_initiators() {
     let text = written(&[]);
     assert_eq!(text, written(&[]), "two runs write the same");
     let expected = [

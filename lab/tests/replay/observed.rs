@@ -48,7 +48,7 @@ fn flushes(of: &[(Reason, Pages, u64)]) -> Recorded {
 }
 
 #[test]
-fn who_runs_the_space_is_asked() {
+fn cpus_that_run_the_space_get_requests() {
     let mut two = Two::new(1000);
     two.builder.mprotect(0, 100, 1, two.a);
     let local = [(Reason::LocalSpace, ONE, 1), (Reason::Remote, ONE, 1), (Reason::Send, ONE, 1)];
@@ -106,7 +106,7 @@ fn a_halted_cpu_of_a_guest_is_left_to_its_host() {
 }
 
 #[test]
-fn who_runs_another_space_leaves_the_mask_when_it_is_asked() {
+fn a_cpu_with_another_space_leaves_the_mask_at_a_request() {
     let mut two = Two::new(1000);
     two.builder.run(1, 50, 3, two.b);
     two.builder.mprotect(0, 100, 1, two.a); // It is in the mask, and passed over.
@@ -151,7 +151,7 @@ fn six_spaces_have_tags_and_the_seventh_takes_one() {
 }
 
 #[test]
-fn who_executes_or_ends_switches_no_threads() {
+fn execve_and_exit_are_not_counted_as_switches() {
     let mut builder = Builder::new(1, 1000);
     let (a, b) = (builder.space("a", 10, 1), builder.space("b", 10, 1));
     builder.run(0, 10, 1, a);
@@ -188,7 +188,7 @@ fn slow(hold: Option<u64>) -> Machine {
 }
 
 #[test]
-fn the_idle_loop_serves_what_it_is_asked_before_it_turns_to_a_thread() {
+fn the_idle_loop_handles_requests_before_it_switches_to_a_thread() {
     let fates = |idle: fn(&mut Builder)| {
         let mut two = Two::new(1000);
         idle(&mut two.builder);

@@ -54,7 +54,7 @@ const TRACEFS: &str = "ask 9, call 17, create 5, execute 1, exit 1, \
     resume 9, return 18, send 10, serve 17, served 16, switch 18, unmapped 1";
 
 #[test]
-fn who_was_there_comes_from_the_list_and_from_the_column() {
+fn existing_threads_come_from_the_list_and_from_the_column() {
     let trace = read("tracefs.txt");
     let task = |id| {
         let found = trace.tasks.iter().filter(|task| task.id == id).collect::<Vec<_>>();

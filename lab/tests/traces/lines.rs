@@ -54,7 +54,7 @@ fn interrupts_to_many_cpus_are_read() {
 }
 
 #[test]
-fn what_an_interrupt_is_for_depends_on_who_sends_it() {
+fn the_purpose_of_an_interrupt_depends_on_its_sender() {
     let handler = "generic_smp_call_function_single_interrupt+0x0/0x10";
     for (site, callback, expected) in [
         ("on_each_cpu_cond_mask+0x20/0x60", handler, Purpose::Functions),
@@ -154,7 +154,7 @@ fn bytes_that_are_no_text_survive_in_names() {
 }
 
 #[test]
-fn states_say_who_wants_to_go_on() {
+fn states_tell_which_threads_are_runnable() {
     for (state, expected) in
         [("R", true), ("R+", true), ("S", false), ("0", true), ("256", true), ("1", false)]
     {
@@ -169,7 +169,7 @@ fn states_say_who_wants_to_go_on() {
 }
 
 #[test]
-fn lost_events_are_told_where_they_were_lost() {
+fn lost_events_are_reported_where_they_were_lost() {
     let end = "call_function_exit: vector=1";
     let text = [
         "# entries-in-buffer/entries-written: 3/10   #P:4\n".to_owned(),
@@ -211,7 +211,7 @@ fn events_are_put_in_order_and_equal_times_keep_theirs() {
 }
 
 #[test]
-fn what_is_foreign_what_is_damaged_and_what_is_cut_are_told_apart() {
+fn foreign_damaged_and_truncated_lines_are_distinguished() {
     let text = [
         line(0, "1.000000", "sys_mprotect(start: 0x7fe9457d8000, len: 0x10000, prot: 3)"),
         line(0, "1.000000", "sys_read(fd: 3, buf: 0x1, count: 1)"),

@@ -70,8 +70,8 @@ pub(crate) fn interrupt_cpu(cpu: usize) {
     write(SEND, TARGET_OF[cpu].load(Ordering::Relaxed) << 16 | MESSAGE);
 }
 
-/// Handles an interrupt, if there is one. It has ended for the controller before anybody is told, who
-/// may switch to another thread.
+/// Handles an interrupt, if there is one. It is ended at the controller before its handler runs, because the
+/// handler may switch to another thread.
 pub(super) fn handle(from_user: bool) {
     let acknowledged = read(ACKNOWLEDGE);
     match acknowledged & 0x3ff {

@@ -4,7 +4,7 @@
 //! own; `TTBR0_EL1` belongs to user mode. "The manual" is the Arm Architecture Reference Manual, DDI
 //! 0487.
 
-// Neither user mode nor the kernel has the registers of floating point: nobody saves them.
+// Neither user mode nor the kernel uses floating-point registers: they are not saved.
 #[cfg(target_feature = "neon")]
 compile_error!("build for aarch64-unknown-none-softfloat");
 
@@ -65,7 +65,7 @@ pub(crate) fn cpu() -> usize {
 /// Waits for an interrupt, and handles it. One that is masked ends the wait, too (manual, `WFI`):
 /// so nothing in the kernel is ever interrupted.
 pub(crate) fn idle() {
-    // SAFETY: it waits. The barrier: who interrupts us may be waiting for our stores.
+    // SAFETY: it waits. The barrier: the CPU that interrupts this one may be waiting for its stores.
     unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
     gic::handle(false);
 }

@@ -1,4 +1,4 @@
-//! Invalidations that reach this CPU only: what the hunters must notice. For tests of the tests.
+//! Invalidations that reach this CPU only, which the hunters must notice. For tests of the tests.
 
 use lookaside::arch::aarch64::{Dsb, Instructions, Native, Scope, Tlbi};
 

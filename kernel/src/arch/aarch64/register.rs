@@ -16,7 +16,7 @@ macro_rules! read_register {
     }};
 }
 
-/// Writes a system register. It is unsafe: what depends on the value depends on the register.
+/// Writes a system register. It is unsafe: the effect of the value depends on the register.
 macro_rules! write_register {
     ($name:literal, $value:expr) => {
         core::arch::asm!(
@@ -27,7 +27,7 @@ macro_rules! write_register {
     };
 }
 
-/// What this CPU wrote to registers before is in force afterwards.
+/// This CPU's earlier writes to registers are in force afterwards.
 pub(super) fn synchronise() {
     // SAFETY: a barrier.
     unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };

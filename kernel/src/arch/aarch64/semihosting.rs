@@ -15,7 +15,7 @@ static LEAVING: AtomicBool = AtomicBool::new(false);
 /// Leaves the emulator with this exit code. Where nobody serves semihosting its instruction is not
 /// defined, and the panic that follows comes here again: to stop.
 pub(crate) fn exit(code: u8) -> ! {
-    // Relaxed: somebody is first.
+    // Relaxed: one CPU is first.
     if !LEAVING.swap(true, Ordering::Relaxed) {
         let block = [APPLICATION_EXIT, code.into()];
         // SAFETY: the emulator reads the block, and does not come back.

@@ -68,7 +68,7 @@ unsafe extern "C" {
     pub(super) static IDENTITY: Aligned;
 }
 
-// Tables that name tables: what no Rust constant can.
+// Tables that name tables, which no Rust constant can express.
 global_asm!(
     ".pushsection .data.tables, \"aw\"",
     ".global kernel_root, kernel_gibs, identity_root",
@@ -137,7 +137,7 @@ pub(super) fn open_cpu() {
     unsafe { write_register!("tcr_el1", *MACHINE_TCR.get()) };
     synchronise();
     // The identity map's entry, and fields of TCR that entries were made under.
-    // SAFETY: what is removed is walked again.
+    // SAFETY: removed entries are walked again.
     unsafe { asm!("tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
 }
 
@@ -154,7 +154,7 @@ pub(super) fn map_memory(end: u64) {
         // SAFETY: the table is one of atomic words. Relaxed: the barrier below.
         unsafe { &GIBS }.0[(address / GIB) as usize].store(leaf, Ordering::Relaxed);
     }
-    // Entries that were absent are held by nobody. The stores are visible to walks, here by the ISB;
+    // No CPU caches absent entries. The stores are visible to walks, here by the ISB;
     // the other CPUs are not up.
     // SAFETY: barriers.
     unsafe { asm!("dsb ishst", "isb", options(nostack, preserves_flags)) };

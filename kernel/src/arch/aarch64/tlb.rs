@@ -1,4 +1,4 @@
-//! What the library is told of this machine.
+//! The library's hardware on this machine.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::AtomicU64;
@@ -25,7 +25,7 @@ pub(crate) type Strategy = GlobalAsids<'static, Hw>;
 
 static BOOT: Once<Features> = Once::new();
 
-/// What this CPU can do.
+/// The features of this CPU.
 pub(crate) fn features() -> Features {
     Features::decode(IdRegisters {
         midr: read_register!("midr_el1"),
@@ -39,17 +39,17 @@ pub(crate) fn features() -> Features {
     })
 }
 
-/// What the boot CPU can do.
+/// The features of the boot CPU.
 pub(super) fn boot_features() -> &'static Features {
     BOOT.get()
 }
 
-/// The boot CPU says what it can do.
+/// Records the features of the boot CPU.
 pub(super) fn open() {
     BOOT.set(features());
 }
 
-/// Refuses a CPU for what the library does not look at.
+/// Refuses a CPU for differences that the library does not check.
 pub(super) fn check_cpu() {
     let (cpu, boot) = (features(), boot_features());
     // `Tables::protect` takes the permission to execute away in place.

@@ -126,7 +126,7 @@ global_asm!(
 ///
 /// # Safety
 ///
-/// The frame can be read, and whoever is on this stack is not gone back to.
+/// The frame can be read, and control never returns to the functions on this stack.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn return_to_user(frame: *const TrapFrame) -> ! {
     // The frame may lie where the stack is empty afterwards: interrupts are off, so nobody writes

@@ -19,7 +19,7 @@ impl Context {
         Self(registers)
     }
 
-    /// Leaves this thread, and goes on with another. Returns when somebody switches back.
+    /// Leaves this thread, and goes on with another. Returns when a CPU switches back.
     ///
     /// # Safety
     ///

@@ -7,7 +7,7 @@
 //!   the kernel, and knows whether it comes from there.
 //! * `sstatus.SIE` stays clear: what is pending is looked for by [`idle`], and interrupts user mode.
 //! * `sstatus.FS` and `VS` stay off, in user mode too. Nothing here computes with floating point, so
-//!   nothing saves its registers; whoever tries is told by a trap. Programs that are compiled for
+//!   nothing saves its registers; code that uses them takes a trap. Programs that are compiled for
 //!   `riscv64gc` and use no `f32` and `f64` are fine.
 
 mod boot;

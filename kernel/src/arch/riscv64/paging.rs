@@ -94,7 +94,7 @@ pub(crate) fn reserved_root() -> u64 {
 
 pub(crate) fn fill_root(root: &Table) {
     for (new, kernel) in root.iter().zip(&ROOT.0[..=VMAP_SLOT]) {
-        // Relaxed: they have not changed since `open`, and nobody walks the new root yet.
+        // Relaxed: they have not changed since `open`, and no hart walks the new root yet.
         new.store(kernel.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
@@ -162,7 +162,7 @@ fn bits(flags: Flags) -> u64 {
     accessed | dirty
 }
 
-/// They may, but nobody says so for certain.
+/// Some harts do, but no report of it is reliable.
 pub(crate) fn hardware_sets_flags() -> bool {
     false
 }

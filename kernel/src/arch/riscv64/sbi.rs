@@ -20,9 +20,9 @@ const HSM_START: (u64, u64) = (0x48_534d, 0);
 unsafe fn ask(call: Call) -> Result<u64, i64> {
     let Call { extension, function, arguments: [a0, a1, a2, a3, a4] } = call;
     let (code, value): (i64, u64);
-    // FENCE (pairs with `fence io, rw` in `trap::interrupt`, and with what a hart finds when it
-    // starts): what this hart has stored comes before what the firmware does to a device so that
-    // another hart looks.
+    // FENCE (pairs with `fence io, rw` in `trap::interrupt`, and with the first loads of a hart that
+    // starts): this hart's stores come before the firmware's access to the device that interrupts
+    // another hart.
     //
     // SAFETY: the caller's word. The firmware preserves all registers but `a0` and `a1`, and has a
     // stack of its own.
@@ -53,7 +53,7 @@ unsafe fn call(call: Call) -> Result<(), i64> {
     unsafe { ask(call) }.map(|_| ())
 }
 
-/// Who made this hart. A number that the firmware does not have reads as zero.
+/// The maker of this hart. A number that the firmware does not have reads as zero.
 pub(super) fn identity() -> Identity {
     // SAFETY: the firmware reads registers.
     let [vendor, architecture, implementation] =
@@ -83,11 +83,11 @@ pub(super) fn start_hart(hart: u64, entry: usize, argument: usize) -> Result<(),
     unsafe { call(Call { extension, function, arguments }) }
 }
 
-/// Lets every CPU execute what this one has written to the physical addresses from `_address`. A hart
-/// fetches what it likes until it is told, and is told of no address: those matter elsewhere.
+/// Lets every CPU execute the code that this one has written to the physical addresses from `_address`. A
+/// hart may fetch old code until its `fence.i`, which names no address; other architectures use the range.
 pub(crate) fn sync_code(_address: usize, _bytes: usize) {
-    // FENCE (pairs with each hart's `fence.i`): what was written is visible to them before they are
-    // asked (unprivileged manual, "Zifencei").
+    // FENCE (pairs with each hart's `fence.i`): the written code is visible to them before they get the
+    // request (unprivileged manual, "Zifencei").
     //
     // SAFETY: fences.
     unsafe { asm!("fence rw, rw", "fence.i", options(nostack)) };

@@ -1,4 +1,4 @@
-//! What the library is told of this machine.
+//! The library's hardware on this machine.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::AtomicU64;
@@ -19,8 +19,8 @@ pub(crate) type Strategy = GlobalAsids<'static, Hw>;
 
 fn native() -> Native {
     // SAFETY: the kernel runs in supervisor mode, is mapped at its own addresses under every root,
-    // and only the library writes `satp` once a hart is set up. What it is told of the harts is what
-    // the firmware says of each.
+    // and only the library writes `satp` once a hart is set up. The features of the harts are
+    // those that the firmware reports.
     unsafe { Native::new() }
 }
 

@@ -178,9 +178,8 @@ pub(super) fn take_pending() {
 fn interrupt(which: usize, from_user: bool) {
     match which {
         SOFTWARE => {
-            // FENCE (pairs with `fence w, o` in `sbi::call`): that it is not pending any more, a write
-            // to a register, comes before the look at what other CPUs want. Whoever asks after that
-            // look makes it pending again.
+            // FENCE (pairs with `fence w, o` in `sbi::call`): the write that clears the pending bit comes
+            // before the read of other CPUs' requests. A request after that read makes it pending again.
             //
             // SAFETY: it acknowledges the interrupt, and fences.
             unsafe { asm!("csrc sip, {}", "fence io, rw", in(reg) SOFTWARE, options(nostack)) };

@@ -63,8 +63,8 @@ impl Tree {
         self.tree.cpus().filter_map(hart)
     }
 
-    /// Of the memory that the kernel is in, the largest piece that nobody uses, or nearly so: what is
-    /// used is taken away one after the other, and each time the larger side is kept.
+    /// The largest unused piece of the memory that the kernel is in, or nearly so: the used parts are cut out
+    /// one after the other, and each time the larger side is kept.
     pub(super) fn memory(&self) -> Range<u64> {
         let kernel = (&raw const KERNEL_END).addr() as u64;
         let memory = self.tree.memory();

@@ -2,7 +2,7 @@
 //!
 //! Loaders enter in 32-bit mode without paging, other CPUs begin in 16-bit mode in a page below
 //! 1 MiB. Both arrive at `enter_64`, with the address in `ebp` where they part again. Control
-//! registers are set to known values there, not changed: nobody cares what they were.
+//! registers are set to known values there, not changed: their former values do not matter.
 //!
 //! The kernel's tables need no code to make them. They map the first 4 GiB one to one, in global
 //! pages of 2 MiB. The last of the four is for devices and not cached.
@@ -114,7 +114,7 @@ boot_cpu_64:
     ud2
 
 other_cpu_64:
-    xor edi, edi                        // whoever takes the number has it, and gets on
+    xor edi, edi                        // the CPU that takes the number goes on with it
     xchg edi, [{NEXT}]
     test edi, edi
     jz 2f

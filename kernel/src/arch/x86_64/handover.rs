@@ -1,13 +1,13 @@
-//! What a boot loader tells: where memory is, where ACPI's tables are, and the command line.
+//! The data of a boot loader: where memory is, where ACPI's tables are, and the command line.
 
 use core::{ffi::CStr, ops::Range};
 
 use super::firmware::{bytes, number};
 use crate::{arch::PAGE, lock::Once};
 
-/// What was told.
+/// The boot loader's data.
 pub(super) struct Handover {
-    /// The largest stretch of memory that nobody uses.
+    /// The largest range of unused memory.
     pub(super) memory: Range<u64>,
     /// Where ACPI's root pointer is.
     pub(super) acpi: Option<u64>,
@@ -83,7 +83,7 @@ unsafe fn multiboot(information: u64, kernel_end: u64) -> Handover {
     handover
 }
 
-/// The largest stretch of free memory above the kernel. Entries hold an address, a length and a kind.
+/// The largest range of free memory above the kernel. Entries hold an address, a length and a kind.
 fn largest<'m>(map: impl Iterator<Item = &'m [u8]>, kernel_end: u64) -> Range<u64> {
     let page = PAGE as u64;
     let free = map.filter(|entry| number(&entry[16..20]) == FREE).map(|entry| {

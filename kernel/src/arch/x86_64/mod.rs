@@ -63,7 +63,7 @@ pub(crate) fn halt() -> ! {
     }
 }
 
-/// Leaves the emulator: QEMU with `code << 1 | 1`. Bochs has no codes; whoever started it reads the
+/// Leaves the emulator: QEMU with `code << 1 | 1`. Bochs has no codes; the program that started it reads the
 /// line that is printed in either.
 pub(crate) fn exit(code: u8) -> ! {
     /// QEMU's `isa-debug-exit`.

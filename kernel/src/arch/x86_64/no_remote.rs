@@ -1,4 +1,4 @@
-//! Invalidations that a CPU does not do when others ask it to: what the hunters must notice. For tests of
+//! Drops the invalidations that a CPU should execute for others, which the hunters must notice. For tests of
 //! the tests.
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use lookaside::arch::x86_64::{Instructions, Invpcid, Native};
 use super::cpu;
 use crate::arch::MAX_CPUS;
 
-/// Which CPUs are doing what others have asked for.
+/// The CPUs that are handling requests.
 static SERVING: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
 
 /// Does `serve`, during which this CPU removes nothing.
@@ -23,7 +23,7 @@ fn is_serving() -> bool {
     SERVING[cpu()].load(Ordering::Relaxed) // Relaxed: this CPU's own.
 }
 
-/// The instructions of this CPU, deaf to what others ask for.
+/// The instructions of this CPU, without invalidations while it handles requests.
 pub(crate) struct Deaf(Native);
 
 impl Deaf {
@@ -38,7 +38,7 @@ impl Deaf {
 
 impl Instructions for Deaf {
     fn write_cr3(&self, value: u64) {
-        // To load what is loaded is to flush.
+        // Loading the present root again is a flush.
         if !is_serving() || value != self.0.read_cr3() {
             self.0.write_cr3(value);
         }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{arch::MAX_CPUS, println};
 
-/// The page that other CPUs start in: below 1 MiB, and nobody's once the loader is done.
+/// The page that other CPUs start in: below 1 MiB, and unused once the loader is done.
 const START: u32 = 0x8000;
 
 /// What hardware calls each CPU.
@@ -44,7 +44,7 @@ pub(super) fn apic_of(cpu: usize) -> u32 {
 /// Starts the CPUs `1..count`.
 pub(crate) fn start_others(count: usize) {
     let code = boot::trampoline_code();
-    // SAFETY: the page is nobody's, and mapped.
+    // SAFETY: the page is unused, and mapped.
     unsafe { ptr::copy_nonoverlapping(code.as_ptr(), START as *mut u8, code.len()) };
     for cpu in 1..count {
         if !start(cpu) {
@@ -78,7 +78,7 @@ fn start(cpu: usize) -> bool {
 pub(super) extern "C" fn other_cpu(cpu: u32) -> ! {
     descriptors::load(cpu as usize);
     apic::open();
-    // Relaxed: whoever sends to this CPU knows that it is up.
+    // Relaxed: a CPU that sends an interrupt to this one knows that it is up.
     APICS[cpu as usize].store(apic::id(), Relaxed);
     tlb::set_up_cpu();
     crate::start_other()

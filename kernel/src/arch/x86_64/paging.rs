@@ -42,7 +42,7 @@ pub(crate) fn reserved_root() -> u64 {
 pub(crate) fn fill_root(root: &Table) {
     // SAFETY: boot code put it there, for good, and it is seen as atomic words only.
     let kernel = unsafe { &kernel_root };
-    // Relaxed: the entry never changes, and whoever loads the root orders its stores before walks.
+    // Relaxed: the entry never changes, and loading the root orders its stores before walks.
     root[0].store(kernel[0].load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn kernel_page(address: u64) -> u64 {
     address | PRESENT | WRITE | GLOBAL | NO_EXECUTE
 }
 
-/// An entry for a table: what is allowed is said below.
+/// An entry for a table: permissions are set in the entries below.
 pub(crate) fn table(address: u64) -> u64 {
     address | PRESENT | WRITE | USER_MODE
 }

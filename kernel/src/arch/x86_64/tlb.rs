@@ -1,4 +1,4 @@
-//! What the library must know of this machine: all that an integrator writes for x86-64.
+//! The library's hardware on this machine: all that an integrator writes for x86-64.
 
 #[cfg(not(feature = "no-remote"))]
 use lookaside::arch::x86_64::Native;
@@ -16,7 +16,7 @@ type Native = super::no_remote::Deaf;
 pub(crate) type Mmu = X86<Native>;
 pub(crate) type Strategy = PerCpuAsids<6>;
 
-/// What this CPU can do.
+/// The features of this CPU.
 pub(crate) fn features() -> Features {
     Features::read()
 }

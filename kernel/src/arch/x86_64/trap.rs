@@ -1,4 +1,4 @@
-//! Interrupts, faults and `int 0x80` (SDM vol. 3, chapter 6): what they are, and who deals with them.
+//! Interrupts, faults and `int 0x80` (SDM vol. 3, chapter 6), and their handlers.
 
 use core::arch::asm;
 
@@ -21,7 +21,7 @@ pub(super) const MESSAGE: u64 = 33;
 pub(super) const SPURIOUS: u64 = 47;
 pub(super) const SYSCALL: u64 = 0x80;
 
-/// What exceptions are called.
+/// The names of exceptions.
 const NAMES: [&str; 22] = [
     "divide error",
     "debug exception",
@@ -150,7 +150,7 @@ pub(super) extern "C" fn dispatch(frame: &mut TrapFrame) {
     }
 }
 
-/// An entry on the way has a bit that must be clear: the kernel's fault, whoever walks.
+/// An entry of the walk has a bit set that must be clear: a mistake of the kernel, in any mode.
 const RESERVED_BIT: u64 = 1 << 3;
 
 fn access(error: u64) -> Access {

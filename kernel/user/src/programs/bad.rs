@@ -1,5 +1,5 @@
-//! Programs that do what they must not. Each is killed, or its call is refused; nobody else suffers,
-//! and what it had comes back.
+//! Programs with forbidden operations. Each is killed, or its call is refused; no other program is affected,
+//! and its resources are freed.
 
 use core::sync::atomic::Ordering;
 
@@ -20,14 +20,14 @@ const KERNEL: usize = match cfg!(target_arch = "riscv64") {
 /// No address at all, on most machines.
 const NOWHERE: usize = 1 << 62;
 
-/// What a deed comes to if the program lives: the kernel has refused, or has not.
+/// The result of an operation that the program survives: the kernel has refused it, or has not.
 pub(super) const REFUSED: u8 = 0;
 pub(super) const GOT_AWAY: u8 = 1;
 
-/// What is done with a pipe that holds a number, and whether the program must be killed for it.
-type Deed = (&'static str, fn(usize) -> u8, bool);
+/// A name, an operation on a pipe that holds a number, and whether the program must be killed for it.
+type Operation = (&'static str, fn(usize) -> u8, bool);
 
-const DEEDS: [Deed; 23] = [
+const OPERATIONS: [Operation; 23] = [
     ("jumps to the kernel", |_| wild::jump(KERNEL), true),
     ("reads the kernel", |_| wild::read(KERNEL), true),
     ("writes to the kernel", |_| wild::write(KERNEL), true),
@@ -79,33 +79,38 @@ pub(crate) fn main(_: usize) -> u8 {
     let report = Report::start();
     let canary = Area::map(1, Kind::Pages).expect("memory").word(0, 0);
     let mut failures = 0;
-    for deed in 0..DEEDS.len() + NONSENSE.len() {
-        canary.store(deed as u64, Ordering::Relaxed);
-        if let Err(what) = try_out(deed) {
-            println!("bad: a program that {}: {what}", name(deed));
+    for operation in 0..OPERATIONS.len() + NONSENSE.len() {
+        canary.store(operation as u64, Ordering::Relaxed);
+        if let Err(what) = try_out(operation) {
+            println!("bad: a program that {}: {what}", name(operation));
             failures += 1;
         }
-        assert!(canary.load(Ordering::Relaxed) == deed as u64, "{} changed others", name(deed));
+        assert!(
+            canary.load(Ordering::Relaxed) == operation as u64,
+            "{} changed others",
+            name(operation)
+        );
     }
-    let deeds = DEEDS.len() + NONSENSE.len();
-    report.end("bad", format_args!("{deeds} bad programs, {failures} not as it should be"));
+    let operations = OPERATIONS.len() + NONSENSE.len();
+    report.end("bad", format_args!("{operations} bad programs, {failures} not as it should be"));
     u8::from(failures > 0)
 }
 
-fn name(deed: usize) -> &'static str {
-    DEEDS.get(deed).map_or("asks for nonsense", |deed| deed.0)
+fn name(operation: usize) -> &'static str {
+    OPERATIONS.get(operation).map_or("asks for nonsense", |operation| operation.0)
 }
 
-/// Lets a program do it, and looks what came of it.
-fn try_out(deed: usize) -> Result<(), &'static str> {
+/// Runs a program that does the operation, and checks the result.
+fn try_out(operation: usize) -> Result<(), &'static str> {
     let frames = memory::free_frames();
     let pipe = system::pipe().map_err(|_| "no pipe is left")?;
     system::send(pipe, 0).map_err(|_| "the pipe is closed")?;
-    let sinner = system::spawn(Program::Sinner, pipe << 8 | deed).map_err(|_| "it is not born")?;
+    let sinner =
+        system::spawn(Program::Sinner, pipe << 8 | operation).map_err(|_| "it is not born")?;
     let end = system::wait(sinner).map_err(|_| "it has no end")?;
     // The program may have closed it, for its children.
     let _ = system::close(pipe);
-    let must_die = DEEDS.get(deed).is_some_and(|deed| deed.2);
+    let must_die = OPERATIONS.get(operation).is_some_and(|operation| operation.2);
     match end {
         KILLED => {}
         _ if must_die => return Err("it lived"),
@@ -119,13 +124,13 @@ fn try_out(deed: usize) -> Result<(), &'static str> {
     }
 }
 
-/// The program that does it.
+/// The program that does the operation.
 pub(crate) fn sin(argument: usize) -> u8 {
-    let (pipe, deed) = (argument >> 8, argument & 0xff);
-    match DEEDS.get(deed) {
+    let (pipe, operation) = (argument >> 8, argument & 0xff);
+    match OPERATIONS.get(operation) {
         Some((_, act, _)) => act(pipe),
         None => {
-            let (number, arguments) = NONSENSE[deed - DEEDS.len()];
+            let (number, arguments) = NONSENSE[operation - OPERATIONS.len()];
             if system::raw(number, arguments) < 0 {
                 return REFUSED;
             }

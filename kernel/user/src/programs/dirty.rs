@@ -66,7 +66,7 @@ pub(crate) fn main(argument: usize) -> u8 {
 }
 
 fn counts(area: Area) -> [u64; PAGES] {
-    // SeqCst, as in `write`: what was seen before a harvest was written before it.
+    // SeqCst, as in `write`: a value that was read before a harvest was written before it.
     array::from_fn(|page| area.word(page, 0).load(Ordering::SeqCst))
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn main(argument: usize) -> u8 {
         totals.seen += pages.clone().filter(|&page| seen(page)).count() as u64;
         area.part(first, count).discard();
         for page in pages {
-            // Release: who knows of this knows that the call is over. Pairs with `read`.
+            // Release: a reader that sees this knows that the call is over. Pairs with `read`.
             FLOORS[page].store(generation + 1, Ordering::Release);
             totals.revokes += 1;
         }

@@ -1,5 +1,5 @@
-//! A hunter: a thread goes on touching what another takes away. Its death is the right outcome; a
-//! touch that begins once the call is over, and succeeds, is stale.
+//! A hunter: a thread touches pages while another unmaps, protects or moves them. The kernel must kill it; a
+//! touch that begins after the call has returned, and succeeds, is stale.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,12 +13,12 @@ use crate::{
     threads::Thread,
 };
 
-/// What is done to the memory.
-type Deed = (&'static str, fn(Area));
+/// A name, and an operation on the memory.
+type Operation = (&'static str, fn(Area));
 
-/// Milliseconds for what takes none. An emulator may be late.
+/// Timeout in milliseconds of waits that should end at once. An emulator may be late.
 const PATIENCE: u64 = 20_000;
-const DEEDS: [Deed; 3] = [
+const OPERATIONS: [Operation; 3] = [
     ("unmapped", |area| area.unmap()),
     ("protected", |area| area.protect(0)),
     ("moved away", |area| {
@@ -28,7 +28,7 @@ const DEEDS: [Deed; 3] = [
 ];
 const ROUNDS: usize = 2;
 const PAGES: usize = 4;
-/// Of the exit codes: the touch succeeded; nobody died; nobody began.
+/// Exit codes: the touch succeeded; the process was not killed; the toucher did not begin.
 const STALE: u8 = 1;
 const ALIVE: u8 = 2;
 const IDLE: u8 = 3;
@@ -42,11 +42,11 @@ pub(crate) fn main(argument: usize) -> u8 {
     let report = Report::start();
     let task = Task::from(argument);
     let mut totals = Totals::default();
-    for deed in (0..DEEDS.len()).cycle().take(ROUNDS * DEEDS.len()) {
-        let victim = system::spawn(Program::Victim, deed).expect("a victim");
+    for operation in (0..OPERATIONS.len()).cycle().take(ROUNDS * OPERATIONS.len()) {
+        let victim = system::spawn(Program::Victim, operation).expect("a victim");
         let end = system::wait(victim).expect("it is our child");
         if end != KILLED {
-            hunters::stale(format_args!("pages were {}: {end}", DEEDS[deed].0));
+            hunters::stale(format_args!("pages were {}: {end}", OPERATIONS[operation].0));
         }
         totals.revokes += PAGES as u64;
         totals.seen += 1;
@@ -54,9 +54,9 @@ pub(crate) fn main(argument: usize) -> u8 {
     totals.finish("doomed", task, report)
 }
 
-/// The program that is to die of a deed.
-pub(crate) fn victim(deed: usize) -> u8 {
-    let (what, take) = DEEDS[deed];
+/// The program that the kernel must kill.
+pub(crate) fn victim(operation: usize) -> u8 {
+    let (what, take) = OPERATIONS[operation];
     system::run_on(0);
     let area = Area::map(PAGES, Kind::Pages).expect("memory");
     let _toucher = Thread::start(hunters::cpu_of(0), move || touch(area));

@@ -1,4 +1,4 @@
-//! What the hunters share: stamps that say who wrote them and when, and what was found.
+//! Shared parts of the hunters: stamps that name their writer and time, and the counts of results.
 //!
 //! Every page of a hunter holds stamps. Before it takes a page away it makes the others read it, so
 //! that their CPUs hold the translation; once the kernel has said that it is gone, it publishes from
@@ -17,7 +17,7 @@ use crate::{
     system::{self, Parameter},
 };
 
-/// What the kernel leaves in free frames.
+/// The kernel's poison in free frames.
 const POISON: u64 = 0xdead_beef_f4ee_f4ee;
 
 /// How many stale values a program talks about.
@@ -26,7 +26,7 @@ const TALK: u64 = 5;
 static STALE: AtomicU64 = AtomicU64::new(0);
 static READS: AtomicU64 = AtomicU64::new(0);
 
-/// What is written to a page: when, by whom, and to which.
+/// A value written to a page: its generation, its writer, and the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
@@ -36,7 +36,7 @@ impl Stamp {
     }
 
     pub(crate) fn load(word: &AtomicU64) -> Self {
-        // Acquire: who sees a stamp sees what its writer did before.
+        // Acquire: a reader that sees a stamp sees the earlier stores of its writer.
         Self(word.load(Ordering::Acquire))
     }
 
@@ -68,7 +68,7 @@ impl fmt::Debug for Stamp {
     }
 }
 
-/// Says that somebody saw what must not be seen any more, and counts it.
+/// Reports and counts a read of a value that must not be visible any more.
 pub(crate) fn stale(what: fmt::Arguments<'_>) {
     if STALE.fetch_add(1, Ordering::Relaxed) < TALK {
         println!("STALE: {what}");
@@ -99,7 +99,7 @@ pub(crate) fn any_kind(random: &mut crate::random::Random) -> system::Kind {
     }
 }
 
-/// What a hunter was told: a seed, and a pipe for what it finds if it is not to talk.
+/// The task of a hunter: a seed, and a pipe for its results if it must not print.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) seed: u32,
@@ -116,7 +116,7 @@ impl Task {
     }
 }
 
-/// What hunters found.
+/// The results of hunters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     /// Pages whose translations were revoked.
@@ -132,7 +132,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// The end of a hunter, whose helpers are done: says what was found, and returns its exit code.
+    /// Ends a hunter, whose helpers are done: reports the results, and returns the exit code.
     pub(crate) fn finish(mut self, name: &str, task: Task, report: Report) -> u8 {
         self.reads += READS.load(Ordering::Relaxed); // Relaxed: the helpers were joined.
         self.stale += STALE.load(Ordering::Relaxed);

@@ -33,7 +33,7 @@ pub(crate) fn main(_: usize) -> u8 {
     system::shutdown(u8::from(!right))
 }
 
-/// Whether a program is among those that were asked for.
+/// Whether a program is among the requested ones.
 fn is_asked_for(program: Program) -> bool {
     let only = system::parameter(Parameter::Only);
     only == usize::MAX >> 1 || only == program as usize

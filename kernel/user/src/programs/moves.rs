@@ -1,5 +1,5 @@
-//! A hunter: what an address means changes in every way that there is, while the readers stand at
-//! the gate. When it opens, they know to the letter what they must see.
+//! A hunter: mappings change in every way that there is, while the readers wait at the gate. When it opens,
+//! they know exactly what they must read.
 
 use core::{
     array,

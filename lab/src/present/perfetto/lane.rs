@@ -1,4 +1,4 @@
-//! What one CPU did, as slices within slices.
+//! The activities of one CPU, as slices within slices.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use core::cmp::Reverse;
 
 use lookaside_machine::timed::{Doing, Moment, Ps, Timeline};
 
-/// What a CPU does before its program begins.
+/// The activity of a CPU before its program begins.
 const BEFORE: [&str; 2] = ["boot", "start"];
 
-/// What one CPU did.
+/// The activities of one CPU.
 #[derive(Default)]
 pub(super) struct Lane {
     /// From when on it is known.
@@ -67,7 +67,7 @@ impl Lane {
     }
 
     /// Calls `step` with each beginning and end of a slice, in order.
-    pub(super) fn sweep(&self, mut step: impl FnMut(Ps, Step) -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn walk(&self, mut step: impl FnMut(Ps, Step) -> io::Result<()>) -> io::Result<()> {
         let mut open: Vec<Ps> = Vec::new();
         if self.begin < self.ended {
             let begin = Step::Begin { name: "program", category: "program", handler: false };

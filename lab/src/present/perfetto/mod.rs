@@ -204,7 +204,7 @@ impl<W: Write> File<W> {
 
     fn lane(&mut self, cpu: usize, lane: &Lane, flows: &mut Flows) -> io::Result<()> {
         let track_uuid = Some(line(cpu));
-        lane.sweep(|time, step| match step {
+        lane.walk(|time, step| match step {
             lane::Step::Begin { name, category, handler } => {
                 let served = if handler { flows.take(cpu, time) } else { Vec::new() };
                 let ids = |wanted: bool| {

@@ -1,8 +1,8 @@
 //! Tags with generations, as Linux arm64 gives them out: an optimistic path without a lock while
 //! the generation lasts, and a lock for spaces that have no tag of this generation.
 //!
-//! When the tags are used up a new generation begins: what CPUs run is reserved for them, and every
-//! CPU empties its own TLB before it runs anything new.
+//! When the tags are used up a new generation begins: the tags that CPUs run are reserved for them, and every
+//! CPU empties its own TLB before it runs a space under a new tag.
 
 use lookaside::{
     Ordering::{AcqRel, Acquire, Relaxed},

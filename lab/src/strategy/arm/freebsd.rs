@@ -1,11 +1,11 @@
 //! FreeBSD's review D21922: a tag for each space, from one bitmap under one spin lock.
 //!
 //! A space keeps its tag and the epoch in which it got it in one word. When the tags are used up the
-//! epoch turns: one broadcast empties all TLBs, spaces that run keep their tags, all others get a new
+//! tags roll over: one broadcast empties all TLBs, spaces that run keep their tags, all others get a new
 //! one when they run next. Flushes are broadcast, by address and tag.
 //!
 //! The review's local invalidation of the instruction cache on CPUs with Cavium erratum 27456 is left
-//! out: what it costs has not been published, so it is a part of the path that the machine file has.
+//! out: its cost has not been published, so it is part of the path in the machine file.
 
 use core::cell::Cell;
 
@@ -130,7 +130,7 @@ impl FreeBsd<'_> {
         let set = self.set;
         set.lock.take();
         let epoch = set.epoch.load(Relaxed);
-        // The turn of an epoch may have given it its tag again meanwhile.
+        // A rollover may have given it its tag again meanwhile.
         if space.cookie.load(Relaxed) >> TAG_BITS != epoch {
             let cursor = set.cursor.load(Relaxed);
             let found = set.find(cursor, self.tags).or_else(|| set.find(FIRST, cursor));
@@ -193,7 +193,8 @@ impl Strategy for FreeBsd<'_> {
             self.allocate(space);
         }
         let root = Root::new(space.root.get());
-        // SAFETY: the timed machine walks this root; what is kept is what the strategy keeps, right or wrong.
+        // SAFETY: the timed machine walks this root; the strategy decides which entries are kept, right or
+        // wrong.
         unsafe { self.mmu.load(NO_ERRATA, root, Self::tag(space), Held::Keep, Sharing::Private) };
     }
 

@@ -130,7 +130,8 @@ impl<'a> Linux<'a> {
             }
         }
         let root = Root::new(space.root.get());
-        // SAFETY: the timed machine walks this root; what is kept is what the strategy keeps, right or wrong.
+        // SAFETY: the timed machine walks this root; the strategy decides which entries are kept, right or
+        // wrong.
         unsafe { self.mmu.load(NO_ERRATA, root, chosen.tag, Held::Keep, Sharing::Private) };
     }
 
@@ -159,7 +160,7 @@ impl<'a> Linux<'a> {
                     return Where::Everywhere;
                 }
                 space.stale.set_all(mine.then_some(me));
-                // Marks before the second look at who is active.
+                // The marks come before the second read of which CPUs are active.
                 Word::fence(SeqCst);
                 match space.active.load(Relaxed) {
                     0 => Where::Nowhere,

@@ -1,8 +1,8 @@
-//! Arm64: how kernels kept TLBs coherent there before, and what was proposed.
+//! Arm64: how kernels kept TLBs coherent there before, and proposals.
 //!
 //! Written from published descriptions: FreeBSD's review D21922 of October 2019, "A patch for using
 //! ASIDs in the arm64 pmap", and Andrea Arcangeli's "arm64: tlb: skip tlbi broadcast" of February
-//! 2020 (linux-arm-kernel). The books are those of the publications; the instructions are executed by
+//! 2020 (linux-arm-kernel). The state is that of the publications; the instructions are executed by
 //! the library's own [`Aarch64`], as for the library's strategies.
 
 mod asids;
@@ -58,7 +58,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// No CPU of these kernels is worked around: what an erratum costs has no published price.
+/// These kernels have no work-arounds: the cost of an erratum has no published price.
 const NO_ERRATA: Errata = Errata::NONE;
 
 /// The library's Arm, on simulated CPUs.
@@ -68,14 +68,14 @@ fn mmu(machine: &Machine) -> Result<Hardware, Refused> {
     Ok(<hardware::Arm as hardware::Hardware>::mmu(machine)?)
 }
 
-/// What each CPU does when it comes up: it leaves the tables of the firmware for none.
+/// Brings a CPU up: it leaves the firmware's tables and is parked.
 fn come_up(mmu: &Hardware, machine: &Machine) {
     let features: aarch64::Features = <hardware::Arm as hardware::Hardware>::features(machine);
     mmu.admit(&features).expect("all CPUs are alike");
     mmu.park(NO_ERRATA);
 }
 
-/// What a flush names, as instructions need it.
+/// The operands of a flush, in the form of the instructions.
 struct Named {
     range: VaRange,
     depth: TableChange,

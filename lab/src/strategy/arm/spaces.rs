@@ -6,9 +6,9 @@ use lookaside_machine::timed::{self, Arena};
 
 use super::super::SpaceId;
 
-/// What a kernel keeps for each space.
+/// A kernel's record of a space.
 pub(super) trait Record {
-    /// Makes a record that was another space's, or nobody's, that of a new space.
+    /// Initialises a new or reused record for a new space.
     fn begin(&self, root: u64);
 }
 

@@ -1,4 +1,4 @@
-//! Which CPUs have something stale of a space: one bit each, as many as the kernel is built for.
+//! The CPUs that may hold stale entries of a space: one bit each, as many as the kernel is built for.
 
 use core::cell::Cell;
 
@@ -15,7 +15,7 @@ const WORDS: usize = NR_CPUS / 64;
 /// The bits of one space.
 pub(super) struct Stale<'a> {
     words: &'a [Word],
-    /// Whether anybody has set a bit since the space was made.
+    /// Whether a bit has been set since the space was made.
     used: Cell<bool>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Stale<'a> {
         Self { words, used: Cell::new(false) }
     }
 
-    /// Nobody has anything stale.
+    /// No CPU holds stale entries.
     pub(super) fn clear(&self) {
         // A new space's record is clean already, and is not charged for it.
         if self.used.replace(false) {
@@ -51,7 +51,7 @@ impl<'a> Stale<'a> {
         }
     }
 
-    /// Clears the bit of a CPU, and says whether it was set.
+    /// Clears the bit of a CPU, and returns whether it was set.
     pub(super) fn take(&self, cpu: usize) -> bool {
         let (word, bit) = (&self.words[cpu / 64], 1 << (cpu % 64));
         let set = word.load(Relaxed) & bit != 0;

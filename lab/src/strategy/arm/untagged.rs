@@ -16,7 +16,7 @@ use super::{
 };
 use crate::data::{Machine, Refused};
 
-/// What user entries of all spaces are cached under.
+/// The tag of user entries of all spaces.
 const NO_TAG: Tag = Tag(0);
 
 struct Space {
@@ -33,7 +33,7 @@ struct Untagged<'a> {
     mmu: Hardware,
     machine: &'a Machine,
     spaces: Spaces<'a, Space>,
-    /// The root that each CPU has loaded, which its own register says.
+    /// The root that each CPU has loaded, as in its own register.
     loaded: Vec<Cell<u64>>,
 }
 

@@ -77,12 +77,12 @@ pub enum Way {
     Whole,
 }
 
-/// What a way to clear blocks needs of the kernel around it.
+/// The part of the kernel that a way to clear blocks needs.
 pub trait Zap {
-    /// Has every CPU forget the sixteen pages of a block from this one on, and waits.
+    /// Flushes the sixteen pages of a block from this one on, on every CPU, and waits.
     fn flush_block(&self, first: u64);
 
-    /// So many pages are out of the tables: what becomes of the pages themselves.
+    /// Frees pages, this many of which have been removed from the tables.
     fn gone(&self, pages: u64);
 }
 

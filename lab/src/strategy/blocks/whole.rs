@@ -16,7 +16,7 @@ pub(super) fn clear(tables: &PageTables<'_>, zap: &impl Zap) {
     for (first, words) in tables.tables() {
         let entries = Entries::new(table::format(), words, (first as u64) << 12)
             .expect("whole tables at multiples of what they map");
-        // SAFETY: nobody but this CPU knows these words, and no hardware walks them. Whoever calls
+        // SAFETY: nobody but this CPU knows these words, and no hardware walks them. The code that calls
         // flushes as `flush_block` says, and the whole space after this.
         let mut locked = unsafe { entries.locked(SizeChange::Flushed) };
         let mut flush = |range: VaRange| zap.flush_block(range.start() >> 12);

@@ -6,7 +6,7 @@ use core::cell::RefCell;
 use lookaside::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Word};
 
-/// So many CPUs are named by one word of a mask.
+/// The number of CPUs in one word of a mask.
 const BITS: u32 = u64::BITS;
 
 /// A set of CPUs in the memory of the machine.
@@ -40,7 +40,7 @@ impl<'a> Mask<'a> {
         word.fetch_and(!bit, Ordering::SeqCst);
     }
 
-    /// All but one, as groups of which each is reached by one mask.
+    /// All members but one, in groups of one word each.
     pub(super) fn others(self, but: CpuId) -> impl Iterator<Item = Targets> {
         self.0.iter().zip(0..).filter_map(move |(word, group)| {
             let first = CpuId(group * BITS);
@@ -65,18 +65,18 @@ pub(super) fn all_others(cpus: usize, but: CpuId) -> impl Iterator<Item = Target
     })
 }
 
-/// What one CPU has asked of another: a cache line.
+/// A call from one CPU to another: a cache line.
 #[repr(align(64))]
 struct Record {
-    /// 1 from the call until it was made.
+    /// 1 from the request until the target has executed the call.
     busy: Word,
     /// The caller, whose request is to be read.
     from: Word,
-    /// What comes after it in the queue, as [`Queue`] has it.
+    /// The next entry of the queue, in the form of [`Queue`].
     next: Word,
 }
 
-/// The calls that a CPU has to make: the number of the latest caller and one more, or 0.
+/// A target's queue of calls: the number of the latest caller plus one, or 0 if it is empty.
 #[repr(align(64))]
 struct Queue(Word);
 
@@ -84,7 +84,7 @@ struct Queue(Word);
 pub(super) struct Calls<'a> {
     arena: &'a Arena,
     queues: &'a [Queue],
-    /// By caller and by target; those of CPUs that never call are not there.
+    /// By caller and by target; allocated at a CPU's first call.
     records: RefCell<Vec<Option<&'a [Record]>>>,
 }
 
@@ -104,8 +104,8 @@ impl<'a> Calls<'a> {
         })
     }
 
-    /// Has other CPUs answer a request of this one, which the caller has written down where they find
-    /// it. Returns the groups, to be waited for.
+    /// Sends calls to other CPUs. The caller has stored its request where the targets read it. Returns the
+    /// groups to wait for.
     pub(super) fn send<P: lookaside::Platform>(
         &self,
         platform: &P,
@@ -148,7 +148,7 @@ impl<'a> Calls<'a> {
         groups
     }
 
-    /// Waits until all have answered. Interrupts are on, so that nobody waits in a circle.
+    /// Waits until all targets have acknowledged. Interrupts are on, to avoid a deadlock of two initiators.
     pub(super) fn wait<P: lookaside::Platform>(&self, platform: &P, groups: &[Targets]) {
         let records = self.records(timed::cpu().index());
         for target in groups.iter().flat_map(|group| group.iter()) {
@@ -158,19 +158,19 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Whether there are calls that others ask of this CPU. Takes no time.
+    /// Whether this CPU has pending calls. Takes no time.
     pub(super) fn are_queued(&self) -> bool {
         self.queues[timed::cpu().index()].0.peek() != 0
     }
 
-    /// Makes the calls that others ask of this CPU: `answer` is told who asks.
-    pub(super) fn handle_ipi(&self, mut answer: impl FnMut(usize)) {
+    /// Executes this CPU's pending calls: `process` gets the number of the caller.
+    pub(super) fn handle_ipi(&self, mut process: impl FnMut(usize)) {
         let me = timed::cpu().index();
         let mut next = self.queues[me].0.swap(0, Ordering::AcqRel);
         while next != 0 {
             let record = &self.records(next as usize - 1)[me];
             next = record.next.load(Ordering::Relaxed);
-            answer(record.from.load(Ordering::Relaxed) as usize);
+            process(record.from.load(Ordering::Relaxed) as usize);
             record.busy.store(0, Ordering::Release);
         }
     }

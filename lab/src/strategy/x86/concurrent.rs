@@ -4,9 +4,9 @@
 //! After N. Amit, "x86/mm: Flush remote and local TLBs concurrently" and "x86: Flush remote TLBs
 //! concurrently and async" (RFC v1 and v2, May 2019). A space has a generation, which every flush
 //! raises, and the set of CPUs that run it; each CPU knows up to which generation of its space it has
-//! flushed. A CPU that missed more than the flush that it is asked for flushes everything.
+//! flushed. A CPU that missed more than the requested flush flushes everything.
 //!
-//! The strategies keep no translations over a switch: what runs here does not switch.
+//! The strategies keep no translations over a switch: the programs that use them do not switch.
 
 use core::cell::{Cell, RefCell};
 
@@ -41,7 +41,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
     Entry {
         name: "early-ack",
-        about: "Amit's RFC v2 of 2019: as v1; what is asked is in the call itself, and targets answer before they flush",
+        about: "Amit's RFC v2 of 2019: as v1; the request is in the call itself, and targets acknowledge before they flush",
         isas: &[Isa::X86_64],
         build: |place| Ok(Box::new(Linux::new(place, Kind::EARLY)?)),
     },
@@ -65,7 +65,7 @@ pub(super) struct Kind {
     /// Whether this CPU flushes while the others do.
     concurrent: bool,
     layout: Layout,
-    /// Whether what others read of a CPU is apart from what it writes at each flush.
+    /// Whether the state that other CPUs read is apart from the state that a CPU writes at each flush.
     apart: bool,
     /// More pages than this are flushed as everything.
     ceiling: u64,
@@ -117,8 +117,8 @@ struct Mm<'a> {
 /// The tag of every space that has none of its own.
 const LOCAL: Tag = Tag(1);
 
-/// Every CPU that runs the space has loaded its tag, so that broadcasts reach what they hold. Before,
-/// it is flushed by interrupts.
+/// Every CPU that runs the space has loaded its tag, so that broadcasts reach its entries. Before that,
+/// the space is flushed by interrupts.
 const READY: u64 = 1 << 16;
 
 /// Linux, with interrupts.
@@ -155,8 +155,8 @@ impl<'a> Linux<'a> {
             calls: Calls::new(arena, cpus, kind.layout),
             spaces: RefCell::default(),
         };
-        timed::name(new.states, "what CPUs run");
-        timed::name(new.lazy, "which CPUs are lazy");
+        timed::name(new.states, "spaces that CPUs run");
+        timed::name(new.lazy, "lazy CPUs");
         Ok(new)
     }
 
@@ -179,7 +179,7 @@ impl<'a> Linux<'a> {
         }
     }
 
-    /// Loads a space on this CPU, without what it holds under its tag.
+    /// Loads a space on this CPU, and drops the entries under its tag.
     fn load(&self, mm: Mm<'_>) {
         let tag = match mm.global.0.load(Ordering::Acquire) & !READY {
             _ if self.mmu().tag_bits() == 0 => Tag::RESERVED,
@@ -199,8 +199,8 @@ impl<'a> Linux<'a> {
         (tag & READY != 0).then_some(Tag(tag as u16))
     }
 
-    /// Gives a space a tag on all CPUs and has those load it that run the space; says whether nobody
-    /// else was about to.
+    /// Gives a space a tag on all CPUs and makes the CPUs that run the space load it; returns false if
+    /// another CPU is already doing so.
     pub(super) fn make_global(&self, space: SpaceId, tag: Tag) -> bool {
         let (global, new) = (&self.mm(space.0).global.0, u64::from(tag.0));
         if global.compare_exchange(0, new, Ordering::SeqCst, Ordering::Relaxed).is_err() {

@@ -2,12 +2,12 @@
 //! increment, and with one word for each CPU.
 //!
 //! After review D8041, "Reduce the cost of TLB invalidation on x86 by using per-CPU completion flags"
-//! (2016). Both invalidate on their own CPU first, then take the one lock of the system, write down
-//! what is asked, and interrupt every CPU that runs the space; for the kernel's addresses that is
+//! (2016). Both invalidate on their own CPU first, then take the one lock of the system, write the
+//! request, and interrupt every CPU that runs the space; for kernel addresses that is
 //! every CPU. A CPU that waits for the lock has interrupts on.
 //!
-//! Not here: that FreeBSD asks all other CPUs with a single write of the interrupt controller. Each
-//! target is charged for where the machine has a price for that.
+//! Not modelled: FreeBSD interrupts all other CPUs with a single write of the interrupt controller. Here each
+//! target is charged if the machine has a price for that.
 
 use core::cell::{Cell, RefCell};
 
@@ -39,7 +39,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// How targets say that they are done.
+/// How targets acknowledge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Completion {
     Counter,
@@ -70,7 +70,7 @@ struct FreeBsd<'a> {
     counter: &'a Line,
     /// For each CPU the generation that it has reached.
     done: &'a [Line],
-    /// What each CPU runs. Only its own.
+    /// The space that each CPU runs. Accessed by that CPU only.
     current: Vec<Cell<Option<SpaceId>>>,
     /// For each space its page tables, and the CPUs that run it, a bit for each.
     spaces: RefCell<Vec<(u64, &'a [Word])>>,
@@ -100,7 +100,7 @@ fn build(place: Place<'_>, completion: Completion) -> Result<Box<dyn Strategy + 
     };
     timed::name(new.lock, "lock of shootdowns");
     timed::name(new.operands, "operands");
-    timed::name(new.counter, "counter of answers");
+    timed::name(new.counter, "counter of acknowledgements");
     timed::name(new.done, "answers");
     Ok(Box::new(new))
 }
@@ -151,7 +151,7 @@ impl FreeBsd<'_> {
         all
     }
 
-    /// Asks and waits, with the lock taken and interrupts off.
+    /// Sends the request and waits, with the lock taken and interrupts off.
     fn shoot(&self, targets: &[Targets], flush: &Flush, pages: u64) {
         let operands = self.operands;
         let space = flush.space.map_or(0, |space| u64::from(space.0) + 1);
@@ -216,7 +216,7 @@ impl Strategy for FreeBsd<'_> {
     }
 
     fn idle(&self) {
-        // The CPU keeps the space and goes on answering for it.
+        // The CPU keeps the space and goes on handling its requests.
     }
 
     fn flush(&self, flush: &Flush) {

@@ -1,5 +1,5 @@
-//! What KVM does for a guest's vCPUs ("KVM: x86: Support paravirtualized TLB flush", 2017): one whose
-//! host does not run it is not interrupted; the host empties its TLB before it runs again.
+//! KVM's paravirtualised flush ("KVM: x86: Support paravirtualized TLB flush", 2017): a vCPU that its host
+//! does not run is not interrupted; the host empties its TLB before it runs again.
 
 use core::cell::Cell;
 
@@ -9,26 +9,26 @@ use lookaside_machine::timed::{self, Arena, Ps, Word};
 use super::linux::{flush_globally, me};
 use crate::{data::Machine, replay::interrupts::HOLD};
 
-/// How long KVM waits for something to do for a halted vCPU before it takes it away: its `halt_poll_ns`
-/// on x86, 200 us.
+/// How long KVM polls for work of a halted vCPU before it deschedules the vCPU: its `halt_poll_ns` on x86,
+/// 200 us.
 const POLL: Ps = 200_000_000;
 
-/// What a host and its guest know of a vCPU together.
+/// The state of a vCPU that host and guest share.
 #[repr(align(64))]
 struct Steal {
     /// When it halted, in picoseconds; 0 if it runs.
     halted: Word,
     /// 1 if its TLB is to be emptied before it runs again.
     flush: Word,
-    /// When another asked it first, of what it did not serve yet; 0 if none did. Nobody reads this but the host,
-    /// whose time is in that of interrupts.
+    /// The time of its first pending request; 0 if there is none. Only the host reads this; its time is part
+    /// of the price of interrupts.
     asked: Cell<Ps>,
 }
 
 /// The host of a guest.
 pub(super) struct Host<'a> {
     steal: &'a [Steal],
-    /// How long before another must have asked for that a CPU which was held up by sending takes it first.
+    /// A CPU that was held up by sending takes a pending request first if the request is at least this old.
     hold: Option<Ps>,
 }
 
@@ -52,13 +52,13 @@ impl<'a> Host<'a> {
         self.own().halted.store(timed::now().max(1), Ordering::SeqCst);
     }
 
-    /// Whether this vCPU has halted and did not come back.
+    /// Whether this vCPU is halted.
     pub(super) fn is_halted(&self) -> bool {
         self.own().halted.peek() != 0
     }
 
-    /// This vCPU runs: its host first performs the flushes that were requested of it.
-    pub(super) fn come_back(&self) {
+    /// Resumes this vCPU: its host first performs the flushes that were requested of it.
+    pub(super) fn resume_vcpu(&self) {
         if !self.is_halted() {
             return;
         }
@@ -69,7 +69,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Whether a CPU is one that its host does not run. If so, the host was told to empty its TLB.
+    /// Whether the host does not run a CPU. If so, the host has been requested to empty its TLB.
     pub(super) fn is_away(&self, cpu: CpuId) -> bool {
         let steal = &self.steal[cpu.index()];
         let halted = steal.halted.load(Ordering::SeqCst);
@@ -77,12 +77,12 @@ impl<'a> Host<'a> {
             return false;
         }
         steal.flush.store(1, Ordering::SeqCst);
-        // It may have come back in between, and then looked before this.
+        // The vCPU may have resumed in between, and read `flush` before the store above.
         steal.halted.load(Ordering::SeqCst) == halted
     }
 
     /// Notes that this vCPU is about to send requests to these.
-    pub(super) fn ask(&self, targets: &[Targets]) {
+    pub(super) fn begin_send(&self, targets: &[Targets]) {
         for target in targets.iter().flat_map(|group| group.iter()) {
             let asked = &self.steal[target.index()].asked;
             asked.set(if asked.get() == 0 { timed::now() } else { asked.get() });
@@ -94,8 +94,9 @@ impl<'a> Host<'a> {
         self.own().asked.set(0);
     }
 
-    /// The host has sent an interrupt for this vCPU and lets it go: if there is one for it, it takes that first.
-    pub(super) fn let_go(&self) {
+    /// The host has sent this vCPU's interrupts and resumes it: an interrupt that is pending for it comes
+    /// first.
+    pub(super) fn resume_after_send(&self) {
         let Some(hold) = self.hold else { return };
         let asked = &self.own().asked;
         if asked.get() != 0 && timed::now() >= asked.get() + hold {

@@ -2,7 +2,7 @@
 //!
 //! After R. van Riel, "x86/mm: enable broadcast TLB invalidation for multi-threaded processes" (v13,
 //! 23 Feb 2025). A space that four or more CPUs run gets a tag that is its own on every CPU; from then
-//! on its flushes are broadcast and waited for, and interrupt nobody. All others are flushed by
+//! on its flushes are broadcast and waited for, and interrupt no CPU. All others are flushed by
 //! interrupts, as every space is without `INVLPGB`. The tag is given here at the first flush that
 //! finds four CPUs; there, at the first of every 32 timer ticks.
 
@@ -32,7 +32,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// So many CPUs have to run a space before it gets a tag on all of them.
+/// The number of CPUs that must run a space before it gets a tag on all of them.
 const ENOUGH: u32 = 4;
 /// The first tag that is one on all CPUs; those below are each CPU's own.
 const FIRST: u16 = 6;

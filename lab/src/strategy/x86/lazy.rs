@@ -1,17 +1,18 @@
-//! Linux with PCIDs as of 2025: what [`super::pcid`] became. Built from knowledge of what Linux 6.14 and
-//! later do, not from a text of its authors; the changes that are named here are where each part can be
-//! looked up. Whether it does the same is found out by replaying what live kernels counted
-//! (`docs/replay.md`, "Validation"); that was done with Linux 6.18.
+//! Linux with PCIDs as of 2025, the successor of [`super::pcid`]. Built from knowledge of the behaviour of
+//! Linux 6.14 and later, not from a text of its authors; the changes named here document each part. It is
+//! validated by replaying traces and comparing the counts of live kernels (`docs/replay.md`, "Validation");
+//! that was done with Linux 6.18.
 //!
-//! A CPU that goes idle stays in the space's mask and says that it is lazy ("x86/mm/tlb: Make lazy TLB
-//! mode even lazier", 2016 to 2018). It is interrupted only where page tables were freed, and then leaves
-//! the space for the kernel's own, which takes a slot like any other; else it compares generations when it
-//! comes back. A switch no longer takes a CPU out of the mask of the space that it leaves ("x86/mm/tlb:
-//! Update `mm_cpumask` lazily", 209954cbc7d0, 2024): once a second a flush goes to all CPUs of the mask, and who finds
-//! that it has another space loaded takes itself out ("Only trim the `mm_cpumask` once a second", 6db2526c1d69). Until
-//! then the sender looks at what each CPU has loaded, and passes over those that have something else.
+//! A CPU that goes idle stays in the space's mask and publishes that it is lazy ("x86/mm/tlb: Make lazy TLB
+//! mode even lazier", 2016 to 2018). It is interrupted only if page tables were freed, and then leaves the
+//! space for the kernel's own, which takes a slot like any other; otherwise it compares generations when it
+//! resumes. A switch no longer clears the CPU's bit in the mask of the space that it leaves ("x86/mm/tlb:
+//! Update `mm_cpumask` lazily", 209954cbc7d0, 2024): once a second a flush goes to all CPUs of the mask, and
+//! a CPU that has another space loaded clears its bit ("Only trim the `mm_cpumask` once a second",
+//! 6db2526c1d69). Until then the initiator reads which space each CPU has loaded, and skips CPUs with another
+//! one.
 //!
-//! In guests of KVM there is one thing more: what their [`host`](super::host) does.
+//! Guests of KVM have their [`host`](super::host) as well.
 //!
 //! All of this is counted in Linux's own terms, those of its event `tlb_flush`.
 
@@ -25,7 +26,7 @@ use lookaside_machine::timed::{self, Ps, Word, x86::Insn};
 
 use super::{
     host::Host,
-    linux::{Books, Common, Request, me},
+    linux::{Common, Mm, Request, me},
     slots::{Cpu, KEEP, SLOTS},
 };
 use crate::{
@@ -78,7 +79,7 @@ struct Lazy<'a, H: Hardware> {
     trims: RefCell<Vec<Cell<Ps>>>,
     /// For each CPU whether it is in the idle loop.
     idles: Vec<Cell<bool>>,
-    /// For each CPU whether it has run anything: what it runs first it did not switch to.
+    /// For each CPU whether it has run anything: its first thread was not switched to.
     begun: Vec<Cell<bool>>,
     slots: usize,
     tally: RefCell<Recorded>,
@@ -116,7 +117,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         *self.tally.borrow_mut().flushes.entry((reason, pages)).or_default() += 1;
     }
 
-    /// Counts what a switch said of the TLB, but for the first of this CPU. Whether it did.
+    /// Counts a switch as Linux reports it, except for the first of this CPU. Returns whether it was counted.
     fn count_switch(&self, flushed: bool) -> bool {
         let counts = self.begun[me().index()].replace(true);
         if counts {
@@ -129,8 +130,8 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         f(&mut self.tally.borrow_mut());
     }
 
-    /// Loads a space of which `generation` was read after this CPU joined its mask. Whether what was
-    /// held of it had to go.
+    /// Loads a space and returns whether its entries were flushed. `generation` was read after this CPU was
+    /// set in the space's mask.
     fn load(&self, cpu: &Cpu, root: u64, context: u64, generation: u64) -> bool {
         let (slot, caught_up) = cpu.find(context, self.slots);
         // Without PCIDs each load flushes.
@@ -143,10 +144,10 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         flush
     }
 
-    /// Turns to a space. Whether it had to be flushed; none where Linux says nothing, because the space stays
-    /// as it is.
-    fn turn_to(&self, next: &Books<'_>) -> Option<bool> {
-        self.come_back();
+    /// Switches to a space. Returns whether it was flushed, or `None` where Linux reports nothing because the
+    /// space stays loaded.
+    fn switch_to(&self, next: &Mm<'_>) -> Option<bool> {
+        self.resume_vcpu();
         self.leave_idle_loop();
         let (cpu, lazy) = (self.cpu(), self.lazy());
         let was_lazy = lazy.load(Ordering::Relaxed) != 0;
@@ -180,11 +181,11 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         cpu.loaded.store(KERNEL_CONTEXT, Ordering::Release);
     }
 
-    /// What a CPU does about a flush of a space: what Linux counts, and what became of it. With
-    /// interrupts off.
-    fn meet(&self, cpu: &Cpu, books: &Books<'_>, request: &Request, here: bool) -> Fate {
-        if cpu.loaded.get() != books.context {
-            books.cpus.remove(me());
+    /// Executes a flush request on this CPU, counts it as Linux does, and returns its outcome. Interrupts are
+    /// off.
+    fn process(&self, cpu: &Cpu, mm: &Mm<'_>, request: &Request, here: bool) -> Fate {
+        if cpu.loaded.get() != mm.context {
+            mm.cpus.remove(me());
             self.count(Reason::WrongSpace, Pages::Some(0));
             return Fate::Elsewhere;
         }
@@ -198,13 +199,13 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             return Fate::Nothing;
         }
         // Read before the flush, so that no more is recorded than was flushed.
-        let latest = books.generation.load(Ordering::SeqCst);
+        let latest = mm.generation.load(Ordering::SeqCst);
         let next = request.generation == caught_up + 1 && request.generation == latest;
         let pages = if request.is_range() && next {
             request.flush_pages();
             request.pages()
         } else {
-            Insn.write_cr3(books.root | cpu.number());
+            Insn.write_cr3(mm.root | cpu.number());
             Pages::Everything
         };
         slot.generation.set(latest);
@@ -212,8 +213,8 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         Fate::Flushed
     }
 
-    /// The CPUs of a mask that have to act now, but this one.
-    fn targets(&self, books: &Books<'_>, all: bool, tables: bool) -> Vec<Targets> {
+    /// The CPUs of a mask that need a request, without this one.
+    fn targets(&self, mm: &Mm<'_>, all: bool, tables: bool) -> Vec<Targets> {
         let must_act = |cpu: CpuId| {
             if self.host.as_ref().is_some_and(|host| host.is_away(cpu)) {
                 return false;
@@ -225,9 +226,9 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
                 return false;
             }
             let loaded = self.cpus[cpu.index()].loaded.load(Ordering::SeqCst);
-            all || loaded == SWITCHING || loaded == books.context
+            all || loaded == SWITCHING || loaded == mm.context
         };
-        let mut targets: Vec<Targets> = books.cpus.others(me()).collect();
+        let mut targets: Vec<Targets> = mm.cpus.others(me()).collect();
         for group in &mut targets {
             let Targets { first, mask } = *group;
             let bit = |cpu: CpuId| 1 << (cpu.0 - first.0);
@@ -240,22 +241,22 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         targets
     }
 
-    /// The idle loop looks for what it is asked before it turns to a thread, and does not wait for the interrupt
-    /// that comes for it.
+    /// The idle loop handles pending requests before it switches to a thread, and does not wait for their
+    /// interrupt.
     fn leave_idle_loop(&self) {
-        if self.idles[me().index()].replace(false) && self.common.is_asked() {
+        if self.idles[me().index()].replace(false) && self.common.has_requests() {
             self.handle_ipi();
         }
     }
 
-    /// This vCPU runs: its host first performs the flushes that were requested of it.
-    fn come_back(&self) {
+    /// Resumes this vCPU: its host first performs the flushes that were requested of it.
+    fn resume_vcpu(&self) {
         if let Some(host) = &self.host {
-            host.come_back();
+            host.resume_vcpu();
         }
     }
 
-    /// Whether the mask of a space is to be trimmed, which is then done.
+    /// Whether the mask of a space is due to be trimmed; starts the next period if so.
     fn is_due(&self, space: SpaceId) -> bool {
         let trims = self.trims.borrow();
         let next = &trims[space.0 as usize];
@@ -291,7 +292,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
     }
 
     fn switch(&self, next: SpaceId) {
-        if let Some(flushed) = self.turn_to(self.common.space(next))
+        if let Some(flushed) = self.switch_to(self.common.space(next))
             && self.count_switch(flushed)
         {
             self.tally(|tally| *(if flushed { &mut tally.misses } else { &mut tally.hits }) += 1);
@@ -300,19 +301,19 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
 
     fn switch_uncounted(&self, next: SpaceId) {
         self.begun[me().index()].set(true);
-        self.turn_to(self.common.space(next));
+        self.switch_to(self.common.space(next));
     }
 
     fn execute(&self, next: SpaceId) {
-        // Linux says the same as at a switch, but there was none between threads.
-        if let Some(flushed) = self.turn_to(self.common.space(next)) {
+        // Linux reports the same as at a switch, but no thread was switched.
+        if let Some(flushed) = self.switch_to(self.common.space(next)) {
             self.count_switch(flushed);
         }
     }
 
     fn idle(&self) {
         self.begun[me().index()].set(true);
-        self.come_back();
+        self.resume_vcpu();
         self.leave_idle_loop();
         if self.cpu().loaded.get() != KERNEL_CONTEXT {
             self.lazy().store(1, Ordering::Release);
@@ -329,46 +330,46 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
 
     fn flush(&self, flush: &Flush) {
         let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
-        let (cpu, books) = (self.cpu(), self.common.space(space));
-        let generation = books.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let (cpu, mm) = (self.cpu(), self.common.space(space));
+        let generation = mm.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let request = Request::new(flush, generation);
-        let meet = || {
+        let process = || {
             timed::interrupts_off(|| {
-                if self.meet(cpu, books, &request, true) == Fate::Dropped {
-                    // No thread was switched at.
+                if self.process(cpu, mm, &request, true) == Fate::Dropped {
+                    // No thread was switched here.
                     self.tally(|tally| tally.patching += 1);
                 }
             });
         };
-        if books.cpus.others(me()).next().is_none() {
-            if cpu.loaded.get() == books.context {
-                meet();
+        if mm.cpus.others(me()).next().is_none() {
+            if cpu.loaded.get() == mm.context {
+                process();
             }
             return;
         }
         self.count(Reason::Send, request.pages());
         let all = self.is_due(space);
-        let targets = self.targets(books, all, flush.tables);
+        let targets = self.targets(mm, all, flush.tables);
         let sends = targets.iter().map(|group| u64::from(group.mask.count_ones())).sum::<u64>();
         self.tally(|tally| tally.sends += sends);
-        let loaded = cpu.loaded.get() == books.context;
-        // This CPU is asked as the others are.
+        let loaded = cpu.loaded.get() == mm.context;
+        // This CPU acts under the same conditions as the others.
         let is_lazy = self.lazy().load(Ordering::Relaxed) != 0;
-        let acts = books.cpus.has(me()) && (flush.tables || !is_lazy && (loaded || all));
+        let acts = mm.cpus.has(me()) && (flush.tables || !is_lazy && (loaded || all));
         if let Some(host) = &self.host {
-            host.ask(&targets);
+            host.begin_send(&targets);
         }
-        self.common.ask_these(targets, &request, || {
+        self.common.send_to(targets, &request, || {
             if acts {
-                // Where it takes long to send an interrupt, as in guests, others' arrive meanwhile. They come
-                // before this CPU's own part, and may leave nothing to do for it.
+                // Where sending takes long, as in guests, interrupts of other CPUs arrive meanwhile. Their
+                // requests are handled before this CPU's own flush, and may leave it nothing to do.
                 timed::take_interrupts();
                 if let Some(host) = &self.host
                     && sends != 0
                 {
-                    host.let_go();
+                    host.resume_after_send();
                 }
-                meet();
+                process();
             }
         });
     }
@@ -379,16 +380,16 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         if let Some(host) = &self.host {
             host.handle_ipi();
         }
-        self.come_back();
+        self.resume_vcpu();
         self.common.handle_ipi(|request| {
-            let fate = self.meet(cpu, self.common.named(request.space), request, false);
+            let fate = self.process(cpu, self.common.named(request.space), request, false);
             self.tally(|tally| {
                 tally.fates[fate as usize] += 1;
                 tally.dropped += u64::from(fate == Fate::Dropped);
             });
         });
         if let Some(host) = sleeping {
-            // It was interrupted in its sleep, and goes on with it.
+            // The interrupt came while it was halted; it halts again.
             host.halt();
         }
     }

@@ -1,5 +1,5 @@
-//! What the Linux strategies of x86 have in common: who is to be asked, what a request says, and
-//! invalidations of the kernel's addresses.
+//! Common parts of the Linux strategies of x86: the choice of targets, the request format, and invalidations
+//! of kernel addresses.
 
 use core::cell::RefCell;
 
@@ -125,14 +125,14 @@ pub(super) struct Line(pub(super) Word);
 
 /// Linux's state of an address space.
 #[repr(align(64))]
-pub(super) struct Books<'a> {
+pub(super) struct Mm<'a> {
     pub(super) root: u64,
     /// The context id, never reused.
     pub(super) context: u64,
     /// The TLB generation: the number of flushes requested.
     pub(super) generation: Word,
-    /// How many of its flushes were begun and are not over, since August 2017: whoever finds a page
-    /// absent looks here ("mm: migrate: prevent racy access to tlb_flush_pending").
+    /// The number of its flushes under way, since August 2017; read by a CPU that finds a page absent
+    /// ("mm: migrate: prevent racy access to tlb_flush_pending").
     pub(super) pending: &'a Line,
     /// `mm_cpumask`: the CPUs to interrupt.
     pub(super) cpus: Mask<'a>,
@@ -144,7 +144,7 @@ pub(super) struct Common<'a, H: Hardware> {
     pub(super) platform: Platform<H::Mmu>,
     calls: Calls<'a>,
     slips: &'a [Slip],
-    spaces: RefCell<Vec<&'a Books<'a>>>,
+    spaces: RefCell<Vec<&'a Mm<'a>>>,
     cpus: usize,
 }
 
@@ -177,37 +177,37 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
         timed::interrupts_off(|| H::set_up(self.platform.mmu()));
     }
 
-    /// A space and its books. Its context is its number and one more, as numbers are never reused.
+    /// Adds a space with its state. Its context is its number plus one, since numbers are never reused.
     pub(super) fn add(&self, space: SpaceId, root: u64) {
         let cpus = Mask::new(self.arena, self.cpus, "CPUs of spaces");
         let context = u64::from(space.0) + 1;
         let pending = self.arena.put(Line(Word::ZERO));
         timed::name(pending, "flushes under way");
-        let books = Books { root, context, generation: Word::ZERO, pending, cpus };
-        let books = self.arena.put(books);
-        timed::name(&books.generation, "generations of spaces");
+        let mm = Mm { root, context, generation: Word::ZERO, pending, cpus };
+        let mm = self.arena.put(mm);
+        timed::name(&mm.generation, "generations of spaces");
         let mut spaces = self.spaces.borrow_mut();
         assert_eq!(spaces.len(), space.0 as usize, "spaces are numbered in ascending order");
-        spaces.push(books);
+        spaces.push(mm);
     }
 
-    pub(super) fn space(&self, space: SpaceId) -> &'a Books<'a> {
+    pub(super) fn space(&self, space: SpaceId) -> &'a Mm<'a> {
         self.spaces.borrow()[space.0 as usize]
     }
 
     /// The space that a request or a CPU names.
-    pub(super) fn named(&self, context: u64) -> &'a Books<'a> {
+    pub(super) fn named(&self, context: u64) -> &'a Mm<'a> {
         self.spaces.borrow()[context as usize - 1]
     }
 
-    /// Has the CPUs of a mask answer `request`. With `meanwhile` after the interrupts are sent and
-    /// before the answers are waited for.
-    pub(super) fn ask(&self, cpus: Mask<'_>, request: &Request, meanwhile: impl FnOnce()) {
-        self.ask_these(cpus.others(timed::cpu()), request, meanwhile);
+    /// Sends `request` to the other CPUs of a mask and waits for the acknowledgements. Calls `meanwhile`
+    /// between sending and waiting.
+    pub(super) fn send(&self, cpus: Mask<'_>, request: &Request, meanwhile: impl FnOnce()) {
+        self.send_to(cpus.others(timed::cpu()), request, meanwhile);
     }
 
-    /// The same of these CPUs, of which this one is none.
-    pub(super) fn ask_these(
+    /// As [`Self::send`], to these CPUs, which do not include this one.
+    pub(super) fn send_to(
         &self,
         cpus: impl IntoIterator<Item = Targets>,
         request: &Request,
@@ -218,34 +218,34 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
             return meanwhile();
         }
         self.slips[timed::cpu().index()].write(request);
-        let asked = self.calls.send(&self.platform, groups);
+        let targets = self.calls.send(&self.platform, groups);
         meanwhile();
-        self.calls.wait(&self.platform, &asked);
+        self.calls.wait(&self.platform, &targets);
     }
 
-    /// Has every CPU forget addresses of the kernel.
+    /// Flushes kernel addresses on every CPU.
     pub(super) fn flush_kernel(&self, flush: &Flush) {
         let me = timed::cpu();
         let request = Request::new(flush, 0);
         self.slips[me.index()].write(&request);
-        let asked = self.calls.send(&self.platform, all_others(self.cpus, me));
+        let targets = self.calls.send(&self.platform, all_others(self.cpus, me));
         timed::interrupts_off(|| request.flush_kernel());
-        self.calls.wait(&self.platform, &asked);
+        self.calls.wait(&self.platform, &targets);
     }
 
     /// Whether requests to this CPU are pending. Takes no time: the reader has the line in its cache.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn has_requests(&self) -> bool {
         self.calls.are_queued()
     }
 
     /// Processes and acknowledges pending requests to this CPU.
-    pub(super) fn handle_ipi(&self, answer: impl Fn(&Request)) {
+    pub(super) fn handle_ipi(&self, process: impl Fn(&Request)) {
         self.calls.handle_ipi(|from| {
             let request = self.slips[from].read();
             if request.space == KERNEL_SPACE {
                 request.flush_kernel();
             } else {
-                answer(&request);
+                process(&request);
             }
         });
     }

@@ -10,7 +10,7 @@ use lookaside::{
 use lookaside_machine::timed::{self, x86::Insn};
 
 use super::{
-    linux::{Books, Common, Request, me},
+    linux::{Common, Mm, Request, me},
     slots::{Cpu, KEEP, SLOTS},
 };
 use crate::{
@@ -32,13 +32,13 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
     Entry {
         name: "pcid-2017-off",
-        about: "the same with `nopcid`: the books are kept, and every switch flushes",
+        about: "the same with `nopcid`: the state is kept, and every switch flushes",
         isas: &[Isa::X86_64],
         build: |place| Pcid::<X86Plain>::build(place, Ways { slots: 1, ..Ways::OF_2017 }),
     },
     Entry {
         name: "ipi-2022-promote",
-        about: "Linux 5.17: the same books, the initiator flushes while the others do; it flushes \
+        about: "Linux 5.17: the same state, the initiator flushes while the others do; it flushes \
                 when more is allowed, too",
         isas: &[Isa::X86_64],
         build: |place| Pcid::<X86Cpu>::build(place, Ways { promotions: true, ..Ways::OF_2022 }),
@@ -88,9 +88,9 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Pcid<'a, H> {
         &self.cpus[me().index()]
     }
 
-    /// The slot for a space of which `generation` was read after this CPU joined its mask, and
-    /// whether what is held there has to go.
-    fn choose(&self, cpu: &Cpu, next: &Books<'_>, generation: u64) -> (usize, bool) {
+    /// The slot for a space, and whether the slot's entries must be flushed. `generation` was read after this
+    /// CPU was set in the space's mask.
+    fn choose(&self, cpu: &Cpu, next: &Mm<'_>, generation: u64) -> (usize, bool) {
         if self.ways.slots == 1 {
             return (0, true);
         }
@@ -104,19 +104,19 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Pcid<'a, H> {
     }
 
     /// Processes a request for the space that this CPU has loaded. Interrupts are off.
-    fn meet(&self, cpu: &Cpu, books: &Books<'_>, request: &Request) {
+    fn process(&self, cpu: &Cpu, mm: &Mm<'_>, request: &Request) {
         // Read before the flush, so that no more is recorded than was flushed.
-        let latest = books.generation.load(Ordering::SeqCst);
+        let latest = mm.generation.load(Ordering::SeqCst);
         let slot = cpu.current();
         let caught_up = slot.generation.get();
-        if !books.cpus.has(me()) || caught_up == latest {
+        if !mm.cpus.has(me()) || caught_up == latest {
             return;
         }
         let next = request.generation == caught_up + 1 && request.generation == latest;
         if request.is_range() && next {
             request.flush_pages();
         } else {
-            self.load(books.root, cpu.number(), true);
+            self.load(mm.root, cpu.number(), true);
         }
         slot.generation.set(latest);
     }
@@ -169,34 +169,34 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
     fn idle(&self) {
         let loaded = self.cpu().loaded.get();
         if loaded != 0 {
-            let books = self.common.named(loaded);
-            if books.cpus.has(me()) {
-                books.cpus.remove(me());
+            let mm = self.common.named(loaded);
+            if mm.cpus.has(me()) {
+                mm.cpus.remove(me());
             }
         }
     }
 
     fn flush(&self, flush: &Flush) {
         let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
-        let (cpu, books) = (self.cpu(), self.common.space(space));
+        let (cpu, mm) = (self.cpu(), self.common.space(space));
         let count = |change: u64| {
             if self.ways.pending {
-                let _ = books.pending.0.fetch_add(change, Ordering::Relaxed);
+                let _ = mm.pending.0.fetch_add(change, Ordering::Relaxed);
             }
         };
         count(1);
-        let generation = books.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let generation = mm.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let request = Request::new(flush, generation);
         let here = || {
-            if cpu.loaded.get() == books.context {
-                timed::interrupts_off(|| self.meet(cpu, books, &request));
+            if cpu.loaded.get() == mm.context {
+                timed::interrupts_off(|| self.process(cpu, mm, &request));
             }
         };
         if self.ways.concurrent {
-            self.common.ask(books.cpus, &request, here);
+            self.common.send(mm.cpus, &request, here);
         } else {
             here();
-            self.common.ask(books.cpus, &request, || ());
+            self.common.send(mm.cpus, &request, || ());
         }
         count(1_u64.wrapping_neg());
     }
@@ -205,7 +205,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
         let cpu = self.cpu();
         self.common.handle_ipi(|request| {
             if cpu.loaded.get() == request.space {
-                self.meet(cpu, self.common.named(request.space), request);
+                self.process(cpu, self.common.named(request.space), request);
             }
         });
     }

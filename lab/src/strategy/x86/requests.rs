@@ -23,8 +23,8 @@ pub(super) struct Asked {
 /// How calls are laid out in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Whether what is asked is in the record itself; otherwise it is in a line of the caller's, which
-    /// the record points to.
+    /// Whether the request is in the record itself; otherwise it is in a line of the caller's, which the
+    /// record points to.
     pub(super) inlined: bool,
     /// Whether a target releases the record before it performs the request.
     pub(super) early: bool,
@@ -37,9 +37,9 @@ struct Line(Word);
 pub(super) struct Calls<'a> {
     arena: &'a Arena,
     layout: Layout,
-    /// The head of each target's queue: whether anything is in it.
+    /// The head of each target's queue: whether the queue is non-empty.
     heads: &'a [Line],
-    /// What is in it.
+    /// The callers in each queue.
     queues: Vec<RefCell<Vec<u32>>>,
     /// The request of each caller: a cache line of its stack.
     asks: &'a [Line],
@@ -60,7 +60,7 @@ impl<'a> Calls<'a> {
             layout,
             heads: lines("queues of calls"),
             queues: (0..cpus).map(|_| RefCell::default()).collect(),
-            asks: lines("what is asked"),
+            asks: lines("requests"),
             asked: (0..cpus).map(|_| RefCell::default()).collect(),
             records: (0..cpus).map(|_| OnceCell::new()).collect(),
         }
@@ -75,8 +75,7 @@ impl<'a> Calls<'a> {
         &records[to as usize].0
     }
 
-    /// Asks `targets`, of which this CPU is none. Interrupts those that do not know yet that there is
-    /// something in their queues.
+    /// Sends a request to `targets`, which do not include this CPU. Interrupts those whose queues were empty.
     pub(super) fn ask(&self, targets: &[CpuId], asked: Asked, interrupt: impl Fn(Targets)) {
         let me = timed::cpu();
         *self.asked[me.index()].borrow_mut() = Some(asked);

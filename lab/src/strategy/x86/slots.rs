@@ -1,21 +1,21 @@
-//! What a CPU of Linux notes of the spaces that it ran last: for each of a few slots the space whose
-//! translations are under the slot's PCID, and the generation of flushes that it has caught up with.
+//! Linux's per-CPU slots for the spaces that the CPU ran last: for each slot the space whose
+//! translations are under the slot's PCID, and the generation that the CPU has caught up with.
 
 use lookaside::Word as _;
 use lookaside_machine::timed::Word;
 
-/// So many slots fit two cache lines with what else a CPU notes.
+/// The number of slots that fit two cache lines together with the rest of the CPU's state.
 pub(super) const SLOTS: usize = 6;
-/// Bit 63 of a value for CR3: what is held under the PCID stays.
+/// Bit 63 of a value for CR3: entries under the PCID stay.
 pub(super) const KEEP: u64 = 1 << 63;
 
-/// A space that a CPU ran, and what it has caught up with.
+/// A space that a CPU ran, and the generation that the CPU has caught up with.
 pub(super) struct Slot {
     pub(super) context: Word,
     pub(super) generation: Word,
 }
 
-/// What a CPU notes for itself, and others may look at.
+/// The state of a CPU, which other CPUs may read.
 #[repr(align(64))]
 pub(super) struct Cpu {
     /// The context of the space that is loaded; 0 for none.
@@ -52,8 +52,8 @@ impl Cpu {
         self.current.set(slot as u64);
     }
 
-    /// The slot of a space among those in use, and what it has caught up with; or the one to be given
-    /// out next.
+    /// The slot of a space among those in use, and the generation that it has caught up with; or the slot to
+    /// replace next.
     pub(super) fn find(&self, context: u64, in_use: usize) -> (usize, Option<u64>) {
         let mut slots = self.slots[..in_use].iter();
         if let Some(slot) = slots.position(|slot| slot.context.get() == context) {

@@ -1,6 +1,6 @@
-//! Linux before PCIDs, as it was in the summer of 2017 (commit a4eb8b993554): every switch to another
-//! space flushes, and a CPU that idles keeps its space loaded and stays in its mask. Whoever flushes
-//! interrupts it once; then it leaves the space, and loads it again when it has something to run.
+//! Linux before PCIDs, as it was in the summer of 2017 (commit a4eb8b993554): every switch to another space
+//! flushes, and a CPU that idles keeps its space loaded and stays in its mask. A flush interrupts the idle
+//! CPU once; it then leaves the space, and loads it again when it has a thread to run.
 
 use lookaside::{
     Word as _,
@@ -63,7 +63,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Untagged<'a, H> {
     }
 
     /// Processes a request for the space that this CPU has loaded.
-    fn meet(&self, request: &Request) {
+    fn process(&self, request: &Request) {
         if request.is_range() {
             request.flush_pages();
         } else {
@@ -87,7 +87,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
         cpu.lazy.set(0);
         if previous == next.context {
             if !next.cpus.has(me()) {
-                // It was told to leave meanwhile.
+                // An initiator has made this CPU leave meanwhile.
                 next.cpus.add(me());
                 Insn.write_cr3(next.root);
             }
@@ -107,20 +107,20 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
 
     fn flush(&self, flush: &Flush) {
         let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
-        let (cpu, books) = (self.cpu(), self.common.space(space));
+        let (cpu, mm) = (self.cpu(), self.common.space(space));
         let request = Request::new(flush, 0);
-        if cpu.active.get() == books.context {
+        if cpu.active.get() == mm.context {
             timed::interrupts_off(|| {
                 if cpu.lazy.get() == 0 {
-                    self.meet(&request);
+                    self.process(&request);
                 } else {
-                    self.leave(books.cpus);
+                    self.leave(mm.cpus);
                 }
             });
         } else {
             Word::fence(lookaside::Ordering::SeqCst);
         }
-        self.common.ask(books.cpus, &request, || ());
+        self.common.send(mm.cpus, &request, || ());
     }
 
     fn handle_ipi(&self) {
@@ -130,7 +130,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
                 return;
             }
             if cpu.lazy.get() == 0 {
-                self.meet(request);
+                self.process(request);
             } else {
                 self.leave(self.common.named(request.space).cpus);
             }
@@ -138,6 +138,6 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
     }
 
     fn remove(&self, _: SpaceId) {
-        // Context numbers are never reused, and CPUs that are lazy leave on their own.
+        // Context numbers are never reused, and lazy CPUs leave on their own.
     }
 }

@@ -38,9 +38,9 @@ impl Bad {
 
 /// Reads a trace from a file in whatever format it has.
 ///
-/// Who was there when a text begins is read from a list that lies beside it, if there is one: for
-/// `a.txt`, `a.tasks` or `a.txt.tasks`, as `grep -H . /proc/[0-9]*/task/[0-9]*/stat` makes it. Whoever is
-/// not in it is taken from the column of processes, where the text has one.
+/// Who was there when a text begins is read from a list that lies beside it, if there is one: for `a.txt`,
+/// `a.tasks` or `a.txt.tasks`, as `grep -H . /proc/[0-9]*/task/[0-9]*/stat` makes it. A thread that is not in
+/// it is taken from the column of processes, where the text has one.
 ///
 /// # Errors
 ///
