@@ -186,10 +186,10 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     #[inline]
     pub(super) fn flush_local(&self) -> bool {
         T::flush_local(&self.this_cpu.strategy(), &self.request);
-        self.mmu().sharing() == Sharing::Private || Self { ..*self }.is_still_alone()
+        self.mmu().sharing() == Sharing::Private || Self { ..*self }.stays_alone()
     }
 
-    fn is_still_alone(self) -> bool {
+    fn stays_alone(self) -> bool {
         self.words(true).all(|(_, others)| others.mask == 0)
     }
 
