@@ -1,4 +1,4 @@
-//! Generated programs: that they are what they say, that the same come again, and that nothing breaks.
+//! Generated programs: their text form is exact, generation is repeatable, and no rule is broken.
 
 use core::time::Duration;
 use std::sync::Mutex;
@@ -37,8 +37,8 @@ fn a_run_is_the_same_on_any_number_of_threads_and_breaks_nothing() {
 }
 
 #[test]
-fn progress_is_told() {
-    let told = Mutex::new(Vec::new());
+fn progress_is_reported() {
+    let reported = Mutex::new(Vec::new());
     let request = Request {
         seed: 1,
         scripts: 5,
@@ -48,12 +48,12 @@ fn progress_is_told() {
         failures: 1,
         threads: 1,
     };
-    let _ = run(&request, &|now| told.lock().expect("a list").push(now.scripts));
-    assert_eq!(told.into_inner().expect("a list"), [1, 2, 3, 4, 5]);
+    let _ = run(&request, &|now| reported.lock().expect("a list").push(now.scripts));
+    assert_eq!(reported.into_inner().expect("a list"), [1, 2, 3, 4, 5]);
 }
 
 #[test]
-fn a_text_is_all_of_a_program() {
+fn programs_round_trip_through_text() {
     for text in [
         "arm epochs(3) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]",
         "arm-cnp+early+noting epochs(5,1) [Pin(A) Batch(A,B)] [Await] [Tell]",
@@ -75,7 +75,7 @@ fn a_text_is_all_of_a_program() {
 }
 
 #[test]
-fn what_no_kernel_may_do_is_refused() {
+fn programs_that_no_kernel_may_run_are_refused() {
     let wrong = [
         ("arm epochs(3)", "looks like"),
         ("pdp11 epochs(3) [Run(A)]", "there is no machine `pdp11`"),
@@ -124,7 +124,7 @@ fn what_no_kernel_may_do_is_refused() {
 }
 
 #[test]
-fn what_generation_has_found_stays_mended() {
+fn faults_found_by_generation_stay_fixed() {
     let (_, found) =
         include_str!("../../docs/generate.md").split_once("## What it has found").expect("a part");
     let (table, _) = found.split_once("\n## ").expect("another part");

@@ -1,4 +1,5 @@
-//! The kernel around a protocol: two spaces, a script for each CPU, and a claim to the oracle after each flush.
+//! The kernel around a protocol: two spaces, a script for each CPU, and a claim to the oracle after each
+//! flush.
 
 use lookaside::{CpuId, Ordering::*, Word as _};
 use lookaside_machine::{
@@ -85,7 +86,8 @@ pub(super) enum Act {
 /// What each CPU does, one act after the other.
 pub(super) type Scripts = &'static [&'static [Act]];
 
-/// The operations of a protocol: which CPUs are interrupted, how they acknowledge, and what each side flushes.
+/// The operations of a protocol: which CPUs are interrupted, how they acknowledge, and what each side
+/// flushes.
 pub(super) trait Operations: 'static {
     /// The machine.
     fn config(&self, cpus: usize) -> Config;

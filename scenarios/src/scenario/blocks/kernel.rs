@@ -1,4 +1,4 @@
-//! What a kernel does to the entries, and what the oracle is told of it.
+//! The changes that a kernel makes to the entries, and their claims to the oracle.
 
 use core::ops::Range;
 
@@ -28,7 +28,7 @@ impl<K: Kind> World<K> {
             Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|done| (slot, done)),
             Act::Allow(slot) => {
                 let allowed = self.table().set_access(*slot, Access::STORE, &mut flush);
-                // What allows less may be held for as long as it likes.
+                // An entry that permits less may stay cached.
                 return match allowed {
                     Ok(_) => self.nothing_lost(&(*slot..*slot + 1), &(*slot..*slot + 1), false),
                     Err(_) if self.refusals => {}
@@ -49,7 +49,7 @@ impl<K: Kind> World<K> {
     /// what allows less than the entry does may be held for as long as it likes.
     fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>, resized: bool) {
         let flushed = K::SIZE_CHANGE == SizeChange::Flushed && (resized || !self.refusals);
-        // What is claimed is of memory as it is now.
+        // The claim is about memory as it is now.
         Word::fence(Ordering::SeqCst);
         for slot in Self::around(slots).filter(|slot| !gone.contains(slot)) {
             Self::claim(slot..slot + 1, Flags::NONE);
@@ -60,7 +60,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    /// What `munmap` and `exit` do.
+    /// `munmap` and `exit`.
     fn unmap(&self, this_cpu: &At<'_, K>, slots: &Range<usize>, full: Full) {
         let mut gather = Gather::new(&self.space);
         let mut flush = this_cpu.flush_blocks(&self.space);
@@ -130,7 +130,7 @@ impl<K: Kind> World<K> {
     }
 }
 
-/// What hardware had noted in what was flushed.
+/// The flags that hardware had set in the flushed entries.
 const fn found(flushed: &Flushed) -> Flags {
     let bits = flushed.bits();
     Flags { accessed: bits.accessed, dirty: bits.dirty }
