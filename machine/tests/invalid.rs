@@ -93,7 +93,7 @@ fn get_on(handler: impl Fn()) {
 }
 
 #[test]
-fn r2_who_ignores_a_spurious_fault_does_not_get_on() {
+fn r2_a_hart_that_ignores_a_spurious_fault_makes_no_progress() {
     mapped(small(Config::riscv(2)), |_| get_on(|| ())).holds();
     let ignored = mapped(remembers(Config::riscv(2)), |_| get_on(|| ()));
     ignored.breaks(Rule::NoProgress);

@@ -84,7 +84,7 @@ pub struct Config {
     pub walks_outlive_tags: bool,
     /// What hardware writes into the descriptors that the scenario names with
     /// [`tables::hardware_writes`](super::tables::hardware_writes). Others count as accessed and
-    /// dirty, and are never written. By default [`Updates::Dirty`] on x86, which cannot be told
+    /// dirty, and are never written. By default [`Updates::Dirty`] on x86, which cannot be configured
     /// otherwise, and [`Updates::Nothing`] elsewhere.
     pub updates: Updates,
     /// Whether x86 hardware may set the dirty bit of a descriptor whose W bit has just been cleared,
@@ -297,8 +297,8 @@ impl Config {
         assert!((1..=9).contains(&self.index_bits), "a level resolves 1 to 9 bits");
         assert!(self.tag_bits <= 16, "a tag has at most 16 bits");
         assert!(self.block_bits <= self.index_bits, "a block lies in one table");
-        let told = self.arch != Arch::X86 || self.updates == Updates::Dirty;
-        assert!(told, "x86 always sets accessed and dirty bits");
+        let can_choose = self.arch != Arch::X86 || self.updates == Updates::Dirty;
+        assert!(can_choose, "x86 always sets accessed and dirty bits");
         let forgets = self.arch != Arch::X86 || !self.invalid_entries;
         assert!(forgets, "x86 does not remember that nothing was mapped");
         let held = self.loads == Loads::InOrder || self.buffers == Buffers::Pso;

@@ -149,7 +149,7 @@ pub(crate) fn private_get(word: Address) -> u64 {
             // A word that was stored to by `store` may be in the buffer still.
             machine.footprint.read(word);
             let value = machine.view(cpu, word);
-            machine.cpus[cpu].told(value);
+            machine.cpus[cpu].observed(value);
             machine.touch(cpu, word, true);
             return value;
         }

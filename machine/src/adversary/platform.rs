@@ -37,7 +37,7 @@ impl<M> Platform<M> {
         Self { mmu, costs: COSTS, observer: |_| () }
     }
 
-    /// The same with somebody who hears of what has happened.
+    /// The same with an observer of the library's events.
     #[must_use]
     pub const fn with_observer(mut self, observer: fn(Event)) -> Self {
         self.observer = observer;
@@ -110,7 +110,7 @@ pub fn interrupt(mask: u64) {
 
 /// Waits until memory has changed since this CPU last waited, or an interrupt has been handled.
 ///
-/// A program that looked at the same words and was told the same in two rounds, between one call and the
+/// A program that read the same words and got the same results in two rounds, between one call and the
 /// next, is taken to be where it was: it counts no rounds. One that does hides executions from
 /// [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 #[track_caller]

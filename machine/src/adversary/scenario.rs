@@ -17,7 +17,7 @@ use super::{
 ///   The machine takes back what an execution did to words, and nothing else.
 /// * A program holds no value that must be dropped across an operation of the machine: most
 ///   executions are abandoned half-way, and their stacks are reused without unwinding.
-/// * A program does the same whenever it is told the same: no clocks, no addresses as values, no
+/// * A program does the same whenever its operations return the same: no clocks, no addresses as values, no
 ///   random numbers.
 pub trait Scenario: 'static {
     /// What the programs share.
@@ -71,14 +71,14 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
 }
 
 /// Says that the state of this program is a function of how many milestones it has passed and of
-/// the words it can read: it remembers nothing else of what it was told. Exploration can then
+/// the words it can read: no other result of its operations is part of its state. Exploration can then
 /// treat executions that differ only in what the program has forgotten as one.
 ///
 /// A wrong milestone hides executions from [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 pub fn milestone() {
     current::with(|machine| {
         let cpu = &mut machine.cpus[machine.running];
-        // What a handler was told is forgotten when it returns.
+        // The results of a handler are dropped when it returns.
         if machine.phase == Phase::Running && cpu.depth == 0 {
             cpu.milestones += 1;
             cpu.history = super::hash::mix(cpu.milestones, 0x3115);

@@ -2,7 +2,7 @@
 //!
 //! The set of a CPU holds every walk, whole and partial, that its hardware could be holding now.
 //! Changing a descriptor or loading a root only adds walks; only an invalidation removes them. So
-//! nobody needs to schedule fills and evictions, and a stale entry is found even if no program
+//! fills and evictions need not be scheduled, and a stale entry is found even if no program
 //! touches the page.
 
 use super::{
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) vpn: u64,
     /// The descriptor at the end of the walk.
     pub(crate) descriptor: u64,
-    /// Whose translation it is: ghost state.
+    /// The space that it belongs to: ghost state.
     pub(crate) owner: u32,
     pub(crate) tag: u16,
     pub(crate) level: u8,

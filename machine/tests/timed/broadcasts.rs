@@ -47,7 +47,7 @@ fn two_and_three_queue() {
 }
 
 #[test]
-fn who_is_first_is_served_first() {
+fn broadcasts_are_served_in_order() {
     // CPU 0 fills its window; while it waits for a place, CPU 1 comes and goes.
     let (arena, notes) = (arena(), Notes::default());
     let program = |cpu| {

@@ -145,7 +145,7 @@ fn words_side_by_side_share_a_line() {
 }
 
 #[test]
-fn who_waits_sleeps_until_the_line_is_written() {
+fn a_waiting_cpu_sleeps_until_the_line_is_written() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
     let program = |cpu| {

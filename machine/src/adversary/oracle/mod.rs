@@ -82,7 +82,7 @@ pub fn removed(word: &Word, descriptor: u64) -> u64 {
     claim();
     current::with(|machine| {
         let serial = machine.note_removed(word.address(), descriptor);
-        machine.cpus[machine.running].told(serial);
+        machine.cpus[machine.running].observed(serial);
         serial
     })
 }
@@ -93,7 +93,7 @@ pub fn removals(word: &Word) -> u64 {
     claim();
     current::with(|machine| {
         let serial = machine.removals(word.address());
-        machine.cpus[machine.running].told(serial);
+        machine.cpus[machine.running].observed(serial);
         serial
     })
 }
@@ -105,7 +105,7 @@ pub fn removals_before(word: &Word, read: u64) -> u64 {
     claim();
     current::with(|machine| {
         let serial = machine.removals_before(word.address(), read);
-        machine.cpus[machine.running].told(serial);
+        machine.cpus[machine.running].observed(serial);
         serial
     })
 }
@@ -194,7 +194,7 @@ pub fn frame_allocated(frame: Frame) {
 /// there.
 ///
 /// A bit that hardware sets unasked is set for every frame of its block; one that an access sets,
-/// for the frame of the access. That a bit is found which nobody set is no offence.
+/// for the frame of the access. A bit that is found without having been set is no violation.
 #[track_caller]
 pub fn harvested(first: Frame, count: u64, found: Flags) {
     claim();
