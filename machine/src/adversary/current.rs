@@ -111,8 +111,8 @@ pub(crate) fn step(op: Op) -> u64 {
                 Ok(result) => return result,
                 Err(handler) => handler,
             };
-            // The handler leaves nothing behind in the program's own variables, so what it was
-            // told is forgotten when it returns.
+            // The handler leaves nothing behind in the program's own variables, so its results
+            // are dropped when it returns.
             let before = (*machine).enter_handler(cpu, handler);
             super::callback::call_handler(handler, lookaside::CpuId(cpu as u32));
             (*machine).leave_handler(cpu, handler, before);

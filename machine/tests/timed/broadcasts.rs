@@ -1,4 +1,5 @@
-//! Broadcasts: the queue, the window, one synchronisation at a time, nodes, victims.
+//! Broadcasts: the queue, the window, one synchronisation at a time, nodes, and the time taken from other
+//! CPUs.
 
 use lookaside::arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp};
 use lookaside_machine::timed::{Cause, arm::Insn, idle_until, work};

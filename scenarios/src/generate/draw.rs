@@ -26,7 +26,7 @@ const RARE: usize = 30;
 /// How often a program is about blocks of page-table entries.
 const BLOCKS: usize = 6;
 /// How often a program is about rollover.
-const TURNOVERS: usize = 25;
+const ROLLOVERS: usize = 25;
 /// How often a program has few sorts of operations. Programs that are about everything hardly ever do the same
 /// thing three times (swarm testing: Groce and others, ISSTA 2012).
 const SWARM: usize = 60;
@@ -117,8 +117,8 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let recent = KINDS[kind].interrupts()
         && !KINDS[kind].shares()
         && (!KINDS[kind].has_tags() || random.percent(60));
-    let turnovers = !recent && random.percent(TURNOVERS);
-    let mut theme = if turnovers {
+    let rollovers = !recent && random.percent(ROLLOVERS);
+    let mut theme = if rollovers {
         let switches = [55, 80, 95][random.below(3)];
         Theme { switches, longest: 6, ..Theme::all(4 + random.below(3)) }
     } else {
@@ -142,7 +142,7 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let strategy = if recent {
         Strategy::PerCpuAsids
     } else {
-        Strategy::GlobalAsids(few(random, kind, turnovers, &scripts))
+        Strategy::GlobalAsids(few(random, kind, rollovers, &scripts))
     };
     SpaceProgram { kind, more, strategy, cpus: scripts }
 }
@@ -163,13 +163,13 @@ pub(super) fn pins(scripts: &[Vec<Act>]) -> u32 {
     pins.filter_map(|act| act.space()).collect::<BTreeSet<_>>().len() as u32
 }
 
-fn few(random: &mut Random, kind: usize, turnovers: bool, scripts: &[Vec<Act>]) -> Few {
+fn few(random: &mut Random, kind: usize, rollovers: bool, scripts: &[Vec<Act>]) -> Few {
     let pins = pins(scripts);
     let least = scripts.len() as u32 + 1 + pins;
     let spare = if KINDS[kind].prefers_fresh() && random.percent(80) {
         // Each CPU has a spare tag, or a tag is released.
         if random.percent(75) { 33 } else { least + 1 }
-    } else if turnovers {
+    } else if rollovers {
         least
     } else {
         least + random.below(2) as u32 + if random.percent(10) { 37 } else { 0 }

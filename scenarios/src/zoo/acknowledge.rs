@@ -321,7 +321,7 @@ pub(super) static PROTOCOLS: &[Protocol] = &[
                  current on the target is not shown here.",
         why: "The initiator counts acknowledgements, and compares them with the number of CPUs that use \
               the space now. A CPU that is asked and then leaves the space is not counted any more, but \
-              still acknowledges: its acknowledgement pays for another CPU that has not flushed.",
+              still acknowledges: its acknowledgement is counted for a CPU that has not flushed.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("count those who were asked, once, when they are asked"),
         open: |name, form| {

@@ -102,7 +102,7 @@ impl<K: Kind> World<K> {
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.accessed());
         let accessed = table.clear_accessed(slots.clone()).expect("slots of the table");
-        oracle::check(accessed || !was, "the page was used, and nobody is told");
+        oracle::check(accessed || !was, "the accessed flag of the page was lost");
         Self::claim(Self::around(slots), Flags { accessed, dirty: false });
         if K::SIZE_CHANGE == SizeChange::FlushedIfHeld {
             // A clear flag is to say that the block is not held.
@@ -117,7 +117,7 @@ impl<K: Kind> World<K> {
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.dirty());
         let dirty = table.clear_dirty(slots.clone()).expect("slots of the table");
-        oracle::check(dirty || !was, "the page was written to, and nobody is told");
+        oracle::check(dirty || !was, "the dirty flag of the page was lost");
         // A block has become clean as a whole.
         let slots = Self::around(slots);
         gather.found(Flags { accessed: false, dirty });

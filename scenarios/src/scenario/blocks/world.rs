@@ -45,7 +45,7 @@ impl<K: Kind> World<K> {
         let few = Few { usable: 4, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH };
         let tags = epochs(&platform, few).expect("tags");
         let storage = Vec::leak(script.cpus.iter().map(|_| Cpu::new()).collect());
-        let tlb = Tlb::new(platform, tags, storage).expect("books");
+        let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
 
         let (root, last) = (tables::allocate(), tables::allocate());
         // Relaxed: the world is being built.

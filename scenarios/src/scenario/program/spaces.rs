@@ -147,16 +147,16 @@ impl SpaceProgram {
             Act::Up if at > 0 => Err("a CPU comes up first of all"),
             Act::Down if at + 1 < acts.len() => Err("nothing follows"),
             // A signal is sent once, and a CPU that is to send it waits for nothing before.
-            Act::Await if !signalled(|act| *act == Act::Tell) => Err("nobody tells"),
+            Act::Await if !signalled(|act| *act == Act::Tell) => Err("no other CPU signals"),
             Act::Complete if count(|act| act == Act::Complete) > 1 => Err("one CPU takes over"),
             Act::Complete if !signalled(|act| matches!(act, Act::Defer(..))) => {
-                Err("nobody hands over")
+                Err("no other CPU hands over a batch")
             }
             Act::Defer(..) if count(|act| matches!(act, Act::Defer(..))) > 1 => {
                 Err("one batch is handed over")
             }
             Act::Defer(..) if count(|act| act == Act::Tell) > 0 => {
-                Err("the word is told that says that a batch is handed over")
+                Err("the signal is used that announces a batch")
             }
             Act::Defer(one, other) | Act::Batch(one, other) if one == other => {
                 Err("a batch is of several spaces")
@@ -167,7 +167,7 @@ impl SpaceProgram {
             Act::Pin(_) if acts[..at].contains(&act) => Err("a CPU pins a space once"),
             // The load that finds the entry empty may be early, and another page mapped and unmapped since.
             Act::Remap(_) | Act::Unfill(_) if self.more.early => {
-                Err("where loads are early nobody knows which page is absent")
+                Err("where loads are early it is not known which page is absent")
             }
             Act::UnmapLarge(_)
                 if self.cpus.iter().flatten().filter(|other| **other == act).count() > 1 =>
@@ -197,7 +197,7 @@ impl SpaceProgram {
             matches!(act, Act::Tell | Act::Await | Act::Defer(..) | Act::Complete | Act::Up)
         };
         if self.cpus.iter().flatten().any(tells) {
-            return Err("the word is told that says that a CPU has stopped");
+            return Err("the signal is used that announces a halted CPU");
         }
         match act {
             Act::Bury if count(Act::Halt) != 1 => Err("no CPU stops"),

@@ -87,8 +87,8 @@ fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
         let waits = acts[..at].contains(&Act::Await);
         let others = cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
         others.into_iter().any(|(_, acts)| {
-            let told = acts.iter().position(|act| *act == Act::Tell).filter(|_| waits);
-            acts[told.unwrap_or(0)..].iter().any(mentions)
+            let signal = acts.iter().position(|act| *act == Act::Tell).filter(|_| waits);
+            acts[signal.unwrap_or(0)..].iter().any(mentions)
         })
     })
 }
