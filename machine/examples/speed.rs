@@ -29,7 +29,7 @@ struct World {
     ptes: [&'static Word; 2],
     generation: Word,
     mask: Word,
-    paid: [Word; CPUS],
+    local_generation: [Word; CPUS],
 }
 
 impl Scenario for Shootdown {
@@ -58,7 +58,7 @@ impl Scenario for Shootdown {
             ptes: [tables::pte(root, VA), tables::pte(root, VA + 0x1000)],
             generation: Word::ZERO,
             mask,
-            paid: [const { Word::ZERO }; CPUS],
+            local_generation: [const { Word::ZERO }; CPUS],
         })
     }
 
@@ -74,7 +74,7 @@ impl Scenario for Shootdown {
         interrupt(mask);
         Insn.invpcid(Invpcid::Context, [1, 0]);
         for other in (0..CPUS).filter(|&other| other != cpu && mask & 1 << other != 0) {
-            while world.paid[other].load(Acquire) < generation {
+            while world.local_generation[other].load(Acquire) < generation {
                 relax();
             }
         }
@@ -84,7 +84,7 @@ impl Scenario for Shootdown {
     fn interrupt(&self, world: &'static World, cpu: CpuId) {
         let generation = world.generation.load(Acquire);
         Insn.invpcid(Invpcid::Context, [1, 0]);
-        world.paid[cpu.index()].store(generation, Release);
+        world.local_generation[cpu.index()].store(generation, Release);
     }
 }
 

@@ -1,8 +1,8 @@
 //! A machine in software, on which the library's own source runs.
 //!
-//! [`adversary`] is a machine with store buffers, interrupts that come when they like, and TLBs
-//! that hold everything the architecture lets them hold. [`explore`] executes a scenario on it in
-//! every order, or in as many as there is time for. An oracle watches what the library promises.
+//! [`adversary`] is a machine with store buffers, interrupts at any moment, and TLBs that hold every
+//! entry that the architecture permits. [`explore`] executes a scenario on it in every order, or in as many
+//! orders as the budget permits. An oracle checks the promises of the library.
 //!
 //! ```
 //! use lookaside::{CpuId, Ordering::Relaxed, Word as _};

@@ -393,7 +393,7 @@ fn shared(cnp: bool) -> Programs<Spaces> {
     let config = if cnp { Config::arm(2).with_cnp() } else { Config::arm(2) };
     let build = || {
         let spaces = running(1);
-        // CPU 1 has left `a` (it keeps what it has cached), so that it owes its flush.
+        // CPU 1 has left `a` (it keeps what it has cached), so that it must flush on switch-in.
         as_cpu(CpuId(1), || {
             Insn.write_ttbr0(ttbr(spaces.b, ASID_B) | 1);
             Insn.isb();

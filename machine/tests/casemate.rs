@@ -24,7 +24,7 @@ struct World {
     pte: &'static Word,
     parent: &'static Word,
     table: Frame,
-    told: Word,
+    signalled: Word,
 }
 
 /// Both CPUs run a space that maps a page.
@@ -40,7 +40,7 @@ fn world() -> World {
     }
     let parent = tables::entry(root, VA, 1);
     let table = Frame::holding(parent.peek() & 0xffff_f000);
-    World { root, other, pte: tables::pte(root, VA), parent, table, told: Word::ZERO }
+    World { root, other, pte: tables::pte(root, VA), parent, table, signalled: Word::ZERO }
 }
 
 fn tlbi(op: TlbiOp, scope: Scope, asid: u64, va: u64) {
@@ -226,9 +226,9 @@ fn there_is_a_trace_for_each_space_and_all_cpus_are_in_it() {
         if cpu == 0 {
             Insn.write_ttbr0(world.other.address() | 2 << 48);
             Insn.isb();
-            world.told.store(1, Release);
+            world.signalled.store(1, Release);
         } else {
-            while world.told.load(Acquire) == 0 {
+            while world.signalled.load(Acquire) == 0 {
                 relax();
             }
             world.pte.store(0, Relaxed);

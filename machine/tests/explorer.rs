@@ -177,7 +177,7 @@ fn milestones_let_the_past_be_forgotten() {
 }
 
 #[test]
-fn nobody_can_go_on() {
+fn stuck_programs_are_reported() {
     let waits = programs(Config::x86(2), words, |words: &Words, cpu| {
         if cpu == 0 {
             while words.0[0].load(Acquire) == 0 {
@@ -261,7 +261,7 @@ fn interrupts_come_anywhere_but_where_they_are_off() {
 }
 
 #[test]
-fn private_words_are_one_cpus() {
+fn private_words_belong_to_one_cpu() {
     let touch = |check: bool, shared: bool| {
         let mut config = Config::x86(2);
         config.check_private = check;

@@ -27,7 +27,7 @@ struct Spaces {
     pte: &'static Word,
     /// What the parent of the table of `pte` holds, and where.
     parent: (&'static Word, u64),
-    told: Word,
+    signalled: Word,
 }
 
 fn satp(root: Frame, asid: u16) -> u64 {
@@ -50,7 +50,7 @@ fn running(arch: Arch) -> Spaces {
     }
     let parent = tables::entry(a, VA, 1);
     let held = parent.peek();
-    Spaces { a, b, pte: tables::pte(a, VA), parent: (parent, held), told: Word::ZERO }
+    Spaces { a, b, pte: tables::pte(a, VA), parent: (parent, held), signalled: Word::ZERO }
 }
 
 fn small(config: Config) -> Config {
@@ -70,9 +70,9 @@ fn mapped(config: Config, then: impl Fn(&Spaces) + 'static) -> Programs<Spaces> 
         move |spaces: &Spaces, cpu| {
             if cpu == 0 {
                 spaces.pte.store(tables::page(PAGE, Access::WRITE), Relaxed);
-                spaces.told.store(1, Release);
+                spaces.signalled.store(1, Release);
             } else {
-                while spaces.told.load(Acquire) == 0 {
+                while spaces.signalled.load(Acquire) == 0 {
                     relax();
                 }
                 then(spaces);
@@ -93,7 +93,7 @@ fn get_on(handler: impl Fn()) {
 }
 
 #[test]
-fn r2_who_ignores_a_spurious_fault_does_not_get_on() {
+fn r2_a_hart_that_ignores_a_spurious_fault_makes_no_progress() {
     mapped(small(Config::riscv(2)), |_| get_on(|| ())).holds();
     let ignored = mapped(remembers(Config::riscv(2)), |_| get_on(|| ()));
     ignored.breaks(Rule::NoProgress);
@@ -130,10 +130,10 @@ fn r2_a_fence_on_another_hart_does_not() {
                 // The page is mapped, and memory holds it.
                 Word::fence(lookaside::Ordering::SeqCst);
                 Insn.sfence_vma(Some(VA), Some(A));
-                spaces.told.store(2, Release);
+                spaces.signalled.store(2, Release);
             }
             if cpu == 1 {
-                while spaces.told.load(Acquire) == 1 {
+                while spaces.signalled.load(Acquire) == 1 {
                     relax();
                 }
                 oracle::check(access(VA) == Some(PAGE), "a fault");

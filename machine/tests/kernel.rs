@@ -192,7 +192,7 @@ fn a_claim_about_one_space_says_nothing_of_the_others() {
 }
 
 #[test]
-fn a_tag_that_nobody_names_counts_when_it_comes_back() {
+fn a_tag_that_no_register_names_counts_when_it_is_loaded_again() {
     for arch in ALL {
         // CPU 1 runs `b`; it has the page under the tag of `a`, too. CPU 0 has nothing.
         let back = |flushes_both: bool, comes_back: bool| {

@@ -160,7 +160,7 @@ fn nobody_can_rely_on_one() {
 struct Mapped {
     root: Frame,
     pte: &'static Word,
-    told: Word,
+    signalled: Word,
 }
 
 /// CPU 1 rests in a space, and CPU 0 takes the page from it.
@@ -170,16 +170,16 @@ fn taken_from_one_that_rests(uses: bool) -> common::Programs<Mapped> {
         tables::word(root, 0).store(tables::table(table), Relaxed);
         tables::map(root, 0x1000, Frame(7), Access::WRITE);
         as_cpu(CpuId(1), || Insn.write_cr3(root.address()));
-        Mapped { root, pte: tables::pte(root, 0x1000), told: Word::ZERO }
+        Mapped { root, pte: tables::pte(root, 0x1000), signalled: Word::ZERO }
     };
     let config = Config::x86(2).with_levels(2);
     programs(config, build, |world: &Mapped, cpu| {
         if cpu == 1 {
             oracle::rests();
-            world.told.store(1, Release);
+            world.signalled.store(1, Release);
             return;
         }
-        while world.told.load(Acquire) == 0 {
+        while world.signalled.load(Acquire) == 0 {
             relax();
         }
         world.pte.swap(0, Relaxed);

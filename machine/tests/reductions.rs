@@ -285,7 +285,7 @@ fn updates() {
 }
 
 #[test]
-fn a_claim_after_an_operation_on_a_word_that_nobody_else_touches_has_its_turn() {
+fn a_claim_after_an_operation_on_a_word_that_no_other_cpu_touches_has_its_turn() {
     for taker in [0, 1] {
         let run = move |words: &[Word; 2], cpu: usize| {
             words[cpu].swap(1, Relaxed);

@@ -197,7 +197,7 @@ fn on_arm_a_tag_of_an_earlier_epoch_counts_too() {
 }
 
 #[test]
-fn a_last_level_invalidation_is_not_enough_for_a_tag_that_nobody_names() {
+fn a_last_level_invalidation_is_not_enough_for_a_tag_that_no_register_names() {
     let operand = u64::from(A) << 48 | VA >> 12;
     let form = |op: TlbiOp| {
         on_cpu_1(Config::arm(2), move |world| {

@@ -117,7 +117,7 @@ fn a14_x1_r9_the_accessed_bit_is_set_unasked() {
 }
 
 #[test]
-fn a14_x1_nothing_is_set_where_nobody_walks() {
+fn a14_x1_nothing_is_set_without_walks() {
     for arch in ALL {
         let walked = |walked: bool| {
             let build = move || {
@@ -169,7 +169,7 @@ fn ends(config: Config, flags: Flags, user: fn() -> bool) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_set_is_what_the_machine_is_told_to_set() {
+fn hardware_sets_the_configured_flags_only() {
     let nothing = || false;
     let looks = || access(VA).is_some();
     let writes = || access_store(VA, 1).is_some();

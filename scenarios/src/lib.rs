@@ -1,9 +1,8 @@
-//! What the library does on the adversarial machine.
+//! Scenarios: kernels of a few lines that run the library on the adversarial machine.
 //!
-//! Small kernels that use the library ([`scenario`]), how one of them is explored ([`explore`]), and
-//! programs of the same acts that are drawn at random ([`generate`]); the protocols of other systems on the
-//! same machine ([`zoo`]). They are a crate of their own because they take longest to build: the library is
-//! compiled once for each machine that a scenario has.
+//! [`scenario`] has the catalogue, [`explore`] explores one of them, and [`generate`] draws random programs
+//! of the same acts; [`zoo`] has the protocols of other systems on the same machine. This is a crate of its
+//! own because it takes longest to build: the library is compiled once for each machine of a scenario.
 
 pub mod explore;
 pub mod generate;

@@ -4,7 +4,7 @@
 use lookaside_machine::explore::Budget;
 use lookaside_scenarios::scenario;
 
-/// Everything that these scenarios are to explore, and nothing is wrong.
+/// Explores these scenarios as deep as they state; no rule may be broken.
 #[track_caller]
 fn proved(names: &[&str]) {
     for name in names {
@@ -40,15 +40,15 @@ fn cont_05_ragged_ends_two_blocks_and_the_end_of_the_table() {
 }
 
 #[test]
-fn cont_06_a_space_that_nobody_runs_goes_in_pieces() {
+fn cont_06_a_space_that_no_cpu_runs_is_unmapped_in_parts() {
     proved(&["block-exit-arm", "block-exit-riscv"]);
 }
 
 #[test]
-fn cont_07_a_reader_without_the_lock_finds_a_state_that_there_was() {
+fn cont_07_lockless_readers_see_a_state_that_existed() {
     proved(&["block-look-unfold-arm", "block-look-fold-arm", "block-look-unmap-arm"]);
     proved(&["block-look-unfold-riscv"]);
-    // With it: somebody else has left a block in pieces.
+    // With it: the entries of a block differ.
     proved(&["block-pieces-arm", "block-pieces-riscv"]);
 }
 
@@ -65,7 +65,7 @@ fn cont_11_pages_of_a_block_are_free_after_the_flush_of_the_gather() {
     proved(&["block-unmap-arm", "block-part-arm", "block-part-riscv-interrupts"]);
 }
 
-/// What was tried before batches. `cargo xtask mutants` puts each back and has it found.
+/// The designs that batches replaced. `cargo xtask mutants` puts each back, and the explorer must find it.
 #[test]
 fn cont_13_the_three_ways_that_were_rejected_are_kept_as_bugs() {
     let mutants = include_str!("../../mutants/contig.toml");

@@ -43,7 +43,7 @@ fn every_mode_of_the_machine_has_a_line_and_every_scenario_is_in_it() {
 }
 
 #[test]
-fn whatever_changes_a_sequence_or_withdraws_a_feature_has_a_mode_or_a_reason() {
+fn every_row_that_changes_a_sequence_or_withdraws_a_feature_has_a_mode_or_a_reason() {
     let (_, rest) = DOCUMENT.split_once("Without a mode, and why:").unwrap();
     let (reasons, _) = rest.split_once("\n## ").unwrap();
     let covered: BTreeSet<_> = lines().iter().map(|line| line.0).chain(names(reasons)).collect();

@@ -1,4 +1,4 @@
-//! Generated programs: that they are what they say, that the same come again, and that nothing breaks.
+//! Generated programs: their text form is exact, generation is repeatable, and no rule is broken.
 
 use core::time::Duration;
 use std::sync::Mutex;
@@ -37,8 +37,8 @@ fn a_run_is_the_same_on_any_number_of_threads_and_breaks_nothing() {
 }
 
 #[test]
-fn progress_is_told() {
-    let told = Mutex::new(Vec::new());
+fn progress_is_reported() {
+    let reported = Mutex::new(Vec::new());
     let request = Request {
         seed: 1,
         scripts: 5,
@@ -48,12 +48,12 @@ fn progress_is_told() {
         failures: 1,
         threads: 1,
     };
-    let _ = run(&request, &|now| told.lock().expect("a list").push(now.scripts));
-    assert_eq!(told.into_inner().expect("a list"), [1, 2, 3, 4, 5]);
+    let _ = run(&request, &|now| reported.lock().expect("a list").push(now.scripts));
+    assert_eq!(reported.into_inner().expect("a list"), [1, 2, 3, 4, 5]);
 }
 
 #[test]
-fn a_text_is_all_of_a_program() {
+fn programs_round_trip_through_text() {
     for text in [
         "arm epochs(3) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]",
         "arm-cnp+early+noting epochs(5,1) [Pin(A) Batch(A,B)] [Await] [Tell]",
@@ -75,7 +75,7 @@ fn a_text_is_all_of_a_program() {
 }
 
 #[test]
-fn what_no_kernel_may_do_is_refused() {
+fn programs_that_no_kernel_may_run_are_refused() {
     let wrong = [
         ("arm epochs(3)", "looks like"),
         ("pdp11 epochs(3) [Run(A)]", "there is no machine `pdp11`"),
@@ -92,16 +92,16 @@ fn what_no_kernel_may_do_is_refused() {
         ("x86+early recent [Run(A)]", "early"),
         ("arm epochs(3) [Run(A) Up]", "first of all"),
         ("arm epochs(3) [Down Run(A)]", "nothing follows"),
-        ("arm epochs(3) [Await] [Run(A)]", "nobody tells"),
-        ("arm epochs(3) [Await Tell] [Await Tell]", "nobody tells"),
-        ("x86 recent [Complete] [Run(A)]", "nobody hands over"),
+        ("arm epochs(3) [Await] [Run(A)]", "no other CPU signals"),
+        ("arm epochs(3) [Await Tell] [Await Tell]", "no other CPU signals"),
+        ("x86 recent [Complete] [Run(A)]", "no other CPU hands over"),
         ("x86 recent [Pin(A)]", "pinned"),
         ("arm epochs(3) [Batch(A,A)]", "several spaces"),
         ("arm epochs(3) [Touch(A)]", "catalogue"),
         ("arm epochs(3) [Halt] [Bury]", "CPU 1 stops"),
         ("arm epochs(3) [Run(A)] [Halt]", "notices"),
         ("arm epochs(3) [Bury] [Halt Run(A)]", "come up again"),
-        ("arm epochs(3) [Bury Tell] [Halt]", "the word is told"),
+        ("arm epochs(3) [Bury Tell] [Halt]", "the signal is used"),
         ("arm epochs(3) [Unmap(A) Bury] [Halt]", "waits for the CPU"),
         ("arm epochs(3) [MustRelease(A)] [Run(A)]", "another CPU may run it"),
         ("arm epochs(3) [Run(A) MustRelease(A)]", "runs it"),
@@ -124,7 +124,7 @@ fn what_no_kernel_may_do_is_refused() {
 }
 
 #[test]
-fn what_generation_has_found_stays_mended() {
+fn faults_found_by_generation_stay_fixed() {
     let (_, found) =
         include_str!("../../docs/generate.md").split_once("## What it has found").expect("a part");
     let (table, _) = found.split_once("\n## ").expect("another part");

@@ -4,7 +4,7 @@ use lookaside_machine::explore::Budget;
 use lookaside_scenarios::scenario::{Depth, read_kept};
 
 #[test]
-fn what_is_kept_is_read_and_what_is_none_is_refused() {
+fn kept_scenarios_are_read_and_malformed_ones_refused() {
     let text = "# why\nabout = a page goes\ndepth = 1\nprogram = arm epochs(3) [Run(A) Unmap(A)]\n";
     let entry = read_kept("page-goes", text).expect("a scenario");
     assert_eq!((entry.name, entry.about), ("page-goes", "a page goes"));

@@ -1,5 +1,5 @@
-//! Scenarios as tests: what a few million steps find, and the facts that they answer to. `cargo lab check` goes
-//! deeper, and to two pre-emptions everywhere.
+//! Scenarios as tests, each with a few million steps, and named after the requirement that it covers.
+//! `cargo lab check` explores deeper, with two pre-emptions everywhere.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use lookaside_scenarios::scenario::{self, Depth};
 /// The steps of one scenario that is not explored in full: a fraction of a second.
 const STEPS: u64 = 3_000_000;
 
-/// Everything that can happen with so many pre-emptions, as far as the steps go.
+/// Explores every execution with so many pre-emptions, within the budget of steps.
 fn within(name: &str, preemptions: u32) -> Report {
     let entry = scenario::find(name).expect("a scenario of this name");
     let report = entry.open().explore(Depth::Bounded(preemptions), Budget::steps(STEPS));
@@ -20,7 +20,7 @@ fn within(name: &str, preemptions: u32) -> Report {
     report
 }
 
-/// Everything that can happen in these scenarios, and nothing is wrong.
+/// Explores these scenarios exhaustively; no rule may be broken.
 #[track_caller]
 fn proved(names: &[&str]) {
     for name in names {
@@ -29,7 +29,8 @@ fn proved(names: &[&str]) {
     }
 }
 
-/// Everything that can happen with one pre-emption, and with two as far as the steps go, and nothing is wrong.
+/// Explores these scenarios with one pre-emption, and with two within the budget of steps; no rule may be
+/// broken.
 #[track_caller]
 fn sound(names: &[&str]) {
     for name in names {
@@ -44,8 +45,8 @@ fn tour() {
 }
 
 #[test]
-fn asid_07_entering_against_turning_the_epoch_is_proved() {
-    // Two CPUs enter the same space; a page goes while an epoch turns; the last epoch begins.
+fn asid_07_switch_in_against_rollover_is_proved() {
+    // Two CPUs switch to the same space; a page is unmapped during a rollover; the last epoch begins.
     sound(&["together-arm", "unmap-arm", "unmap-riscv", "last-arm"]);
 }
 
@@ -66,29 +67,29 @@ fn asid_09_a_space_leaves_its_tag_when_no_register_names_it() {
 }
 
 #[test]
-fn asid_10_releasing_pinning_parking_and_lending_while_epochs_turn() {
+fn asid_10_release_pin_park_and_firmware_during_rollovers() {
     sound(&["release-arm", "pin-arm", "park-arm", "firmware-arm", "restart-arm"]);
     sound(&["release-arm-cnp", "park-arm-cnp", "last-arm-cnp"]);
     sound(&["release-left-arm", "release-absent-arm"]);
 }
 
 #[test]
-fn pcid_02_no_slot_holds_what_it_does_not_say() {
+fn pcid_02_slots_hold_entries_of_their_space_only() {
     proved(&["recent-slots"]);
     sound(&["recent-unmap-no-invpcid", "recent-unmap-no-pcid"]);
 }
 
 #[test]
-fn pcid_04_entering_against_revoking_with_store_buffers() {
+fn pcid_04_switch_in_against_flush_with_store_buffers() {
     sound(&["recent-unmap", "recent-unmap-riscv", "recent-leave", "recent-leave-riscv"]);
     sound(&["recent-park", "recent-firmware"]);
 }
 
 #[test]
-fn pcid_06_lazy_cpus_catch_up_and_hear_of_tables() {
+fn pcid_06_lazy_cpus_catch_up_and_are_interrupted_for_tables() {
     sound(&["recent-lazy", "recent-lazy-riscv"]);
     sound(&["recent-lazy-table", "recent-lazy-table-no-pcid", "recent-lazy-table-riscv"]);
-    // Who was asked once is not asked again, and keeps its register if it has lent it.
+    // A lazy CPU is interrupted once, and keeps its root register if it is in a firmware call.
     proved(&["recent-lazy-once"]);
     sound(&["recent-lazy-firmware"]);
     sound(&["recent-lazy-several"]);
@@ -100,14 +101,14 @@ fn pcid_08_spaces_in_other_slots_are_never_used_stale() {
 }
 
 #[test]
-fn local_02_who_was_passed_over_pays_when_it_comes_back() {
+fn local_02_absent_cpus_flush_on_switch_in() {
     sound(&["flush-migrated-arm", "flush-back-arm", "flush-back-riscv", "flush-back-x86"]);
     sound(&["flush-third-arm", "flush-turn-arm", "flush-last-arm"]);
     sound(&["flush-turned-arm", "flush-short-arm"]);
 }
 
 #[test]
-fn local_03_who_is_sent_away_and_who_comes_see_each_other() {
+fn local_03_marking_absent_against_switch_in() {
     sound(&["flush-back-arm-cnp", "flush-stranger-riscv", "flush-back-recent"]);
     sound(&["flush-left-riscv-interrupts", "flush-turn-riscv-interrupts"]);
 }
@@ -128,19 +129,19 @@ fn local_08_no_walk_cache_keeps_a_table_that_was_freed() {
 }
 
 #[test]
-fn local_09_what_others_have_begun_is_not_believed_to_be_done() {
+fn local_09_pending_flushes_of_others_are_not_relied_on() {
     sound(&["relies-arm", "relies-recent", "given-up-arm", "given-up-late-arm"]);
     sound(&["batch-arm", "batch-recent", "batch-zap-arm", "batch-handed-x86"]);
 }
 
 #[test]
-fn local_01_a_process_that_has_moved_disturbs_nobody() {
+fn local_01_a_migrated_process_flushes_locally() {
     // On these machines a broadcast or an interrupt for a flush is a failure.
     proved(&["quiet-arm", "quiet-riscv", "quiet-riscv-interrupts", "quiet-x86", "quiet-recent"]);
 }
 
 #[test]
-fn local_01_a_fresh_tag_does_for_a_flush() {
+fn local_01_retagging_replaces_a_flush() {
     sound(&["fresh-both-arm", "fresh-both-riscv", "fresh-both-x86", "fresh-turn-arm"]);
     sound(&["fresh-back-arm", "fresh-back-riscv-interrupts", "fresh-back-x86", "fresh-last-arm"]);
     sound(&["fresh-crossfire-arm", "fresh-former-arm", "fresh-former-riscv", "fresh-pins-arm"]);
@@ -154,25 +155,25 @@ fn flag_02_initiators_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn flag_02_who_is_called_pays_for_all_who_have_called() {
+fn flag_02_one_catch_up_serves_all_pending_requests() {
     sound(&["merged-recent", "merged-riscv", "crossfire-recent", "called-left-riscv"]);
     sound(&["called-left-recent", "called-down-recent", "called-gone-recent"]);
     sound(&["merged-late-recent", "called-late-recent", "called-next-no-pcid"]);
 }
 
 #[test]
-fn flag_04_an_early_answer_stops_every_use() {
+fn flag_04_early_acknowledgement_ends_every_use() {
     sound(&["early-riscv-interrupts", "early-recent-riscv"]);
 }
 
 #[test]
-fn flag_07_the_kernel_reaches_cpus_that_come_and_go() {
+fn flag_07_kernel_flushes_reach_cpus_that_go_offline_and_online() {
     sound(&["kernel-arm", "kernel-recent", "kernel-up-recent", "kernel-down-recent"]);
     sound(&["kernel-up-riscv-interrupts"]);
 }
 
 #[test]
-fn pcid_04_an_nmi_looks_at_user_memory_where_it_may() {
+fn pcid_04_nmis_access_user_memory_only_where_allowed() {
     let of_nmis = scenario::all().filter(|entry| entry.name.starts_with("nmi-"));
     let mut count = 0;
     for entry in of_nmis {
@@ -189,7 +190,7 @@ fn pcid_04_an_nmi_looks_at_user_memory_where_it_may() {
 }
 
 #[test]
-fn a_cpu_that_remembers_that_nothing_was_mapped_gets_on() {
+fn cached_absent_entries_do_not_stop_progress() {
     for name in ["filled-riscv", "filled-recent", "filled-back-riscv", "filled-arm"] {
         let entry = scenario::find(name).expect("a scenario of this name");
         let report = entry.open().explore(entry.depth, Budget::UNLIMITED);
@@ -200,7 +201,7 @@ fn a_cpu_that_remembers_that_nothing_was_mapped_gets_on() {
 }
 
 #[test]
-fn acquires_that_bring_what_is_loaded_next() {
+fn acquires_matter_with_early_loads() {
     // Loads may be satisfied early. The mutants in `mutants/loads.toml` are found here.
     sound(&["rollover-riscv-early", "meet-arm-early", "unmap-arm-early", "release-arm-early"]);
     sound(&["recent-unmap-riscv-early", "recent-leave-riscv-early", "recent-note-riscv-early"]);
@@ -227,14 +228,14 @@ fn every_scenario_is_found_by_its_name_and_replays_its_default_schedule() {
 }
 
 #[test]
-fn a_budget_is_kept_and_said() {
+fn budgets_are_kept_and_reported() {
     let entry = scenario::find("rollover-arm").expect("a scenario of this name");
     let report = entry.open().explore(Depth::Exhaust, Budget::time(Duration::ZERO));
     assert!(!report.complete);
 }
 
 #[test]
-fn scenarios_of_fresh_tags_see_them() {
+fn scenarios_of_retagging_retag() {
     // A space whose tag is pinned gets no other.
     let fresh = scenario::all()
         .filter(|entry| entry.name.starts_with("fresh-") && entry.name != "fresh-pinned-arm");
@@ -246,7 +247,7 @@ fn scenarios_of_fresh_tags_see_them() {
 
 #[test]
 fn no_scenario_is_empty() {
-    // Otherwise it would be clean whatever the library does. That what is claimed can be wrong, too, is shown
+    // A scenario without claims would be clean with any library. That the claims can be violated is shown
     // by the mutant that stands beside each scenario in `mutants/teeth.toml`.
     for entry in scenario::all() {
         let few = Budget::schedules(200);
@@ -256,7 +257,7 @@ fn no_scenario_is_empty() {
 }
 
 #[test]
-fn what_went_early_is_relied_on_when_it_is_invalidated() {
+fn early_acknowledged_pages_are_relied_on_after_invalidation() {
     sound(&["early-gone-recent", "early-gone-arm-interrupts", "early-gone-riscv-interrupts"]);
     sound(&["early-gone-elsewhere-recent", "early-zap-recent", "early-zap-riscv-interrupts"]);
     sound(&["early-zap-batch-recent", "early-zap-both-recent", "early-other-recent"]);
@@ -266,13 +267,13 @@ fn what_went_early_is_relied_on_when_it_is_invalidated() {
 }
 
 #[test]
-fn a_space_in_which_a_cpu_has_stopped_is_released() {
+fn a_space_in_which_a_cpu_halted_is_released() {
     sound(&["halted-arm", "halted-last-arm", "recent-halted"]);
     sound(&["halted-back-arm", "halted-turned-arm", "halted-turned-riscv-interrupts"]);
 }
 
 #[test]
-fn a_large_page_that_goes_is_not_paid_for_by_a_hint_at_small_ones() {
+fn a_large_page_is_not_flushed_with_a_level_hint_for_small_ones() {
     sound(&["recent-large-arm", "recent-large"]);
 }
 
@@ -289,7 +290,7 @@ fn stores_of_user_code_are_done_when_a_flush_is_complete_on_every_architecture()
 }
 
 #[test]
-fn what_is_relied_on_is_needed() {
+fn scenarios_without_a_promise_of_the_platform_fail() {
     for entry in &scenario::RELIED_ON {
         let report = entry.open().explore(entry.depth, Budget::UNLIMITED);
         assert!(report.failure.is_some(), "{} is clean without what it relies on", entry.name);

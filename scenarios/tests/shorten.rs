@@ -1,9 +1,9 @@
-//! A program that fails is made shorter, as long as it fails.
+//! Shortening of a failing program, which must still fail.
 
 use lookaside_scenarios::generate::{Program, shortest};
 
 #[test]
-fn what_is_not_needed_is_left_out() {
+fn shortening_drops_acts_that_are_not_needed() {
     let text = "arm+early+nmi epochs(5) [Run(A) Unmap(A) Lazy Run(B)] [Await Run(A) Write FreeTable(A) Park] \
                 [Run(C) Tell]";
     let program: Program = text.parse().expect("a program");
@@ -20,7 +20,7 @@ fn what_is_not_needed_is_left_out() {
 }
 
 #[test]
-fn nothing_is_left_of_a_program_that_is_never_wrong_but_itself() {
+fn a_program_that_never_fails_is_not_shortened() {
     let program: Program = "arm epochs(3) [Run(A)] [Unmap(A)]".parse().expect("a program");
     assert_eq!(shortest::<()>(&program, &|_| None), (program, None));
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use lookaside_lab::{
     explore,
     reproduce::grid::Grid,
-    zoo::{self, Form, Judgement, Specimen},
+    zoo::{self, Form, Judgement, Protocol},
 };
 use lookaside_machine::explore::{Budget, Schedule};
 
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     Ok(if agree { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn named(names: &[String]) -> Result<Vec<&'static Specimen>, String> {
+fn named(names: &[String]) -> Result<Vec<&'static Protocol>, String> {
     if names.is_empty() {
         return Ok(zoo::all().collect());
     }
@@ -81,7 +81,7 @@ fn table(judgements: &[Judgement]) -> Grid {
             judgement.schedules.to_string(),
             judgement.steps.to_string(),
             format!("{:.2}", judgement.seconds),
-            judgement.twin_clean.map_or("", |clean| if clean { "yes" } else { "NO" }).to_owned(),
+            judgement.fixed_clean.map_or("", |clean| if clean { "yes" } else { "NO" }).to_owned(),
         ]);
     }
     grid
@@ -97,7 +97,7 @@ fn found(judgement: &Judgement) -> String {
 }
 
 /// Prints one protocol in detail: its description, the failing schedule, and the verdict.
-fn tell(protocol: &Specimen, judgement: &Judgement) -> super::Result<()> {
+fn tell(protocol: &Protocol, judgement: &Judgement) -> super::Result<()> {
     println!("{} ({:?}): {}\n", protocol.name, protocol.arch, protocol.expected);
     println!("{}\n", wrapped(protocol.why));
     println!("{}\n", wrapped(&format!("Record: {}", protocol.record)));
@@ -111,7 +111,7 @@ fn tell(protocol: &Specimen, judgement: &Judgement) -> super::Result<()> {
             if judgement.complete { "everything explored" } else { "not explored to the end" };
         println!("clean: {extent}; {} schedules, {} steps", judgement.schedules, judgement.steps);
     }
-    match judgement.twin_clean {
+    match judgement.fixed_clean {
         Some(true) => println!("repaired: clean, everything explored"),
         Some(false) => println!("repaired: NOT clean, or not explored to the end"),
         None => {}
@@ -127,7 +127,7 @@ fn replay(schedule: &Schedule) -> super::Result {
 }
 
 /// Replays a schedule and prints its steps. Returns whether it broke a rule.
-fn shown(protocol: &Specimen, schedule: &Schedule) -> super::Result<bool> {
+fn shown(protocol: &Protocol, schedule: &Schedule) -> super::Result<bool> {
     let mut explored = protocol.open(Form::Described);
     match explored.replay(schedule)? {
         None => println!("clean: this schedule breaks no rule"),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lookaside_machine::timed::Party;
+use lookaside_machine::timed::AccountId;
 
 use crate::reconstruct::{Initiator, Operation, Script, SpaceId};
 
@@ -12,7 +12,7 @@ use crate::reconstruct::{Initiator, Operation, Script, SpaceId};
 pub(super) struct Accounts {
     initiators: Vec<Initiator>,
     /// For each space, the account of its program when it computes.
-    users: Vec<Party>,
+    users: Vec<AccountId>,
 }
 
 impl Accounts {
@@ -20,16 +20,16 @@ impl Accounts {
         let mut initiators = script.initiators.clone();
         let user = |(initiator, number): (&Initiator, u32)| {
             (initiator.operation == Operation::User)
-                .then(|| (initiator.process.clone(), Party(number)))
+                .then(|| (initiator.process.clone(), AccountId(number)))
         };
-        let mut known: HashMap<String, Party> =
+        let mut known: HashMap<String, AccountId> =
             script.initiators.iter().zip(1..).filter_map(user).collect();
         let mut account = |name: &String| {
             if let Some(&account) = known.get(name) {
                 return account;
             }
             initiators.push(Initiator { process: name.clone(), operation: Operation::User });
-            let account = Party(initiators.len() as u32);
+            let account = AccountId(initiators.len() as u32);
             known.insert(name.clone(), account);
             account
         };
@@ -43,17 +43,17 @@ impl Accounts {
     }
 
     /// The account of an initiator of the script.
-    pub(super) const fn initiator(&self, number: u32) -> Party {
-        Party(number + 1)
+    pub(super) const fn initiator(&self, number: u32) -> AccountId {
+        AccountId(number + 1)
     }
 
     /// The account of a space's program when it computes.
-    pub(super) fn user(&self, space: SpaceId) -> Party {
+    pub(super) fn user(&self, space: SpaceId) -> AccountId {
         self.users[space.0 as usize]
     }
 
     /// The initiator of an account; `None` for account 0.
-    pub(super) fn who(&self, account: Party) -> Option<&Initiator> {
+    pub(super) fn who(&self, account: AccountId) -> Option<&Initiator> {
         self.initiators.get((account.0 as usize).checked_sub(1)?)
     }
 }

@@ -7,7 +7,7 @@ use core::{
 
 use hdrhistogram::Histogram;
 use lookaside::CpuId;
-use lookaside_machine::timed::{self, Party, Price, Ps, World};
+use lookaside_machine::timed::{self, AccountId, Price, Ps, World};
 
 use super::{
     Setup,
@@ -80,7 +80,7 @@ pub(super) struct Player<'a> {
     /// How much later each copy begins.
     shifts: Vec<Ps>,
     /// For each CPU the account that refills are charged to, and until when.
-    refills: Vec<Cell<(Party, Ps)>>,
+    refills: Vec<Cell<(AccountId, Ps)>>,
     pub(super) latencies: RefCell<Latencies>,
     /// The number of operations of each account.
     pub(super) counts: Vec<Cell<u64>>,
@@ -137,13 +137,13 @@ impl<'a> Player<'a> {
         result
     }
 
-    fn count(&self, account: Party) {
+    fn count(&self, account: AccountId) {
         let count = &self.counts[account.0 as usize];
         count.set(count.get() + 1);
     }
 
     /// Charges refills on this CPU to an account from now on, until the hot pages have been used once.
-    fn refills_for(&self, account: Party) {
+    fn refills_for(&self, account: AccountId) {
         let until = timed::now() + self.setup.working_set.window * NS;
         self.refills[timed::cpu().index()].set((account, until));
     }
@@ -282,7 +282,7 @@ impl<'a> Program<'_, 'a> {
         timed::on_behalf(account, || self.act(number, step, account));
     }
 
-    fn act(&self, number: usize, step: &Step, account: Party) {
+    fn act(&self, number: usize, step: &Step, account: AccountId) {
         let duty = &self.duties[number];
         match step.act {
             Act::Run(id) => {
@@ -340,7 +340,7 @@ impl<'a> Program<'_, 'a> {
         }
     }
 
-    fn flush(&self, account: Party, f: impl FnOnce()) {
+    fn flush(&self, account: AccountId, f: impl FnOnce()) {
         self.player.count(account);
         self.player.flushes.set(self.player.flushes.get() + 1);
         self.player.timed(0, 0, f);
@@ -354,7 +354,7 @@ impl<'a> Program<'_, 'a> {
         stays: bool,
         tables: bool,
         whole: bool,
-        account: Party,
+        account: AccountId,
     ) {
         let Some(process) = self.process(space) else { return };
         let (first, pages) = (u64::from(self.first_page(space) + first), u64::from(pages));
@@ -369,7 +369,7 @@ impl<'a> Program<'_, 'a> {
     }
 
     /// Gives the CPU to a program, or to the new program of an `execve`; `turn` selects which.
-    fn turn_to(&self, number: usize, account: Party, turn: fn(&Kernel<'a>, &Process)) {
+    fn turn_to(&self, number: usize, account: AccountId, turn: fn(&Kernel<'a>, &Process)) {
         let Some(id) = self.duties[number].running.get() else { return };
         let Some(process) = self.process(id) else { return };
         self.current.set(number);
@@ -380,7 +380,7 @@ impl<'a> Program<'_, 'a> {
     }
 
     /// A duty has no program any more. Another's gets the CPU, if there is one.
-    fn rest(&self, number: usize, halts: bool, account: Party) {
+    fn rest(&self, number: usize, halts: bool, account: AccountId) {
         if self.current.get() != number && self.duties[self.current.get()].running.get().is_some() {
             return;
         }
@@ -398,7 +398,7 @@ impl<'a> Program<'_, 'a> {
         self.release(space);
     }
 
-    fn end(&self, number: usize, id: SpaceId, account: Party) {
+    fn end(&self, number: usize, id: SpaceId, account: AccountId) {
         let Some(process) = self.process(id) else { return };
         let (space, duty) = (self.space(id), &self.duties[number]);
         if duty.running.get() == Some(id) {
@@ -461,6 +461,6 @@ impl World for Player<'_> {
         let prices = &self.setup.machine.model.prices;
         let besides = prices.charge(Price::InterruptEntry) + prices.charge(Price::InterruptExit);
         self.timed(2, besides, || kernel.handle_ipi());
-        self.refills_for(timed::party());
+        self.refills_for(timed::initiator());
     }
 }

@@ -1,6 +1,6 @@
 //! The result of a run: time by cause and by initiator, and latencies of operations.
 
-use lookaside_machine::timed::{Bill, Cause, Party, Ps, Report};
+use lookaside_machine::timed::{AccountId, Bill, Cause, Ps, Report};
 
 use super::{
     Blame, Latency, Operations, Replayed, Setup, Upkeep,
@@ -53,7 +53,7 @@ pub(super) fn word(operation: Operation) -> &'static str {
 }
 
 fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> Vec<Blame> {
-    let one = |(bill, account): (&Bill, Party)| {
+    let one = |(bill, account): (&Bill, AccountId)| {
         let who = accounts.who(account);
         let blame = Blame {
             process: who.map_or(NOBODY, |who| &who.process).to_owned(),
@@ -64,7 +64,7 @@ fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> Vec<Blame
         };
         (blame.count > 0 || blame.upkeep != Upkeep::default()).then_some(blame)
     };
-    let accounts = (0..).map(Party);
+    let accounts = (0..).map(AccountId);
     let mut all: Vec<Blame> = report.bills.iter().zip(accounts).filter_map(one).collect();
     all.sort_by(|a, b| {
         let key = |blame: &Blame| core::cmp::Reverse((blame.upkeep.total(), blame.count));

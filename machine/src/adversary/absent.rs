@@ -5,8 +5,8 @@
 //! and its fault is taken afterwards (A9): it is forgotten when the context is synchronised, so a fault does
 //! not come twice. x86 does neither.
 //!
-//! What is remembered is a set beside the TLB: the oracle has nothing against it, since whoever meets it
-//! faults. An address-specific fence removes it at any level: nobody can know whether it will be a leaf
+//! Absent entries are a set beside the TLB, which the oracle does not check, since an access that meets one
+//! faults. An address-specific fence removes it at any level: it is not known whether it will be a leaf
 //! that takes the place of what was invalid.
 
 use lookaside_hardware::Invalidation;

@@ -42,7 +42,7 @@ pub(crate) struct Outcome {
     dirty: bool,
     /// The translation is one that no program may use any more.
     quiet: bool,
-    /// The fault is a conflict abort that nobody expects.
+    /// The fault is a conflict abort that the program does not expect.
     conflict: bool,
     /// It was revoked: no CPU holds it but one that rests, and this one should.
     revoked: bool,
@@ -288,8 +288,8 @@ impl Machine {
         let arch = self.config.arch;
         let Some((leaf, bits)) = self.written_leaf(word) else { return };
         let held = block::for_page(arch, bits, leaf, page);
-        let late = arch == Arch::X86 && self.config.late_dirty;
-        let forgiven = if late { 1 << 1 } else { 0 };
+        let late_dirty = arch == Arch::X86 && self.config.late_dirty;
+        let forgiven = if late_dirty { 1 << 1 } else { 0 };
         if !flags::alike(arch, held | forgiven, cached | forgiven) {
             return;
         }

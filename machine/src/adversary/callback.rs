@@ -50,7 +50,7 @@ pub(crate) fn install_panic_hook() {
     });
 }
 
-/// Makes a scenario's handlers those that are called.
+/// Installs a scenario's handlers.
 pub(crate) fn set_handlers<S: Scenario>(scenario: *const S, world: &'static S::World) {
     HANDLERS.set(Some((scenario.cast(), (&raw const *world).cast(), handle::<S>)));
 }

@@ -1,4 +1,4 @@
-//! What can happen next, and who decides.
+//! The transitions that are possible next, and the trait that chooses among them.
 
 use super::machine::Machine;
 
@@ -15,7 +15,7 @@ pub(crate) enum Choice {
     Drain(usize, usize),
     /// Hardware sets the accessed bit of a descriptor, unasked.
     Update(usize),
-    /// Hardware does nothing more, though it could, and nobody else can go on.
+    /// Hardware does nothing more, though it could, and no CPU can go on.
     Rest,
     /// One of the values that an access may have.
     Value(usize),

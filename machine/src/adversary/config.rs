@@ -1,4 +1,4 @@
-//! What kind of machine a scenario runs on.
+//! The configuration of the machine on which a scenario runs.
 
 use super::deviations::Deviations;
 
@@ -13,7 +13,7 @@ pub enum Arch {
     Riscv,
 }
 
-/// What may stand between a store and memory.
+/// The store buffers between a CPU and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
     /// Nothing: sequential consistency.
@@ -35,7 +35,7 @@ pub enum Loads {
     Early,
 }
 
-/// What hardware writes into descriptors by itself.
+/// The flags that hardware sets in descriptors by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Updates {
     /// Nothing; a descriptor that is not accessed, or not dirty when it is stored through, faults:
@@ -47,7 +47,7 @@ pub enum Updates {
     Dirty,
 }
 
-/// What Arm hardware makes of two leaves of different sizes for one address (FEAT_BBM), the
+/// The behaviour of Arm hardware with two leaves of different sizes for one address (FEAT_BBM), the
 /// contiguous bit counting as a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bbm {
@@ -68,7 +68,7 @@ pub struct Config {
     pub arch: Arch,
     /// How many CPUs: 1 to 64.
     pub cpus: usize,
-    /// What may stand between a store and memory.
+    /// The store buffers between a CPU and memory.
     pub buffers: Buffers,
     /// When a load is satisfied. In order by default.
     pub loads: Loads,
@@ -84,7 +84,7 @@ pub struct Config {
     pub walks_outlive_tags: bool,
     /// What hardware writes into the descriptors that the scenario names with
     /// [`tables::hardware_writes`](super::tables::hardware_writes). Others count as accessed and
-    /// dirty, and are never written. By default [`Updates::Dirty`] on x86, which cannot be told
+    /// dirty, and are never written. By default [`Updates::Dirty`] on x86, which cannot be configured
     /// otherwise, and [`Updates::Nothing`] elsewhere.
     pub updates: Updates,
     /// Whether x86 hardware may set the dirty bit of a descriptor whose W bit has just been cleared,
@@ -98,20 +98,20 @@ pub struct Config {
     pub block_bits: u32,
     /// How many bits of a tag the hardware keeps; the bits above are ignored.
     pub tag_bits: u32,
-    /// Whether the scenario uses interrupts between CPUs. Where it does not, many steps need not
-    /// be branched on.
+    /// Whether the scenario uses interrupts between CPUs. Without them, many steps need no
+    /// choice.
     pub interrupts: bool,
     /// How many NMIs each CPU takes in one execution. They come between any two steps, also with interrupts
     /// off, in the middle of an interrupt's handler and when the program has ended; but not in the middle
     /// of an NMI's handler.
     pub nmis: u32,
-    /// Whether a CPU may remember that nothing was mapped, and fault for that reason after something is:
+    /// Whether a CPU may cache absent entries, and fault on them after a page is mapped:
     /// on RISC-V until a fence names the address, on Arm until the context is synchronised. Not on x86.
     pub invalid_entries: bool,
-    /// How its hardware breaks its architecture. It does not by default.
+    /// The errata of its hardware; none by default.
     pub deviations: Deviations,
     /// Whether RISC-V firmware reports a remote fence while stores that other harts have made before it
-    /// are still on their way. The SBI specification lets it: it promises no more than that the request
+    /// are still under way. The SBI specification lets it: it promises no more than that the request
     /// was sent. Off by default: the library relies on firmware that waits
     /// ([`lookaside::arch::riscv64`]).
     pub hasty_firmware: bool,
@@ -128,10 +128,10 @@ pub struct Config {
     /// by another is a violation.
     pub check_private: bool,
     /// Whether an execution ends in which a tag comes to name two spaces, or break-before-make is left
-    /// out. If not, it goes on with all that a CPU may then hold: litmus tests ask what that is.
+    /// out. If not, it goes on with every entry that a CPU may then hold, which is what litmus tests observe.
     pub protocols: bool,
-    /// Whether what a CPU invalidates on Arm depends on what it has loaded before, as it does in a program
-    /// that looks and then decides. If not, a `TLBI` may come before such loads.
+    /// Whether the invalidations of a CPU on Arm depend on its earlier loads, as in a program that branches
+    /// on a loaded value. If not, a `TLBI` may come before such loads.
     pub dependencies: bool,
     /// How many steps one execution may have before it counts as never ending.
     pub max_steps: u64,
@@ -228,7 +228,7 @@ impl Config {
         self
     }
 
-    /// The same machine with CPUs that may remember that nothing was mapped.
+    /// The same machine with CPUs that may cache absent entries.
     #[must_use]
     pub fn with_invalid_entries(mut self) -> Self {
         self.invalid_entries = true;
@@ -270,7 +270,7 @@ impl Config {
         self
     }
 
-    /// The same machine with hardware that breaks its architecture, in these ways too.
+    /// The same machine with these errata too.
     #[must_use]
     pub fn with_deviations(mut self, deviations: Deviations) -> Self {
         self.deviations = self.deviations.union(deviations);
@@ -297,8 +297,8 @@ impl Config {
         assert!((1..=9).contains(&self.index_bits), "a level resolves 1 to 9 bits");
         assert!(self.tag_bits <= 16, "a tag has at most 16 bits");
         assert!(self.block_bits <= self.index_bits, "a block lies in one table");
-        let told = self.arch != Arch::X86 || self.updates == Updates::Dirty;
-        assert!(told, "x86 always sets accessed and dirty bits");
+        let can_choose = self.arch != Arch::X86 || self.updates == Updates::Dirty;
+        assert!(can_choose, "x86 always sets accessed and dirty bits");
         let forgets = self.arch != Arch::X86 || !self.invalid_entries;
         assert!(forgets, "x86 does not remember that nothing was mapped");
         let held = self.loads == Loads::InOrder || self.buffers == Buffers::Pso;

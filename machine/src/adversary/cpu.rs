@@ -100,15 +100,15 @@ impl Clone for Registers {
 /// A round of a waiting loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
-    /// The hash of what the program was told in it, and of the words that it looked at.
-    pub(crate) told: u64,
-    /// The same of the last one, if there was one.
+    /// The hash of the results that the program got in it, and of the words that it read.
+    pub(crate) observed: u64,
+    /// The same for the previous round, if there was one.
     last: Option<u64>,
     /// The program's history when this one began.
     began: u64,
 }
 
-/// What interrupts a program.
+/// The kind of handler that interrupts a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
     Interrupt,
@@ -118,9 +118,9 @@ pub(crate) enum Handler {
 /// A CPU.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    /// What the program is about to do.
+    /// The next operation of the program.
     pub(crate) op: Op,
-    /// The line that asks for it.
+    /// The source line of that operation.
     pub(crate) location: &'static Location<'static>,
     /// The result of the last operation.
     pub(crate) result: u64,
@@ -130,11 +130,11 @@ pub(crate) struct Cpu {
     pub(crate) deliver: Option<Handler>,
     /// Where the program suspends itself.
     pub(crate) yielder: *const Yielder<(), ()>,
-    /// The hash of all that the program was told since its last milestone.
+    /// The hash of all results that the program got since its last milestone.
     pub(crate) history: u64,
     /// How many milestones the program has passed.
     pub(crate) milestones: u64,
-    /// What the program was told since it relaxed last.
+    /// The results that the program got since it last relaxed.
     pub(crate) round: Round,
     /// How many handlers are under way: of an interrupt, of an NMI, or of an NMI in that of an interrupt.
     pub(crate) depth: u32,
@@ -148,7 +148,7 @@ pub(crate) struct Cpu {
     pub(crate) registers: Registers,
     /// The hash of `registers`.
     pub(crate) registers_hash: u64,
-    /// What `registers` say.
+    /// `registers`, decoded.
     pub(crate) live: Vec<Live>,
     /// Whether new walks may start.
     pub(crate) walks: bool,
@@ -156,7 +156,7 @@ pub(crate) struct Cpu {
     pub(crate) pending: Vec<Pending>,
     /// Invalidations on all CPUs that the CPU has completed, and whose accesses elsewhere may still be under
     /// way: see [`Deviations::LATE_ACCESSES`](super::Deviations::LATE_ACCESSES).
-    pub(crate) late: Vec<Pending>,
+    pub(crate) late_accesses: Vec<Pending>,
     /// The ASIDs of which the CPU has executed something since it emptied its instruction cache, and those
     /// of which what is cached is corrupt: see
     /// [`Deviations::CORRUPT_CODE`](super::Deviations::CORRUPT_CODE).
@@ -193,7 +193,7 @@ impl Cpu {
             live: Vec::with_capacity(8),
             walks: true,
             pending: Vec::with_capacity(8),
-            late: Vec::new(),
+            late_accesses: Vec::new(),
             code: (Vec::new(), Vec::new()),
             lingering: Vec::with_capacity(8),
             tlb: Vec::with_capacity(64),
@@ -222,7 +222,7 @@ impl Cpu {
         self.live.clone_from(&snapshot.live);
         self.walks = snapshot.walks;
         self.pending.clone_from(&snapshot.pending);
-        self.late.clone_from(&snapshot.late);
+        self.late_accesses.clone_from(&snapshot.late_accesses);
         self.code.0.clone_from(&snapshot.code.0);
         self.code.1.clone_from(&snapshot.code.1);
         self.lingering.clear();
@@ -240,20 +240,21 @@ impl Cpu {
         list.last().copied().unwrap_or(0)
     }
 
-    /// Tells the program something, and remembers that it knows.
+    /// Records a result that the program gets.
     #[inline]
-    pub(crate) fn told(&mut self, value: u64) {
+    pub(crate) fn observed(&mut self, value: u64) {
         self.history = mix(self.history, value);
-        self.round.told = mix(self.round.told, value);
+        self.round.observed = mix(self.round.observed, value);
     }
 
-    /// The program has relaxed. If it was told the same as in the round before, it is where it was then.
+    /// The program has relaxed. If it got the same results as in the round before, its state is the same as
+    /// then.
     pub(crate) fn went_around(&mut self) {
-        let told = core::mem::take(&mut self.round.told);
-        if self.round.last == Some(told) {
+        let observed = core::mem::take(&mut self.round.observed);
+        if self.round.last == Some(observed) {
             self.history = self.round.began;
         } else {
-            self.round = Round { told: 0, last: Some(told), began: self.history };
+            self.round = Round { observed: 0, last: Some(observed), began: self.history };
         }
     }
 
@@ -273,8 +274,8 @@ impl Cpu {
         for pending in &self.pending {
             hash = mix(hash, pending.hash());
         }
-        for late in &self.late {
-            hash = mix(hash, late.hash() ^ 0x1a7e);
+        for pending in &self.late_accesses {
+            hash = mix(hash, pending.hash() ^ 0x1a7e);
         }
         for tags in [&self.code.0, &self.code.1] {
             for &tag in tags {

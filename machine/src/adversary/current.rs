@@ -111,8 +111,8 @@ pub(crate) fn step(op: Op) -> u64 {
                 Ok(result) => return result,
                 Err(handler) => handler,
             };
-            // The handler leaves nothing behind in the program's own variables, so what it was
-            // told is forgotten when it returns.
+            // The handler leaves nothing behind in the program's own variables, so its results
+            // are dropped when it returns.
             let before = (*machine).enter_handler(cpu, handler);
             super::callback::call_handler(handler, lookaside::CpuId(cpu as u32));
             (*machine).leave_handler(cpu, handler, before);
@@ -149,7 +149,7 @@ pub(crate) fn private_get(word: Address) -> u64 {
             // A word that was stored to by `store` may be in the buffer still.
             machine.footprint.read(word);
             let value = machine.view(cpu, word);
-            machine.cpus[cpu].told(value);
+            machine.cpus[cpu].observed(value);
             machine.touch(cpu, word, true);
             return value;
         }

@@ -12,7 +12,7 @@ impl Deviations {
     /// None.
     pub const NONE: Self = Self(0);
     /// Arm: a broadcast `TLBI; DSB` removes entries, and does not wait for what other CPUs have translated by
-    /// them. The next such pair of the same CPU, whatever it names, waits for that.
+    /// them. The next such pair of the same CPU, for any operand, waits for that.
     pub const LATE_ACCESSES: Self = Self(1 << 0);
     /// Arm: while a write of `TTBR0` that changes table and ASID may or may not be in effect, walks may take
     /// the one from the old value and the other from the new. Not with ASID 0, under which no program runs: what
@@ -25,7 +25,7 @@ impl Deviations {
     /// it is a violation.
     pub const SPURIOUS_ABORTS: Self = Self(1 << 3);
     /// Arm: a store need not leave a trace in the descriptor that it goes through: when hardware comes to set
-    /// the dirty state, somebody may have changed the descriptor.
+    /// the dirty state, the descriptor may have been changed.
     pub const LOST_DIRTY: Self = Self(1 << 4);
     /// Arm with [`Bbm::L2Abort`](super::Bbm::L2Abort): that an access takes a conflict abort is a violation. No
     /// kernel here has a handler for one.

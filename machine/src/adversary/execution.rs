@@ -292,7 +292,7 @@ impl<S: Scenario> Executor<S> {
         None
     }
 
-    /// Notes whose turn it is, and whether more than words are at stake.
+    /// Records which CPU's turn it is, and whether the transition can touch more than words.
     fn note_choice(&mut self, choice: Choice) {
         let machine = self.machine();
         match choice {
@@ -400,7 +400,7 @@ impl<S: Scenario> Executor<S> {
         }
     }
 
-    /// Notes a local operation. But for waiting it commutes with what others do, whatever it is.
+    /// Notes a local operation. Unless it waits, it commutes with every transition of other CPUs.
     fn note_local(&mut self, cpu: usize) {
         let machine = self.machine();
         machine.footprint.goes_on(cpu);

@@ -1,8 +1,8 @@
-//! What happened between two choices: for those who ask whether two such transitions commute.
+//! Footprints: what happened between two choices, to decide whether two such transitions commute.
 
 use super::op::Address;
 
-/// So many words are told apart; who touches more is taken to touch everything.
+/// The number of words that are distinguished; a transition that touches more counts as touching everything.
 const WORDS: usize = 8;
 
 /// Words, in no order.
@@ -91,7 +91,7 @@ impl Footprint {
     }
 
     /// Whether two transitions that could both be chosen come to the same in either order, and neither
-    /// keeps the other from being chosen. If this cannot be told, they do not.
+    /// keeps the other from being chosen. If this is not known, they do not.
     pub(crate) fn commutes(&self, other: &Self) -> bool {
         self.is_words()
             && other.is_words()

@@ -129,12 +129,12 @@ impl Machine {
     /// Waits for what the pair before this one should have waited for, and leaves this one's to the next.
     fn finish_late(&mut self, by: usize) {
         let cpu = &mut self.cpus[by];
-        core::mem::swap(&mut cpu.pending, &mut cpu.late);
+        core::mem::swap(&mut cpu.pending, &mut cpu.late_accesses);
         self.finish_accesses(by);
         let cpu = &mut self.cpus[by];
-        core::mem::swap(&mut cpu.pending, &mut cpu.late);
-        cpu.late.clone_from(&cpu.pending);
-        cpu.late.retain(|pending| pending.everywhere);
+        core::mem::swap(&mut cpu.pending, &mut cpu.late_accesses);
+        cpu.late_accesses.clone_from(&cpu.pending);
+        cpu.late_accesses.retain(|pending| pending.everywhere);
     }
 
     /// Remembers what a completion is about to remove from the issuer's own entries.

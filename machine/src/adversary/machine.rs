@@ -35,7 +35,7 @@ pub(crate) enum Phase {
 
 /// What a handler puts back when it ends.
 pub(crate) struct Interrupted {
-    /// What the interrupted program was told.
+    /// The results that the interrupted program had got.
     history: u64,
     round: Round,
     /// Whether it took interrupts, in its bit.
@@ -85,7 +85,7 @@ pub(crate) struct Machine {
     pub(crate) resting: u64,
     /// Those that are down: see [`super::oracle::goes_down`].
     pub(crate) down: u64,
-    /// The descriptors whose accessed bit hardware has set unasked: see [`super::updates`].
+    /// The descriptors whose accessed bit hardware has set without an access: see [`super::updates`].
     pub(crate) spent: u64,
 
     // Hashes of sets: see `hash`.
@@ -323,9 +323,9 @@ impl Machine {
     pub(crate) fn tell(&mut self, cpu: usize, result: u64) {
         let cpu = &mut self.cpus[cpu];
         cpu.result = result;
-        cpu.told(result);
+        cpu.observed(result);
         if let Op::Load(word, _) | Op::Rmw(word, ..) = cpu.op {
-            cpu.round.told = mix(cpu.round.told, word as u64);
+            cpu.round.observed = mix(cpu.round.observed, word as u64);
         }
     }
 

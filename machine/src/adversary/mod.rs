@@ -46,14 +46,14 @@
 //! What an instruction names, removes, orders and faults on is decided by [`lookaside_hardware`], and is the same
 //! for the [litmus engine](crate::litmus); this machine decides when it happens.
 //!
-//! # What a claim asks about tags that nobody names
+//! # Claims, and tags that no root register names
 //!
-//! A CPU may hold entries under tags that its root register does not name. They are no offence when
-//! a page is claimed to be revoked ([`oracle::revoked`], [`oracle::frame_freed`]): nobody can use
-//! them. They are remembered, and are an offence at the moment when a root is loaded that lets them
-//! be used, unless they were invalidated before or have become derivable again. A partial walk to
-//! a table that is given back ([`oracle::table_freed`]) is an offence at once under
-//! [`Config::walks_outlive_tags`], under whatever tag; elsewhere it is treated as a page is. An entry
+//! A CPU may hold entries under tags that its root register does not name. A claim that a page is revoked
+//! ([`oracle::revoked`], [`oracle::frame_freed`]) is not violated by them, since no access can use them.
+//! They are recorded, and violate it when a root is loaded under which they can be used, unless they were
+//! invalidated before or have become derivable again. A partial walk to
+//! a table that is given back ([`oracle::table_freed`]) is a violation at once under
+//! [`Config::walks_outlive_tags`], under any tag; elsewhere it is treated as a page is. An entry
 //! that holds under every tag can be used as soon as any root is loaded, and by the kernel
 //! ([`oracle::kernel_revoked`]) even without one.
 //!
@@ -76,7 +76,7 @@
 //!
 //! # Not modelled
 //!
-//! What may alarm falsely:
+//! Possible false alarms:
 //!
 //! * Early loads know no dependencies: a load whose address is that of an earlier one may be satisfied before
 //!   it, which Arm and RISC-V forbid. A program that relies on that, and not on an `Acquire`, is reported.
@@ -93,7 +93,7 @@
 //! * Two CPUs that invalidate the same entry at the same time, while it is walked anew from a
 //!   partial walk that both have doomed, may keep it for longer than they could.
 //!
-//! What may be missed:
+//! Violations that may be missed:
 //!
 //! * No store is seen before an earlier load of its CPU is satisfied: load buffering is not shown, and an
 //!   `Acquire` that only stores depend on is never missed. Without [`Loads::Early`], which is not the default,

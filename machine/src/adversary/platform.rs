@@ -19,7 +19,7 @@ pub struct Platform<M> {
 }
 
 /// Costs that make every way of flushing the best one somewhere: two pages by address, more by tag;
-/// a broadcast rather than an interrupt; and what a CPU holds, three entries, is worth as much as one
+/// a broadcast rather than an interrupt; and the three entries that a CPU holds cost as much as one
 /// broadcast.
 pub const COSTS: Costs = Costs {
     local: OperationCosts { address: 1, tag: 1, wait: 1 },
@@ -37,7 +37,7 @@ impl<M> Platform<M> {
         Self { mmu, costs: COSTS, observer: |_| () }
     }
 
-    /// The same with somebody who hears of what has happened.
+    /// The same with an observer of the library's events.
     #[must_use]
     pub const fn with_observer(mut self, observer: fn(Event)) -> Self {
         self.observer = observer;
@@ -110,9 +110,9 @@ pub fn interrupt(mask: u64) {
 
 /// Waits until memory has changed since this CPU last waited, or an interrupt has been handled.
 ///
-/// A program that looked at the same words and was told the same in two rounds, between one call and the
-/// next, is taken to be where it was: it counts no rounds. One that does hides executions from
-/// [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
+/// A program that read the same words and got the same results in two rounds, between one call and the
+/// next, is taken to be in the same state: it must not count rounds. A program that does hides executions
+/// from [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 #[track_caller]
 pub fn relax() {
     step(Op::Relax);

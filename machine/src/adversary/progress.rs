@@ -1,4 +1,4 @@
-//! Who can go on: which operations need not wait for a choice, and why nobody can.
+//! Progress: which operations need not wait for a choice, and why no CPU can go on.
 
 use lookaside::{Ordering, arch::aarch64::Dsb};
 
@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Whether the next operation of `cpu` is on a word that no other CPU ever touched, and does nothing
-    /// else. If nobody ever will, it commutes with everything that others can do.
+    /// else. If no CPU ever will, it commutes with every transition of other CPUs.
     pub(crate) fn is_alone(&self, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
         let (word, drains) = match state.op {
@@ -63,7 +63,7 @@ impl Machine {
             && self.sharers.is_alone(word, cpu)
     }
 
-    /// Whether nobody else would see it now if a buffered store of `cpu` reached memory: it can as well
+    /// Whether no other CPU would see it now if a buffered store of `cpu` reached memory: it can as well
     /// do so later. See the argument in [`crate::explore`].
     pub(crate) fn can_wait(&self, cpu: usize, index: usize) -> bool {
         // Who relaxes waits for any change; and early loads return what was there at any time.
@@ -100,7 +100,7 @@ impl Machine {
                 || others.any(|(_, other)| touches(other)))
     }
 
-    /// Why nobody can go on; nothing if all programs have ended.
+    /// Why no CPU can go on; nothing if all programs have ended.
     pub(crate) fn who_waits(&self) -> Option<String> {
         let mut message = String::from("no CPU can go on:");
         let mut anyone = false;

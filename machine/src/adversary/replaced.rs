@@ -23,12 +23,12 @@
 //!
 //! A `TLBI` whose execution or operand depends on a load comes after the load (`ctrl` and `addr` in the model of
 //! herd7). A compiled program does not say what depends on what. So every load counts, unless the machine is
-//! told that there are no dependencies: a bug stays hidden that needs an invalidation which depends on none of the
-//! loads before it, and litmus tests are there to ask for that. Atomic operations do not count, since what they
-//! write may be later than what they read.
+//! configured as having no dependencies: a bug stays hidden that needs an invalidation which depends on none
+//! of the loads before it, and litmus tests are there to ask for that. Atomic operations do not count, since
+//! what they write may be later than what they read.
 //!
-//! Where this is stronger than the architecture, it alarms falsely: a plain store counts as performed when it is
-//! executed, in what a store-only `DSB` makes of the stores of *others*.
+//! Where this is stronger than the architecture, it alarms falsely: a plain store counts as performed when it
+//! is executed, in what a store-only `DSB` makes of the stores of *others*.
 
 #[cfg(doc)]
 use super::Config;
@@ -138,9 +138,9 @@ impl Machine {
         self.hold_invalidations(cpu, Waits::Everything, true);
     }
 
-    /// `cpu` has left a root at a barrier that its later invalidations come after, and begins no walk there any
-    /// more: not even one that ends at what was replaced since. A walk that goes on from a partial one needs no
-    /// root.
+    /// `cpu` has left a root at a barrier that its later invalidations come after, and begins no walk there
+    /// any more: not even one that ends at what was replaced since. A walk that goes on from a partial one
+    /// needs no root.
     pub(crate) fn root_left(&mut self, cpu: usize, owner: u32, tag: u16) {
         let bit = 1u64 << cpu;
         self.replaced.retain_mut(|noted| {

@@ -1,4 +1,4 @@
-//! A scenario: a world, a program for each CPU, and what must hold in the end.
+//! A scenario: a world, a program for each CPU, and a final check.
 
 use lookaside::CpuId;
 
@@ -9,18 +9,18 @@ use super::{
     op::Op,
 };
 
-/// Something to explore.
+/// A scenario that can be explored.
 ///
-/// # What a program must keep to
+/// # Rules for programs
 ///
 /// * All that CPUs share, and all that outlives a call, is in [`crate::adversary::Word`]s.
 ///   The machine takes back what an execution did to words, and nothing else.
 /// * A program holds no value that must be dropped across an operation of the machine: most
 ///   executions are abandoned half-way, and their stacks are reused without unwinding.
-/// * A program does the same whenever it is told the same: no clocks, no addresses as values, no
+/// * A program does the same whenever its operations return the same: no clocks, no addresses as values, no
 ///   random numbers.
 pub trait Scenario: 'static {
-    /// What the programs share.
+    /// The state that the programs share.
     type World: 'static;
 
     /// The name that schedules carry. Letters, digits, `-`, `_` and `/`.
@@ -70,15 +70,15 @@ pub fn as_cpu<R>(cpu: CpuId, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Says that the state of this program is a function of how many milestones it has passed and of
-/// the words it can read: it remembers nothing else of what it was told. Exploration can then
+/// Declares that the state of this program is a function of how many milestones it has passed and of
+/// the words it can read: no other result of its operations is part of its state. Exploration can then
 /// treat executions that differ only in what the program has forgotten as one.
 ///
 /// A wrong milestone hides executions from [`Explorer::exhaust`](crate::explore::Explorer::exhaust).
 pub fn milestone() {
     current::with(|machine| {
         let cpu = &mut machine.cpus[machine.running];
-        // What a handler was told is forgotten when it returns.
+        // The results of a handler are dropped when it returns.
         if machine.phase == Phase::Running && cpu.depth == 0 {
             cpu.milestones += 1;
             cpu.history = super::hash::mix(cpu.milestones, 0x3115);
@@ -89,14 +89,14 @@ pub fn milestone() {
     });
 }
 
-/// Records what an execution came to, in [`Scenario::finish`]; explorers report the set of all
+/// Records the outcome of an execution, in [`Scenario::finish`]; explorers report the set of all
 /// outcomes.
 pub fn outcome(value: u64) {
     current::with(|machine| machine.outcome = Some(value));
 }
 
 /// Records that something happened in an execution, be it abandoned later; explorers report the set
-/// of all that was seen. A scenario that is about something shows with it that it is not vacuous.
+/// of all events. A scenario shows with it that it is not vacuous.
 pub fn saw(what: &'static str) {
     current::with(|machine| {
         if !machine.seen.contains(&what) {
@@ -117,8 +117,8 @@ pub fn irq_off() {
     }
 }
 
-/// The CPU that runs goes off and comes on again, with interrupts off: one that waits for it is lost.
-/// What the CPU holds it keeps, as not every architecture says that it forgets.
+/// The CPU that runs goes off and comes on again, with interrupts off: a pending interrupt is lost.
+/// The CPU keeps its entries, as not every architecture says that they are lost.
 #[track_caller]
 pub fn reset() {
     let matters =

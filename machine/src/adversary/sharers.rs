@@ -1,4 +1,4 @@
-//! Who touches which word, in all executions so far.
+//! The CPUs that access each word, in all executions so far.
 
 use super::{hash::mix, op::Address};
 

@@ -2,7 +2,7 @@
 //!
 //! The set of a CPU holds every walk, whole and partial, that its hardware could be holding now.
 //! Changing a descriptor or loading a root only adds walks; only an invalidation removes them. So
-//! nobody needs to schedule fills and evictions, and a stale entry is found even if no program
+//! fills and evictions need not be scheduled, and a stale entry is found even if no program
 //! touches the page.
 
 use super::{
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) vpn: u64,
     /// The descriptor at the end of the walk.
     pub(crate) descriptor: u64,
-    /// Whose translation it is: ghost state.
+    /// The space that it belongs to: ghost state.
     pub(crate) owner: u32,
     pub(crate) tag: u16,
     pub(crate) level: u8,
@@ -39,13 +39,13 @@ impl Entry {
     pub(crate) const REVOKED: u8 = 8;
     /// Its own CPU has issued, and not completed, an invalidation on itself that names it.
     pub(crate) const DOOMED_HERE: u8 = 16;
-    /// Ghost: no program may use it, though it may linger.
+    /// Ghost: no program may use it, though it may remain cached.
     pub(crate) const QUIET: u8 = 32;
-    /// Ghost: it is a kernel's, so that a CPU that rests may use it, too.
+    /// Ghost: it is a kernel's, so that a lazy CPU may use it, too.
     pub(crate) const KERNEL: u8 = 64;
 
     const WHAT: u8 = Self::GLOBAL | Self::TABLE | Self::SHARED;
-    /// What is known against it, which a new walk refutes.
+    /// The reasons why it must not be used, which a new walk clears.
     const AGAINST: u8 = Self::REVOKED | Self::DOOMED_HERE | Self::QUIET | Self::KERNEL;
 
     pub(crate) fn is(&self, flag: u8) -> bool {
@@ -82,7 +82,7 @@ impl Entry {
         self
     }
 
-    /// Whether nothing is known against it.
+    /// Whether there is no reason against using it.
     pub(crate) fn clean(&self) -> bool {
         self.doomed == 0 && self.flags & (Self::REVOKED | Self::DOOMED_HERE) == 0
     }
@@ -148,7 +148,7 @@ impl Machine {
         true
     }
 
-    /// Replaces an entry by one that differs in what is known against it.
+    /// Replaces an entry by one that differs in the reasons against using it.
     pub(crate) fn amend(&mut self, cpu: usize, index: usize, entry: Entry) {
         let old = &mut self.cpus[cpu].tlb[index];
         self.tlb_hash ^= old.hash(cpu) ^ entry.hash(cpu);
@@ -176,7 +176,7 @@ impl Machine {
         self.cpus[cpu].tlb.len() != before
     }
 
-    /// Says in words what an entry is.
+    /// Describes an entry in words.
     pub(crate) fn describe_entry(&self, entry: &Entry) -> String {
         let bits = self.config.index_bits * u32::from(entry.level) + 12;
         let kind = if entry.is(Entry::TABLE) { "table" } else { "page" };

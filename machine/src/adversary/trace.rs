@@ -1,4 +1,4 @@
-//! What happened, step by step, in words. Kept only while a schedule is replayed for a report.
+//! The trace of an execution, step by step, in words. Kept only while a schedule is replayed for a report.
 
 use core::panic::Location;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub struct Line {
     pub step: Option<u64>,
     /// The CPU.
     pub cpu: usize,
-    /// Where in the source the operation was asked for.
+    /// The source location that requested the operation.
     pub location: Option<&'static Location<'static>>,
     /// What happened.
     pub text: String,
@@ -42,7 +42,7 @@ pub fn name(word: &Word, name: impl Into<String>) {
 }
 
 impl Machine {
-    /// What reports call a word.
+    /// The name of a word in reports.
     pub(crate) fn name_of(&mut self, word: Address) -> String {
         if let Some(name) = self.names.get(&(word as usize)) {
             return name.clone();

@@ -70,7 +70,7 @@ impl Machine {
         (0..self.tables.writes.len()).filter(same).collect()
     }
 
-    /// Calls `each` with every descriptor whose accessed bit hardware may set now, unasked.
+    /// Calls `each` with every descriptor whose accessed bit hardware may set now, without an access.
     pub(crate) fn settable(&self, mut each: impl FnMut(usize)) {
         if self.config.updates < Updates::Accessed {
             return;
@@ -134,7 +134,7 @@ impl Machine {
             self.note(self.running, format!("hardware writes {name} <- {value:#x}"));
         }
         self.note_did(self.running, Did::HardwareWrite);
-        // Whoever waits may have waited for this.
+        // A CPU that waits may have waited for this.
         self.changed |= u64::MAX >> (64 - self.cpus.len());
         self.land_because(0, address, value, Cause::Hardware);
     }

@@ -1,4 +1,4 @@
-//! What can be found wrong.
+//! Violations of the rules.
 
 use core::fmt;
 
@@ -31,7 +31,7 @@ pub enum Rule {
     TooManySteps,
     /// What a [deviation](super::Deviations) of the hardware forbids was done.
     Erratum,
-    /// A program used the machine in a way that it does not have.
+    /// A program used the machine in a way that is not supported.
     Misuse,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What one execution broke.
+/// The rule that one execution broke, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.

@@ -23,7 +23,7 @@ fn mixed(roots: &[u64]) -> impl Iterator<Item = (u64, u64)> {
     roots.iter().flat_map(|&base| roots.iter().map(move |&tag| (base, tag)))
 }
 
-/// Where a walk stands: the table it reads next, and what it has gathered.
+/// The state of a walk: the table it reads next, and the attributes it has collected.
 #[derive(Clone, Copy)]
 struct Walk {
     table: usize,
@@ -37,12 +37,12 @@ struct Walk {
     parent: Option<Entry>,
 }
 
-/// What becomes of walks.
+/// The use that is made of walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     /// The CPU may cache them.
     Cache,
-    /// They are noted as walks that could be made until now.
+    /// They are recorded as walks that were possible until now.
     Replace(Cause),
 }
 
@@ -178,7 +178,7 @@ impl Machine {
         self.follow(table, index, Pass::Cache);
     }
 
-    /// Notes what could be walked to through a descriptor that is about to be replaced.
+    /// Records the walks that were possible through a descriptor that is about to be replaced.
     pub(crate) fn descriptor_replaced(&mut self, table: usize, index: usize, cause: Cause) {
         self.follow(table, index, Pass::Replace(cause));
     }

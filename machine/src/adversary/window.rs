@@ -1,9 +1,9 @@
-//! Loads that happen early: what a CPU may still read of what memory has held.
+//! Early loads: the past values of memory that a CPU may still read.
 //!
 //! A CPU executes its loads in program order and each may be *satisfied* before: it returns a value that
 //! memory held at some earlier time, as if it had been moved up past what stands before it. A time is a number
 //! of changes of memory, and the log of changes, which takes an execution back, says what memory held at
-//! each. Only loads move, and only up: nothing that a CPU does is seen before it does it.
+//! each. Only loads move, and only up: no effect of a CPU is visible before the CPU executes it.
 //!
 //! What holds a load back, as Arm and RISC-V have it, and no more:
 //!
@@ -230,8 +230,8 @@ impl Machine {
         self.cpus[cpu].window.close(now);
     }
 
-    /// `cpu` waits: what it has looked at meanwhile it will not see older than it is now. Every store is
-    /// seen in the end.
+    /// `cpu` waits: of the words that it has read meanwhile it will read no older value than the present one.
+    /// Every store is seen in the end.
     pub(crate) fn close_looked(&mut self, cpu: usize) {
         for index in 0..self.cpus[cpu].window.floors.len() {
             let Floor { word, looked, .. } = self.cpus[cpu].window.floors[index];

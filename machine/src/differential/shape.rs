@@ -324,8 +324,8 @@ impl Shapes {
                 rest /= base;
             }
         }
-        let twin = self.lengths[0] == self.lengths[1] && parts[0] > parts[1];
+        let mirrored = self.lengths[0] == self.lengths[1] && parts[0] > parts[1];
         let shape = Shape { arch: self.arch, code };
-        (!twin && shape.matters()).then_some(shape)
+        (!mirrored && shape.matters()).then_some(shape)
     }
 }

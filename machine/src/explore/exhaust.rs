@@ -64,7 +64,7 @@ struct Exhaust {
     /// The states that were reached, and what slept whenever they were.
     visited: HashMap<u64, u64, BuildIdentity>,
     begun: bool,
-    /// What was known of who touches which word when exploration began, as the number of news.
+    /// How often the record of which CPU accesses which word had changed when exploration began.
     news: u64,
     /// That more is known now: all begins anew.
     is_outdated: bool,

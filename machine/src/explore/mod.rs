@@ -1,66 +1,68 @@
-//! Explorers: ways through all that can happen.
+//! Explorers: strategies that choose which executions of a scenario are run.
 //!
-//! Nothing is stored of an execution but what was chosen: an explorer begins each execution anew,
-//! and the machine takes back what the one before did. What can be chosen is which CPU executes its
-//! next operation, which CPU takes an interrupt that is pending, or an NMI, which buffered store reaches
-//! memory, which of several translations an access uses, and which value a load returns that may be early.
+//! Of an execution only its choices are stored: an explorer begins each execution anew, and the machine
+//! undoes the one before. The choices are which CPU executes its next operation, which CPU takes a pending
+//! interrupt or an NMI, which buffered store reaches memory, which of several translations an access
+//! uses, and which value an early load returns.
 //!
-//! * [`Explorer::exhaust`] tries everything.
-//! * [`Explorer::bounded`] tries everything with at most so many pre-emptions. Where the CPU that executed
-//!   the last step could go on, anything else costs one: another CPU, an interrupt, a buffered
-//!   store; and so does a load that is early. Where it cannot, everything is free. [`Explorer::deepen`] raises the bound step by step.
-//! * [`Explorer::random`] and [`Explorer::pct`] leave it to chance, for what is too large.
+//! * [`Explorer::exhaust`] runs every execution.
+//! * [`Explorer::bounded`] runs every execution with at most so many pre-emptions. While the CPU that
+//!   executed the last step can continue, any other choice costs one: another CPU, an interrupt, a buffered
+//!   store; and so does an early load. If that CPU cannot continue, every choice is free.
+//!   [`Explorer::deepen`] raises the bound step by step.
+//! * [`Explorer::random`] and [`Explorer::pct`] choose at random, for scenarios that are too large.
 //!
 //! # Why exhausting leaves nothing out
 //!
 //! Five kinds of executions are skipped, the last three by [`Explorer::exhaust`] alone.
 //!
-//! **A state that was reached before.** A program is a function of what it was told, so a CPU's part
-//! of a state is the hash of all results since its program began, or since its last
-//! [`milestone`](crate::adversary::milestone), and a waiting loop that was told the same twice is where
-//! it was ([`relax`](crate::adversary::relax)); what an interrupt handler was told is forgotten when
-//! it returns, since it leaves nothing behind but words. The rest of the state is memory, the store
-//! buffers, what of the past early loads may still return, registers, TLBs, invalidations under way, what is pending and masked, and what the
-//! oracle remembers. Two executions that reach the same state have the same futures, and the first
-//! visit explores all of them. States are compared by 64-bit hashes: among ten million, the chance
-//! that any two are confused is about 3 in a million.
+//! **A state that was reached before.** A program is a function of the results of its operations, so a
+//! CPU's part of a state is the hash of all results since its program began, or since its last
+//! [`milestone`](crate::adversary::milestone). A waiting loop that gets the same results in two rounds is
+//! in the same state ([`relax`](crate::adversary::relax)); the results of an interrupt handler are dropped
+//! when it returns, since it has no effect but on words. The rest of the state is memory, the store
+//! buffers, old values that early loads may still return, registers, TLBs, invalidations under way,
+//! pending and masked interrupts, and the state of the oracle. Two executions that reach the same state have
+//! the same futures, and the first visit explores all of them. States are compared by 64-bit hashes: among
+//! ten million, the chance that any two are confused is about 3 in a million.
 //!
 //! **The turn of a local operation.** An operation is executed as soon as it is announced if it is
-//! enabled and commutes with everything that others can do before it: a plain store into a store
+//! enabled and commutes with every transition of other CPUs before it: a plain store into a store
 //! buffer, a fence or `DSB` with nothing to wait for, the read of a register, the end of a program
-//! with an empty buffer. Each is a persistent set of one: whatever happens first, it stays enabled,
-//! does the same, and does not change what the others do. Where an interrupt or an NMI of the same
+//! with an empty buffer. Each is a persistent set of one: whichever transition comes first, it stays enabled,
+//! does the same, and does not change what other CPUs do. Where an interrupt or an NMI of the same
 //! CPU could come in between and see the difference, the operation is not local. As every local operation
 //! advances its program and executions are bounded, none of the others is put off for ever. A claim
 //! to the oracle after a local operation does not commute, and is a step of its own.
 //! [`relax`](crate::adversary::relax) is local, too, once anything has changed: to go around a
 //! waiting loop early adds rounds, and takes none away.
 //!
-//! **An order that comes to the same.** Two transitions commute if different CPUs go on in them, they do
-//! nothing but read and write words, neither writes what the other reads or writes, and nobody begins to
-//! wait. What was executed is noted, not what was announced: a transition is all that happens from one choice to
-//! the next. Where a choice was tried together with all that can follow it, it *sleeps* at what follows its
-//! siblings for as long as what happens commutes with it: to choose it there leads to a state that was
-//! reached in the other order. These are sleep sets, with states (P. Godefroid, *Partial-Order Methods for
-//! the Verification of Concurrent Systems*, LNCS 1032, 1996, chapters 5 and 6): with each state goes what
-//! slept whenever it was reached, and what does not sleep any more at a later visit is tried then. Sleep
+//! **An equivalent order.** Two transitions commute if different CPUs go on in them, they do
+//! nothing but read and write words, neither writes what the other reads or writes, and no CPU begins to
+//! wait. The footprint is that of the executed transition, not of the announced one: a transition is
+//! everything from one choice to the next. Where a choice was tried together with all that can follow it, it
+//! *sleeps* after its siblings for as long as the transitions commute with it: to choose it there leads to a
+//! state that was reached in the other order. These are sleep sets, with states (P. Godefroid, *Partial-Order
+//! Methods for the Verification of Concurrent Systems*, LNCS 1032, 1996, chapters 5 and 6): with each state
+//! its sleep set is stored, and transitions that sleep no more at a later visit are tried then. Sleep
 //! sets leave out transitions and no states.
 //!
-//! **A store that reaches memory before anybody looks.** While no other CPU is about to touch the word of a
-//! buffered store, none has one to the same word, no walker reads it, and nothing that is behind it in the
-//! buffer is in one of these cases, it makes no difference whether the store has reached memory: it may as
-//! well do so later, just before somebody looks, or as a part of what makes its own CPU wait for it. If
-//! nothing else can happen, or somebody waits for whatever may change, or loads are early, it is chosen as
-//! anything else.
+//! **A store that reaches memory before any CPU reads it.** While no other CPU is about to touch the word of
+//! a buffered store, none has one to the same word, no walker reads it, and nothing that is behind it in the
+//! buffer is in one of these cases, it makes no difference whether the store has reached memory: it may
+//! do so later, just before another CPU reads the word, or when its own CPU waits for it. If no other
+//! transition is enabled, or a CPU waits for any change, or loads are early, the store is a choice like
+//! any other.
 //!
-//! **The turn of an operation on a word that is one CPU's.** Such a load or atomic operation, before which no
-//! store of the CPU has to reach memory, commutes with everything that others can do, and is chosen at
-//! once. That a word is one CPU's is what all executions so far have shown; if a later one shows
-//! otherwise, exploration begins anew, and a touch by another CPU that would be missed for it cannot be the first one. If
-//! the transition turns out to be more than words, because a claim to the oracle follows, the other choices
-//! are tried after all.
+//! **The turn of an operation on a word that only one CPU accesses.** Such a load or atomic operation, before
+//! which no store of the CPU has to reach memory, commutes with every transition of other CPUs, and is
+//! chosen at once. All executions so far have shown that only one CPU accesses the word; if a later one shows
+//! otherwise, exploration begins anew, and a touch by another CPU that would be missed for it cannot be the
+//! first one. If the transition turns out to be more than words, because a claim to the oracle follows, the
+//! other choices are tried after all.
 //!
-//! `tests/reductions.rs` holds [`Explorer::exhaust_plainly`], which skips nothing, against this.
+//! `tests/reductions.rs` compares this with [`Explorer::exhaust_plainly`], which skips nothing.
+
 mod casemate;
 mod chance;
 mod depth_first;
@@ -82,7 +84,7 @@ pub use casemate::Exported;
 pub use replay::Replay;
 pub use schedule::{Schedule, ScheduleError};
 
-/// When an explorer gives up.
+/// The limit at which an explorer gives up.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// After how many executions.
@@ -246,9 +248,9 @@ impl<S: Scenario> Explorer<S> {
         let mut complete = false;
         loop {
             let done = self.executor.executions - executions;
-            let late = done.is_multiple_of(64) && begin.elapsed() >= budget.time;
+            let timed_out = done.is_multiple_of(64) && begin.elapsed() >= budget.time;
             let spent = self.executor.steps - steps >= budget.steps;
-            if done >= budget.schedules || spent || late {
+            if done >= budget.schedules || spent || timed_out {
                 break;
             }
             if !strategy.next() {

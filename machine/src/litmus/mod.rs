@@ -2,7 +2,7 @@
 //!
 //! A litmus test is a few instructions on a few CPUs and a question about the end. Arm's own model answers
 //! such questions, and its answers are published: complete sets of final states. This machine
-//! computes the same sets by running the tests, so that whoever doubts a rule of the
+//! computes the same sets by running the tests, so that a reader who doubts a rule of the
 //! [adversary](crate::adversary) can see it held against what Arm's model says of it.
 //!
 //! The adversary runs programs in order, as its scenarios are compiled code. Litmus tests ask for more: loads

@@ -52,7 +52,7 @@ pub(super) struct Before {
     pub(super) walks: bool,
     /// Every load has read.
     pub(super) loads: bool,
-    /// Every load of which somebody is told has read.
+    /// Every load whose value is observed has read.
     pub(super) seen_loads: bool,
     /// Every store has reached memory.
     pub(super) stores: bool,

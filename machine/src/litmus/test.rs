@@ -308,7 +308,7 @@ impl Instruction {
         matches!(self, Self::Atomic { acquire: true, release: true, .. })
     }
 
-    /// Whether what it reads is nothing to a barrier that orders loads: nobody is told of it.
+    /// Whether a barrier that orders loads ignores its read: the value is not observed.
     pub(crate) fn reads_unseen(&self) -> bool {
         match *self {
             Self::Atomic { atomic, to, acquire, .. } => {

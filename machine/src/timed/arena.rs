@@ -84,7 +84,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and whoever borrowed from it is gone.
+        // SAFETY: allocated with this layout, and no borrow of it is left.
         unsafe { alloc::dealloc(self.base.as_ptr(), Self::layout(self.size)) };
     }
 }

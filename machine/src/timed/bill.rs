@@ -1,24 +1,24 @@
-//! Who causes what: beside the CPU that spends it, time is put down to the party on whose behalf it is
+//! Time by initiator: beside the CPU that spends it, time is charged to the account on whose behalf it is
 //! spent.
 //!
-//! An interrupt carries the party of its sender to the handler. What broadcasts take from others is
-//! shared among those who broadcast, because nobody knows of a single one whom it found at work.
+//! An interrupt carries the account of its sender to the handler. What broadcasts take from others is
+//! shared among the accounts that broadcast, because it is not known which CPUs a single broadcast delayed.
 
 use super::{
     account::{Account, Cause},
     price::Ps,
 };
 
-/// Somebody on whose behalf CPUs do things, by number.
+/// The number of an account on whose behalf CPUs spend time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Party(pub u32);
+pub struct AccountId(pub u32);
 
-impl Party {
-    /// On whose behalf everything is done of which nobody said otherwise.
+impl AccountId {
+    /// The account of everything outside [`on_behalf`](super::on_behalf).
     pub const NOBODY: Self = Self(0);
 }
 
-/// What was spent on behalf of one party, by all CPUs.
+/// What was spent on behalf of one account, by all CPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Bill {
     pub(crate) account: Account,
@@ -40,7 +40,7 @@ impl Bill {
 }
 
 /// Shares `total` in proportion to what each has imposed on others. What division leaves over goes to
-/// those who come later.
+/// later accounts.
 pub(crate) fn share(bills: &mut [Bill], total: Ps) {
     let imposed: u128 = bills.iter().map(|bill| u128::from(bill.imposed)).sum();
     if imposed == 0 {

@@ -9,7 +9,7 @@ const INSTANCE_SHIFT: u32 = 64 - INSTANCE_BITS;
 /// The highest number of an instance.
 pub(crate) const LAST_INSTANCE: u32 = (1 << INSTANCE_BITS) - 1;
 
-/// The name of an entry: whose, which page, and how many pages it is good for. It is never 0.
+/// The key of an entry: its tag, its page, and how many pages it translates. It is never 0.
 #[inline]
 pub(crate) const fn name(instance: u32, page: u64, order: u32) -> u64 {
     const PAGES: u64 = (1 << (INSTANCE_SHIFT - ORDER_BITS)) - 1;

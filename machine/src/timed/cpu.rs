@@ -6,7 +6,7 @@ use corosensei::Yielder;
 
 use super::{
     account::{Account, Counters},
-    bill::Party,
+    bill::AccountId,
     invalidate::Broadcast,
     price::Ps,
     tlb::Tlb,
@@ -25,7 +25,7 @@ const OUTSTANDING: usize = 10;
 pub(crate) struct Loads {
     /// When the first began.
     begun: Ps,
-    /// Who wrote the line of the latest.
+    /// The CPU that wrote the line of the latest.
     writer: u16,
     /// How many there were; 0 if the next is the first.
     count: usize,
@@ -55,8 +55,8 @@ impl Loads {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) arrival: Ps,
-    /// On whose behalf it was sent.
-    pub(crate) party: Party,
+    /// The account that it was sent for.
+    pub(crate) initiator: AccountId,
 }
 
 /// The state of a CPU.
@@ -66,8 +66,8 @@ pub(crate) struct Cpu {
     pub(crate) ended: Option<Ps>,
     /// What the program says it is doing.
     pub(crate) activity: usize,
-    /// On whose behalf it does that.
-    pub(crate) party: Party,
+    /// The account that its time is charged to.
+    pub(crate) initiator: AccountId,
     /// Whether interrupts are on.
     pub(crate) interrupts: bool,
     /// Interrupts that were not taken yet, in the order in which they arrive.
@@ -86,7 +86,7 @@ pub(crate) struct Cpu {
     pub(crate) broadcasts: VecDeque<Broadcast>,
     /// Loads that are under way together.
     pub(crate) loads: Loads,
-    /// How many of all broadcasts it has paid for as a victim.
+    /// How many of all broadcasts it has been charged for as a target.
     pub(crate) received: u64,
     /// What firmware has taken from it and it has not noticed yet.
     pub(crate) stolen: Ps,
@@ -112,7 +112,7 @@ impl Cpu {
             now: 0,
             ended: None,
             activity: 0,
-            party: Party::NOBODY,
+            initiator: AccountId::NOBODY,
             interrupts: true,
             pending: VecDeque::new(),
             waiting: false,

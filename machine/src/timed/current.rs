@@ -8,7 +8,7 @@ use core::{cell::Cell, ptr};
 
 use super::{
     account::Cause,
-    bill::Party,
+    bill::AccountId,
     machine::Machine,
     price::{Price, Ps},
     queue::{LAST, NEVER, key},
@@ -139,7 +139,7 @@ pub(crate) fn step_of_program(f: impl FnOnce(&mut Machine)) {
     }
 }
 
-/// Has the CPU that runs pay for an access that concerns nobody else, where a program runs.
+/// Charges the CPU that runs for an access that no other CPU takes part in, if a program runs.
 #[inline]
 pub(crate) fn charge_program(price: Price) {
     let machine = CURRENT.get();
@@ -211,24 +211,24 @@ fn wait_for_turn() {
 }
 
 fn take_interrupt() {
-    let (activity, party) = with(|machine| {
+    let (activity, initiator) = with(|machine| {
         machine.note_taken();
         let interrupt = machine.activity("interrupt");
         let cpu = machine.cpu();
         let now = cpu.now;
         // Those that are taken as one are put down to who sent the first.
-        let sender = cpu.pending.front().map_or(Party::NOBODY, |first| first.party);
+        let sender = cpu.pending.front().map_or(AccountId::NOBODY, |first| first.initiator);
         cpu.pending.retain(|later| later.arrival > now);
-        let party = core::mem::replace(&mut cpu.party, sender);
+        let initiator = core::mem::replace(&mut cpu.initiator, sender);
         cpu.interrupts = false;
         cpu.loads.end();
         cpu.counters.taken += 1;
         let activity = core::mem::replace(&mut cpu.activity, interrupt);
         machine.charge_price(Cause::Interrupts, Price::InterruptEntry);
-        (activity, party)
+        (activity, initiator)
     });
     let handler = HANDLER.get().expect("a machine that runs has a handler");
-    // SAFETY: whoever set the handler made the two fit, and keeps the world alive while it runs.
+    // SAFETY: the code that set the handler made the two fit, and keeps the world alive while it runs.
     unsafe { (handler.call)(handler.world) };
     with(|machine| {
         // Returning from an interrupt waits for what the handler has stored.
@@ -237,12 +237,12 @@ fn take_interrupt() {
         machine.note_returned();
         let cpu = machine.cpu();
         cpu.interrupts = true;
-        (cpu.activity, cpu.party) = (activity, party);
+        (cpu.activity, cpu.initiator) = (activity, initiator);
         cpu.forget_watched();
     });
 }
 
-/// Waits until `until`, or until somebody ends the wait, and says how long it was. Interrupts, if they
+/// Waits until `until`, or until another CPU ends the wait, and returns how long it was. Interrupts, if they
 /// are on, end it.
 pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
     let (from, until) = with(|machine| {

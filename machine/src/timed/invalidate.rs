@@ -151,7 +151,7 @@ impl Machine {
         cpu.broadcasts
             .push_back(Broadcast { answered: service.ends, queued: service.begins - now });
         cpu.counters.broadcasts += 1;
-        cpu.received += 1; // It is no victim of its own.
+        cpu.received += 1; // A CPU is not delayed by its own broadcast.
         let others = self.cpus.len() as u64 - 1;
         self.impose(others * self.model.prices.charge(Price::FabricVictim));
         self.broadcasts.begin();

@@ -1,9 +1,9 @@
-//! Who has which cache line.
+//! The holders of each cache line.
 //!
-//! For every line of the arena: who has a copy, and when the move that is under way ends. A load of a
+//! For every line of the arena: which CPUs have a copy, and when the move that is under way ends. A load of a
 //! line that the CPU lacks costs the distance to the nearest CPU that has a copy; a write costs the
 //! distance to the farthest, and takes all copies away. Writes of one line come one after the other, and
-//! wait for the first load after the write before: the cache of who wrote hands the line out meanwhile.
+//! wait for the first load after the write before: the writer's cache hands the line out meanwhile.
 //! Further loads overlap. The first CPU to touch a line has it for nothing.
 
 use super::{model::Distance, places::Places, price::Ps};
@@ -186,12 +186,12 @@ impl Line {
         Some(Move { begins: now.max(self.busy).max(self.handed), distance })
     }
 
-    /// Who wrote it last.
+    /// The CPU that wrote it last.
     pub(crate) const fn writer(&self) -> u16 {
         self.writer
     }
 
-    /// Whether only whoever wrote it last has it.
+    /// Whether only the CPU that wrote it last has it.
     pub(crate) const fn is_dirty(&self) -> bool {
         matches!(self.holders, Holders::Few(_, 1))
     }

@@ -11,7 +11,7 @@ use super::{
     word::Word,
 };
 
-/// Who has a lock, and who waits for it.
+/// The holder of a lock, and the CPUs that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     owner: Option<usize>,
@@ -27,7 +27,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A lock that nobody has. Put it into the arena.
+    /// A free lock. Put it into the arena.
     #[must_use]
     pub fn new() -> Self {
         let number = current::with(|machine| {
@@ -69,7 +69,7 @@ impl Lock {
         machine.locks[self.number].owner == Some(machine.running)
     }
 
-    /// Leaves the lock to whoever has waited longest.
+    /// Passes the lock to the CPU that has waited longest.
     ///
     /// # Panics
     ///

@@ -45,7 +45,7 @@ pub(crate) struct Machine {
     pub(crate) tables: Tables,
     pub(crate) kernel_root: u64,
     pub(crate) activities: Vec<&'static str>,
-    /// By party; empty where nobody asked for them.
+    /// By account; empty unless bills are kept.
     pub(crate) bills: Vec<Bill>,
     pub(crate) locks: Vec<super::lock::State>,
     pub(crate) events: u64,
@@ -128,7 +128,7 @@ impl Machine {
                 cpu.loads.end();
             }
             cpu.account.add(cpu.activity, cause, time);
-            if let Some(bill) = self.bills.get_mut(cpu.party.0 as usize)
+            if let Some(bill) = self.bills.get_mut(cpu.initiator.0 as usize)
                 && cause != Cause::Stolen
             {
                 bill.account.add(cpu.activity, cause, time);
@@ -173,10 +173,10 @@ impl Machine {
     /// did not wait meanwhile.
     pub(crate) fn pay_stolen(&mut self) {
         let operations = self.fabric.operations;
-        let victim = self.model.prices.charge(Price::FabricVictim);
+        let per_broadcast = self.model.prices.charge(Price::FabricVictim);
         let cpu = &mut self.cpus[self.running];
         let received = operations - core::mem::replace(&mut cpu.received, operations);
-        let taken = received * victim + core::mem::take(&mut cpu.stolen);
+        let taken = received * per_broadcast + core::mem::take(&mut cpu.stolen);
         let rested = core::mem::take(&mut cpu.rested);
         self.charge(Cause::Stolen, taken.saturating_sub(rested));
     }
@@ -337,32 +337,32 @@ impl Machine {
 
     /// Counts an interrupt that the CPU which runs sends.
     pub(crate) fn note_sent(&mut self) {
-        let party = self.cpu().party;
+        let initiator = self.cpu().initiator;
         self.cpu().counters.sent += 1;
-        if let Some(bill) = self.bills.get_mut(party.0 as usize) {
+        if let Some(bill) = self.bills.get_mut(initiator.0 as usize) {
             bill.sent += 1;
         }
     }
 
     /// Notes what the CPU that runs would take from others if none of them waited.
     pub(crate) fn impose(&mut self, time: Ps) {
-        let party = self.cpu().party;
-        if let Some(bill) = self.bills.get_mut(party.0 as usize) {
+        let initiator = self.cpu().initiator;
+        if let Some(bill) = self.bills.get_mut(initiator.0 as usize) {
             bill.imposed += time;
         }
     }
 
     fn pend(&mut self, target: usize, arrival: Ps) {
-        let (now, party) = (self.cpu().now, self.cpu().party);
+        let (now, initiator) = (self.cpu().now, self.cpu().initiator);
         let cpu = &mut self.cpus[target];
         // Those that have arrived and were not taken are one by now, that of who sent the first.
         while cpu.pending.get(1).is_some_and(|earlier| earlier.arrival <= now) {
             if let Some(first) = cpu.pending.pop_front() {
-                cpu.pending[0].party = first.party;
+                cpu.pending[0].initiator = first.initiator;
             }
         }
         let place = cpu.pending.partition_point(|earlier| earlier.arrival <= arrival);
-        cpu.pending.insert(place, Pending { arrival, party });
+        cpu.pending.insert(place, Pending { arrival, initiator });
         if cpu.waiting && cpu.interrupts {
             self.queue.set(target, self.queue.get(target).min(key(arrival, target)));
         }

@@ -67,14 +67,14 @@ pub mod x86;
 
 pub use account::{Cause, Counters};
 pub use arena::Arena;
-pub use bill::{Bill, Party};
+pub use bill::{AccountId, Bill};
 pub use invalidate::KERNEL;
 pub use lock::Lock;
 pub use model::{BadModel, CacheShape, Distance, MAX_CPUS, Model, TlbShape, Topology};
 pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
-    counters, cpu, during, idle_until, interrupts_off, keep_bills, name, now, on_behalf, party,
+    counters, cpu, during, idle_until, initiator, interrupts_off, keep_bills, name, now, on_behalf,
     random, random_below, relax, take_interrupts, touch, touch_kernel, touch_mapped, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};

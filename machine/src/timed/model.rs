@@ -8,7 +8,7 @@ pub const MAX_CPUS: usize = 4096;
 /// A machine as data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Who is how far from whom.
+    /// The distances between CPUs.
     pub topology: Topology,
     /// The TLB of each CPU.
     pub tlb: TlbShape,

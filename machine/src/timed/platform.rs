@@ -19,7 +19,7 @@ impl<M: Mmu> Platform<M> {
         Self { mmu, costs, observer: |_| () }
     }
 
-    /// The same with somebody who hears of what has happened.
+    /// The same with an observer of the library's events.
     #[must_use]
     pub const fn with_observer(mut self, observer: fn(Event)) -> Self {
         self.observer = observer;

@@ -5,7 +5,7 @@ pub type Ps = u64;
 
 super::keyed::keyed! {
     /// One thing that takes time. Every picosecond that a simulated CPU spends in hardware is one of
-    /// these, or a wait for somebody else.
+    /// these, or a wait for another CPU.
     Price
     /// A load or a store of a word whose cache line this CPU has.
     Hit = "hit",
@@ -49,7 +49,7 @@ super::keyed::keyed! {
     FabricOperation = "fabric_operation",
     /// How long the wait for broadcasts occupies the interconnect of one node: one at a time.
     FabricSync = "fabric_sync",
-    /// How long the answer to a broadcast takes that meets nobody else.
+    /// How long a broadcast takes to complete when there is no other.
     FabricLatency = "fabric_latency",
     /// What each node beyond the first adds to the occupation by one wait.
     FabricRemote = "fabric_remote",
@@ -100,7 +100,7 @@ impl Prices {
         self.known[price as usize]
     }
 
-    /// What to charge: nothing for what has no known price. Whoever sets a machine up knows that
+    /// What to charge: nothing for what has no known price. The code that sets a machine up knows that
     /// such a thing is then part of something else that was measured with it, or of nothing.
     #[must_use]
     #[inline]

@@ -4,7 +4,7 @@ use lookaside::CpuId;
 
 use super::{
     account::{Cause, Counters},
-    bill::{Bill, Party},
+    bill::{AccountId, Bill},
     current::{self, step, wait},
     machine::Machine,
     price::Ps,
@@ -86,26 +86,26 @@ pub fn during<R>(activity: &'static str, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Keeps a bill for each party below `parties`: see [`super::Report::bills`]. Called while a world is
+/// Keeps a bill for each account below `accounts`: see [`super::Report::bills`]. Called while a world is
 /// being built.
-pub fn keep_bills(parties: u32) {
-    current::with(|machine| machine.bills.resize(parties as usize, Bill::default()));
+pub fn keep_bills(accounts: u32) {
+    current::with(|machine| machine.bills.resize(accounts as usize, Bill::default()));
 }
 
-/// Puts what `f` does down to a party, and with it what handlers on other CPUs do that `f` interrupts.
+/// Charges the time of `f` to an account, and with it that of handlers on other CPUs that `f` interrupts.
 #[inline]
-pub fn on_behalf<R>(party: Party, f: impl FnOnce() -> R) -> R {
-    let outer = current::with(|machine| core::mem::replace(&mut machine.cpu().party, party));
+pub fn on_behalf<R>(account: AccountId, f: impl FnOnce() -> R) -> R {
+    let outer = current::with(|machine| core::mem::replace(&mut machine.cpu().initiator, account));
     let result = f();
-    current::with(|machine| machine.cpu().party = outer);
+    current::with(|machine| machine.cpu().initiator = outer);
     result
 }
 
-/// On whose behalf the CPU that runs does what it does: in a handler, who sent the interrupt.
+/// The account that the CPU that runs charges its time to: in a handler, that of the sender of the interrupt.
 #[must_use]
 #[inline]
-pub fn party() -> Party {
-    current::with(|machine| machine.cpu().party)
+pub fn initiator() -> AccountId {
+    current::with(|machine| machine.cpu().initiator)
 }
 
 /// Takes the interrupts that have arrived by now, if they are on: a CPU does so before its next instruction,
@@ -127,7 +127,7 @@ pub fn interrupts_off<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Lets time pass in a loop that waits for another CPU: until somebody writes one of the cache lines
+/// Lets time pass in a loop that waits for another CPU: until another CPU writes one of the cache lines
 /// that the loop has read, or an interrupt is taken. A loop that has read nothing, or more lines than
 /// can be watched, goes on after [`super::Price::LineCluster`] or a nanosecond, so that time passes.
 pub fn relax() {

@@ -1,8 +1,8 @@
-//! Who acts next: a tournament of all CPUs for the earliest time.
+//! The CPU that acts next: a tournament of all CPUs for the earliest time.
 
 use super::price::Ps;
 
-/// No time at all: the CPU waits for somebody else.
+/// No time at all: the CPU waits for another one.
 pub(crate) const NEVER: u64 = u64::MAX;
 const CPU_BITS: u32 = 12;
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{
     account::{Account, Cause, Counters},
-    bill::{self, Bill, Party},
+    bill::{self, AccountId, Bill},
     machine::Machine,
     model::BadModel,
     price::Ps,
@@ -22,7 +22,7 @@ pub struct Report {
     pub activities: Vec<&'static str>,
     /// One for each CPU.
     pub cpus: Vec<CpuReport>,
-    /// Who caused it, by the number of the party, if bills were kept. All of them together are what all
+    /// By the account that caused it, if bills were kept. All of them together are what all
     /// CPUs spent.
     pub bills: Vec<Bill>,
     /// Cache lines by the name of what is in them, those first on which most time was spent.
@@ -133,11 +133,11 @@ impl Report {
         Cause::ALL.iter().map(|&cause| self.spent(activity, cause)).sum()
     }
 
-    /// What all CPUs spent in one activity on a cause, on behalf of one party.
+    /// What all CPUs spent in one activity on a cause, on behalf of one account.
     #[must_use]
-    pub fn billed(&self, party: Party, activity: &str, cause: Cause) -> Ps {
+    pub fn billed(&self, account: AccountId, activity: &str, cause: Cause) -> Ps {
         let activity = self.activities.iter().position(|&name| name == activity);
-        let bill = self.bills.get(party.0 as usize);
+        let bill = self.bills.get(account.0 as usize);
         bill.zip(activity).map_or(0, |(bill, activity)| bill.spent(activity, cause))
     }
 
@@ -177,7 +177,7 @@ pub enum Failure {
     },
     /// Every CPU that has not ended waits for another.
     Deadlock {
-        /// Who, and since when.
+        /// The CPU, and since when.
         waiting: Vec<(u32, Ps)>,
         /// What came before.
         history: Vec<String>,

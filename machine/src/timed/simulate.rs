@@ -1,4 +1,4 @@
-//! One run: programs as coroutines, and the loop that resumes whoever comes next.
+//! One run: programs as coroutines, and the loop that resumes the CPU with the earliest time.
 
 use core::{convert::Infallible, mem::ManuallyDrop};
 

@@ -1,5 +1,5 @@
 //! Page tables, as far as time and staleness need them: which pages are mapped, since when, and which
-//! translations nobody may use any more.
+//! translations no CPU may use any more.
 //!
 //! Every change of a page gets a *stamp*, a number that grows. A TLB entry carries the stamp that its
 //! page had when it was made. When a flush is said to be complete, the pages that it covers note the
@@ -92,7 +92,7 @@ impl Tables {
         Stamp(stamp)
     }
 
-    /// Notes that nobody may use translations of these pages that are older than `stamp`.
+    /// Records that no CPU may use translations of these pages that are older than `stamp`.
     pub(crate) fn flushed(&mut self, root: u64, first: u64, pages: u64, stamp: Stamp) {
         for page in self.range(root, first, pages) {
             page.flushed = page.flushed.max(stamp.0.min(page.changed));

@@ -1,4 +1,4 @@
-//! What each CPU did, and when: for those who want to look at a run.
+//! A timeline: what each CPU did, and when.
 //!
 //! Nothing is noted unless [`Options::timeline`](super::Options::timeline) asks for it, and then at most
 //! so many moments: the latest. A run does and takes the same with a timeline and without.
@@ -69,7 +69,7 @@ pub enum Doing {
 /// An interrupt on its way. Those that are taken together have the same moment in `taken`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Who sent it.
+    /// The CPU that sent it.
     pub from: u32,
     /// To whom.
     pub to: u32,
@@ -106,7 +106,7 @@ struct Seen {
     stack: Vec<Begun>,
     /// Interrupts that it has not taken: when each arrives, and from whom.
     pending: Vec<(Ps, u32)>,
-    /// Whose interrupts it serves.
+    /// The CPU whose interrupts it handles.
     serving: Vec<u32>,
     /// How many interrupts of its own are not closed.
     waits_for: usize,
@@ -276,7 +276,7 @@ impl Recorder {
     }
 }
 
-/// What the machine notes, if somebody wants it.
+/// What the machine records, if a timeline is kept.
 impl Machine {
     #[inline]
     fn note(&mut self, note: impl FnOnce(&mut Recorder, usize, Ps)) {
@@ -359,7 +359,7 @@ impl Machine {
         });
     }
 
-    /// What was noted, if somebody wanted it.
+    /// The recorded timeline, if one was kept.
     pub(crate) fn take_timeline(&mut self) -> Option<Timeline> {
         let recorder = self.recorder.take()?;
         let now: Vec<Ps> = self.cpus.iter().map(|cpu| cpu.now).collect();

@@ -261,7 +261,7 @@ impl Tlb {
     }
 }
 
-/// Whether a stretch of pages has one in common with an entry.
+/// Whether a range of pages has one in common with an entry.
 const fn overlaps(page: u64, order: u32, first: u64, pages: u64) -> bool {
     page < first + pages && first < page + (1 << order)
 }

@@ -11,7 +11,7 @@ use super::{
     price::Price,
 };
 
-/// A 64-bit word whose operations take time, according to who had its cache line.
+/// A 64-bit word whose operations take time, depending on which CPU has its cache line.
 ///
 /// It is eight bytes and nothing else. While a world is being built its operations take no time; when
 /// programs run it has to be in the arena of the run. The word is neither `Sync` nor `Send`: all
@@ -26,7 +26,7 @@ impl Word {
         self.0.get()
     }
 
-    /// What memory holds now. This takes no time: it is for those who look at a world.
+    /// What memory holds now. This takes no time: it is for the inspection of a world.
     #[must_use]
     pub fn peek(&self) -> u64 {
         // SAFETY: the word is not `Sync`, so this thread alone can reach it, and no reference to

@@ -1,4 +1,5 @@
-//! Broadcasts: the queue, the window, one synchronisation at a time, nodes, victims.
+//! Broadcasts: the queue, the window, one synchronisation at a time, nodes, and the time taken from other
+//! CPUs.
 
 use lookaside::arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp};
 use lookaside_machine::timed::{Cause, arm::Insn, idle_until, work};
@@ -47,7 +48,7 @@ fn two_and_three_queue() {
 }
 
 #[test]
-fn who_is_first_is_served_first() {
+fn broadcasts_are_served_in_order() {
     // CPU 0 fills its window; while it waits for a place, CPU 1 comes and goes.
     let (arena, notes) = (arena(), Notes::default());
     let program = |cpu| {

@@ -66,7 +66,7 @@ fn an_interrupt_that_comes_during_the_handler_is_taken_after_it() {
 }
 
 #[test]
-fn who_idles_or_waits_takes_interrupts() {
+fn idle_and_waiting_cpus_take_interrupts() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
     let program = |cpu| match cpu {

@@ -109,7 +109,7 @@ fn an_interrupt_is_sent_taken_left_and_answered() {
 }
 
 #[test]
-fn whoever_does_not_wait_has_no_answer() {
+fn a_sender_that_does_not_wait_has_no_acknowledgement() {
     let arena = arena();
     let [word]: [&Word; 1] = words(&arena);
     let program = |cpu| {

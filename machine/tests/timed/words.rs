@@ -145,7 +145,7 @@ fn words_side_by_side_share_a_line() {
 }
 
 #[test]
-fn who_waits_sleeps_until_the_line_is_written() {
+fn a_waiting_cpu_sleeps_until_the_line_is_written() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
     let program = |cpu| {
@@ -227,7 +227,7 @@ fn a_lock_is_handed_on_in_order() {
         let _ = lock.set(arena.put(Lock::new()));
     };
     let report = crate::support::try_run(&model(), 3, &arena, build, program, || ()).unwrap();
-    // The first pays for an atomic; to leave it, it fetches the line from who came last.
+    // The first is charged for an atomic; to leave the lock, it fetches the line from the CPU that came last.
     assert_eq!(notes.of(0), [5, 5 + 1000 + 30 + 5]);
     assert_eq!(notes.of(1), [1040 + 30, 1070 + 1000 + 30 + 5]);
     assert_eq!(notes.of(2), [2105 + 30, 2135 + 1000 + 30 + 5]);

@@ -1,31 +1,31 @@
-//! Which places of the library programs have come to, and programs that came to those that few come to.
+//! The source locations of the library that programs have reached, and programs that reached rare ones.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{random::Random, run::Site};
 use crate::scenario::Program;
 
-/// So many programs are kept for each place: those that came to it last.
+/// The number of programs that are kept for each location: the latest that reached it.
 const KEPT: usize = 4;
 
-/// A place of the library on one machine: what is rare on one may be common on another.
+/// A source location of the library on one machine: it may be rare on one and common on another.
 type Place = (&'static str, Site);
 
-/// The programs that came to a place.
+/// The programs that reached a location.
 #[derive(Default)]
 struct Reached {
     count: u64,
     programs: Vec<Arc<Program>>,
 }
 
-/// The places that programs have come to.
+/// The locations that programs have reached.
 #[derive(Default)]
 pub(super) struct Corpus {
     places: BTreeMap<Place, Reached>,
 }
 
 impl Corpus {
-    /// A program has come to these places.
+    /// Records that a program has reached these locations.
     pub(super) fn add(&mut self, program: Program, sites: impl Iterator<Item = Site>) {
         let machine = program.machine();
         let program = Arc::new(program);
@@ -40,7 +40,7 @@ impl Corpus {
         }
     }
 
-    /// One of the programs that came to a place: the fewer come to one, the likelier it is.
+    /// One of the programs that reached a location: the fewer reach it, the likelier it is.
     pub(super) fn rare(&self, random: &mut Random) -> Option<&Program> {
         /// As likely as it gets.
         const MOST: u64 = 1 << 20;

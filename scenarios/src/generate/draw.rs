@@ -21,16 +21,16 @@ use crate::scenario::{
 
 /// How often a program has a pair of operations that was missing.
 const STEERED: usize = 35;
-/// How often a program is a change of one that came to a place of the library that few come to.
+/// How often a program is a change of one that reached a rare location of the library.
 const RARE: usize = 30;
 /// How often a program is about blocks of page-table entries.
 const BLOCKS: usize = 6;
-/// How often a program is about tags that run out.
-const TURNOVERS: usize = 25;
+/// How often a program is about rollover.
+const ROLLOVERS: usize = 25;
 /// How often a program has few sorts of operations. Programs that are about everything hardly ever do the same
 /// thing three times (swarm testing: Groce and others, ISSTA 2012).
 const SWARM: usize = 60;
-/// How often a CPU of a program stops in the middle.
+/// How often a CPU of a program halts.
 const HALTED: usize = 3;
 /// How many programs are tried for a pair.
 const ATTEMPTS: u32 = 100;
@@ -44,7 +44,7 @@ pub(super) fn program(random: &mut Random, pairs: &Pairs, corpus: &Corpus) -> Pr
     let how = random.below(100);
     let wanted = if how < STEERED { pairs.missing(|count| random.below(count)) } else { None };
     let rare = if (STEERED..STEERED + RARE).contains(&how) { corpus.rare(random) } else { None };
-    // A pair may ask for more than a program has room for.
+    // A pair may need more acts than a program has room for.
     for attempt in 0.. {
         let program = match rare.filter(|_| attempt < ATTEMPTS) {
             Some(rare) => mutate::program(random, rare),
@@ -75,9 +75,9 @@ impl Theme {
         Self { spaces, switches: 10, longest: 4, weights }
     }
 
-    /// Makes likelier what shows a bug on a machine that does more: whether the last store of user code was written
-    /// out where loads are early, faults where CPUs remember that nothing was mapped, and user memory that changes
-    /// where NMIs look at it.
+    /// Raises the weight of operations that show bugs on a machine with options: with early loads, writing
+    /// out the last store of user code; where absent entries are cached, faults; with NMIs, changes of user
+    /// memory.
     fn prefer(&mut self, more: More) {
         let shows: [(bool, &[&str]); 3] = [
             (more.early, &["Run", "Write", "SwapOut"]),
@@ -117,8 +117,8 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let recent = KINDS[kind].interrupts()
         && !KINDS[kind].shares()
         && (!KINDS[kind].has_tags() || random.percent(60));
-    let turnovers = !recent && random.percent(TURNOVERS);
-    let mut theme = if turnovers {
+    let rollovers = !recent && random.percent(ROLLOVERS);
+    let mut theme = if rollovers {
         let switches = [55, 80, 95][random.below(3)];
         Theme { switches, longest: 6, ..Theme::all(4 + random.below(3)) }
     } else {
@@ -142,7 +142,7 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let strategy = if recent {
         Strategy::PerCpuAsids
     } else {
-        Strategy::GlobalAsids(few(random, kind, turnovers, &scripts))
+        Strategy::GlobalAsids(few(random, kind, rollovers, &scripts))
     };
     SpaceProgram { kind, more, strategy, cpus: scripts }
 }
@@ -163,13 +163,13 @@ pub(super) fn pins(scripts: &[Vec<Act>]) -> u32 {
     pins.filter_map(|act| act.space()).collect::<BTreeSet<_>>().len() as u32
 }
 
-fn few(random: &mut Random, kind: usize, turnovers: bool, scripts: &[Vec<Act>]) -> Few {
+fn few(random: &mut Random, kind: usize, rollovers: bool, scripts: &[Vec<Act>]) -> Few {
     let pins = pins(scripts);
     let least = scripts.len() as u32 + 1 + pins;
     let spare = if KINDS[kind].prefers_fresh() && random.percent(80) {
-        // Each CPU has a spare one, or there is one that comes back.
+        // Each CPU has a spare tag, or a tag is released.
         if random.percent(75) { 33 } else { least + 1 }
-    } else if turnovers {
+    } else if rollovers {
         least
     } else {
         least + random.below(2) as u32 + if random.percent(10) { 37 } else { 0 }
@@ -260,7 +260,7 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
     }
 }
 
-/// Has a batch that is handed over be taken over by another CPU, and others be none.
+/// Lets another CPU complete a batch that is handed over, and removes acts of hand-over without a partner.
 pub(super) fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
     let mut handed = None;
     for (cpu, acts) in scripts.iter_mut().enumerate() {

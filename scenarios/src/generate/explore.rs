@@ -1,4 +1,4 @@
-//! Exploring one program: half of it with every pre-emption tried, and half by chance.
+//! Exploring one program: half of the steps with bounded pre-emptions, and half at random.
 
 use core::panic::Location;
 use std::collections::BTreeSet;
@@ -7,14 +7,14 @@ use lookaside_machine::explore::{Budget, Failure, Report};
 
 use crate::scenario::{Depth, Program};
 
-/// Executions by chance at a time, at random and as many by PCT.
+/// The size of a round of executions: so many at random, and as many by PCT.
 const CHANCES: u64 = 8;
 
-/// What exploring a program came to.
+/// The result of exploring a program.
 pub(super) struct Found {
     /// Steps of all executions.
     pub(super) steps: u64,
-    /// What was seen to happen.
+    /// The events that were observed.
     pub(super) seen: Vec<&'static str>,
     /// Where in the source operations were executed.
     pub(super) sites: BTreeSet<&'static Location<'static>>,

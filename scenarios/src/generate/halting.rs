@@ -1,4 +1,4 @@
-//! Programs in which CPU 1 stops in the middle, and another CPU tells the library.
+//! Programs in which CPU 1 halts at any point, and another CPU reports that to the library.
 
 use super::{
     draw::{Theme, any},
@@ -8,13 +8,13 @@ use crate::scenario::act::Act;
 
 /// How often the CPU comes up again.
 const RISES: usize = 40;
-/// How often what it ran is released.
+/// How often the space that it ran is released.
 const RELEASED: usize = 60;
 
-/// Has CPU 1 stop after what it does, and CPU 0 notice it after its switches.
+/// Halts CPU 1 after its acts, and lets CPU 0 report it after its switches.
 pub(super) fn halt(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>]) {
     for acts in scripts.iter_mut() {
-        // One word is told in a program, and here it says that the CPU has stopped.
+        // A program has one signal, and here it means that the CPU has halted.
         acts.retain(|act| !matches!(act, Act::Defer(..) | Act::Complete | Act::Up | Act::Down));
     }
     let stopped = &mut scripts[1];

@@ -28,7 +28,7 @@ fn about_spaces(random: &mut Random, like: &SpaceProgram) -> SpaceProgram {
     for _ in 0..=random.below(CHANGES) {
         change(random, &mut program);
     }
-    // Where a CPU stops, no batch is handed over.
+    // In a program in which a CPU halts, no batch is handed over.
     if !program.cpus.iter().flatten().any(|act| matches!(act, Act::Halt)) {
         hand_over(random, &mut program.cpus);
     }

@@ -1,5 +1,5 @@
-//! Pairs of operations on one space, in their order on one CPU, or on two CPUs in whatever order: which of
-//! them programs have had.
+//! Pairs of operations on one space, in their order on one CPU, or on two CPUs in any order: the record
+//! of those that programs have had.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const fn operation(name: &'static str, weight: usize) -> Operation {
     Operation { name, weight }
 }
 
-/// All of them. What orders CPUs ([`Act::Tell`], [`Act::Await`]) is none.
+/// All of them, without those that order CPUs ([`Act::Tell`], [`Act::Await`]).
 pub(super) static OPERATIONS: &[Operation] = &[
     operation("Run", 60),
     operation("Lazy", 12),

@@ -20,16 +20,16 @@ use super::{
 };
 use crate::scenario::Program;
 
-/// What is asked for.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What the random numbers begin with.
+    /// The seed of the random numbers.
     pub seed: u64,
     /// The run ends after so many programs.
     pub scripts: u64,
     /// The run ends after so many steps.
     pub steps: u64,
-    /// The run ends after so much time. Then what it comes to depends on the clock.
+    /// The run ends after so much time. Then the result depends on the clock.
     pub time: Duration,
     /// About how many steps each program is explored for.
     pub effort: u64,
@@ -71,7 +71,7 @@ pub struct Progress {
     pub failures: usize,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Programs.
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// Pairs of operations on one space.
     pub pairs: Tally,
-    /// What was seen to happen.
+    /// The events that were observed.
     pub seen: BTreeSet<&'static str>,
     /// The places of the library's source at which a program has executed an operation of the machine.
     pub sites: BTreeSet<Site>,
@@ -93,8 +93,8 @@ pub struct Outcome {
 /// A place in the source: file and line.
 pub type Site = (&'static str, u32);
 
-/// A program is drawn with what was learnt of all but so many before it, so that threads need not wait for each
-/// other and the same programs come whatever their number.
+/// A program is drawn with the results of all but so many before it, so that threads need not wait for each
+/// other, and the same programs are drawn with any number of threads.
 const BEHIND: u64 = 64;
 
 /// How the paths of the library's source begin.
@@ -123,7 +123,7 @@ struct Drawn {
     pairs: Tally,
 }
 
-/// What a program came to.
+/// The result of a program.
 struct Done {
     number: u64,
     pairs: Tally,
@@ -147,7 +147,7 @@ struct State {
 }
 
 impl State {
-    /// Adds what a program came to.
+    /// Adds the result of a program.
     fn add(&mut self, drawn: &Drawn, found: &Found, failing: Option<Failing>) {
         let number = drawn.number;
         let first = |known: &mut u64| *known = number.min(*known);

@@ -49,12 +49,12 @@ pub(crate) enum Act {
     Restart,
     /// Go down for good: the last act.
     Down,
-    /// Stop in the middle of whatever it runs, without a word to the library, and tell the others: the last
-    /// act but [`Self::Rise`].
+    /// Halt at any point, without a call to the library, and signal the others: the last act but
+    /// [`Self::Rise`].
     Halt,
-    /// Wait for that, and tell the library that CPU 1 has stopped.
+    /// Wait for [`Self::Halt`], and report to the library that CPU 1 has halted.
     Bury,
-    /// Wait for that, and come up anew.
+    /// Wait for [`Self::Bury`], and come online again.
     Rise,
     /// Release the tag of a space that no other CPU uses any more.
     Release(usize),
@@ -66,9 +66,9 @@ pub(crate) enum Act {
     Pin(usize),
     /// Unpin it.
     Unpin(usize),
-    /// Tell the other CPUs that this one has come so far.
+    /// Signal the other CPUs that this one has come so far.
     Tell,
-    /// Wait until another CPU has told.
+    /// Wait for [`Self::Tell`] on another CPU.
     Await,
     /// In user mode, read the page of the space that this CPU runs.
     Read,
@@ -76,43 +76,43 @@ pub(crate) enum Act {
     Write,
     /// As [`Self::Write`], and once more after a fault that was spurious: then it must not fault.
     Retry(usize),
-    /// Unmap the page of a space, make everybody let go of it, and free the frame.
+    /// Unmap the page of a space, flush it on all CPUs, and free the frame.
     Unmap(usize),
     /// As [`Self::Unmap`], with the space's other page.
     UnmapOther(usize),
     /// As [`Self::Unmap`], and write out what user code has stored.
     SwapOut(usize),
-    /// As [`Self::Unmap`], but other CPUs answer before they invalidate.
+    /// As [`Self::Unmap`], with early acknowledgement: other CPUs acknowledge before they invalidate.
     UnmapEarly(usize),
-    /// Unlink the last-level table of a space, make everybody let go of it, and free it.
+    /// Unlink the last-level table of a space, flush it on all CPUs, and free it.
     FreeTable(usize),
-    /// Clear the top table of a space, make everybody let go of everything, and free it.
+    /// Clear the top table of a space, flush the whole space on all CPUs, and free it.
     FreeAll(usize),
-    /// Make everybody let go of everything of a space, walks included, and free nothing.
+    /// Flush a space on all CPUs, partial walks included, and free nothing.
     FlushAll(usize),
-    /// Unmap the large page of a space, make everybody let go of it, and free its frames.
+    /// Unmap the large page of a space, flush it on all CPUs, and free its frames.
     UnmapLarge(usize),
     /// Find the page of a space unmapped, and rely on that. Nothing if it is still mapped.
     FindGone(usize),
-    /// Find that no other CPU would be asked, whatever went from a space.
+    /// Check that no other CPU would be interrupted for any flush of a space.
     Forgotten(usize),
     /// Make the page of a space read-only.
     Protect(usize),
-    /// Make whatever both pages map read-only, and make everybody let go of it.
+    /// Make whatever both pages map read-only, and flush it on all CPUs.
     ProtectBoth(usize),
-    /// Make it writable again, and tell nobody.
+    /// Make it writable again, without a flush.
     Allow(usize),
-    /// Map a page where a space had none, and tell nobody.
+    /// Map a page where a space had none, without a flush.
     Fill(usize),
     /// Unmap the page that [`Self::Fill`] maps.
     Unfill(usize),
-    /// Map another page where the space has lost its first, and tell nobody.
+    /// Map another page where the space's first was unmapped, without a flush.
     Remap(usize),
     /// In user mode, read that page, and again after a fault until it is there.
     Touch(usize),
     /// As [`Self::Touch`], and go on if it is not there.
     Look(usize),
-    /// Unmap the page and give up before it is flushed.
+    /// Unmap the page and abandon the gather before it is flushed.
     Abandon(usize),
     /// As [`Self::Abandon`], with the space's other page.
     AbandonOther(usize),
@@ -128,11 +128,11 @@ pub(crate) enum Act {
     UnmapMoved(usize),
     /// Unmap the pages of two spaces in one batch.
     Batch(usize, usize),
-    /// Begin such a batch, turn to kernel code only, and tell.
+    /// Begin such a batch, run kernel code only from then on, and signal.
     Defer(usize, usize),
-    /// Wait for that, and complete it.
+    /// Wait for the batch of [`Self::Defer`], and complete it.
     Complete,
-    /// Unmap the kernel's page and make everybody let go of it.
+    /// Unmap the kernel's page and flush it on all CPUs.
     UnmapKernel,
     /// The same, begun with interrupts on.
     UnmapKernelOpenly,
@@ -253,17 +253,17 @@ impl Act {
         matches!(self, Self::FreeTable(_) | Self::FreeAll(_))
     }
 
-    /// Whether it waits for what another CPU tells.
+    /// Whether it waits for a signal of another CPU.
     pub(crate) const fn waits(self) -> bool {
         matches!(self, Self::Await | Self::Complete)
     }
 
-    /// Whether it waits for no other CPU, whatever that does meanwhile.
+    /// Whether it never waits for another CPU.
     pub(crate) const fn asks_nobody(self) -> bool {
         matches!(self, Self::Run(_) | Self::Lazy | Self::Park | Self::Firmware)
     }
 
-    /// Whether it ends what a space is, so that no other CPU may use it meanwhile.
+    /// Whether it retires or releases a space, so that no other CPU may use it meanwhile.
     pub(crate) const fn releases(self) -> bool {
         matches!(self, Self::Release(_) | Self::MustRelease(_) | Self::End(_))
     }
@@ -289,7 +289,7 @@ impl Act {
         )
     }
 
-    /// Whether the CPU's program remembers something behind it.
+    /// Whether the CPU's program has state after it, other than its place in the script.
     pub(crate) const fn leaves_memories(self) -> bool {
         matches!(self, Self::Defer(..))
     }

@@ -30,7 +30,7 @@ pub(super) trait Hardware: 'static {
     /// None, unless library and adversary disagree.
     fn mmu(reserved: Frame) -> Result<Self::Mmu, Error>;
 
-    /// What each CPU says of itself.
+    /// The features that each CPU reports.
     fn features() -> <Self::Mmu as Mmu>::Features;
 
     /// What operations cost.
@@ -38,7 +38,7 @@ pub(super) trait Hardware: 'static {
         COSTS
     }
 
-    /// Hears of what the library says has happened.
+    /// Receives the events that the library reports.
     fn observe(event: Event) {
         see(event);
     }
@@ -47,7 +47,7 @@ pub(super) trait Hardware: 'static {
     fn set_up(_: &Self::Mmu) {}
 }
 
-/// A [`Hardware`] whose type is forgotten but for the library's: the scenarios of all kinds that have this
+/// A [`Hardware`] with its type erased, but for the library's: the scenarios of all kinds that have this
 /// type in common are one type, and are compiled once.
 pub(super) struct Described<M: Mmu> {
     pub(super) machine: fn(usize) -> Config,
@@ -59,7 +59,7 @@ pub(super) struct Described<M: Mmu> {
     pub(super) set_up: fn(&M),
 }
 
-/// What hardware may do beyond its kind.
+/// Options of the hardware beyond its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct More {
     /// See [`Early`].
@@ -82,7 +82,7 @@ impl More {
         [("early", early), ("invalid", invalid), ("noting", noting), ("nmi", nmis)]
     }
 
-    /// What has this name.
+    /// The option of this name.
     pub(crate) fn slot(&mut self, name: &str) -> Option<&mut bool> {
         match name {
             "early" => Some(&mut self.early),
@@ -133,10 +133,10 @@ pub(super) enum Arm {}
 /// Arm64 with CnP.
 pub(super) enum ArmShared {}
 
-/// Arm64 with private TLBs, where a fresh tag is cheaper than a flush.
+/// Arm64 with private TLBs, where retagging is cheaper than a flush.
 pub(super) enum ArmFresh {}
 
-/// Arm64 with CnP, where a fresh tag is cheaper than a flush.
+/// Arm64 with CnP, where retagging is cheaper than a flush.
 pub(super) enum ArmSharedFresh {}
 
 /// Arm64 with private TLBs, where one interrupt is cheaper than a broadcast.
@@ -158,7 +158,7 @@ pub(super) enum Plain {}
 /// x86-64 with PCIDs, INVPCID and INVLPGB.
 pub(super) enum Broadcast {}
 
-/// The same, where a fresh tag is cheaper than a flush.
+/// The same, where retagging is cheaper than a flush.
 pub(super) enum BroadcastFresh {}
 
 /// RISC-V with SBI remote fences.
@@ -173,16 +173,16 @@ pub(super) enum RvPlain {}
 /// RISC-V with SBI remote fences, where one interrupt is cheaper than a broadcast.
 pub(super) enum RvBoth {}
 
-/// RISC-V with SBI remote fences, where a fresh tag is cheaper than a flush.
+/// RISC-V with SBI remote fences, where retagging is cheaper than a flush.
 pub(super) enum RvFresh {}
 
-/// RISC-V with interrupts, where a fresh tag is cheaper than a flush.
+/// RISC-V with interrupts, where retagging is cheaper than a flush.
 pub(super) enum RvFreshInterrupts {}
 
 /// RISC-V with SBI remote fences and Svinval.
 pub(super) enum RvSvinval {}
 
-/// Records what the library says has happened.
+/// Records the events that the library reports.
 fn see(event: Event) {
     saw(match event {
         Event::Flushed { outcome: Outcome::NoCpu, .. } => "a flush that concerned nobody",
@@ -195,17 +195,17 @@ fn see(event: Event) {
     });
 }
 
-/// Fresh tags for nothing.
+/// Retagging costs nothing.
 const FRESH: Costs = Costs { retag: 0, ..COSTS };
 
-/// Interrupts for nothing: one is cheaper than a broadcast, and two are not.
+/// Interrupts cost nothing: one is cheaper than a broadcast, and two are not.
 const INTERRUPTS: Costs = Costs { ipi: 0, ..COSTS };
 
 const fn pa(frame: Frame) -> u64 {
     frame.0 << 12
 }
 
-/// Interrupts for nothing, and whatever is flushed is flushed by address.
+/// Interrupts cost nothing, and every flush is by address.
 const BY_ADDRESS: Costs =
     Costs { local: OperationCosts { address: 0, ..COSTS.local }, ..INTERRUPTS };
 
@@ -450,7 +450,7 @@ riscv_hardware! {
     RvSvinval: Remote::Sbi, 16, Extensions::SVINVAL, core::convert::identity, COSTS;
 }
 
-/// Hardware that does more than it otherwise does.
+/// Hardware with an option.
 macro_rules! more {
     ($(#[doc = $doc:literal])* $name:ident: $config:expr;) => {
         $(#[doc = $doc])*
@@ -493,17 +493,17 @@ more! {
 }
 
 more! {
-    /// Hardware that may remember that nothing was mapped.
+    /// Hardware that may cache absent entries.
     Invalid: Config::with_invalid_entries;
 }
 
 more! {
-    /// RISC-V whose firmware reports a remote fence while stores of other harts are still on their way.
+    /// RISC-V whose firmware reports a remote fence while stores of other harts are still under way.
     Hasty: Config::with_hasty_firmware;
 }
 
 more! {
-    /// Hardware that notes in one page of one space whether it was accessed and stored to.
+    /// Hardware that sets the accessed and dirty flags of one page of one space.
     Noting: |config| config.with_updates(Updates::Dirty);
 }
 
@@ -537,7 +537,7 @@ macro_rules! arm_deviants {
 }
 
 arm_deviants! {
-    /// Cortex-A76 r4p1: a broadcast completes before the accesses of other CPUs.
+    /// Cortex-A76 r4p1: a broadcast completes before accesses of other CPUs that it must wait for.
     Late: 0x414f_d0b1, LATE_ACCESSES;
     /// Falkor: table and tag of a root may be mixed with those of the last one.
     Mixed: 0x510f_8000, MIXED_ROOTS;
@@ -623,7 +623,7 @@ impl<H: Hardware<Mmu = Riscv<riscv::Insn>>> Hardware for Vain<H> {
     }
 }
 
-/// Hardware that only judges what the library says has happened.
+/// Hardware that only checks the events that the library reports.
 macro_rules! judged {
     ($(#[doc = $doc:literal])* $name:ident: $fits:expr, $complaint:literal;) => {
         $(#[doc = $doc])*
@@ -670,7 +670,7 @@ judged! {
 }
 
 judged! {
-    /// Hardware with a device that walks the tables, and hears of broadcasts only.
+    /// Hardware with a device that walks the tables, and receives broadcasts only.
     Heard: |outcome, _| outcome == Outcome::Broadcast,
     "a device did not hear of a flush";
 }

@@ -1,4 +1,4 @@
-//! Scenarios that were generated once and are kept, as text: see `scenarios/kept/README.md`.
+//! Generated scenarios that are kept as text: see `scenarios/kept/README.md`.
 
 use include_dir::{Dir, include_dir};
 
@@ -31,7 +31,7 @@ pub(super) fn entries() -> Vec<Entry> {
     entries
 }
 
-/// The scenario of this name that a file says, which lives for ever.
+/// The scenario of this name that a file describes, which lives for ever.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn read_kept(name: &str, text: &str) -> Result<Entry, String> {
     Ok(program::entry(name, &about, depth, program))
 }
 
-/// What a file says: what it is about, how deep it is explored, and the program.
+/// Parses a file: its one line of description, its depth, and the program.
 fn parse(text: &str) -> Result<(String, Depth, Program), String> {
     let (mut about, mut depth, mut program) = (None, DEPTH, None);
     for line in text.lines().map(str::trim) {

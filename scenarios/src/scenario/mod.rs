@@ -1,7 +1,7 @@
 //! Scenarios: small kernels that use the library on the adversarial machine.
 //!
-//! A scenario is a machine, a strategy, a few spaces and a script for each CPU. What the library
-//! must not do is not said in a scenario: the machine's oracle sees it.
+//! A scenario is a machine, a strategy, a few spaces and a script for each CPU. It states no expectations:
+//! the machine's oracle checks the rules in every execution.
 
 pub(crate) mod act;
 pub(crate) mod blocks;
@@ -19,12 +19,12 @@ pub use kept::read_kept;
 use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
 pub use program::{Program, ProgramError};
 
-/// How a scenario is explored when nothing else is said.
+/// How a scenario is explored by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Everything that can happen.
+    /// Every execution.
     Exhaust,
-    /// Everything with so many pre-emptions.
+    /// Every execution with at most so many pre-emptions.
     Bounded(u32),
     /// So many executions at random, and as many by PCT.
     Random(u64),
@@ -34,14 +34,14 @@ pub enum Depth {
 pub struct Entry {
     /// Its name, on the command line and in schedules.
     pub name: &'static str,
-    /// What it is about, in one line.
+    /// What it exercises, in one line.
     pub about: &'static str,
-    /// How it is explored.
+    /// How it is explored by default.
     pub depth: Depth,
     open: Open,
 }
 
-/// How the world of a scenario is built.
+/// How a scenario is built.
 enum Open {
     By(fn() -> Box<dyn Explored>),
     Of(Program),
@@ -60,7 +60,7 @@ impl Entry {
 
 /// An explorer whose scenario's type is forgotten.
 pub trait Explored {
-    /// Explores as deep as is said, within the budget.
+    /// Explores to `depth`, within the budget.
     fn explore(&mut self, depth: Depth, budget: Budget) -> Report;
 
     /// Explores so many executions at random, and as many by PCT. The report counts both.

@@ -184,7 +184,7 @@ impl<K: Kind> World<K> {
         let platform = Platform::new(mmu);
         let tags = K::tags(&platform).expect("tags");
         let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
-        let tlb = Tlb::new(platform, tags, storage).expect("books");
+        let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
         let pairs = (0..spaces).map(|number| Self::pair(&tlb, number)).collect();
         let words = || (0..cpus).map(|_| Word::ZERO).collect();
         let world = Self { tlb, pairs, runs: words(), out: words() };

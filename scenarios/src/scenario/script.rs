@@ -1,4 +1,4 @@
-//! A scenario out of scripts: what each CPU does, one act after the other.
+//! A scenario made of scripts: the acts of each CPU, in order.
 
 use lookaside::{
     AddressSpace, CpuId, CurrentCpu, Error, GlobalAsids, GlobalAsidsConfig, PerCpuAsids,
@@ -23,9 +23,9 @@ pub(super) struct Script<M: Mmu + 'static, T: Strategy<Platform<M>>> {
     pub(super) name: String,
     /// The machine.
     pub(super) hardware: Described<M>,
-    /// What each CPU does.
+    /// The script of each CPU.
     pub(super) cpus: Vec<Vec<Act>>,
-    /// What the strategy is told.
+    /// The parameters of the strategy.
     pub(super) tags: T::Config,
 }
 
@@ -47,7 +47,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
     fn run(&self, world: &'static Self::World, cpu: CpuId) {
         for (index, act) in self.cpus[cpu.index()].iter().enumerate() {
             world.act(cpu, index);
-            // A script remembers nothing but how far it has come.
+            // The position in the script is the only state of a program.
             if !act.leaves_memories() {
                 milestone();
             }
@@ -67,7 +67,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
     }
 }
 
-/// How many pre-emptions are explored before everything is.
+/// How many pre-emptions are explored before the exhaustive exploration.
 const SHALLOW: u32 = 3;
 /// How many orderings a bug may take that PCT is to find: most of the record take two to four.
 const DEPTH: u32 = 4;
@@ -76,7 +76,7 @@ impl<S: Scenario> Explored for Explorer<S> {
     fn explore(&mut self, depth: Depth, budget: Budget) -> Report {
         match depth {
             Depth::Exhaust => {
-                // Most bugs need few pre-emptions: what they need is looked at first.
+                // Most bugs need few pre-emptions: executions with few come first.
                 let shallow = self.deepen(SHALLOW, budget);
                 if shallow.failure.is_some() { shallow } else { self.exhaust(budget) }
             }
@@ -160,7 +160,7 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<
     }
 
     fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) {
-        // SAFETY: it is looked at.
+        // SAFETY: the word is only read.
         let cookie = unsafe { space.tag_word() }.peek();
         // In the last epoch spaces have no tags of their own.
         if cookie != 0 {

@@ -1,4 +1,4 @@
-//! What an acknowledgement says, and whether anybody waits for it.
+//! Acknowledgements: what they guarantee, and whether the initiator waits for them.
 
 use lookaside::{
     Ordering::*,
@@ -11,40 +11,40 @@ use lookaside::{
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax, riscv, x86};
 
 use super::{
-    Expected, Specimen,
-    kernel::{A, Act::*, B, CPUS, Call, Change, Kernel, PAGES, Protocol, Scripts, each, open},
+    Expected, Protocol,
+    kernel::{A, Act::*, B, CPUS, Call, Change, Kernel, Operations, PAGES, Scripts, each, open},
     riscv::satp,
 };
 
-/// A machine without PCIDs, as most of these kernels use theirs: a switch flushes.
+/// A machine whose PCIDs are not used, as in most of these kernels: a switch flushes.
 pub(super) fn untagged(cpus: usize) -> Config {
     Config::x86(cpus).with_interrupts()
 }
 
-/// Switches and forgets what was cached.
+/// Loads the root of a space, which flushes.
 pub(super) fn load(kernel: &Kernel, to: usize) {
     x86::Insn.write_cr3(kernel.root(to).address());
 }
 
-/// Forgets all that this CPU has cached.
+/// Flushes everything on this CPU.
 pub(super) fn forget() {
     x86::Insn.invpcid(Invpcid::Context, [0, 0]);
 }
 
-/// What a target and its initiator do.
+/// The order of flush, acknowledgement and wait.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     /// The target flushes and acknowledges, and the initiator waits.
     Right,
     /// The target acknowledges before it flushes.
     Early,
-    /// Nobody waits.
+    /// The initiator does not wait.
     Forgets,
-    /// The initiator looks so often and no more.
+    /// The initiator polls this many times, then goes on.
     GivesUp(u32),
 }
 
-/// All other CPUs are asked.
+/// All other CPUs are interrupted.
 struct Everybody {
     way: Way,
     call: Call,
@@ -56,13 +56,13 @@ impl Everybody {
     }
 }
 
-impl Protocol for Everybody {
+impl Operations for Everybody {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("owed", self.call.words())]
+        vec![("unacknowledged", self.call.words())]
     }
 
     fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
@@ -81,25 +81,25 @@ impl Protocol for Everybody {
 
     fn interrupt(&self, _: &Kernel, cpu: usize) {
         if self.way == Way::Early {
-            self.call.answer(cpu);
+            self.call.acknowledge(cpu);
         }
         forget();
         if self.way != Way::Early {
-            self.call.answer(cpu);
+            self.call.acknowledge(cpu);
         }
     }
 }
 
-/// The acknowledgements are one counter, and those who must acknowledge are counted while one waits.
+/// Acknowledgements are counted in one word, and the expected number is recomputed while waiting.
 struct Counter {
-    repaired: bool,
-    /// Who runs A.
+    fixed: bool,
+    /// The CPUs that run A.
     used_by: Word,
     acks: Word,
     asked: [Word; CPUS],
 }
 
-impl Protocol for Counter {
+impl Operations for Counter {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
@@ -126,11 +126,8 @@ impl Protocol for Counter {
         interrupt(targets);
         forget();
         loop {
-            let counted = if self.repaired {
-                targets
-            } else {
-                self.used_by.load(SeqCst) & kernel.others(cpu)
-            };
+            let counted =
+                if self.fixed { targets } else { self.used_by.load(SeqCst) & kernel.others(cpu) };
             if self.acks.load(Acquire) >= u64::from(counted.count_ones()) {
                 return;
             }
@@ -146,13 +143,13 @@ impl Protocol for Counter {
     }
 }
 
-/// The target's acknowledgement orders nothing, or all that came before it.
+/// The target's acknowledgement is relaxed, or, in the fixed variant, a release.
 struct Weak {
-    repaired: bool,
+    fixed: bool,
     done: Word,
 }
 
-impl Protocol for Weak {
+impl Operations for Weak {
     fn config(&self, cpus: usize) -> Config {
         Config::riscv(cpus).with_interrupts()
     }
@@ -175,17 +172,17 @@ impl Protocol for Weak {
 
     fn interrupt(&self, _: &Kernel, _: usize) {
         riscv::Insn.sfence_vma(None, None);
-        self.done.store(1, if self.repaired { Release } else { Relaxed });
+        self.done.store(1, if self.fixed { Release } else { Relaxed });
     }
 }
 
-/// One shootdown at a time, and a counter that the last target brings to nothing.
+/// One shootdown at a time, and a counter of the acknowledgements that are missing.
 struct Classic {
     lock: Word,
     left: Word,
 }
 
-impl Protocol for Classic {
+impl Operations for Classic {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
@@ -219,13 +216,13 @@ impl Protocol for Classic {
     }
 }
 
-/// Each request has a generation, and a target writes it down before it flushes.
+/// Each request has a generation, which a target writes to its slot before it flushes.
 struct Scoreboard {
     generation: Word,
     slots: [Word; CPUS],
 }
 
-impl Protocol for Scoreboard {
+impl Operations for Scoreboard {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
@@ -262,27 +259,27 @@ impl Protocol for Scoreboard {
 const PAGE: super::kernel::Act = Take(Change::Page(0));
 const TABLE: super::kernel::Act = Take(Change::Table);
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "acknowledge-before-flush",
         arch: Arch::X86,
         record: "NrOS, `Shootdown::process` (eco-M9, read in the source at 38557a67); the TLB code that \
                  shipped with CortenMM, `do_remote_flush` (read in the source). Asterinas clears its flag \
                  after the call today. FreeBSD does it for pages, where it is sound: \
                  `early-acknowledgement`.",
-        why: "A target says that it is done, and then flushes. For a page that is no harm as long as no \
-              program runs on the target between the two. A table is different: hardware walks on its \
-              own, and between the two the target can still walk through the table that the initiator \
-              has been told is free.",
+        why: "A target acknowledges, and then flushes. For a page this is harmless as long as no \
+              program runs on the target in between. A table is different: hardware walks at any time, \
+              and between acknowledgement and flush the target can still walk through the table that the \
+              initiator takes to be free.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("flush, then acknowledge"),
         open: |name, form| {
-            open(name, form, &[&[TABLE], &[Run(B)]], |repaired| {
-                Everybody::new(if repaired { Way::Right } else { Way::Early })
+            open(name, form, &[&[TABLE], &[Run(B)]], |fixed| {
+                Everybody::new(if fixed { Way::Right } else { Way::Early })
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "fire-and-forget",
         arch: Arch::X86,
         record: "Hermit on x86-64, `ipi_tlb_flush` (eco-M12, read in the source at b0678ba0); \
@@ -293,12 +290,12 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("wait for the acknowledgement of each target"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Load(0)]], |repaired| {
-                Everybody::new(if repaired { Way::Right } else { Way::Forgets })
+            open(name, form, &[&[PAGE], &[Load(0)]], |fixed| {
+                Everybody::new(if fixed { Way::Right } else { Way::Forgets })
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "give-up-after-n-spins",
         arch: Arch::X86,
         record: "Twizzler, `ArchTlbMgr::finish` (eco-M11, read in the source at c09e6e38): 5000 spins, \
@@ -311,12 +308,12 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("wait without a bound, and report who is late"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Load(0)]], |repaired| {
-                Everybody::new(if repaired { Way::Right } else { Way::GivesUp(2) })
+            open(name, form, &[&[PAGE], &[Load(0)]], |fixed| {
+                Everybody::new(if fixed { Way::Right } else { Way::GivesUp(2) })
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "counter-over-acknowledges",
         arch: Arch::X86,
         record: "Suspected in Redox, `Flusher::flush` and `src/percpu.rs` (eco-M13, our own reading at \
@@ -324,19 +321,19 @@ pub(super) static SPECIMENS: &[Specimen] = &[
                  current on the target is not shown here.",
         why: "The initiator counts acknowledgements, and compares them with the number of CPUs that use \
               the space now. A CPU that is asked and then leaves the space is not counted any more, but \
-              still acknowledges: its acknowledgement pays for another CPU that has not flushed.",
+              still acknowledges: its acknowledgement is counted for a CPU that has not flushed.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("count those who were asked, once, when they are asked"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Run(B)], &[]], |repaired| Counter {
-                repaired,
+            open(name, form, &[&[PAGE], &[Run(B)], &[]], |fixed| Counter {
+                fixed,
                 used_by: Word::ZERO,
                 acks: Word::ZERO,
                 asked: [const { Word::ZERO }; CPUS],
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "relaxed-acknowledgement",
         arch: Arch::Riscv,
         record: "NrOS's acknowledgement and the counter of Theseus are stored and awaited with \
@@ -344,27 +341,24 @@ pub(super) static SPECIMENS: &[Specimen] = &[
                  hides it; we show it on RISC-V.",
         why: "A store of user code has been translated and is still on its way when the interrupt \
               comes. `SFENCE.VMA` orders stores to page tables before walks, and waits for no others. A \
-              relaxed acknowledgement overtakes the store; the frame is given back, and then the store \
-              lands in it.",
+              relaxed acknowledgement overtakes the store; the frame is freed, and then the store \
+              is performed on it.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("acknowledge with `Release`"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Store(0)]], |repaired| Weak {
-                repaired,
-                done: Word::ZERO,
-            })
+            open(name, form, &[&[PAGE], &[Store(0)]], |fixed| Weak { fixed, done: Word::ZERO })
         },
     },
-    Specimen {
+    Protocol {
         name: "counter-under-a-lock",
         arch: Arch::X86,
         record: "The textbook protocol, as in kernels since the first with several CPUs. Theseus has \
                  its shape: one global lock, one counter (read in the source; its orderings are \
                  `relaxed-acknowledgement`).",
-        why: "One shootdown at a time. Who was asked is fixed under the lock, each target flushes and \
-              then counts down once, and the initiator waits, with interrupts on, until nobody is \
-              left. Two initiators wait for the lock with interrupts on, so that each can answer the \
-              other.",
+        why: "One shootdown at a time. The targets are fixed under the lock, each target flushes and \
+              then counts down once, and the initiator waits, with interrupts on, until all \
+              have. Two initiators wait for the lock with interrupts on, so that each can acknowledge the \
+              other's request.",
         expected: Expected::Sound,
         repair: None,
         open: |name, form| {
@@ -372,14 +366,14 @@ pub(super) static SPECIMENS: &[Specimen] = &[
             open(name, form, SCRIPTS, |_| Classic { lock: Word::ZERO, left: Word::ZERO })
         },
     },
-    Specimen {
+    Protocol {
         name: "early-acknowledgement",
         arch: Arch::X86,
         record: "FreeBSD amd64, the scoreboard of `mp_machdep.c` (on record; that it would be wrong for what a kernel itself uses is our own analysis).",
         why: "As `acknowledge-before-flush`, but for pages of user code, and with a weaker claim: that no \
               program reaches the frame any more, not that no translation to it is left. The handler runs \
-              to its end before any program does, so what lingers meanwhile is used by nobody. \
-              Generations keep a late answer to one request from serving as the answer to the next.",
+              to its end before any program does, so no program uses the translation that is left. \
+              Generations keep a late acknowledgement of one request from counting for the next.",
         expected: Expected::Sound,
         repair: None,
         open: |name, form| {

@@ -1,14 +1,14 @@
-//! Broadcasts on Arm: no CPU is asked, and everything hangs on the instruction and its barriers.
+//! Broadcasts on Arm: no CPU is interrupted; correctness depends on the instruction and its barriers.
 
 use lookaside::arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp};
 use lookaside_machine::adversary::{Access, Arch, Config, Rule, arm};
 
 use super::{
-    Expected, Specimen,
-    kernel::{A, Act::*, B, Change, Kernel, PAGES, Protocol, Scripts, TAGS, open},
+    Expected, Protocol,
+    kernel::{A, Act::*, B, Change, Kernel, Operations, PAGES, Scripts, TAGS, open},
 };
 
-/// What is wrong.
+/// The fault of the protocol.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
     None,
@@ -20,9 +20,9 @@ enum Flaw {
     Nsh,
     /// The barrier behind it is on another CPU.
     Elsewhere,
-    /// Only leaves are invalidated when a table goes.
+    /// Only leaves are invalidated when a table is freed.
     LeavesOnly,
-    /// Nothing is invalidated when a table goes.
+    /// Nothing is invalidated when a table is freed.
     NothingForTables,
     /// Each CPU has tags of its own, and the initiator names its own.
     OwnTags,
@@ -78,7 +78,7 @@ impl Broadcast {
     }
 }
 
-impl Protocol for Broadcast {
+impl Operations for Broadcast {
     fn config(&self, cpus: usize) -> Config {
         Config::arm(cpus)
     }
@@ -121,9 +121,9 @@ impl Protocol for Broadcast {
     }
 }
 
-/// The form of a flaw that is repaired or not.
-const fn with(flaw: Flaw, repaired: bool) -> Broadcast {
-    Broadcast::new(if repaired { Flaw::None } else { flaw })
+/// No flaw in the fixed variant, else `flaw`.
+const fn with(flaw: Flaw, fixed: bool) -> Broadcast {
+    Broadcast::new(if fixed { Flaw::None } else { flaw })
 }
 
 const PAGE: super::kernel::Act = Take(Change::Page(0));
@@ -131,8 +131,8 @@ const BOTH: super::kernel::Act = Take(Change::Both);
 const TABLE: super::kernel::Act = Take(Change::Table);
 const USES: &[super::kernel::Act] = &[Load(0)];
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "local-full-flush",
         arch: Arch::Arm,
         record: "`page_table_multiarch` 0.6.2 and `axcpu` 0.3.1 of the ArceOS family, and tgoskits#2008 \
@@ -144,10 +144,10 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         repair: Some("`VMALLE1IS` instead of `VMALLE1`"),
         open: |name, form| {
             const SCRIPTS: Scripts = &[&[Take(Change::Protect(0)), BOTH], USES];
-            open(name, form, SCRIPTS, |repaired| with(Flaw::LocalFull, repaired))
+            open(name, form, SCRIPTS, |fixed| with(Flaw::LocalFull, fixed))
         },
     },
-    Specimen {
+    Protocol {
         name: "no-barrier-before-tlbi",
         arch: Arch::Arm,
         record: "The same crates' flushes by address, `aarch64-paging` before 0.12.3, and Theseus, which has \
@@ -158,11 +158,9 @@ pub(super) static SPECIMENS: &[Specimen] = &[
               nothing.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("`DSB ISHST` before the `TLBI`"),
-        open: |name, form| {
-            open(name, form, &[&[PAGE], USES], |repaired| with(Flaw::NoPublish, repaired))
-        },
+        open: |name, form| open(name, form, &[&[PAGE], USES], |fixed| with(Flaw::NoPublish, fixed)),
     },
-    Specimen {
+    Protocol {
         name: "non-shareable-completion",
         arch: Arch::Arm,
         record: "hvisor, stage 2: `tlbi vmalls12e1is` and then `dsb nsh` (eco-M16, read in the source at \
@@ -171,9 +169,9 @@ pub(super) static SPECIMENS: &[Specimen] = &[
               still use what they have when the frame is given back.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("`DSB ISH`"),
-        open: |name, form| open(name, form, &[&[BOTH], USES], |repaired| with(Flaw::Nsh, repaired)),
+        open: |name, form| open(name, form, &[&[BOTH], USES], |fixed| with(Flaw::Nsh, fixed)),
     },
-    Specimen {
+    Protocol {
         name: "completion-on-another-cpu",
         arch: Arch::Arm,
         record: "FreeBSD on arm64, fixed by a `DSB ISH` in every switch; Linux has one for the same \
@@ -186,10 +184,10 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         open: |name, form| {
             const SCRIPTS: Scripts =
                 &[&[Issue(Change::Page(0)), Tell], &[Await, Complete(Change::Page(0))]];
-            open(name, form, SCRIPTS, |repaired| with(Flaw::Elsewhere, repaired))
+            open(name, form, SCRIPTS, |fixed| with(Flaw::Elsewhere, fixed))
         },
     },
-    Specimen {
+    Protocol {
         name: "leaves-only-for-a-table",
         arch: Arch::Arm,
         record: "A sub-table given back before its walk-cache entries were gone: the changelog of \
@@ -198,12 +196,12 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         why: "`TLBI VALE1IS` removes leaves, and may leave partial walks. A CPU keeps the one that ends at \
               the table, and walks on through the table after it was given back.",
         expected: Expected::Breaks(Rule::FreedFrame),
-        repair: Some("`VAE1IS` when a table goes"),
+        repair: Some("`VAE1IS` when a table is freed"),
         open: |name, form| {
-            open(name, form, &[&[TABLE], USES], |repaired| with(Flaw::LeavesOnly, repaired))
+            open(name, form, &[&[TABLE], USES], |fixed| with(Flaw::LeavesOnly, fixed))
         },
     },
-    Specimen {
+    Protocol {
         name: "table-freed-without-invalidation",
         arch: Arch::Arm,
         record: "tgoskits#2009, open when it was read (eco-A1, thread).",
@@ -215,10 +213,10 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         open: |name, form| {
             // The pages have gone before, in good order.
             const SCRIPTS: Scripts = &[&[TABLE], USES];
-            open(name, form, SCRIPTS, |repaired| with(Flaw::NothingForTables, repaired))
+            open(name, form, SCRIPTS, |fixed| with(Flaw::NothingForTables, fixed))
         },
     },
-    Specimen {
+    Protocol {
         name: "broadcast-of-a-private-tag",
         arch: Arch::Arm,
         record: "gVisor, #5650 and #5736: broadcasts by tags that each virtual CPU gives out for \
@@ -229,13 +227,13 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("invalidate under every tag"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], USES], |repaired| Broadcast {
+            open(name, form, &[&[PAGE], USES], |fixed| Broadcast {
                 own_tags: true,
-                ..with(Flaw::OwnTags, repaired)
+                ..with(Flaw::OwnTags, fixed)
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "remap-without-break",
         arch: Arch::Arm,
         record: "`page_table_multiarch`, `remap`: the address and then the flags are written into a live \
@@ -245,11 +243,9 @@ pub(super) static SPECIMENS: &[Specimen] = &[
               through. Arm does not say what happens then.",
         expected: Expected::Breaks(Rule::BreakBeforeMake),
         repair: Some("clear, flush, and then write the new descriptor"),
-        open: |name, form| {
-            open(name, form, &[&[Remap], USES], |repaired| with(Flaw::NoBreak, repaired))
-        },
+        open: |name, form| open(name, form, &[&[Remap], USES], |fixed| with(Flaw::NoBreak, fixed)),
     },
-    Specimen {
+    Protocol {
         name: "broadcast-with-barriers",
         arch: Arch::Arm,
         record: "The Arm sequence, as Linux has it (on record), and Hermit on arm64 \
@@ -267,7 +263,7 @@ pub(super) static SPECIMENS: &[Specimen] = &[
             open(name, form, SCRIPTS, |_| Broadcast::new(Flaw::None))
         },
     },
-    Specimen {
+    Protocol {
         name: "break-before-make",
         arch: Arch::Arm,
         record: "What the architecture asks for, and Linux does (on record).",

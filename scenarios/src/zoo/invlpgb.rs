@@ -4,8 +4,8 @@ use lookaside::arch::x86_64::Instructions as _;
 use lookaside_machine::adversary::{Arch, Config, Rule, x86};
 
 use super::{
-    Expected, Specimen,
-    kernel::{A, Act::*, B, Change, Kernel, Protocol, Scripts, TAGS, open},
+    Expected, Protocol,
+    kernel::{A, Act::*, B, Change, Kernel, Operations, Scripts, TAGS, open},
 };
 
 /// One tag for a space on all CPUs.
@@ -14,7 +14,7 @@ struct Broadcast {
     leaves: bool,
 }
 
-impl Protocol for Broadcast {
+impl Operations for Broadcast {
     fn config(&self, cpus: usize) -> Config {
         Config::x86(cpus)
     }
@@ -43,8 +43,8 @@ impl Protocol for Broadcast {
     }
 }
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "tlbsync-on-another-cpu",
         arch: Arch::X86,
         record: "The `INVLPGB` series for Linux, v3 to v5, found in review by Jann Horn (thread); a \
@@ -57,10 +57,10 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         open: |name, form| {
             const SCRIPTS: Scripts =
                 &[&[Issue(Change::Page(0)), Tell], &[Await, Complete(Change::Page(0))]];
-            open(name, form, SCRIPTS, |repaired| Broadcast { leaves: !repaired })
+            open(name, form, SCRIPTS, |fixed| Broadcast { leaves: !fixed })
         },
     },
-    Specimen {
+    Protocol {
         name: "invlpgb-and-tlbsync",
         arch: Arch::X86,
         record: "Linux since 6.15 (on record), COCONUT-SVSM (read in the source at \

@@ -1,4 +1,5 @@
-//! The kernel around a specimen: two spaces, a script for each CPU, and the oracle told of every claim.
+//! The kernel around a protocol: two spaces, a script for each CPU, and a claim to the oracle after each
+//! flush.
 
 use lookaside::{CpuId, Ordering::*, Word as _};
 use lookaside_machine::{
@@ -12,10 +13,10 @@ use lookaside_machine::{
 use super::Form;
 use crate::scenario::Explored;
 
-/// What the names of scenarios begin with.
+/// The prefix of scenario names.
 pub(super) const PREFIX: &str = "zoo/";
 
-/// The space that everything happens in, and another.
+/// The space that is changed, and another one.
 pub(super) const A: usize = 0;
 pub(super) const B: usize = 1;
 
@@ -25,26 +26,26 @@ pub(super) const TAGS: [u16; 2] = [3, 4];
 /// The addresses of the two pages of a space. They are in one table.
 pub(super) const PAGES: [u64; 2] = [0x5000, 0x6000];
 
-/// As many CPUs as a specimen may have.
+/// The most CPUs of a protocol.
 pub(super) const CPUS: usize = 3;
 
-/// What is changed in space A.
+/// A change of space A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A page goes, and its frame is given back.
+    /// Unmaps a page and frees its frame.
     Page(usize),
-    /// Both pages go.
+    /// Unmaps both pages.
     Both,
-    /// The table of both pages goes, with the pages.
+    /// Unmaps both pages and frees their table.
     Table,
-    /// A page becomes read-only.
+    /// Makes a page read-only.
     Protect(usize),
-    /// A page goes. No program reaches its frame any more; its translation may linger.
+    /// Unmaps a page. No program may reach its frame any more; its translation may remain cached.
     Quiet(usize),
 }
 
 impl Change {
-    /// The pages that are concerned.
+    /// The pages that are changed.
     pub(super) fn pages(self) -> &'static [u64] {
         match self {
             Self::Page(page) | Self::Protect(page) | Self::Quiet(page) => &PAGES[page..=page],
@@ -53,22 +54,22 @@ impl Change {
     }
 }
 
-/// What a CPU does.
+/// An operation of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Comes up and runs A. A CPU whose script does not begin so runs A from the beginning.
+    /// Comes up and runs A. A CPU whose script does not begin with this runs A from the beginning.
     Online,
     /// Switches to a space.
     Run(usize),
     /// Idles on the space that it runs.
     Lazy,
-    /// Goes on in it.
+    /// Resumes the space that it idled on.
     Wake,
     /// Changes A.
     Take(Change),
     /// Changes A and issues the invalidation, as a thread that is moved before it is complete.
     Issue(Change),
-    /// Completes it: the same thread on another CPU.
+    /// Completes that invalidation: the same thread on another CPU.
     Complete(Change),
     /// Puts another frame in place of the first page's.
     Remap,
@@ -76,21 +77,22 @@ pub(super) enum Act {
     Load(usize),
     /// User code stores to a page.
     Store(usize),
-    /// Tells whoever waits.
+    /// Signals the CPUs in `Await`.
     Tell,
-    /// Waits until somebody has told.
+    /// Waits for `Tell` on another CPU.
     Await,
 }
 
 /// What each CPU does, one act after the other.
 pub(super) type Scripts = &'static [&'static [Act]];
 
-/// A protocol: who is asked, how they answer, and what is done where.
-pub(super) trait Protocol: 'static {
+/// The operations of a protocol: which CPUs are interrupted, how they acknowledge, and what each side
+/// flushes.
+pub(super) trait Operations: 'static {
     /// The machine.
     fn config(&self, cpus: usize) -> Config;
 
-    /// What pages may be used for.
+    /// The access rights of pages.
     const ACCESS: Access = Access::WRITE;
 
     /// The words that CPUs share, with names for reports.
@@ -98,7 +100,7 @@ pub(super) trait Protocol: 'static {
         Vec::new()
     }
 
-    /// `cpu` goes from a space, if it runs one, to another. Interrupts are off.
+    /// `cpu` switches from a space, if it runs one, to another. Interrupts are off.
     fn switch(&self, kernel: &Kernel, cpu: usize, from: Option<usize>, to: usize);
 
     /// `cpu` comes up and runs A. Interrupts are off, as they are when a CPU comes up.
@@ -109,23 +111,23 @@ pub(super) trait Protocol: 'static {
     /// `cpu` idles on the space that it runs. Interrupts are off.
     fn lazy(&self, _: &Kernel, _: usize) {}
 
-    /// `cpu` goes on in it. Interrupts are off.
+    /// `cpu` resumes the space that it idled on. Interrupts are off.
     fn wake(&self, _: &Kernel, _: usize) {}
 
-    /// Descriptors of A have been changed: makes every CPU let go of what they were.
+    /// Flushes, on every CPU, what was cached of descriptors of A that have been changed.
     fn flush(&self, kernel: &Kernel, cpu: usize, change: Change);
 
-    /// All of a change: by default it is made, flushed and claimed, in this order.
+    /// Executes a change: by default stores, flush and claim, in this order.
     fn take(&self, kernel: &Kernel, cpu: usize, change: Change) {
         kernel.clear(change);
         self.flush(kernel, cpu, change);
         kernel.claim(change);
     }
 
-    /// Issues what [`Self::complete`] completes, and leaves the CPU.
+    /// Issues the invalidation that [`Self::complete`] completes. The thread then leaves the CPU.
     fn issue(&self, _: &Kernel, _: usize, _: Change) {}
 
-    /// Completes what was issued, on the CPU where the thread is now.
+    /// Completes the invalidation, on the CPU where the thread runs now.
     fn complete(&self, _: &Kernel, _: usize) {}
 
     /// Replaces the descriptor of the first page.
@@ -170,7 +172,7 @@ const fn frame(space: usize, page: usize) -> Frame {
 /// Where the first page of A is mapped to after [`Act::Remap`].
 const ELSEWHERE: Frame = Frame(9);
 
-/// What a kernel knows whatever its protocol.
+/// The state of a kernel that does not depend on its protocol.
 pub(super) struct Kernel {
     cpus: usize,
     spaces: [Space; 2],
@@ -178,18 +180,18 @@ pub(super) struct Kernel {
     pub(super) nothing: Frame,
     /// Which space each CPU runs, plus one. Private to the CPU.
     runs: [Word; CPUS],
-    told: Word,
+    signalled: Word,
 }
 
 impl Kernel {
     fn new(cpus: usize, access: Access) -> Self {
-        assert!(cpus <= CPUS, "a specimen has {CPUS} CPUs at most");
+        assert!(cpus <= CPUS, "a protocol has {CPUS} CPUs at most");
         Self {
             cpus,
             spaces: [A, B].map(|number| Space::new(number, access)),
             nothing: tables::allocate_reserved(),
             runs: [const { Word::ZERO }; CPUS],
-            told: Word::ZERO,
+            signalled: Word::ZERO,
         }
     }
 
@@ -198,7 +200,7 @@ impl Kernel {
         self.spaces[space].root
     }
 
-    /// The space that `cpu` runs, which asks.
+    /// The space that `cpu`, the caller, runs.
     pub(super) fn current(&self, cpu: usize) -> Option<usize> {
         (self.runs[cpu].get() as usize).checked_sub(1)
     }
@@ -232,7 +234,7 @@ impl Kernel {
         }
     }
 
-    /// Claims what a change is made for.
+    /// Claims to the oracle that a change is complete.
     pub(super) fn claim(&self, change: Change) {
         let Space { root, table, .. } = self.spaces[A];
         match change {
@@ -248,47 +250,47 @@ impl Kernel {
     }
 }
 
-/// CPUs that are asked, and answer: one initiator at a time.
+/// Requests by interrupt, and their acknowledgements: one initiator at a time.
 pub(super) struct Call {
-    owed: Word,
+    unacknowledged: Word,
 }
 
 impl Call {
     pub(super) const fn new() -> Self {
-        Self { owed: Word::ZERO }
+        Self { unacknowledged: Word::ZERO }
     }
 
     pub(super) fn words(&self) -> &[Word] {
-        core::slice::from_ref(&self.owed)
+        core::slice::from_ref(&self.unacknowledged)
     }
 
-    /// Asks the CPUs of a mask, and does not wait.
+    /// Interrupts the CPUs of a mask, and does not wait.
     pub(super) fn send(&self, targets: u64) {
         if targets != 0 {
-            self.owed.store(targets, Relaxed);
+            self.unacknowledged.store(targets, Relaxed);
             lookaside_machine::adversary::interrupt(targets);
         }
     }
 
-    /// Waits until all have answered.
+    /// Waits until all have acknowledged.
     pub(super) fn wait(&self) {
-        while self.owed.load(Acquire) != 0 {
+        while self.unacknowledged.load(Acquire) != 0 {
             relax();
         }
     }
 
-    /// Looks so many times whether all have answered.
+    /// Polls `rounds` times whether all have acknowledged.
     pub(super) fn wait_for(&self, rounds: u32) {
         for _ in 0..rounds {
-            if self.owed.load(Acquire) == 0 {
+            if self.unacknowledged.load(Acquire) == 0 {
                 return;
             }
         }
     }
 
-    /// `cpu` answers.
-    pub(super) fn answer(&self, cpu: usize) {
-        self.owed.fetch_and(!(1 << cpu), Release);
+    /// `cpu` acknowledges.
+    pub(super) fn acknowledge(&self, cpu: usize) {
+        self.unacknowledged.fetch_and(!(1 << cpu), Release);
     }
 }
 
@@ -306,14 +308,14 @@ struct Cage<P> {
     config: Config,
 }
 
-/// What the CPUs of a cage share.
+/// The state that the CPUs share.
 pub(super) struct World<P> {
     kernel: Kernel,
     protocol: P,
 }
 
-/// Opens a protocol, of which `make` makes the form that is repaired or not.
-pub(super) fn open<P: Protocol>(
+/// Opens a protocol. `make` builds the fixed variant, or the one that is described.
+pub(super) fn open<P: Operations>(
     name: &'static str,
     form: Form,
     scripts: Scripts,
@@ -323,8 +325,8 @@ pub(super) fn open<P: Protocol>(
     Box::new(Explorer::new(Cage { name, form, scripts, make, config }))
 }
 
-impl<P: Protocol> Cage<P> {
-    /// Does one act on the CPU that runs.
+impl<P: Operations> Cage<P> {
+    /// Executes one operation on the CPU that runs.
     fn act(&self, world: &World<P>, cpu: usize, act: Act) {
         let World { kernel, protocol } = world;
         match act {
@@ -333,24 +335,24 @@ impl<P: Protocol> Cage<P> {
                 self.act_closed(world, cpu, act);
                 irq_on();
             }
-            Act::Take(change) if self.form == Form::Mute => {
+            Act::Take(change) if self.form == Form::NoFlush => {
                 kernel.clear(change);
                 kernel.claim(change);
             }
             Act::Take(change) => protocol.take(kernel, cpu, change),
             Act::Issue(change) => {
                 kernel.clear(change);
-                if self.form != Form::Mute {
+                if self.form != Form::NoFlush {
                     protocol.issue(kernel, cpu, change);
                 }
             }
             Act::Complete(change) => {
-                if self.form != Form::Mute {
+                if self.form != Form::NoFlush {
                     protocol.complete(kernel, cpu);
                 }
                 kernel.claim(change);
             }
-            Act::Remap if self.form == Form::Mute => kernel.remap(Access::WRITE),
+            Act::Remap if self.form == Form::NoFlush => kernel.remap(Access::WRITE),
             Act::Remap => protocol.remap(kernel, cpu),
             Act::Load(page) => {
                 let _ = access(PAGES[page]);
@@ -358,17 +360,17 @@ impl<P: Protocol> Cage<P> {
             Act::Store(page) => {
                 let _ = access_store(PAGES[page], 1);
             }
-            // Release: what was done before is seen by those who wait.
-            Act::Tell => kernel.told.store(1, Release),
+            // Release: a CPU in `Await` sees everything before this.
+            Act::Tell => kernel.signalled.store(1, Release),
             Act::Await => {
-                while kernel.told.load(Acquire) == 0 {
+                while kernel.signalled.load(Acquire) == 0 {
                     relax();
                 }
             }
         }
     }
 
-    /// Does what is done with interrupts off.
+    /// Runs `f` with interrupts off.
     fn act_closed(&self, world: &World<P>, cpu: usize, act: Act) {
         let World { kernel, protocol } = world;
         match act {
@@ -393,14 +395,14 @@ impl<P: Protocol> Cage<P> {
     }
 }
 
-impl<P: Protocol> Scenario for Cage<P> {
+impl<P: Operations> Scenario for Cage<P> {
     type World = World<P>;
 
     fn name(&self) -> String {
         let end = match self.form {
             Form::Described => "",
-            Form::Repaired => "/repaired",
-            Form::Mute => "/mute",
+            Form::Fixed => "/fixed",
+            Form::NoFlush => "/no-flush",
         };
         format!("{PREFIX}{}{end}", self.name)
     }
@@ -411,14 +413,14 @@ impl<P: Protocol> Scenario for Cage<P> {
 
     fn build(&self) -> &'static World<P> {
         let kernel = Kernel::new(self.scripts.len(), P::ACCESS);
-        let world = leak(World { kernel, protocol: (self.make)(self.form == Form::Repaired) });
+        let world = leak(World { kernel, protocol: (self.make)(self.form == Form::Fixed) });
         for (text, words) in world.protocol.words() {
             for (index, word) in words.iter().enumerate() {
                 let number = if words.len() > 1 { format!(" {index}") } else { String::new() };
                 name(word, format!("{text}{number}"));
             }
         }
-        name(&world.kernel.told, "told");
+        name(&world.kernel.signalled, "signalled");
         for (cpu, script) in self.scripts.iter().enumerate() {
             if script.first() != Some(&Act::Online) {
                 as_cpu(CpuId(cpu as u32), || {
@@ -434,13 +436,13 @@ impl<P: Protocol> Scenario for Cage<P> {
         let cpu = cpu.index();
         for &act in self.scripts[cpu] {
             self.act(world, cpu, act);
-            // A script remembers nothing but how far it has come.
+            // The position in the script is the only state of a program.
             milestone();
         }
     }
 
     fn interrupt(&self, world: &'static World<P>, cpu: CpuId) {
-        if self.form != Form::Mute {
+        if self.form != Form::NoFlush {
             world.protocol.interrupt(&world.kernel, cpu.index());
         }
     }

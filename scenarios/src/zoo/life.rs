@@ -1,4 +1,4 @@
-//! When frames may go, and what may be concluded from an empty entry.
+//! When frames may be freed, and what an empty entry proves.
 
 use lookaside::{
     Ordering::*,
@@ -11,24 +11,24 @@ use lookaside::{
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, arm, x86};
 
 use super::{
-    Expected, Specimen,
+    Expected, Protocol,
     acknowledge::{forget, load, untagged},
-    kernel::{A, Act::*, B, Call, Change, Kernel, PAGES, Protocol, TAGS, open},
+    kernel::{A, Act::*, B, Call, Change, Kernel, Operations, PAGES, TAGS, open},
 };
 
-/// The frame goes first.
+/// The frame is freed before the flush.
 struct Hasty {
-    repaired: bool,
+    fixed: bool,
     call: Call,
 }
 
-impl Protocol for Hasty {
+impl Operations for Hasty {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("owed", self.call.words())]
+        vec![("unacknowledged", self.call.words())]
     }
 
     fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
@@ -43,7 +43,7 @@ impl Protocol for Hasty {
 
     fn take(&self, kernel: &Kernel, cpu: usize, change: Change) {
         kernel.clear(change);
-        if self.repaired {
+        if self.fixed {
             self.flush(kernel, cpu, change);
             kernel.claim(change);
         } else {
@@ -54,16 +54,16 @@ impl Protocol for Hasty {
 
     fn interrupt(&self, _: &Kernel, cpu: usize) {
         forget();
-        self.call.answer(cpu);
+        self.call.acknowledge(cpu);
     }
 }
 
-/// Whoever finds the entry empty has nothing to flush.
+/// A CPU that finds the entry empty does not flush.
 struct Trusting {
-    repaired: bool,
+    fixed: bool,
 }
 
-impl Protocol for Trusting {
+impl Operations for Trusting {
     fn config(&self, cpus: usize) -> Config {
         Config::arm(cpus)
     }
@@ -82,7 +82,7 @@ impl Protocol for Trusting {
     }
 
     fn take(&self, kernel: &Kernel, cpu: usize, change: Change) {
-        if kernel.pte(0).swap(0, AcqRel) != 0 || self.repaired {
+        if kernel.pte(0).swap(0, AcqRel) != 0 || self.fixed {
             self.flush(kernel, cpu, change);
         }
         kernel.claim(change);
@@ -91,17 +91,17 @@ impl Protocol for Trusting {
 
 /// One PCID for all spaces, flushed at the switch.
 struct FlushesFirst {
-    repaired: bool,
+    fixed: bool,
 }
 
-impl Protocol for FlushesFirst {
+impl Operations for FlushesFirst {
     fn config(&self, cpus: usize) -> Config {
         Config::x86(cpus)
     }
 
     fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
-        let keep = u64::from(!self.repaired) << 63;
-        if !self.repaired {
+        let keep = u64::from(!self.fixed) << 63;
+        if !self.fixed {
             x86::Insn.invpcid(Invpcid::Context, [u64::from(TAGS[A]), 0]);
         }
         x86::Insn.write_cr3(kernel.root(to).address() | u64::from(TAGS[A]) | keep);
@@ -114,23 +114,20 @@ impl Protocol for FlushesFirst {
 
 const PAGE: super::kernel::Act = Take(Change::Page(0));
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "freed-before-the-flush",
         arch: Arch::X86,
         record: "litebox, repaired by #848; Quark, repaired by #639; asterinas#862 and #970 (eco-M8, threads).",
         why: "The entry is cleared, the frame goes back to the allocator, and then the others are asked \
               to flush. Until they have, they read and write a frame that is somebody else's.",
         expected: Expected::Breaks(Rule::FreedFrame),
-        repair: Some("give the frame back when the flush is complete"),
+        repair: Some("free the frame when the flush is complete"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Load(0)]], |repaired| Hasty {
-                repaired,
-                call: Call::new(),
-            })
+            open(name, form, &[&[PAGE], &[Load(0)]], |fixed| Hasty { fixed, call: Call::new() })
         },
     },
-    Specimen {
+    Protocol {
         name: "trust-an-empty-entry",
         arch: Arch::Arm,
         record: "Linux, fixed by 3ea277194daa (commit, from memory) and, of the same \
@@ -140,9 +137,9 @@ pub(super) static SPECIMENS: &[Specimen] = &[
               one's flush is still to come.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("flush where a flush may be pending, though the entry is empty"),
-        open: |name, form| open(name, form, &[&[PAGE], &[PAGE]], |repaired| Trusting { repaired }),
+        open: |name, form| open(name, form, &[&[PAGE], &[PAGE]], |fixed| Trusting { fixed }),
     },
-    Specimen {
+    Protocol {
         name: "flush-before-the-switch",
         arch: Arch::X86,
         record: "Xen, XSA-292 (the advisory).",
@@ -151,6 +148,6 @@ pub(super) static SPECIMENS: &[Specimen] = &[
               old space come back under the PCID, and the new space uses them.",
         expected: Expected::Breaks(Rule::TagNamesTwoSpaces),
         repair: Some("flush with the load itself"),
-        open: |name, form| open(name, form, &[&[Run(B)]], |repaired| FlushesFirst { repaired }),
+        open: |name, form| open(name, form, &[&[Run(B)]], |fixed| FlushesFirst { fixed }),
     },
 ];

@@ -1,9 +1,9 @@
-//! The zoo: the protocols by which other systems keep TLBs coherent, each as small as it can be told.
+//! The zoo: the protocols by which other systems keep TLBs coherent, each reduced to its essentials.
 //!
-//! A specimen is built from a public description, and holds the protocol and nothing else: the kernel
-//! around it (`kernel.rs`), the machine and the oracle are the same for all. One that is broken is
-//! found out by the rule that it breaks, and becomes clean by its one repair, so that it is not the
-//! kernel around it that breaks. One that is sound is explored to the end.
+//! A protocol is built from a public description and contains nothing else: the kernel around it
+//! (`kernel.rs`), the machine and the oracle are the same for all. A broken protocol violates the rule
+//! that is named for it, and its fixed variant, which differs by one repair, violates none; this shows
+//! that the fault is not in the kernel around it. A sound protocol is explored exhaustively.
 
 mod acknowledge;
 mod arm;
@@ -25,17 +25,17 @@ use lookaside_machine::{
 
 use crate::scenario::{Depth, Explored};
 
-/// What exploring a specimen should come to.
+/// The expected result of exploring a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// It breaks this rule.
+    /// The protocol breaks this rule.
     Breaks(Rule),
-    /// It breaks none.
+    /// The protocol breaks no rule.
     Sound,
 }
 
 impl Expected {
-    /// The rule, if one is to be broken.
+    /// The rule that the protocol breaks, if any.
     #[must_use]
     pub const fn rule(self) -> Option<Rule> {
         match self {
@@ -61,35 +61,35 @@ impl serde::Serialize for Expected {
     }
 }
 
-/// Which form of a protocol is opened.
+/// The variant of a protocol that is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is described.
+    /// As described.
     Described,
-    /// With its repair: the twin.
-    Repaired,
-    /// Nobody flushes. It breaks, or the specimen shows nothing.
-    Mute,
+    /// With its repair.
+    Fixed,
+    /// Without flushes. It must break a rule, or the script does not exercise the protocol.
+    NoFlush,
 }
 
-/// A protocol of somebody's.
-pub struct Specimen {
-    /// Its name: what it does, and not who does it.
+/// A TLB coherence protocol of another system.
+pub struct Protocol {
+    /// Its name, after what it does and not after the system that does it.
     pub name: &'static str,
-    /// The architecture that it is shown on.
+    /// The architecture on which it is explored.
     pub arch: Arch,
-    /// Where it is or was used, and how that is known.
+    /// The systems that use or used it, and the source of that knowledge.
     pub record: &'static str,
-    /// What it does, and what happens then.
+    /// What it does, and which interleaving breaks it.
     pub why: &'static str,
-    /// What it should come to.
+    /// The expected verdict.
     pub expected: Expected,
-    /// What makes it sound, if it is not.
+    /// The change that makes it sound, if it is broken.
     pub repair: Option<&'static str>,
     open: fn(&'static str, Form) -> Box<dyn Explored>,
 }
 
-impl Specimen {
+impl Protocol {
     /// Builds its world.
     #[must_use]
     pub fn open(&self, form: Form) -> Box<dyn Explored> {
@@ -100,65 +100,65 @@ impl Specimen {
     ///
     /// # Errors
     ///
-    /// If the schedule is not one of this specimen.
+    /// If the schedule does not belong to this protocol.
     pub fn replay(&self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError> {
         self.open(Form::Described).replay(schedule)
     }
 }
 
-/// All specimens: the broken ones first, beginning with those who are asked and how they answer.
-pub fn all() -> impl Iterator<Item = &'static Specimen> {
-    let houses = [
-        acknowledge::SPECIMENS,
-        waiting::SPECIMENS,
-        queue::SPECIMENS,
-        targets::SPECIMENS,
-        generation::SPECIMENS,
-        arm::SPECIMENS,
-        invlpgb::SPECIMENS,
-        riscv::SPECIMENS,
-        life::SPECIMENS,
+/// All protocols: the broken ones first, beginning with acknowledgements and target sets.
+pub fn all() -> impl Iterator<Item = &'static Protocol> {
+    let groups = [
+        acknowledge::PROTOCOLS,
+        waiting::PROTOCOLS,
+        queue::PROTOCOLS,
+        targets::PROTOCOLS,
+        generation::PROTOCOLS,
+        arm::PROTOCOLS,
+        invlpgb::PROTOCOLS,
+        riscv::PROTOCOLS,
+        life::PROTOCOLS,
     ];
-    let sound = |specimen: &&Specimen| specimen.expected == Expected::Sound;
-    let broken = houses.into_iter().flatten().filter(move |specimen| !sound(specimen));
-    broken.chain(houses.into_iter().flatten().filter(sound))
+    let sound = |protocol: &&Protocol| protocol.expected == Expected::Sound;
+    let broken = groups.into_iter().flatten().filter(move |protocol| !sound(protocol));
+    broken.chain(groups.into_iter().flatten().filter(sound))
 }
 
-/// The specimen of this name.
+/// The protocol of this name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Specimen> {
-    all().find(|specimen| specimen.name == name)
+pub fn find(name: &str) -> Option<&'static Protocol> {
+    all().find(|protocol| protocol.name == name)
 }
 
-/// The specimen that a schedule is of.
+/// The protocol that a schedule belongs to.
 #[must_use]
-pub fn of(schedule: &Schedule) -> Option<&'static Specimen> {
+pub fn of(schedule: &Schedule) -> Option<&'static Protocol> {
     find(schedule.scenario().strip_prefix(kernel::PREFIX)?)
 }
 
-/// What exploring a specimen came to.
+/// The result of exploring a protocol.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Judgement {
-    /// The name of the specimen.
+    /// The name of the protocol.
     pub name: &'static str,
-    /// What it should have come to.
+    /// The expected verdict.
     pub expected: Expected,
     /// The rule that was broken.
     #[cfg_attr(feature = "serde", serde(serialize_with = "rule"))]
     pub found: Option<Rule>,
     /// A shortened schedule that breaks it.
     pub schedule: Option<String>,
-    /// Steps of all executions, without those of the twin.
+    /// Steps of all executions, without those of the fixed variant.
     pub steps: u64,
-    /// Executions, without those of the twin.
+    /// Executions, without those of the fixed variant.
     pub schedules: u64,
-    /// Whether everything was explored; not asked of what is broken.
+    /// Whether everything was explored; a broken protocol need not be.
     pub complete: bool,
-    /// How long it took, twin and shortening included.
+    /// Seconds that it took, including the fixed variant and the shortening of the schedule.
     pub seconds: f64,
-    /// Whether all that the repaired twin can do was explored and broke no rule.
-    pub twin_clean: Option<bool>,
+    /// Whether the fixed variant was explored exhaustively and broke no rule.
+    pub fixed_clean: Option<bool>,
 }
 
 #[cfg(feature = "serde")]
@@ -170,35 +170,35 @@ fn rule<S: serde::Serializer>(found: &Option<Rule>, serializer: S) -> Result<S::
 }
 
 impl Judgement {
-    /// Whether it is as expected: broken by the rule that was named, with a clean twin; or sound, with
-    /// everything explored.
+    /// Whether the verdict is as expected: the named rule is broken and the fixed variant is clean, or
+    /// the protocol is sound and was explored exhaustively.
     #[must_use]
     pub fn agrees(&self) -> bool {
         let explored = self.found.is_some() || self.complete;
-        explored && self.found == self.expected.rule() && self.twin_clean != Some(false)
+        explored && self.found == self.expected.rule() && self.fixed_clean != Some(false)
     }
 }
 
-/// Explores a specimen and its twin, each within `budget`.
+/// Explores a protocol and its fixed variant, each within `budget`.
 #[must_use]
-pub fn judge(specimen: &Specimen, budget: Budget) -> Judgement {
+pub fn judge(protocol: &Protocol, budget: Budget) -> Judgement {
     let begin = std::time::Instant::now();
-    let mut explored = specimen.open(Form::Described);
+    let mut explored = protocol.open(Form::Described);
     let report = explored.explore(Depth::Exhaust, budget);
     let failure = report.failure.as_ref().map(|failure| explored.shrink(failure));
-    let twin_clean = specimen.repair.map(|_| {
-        let twin = specimen.open(Form::Repaired).explore(Depth::Exhaust, budget);
-        twin.failure.is_none() && twin.complete
+    let fixed_clean = protocol.repair.map(|_| {
+        let fixed = protocol.open(Form::Fixed).explore(Depth::Exhaust, budget);
+        fixed.failure.is_none() && fixed.complete
     });
     Judgement {
-        name: specimen.name,
-        expected: specimen.expected,
+        name: protocol.name,
+        expected: protocol.expected,
         found: failure.as_ref().map(|failure| failure.violation.rule),
         schedule: failure.map(|failure| failure.schedule.to_string()),
         steps: report.steps,
         schedules: report.schedules,
         complete: report.complete,
         seconds: begin.elapsed().as_secs_f64(),
-        twin_clean,
+        fixed_clean,
     }
 }

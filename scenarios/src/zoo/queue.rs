@@ -4,23 +4,23 @@ use lookaside::{Ordering::*, Word as _};
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax};
 
 use super::{
-    Expected, Specimen,
+    Expected, Protocol,
     acknowledge::{forget, load, untagged},
-    kernel::{Act::*, Change, Kernel, Protocol, open},
+    kernel::{Act::*, Change, Kernel, Operations, open},
 };
 
 /// A request for each page, and one target, whose queue holds one request.
 struct Queue {
-    repaired: bool,
-    /// Which page is asked for, plus one.
+    fixed: bool,
+    /// The page that is requested, plus one.
     queue: Word,
-    /// Which pages are asked for besides, a bit each, where the queue was full.
+    /// Further pages that were requested while the queue was full, a bit each.
     wide: Word,
-    /// Which pages the target has answered for.
+    /// The pages that the target has acknowledged.
     done: Word,
 }
 
-impl Protocol for Queue {
+impl Operations for Queue {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
@@ -39,7 +39,7 @@ impl Protocol for Queue {
         for page in 0..pages {
             let request = page as u64 + 1;
             let full = self.queue.compare_exchange(0, request, Release, Relaxed).is_err();
-            if full && self.repaired {
+            if full && self.fixed {
                 self.wide.fetch_or(1 << page, Release);
             }
             interrupt(kernel.others(cpu));
@@ -58,21 +58,21 @@ impl Protocol for Queue {
     }
 }
 
-pub(super) static SPECIMENS: &[Specimen] = &[Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[Protocol {
     name: "overflow-drops-the-request",
     arch: Arch::X86,
     record: "NrOS, `enqueue`: the result of the push is thrown away (eco-M10, read in the source at \
-             38557a67). What its initiator does then the record does not say; ours waits for its \
+             38557a67). The record does not say what its initiator does then; ours waits for its \
              answer.",
-    why: "Each CPU has a queue of requests. When it is full, a request is dropped and nobody is told. \
+    why: "Each CPU has a queue of requests. When it is full, a request is dropped without an error. \
           An initiator that waits for the answer to it waits for ever; one that counts only what it \
           could queue gives back a frame that the target may still use. Here the queue holds one \
           request, and one initiator with two pages fills it; a longer one takes more of either.",
     expected: Expected::Breaks(Rule::NoProgress),
-    repair: Some("when the queue is full, ask for a full flush in a word that cannot be"),
+    repair: Some("when the queue is full, request a full flush in a word that cannot be full"),
     open: |name, form| {
-        open(name, form, &[&[Take(Change::Both)], &[Load(0)]], |repaired| Queue {
-            repaired,
+        open(name, form, &[&[Take(Change::Both)], &[Load(0)]], |fixed| Queue {
+            fixed,
             queue: Word::ZERO,
             wide: Word::ZERO,
             done: Word::ZERO,

@@ -1,11 +1,11 @@
-//! RISC-V: fences of the own hart, and the firmware's of others.
+//! RISC-V: local fences, and remote fences by the firmware.
 
 use lookaside::{Ordering::*, Word as _, arch::riscv64::Instructions as _};
 use lookaside_machine::adversary::{Access, Arch, Config, Rule, Word, riscv};
 
 use super::{
-    Expected, Specimen,
-    kernel::{A, Act::*, B, Change, Kernel, PAGES, Protocol, Scripts, TAGS, open},
+    Expected, Protocol,
+    kernel::{A, Act::*, B, Change, Kernel, Operations, PAGES, Scripts, TAGS, open},
 };
 
 /// Loads the root of a space under its tag.
@@ -17,15 +17,15 @@ fn write(root: u64, tag: u16) {
     riscv::Insn.write_satp(8 << 60 | u64::from(tag) << 44 | root);
 }
 
-/// What is wrong.
+/// The fault of the protocol.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
     None,
-    /// A tag is named where the page may be global.
+    /// The fence names a tag although the page may be global.
     NamesTag,
-    /// "Everything" comes out as "address 0".
+    /// A fence of all addresses is encoded as one of address 0.
     AddressZero,
-    /// A hart that leaves a space is not asked, though it keeps entries.
+    /// A hart that left a space is not fenced, though it keeps entries.
     ClearsBit,
 }
 
@@ -40,7 +40,7 @@ impl<const GLOBAL: bool> Firmware<GLOBAL> {
         Self { flaw, ran: Word::ZERO }
     }
 
-    /// Here and on the harts of a mask: a range, or everything; of a tag, or of all with globals.
+    /// Fences this hart and the harts of a mask: a range or all addresses, of one tag or of all with globals.
     fn fence(harts: u64, range: Option<(u64, u64)>, tag: Option<u16>) {
         riscv::Insn.fence();
         match range {
@@ -56,7 +56,7 @@ impl<const GLOBAL: bool> Firmware<GLOBAL> {
     }
 }
 
-impl<const GLOBAL: bool> Protocol for Firmware<GLOBAL> {
+impl<const GLOBAL: bool> Operations for Firmware<GLOBAL> {
     const ACCESS: Access = if GLOBAL { Access::GLOBAL } else { Access::WRITE };
 
     fn config(&self, cpus: usize) -> Config {
@@ -92,16 +92,16 @@ impl<const GLOBAL: bool> Protocol for Firmware<GLOBAL> {
 
 /// All spaces have one tag.
 struct OneTag {
-    repaired: bool,
+    fixed: bool,
 }
 
-impl Protocol for OneTag {
+impl Operations for OneTag {
     fn config(&self, cpus: usize) -> Config {
         Config::riscv(cpus)
     }
 
     fn switch(&self, kernel: &Kernel, _: usize, from: Option<usize>, to: usize) {
-        if self.repaired && from.is_some() {
+        if self.fixed && from.is_some() {
             write(kernel.nothing.0, 0);
             riscv::Insn.sfence_vma(None, None);
         }
@@ -117,12 +117,12 @@ const PAGE: super::kernel::Act = Take(Change::Page(0));
 const BOTH: super::kernel::Act = Take(Change::Both);
 const TABLE: super::kernel::Act = Take(Change::Table);
 
-const fn flawed<const GLOBAL: bool>(flaw: Flaw, repaired: bool) -> Firmware<GLOBAL> {
-    Firmware::new(if repaired { Flaw::None } else { flaw })
+const fn flawed<const GLOBAL: bool>(flaw: Flaw, fixed: bool) -> Firmware<GLOBAL> {
+    Firmware::new(if fixed { Flaw::None } else { flaw })
 }
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "tag-named-for-a-global-page",
         arch: Arch::Riscv,
         record: "Hermit on riscv64, where every page is global, and ArceOS: `sfence_vma(0, va)` (eco-M6, read \
@@ -133,12 +133,10 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("name the address and no tag"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Load(0)]], |repaired| {
-                flawed::<true>(Flaw::NamesTag, repaired)
-            })
+            open(name, form, &[&[PAGE], &[Load(0)]], |fixed| flawed::<true>(Flaw::NamesTag, fixed))
         },
     },
-    Specimen {
+    Protocol {
         name: "everything-became-address-zero",
         arch: Arch::Riscv,
         record: "RustSBI, #133, merged 2025-04 (eco-A2, thread). The same is suspected of a call in hvisor's \
@@ -148,12 +146,12 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("use the form without operands"),
         open: |name, form| {
-            open(name, form, &[&[BOTH], &[Load(0)]], |repaired| {
-                flawed::<false>(Flaw::AddressZero, repaired)
+            open(name, form, &[&[BOTH], &[Load(0)]], |fixed| {
+                flawed::<false>(Flaw::AddressZero, fixed)
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "bit-cleared-while-entries-stay",
         arch: Arch::Riscv,
         record: "Linux on RISC-V, 82dd33fde026 and the revert e92105002 (commits).",
@@ -163,12 +161,12 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::StaleTranslation),
         repair: Some("never clear the bit while the tag is the space's"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], &[Run(B), Run(A)]], |repaired| {
-                flawed::<false>(Flaw::ClearsBit, repaired)
+            open(name, form, &[&[PAGE], &[Run(B), Run(A)]], |fixed| {
+                flawed::<false>(Flaw::ClearsBit, fixed)
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "new-root-under-a-used-tag",
         arch: Arch::Riscv,
         record: "Asterinas on RISC-V, #3672, fixed by #3673; on LoongArch #3920, open when it was read; rCore#57 \
@@ -179,9 +177,9 @@ pub(super) static SPECIMENS: &[Specimen] = &[
               moment between the write and a fence behind it as use.",
         expected: Expected::Breaks(Rule::TagNamesTwoSpaces),
         repair: Some("fence between the two roots"),
-        open: |name, form| open(name, form, &[&[Run(B)]], |repaired| OneTag { repaired }),
+        open: |name, form| open(name, form, &[&[Run(B)]], |fixed| OneTag { fixed }),
     },
-    Specimen {
+    Protocol {
         name: "remote-fence-by-firmware",
         arch: Arch::Riscv,
         record: "The SBI's remote fence, as Linux uses it (on record).",

@@ -1,16 +1,16 @@
-//! Who is asked: the set of CPUs that run a space, and when it is read and written.
+//! Target sets: the CPUs that run a space, and when that set is read and written.
 
 use lookaside::{Ordering::*, Word as _, arch::riscv64::Instructions as _};
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, riscv};
 
 use super::{
-    Expected, Specimen,
+    Expected, Protocol,
     acknowledge::{forget, load, untagged},
-    kernel::{A, Act::*, B, Call, Change, Kernel, Protocol, Scripts, TAGS, open},
+    kernel::{A, Act::*, B, Call, Change, Kernel, Operations, Scripts, TAGS, open},
     riscv::satp,
 };
 
-/// What is done at the wrong time.
+/// The step that comes at the wrong time, or is missing.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
     None,
@@ -18,7 +18,7 @@ enum Flaw {
     ClearsEarly,
     /// The bit is set after the root is loaded.
     SetsLate,
-    /// An initiator that does not run the space asks nobody.
+    /// An initiator that does not run the space interrupts no CPU.
     OnlyCurrent,
 }
 
@@ -47,13 +47,13 @@ impl Set {
     }
 }
 
-impl Protocol for Set {
+impl Operations for Set {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("runs A", core::slice::from_ref(&self.runs)), ("owed", self.call.words())]
+        vec![("runs A", core::slice::from_ref(&self.runs)), ("unacknowledged", self.call.words())]
     }
 
     fn switch(&self, kernel: &Kernel, cpu: usize, from: Option<usize>, to: usize) {
@@ -83,7 +83,7 @@ impl Protocol for Set {
 
     fn interrupt(&self, _: &Kernel, cpu: usize) {
         forget();
-        self.call.answer(cpu);
+        self.call.acknowledge(cpu);
     }
 }
 
@@ -94,13 +94,13 @@ struct Racy {
     call: Call,
 }
 
-impl Protocol for Racy {
+impl Operations for Racy {
     fn config(&self, cpus: usize) -> Config {
         Config::riscv(cpus).with_interrupts()
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("runs A", core::slice::from_ref(&self.runs)), ("owed", self.call.words())]
+        vec![("runs A", core::slice::from_ref(&self.runs)), ("unacknowledged", self.call.words())]
     }
 
     fn switch(&self, kernel: &Kernel, cpu: usize, from: Option<usize>, to: usize) {
@@ -126,7 +126,7 @@ impl Protocol for Racy {
 
     fn interrupt(&self, _: &Kernel, cpu: usize) {
         riscv::Insn.sfence_vma(None, Some(TAGS[A]));
-        self.call.answer(cpu);
+        self.call.acknowledge(cpu);
     }
 }
 
@@ -135,25 +135,25 @@ const TABLE: super::kernel::Act = Take(Change::Table);
 const LEAVES: &[super::kernel::Act] = &[Run(B)];
 const COMES: &[super::kernel::Act] = &[Run(B), Run(A)];
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "clear-mask-before-switch",
         arch: Arch::X86,
         record: "Asterinas, `VmSpace::activate`, has this order (eco-A3, our own reading at 604948581). \
                  There it is sound: pre-emption is off and frames and tables retire through RCU, so that \
                  nothing is given back while the window is open. Without RCU it is not.",
         why: "A CPU that leaves a space takes itself out of the set, and then loads the other root. In \
-              between it is not asked, and its walker goes on in the space that it has not left: it \
+              between it is not interrupted, and its walker goes on in the space that it has not left: it \
               keeps, and can still make, translations to what the initiator gives back.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("load the other root, then leave the set"),
         open: |name, form| {
-            open(name, form, &[&[TABLE], LEAVES], |repaired| {
-                Set::new(if repaired { Flaw::None } else { Flaw::ClearsEarly })
+            open(name, form, &[&[TABLE], LEAVES], |fixed| {
+                Set::new(if fixed { Flaw::None } else { Flaw::ClearsEarly })
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "set-mask-after-switch",
         arch: Arch::X86,
         record: "No system is named for it. That the set comes first is what Linux demands on RISC-V \
@@ -164,46 +164,46 @@ pub(super) static SPECIMENS: &[Specimen] = &[
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("join the set, then load the root"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], COMES], |repaired| {
-                Set::new(if repaired { Flaw::None } else { Flaw::SetsLate })
+            open(name, form, &[&[PAGE], COMES], |fixed| {
+                Set::new(if fixed { Flaw::None } else { Flaw::SetsLate })
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "ask-only-if-current",
         arch: Arch::X86,
         record: "seL4 on x86-64 without PCIDs, SMP: #107 (thread; fixed).",
         why: "An unmap in a space that the initiator does not run returns early: nothing is cached here, \
               so nothing is to be flushed. But another CPU runs that space.",
         expected: Expected::Breaks(Rule::FreedFrame),
-        repair: Some("ask those who run the space, whoever asks"),
+        repair: Some("interrupt the CPUs that run the space, whether or not the initiator does"),
         open: |name, form| {
-            open(name, form, &[&[Run(B), PAGE], &[]], |repaired| {
-                Set::new(if repaired { Flaw::None } else { Flaw::OnlyCurrent })
+            open(name, form, &[&[Run(B), PAGE], &[]], |fixed| {
+                Set::new(if fixed { Flaw::None } else { Flaw::OnlyCurrent })
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "plain-read-of-the-set",
         arch: Arch::Riscv,
         record: "eco-M18, the form without fences: mutant 1 of the field's list, for which no system is named. \
                  Asterinas uses the repair below, Redox has a full fence on both sides (read in the \
                  source).",
-        why: "The initiator clears a descriptor and reads who runs the space, with a plain load. The \
+        why: "The initiator clears a descriptor and reads the set with a plain load. The \
               store is still in its buffer when it reads that nobody does. Another CPU joins, loads the \
               root and walks the descriptor that memory still holds; then the store lands, and the \
               frame is given back.",
         expected: Expected::Breaks(Rule::FreedFrame),
         repair: Some("read the set with a read-modify-write that changes nothing, and `Release`"),
         open: |name, form| {
-            open(name, form, &[&[PAGE], COMES], |repaired| Racy {
-                idiom: repaired,
+            open(name, form, &[&[PAGE], COMES], |fixed| Racy {
+                idiom: fixed,
                 runs: Word::ZERO,
                 call: Call::new(),
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "read-modify-write-of-the-set",
         arch: Arch::Riscv,
         record: "Asterinas, `util/id_set.rs` (eco-M18, read in the source at 604948581): \

@@ -6,37 +6,37 @@ use lookaside_machine::adversary::{
 };
 
 use super::{
-    Expected, Specimen,
+    Expected, Protocol,
     acknowledge::{forget, load, untagged},
-    kernel::{A, Act::*, CPUS, Call, Change, Kernel, Protocol, Scripts, each, open},
+    kernel::{A, Act::*, CPUS, Call, Change, Kernel, Operations, Scripts, each, open},
 };
 
 /// Initiators wait with interrupts off.
 struct Deaf {
-    repaired: bool,
-    /// Who has not answered each initiator.
-    owed: [Word; CPUS],
+    fixed: bool,
+    /// For each initiator, the CPUs that have not acknowledged its request.
+    unacknowledged: [Word; CPUS],
 }
 
 impl Deaf {
-    /// Flushes for whoever has asked, and answers.
+    /// Flushes for every initiator that waits for `cpu`, and acknowledges.
     fn serve(&self, kernel: &Kernel, cpu: usize) {
         for initiator in each(kernel.others(cpu)) {
-            if self.owed[initiator].load(Acquire) & 1 << cpu != 0 {
+            if self.unacknowledged[initiator].load(Acquire) & 1 << cpu != 0 {
                 forget();
-                self.owed[initiator].fetch_and(!(1 << cpu), Release);
+                self.unacknowledged[initiator].fetch_and(!(1 << cpu), Release);
             }
         }
     }
 }
 
-impl Protocol for Deaf {
+impl Operations for Deaf {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("owed to", &self.owed)]
+        vec![("unacknowledged", &self.unacknowledged)]
     }
 
     fn switch(&self, kernel: &Kernel, _: usize, _: Option<usize>, to: usize) {
@@ -45,11 +45,11 @@ impl Protocol for Deaf {
 
     fn flush(&self, kernel: &Kernel, cpu: usize, _: Change) {
         irq_off();
-        self.owed[cpu].store(kernel.others(cpu), Relaxed);
+        self.unacknowledged[cpu].store(kernel.others(cpu), Relaxed);
         interrupt(kernel.others(cpu));
         forget();
-        while self.owed[cpu].load(Acquire) != 0 {
-            if self.repaired {
+        while self.unacknowledged[cpu].load(Acquire) != 0 {
+            if self.fixed {
                 self.serve(kernel, cpu);
             }
             relax();
@@ -62,20 +62,20 @@ impl Protocol for Deaf {
     }
 }
 
-/// All CPUs that count as up are asked.
+/// All CPUs that count as up are interrupted.
 struct Roll {
-    repaired: bool,
+    fixed: bool,
     up: Word,
     call: Call,
 }
 
-impl Protocol for Roll {
+impl Operations for Roll {
     fn config(&self, cpus: usize) -> Config {
         untagged(cpus)
     }
 
     fn words(&self) -> Vec<(&'static str, &[Word])> {
-        vec![("up", core::slice::from_ref(&self.up)), ("owed", self.call.words())]
+        vec![("up", core::slice::from_ref(&self.up)), ("unacknowledged", self.call.words())]
     }
 
     fn switch(&self, kernel: &Kernel, cpu: usize, from: Option<usize>, to: usize) {
@@ -86,12 +86,12 @@ impl Protocol for Roll {
     }
 
     fn online(&self, kernel: &Kernel, cpu: usize) {
-        // Setting the interrupt controller up loses what was sent before.
-        if self.repaired {
+        // Initialising the interrupt controller loses interrupts that were sent before.
+        if self.fixed {
             reset();
         }
         self.up.fetch_or(1 << cpu, SeqCst);
-        if !self.repaired {
+        if !self.fixed {
             reset();
         }
         load(kernel, A);
@@ -105,42 +105,42 @@ impl Protocol for Roll {
 
     fn interrupt(&self, _: &Kernel, cpu: usize) {
         forget();
-        self.call.answer(cpu);
+        self.call.acknowledge(cpu);
     }
 }
 
-pub(super) static SPECIMENS: &[Specimen] = &[
-    Specimen {
+pub(super) static PROTOCOLS: &[Protocol] = &[
+    Protocol {
         name: "wait-with-interrupts-off",
         arch: Arch::X86,
         record: "eco-M14: Uros#317 and Quark#527 (threads); Asterinas had #1602 (thread) and panics today \
                  rather than wait so; Redox polls in six places against it (read in the source).",
         why: "Two CPUs take a page each, at the same time and with interrupts off. Each waits for the \
-              other to answer, neither takes the other's interrupt, and both wait for ever. A lock that \
+              other to acknowledge, neither takes the other's interrupt, and both wait for ever. A lock that \
               a target spins on with interrupts off while the initiator holds it does the same.",
         expected: Expected::Breaks(Rule::NoProgress),
-        repair: Some("serve what others ask while waiting"),
+        repair: Some("handle requests while waiting"),
         open: |name, form| {
             const SCRIPTS: Scripts = &[&[Take(Change::Page(0))], &[Take(Change::Page(1))]];
-            open(name, form, SCRIPTS, |repaired| Deaf {
-                repaired,
-                owed: [const { Word::ZERO }; CPUS],
+            open(name, form, SCRIPTS, |fixed| Deaf {
+                fixed,
+                unacknowledged: [const { Word::ZERO }; CPUS],
             })
         },
     },
-    Specimen {
+    Protocol {
         name: "online-before-interrupts",
         arch: Arch::X86,
         record: "tgoskits#1179, fixed in #1196 (eco-M15, threads). On RISC-V, `hart_start` returns before \
                  the hart runs, which invites the same.",
-        why: "A CPU counts as up before it can take interrupts. An initiator asks it, the request \
+        why: "A CPU counts as up before it can take interrupts. An initiator interrupts it, the request \
               reaches an interrupt controller that is not set up, and is lost; the initiator waits for \
               ever for the answer. One that would not wait would find the CPU with a stale translation.",
         expected: Expected::Breaks(Rule::NoProgress),
         repair: Some("count the CPU as up when it can take interrupts"),
         open: |name, form| {
-            open(name, form, &[&[Take(Change::Page(0))], &[Online]], |repaired| Roll {
-                repaired,
+            open(name, form, &[&[Take(Change::Page(0))], &[Online]], |fixed| Roll {
+                fixed,
                 up: Word::ZERO,
                 call: Call::new(),
             })

@@ -1,4 +1,4 @@
-//! How the oracle looks: through everything that any CPU may have cached.
+//! The checks of the oracle, over every entry that any CPU may have cached.
 
 use super::{
     super::{
@@ -89,7 +89,7 @@ impl Machine {
         first >> bits == frame.0 >> bits
     }
 
-    /// Remembers that an entry must not be usable any more.
+    /// Marks an entry as one that must not be usable any more.
     pub(super) fn mark(&mut self, cpu: usize, index: usize, flags: u8, rule: Rule) {
         let mut entry = self.cpus[cpu].tlb[index];
         entry.flags |= flags;
@@ -168,8 +168,8 @@ impl Machine {
         }
     }
 
-    /// A CPU runs the kernel again: it holds nothing of the kernel's that was revoked, nor a walk to a table
-    /// that was given back if that may be used under any tag.
+    /// A CPU runs the kernel again: it must hold no revoked kernel entry, nor a walk to a released table if
+    /// that may be used under any tag.
     pub(super) fn check_kernel(&mut self, cpu: usize) {
         for index in 0..self.cpus[cpu].tlb.len() {
             let entry = self.cpus[cpu].tlb[index];

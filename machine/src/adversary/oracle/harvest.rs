@@ -1,4 +1,4 @@
-//! What hardware notes in descriptors, and whether software has lost any of it.
+//! Accessed and dirty flags that hardware sets in descriptors, and whether software has lost any.
 
 use core::ops::Range;
 

@@ -1,13 +1,13 @@
-//! The oracle: what must hold, checked at the moment it can break.
+//! The oracle: invariants, checked at the moment at which they can break.
 //!
-//! A scenario tells it what the library has promised (*this translation is revoked*, *this frame
-//! may be reused*), at the moment of the promise. The oracle then looks at everything that any CPU
-//! may have cached, and keeps looking for the rest of the execution. It never samples: if a CPU
+//! A scenario reports each promise of the library to it (*this translation is revoked*, *this frame
+//! may be reused*), at the moment of the promise: a claim. The oracle then checks every entry that any CPU
+//! may have cached, and keeps checking for the rest of the execution. It never samples: if a CPU
 //! *could* use a translation that it must not have, the execution fails, whether or not a program
 //! touches the page.
 //!
 //! A claim belongs to the operation before it: no other CPU comes between the two. Where that
-//! operation was executed before its turn, because it commutes with all that others do, the claim
+//! operation was executed before its turn, because it commutes with all transitions of others, the claim
 //! does not commute with it, and waits for its own turn.
 
 mod check;
@@ -29,19 +29,19 @@ use super::{
     word::Word,
 };
 
-/// What explorers report as seen when anything was claimed: that a translation is gone, that a frame or a
-/// table is free, that an identity is fresh, that hardware's notes were taken, or a condition of the
-/// scenario's own. A scenario in which nothing is claimed tests nothing.
+/// The event that explorers report when a claim was made: that a translation is revoked, that a frame or a
+/// table is free, that an identity is fresh, that accessed and dirty flags were collected, or a condition of
+/// the scenario's own. A scenario without claims tests nothing.
 pub const CLAIM: &str = "a claim";
 
-/// What the oracle remembers.
+/// The state of the oracle.
 #[derive(Debug, Default)]
 pub(crate) struct Ghost {
-    /// Frames that were given back and not handed out again.
+    /// Frames that were freed and not allocated again.
     pub(crate) freed: Vec<Frame>,
-    /// Frames that no program reaches any more, though TLBs may still lead there.
+    /// Frames that no program may reach any more, though TLBs may still hold translations to them.
     pub(crate) quiet: Vec<Frame>,
-    /// What hardware has noted about frames since software last took note.
+    /// The flags that hardware has set for frames since software last collected them.
     pub(crate) noted: Vec<(Frame, Flag)>,
     /// Identities and their owners.
     identities: Vec<(&'static str, u64, u64)>,
@@ -49,7 +49,7 @@ pub(crate) struct Ghost {
     removed: Vec<Removed>,
 }
 
-/// Tells the hashes of what was given back from those of what is quiet.
+/// Distinguishes the hashes of freed frames from those of quiet ones.
 const FREED: u64 = 0xf7ee;
 const QUIET: u64 = 0x901e7;
 
@@ -63,11 +63,11 @@ impl Ghost {
     }
 }
 
-/// The library has reported that the translation of `va` in the space of `root` is revoked: what
-/// it was before memory came to hold what it holds now is usable on no CPU any more.
+/// The library has reported that the translation of `va` in the space of `root` is revoked: no CPU
+/// can use any translation older than the one that memory holds now.
 ///
 /// Memory is what the CPU that runs sees: if its own store to a descriptor of the translation is
-/// still on its way, that is a violation already, for any CPU may yet walk the old descriptor.
+/// still buffered, that is a violation already, because any CPU may yet walk the old descriptor.
 #[track_caller]
 pub fn revoked(root: Frame, va: u64) {
     claim();
@@ -75,14 +75,15 @@ pub fn revoked(root: Frame, va: u64) {
     current::with(|machine| machine.revoke(root, va));
 }
 
-/// The program has taken `descriptor` out of `word`, whatever stands there now. Returns which of the removals
-/// from that word this is, for [`revoked_until`]. Belongs to the operation before it, as a claim does.
+/// The program has removed `descriptor` from `word`, whose value may have changed since. Returns which of the
+/// removals from that word this is, for [`revoked_until`]. Belongs to the operation before it, as a claim
+/// does.
 #[track_caller]
 pub fn removed(word: &Word, descriptor: u64) -> u64 {
     claim();
     current::with(|machine| {
         let serial = machine.note_removed(word.address(), descriptor);
-        machine.cpus[machine.running].told(serial);
+        machine.cpus[machine.running].observed(serial);
         serial
     })
 }
@@ -93,39 +94,39 @@ pub fn removals(word: &Word) -> u64 {
     claim();
     current::with(|machine| {
         let serial = machine.removals(word.address());
-        machine.cpus[machine.running].told(serial);
+        machine.cpus[machine.running].observed(serial);
         serial
     })
 }
 
-/// How many removals from `word` there had been when it held `read`, which the program has just loaded from it.
-/// That may be earlier than now where loads are ([`Config::with_early_loads`](super::Config::with_early_loads)).
+/// How many removals from `word` there had been when it held `read`, which the program has just loaded from
+/// it. That may be earlier than now where loads are
+/// ([`Config::with_early_loads`](super::Config::with_early_loads)).
 #[track_caller]
 pub fn removals_before(word: &Word, read: u64) -> u64 {
     claim();
     current::with(|machine| {
         let serial = machine.removals_before(word.address(), read);
-        machine.cpus[machine.running].told(serial);
+        machine.cpus[machine.running].observed(serial);
         serial
     })
 }
 
-/// The library has reported that what was removed from `word`, which maps `va` in the space of `root`, is
-/// usable on no CPU any more: by the removals up to `serial`, and not what others have removed since, whose
-/// flushes may be under way. What memory holds again is no offence.
+/// The library has reported that no CPU can use the descriptors removed from `word`, which maps `va` in the
+/// space of `root`, any more: those of the removals up to `serial`, and not later ones, whose flushes may be
+/// under way. A descriptor that memory holds again is no violation.
 #[track_caller]
 pub fn revoked_until(root: Frame, va: u64, word: &Word, serial: u64) {
     claim();
     current::with(|machine| machine.revoke_until(root, va, word.address(), serial));
 }
 
-/// The translations of `va`, which is a kernel's address, are revoked in every space: what they were
-/// before memory came to hold what it holds now is usable on no CPU any more, whichever root and tag
-/// it was cached under.
+/// The translations of `va`, which is a kernel's address, are revoked in every space: no CPU
+/// can use any that is older than the one that memory holds now, under any root and tag.
 ///
-/// A CPU that rests runs kernel code, and is not excused. An entry that holds under every tag must
-/// be gone; one of a tag that no root register names may stay, and is found when a root is loaded
-/// that brings it back.
+/// This includes lazy CPUs, since they run kernel code. An entry that holds under every tag must be
+/// gone; one of a tag that no root register names may stay, and violates the claim when a root is loaded
+/// that makes it usable.
 #[track_caller]
 pub fn kernel_revoked(va: u64) {
     claim();
@@ -133,10 +134,10 @@ pub fn kernel_revoked(va: u64) {
     current::with(|machine| machine.revoke_everywhere(va));
 }
 
-/// The library has given a frame back: no CPU can use a translation to it any more, until
+/// The library has released a frame: no CPU can use a translation to it any more, until
 /// [`frame_allocated`].
 ///
-/// An entry under a tag that no root register names is no offence now. It is one when a root is
+/// An entry under a tag that no root register names is no violation yet. It is one when a root is
 /// loaded that makes it usable.
 #[track_caller]
 pub fn frame_freed(frame: Frame) {
@@ -146,11 +147,11 @@ pub fn frame_freed(frame: Frame) {
 }
 
 /// No program reaches a frame any more, until [`frame_allocated`]: the claim for a target that
-/// acknowledges before it invalidates. Translations to the frame may linger. What may not is an access
-/// through them: neither one that is still on its way, nor a later one, and nor may a CPU that
-/// rested wake while it holds one.
+/// acknowledges before it invalidates. Translations to the frame may remain cached, but no access may go
+/// through them: neither one that is still under way, nor a later one; nor may a lazy CPU resume user code
+/// while it holds one.
 ///
-/// This is weaker than [`frame_freed`]. A translation that lingers stays forbidden to programs after
+/// This is weaker than [`frame_freed`]. A translation that remains cached stays forbidden to programs after
 /// the frame is allocated again.
 #[track_caller]
 pub fn frame_quiet(frame: Frame) {
@@ -159,11 +160,11 @@ pub fn frame_quiet(frame: Frame) {
     current::with(|machine| machine.quieten(frame));
 }
 
-/// The library has given a table back: no CPU can walk it any more, nor name it as its root.
+/// The library has released a table: no CPU can walk it any more, nor name it as its root.
 ///
 /// With [`Config::walks_outlive_tags`](super::Config::walks_outlive_tags), which is Arm, no CPU may
 /// hold a partial walk that leads to the table under any tag. Without, a walk under a tag that no
-/// root register names is an offence only when a root is loaded that makes it usable.
+/// root register names is a violation only when a root is loaded that makes it usable.
 #[track_caller]
 pub fn table_freed(frame: Frame) {
     claim();
@@ -171,7 +172,7 @@ pub fn table_freed(frame: Frame) {
     current::with(|machine| machine.free(frame, true));
 }
 
-/// A frame is in use again.
+/// A frame is allocated again.
 #[track_caller]
 pub fn frame_allocated(frame: Frame) {
     claim();
@@ -187,14 +188,13 @@ pub fn frame_allocated(frame: Frame) {
     });
 }
 
-/// The library has taken note of what hardware says of `count` frames from `first` on, and found
+/// The library has collected the flags that hardware set for `count` frames from `first` on, and found
 /// `found`. Everything that hardware has set for one of them since the last such claim must be in
-/// `found`, or still be in a descriptor where it will be found: one that hardware writes and that maps
-/// the frame, or a block with the frame in it. [`Flags::NONE`] asks whether everything is still
-/// there.
+/// `found`, or still be in a descriptor where it can be collected: one that hardware writes and that maps
+/// the frame, or a block with the frame in it. [`Flags::NONE`] only checks that no flag was lost.
 ///
-/// A bit that hardware sets unasked is set for every frame of its block; one that an access sets,
-/// for the frame of the access. That a bit is found which nobody set is no offence.
+/// A bit that hardware sets without an access is set for every frame of its block; one that an access sets,
+/// for the frame of the access. A bit that is found without having been set is no violation.
 #[track_caller]
 pub fn harvested(first: Frame, count: u64, found: Flags) {
     claim();
@@ -203,8 +203,8 @@ pub fn harvested(first: Frame, count: u64, found: Flags) {
 }
 
 /// The library has made `count` frames from `first` on clean: a store to one of them leaves a
-/// trace from here on. No CPU may use an entry that knows the page as dirty, through which it would
-/// store without telling memory, unless memory says that the page is dirty.
+/// trace from here on. No CPU may use an entry that has the page as dirty, through which it would
+/// store without setting the flag, unless the flag is set in memory.
 #[track_caller]
 pub fn cleaned(first: Frame, count: u64) {
     claim();
@@ -212,7 +212,7 @@ pub fn cleaned(first: Frame, count: u64) {
     current::with(|machine| machine.clean(first.0..first.0 + count));
 }
 
-/// An identity that proves freshness (`kind` says which sort) has been given to `owner`. Giving it
+/// An identity of the given `kind` that proves freshness has been given to `owner`. Giving it
 /// to two owners is a violation.
 #[track_caller]
 pub fn identity(kind: &'static str, value: u64, owner: u64) {
@@ -248,8 +248,8 @@ pub fn identity_ended(kind: &'static str, value: u64) {
 }
 
 /// The CPU that runs will access no user memory until [`wakes`]: it idles, or runs kernel code
-/// only, on a root that it has left loaded. Pages may then be taken from it without its knowledge;
-/// tables may not, because its walker goes on.
+/// only, on a root that it has left loaded. Pages may then be unmapped without interrupting it;
+/// tables may not be freed, because its walker goes on.
 #[track_caller]
 pub fn rests() {
     claim();
@@ -268,8 +268,8 @@ pub fn wakes() {
     });
 }
 
-/// The CPU that runs goes down: until [`comes_up`] it touches no addresses of the kernel that may be unmapped,
-/// and may keep what is revoked there.
+/// The CPU that runs goes down: until [`comes_up`] it touches no addresses of the kernel that may be
+/// unmapped, and may keep what is revoked there.
 #[track_caller]
 pub fn goes_down() {
     claim();
@@ -300,7 +300,7 @@ fn claim() {
     }
 }
 
-/// Says that something is wrong. The execution ends at the next step.
+/// Reports a violation. The execution ends at the next step.
 pub fn fail(message: impl Into<String>) {
     current::with(|machine| machine.fail(Rule::Assertion, message.into()));
 }

@@ -1,4 +1,4 @@
-//! Frames that no program reaches any more, though translations to them may linger.
+//! Frames that no program may reach any more, though translations to them may remain cached.
 
 use super::{
     super::{format::Frame, hash::mix3, machine::Machine, tlb::Entry, violation::Rule},
@@ -28,7 +28,7 @@ impl Machine {
         self.check_in_flight(frame);
     }
 
-    /// A CPU may access user memory again: none of what it can use may lead to a quiet frame.
+    /// A CPU may access user memory again: no entry that it can use may lead to a quiet frame.
     pub(super) fn check_quiet(&mut self, cpu: usize) {
         for holder in 0..self.cpus.len() {
             if holder != cpu && !self.config.cnp {
@@ -51,7 +51,7 @@ impl Machine {
                 && self.ghost.quiet.iter().any(|&frame| self.reaches(entry, frame)))
     }
 
-    /// No store of user code to the frame may still be on its way.
+    /// No store of user code to the frame may still be under way.
     pub(super) fn check_in_flight(&mut self, frame: Frame) {
         for cpu in 0..self.cpus.len() {
             let reaches = self.cpus[cpu].buffer.iter().any(|entry| {

@@ -1,5 +1,5 @@
-//! Descriptors that programs have removed, numbered word by word, so that a claim can speak of those that
-//! were removed before a certain moment and of no others.
+//! Descriptors that programs have removed, numbered word by word, so that a claim can cover those that
+//! were removed before a certain moment and no others.
 
 use super::super::{
     flags,
@@ -49,7 +49,7 @@ impl Machine {
         of_word.filter(seen).map(|removed| removed.serial).max().unwrap_or(0)
     }
 
-    /// Notes that a descriptor was removed from a word.
+    /// Records that a descriptor was removed from a word.
     pub(super) fn note_removed(&mut self, word: Address, descriptor: u64) -> u64 {
         let of_word = self.ghost.removed.iter().filter(|removed| removed.word == word);
         let serial = of_word.map(|removed| removed.serial).max().unwrap_or(0) + 1;
@@ -64,7 +64,8 @@ impl Machine {
         serial
     }
 
-    /// Marks what is cached of a space for `va` and was removed from `word` before or at `serial`.
+    /// Marks the cached entries of a space for `va` whose descriptors were removed from `word` up to
+    /// `serial`.
     pub(super) fn revoke_until(&mut self, root: Frame, va: u64, word: Address, serial: u64) {
         let Some(table) = self.tables.index(root) else {
             return self.fail(Rule::Misuse, format!("{:#x} is no table", root.0));
@@ -104,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// Whether two descriptors differ in nothing but what hardware may have noted in them.
+    /// Whether two descriptors differ only in flags that hardware may have set.
     fn is_same(&self, one: u64, other: u64) -> bool {
         one == other
             || (one != 0

@@ -1,4 +1,4 @@
-//! What revoked translations are: those that are cached and are not what memory holds.
+//! Revocation: a cached translation is revoked if it differs from what memory holds.
 
 use super::super::{
     block, config::Arch, flags, format::Frame, machine::Machine, op::Address, tlb::Entry,
@@ -14,7 +14,7 @@ struct Present {
 }
 
 impl Present {
-    /// Whether what is cached is what memory holds.
+    /// Whether a cached descriptor equals the one in memory.
     fn allows(&self, arch: Arch, entry: &Entry) -> bool {
         self.level == entry.level
             && (self.descriptor == entry.descriptor
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// What memory holds for `va` in the space of a root, as the CPU that runs sees it.
+    /// The descriptors of `va` in memory, in the space of a root, as the CPU that runs sees them.
     fn present(&mut self, table: usize, va: u64) -> Vec<Present> {
         let mut present = Vec::with_capacity(4);
         for level in 0..self.config.levels {
@@ -77,7 +77,7 @@ impl Machine {
         present
     }
 
-    /// What the entries of a block say of one of its pages: any of them may have been walked to.
+    /// The translations of one page by the entries of its block: any of them may have been walked to.
     fn present_in_block(&self, word: Address, bits: u32, page: u64, present: &mut Vec<Present>) {
         let Some((table, own)) = self.tables.locate(word) else { return };
         let first = own & !((1 << bits) - 1);
@@ -97,7 +97,7 @@ impl Machine {
         place.is_some_and(|(table, index)| self.tables.written(table, index).is_some())
     }
 
-    /// Marks what is cached of a space for `va` and is not what memory holds.
+    /// Marks the cached entries of a space for `va` that differ from memory.
     fn revoke_owned(&mut self, owner: u32, va: u64, present: &[Present], flags: u8) {
         let (page, bits) = (va >> 12, self.config.index_bits);
         for cpu in 0..self.cpus.len() {

@@ -1,4 +1,4 @@
-//! What a kernel does to the entries, and what the oracle is told of it.
+//! The changes that a kernel makes to the entries, and their claims to the oracle.
 
 use core::ops::Range;
 
@@ -28,7 +28,7 @@ impl<K: Kind> World<K> {
             Act::Unfold(slot) => self.table().unfold(*slot, &mut flush).map(|done| (slot, done)),
             Act::Allow(slot) => {
                 let allowed = self.table().set_access(*slot, Access::STORE, &mut flush);
-                // What allows less may be held for as long as it likes.
+                // An entry that permits less may stay cached.
                 return match allowed {
                     Ok(_) => self.nothing_lost(&(*slot..*slot + 1), &(*slot..*slot + 1), false),
                     Err(_) if self.refusals => {}
@@ -49,7 +49,7 @@ impl<K: Kind> World<K> {
     /// what allows less than the entry does may be held for as long as it likes.
     fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>, resized: bool) {
         let flushed = K::SIZE_CHANGE == SizeChange::Flushed && (resized || !self.refusals);
-        // What is claimed is of memory as it is now.
+        // The claim is about memory as it is now.
         Word::fence(Ordering::SeqCst);
         for slot in Self::around(slots).filter(|slot| !gone.contains(slot)) {
             Self::claim(slot..slot + 1, Flags::NONE);
@@ -60,7 +60,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    /// What `munmap` and `exit` do.
+    /// `munmap` and `exit`.
     fn unmap(&self, this_cpu: &At<'_, K>, slots: &Range<usize>, full: Full) {
         let mut gather = Gather::new(&self.space);
         let mut flush = this_cpu.flush_blocks(&self.space);
@@ -101,7 +101,7 @@ impl<K: Kind> World<K> {
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.accessed());
         let accessed = table.clear_accessed(slots.clone()).expect("slots of the table");
-        oracle::check(accessed || !was, "the page was used, and nobody is told");
+        oracle::check(accessed || !was, "the accessed flag of the page was lost");
         Self::claim(Self::around(slots), Flags { accessed, dirty: false });
         if K::SIZE_CHANGE == SizeChange::FlushedIfHeld {
             // A clear flag is to say that the block is not held.
@@ -116,7 +116,7 @@ impl<K: Kind> World<K> {
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.dirty());
         let dirty = table.clear_dirty(slots.clone()).expect("slots of the table");
-        oracle::check(dirty || !was, "the page was written to, and nobody is told");
+        oracle::check(dirty || !was, "the dirty flag of the page was lost");
         // A block has become clean as a whole.
         let slots = Self::around(slots);
         gather.found(Flags { accessed: false, dirty });

@@ -1,4 +1,4 @@
-//! Kinds of tables: whose blocks, how large, and what stands between two sizes.
+//! Kinds of tables: the format and size of blocks, and what a change of size requires.
 
 use lookaside::{
     arch::aarch64::{AddressSize, Features, Geometry, Granule, HardwareUpdates, IdRegisters},
@@ -14,7 +14,7 @@ pub(in crate::scenario) trait Kind: 'static {
     type Hardware: Hardware;
     /// The layout of entries.
     type Format: Format + 'static;
-    /// What stands between two sizes.
+    /// What a change of size requires.
     const SIZE_CHANGE: SizeChange;
     /// How many pages a block of the machine has, as a power of two.
     const BLOCK_BITS: u32 = 2;
@@ -22,7 +22,7 @@ pub(in crate::scenario) trait Kind: 'static {
     const BBM: Bbm = Bbm::L0;
     /// How many data frames have contents, so that a store can be under way to them.
     const FRAMES: usize = 80;
-    /// What hardware sets by itself.
+    /// The flags that hardware sets.
     const UPDATES: Updates = Updates::Dirty;
 
     /// How the hardware breaks its architecture.

@@ -1,4 +1,4 @@
-//! What is mapped when a scenario of blocks begins.
+//! The pages that are mapped when a scenario of blocks begins.
 
 use core::ops::Range;
 
@@ -10,20 +10,20 @@ const fn mapped(slots: Range<usize>, flags: Flags) -> Mapped {
     Mapped { slots, plain: false, flags, dirty: None, marker: None }
 }
 
-/// A block that was used and not written to.
+/// A block that is accessed and clean.
 pub(in crate::scenario) const USED: &[Mapped] = &[mapped(0..4, Flags::ACCESSED)];
-/// A block that was never used.
+/// A block that was never accessed.
 pub(in crate::scenario) const FRESH: &[Mapped] = &[mapped(0..4, Flags::NONE)];
-/// A block whose last entry says that it was written to.
+/// A block whose last entry is dirty.
 pub(in crate::scenario) const DIRTY: &[Mapped] =
     &[Mapped { dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
-/// A block of which a kernel has taken one page out, and left the others.
+/// A block of which a kernel has unmapped one page, and left the other entries as they were.
 pub(in crate::scenario) const PIECES: &[Mapped] =
     &[Mapped { marker: Some(1), ..mapped(0..4, Flags::ACCESSED) }];
 /// The same as plain pages.
 pub(in crate::scenario) const PAGES: &[Mapped] =
     &[Mapped { plain: true, dirty: Some(3), ..mapped(0..4, Flags::ACCESSED) }];
-/// Pages that were never used.
+/// Pages that were never accessed.
 pub(in crate::scenario) const FRESH_PAGES: &[Mapped] =
     &[Mapped { plain: true, ..mapped(0..4, Flags::NONE) }];
 /// Two blocks.

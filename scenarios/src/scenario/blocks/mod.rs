@@ -1,5 +1,5 @@
 //! Scenarios of blocks: a kernel that changes the last-level entries of one table page, while user
-//! code loads and stores through them and hardware notes that where it likes.
+//! code loads and stores through them and hardware sets accessed and dirty flags in any entry.
 
 mod kernel;
 mod kind;
@@ -25,35 +25,35 @@ pub(crate) enum Act {
     Run,
     /// Run no space.
     Park,
-    /// Tell the other CPUs that this one has come so far.
+    /// Signal the other CPUs that this one has come so far.
     Tell,
-    /// Wait until another CPU has told.
+    /// Wait for [`Self::Tell`] on another CPU.
     Await,
     /// In user mode, read a page.
     Load(usize),
     /// In user mode, store to a page.
     Store(usize),
-    /// The same, with the kernel's handler of faults: in the end the store goes through.
+    /// The same, with the kernel's fault handler: in the end the store succeeds.
     Insist(usize),
-    /// Take pages out, flush and free them.
+    /// Unmap pages, flush and free them.
     Unmap(Range<usize>),
     /// As [`Self::Unmap`], of a space that no CPU runs nor will run before it is dropped.
     Exit(Range<usize>),
-    /// Make a block of pages.
+    /// Fold pages into a block.
     Fold(usize),
-    /// Make pages of a block.
+    /// Unfold a block into pages.
     Unfold(usize),
-    /// Take away the permission to store, and flush.
+    /// Remove the permission to store, and flush.
     Protect(Range<usize>),
-    /// Forget that pages were used.
+    /// Clear the accessed flags of pages.
     Age(Range<usize>),
-    /// Forget that pages were written to, and flush.
+    /// Clear the dirty flags of pages, and flush.
     Clean(Range<usize>),
-    /// Ask for the state of a page that nobody stores to.
+    /// Read the state of a page to which no CPU stores.
     Ask(usize),
     /// Give a page the flags and the permission that a store needs.
     Allow(usize),
-    /// Look at a page without the lock. Its block has been dirty from the beginning, so it is dirty
+    /// Read the state of a page without the lock. Its block has been dirty from the beginning, so it is dirty
     /// whenever it is there.
     Look(usize),
 }
@@ -133,15 +133,15 @@ pub(super) struct Mapped {
     pub(super) slots: Range<usize>,
     /// Plain pages, also where there is a whole block.
     pub(super) plain: bool,
-    /// What all entries say.
+    /// The flags of all entries.
     pub(super) flags: Flags,
-    /// One that says more.
+    /// An entry with further flags.
     pub(super) dirty: Option<usize>,
-    /// One that is absent, and holds something of software's that looks like flags.
+    /// An absent entry that holds a software value which looks like flags.
     pub(super) marker: Option<usize>,
 }
 
-/// What is there, and a script for each CPU. All but CPU 0 run the space from the beginning.
+/// The mapped pages, and a script for each CPU. All but CPU 0 run the space from the beginning.
 pub(super) struct Script<K> {
     /// Its name.
     pub(super) name: String,
@@ -149,9 +149,9 @@ pub(super) struct Script<K> {
     pub(super) mapped: &'static [Mapped],
     /// Where hardware may write; everywhere if empty.
     pub(super) written: &'static [usize],
-    /// What each CPU does.
+    /// The script of each CPU.
     pub(super) cpus: Vec<Vec<Act>>,
-    /// A change may be refused, because another CPU has taken the pages.
+    /// A change may be refused, because another CPU has unmapped the pages.
     pub(super) refusals: bool,
     /// On what.
     pub(super) kind: PhantomData<K>,
@@ -175,7 +175,7 @@ impl<K: Kind> Scenario for Script<K> {
     fn run(&self, world: &'static World<K>, cpu: CpuId) {
         for act in &self.cpus[cpu.index()] {
             world.act(act);
-            // A script remembers nothing but how far it has come.
+            // The position in the script is the only state of a program.
             milestone();
         }
     }
@@ -185,7 +185,7 @@ impl<K: Kind> Scenario for Script<K> {
     }
 
     fn finish(&self, world: &'static World<K>) {
-        // Nothing that is still mapped has lost anything.
+        // No page that is still mapped has lost a flag.
         world.claim_rest();
         outcome(0);
     }

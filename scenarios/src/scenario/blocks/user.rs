@@ -1,4 +1,4 @@
-//! What is done without the lock: by user code, by its handler of faults, and by readers.
+//! Operations without the lock: user code, its fault handler, and readers.
 
 use lookaside::contig::{Access, Format as _, Raw};
 use lookaside_machine::adversary::{access, access_store, irq_off, irq_on, oracle};
@@ -28,17 +28,17 @@ impl<K: Kind> World<K> {
         let mut flush = this_cpu.flush_blocks(&self.space);
         let repaired = self.table().set_access(slot, Access::STORE, &mut flush);
         oracle::check(repaired.is_ok(), "the page is there");
-        // What this CPU still holds of it may have made the fault, and may make it again.
+        // An entry that this CPU still caches may have caused the fault, and may cause it again.
         let mut gather = lookaside::Gather::new(&self.space);
         gather.revoke(Self::addresses(&(slot..slot + 1)));
         let _ = this_cpu.flush(gather);
-        // As long as the lock is held, nobody makes another reason for a fault.
+        // As long as the lock is held, no other CPU causes a fault.
         oracle::check(access_store(va(slot), 1).is_some(), "the fault came again");
         self.release();
         irq_on();
     }
 
-    /// What a reader without the lock finds is a state that there was.
+    /// A reader without the lock sees a state that the page has had.
     pub(super) fn look(&self, slot: usize) {
         // A reader that finds the block changing each time takes the lock.
         let Ok(found) = self.entries().get(slot) else { return };

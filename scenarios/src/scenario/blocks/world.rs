@@ -1,4 +1,4 @@
-//! The space, its table, and how they come to be.
+//! The space, its table, and their construction.
 
 use core::ops::Range;
 
@@ -22,15 +22,15 @@ pub(super) type PlatformOf<K> = Platform<<<K as Kind>::Hardware as Hardware>::Mm
 pub(super) type At<'h, K> = CurrentCpu<'h, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>;
 pub(super) type Table<K> = Locked<'static, Word, <K as Kind>::Format>;
 
-/// What the CPUs share.
+/// The state that the CPUs share.
 pub(in crate::scenario) struct World<K: Kind> {
     pub(super) tlb: Tlb<'static, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>,
     pub(super) space: AddressSpace<'static, PlatformOf<K>>,
     pub(super) root: Frame,
     /// The last-level entries.
     pub(super) words: &'static [Word],
-    /// Whether a CPU has told.
-    told: Word,
+    /// Whether a CPU has signalled the others.
+    signalled: Word,
     /// The lock of the table, if more than one CPU takes it.
     lock: Option<Word>,
     /// A change may be refused.
@@ -45,7 +45,7 @@ impl<K: Kind> World<K> {
         let few = Few { usable: 4, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH };
         let tags = epochs(&platform, few).expect("tags");
         let storage = Vec::leak(script.cpus.iter().map(|_| Cpu::new()).collect());
-        let tlb = Tlb::new(platform, tags, storage).expect("books");
+        let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
 
         let (root, last) = (tables::allocate(), tables::allocate());
         // Relaxed: the world is being built.
@@ -57,7 +57,7 @@ impl<K: Kind> World<K> {
         let lockers = script.cpus.iter().filter(|acts| acts.iter().any(Act::locks)).count();
         let lock = (lockers > 1).then_some(Word::ZERO);
         let refusals = script.refusals;
-        let world = leak(Self { tlb, space, root, words, told: Word::ZERO, lock, refusals });
+        let world = leak(Self { tlb, space, root, words, signalled: Word::ZERO, lock, refusals });
 
         script.mapped.iter().for_each(|mapped| world.map(mapped));
         for (slot, word) in words.iter().enumerate() {
@@ -125,8 +125,8 @@ impl<K: Kind> World<K> {
         match act {
             Act::Run => drop(this_cpu.switch(&self.space)),
             Act::Park => drop(this_cpu.park()),
-            // Release: what was done before is seen by those who wait.
-            Act::Tell => self.told.store(1, Ordering::Release),
+            // Release: a CPU in `Await` sees everything before this.
+            Act::Tell => self.signalled.store(1, Ordering::Release),
             Act::Look(slot) => self.look(*slot),
             act => self.change(this_cpu, act),
         }
@@ -135,9 +135,9 @@ impl<K: Kind> World<K> {
         }
     }
 
-    /// Acquire: what was done before it was told.
+    /// Acquire: everything that the other CPU did before its signal.
     pub(super) fn wait(&self) {
-        while self.told.load(Ordering::Acquire) == 0 {
+        while self.signalled.load(Ordering::Acquire) == 0 {
             relax();
         }
     }
@@ -169,7 +169,7 @@ impl<K: Kind> World<K> {
     /// The table, for the holder of its lock.
     pub(super) fn table(&self) -> Table<K> {
         // SAFETY: the lock is held, or no other CPU takes it; the adversary changes flags only; the
-        // kind is told of in the machine's configuration.
+        // kind is given in the machine's configuration.
         unsafe { self.entries().locked(K::SIZE_CHANGE) }
     }
 
@@ -183,7 +183,7 @@ impl<K: Kind> World<K> {
         VaRange::new(va(slots.start), (slots.len() as u64) << 12, 12).expect("some pages")
     }
 
-    /// What hardware noted of these pages is in `found`, or still in the table.
+    /// Checks that the flags that hardware set for these pages are in `found`, or still in the table.
     pub(super) fn claim(slots: Range<usize>, found: contig::Flags) {
         let found = Flags { accessed: found.accessed, dirty: found.dirty };
         for slot in slots {

@@ -10,13 +10,13 @@ use super::super::{
     blocks::{Act::*, mapped::*, *},
 };
 
-/// A block goes as a whole while user code stores through it.
+/// A block is unmapped as a whole while user code stores through it.
 pub(super) const UNMAP: &[&[Act]] = &[&[Unmap(0..4)], &[Store(1), Load(2)]];
-/// Two of its pages go.
+/// Two of its pages are unmapped.
 const UNMAP_PART: &[&[Act]] = &[&[Unmap(1..3)], &[Store(1), Store(3)]];
-/// Its two halves belong to two areas, and go one after the other.
+/// Its two halves belong to two areas, and are unmapped one after the other.
 const UNMAP_HALVES: &[&[Act]] = &[&[Unmap(0..2), Unmap(2..4)], &[Store(1), Store(3)]];
-/// While a CPU comes and goes.
+/// While a CPU switches away and back.
 const UNMAP_AWAY: &[&[Act]] = &[&[Unmap(1..3)], &[Store(1), Park, Run]];
 /// Across two blocks, with both ends ragged.
 const UNMAP_TWO: &[&[Act]] = &[&[Unmap(2..7)], &[Store(3), Store(7)]];
@@ -29,7 +29,7 @@ const EXIT: &[&[Act]] = &[&[Await, Exit(1..4), Exit(0..1)], &[Store(0), Park, Te
 pub(super) const UNFOLD: &[&[Act]] = &[&[Unfold(2)], &[Store(1), Load(2)]];
 const FOLD: &[&[Act]] = &[&[Fold(0)], &[Store(1), Load(2)]];
 const FOLD_AND_UNFOLD: &[&[Act]] = &[&[Fold(0), Unfold(3)], &[Store(1), Store(2)]];
-/// The accessed flag is forgotten before the size changes.
+/// The accessed flag is cleared before the size changes.
 const AGED_UNFOLD: &[&[Act]] = &[&[Age(0..4), Unfold(0)], &[Load(1), Store(2)]];
 
 pub(super) const PROTECT: &[&[Act]] = &[&[Protect(0..4)], &[Store(1), Store(2)]];
@@ -43,7 +43,7 @@ const INSIST: &[&[Act]] = &[&[Unfold(1)], &[Insist(1)]];
 const REPAIR: &[&[Act]] = &[&[Run, Insist(1)], &[Insist(1), Store(2)]];
 const INSIST_TWICE: &[&[Act]] = &[&[Clean(0..4)], &[Insist(1), Insist(1)]];
 
-/// A block in pieces is asked for its state, and goes.
+/// The state of a block in pieces is read, and the block is unmapped.
 const IN_PIECES: &[&[Act]] = &[&[Ask(2), Unmap(2..4), Ask(0)], &[Load(0), Load(3)]];
 
 const LOOK_UNFOLD: &[&[Act]] = &[&[Unfold(0)], &[Look(1), Look(0)]];
@@ -90,13 +90,13 @@ const FULL: Depth = Exhaust;
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     blocks!("block-unmap-arm", ArmBreaks, USED, UNMAP, FULL,
-        "a block goes as a whole while user code stores through it"),
+        "a block is unmapped as a whole while user code stores through it"),
     blocks!("block-unmap-fresh-arm", ArmBreaks, FRESH, UNMAP, FULL,
-        "as block-unmap-arm, and nobody has used it"),
+        "as block-unmap-arm, before any access"),
     blocks!("block-unmap-riscv", NapotFree, USED, UNMAP, FULL,
         "as block-unmap-arm, on RISC-V with Svnapot"),
     blocks!("block-part-arm", ArmBreaks, USED, UNMAP_PART, FULL,
-        "pages go out of the middle of a block while user code stores through it"),
+        "pages are unmapped out of the middle of a block while user code stores through it"),
     blocks!("block-part-arm-free", ArmFree, USED, UNMAP_PART, FULL,
         "as block-part-arm, where sizes may change without a break"),
     blocks!("block-part-arm-held", ArmHeld, FRESH, UNMAP_PART, Bounded(3),
@@ -110,11 +110,11 @@ pub(super) static SCENARIOS: &[Entry] = &[
     blocks!("block-part-riscv-interrupts", NapotAsks, USED, UNMAP_PART, Bounded(3),
         "as block-part-riscv-free, with interrupts"),
     blocks!("block-away-arm", ArmBreaks, USED, UNMAP_AWAY, Bounded(3),
-        "pages go out of a block while another CPU comes and goes"),
+        "pages are unmapped out of a block while another CPU switches away and back"),
     blocks!("block-halves-arm", ArmBreaks, USED, UNMAP_HALVES, FULL,
-        "a block across two areas goes in two halves"),
+        "a block across two areas is unmapped in two halves"),
     blocks!("block-two-arm", ArmBreaks, TWO, UNMAP_TWO, Bounded(3),
-        "pages of two blocks go, and both blocks are cut"),
+        "pages of two blocks are unmapped, and both blocks are unfolded"),
     blocks!("block-two-riscv-free", NapotFree, TWO, UNMAP_TWO, Bounded(3),
         "as block-two-arm, on RISC-V without flushes in the middle"),
     blocks!("block-last-arm", ArmBreaks, LAST, UNMAP_LAST, FULL,
@@ -125,20 +125,20 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as block-part-riscv-free, with sixteen pages"),
 
     blocks!("block-exit-arm", ArmBreaks, USED, EXIT, FULL,
-        "a block goes in two parts when nobody runs the space any more"),
+        "a block is unmapped in two parts when no CPU runs the space any more"),
     blocks!("block-exit-riscv", NapotBreaks, USED, EXIT, FULL,
         "as block-exit-arm, on RISC-V with Svnapot"),
 
     blocks!("block-unfold-arm", ArmBreaks, USED, UNFOLD, FULL,
         "a block becomes pages while user code stores through it"),
     blocks!("block-unfold-fresh-arm", ArmHeld, FRESH, UNFOLD, FULL,
-        "a block that nobody has used becomes pages, unflushed if nobody can hold it"),
+        "a block that was never accessed becomes pages, without a flush if no TLB can hold it"),
     blocks!("block-unfold-arm-free", ArmFree, USED, UNFOLD, FULL,
         "as block-unfold-arm, without a break"),
     blocks!("block-unfold-riscv-free", NapotFree, USED, UNFOLD, FULL,
         "as block-unfold-arm-free, on RISC-V with Svnapot"),
     blocks!("block-aged-arm", ArmHeld, USED, AGED_UNFOLD, Bounded(3),
-        "a block is forgotten to be used, and then becomes pages"),
+        "the accessed flag of a block is cleared, and then it becomes pages"),
     blocks!("block-fold-arm", ArmBreaks, FRESH_PAGES, FOLD, FULL,
         "pages become a block while user code stores through them"),
     blocks!("block-fold-riscv-free", NapotFree, FRESH_PAGES, FOLD, FULL,
@@ -157,7 +157,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
     blocks!("block-protect-part-riscv-free", NapotFree, USED, PROTECT_PART, FULL,
         "as block-protect-part-arm, on RISC-V without a break"),
     blocks!("block-age-arm", ArmBreaks, USED, AGE, FULL,
-        "a block is forgotten to be used while hardware notes that it is"),
+        "the accessed flag of a block is cleared while hardware sets it"),
     blocks!("block-age-riscv", NapotFree, USED, AGE, FULL,
         "as block-age-arm, on RISC-V with Svnapot"),
     blocks!("block-clean-arm", ArmBreaks, DIRTY, CLEAN, FULL,
@@ -170,12 +170,12 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as block-allow-arm, on RISC-V with Svnapot"),
 
     blocks!("block-pieces-arm", ArmBreaks, PIECES, IN_PIECES, FULL,
-        "a block that somebody has left in pieces is read, and goes"),
+        "a block whose entries differ is read, and unmapped"),
     blocks!("block-pieces-riscv", NapotFree, PIECES, IN_PIECES, FULL,
         "as block-pieces-arm, on RISC-V with Svnapot"),
 
     blocks!("block-fault-arm", ArmByHand, DIRTY, INSIST, FULL,
-        "without hardware updates: a fault on a page whose block has what its entry lacks"),
+        "without hardware updates: a fault on a page whose entry lacks a flag that its block has"),
     blocks!("block-repair-arm", ArmByHand, DIRTY, REPAIR, FULL,
         "without hardware updates: two faults on such a page"),
     blocks!("block-repair-riscv", NapotByHand, DIRTY, REPAIR, FULL,
@@ -190,7 +190,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
     blocks!("block-look-fold-arm", ArmBreaks, DIRTY, LOOK_FOLD, FULL,
         "a reader without the lock, while a block becomes pages and a block again"),
     blocks!("block-look-unmap-arm", ArmBreaks, DIRTY, LOOK_UNMAP, FULL,
-        "a reader without the lock, while half the block goes"),
+        "a reader without the lock, while half the block is unmapped"),
     blocks!("block-look-unfold-riscv", NapotFree, DIRTY, LOOK_UNFOLD, FULL,
         "as block-look-unfold-arm, on RISC-V with Svnapot"),
 ];

@@ -1,16 +1,16 @@
-//! Scenarios of the others once more, on machines whose loads may be satisfied early: what a missing
-//! `Acquire` would break.
+//! Scenarios of other topics on machines whose loads may be satisfied early, where a missing `Acquire`
+//! shows.
 
 use super::{
     flush::{BACK, LAZY, LEFT, STRANGER, TABLE, THIRD},
     fresh, gather,
     recent::{CAME_BACK, LAZY as RECENT_LAZY, LEAVE, NOTE, VISIT},
-    shootdown::{self, CALLED_LATE, CROSSFIRE, KERNEL_UP, MERGED},
+    shootdown::{self, CROSSFIRE, KERNEL_UP, MERGED, REQUESTED_TWICE},
     tags::{ENDED, MEET, RELEASE, ROLLOVER, UNMAP, WINDOW},
     *,
 };
 
-/// The kernel writes out what user code has stored in a page that it takes.
+/// The kernel writes out a page to which user code has stored, after unmapping it.
 const SWAPPED: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write]];
 
 /// The same while the CPU leaves the space.
@@ -47,7 +47,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-note-riscv, with early loads"),
 
     by_recency!("recent-came-back-riscv-early", Early<RvInterrupts>, CAME_BACK, Bounded(4),
-        "a page goes while a CPU that was in another space comes back, on RISC-V with early loads"),
+        "a page is unmapped while a CPU switches back to the space, on RISC-V with early loads"),
 
     by_epoch!("flush-back-arm-early", Early<Arm>, THREE_TAGS, BACK, Bounded(3),
         "as flush-back-arm, with early loads"),
@@ -80,12 +80,12 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as merged-riscv, with early loads"),
     by_recency!("called-left-riscv-early", Early<RvInterrupts>, shootdown::LEFT, Random(20_000),
         "as called-left-riscv, with early loads"),
-    by_epoch!("asked-twice-riscv-early", Early<RvInterrupts>, THREE_TAGS, CALLED_LATE, Bounded(4),
-        "a CPU is asked for two pages, one after the other, with early loads"),
+    by_epoch!("asked-twice-riscv-early", Early<RvInterrupts>, THREE_TAGS, REQUESTED_TWICE, Bounded(4),
+        "a CPU gets requests for two pages, one after the other, with early loads"),
     by_epoch!("kernel-up-riscv-early", Early<RvInterrupts>, THREE_TAGS, KERNEL_UP, Bounded(4),
         "as kernel-up-riscv-interrupts, with early loads"),
     by_epoch!("swapped-arm-early", Early<Arm>, THREE_TAGS, SWAPPED, Bounded(4),
-        "a page is written out when everybody has let go of it, with early loads"),
+        "a page is written out after its flush is complete, with early loads"),
     by_epoch!("swapped-riscv-early", Early<RvInterrupts>, THREE_TAGS, SWAPPED, Bounded(4),
         "as swapped-arm-early, on RISC-V with interrupts"),
     by_recency!("swapped-recent-early", Early<RvInterrupts>, SWAPPED, Bounded(4),

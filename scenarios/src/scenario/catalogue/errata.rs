@@ -1,7 +1,7 @@
-//! CPUs that break their architecture, as the table of errata knows them.
+//! CPUs with the errata of the library's table.
 //!
-//! The machine misbehaves just so. Nothing goes wrong as long as the library finds the row, and does what it
-//! says; without the row each of these fails, which the mutants of `mutants/errata.toml` show.
+//! The machine has the erratum. No rule is broken as long as the library finds the row and applies it;
+//! without the row each of these scenarios fails, which the mutants of `mutants/errata.toml` show.
 
 use super::{
     blocks::{self, blocks},
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::scenario::blocks::{A55, A510, ArmAborts, C1Ultra, KryoSilver, mapped::USED};
 
-/// A page goes while user code's stores to it are under way on another CPU.
+/// A page is unmapped while user code's stores to it are under way on another CPU.
 const STORE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Write]];
 
-/// A CPU comes and goes, parks, and comes back, and its pages go.
+/// A CPU switches away and back, parks, and comes back, and its pages are unmapped.
 const APART: &[&[Act]] = &[&[Run(C), Unmap(A)], &[Run(A), Run(B), Park, Run(A)]];
 
 /// A CPU comes back to code that it has executed before a broadcast.
 const CODE: &[&[Act]] =
     &[&[Await, Run(A), Unmap(A)], &[Run(B), Read, Run(A), Tell, Read, Run(B), Read]];
 
-/// The kernel's page goes.
+/// A kernel page is unmapped.
 const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Run(B)]];
 
 #[rustfmt::skip]
@@ -43,9 +43,9 @@ pub(super) static SCENARIOS: &[Entry] = &[
     blocks!("lost-dirty-a55-arm", A55, USED, blocks::PROTECT, Exhaust,
         "Cortex-A55: a block becomes read-only while user code stores through it"),
     blocks!("lost-dirty-a510-arm", A510, USED, blocks::UNMAP, Exhaust,
-        "Cortex-A510: a block goes while user code stores through it"),
+        "Cortex-A510: a block is unmapped while user code stores through it"),
     blocks!("lost-dirty-kryo-arm", KryoSilver, USED, blocks::UNMAP, Exhaust,
-        "Kryo 4xx Silver: a block goes while user code stores through it"),
+        "Kryo 4xx Silver: a block is unmapped while user code stores through it"),
     blocks!("conflict-aborts-arm", ArmAborts, USED, blocks::UNFOLD, Exhaust,
         "break-before-make level 2 alone: a block becomes pages while user code stores through it"),
     blocks!("conflict-aborts-c1-arm", C1Ultra, USED, blocks::UNFOLD, Exhaust,

@@ -1,4 +1,4 @@
-//! Fresh tags instead of flushes.
+//! Retagging: a new tag instead of a flush.
 
 use super::*;
 
@@ -8,26 +8,26 @@ const SPARE: Few = few(33);
 /// The one tag that is spare is given back.
 const RETURNED: Few = few(4);
 
-/// Two pages go, and nobody else is there: the tag is left to whoever comes meanwhile.
+/// Two pages are unmapped by the only CPU in the space; another CPU may switch to it during the retagging.
 pub(super) const BOTH: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Run(A), Run(B)]];
 
-/// The others are sent away first, with what they hold, and come back.
+/// The other CPUs are marked absent first, while they hold entries, and switch back.
 pub(super) const BACK: &[&[Act]] = &[
     &[Run(B), Fill(A), Await, Run(A), Unfill(A), ProtectBoth(A), Unmap(A)],
     &[Run(A), Run(B), Tell, Run(A), Run(B)],
 ];
 
-/// Two CPUs take the same pages, and either may leave the tag behind.
+/// Two CPUs unmap the same pages, and either may retag the space.
 const CROSSFIRE: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(A), Run(B), Zap(A)]];
 
-/// Who does not run the space knows it by the tag that it had.
+/// An initiator that does not run the space flushes by its former tag.
 pub(super) const FORMER: &[&[Act]] =
     &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), ProtectBoth(A)]];
 
-/// The same, and takes a table.
+/// The same, and frees a table.
 const FORMER_TABLE: &[&[Act]] = &[&[Run(B), FreeTable(A)], &[Run(A), ProtectBoth(A)]];
 
-/// Who leaves the tag behind is lazy meanwhile.
+/// The CPU that retags the space is lazy in it.
 const LAZY: &[&[Act]] = &[&[Run(A), Lazy, Zap(A), Run(A)], &[Run(B), Run(A), Run(B)]];
 
 /// The other CPU is lazy in the space, or on its way there.
@@ -37,7 +37,7 @@ const LAZIES: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Lazy, Run(B), Run(A)]
 const TURN: &[&[Act]] =
     &[&[Run(B), Run(A), Release(B), Zap(A), Run(A)], &[Run(C), Run(D), Run(A), Run(E)]];
 
-/// What was left behind under the former tag goes with the table.
+/// Entries left under the former tag are flushed when the table is freed.
 pub(super) const TABLE: &[&[Act]] =
     &[&[Run(A), ProtectBoth(A), FreeTable(A)], &[Run(A), Run(B), Run(A)]];
 
@@ -55,7 +55,7 @@ const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("fresh-both-arm", ArmFresh, SPARE, BOTH, Exhaust,
-        "two pages go by a fresh tag while another CPU enters the space"),
+        "two pages are unmapped by a new tag while another CPU enters the space"),
     by_epoch!("fresh-both-riscv", RvFresh, SPARE, BOTH, Exhaust,
         "as fresh-both-arm, on RISC-V"),
     by_epoch!("fresh-both-riscv-interrupts", RvFreshInterrupts, SPARE, BOTH, Exhaust,
@@ -63,7 +63,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("fresh-both-x86", BroadcastFresh, SPARE, BOTH, Exhaust,
         "as fresh-both-arm, on x86 with INVLPGB"),
     by_epoch!("fresh-back-arm", ArmFresh, SPARE, BACK, Bounded(4),
-        "a space gets a fresh tag while a CPU comes back that holds something under the former"),
+        "a space gets a new tag while a CPU comes back that holds something under the former"),
     by_epoch!("fresh-back-riscv", RvFresh, SPARE, BACK, Bounded(4),
         "as fresh-back-arm, on RISC-V"),
     by_epoch!("fresh-back-riscv-interrupts", RvFreshInterrupts, SPARE, BACK, Bounded(4),
@@ -71,7 +71,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("fresh-back-x86", BroadcastFresh, SPARE, BACK, Bounded(4),
         "as fresh-back-arm, on x86 with INVLPGB"),
     by_epoch!("fresh-crossfire-arm", ArmFresh, SPARE, CROSSFIRE, Bounded(4),
-        "two CPUs take the same pages, and either may leave the tag behind"),
+        "two CPUs unmap the same pages, and either may retag the space"),
     by_epoch!("fresh-crossfire-riscv", RvFresh, SPARE, CROSSFIRE, Bounded(4),
         "as fresh-crossfire-arm, on RISC-V"),
     by_epoch!("fresh-crossfire-x86", BroadcastFresh, SPARE, CROSSFIRE, Bounded(4),
@@ -83,27 +83,27 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("fresh-former-x86", BroadcastFresh, SPARE, FORMER, Bounded(4),
         "as fresh-former-arm, on x86 with INVLPGB"),
     by_epoch!("fresh-former-table-arm", ArmFresh, SPARE, FORMER_TABLE, Bounded(4),
-        "a table goes while the space gets another tag"),
+        "a table is freed while the space gets another tag"),
     by_epoch!("fresh-lazy-arm", ArmFresh, SPARE, LAZY, Bounded(4),
-        "a lazy CPU gives its space a fresh tag"),
+        "a lazy CPU gives its space a new tag"),
     by_epoch!("fresh-lazy-riscv-interrupts", RvFreshInterrupts, SPARE, LAZY, Bounded(4),
         "as fresh-lazy-arm, on RISC-V with interrupts"),
     by_epoch!("fresh-turn-arm", ArmFresh, RETURNED, TURN, Bounded(3),
-        "a space gets a tag that was released while the tags run out"),
+        "a space gets a tag that was released during rollovers"),
     by_epoch!("fresh-turn-x86", BroadcastFresh, RETURNED, TURN, Bounded(3),
         "as fresh-turn-arm, on x86 with INVLPGB"),
     by_epoch!("fresh-last-arm", ArmFresh, Few { last_epoch: 2, ..RETURNED }, TURN, Bounded(3),
         "as fresh-turn-arm, when no epoch is left"),
     by_epoch!("fresh-table-arm", ArmFresh, SPARE, TABLE, Bounded(4),
-        "a table goes after the space got a fresh tag"),
+        "a table is freed after the space got a new tag"),
     by_epoch!("fresh-table-riscv", RvFresh, SPARE, TABLE, Bounded(4),
         "as fresh-table-arm, on RISC-V"),
     by_epoch!("fresh-pinned-arm", ArmFresh, Few { pins: 1, ..SPARE }, PINNED, Bounded(4),
-        "two pages go from a space whose tag is pinned"),
+        "two pages are unmapped from a space whose tag is pinned"),
     by_epoch!("fresh-pins-arm", ArmFresh, Few { pins: 1, ..SPARE }, PINS, Bounded(4),
-        "a space gets a fresh tag while it is pinned"),
+        "a space gets a new tag while it is pinned"),
     by_epoch!("fresh-shared-arm-cnp", ArmSharedFresh, SPARE, SHARED, Bounded(4),
-        "a space gets a fresh tag where CPUs use each other's entries"),
+        "a space gets a new tag where CPUs use each other's entries"),
     by_epoch!("fresh-stranger-arm-cnp", ArmSharedFresh, SPARE, STRANGER, Bounded(4),
         "as fresh-shared-arm-cnp, by a CPU that does not run the space"),
     by_epoch!("fresh-lazies-arm-cnp", ArmSharedFresh, SPARE, LAZIES, Bounded(4),

@@ -1,104 +1,106 @@
-//! Several gathers at one time, gathers that are given up, and batches.
+//! Concurrent gathers, abandoned gathers, and batches.
 
 use super::*;
 
 /// One CPU unmaps a page; another relies on its absence.
 pub(super) const RELIES: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Zap(A)]];
 
-/// The same, when a table goes.
+/// The same, when a table is freed.
 const RELIES_LATE: &[&[Act]] = &[&[Run(A), Abandon(A), UnmapOther(A)], &[Zap(A)]];
 
-/// A gather is given up; the next flush is told of it by the page that it finds absent.
+/// A gather is abandoned; the next gather records the page that it finds absent, and flushes it.
 pub(super) const GIVEN_UP: &[&[Act]] = &[&[Run(A), Abandon(A)], &[Run(A), Zap(A)]];
 
-/// A gather is given up while another one is flushed.
+/// A gather is abandoned while another one is flushed.
 pub(super) const GIVEN_UP_LATE: &[&[Act]] = &[&[Run(A), Abandon(A)], &[UnmapOther(A), Zap(A)]];
 
-/// The same for a CPU that was away.
+/// The same for a CPU that ran another space.
 const GIVEN_UP_AWAY: &[&[Act]] = &[&[Abandon(A), Zap(A)], &[Run(A), Run(B), Run(A)]];
 
 const BATCH: &[&[Act]] = &[&[Run(A), Batch(A, B)], &[Run(A), Run(B), Run(A)]];
 
-/// The thread that begins a batch moves.
+/// The thread that begins a batch migrates.
 const HANDED: &[&[Act]] = &[&[Run(A), Defer(A, B)], &[Run(A), Run(B), Complete]];
 
-/// The thread that begins a batch moves to a CPU that it would have asked.
+/// The thread that begins a batch migrates to a CPU that the batch would have interrupted.
 const HANDED_STAYS: &[&[Act]] = &[&[Run(B), Defer(A, B)], &[Run(A), Complete]];
 
 /// `munmap` meets a batch that is not complete.
 const BATCH_ZAP: &[&[Act]] = &[&[Run(A), Batch(A, B)], &[Run(A), Zap(A)]];
 
-/// A page goes early, and the same CPU relies on that while the target has only acknowledged.
+/// A page is unmapped with early acknowledgement, and the same CPU relies on its absence before the target
+/// has invalidated.
 const EARLY_GONE: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Read]];
 
-/// Another CPU does.
+/// The same, and another CPU relies on it.
 const EARLY_GONE_ELSEWHERE: &[&[Act]] =
     &[&[UnmapEarly(A), Tell], &[Await, FindGone(A)], &[Run(A), Read]];
 
-/// `munmap` finds all its pages gone, one of them early.
+/// `munmap` finds all its pages unmapped, one of them with early acknowledgement.
 const EARLY_ZAP: &[&[Act]] = &[&[UnmapOther(A), UnmapEarly(A), Zap(A)], &[Run(A), Write]];
 
 /// The same in a batch.
 const EARLY_ZAP_IN_BATCH: &[&[Act]] =
     &[&[UnmapOther(A), UnmapEarly(A), ZapInBatch(A)], &[Run(A), Write]];
 
-/// Both CPUs rely, and one of them asks the other early.
+/// Both CPUs rely on absent pages, and one of them requests early acknowledgement of the other.
 const EARLY_ZAP_BOTH: &[&[Act]] = &[&[Run(A), UnmapEarly(A), Zap(A)], &[Run(A), Zap(A)]];
 
-/// A page goes early, then the other without a word of the first, and then somebody relies on both.
+/// A page is unmapped with early acknowledgement, then another with a separate flush; then a CPU relies on
+/// the absence of both.
 const EARLY_THEN_OTHER: &[&[Act]] =
     &[&[UnmapEarly(A), UnmapOther(A), FindGone(A)], &[Run(A), Write]];
 
-/// A page goes early, and then its table.
+/// A page is unmapped with early acknowledgement, then its table freed.
 const EARLY_TABLE: &[&[Act]] = &[&[UnmapEarly(A), FreeTable(A)], &[Run(A), Write]];
 
-/// A page goes early while the target is about to be lazy, and comes back.
+/// A page is unmapped with early acknowledgement while the target is about to be lazy, and comes back.
 const EARLY_LAZY: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Lazy, Run(A), Read]];
 
-/// A page goes early while the target leaves, and comes back.
+/// A page is unmapped with early acknowledgement while the target leaves, and comes back.
 const EARLY_AWAY: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Run(B), Run(A)]];
 
 /// An early gather relies, and is not early for those that rely on it.
 const EARLY_TWICE: &[&[Act]] =
     &[&[UnmapEarly(A), FindGone(A), FindGone(A)], &[Run(A), UnmapOther(A), Read]];
 
-/// Two CPUs rely on a page that went early, and one of them on the other.
+/// Two CPUs rely on a page that was unmapped with early acknowledgement, and one of them on the other.
 const EARLY_TWO_RELY: &[&[Act]] =
     &[&[UnmapEarly(A), Tell, FindGone(A)], &[Await, FindGone(A)], &[Run(A), Read]];
 
-/// A gather is given up while what another one has left is completed.
+/// A gather is abandoned while the pages of another abandoned gather are flushed.
 const GIVEN_UP_TWICE: &[&[Act]] =
     &[&[Run(A), Abandon(A), FlushAll(A)], &[Run(A), AbandonOther(A), Zap(A)]];
 
-/// A page goes while a CPU flushes for a batch.
+/// A page is unmapped while a CPU flushes for a batch.
 const BATCH_LATER: &[&[Act]] = &[&[Batch(A, B)], &[UnmapOther(A)], &[Run(A)]];
 
-/// A page goes in a batch that is complete, and an NMI may look again.
+/// A page is unmapped in a batch that is complete, and an NMI may look again.
 const BATCH_VISIBLE: &[&[Act]] = &[&[Batch(A, B), Tell], &[Run(A), Await, Visible(A)]];
 
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("relies-arm", Arm, THREE_TAGS, RELIES, Exhaust,
-        "a CPU relies on the absence of what another one is still flushing"),
+        "a CPU relies on the absence of a page that another one is still flushing"),
     by_epoch!("relies-riscv-interrupts", RvInterrupts, THREE_TAGS, RELIES, Bounded(4),
         "as relies-arm, on RISC-V with interrupts"),
     by_recency!("relies-recent", Pcid, RELIES, Bounded(4),
         "as relies-arm, on x86 with tags of each CPU's own"),
     by_epoch!("relies-late-arm", Arm, THREE_TAGS, RELIES_LATE, Exhaust,
-        "a CPU relies on the absence of what another one has given up and flushed something else"),
+        "a CPU relies on the absence of a page of an abandoned gather, after a flush of other pages"),
     by_epoch!("given-up-arm", Arm, THREE_TAGS, GIVEN_UP, Exhaust,
-        "a gather is given up, and the next one flushes what it left"),
+        "a gather is abandoned, and the next one flushes its pages"),
     by_recency!("given-up-recent", Pcid, GIVEN_UP, Bounded(4),
         "as given-up-arm, on x86 with tags of each CPU's own"),
     by_epoch!("given-up-late-arm", Arm, THREE_TAGS, GIVEN_UP_LATE, Exhaust,
-        "a gather is given up while another one is flushed, and a third one relies on it"),
+        "a gather is abandoned while another one is flushed, and a third one relies on it"),
     by_epoch!("given-up-away-arm", Arm, THREE_TAGS, GIVEN_UP_AWAY, Exhaust,
-        "a gather is given up while another CPU comes and goes"),
+        "a gather is abandoned while another CPU switches away and back"),
     by_recency!("given-up-away-recent", Pcid, GIVEN_UP_AWAY, Bounded(4),
         "as given-up-away-arm, on x86 with tags of each CPU's own"),
 
     by_epoch!("batch-arm", Arm, THREE_TAGS, BATCH, Bounded(4),
-        "pages of two spaces go at once while another CPU runs both"),
+        "pages of two spaces are unmapped in one batch while another CPU runs both"),
     by_epoch!("batch-arm-cnp", ArmShared, THREE_TAGS, BATCH, Bounded(4),
         "as batch-arm, with shared TLBs"),
     by_epoch!("batch-x86", Broadcast, THREE_TAGS, BATCH, Bounded(4),
@@ -114,14 +116,14 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_recency!("batch-handed-recent", Pcid, HANDED, Bounded(4),
         "as batch-handed-arm, on x86 with tags of each CPU's own"),
     by_recency!("batch-handed-stays-recent", Pcid, HANDED_STAYS, Bounded(4),
-        "a batch is completed on a CPU that it would have asked"),
+        "a batch is completed on a CPU that it would have interrupted"),
     by_epoch!("batch-zap-arm", Arm, THREE_TAGS, BATCH_ZAP, Bounded(4),
-        "a CPU relies on the absence of what a batch has not flushed yet"),
+        "a CPU relies on the absence of a page that a batch has not flushed yet"),
     by_recency!("batch-zap-recent", Pcid, BATCH_ZAP, Bounded(4),
         "as batch-zap-arm, on x86 with tags of each CPU's own"),
 
     by_recency!("early-gone-recent", Pcid, EARLY_GONE, Exhaust,
-        "a CPU relies on a page that went early, before the target has invalidated"),
+        "a CPU relies on the absence of a page after early acknowledgement, before the target invalidates"),
     by_recency!("early-gone-no-pcid", Plain, EARLY_GONE, Exhaust,
         "as early-gone-recent, on x86 without PCIDs"),
     by_epoch!("early-gone-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_GONE, Exhaust,
@@ -137,11 +139,11 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("early-gone-x86-interrupts", Pcid, THREE_TAGS, EARLY_GONE, Exhaust,
         "as early-gone-recent, on x86 with one tag a space, and interrupts"),
     by_recency!("early-gone-elsewhere-recent", Pcid, EARLY_GONE_ELSEWHERE, Bounded(3),
-        "as early-gone-recent, by another CPU than the one that took the page"),
+        "as early-gone-recent, by another CPU than the one that unmapped the page"),
     by_epoch!("early-gone-elsewhere-riscv-interrupts", RvInterrupts, few(4), EARLY_GONE_ELSEWHERE, Bounded(3),
         "as early-gone-elsewhere-recent, on RISC-V with interrupts"),
     by_recency!("early-zap-recent", Pcid, EARLY_ZAP, Bounded(4),
-        "munmap finds all its pages gone, one of them early"),
+        "munmap finds all its pages unmapped, one of them with early acknowledgement"),
     by_recency!("early-zap-no-pcid", Plain, EARLY_ZAP, Bounded(4),
         "as early-zap-recent, on x86 without PCIDs"),
     by_epoch!("early-zap-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_ZAP, Bounded(4),
@@ -163,17 +165,17 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("early-zap-batch-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_ZAP_IN_BATCH, Bounded(4),
         "as early-zap-batch-recent, on RISC-V with interrupts"),
     by_recency!("early-zap-both-recent", Pcid, EARLY_ZAP_BOTH, Bounded(3),
-        "two CPUs take the same pages, one of them early"),
+        "two CPUs unmap the same pages, one of them early"),
     by_epoch!("early-zap-both-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_ZAP_BOTH, Bounded(3),
         "as early-zap-both-recent, on Arm where an interrupt is cheap"),
     by_epoch!("early-zap-both-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_ZAP_BOTH, Bounded(3),
         "as early-zap-both-recent, on RISC-V with interrupts"),
     by_recency!("early-other-recent", Pcid, EARLY_THEN_OTHER, Bounded(4),
-        "a page goes early, another one not, and a CPU relies on the first"),
+        "a page is unmapped with early acknowledgement, another one not, and a CPU relies on the first"),
     by_epoch!("early-other-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_THEN_OTHER, Bounded(4),
         "as early-other-recent, on RISC-V with interrupts"),
     by_recency!("early-table-recent", Pcid, EARLY_TABLE, Bounded(4),
-        "a page goes early, and then its table"),
+        "a page is unmapped with early acknowledgement, then its table freed"),
     by_recency!("early-table-no-pcid", Plain, EARLY_TABLE, Bounded(4),
         "as early-table-recent, on x86 without PCIDs"),
     by_epoch!("early-table-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_TABLE, Bounded(4),
@@ -189,19 +191,19 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("early-table-x86-interrupts", Pcid, THREE_TAGS, EARLY_TABLE, Bounded(4),
         "as early-table-recent, on x86 with one tag a space, and interrupts"),
     by_recency!("early-lazy-recent", Pcid, EARLY_LAZY, Bounded(4),
-        "a page goes early while the target becomes lazy, and a CPU relies on it"),
+        "after early acknowledgement the target becomes lazy, and a CPU relies on the page's absence"),
     by_epoch!("early-lazy-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_LAZY, Bounded(4),
         "as early-lazy-recent, on Arm where an interrupt is cheap"),
     by_epoch!("early-lazy-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_LAZY, Bounded(4),
         "as early-lazy-recent, on RISC-V with interrupts"),
     by_recency!("early-away-recent", Pcid, EARLY_AWAY, Bounded(4),
-        "a page goes early while the target comes and goes, and a CPU relies on it"),
+        "after early acknowledgement the target switches away and back, and a CPU relies on the absence"),
     by_epoch!("early-away-arm-interrupts", ArmInterrupts, THREE_TAGS, EARLY_AWAY, Bounded(4),
         "as early-away-recent, on Arm where an interrupt is cheap"),
     by_epoch!("early-away-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_AWAY, Bounded(4),
         "as early-away-recent, on RISC-V with interrupts"),
     by_recency!("early-twice-recent", Pcid, EARLY_TWICE, Bounded(3),
-        "a CPU relies twice on a page that went early"),
+        "a CPU relies twice on a page that was unmapped with early acknowledgement"),
     by_epoch!("early-twice-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY_TWICE, Bounded(3),
         "as early-twice-recent, on RISC-V with interrupts"),
     by_recency!("batch-visible-recent", Pcid, BATCH_VISIBLE, Exhaust,
@@ -209,11 +211,11 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("batch-visible-riscv-interrupts", RvInterrupts, THREE_TAGS, BATCH_VISIBLE, Exhaust,
         "as batch-visible-recent, on RISC-V with interrupts"),
     by_recency!("batch-later-recent", Pcid, BATCH_LATER, Bounded(3),
-        "a page goes while another CPU flushes for a batch"),
+        "a page is unmapped while another CPU flushes for a batch"),
     by_recency!("early-two-rely-recent", Pcid, EARLY_TWO_RELY, Bounded(3),
-        "two CPUs rely on a page that went early, before the target has invalidated"),
+        "two CPUs rely on the absence of a page after early acknowledgement, before the target invalidates"),
     by_epoch!("given-up-twice-riscv-interrupts", RvInterrupts, THREE_TAGS, GIVEN_UP_TWICE, Bounded(3),
-        "a gather is given up while what another one has left is completed"),
+        "a gather is abandoned while the pages of another abandoned gather are flushed"),
     by_recency!("given-up-twice-recent", Pcid, GIVEN_UP_TWICE, Bounded(3),
         "as given-up-twice-riscv-interrupts, on x86 with tags of each CPU's own"),
 ];

@@ -1,4 +1,4 @@
-//! The scenarios.
+//! The catalogue of scenarios.
 
 mod blocks;
 mod early;
@@ -27,7 +27,7 @@ use super::{
     script::Few,
 };
 
-/// A scenario in which tags are given by epoch.
+/// A scenario with `GlobalAsids`: one tag for a space on all CPUs, allocated by epoch.
 macro_rules! by_epoch {
     ($name:literal, $hardware:ty, $few:expr, $cpus:expr, $depth:expr, $about:literal) => {
         Entry {
@@ -39,7 +39,7 @@ macro_rules! by_epoch {
     };
 }
 
-/// A scenario in which each CPU has two slots.
+/// A scenario with `PerCpuAsids`: each CPU has tags of its own, and two slots.
 macro_rules! by_recency {
     ($name:literal, $hardware:ty, $cpus:expr, $depth:expr, $about:literal) => {
         Entry {
@@ -54,7 +54,7 @@ macro_rules! by_recency {
 use by_epoch;
 use by_recency;
 
-/// A protocol of the library, and the scenarios that are about it.
+/// A protocol of the library, and the scenarios that exercise it.
 pub struct Topic {
     /// Its name, on the command line.
     pub name: &'static str,
@@ -69,62 +69,62 @@ pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
     vec![
         Topic {
             name: "epochs",
-            about: "tags that last until they run out",
+            about: "tags that are the same on all CPUs, and rollover",
             scenarios: tags::SCENARIOS,
         },
-        Topic { name: "recent", about: "tags of each CPU's own", scenarios: recent::SCENARIOS },
-        Topic { name: "flush", about: "who must act for a flush", scenarios: flush::SCENARIOS },
         Topic {
-            name: "fresh",
-            about: "a fresh tag instead of a flush",
-            scenarios: fresh::SCENARIOS,
+            name: "recent",
+            about: "tags of each CPU's own, with generations",
+            scenarios: recent::SCENARIOS,
         },
         Topic {
+            name: "flush",
+            about: "which CPUs must act for a flush",
+            scenarios: flush::SCENARIOS,
+        },
+        Topic { name: "fresh", about: "a new tag instead of a flush", scenarios: fresh::SCENARIOS },
+        Topic {
             name: "shootdown",
-            about: "asking other CPUs, and waiting",
+            about: "flush requests to other CPUs, and waiting",
             scenarios: shootdown::SCENARIOS,
         },
         Topic {
             name: "gather",
-            about: "several flushes at one time, and batches",
+            about: "concurrent gathers, and batches",
             scenarios: gather::SCENARIOS,
         },
         Topic {
             name: "early",
-            about: "all of these where loads may be satisfied early",
+            about: "scenarios of the topics above, where loads may be satisfied early",
             scenarios: early::SCENARIOS,
         },
-        Topic { name: "nmi", about: "NMIs that look at user memory", scenarios: nmi::SCENARIOS },
+        Topic { name: "nmi", about: "NMIs that access user memory", scenarios: nmi::SCENARIOS },
         Topic {
             name: "pairs",
-            about: "separate tables for user mode",
+            about: "separate tables for user mode (KPTI)",
             scenarios: pairs::SCENARIOS,
         },
         Topic {
             name: "wide",
-            about: "more CPUs than a word of residents has bits for",
+            about: "more CPUs than one word of a space's residency holds",
             scenarios: wide::SCENARIOS,
         },
         Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
-        Topic {
-            name: "errata",
-            about: "hardware that breaks its architecture",
-            scenarios: errata::SCENARIOS,
-        },
+        Topic { name: "errata", about: "hardware with errata", scenarios: errata::SCENARIOS },
         Topic {
             name: "kept",
-            about: "programs that were generated, and found something",
+            about: "generated programs that found a fault",
             scenarios: kept::entries().leak(),
         },
     ]
 });
 
-/// All scenarios, in the order in which they are best read.
+/// All scenarios, in the order of their topics.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     TOPICS.iter().flat_map(|topic| topic.scenarios)
 }
 
-/// Scenarios without something that the library relies on: each of them goes wrong.
+/// Scenarios on a machine that breaks a promise on which the library relies: each of them fails.
 pub static RELIED_ON: [Entry; 1] = [by_epoch!(
     "user-riscv-sbi-hasty",
     Hasty<Rv>,

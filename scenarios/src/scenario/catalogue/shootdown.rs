@@ -1,47 +1,48 @@
-//! CPUs that ask each other, and kernel addresses.
+//! Flush requests between CPUs, and kernel addresses.
 
 use super::*;
 
-/// Two CPUs shoot at each other over one space.
+/// Two CPUs request flushes of one space from each other.
 pub(super) const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)]];
 
-/// Three do.
+/// Three CPUs do.
 const THREE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), UnmapOther(A)], &[Run(A), FreeTable(A)]];
 
-/// Two CPUs ask one for the same space.
+/// Two CPUs request flushes of one space from a third.
 pub(super) const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]];
 
-/// As that, and the one has just flushed the space itself, so that it owes what neither of them asks.
-const MERGED_LATE: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A), ProtectBoth(A), Write]];
+/// As `MERGED`, and the third has just initiated a flush of the space itself, so that its generation is
+/// behind by more than either request covers.
+const MERGED_OWN: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A), ProtectBoth(A), Write]];
 
-/// A CPU asks one that leaves the space, and then asks it for something else in the next.
+/// A CPU requests a flush from one that leaves the space, and then another in the next space.
 pub(super) const LEFT: &[&[Act]] = &[&[Unmap(A), UnmapOther(B)], &[Run(A), Run(B)]];
 
-/// A CPU has paid in one space, and then owes as much in the next.
-const CALLED_NEXT: &[&[Act]] = &[&[Unmap(B), FreeTable(A)], &[Run(B), Run(A)]];
+/// A CPU has caught up in one space, and then is behind by as much in the next.
+const BEHIND_IN_NEXT: &[&[Act]] = &[&[Unmap(B), FreeTable(A)], &[Run(B), Run(A)]];
 
-/// A CPU is called for what it has paid on its way in, and then for something else.
-pub(super) const CALLED_LATE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)]];
+/// A CPU is interrupted for a flush that it has caught up with on switch-in, and then for another.
+pub(super) const REQUESTED_TWICE: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A)]];
 
-/// A CPU is called, goes down and comes up.
-const CALLED_DOWN: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Restart, Run(A)]];
+/// A CPU is interrupted while it goes offline and comes online.
+const REQUESTED_RESTART: &[&[Act]] = &[&[Unmap(A), UnmapOther(A)], &[Run(A), Restart, Run(A)]];
 
-/// A table goes while a CPU goes down for good.
+/// A table is freed while a CPU goes offline for good.
 const GONE: &[&[Act]] = &[&[Unmap(A), FreeTable(A)], &[Run(A), Down]];
 
-/// Two CPUs ask one for two spaces.
+/// Two CPUs request flushes of two spaces from a third.
 const TWO_SPACES: &[&[Act]] = &[&[Unmap(A)], &[Unmap(B)], &[Run(A), Run(B)]];
 
-/// The target is in user mode before and after its answer.
+/// The target is in user mode before and after its acknowledgement.
 const EARLY: &[&[Act]] = &[&[UnmapEarly(A)], &[Run(A), Read, Write, Read]];
 
-/// One CPU asks for an early answer and another does not.
+/// One CPU requests early acknowledgement and another does not.
 const MIXED: &[&[Act]] = &[&[UnmapEarly(A)], &[UnmapOther(A)], &[Run(A), Write]];
 
-/// What user code has under way when its CPU is interrupted.
+/// Stores of user code are under way when its CPU is interrupted.
 pub(super) const USER: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Write]];
 
-/// The same by a CPU that does not run the space.
+/// The same, initiated by a CPU that does not run the space.
 const USER_OF_OTHERS: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Write]];
 
 /// One CPU holds a lock while it flushes that another one spins for, with interrupts off.
@@ -63,49 +64,49 @@ const KERNEL_CROSSFIRE: &[&[Act]] = &[&[Run(A), FlushKernel], &[Run(A), Unmap(A)
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_recency!("crossfire-recent", Pcid, CROSSFIRE, Bounded(4),
-        "two CPUs take a page each from one space"),
+        "two CPUs unmap a page each of one space"),
     by_epoch!("crossfire-riscv-interrupts", RvInterrupts, THREE_TAGS, CROSSFIRE, Bounded(4),
         "as crossfire-recent, on RISC-V with one tag a space"),
     by_epoch!("crossfire-arm-interrupts", ArmInterrupts, THREE_TAGS, CROSSFIRE, Bounded(4),
         "as crossfire-recent, on Arm where an interrupt is cheap"),
     by_recency!("crossfire-three", Pcid, THREE, Random(10_000),
-        "three CPUs shoot at each other over one space"),
+        "three CPUs request flushes of one space from each other"),
     by_epoch!("crossfire-three-riscv", RvInterrupts, few(4), THREE, Random(10_000),
         "as crossfire-three, on RISC-V with one tag a space"),
     by_epoch!("crossfire-three-riscv-both", RvBoth, few(4), THREE, Random(10_000),
         "as crossfire-three, where one interrupt is cheaper than a broadcast and two are not"),
     by_recency!("merged-recent", Pcid, MERGED, Bounded(3),
-        "two CPUs ask a third for one space"),
+        "two CPUs request flushes of one space from a third"),
     by_epoch!("merged-riscv-interrupts", RvInterrupts, few(4), MERGED, Bounded(3),
         "as merged-recent, on RISC-V with one tag a space"),
     by_recency!("merged-riscv", RvInterrupts, MERGED, Bounded(3),
         "as merged-recent, on RISC-V, where each hart may number spaces by itself"),
-    by_recency!("merged-late-recent", Pcid, MERGED_LATE, Random(20_000),
-        "as merged-recent, and the third has flushed the space itself"),
+    by_recency!("merged-late-recent", Pcid, MERGED_OWN, Random(20_000),
+        "as merged-recent, and the third has initiated a flush of the space itself"),
     by_recency!("called-left-recent", Pcid, LEFT, Bounded(4),
-        "a CPU is called in a space that it leaves, and again in the next"),
+        "a CPU is interrupted for a space that it leaves, and again for the next"),
     by_recency!("called-left-riscv", RvInterrupts, LEFT, Bounded(4),
         "as called-left-recent, on RISC-V"),
-    by_recency!("called-late-recent", Pcid, CALLED_LATE, Exhaust,
-        "a CPU is called for what it has paid on its way in, and once more"),
-    by_recency!("called-next-no-pcid", Plain, CALLED_NEXT, Exhaust,
-        "a CPU without PCIDs pays in a space, and the next takes its slot"),
-    by_recency!("called-down-recent", Pcid, CALLED_DOWN, Exhaust,
-        "a CPU is called while it goes down and comes up"),
+    by_recency!("called-late-recent", Pcid, REQUESTED_TWICE, Exhaust,
+        "a CPU is interrupted for a flush it caught up with on switch-in, and once more"),
+    by_recency!("called-next-no-pcid", Plain, BEHIND_IN_NEXT, Exhaust,
+        "a CPU without PCIDs catches up in a space, and the next space takes its slot"),
+    by_recency!("called-down-recent", Pcid, REQUESTED_RESTART, Exhaust,
+        "a CPU is interrupted while it goes offline and comes online"),
     by_recency!("called-gone-recent", Pcid, GONE, Bounded(4),
-        "a CPU is called while it goes down for good"),
+        "a CPU is interrupted while it goes offline for good"),
     by_recency!("two-spaces-recent", Pcid, TWO_SPACES, Bounded(3),
-        "two CPUs ask a third for two spaces"),
+        "two CPUs request flushes of two spaces from a third"),
     by_recency!("early-recent", Pcid, EARLY, Exhaust,
-        "a target answers before it invalidates, with user code before and after"),
+        "a target acknowledges before it invalidates, with user code before and after"),
     by_recency!("early-recent-riscv", RvInterrupts, EARLY, Exhaust,
         "as early-recent, on RISC-V, where each hart may number spaces by itself"),
     by_epoch!("early-riscv-interrupts", RvInterrupts, THREE_TAGS, EARLY, Exhaust,
         "as early-recent, on RISC-V with one tag a space"),
     by_recency!("early-mixed-recent", Pcid, MIXED, Bounded(3),
-        "two CPUs ask a third, one of them for an early answer"),
+        "two CPUs send requests to a third, one with early acknowledgement"),
     by_recency!("user-riscv", RvInterrupts, USER, Exhaust,
-        "a page goes while user code's stores to it are under way"),
+        "a page is unmapped while stores of user code to it are under way"),
     by_epoch!("user-arm", Arm, THREE_TAGS, USER, Exhaust,
         "as user-riscv, on Arm"),
     by_epoch!("user-x86", Broadcast, THREE_TAGS, USER, Exhaust,
@@ -117,7 +118,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("user-riscv-sbi", Rv, THREE_TAGS, USER, Exhaust,
         "as user-riscv, with remote fences of firmware that waits for stores"),
     by_epoch!("user-others-riscv-sbi", Rv, THREE_TAGS, USER_OF_OTHERS, Exhaust,
-        "as user-riscv-sbi, by a CPU that does not run the space"),
+        "as user-riscv-sbi, initiated by a CPU that does not run the space"),
     by_epoch!("user-others-arm", Arm, THREE_TAGS, USER_OF_OTHERS, Exhaust,
         "as user-others-riscv-sbi, on Arm"),
     by_epoch!("user-others-x86", Broadcast, THREE_TAGS, USER_OF_OTHERS, Exhaust,
@@ -129,9 +130,9 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("moved-arm", Arm, THREE_TAGS, MOVED, Exhaust,
         "as moved-recent, on Arm"),
     by_recency!("kernel-recent", Pcid, KERNEL, Exhaust,
-        "a page of the kernel's goes while another CPU switches"),
+        "a kernel page is unmapped while another CPU switches"),
     by_recency!("kernel-openly-recent", Pcid, KERNEL_OPENLY, Bounded(3),
-        "a page of the kernel's goes, and interrupts are on when that begins"),
+        "a kernel page is unmapped, beginning with interrupts on"),
     by_epoch!("kernel-arm", Arm, THREE_TAGS, KERNEL, Exhaust,
         "as kernel-recent, on Arm"),
     by_epoch!("kernel-riscv", Rv, THREE_TAGS, KERNEL, Exhaust,
@@ -139,15 +140,15 @@ pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("kernel-x86", Broadcast, THREE_TAGS, KERNEL, Exhaust,
         "as kernel-recent, on x86 with INVLPGB"),
     by_recency!("kernel-up-recent", Pcid, KERNEL_UP, Exhaust,
-        "a page of the kernel's goes while another CPU comes up"),
+        "a kernel page is unmapped while another CPU comes online"),
     by_epoch!("kernel-up-arm", Arm, THREE_TAGS, KERNEL_UP, Exhaust,
         "as kernel-up-recent, on Arm"),
     by_epoch!("kernel-up-riscv-interrupts", RvInterrupts, THREE_TAGS, KERNEL_UP, Exhaust,
         "as kernel-up-recent, on RISC-V with one tag a space"),
     by_recency!("kernel-lazy-recent", Pcid, KERNEL_LAZY, Exhaust,
-        "a page of the kernel's goes while another CPU rests"),
+        "a kernel page is unmapped while another CPU is lazy"),
     by_recency!("kernel-down-recent", Pcid, KERNEL_DOWN, Bounded(4),
-        "a page of the kernel's goes while another CPU goes down and comes up: both finish"),
+        "a kernel page is unmapped while another CPU goes offline and online: both finish"),
     by_recency!("kernel-crossfire-recent", Pcid, KERNEL_CROSSFIRE, Bounded(4),
         "two CPUs flush the kernel and a space against each other: both finish"),
 ];

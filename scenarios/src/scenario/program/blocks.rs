@@ -149,7 +149,7 @@ impl BlockProgram {
                     |act| *act == Act::Await,
                 ) =>
             {
-                Err("nobody tells")
+                Err("no other CPU signals")
             }
             Act::Insist(_) if !runs => Err("the CPU does not run the space"),
             Act::Insist(_) | Act::Allow(_) | Act::Protect(_) | Act::Age(_) | Act::Clean(_)

@@ -1,11 +1,11 @@
-//! Programs: scenarios as values, with a text that says all of them.
+//! Programs: scenarios as values, with a complete text form.
 //!
 //! ```text
 //! arm-cnp+early epochs(3,1,2) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]
 //! blocks-riscv used [Unmap(1..3)] [Store(1) Store(3)]
 //! ```
 //!
-//! The first word is the machine, and says what the program is about: spaces, or blocks of page-table entries.
+//! The first word names the machine, and whether the program is about spaces or blocks of page-table entries.
 
 mod blocks;
 mod spaces;
@@ -28,7 +28,7 @@ pub enum Program {
     Blocks(BlockProgram),
 }
 
-/// Why a text is no program, or a program is none that the library allows.
+/// Why a text is not a program, or why the library does not allow a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramError(String);
 
@@ -69,8 +69,8 @@ impl Program {
         }
     }
 
-    /// Whether a kernel may do that: whether the hardware has what it takes, and everybody keeps to what the
-    /// library asks of its callers.
+    /// Checks that a kernel may do that: the hardware supports it, and all CPUs fulfil the obligations that
+    /// the library puts on its callers.
     pub(crate) fn check(&self) -> Result<(), ProgramError> {
         match self {
             Self::Spaces(program) => program.check(),
@@ -107,7 +107,7 @@ impl FromStr for Program {
     }
 }
 
-/// Whether a CPU other than `cpu` does an act that tells, and waits for nothing before it.
+/// Whether a CPU other than `cpu` executes an act that signals, and waits for nothing before it.
 fn is_told<A>(
     cpus: &[Vec<A>],
     cpu: usize,
@@ -116,12 +116,12 @@ fn is_told<A>(
 ) -> bool {
     let others = cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
     others.into_iter().any(|(_, acts)| {
-        let told = acts.iter().position(&tells);
-        told.is_some_and(|told| !acts[..told].iter().any(&waits))
+        let signal = acts.iter().position(&tells);
+        signal.is_some_and(|signal| !acts[..signal].iter().any(&waits))
     })
 }
 
-/// What stands behind the first `[`.
+/// Parses the part behind the first `[`.
 fn parse_scripts<A: FromStr<Err = String>>(text: &str) -> Result<Vec<Vec<A>>, String> {
     let scripts = text.trim_end().strip_suffix(']').ok_or("a script ends with `]`")?;
     scripts.split("] [").map(|script| script.split_whitespace().map(str::parse).collect()).collect()
@@ -138,7 +138,7 @@ fn write_scripts<A: fmt::Display>(f: &mut fmt::Formatter<'_>, scripts: &[Vec<A>]
     Ok(())
 }
 
-/// How deep a program is explored that nobody has said more of.
+/// How deep a program is explored by default.
 const DEPTH: Depth = Depth::Bounded(2);
 
 /// An entry of the catalogue, which lives for ever.

@@ -1,10 +1,10 @@
-//! Programs about spaces: their tags, their pages, and who is told.
+//! Programs about spaces: their tags, their pages, and flushes.
 //!
 //! ```text
 //! arm-cnp+early epochs(3,1,2) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]
 //! ```
 //!
-//! First the machine, and what it does more; then the strategy, which is `recent`, or `epochs` with the number
+//! First the machine, and its options; then the strategy, which is `recent`, or `epochs` with the number
 //! of tags, of those that may be pinned if there are any, and of the last epoch if it is not far away; then the
 //! script of each CPU. Spaces are letters. The text is the name of the program, too.
 
@@ -32,12 +32,12 @@ const STOPS: usize = 1;
 /// The most CPUs of a program.
 const MOST_CPUS: usize = 4;
 
-/// Who gives out tags.
+/// The allocator of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
-    /// Tags that last until they run out.
+    /// `GlobalAsids`: tags that are the same on all CPUs.
     GlobalAsids(Few),
-    /// Tags of each CPU's own.
+    /// `PerCpuAsids`: tags of each CPU's own.
     PerCpuAsids,
 }
 
@@ -48,7 +48,7 @@ pub struct SpaceProgram {
     pub(crate) kind: usize,
     pub(crate) more: More,
     pub(crate) strategy: Strategy,
-    /// What each CPU does.
+    /// The script of each CPU.
     pub(crate) cpus: Vec<Vec<Act>>,
 }
 
@@ -78,8 +78,8 @@ impl SpaceProgram {
         self.cpus.iter().map(Vec::len).sum()
     }
 
-    /// Whether a kernel may do that: whether the hardware has what it takes, and everybody keeps to what the
-    /// library asks of its callers.
+    /// Checks that a kernel may do that: the hardware supports it, and all CPUs fulfil the obligations that
+    /// the library puts on its callers.
     pub(crate) fn check(&self) -> Result<(), ProgramError> {
         self.check_machine()?;
         for (cpu, acts) in self.cpus.iter().enumerate() {
@@ -137,7 +137,7 @@ impl SpaceProgram {
 
     fn check_act(&self, cpu: usize, at: usize, act: Act) -> Result<(), &'static str> {
         let acts = &self.cpus[cpu];
-        let told = |tells: fn(&Act) -> bool| {
+        let signalled = |tells: fn(&Act) -> bool| {
             super::is_told(&self.cpus, cpu, tells, |act: &Act| act.waits())
         };
         let count = |wanted: fn(Act) -> bool| {
@@ -146,15 +146,17 @@ impl SpaceProgram {
         match act {
             Act::Up if at > 0 => Err("a CPU comes up first of all"),
             Act::Down if at + 1 < acts.len() => Err("nothing follows"),
-            // A word is told once and for all, and nobody waits who is to tell.
-            Act::Await if !told(|act| *act == Act::Tell) => Err("nobody tells"),
+            // A signal is sent once, and a CPU that is to send it waits for nothing before.
+            Act::Await if !signalled(|act| *act == Act::Tell) => Err("no other CPU signals"),
             Act::Complete if count(|act| act == Act::Complete) > 1 => Err("one CPU takes over"),
-            Act::Complete if !told(|act| matches!(act, Act::Defer(..))) => Err("nobody hands over"),
+            Act::Complete if !signalled(|act| matches!(act, Act::Defer(..))) => {
+                Err("no other CPU hands over a batch")
+            }
             Act::Defer(..) if count(|act| matches!(act, Act::Defer(..))) > 1 => {
                 Err("one batch is handed over")
             }
             Act::Defer(..) if count(|act| act == Act::Tell) > 0 => {
-                Err("the word is told that says that a batch is handed over")
+                Err("the signal is used that announces a batch")
             }
             Act::Defer(one, other) | Act::Batch(one, other) if one == other => {
                 Err("a batch is of several spaces")
@@ -163,9 +165,9 @@ impl SpaceProgram {
                 Err("tags of each CPU's own cannot be pinned")
             }
             Act::Pin(_) if acts[..at].contains(&act) => Err("a CPU pins a space once"),
-            // Whoever finds the entry empty reads that early, and another page may have come and gone.
+            // The load that finds the entry empty may be early, and another page mapped and unmapped since.
             Act::Remap(_) | Act::Unfill(_) if self.more.early => {
-                Err("where loads are early nobody knows which page is absent")
+                Err("where loads are early it is not known which page is absent")
             }
             Act::UnmapLarge(_)
                 if self.cpus.iter().flatten().filter(|other| **other == act).count() > 1 =>
@@ -195,12 +197,12 @@ impl SpaceProgram {
             matches!(act, Act::Tell | Act::Await | Act::Defer(..) | Act::Complete | Act::Up)
         };
         if self.cpus.iter().flatten().any(tells) {
-            return Err("the word is told that says that a CPU has stopped");
+            return Err("the signal is used that announces a halted CPU");
         }
         match act {
             Act::Bury if count(Act::Halt) != 1 => Err("no CPU stops"),
             Act::Bury if cpu == STOPS => Err("another CPU has to"),
-            // One that has stopped answers nobody.
+            // A halted CPU acknowledges no request.
             Act::Bury if !acts[..at].iter().all(|act| act.asks_nobody()) => {
                 Err("it comes before whatever waits for the CPU that has stopped")
             }
@@ -214,8 +216,8 @@ impl SpaceProgram {
         }
     }
 
-    /// A space that certainly nobody runs, nor is any CPU on its way from one space to another: no other CPU does
-    /// anything, or the one that did has stopped.
+    /// A space that certainly no CPU runs, while no CPU is in mid-switch: the other CPUs do nothing, or the
+    /// one that did has halted.
     fn check_release(&self, cpu: usize, at: usize, space: usize) -> Result<(), &'static str> {
         let acts = &self.cpus[cpu];
         let mut others = self.cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
@@ -225,12 +227,13 @@ impl SpaceProgram {
         }) {
             return Err("another CPU may run it, or be about to");
         }
-        // In the last epoch spaces share a tag, and whoever has run one and runs any may run it.
+        // In the last epoch spaces share a tag: a CPU that has run this space and runs any counts as running
+        // it.
         let ends_early = |few: Few| few.last_epoch != Cookie::LAST_EPOCH;
         if matches!(self.strategy, Strategy::GlobalAsids(few) if ends_early(few)) {
             return Err("in the last epoch a CPU may be taken to run it");
         }
-        // A switch to a space that has come to an end does nothing.
+        // A switch to a retired space does nothing.
         let others = |act: &&Act| act.releases() || **act == Act::Pin(space);
         if self.cpus.iter().flatten().filter(others).count() > 1 {
             return Err("another space is released, or this one is pinned");
@@ -323,7 +326,7 @@ fn parse_strategy(text: &str) -> Result<Strategy, String> {
     Ok(Strategy::GlobalAsids(few))
 }
 
-/// A scenario in which tags are given by epoch.
+/// A scenario with `GlobalAsids`.
 pub(in crate::scenario) fn epochs_on<M: Mmu + 'static>(
     name: &str,
     hardware: Described<M>,
@@ -339,7 +342,7 @@ pub(in crate::scenario) fn epochs_on<M: Mmu + 'static>(
     }))
 }
 
-/// A scenario in which each CPU has two slots.
+/// A scenario with `PerCpuAsids`, two slots on each CPU.
 pub(in crate::scenario) fn recent_on<M: Mmu + 'static>(
     name: &str,
     hardware: Described<M>,

@@ -69,20 +69,20 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     fn tell_of(&'static self, pending: Option<Pending<Platform<M>>>) {
-        // SAFETY: the CPU that takes it waits until it is told. What an execution before has left there
+        // SAFETY: the CPU that takes it waits for the signal. What an execution before has left there
         // needs no drop.
         unsafe { self.pending.get().write(pending) };
-        self.told.store(1, Ordering::Release); // Release: with the batch.
+        self.signalled.store(1, Ordering::Release); // Release: with the batch.
     }
 
     /// The thread goes on here.
     pub(super) fn take_over(&'static self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         // Acquire: with the batch.
-        while self.told.load(Ordering::Acquire) == 0 {
+        while self.signalled.load(Ordering::Acquire) == 0 {
             this_cpu.handle_ipi();
             relax();
         }
-        // SAFETY: the CPU that put it there is done with it.
+        // SAFETY: the CPU that put it there does not use it any more.
         if let Some(pending) = unsafe { (*self.pending.get()).take() } {
             let [(one, _), (other, _)] = pending.removals;
             self.complete_batch(this_cpu, pending);

@@ -46,19 +46,19 @@ pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     pub(super) root: Frame,
     pub(super) frames: [Frame; 2],
     /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps
-    /// others from unlinking the table under its hands.
+    /// others from unlinking the table meanwhile.
     pub(super) entries: [Pte; SLOTS],
     /// What they hold in the beginning.
     pub(super) initial: [u64; SLOTS],
-    /// Who changes them.
+    /// Which CPUs change them.
     pub(super) writers: [Writers; SLOTS],
     /// The entry of the large page and its first frame, if there is one.
     pub(super) large: Option<(Pte, Frame)>,
-    /// Who takes the table whose entries map the pages, and which it is.
+    /// Which CPUs free the table whose entries map the pages, and that table.
     pub(super) takers: Writers,
     pub(super) last_table: Frame,
-    /// How many have taken something from each entry and not flushed it, where others may map a page meanwhile
-    /// and must not.
+    /// How many CPUs have removed a page from each entry and not flushed it, where others might map a page
+    /// meanwhile and must not.
     pub(super) busy: [Option<Word>; SLOTS],
     /// How many CPUs are busy with the space, where one may release it meanwhile.
     pub(super) users: Option<Word>,
@@ -116,7 +116,7 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
 
     pub(super) fn name_words(&self, number: usize) {
         let letter = char::from(b'A' + number as u8);
-        // SAFETY: the world is being built, and nobody else has the space.
+        // SAFETY: the world is being built, and no other CPU has the space.
         let space = unsafe { &*self.space.get() };
         // SAFETY: it is named.
         name(unsafe { space.tag_word() }, format!("{letter}.cookie"));

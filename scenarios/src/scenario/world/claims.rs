@@ -1,4 +1,4 @@
-//! What is claimed of a flush: what its gather has taken away, and what others had taken before.
+//! The claims of a flush: the entries that its gather has removed, and those that others had removed before.
 
 use lookaside::{Flushed, Gather, Ordering, Word as _, arch::Mmu};
 use lookaside_machine::adversary::{Access, Frame, Platform, Word, oracle, tables};
@@ -13,13 +13,13 @@ use super::{
 pub(super) enum Writers {
     /// One act at most: what the entry holds is known, and a store will do.
     Once,
-    /// One CPU: it looks first, and stores.
+    /// One CPU: it loads, then stores.
     OneCpu,
-    /// Several: only an atomic operation takes what is there.
+    /// Several: only an atomic operation can take the old value.
     Several,
 }
 
-/// The removals from each entry of a space, of which a flush is to make an end.
+/// The removals from each entry of a space that a flush completes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Removals {
     serials: [u64; SLOTS],
@@ -27,7 +27,7 @@ pub(super) struct Removals {
     busy: [bool; SLOTS],
 }
 
-/// In [`super::cell::SpaceCell::busy`]: somebody maps a page there.
+/// In [`super::cell::SpaceCell::busy`]: a CPU maps a page there.
 const MAPPING: u64 = 1 << 32;
 
 impl Removals {
@@ -38,8 +38,8 @@ impl Removals {
 }
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
-    /// Takes what an entry holds, and tells the gather, which relies on its absence if there is nothing.
-    /// Returns what it was.
+    /// Empties an entry and records that in the gather; the gather relies on its absence if it was empty.
+    /// Returns the old value.
     pub(super) fn take<F>(
         &self,
         gather: &mut Gather<'_, Platform<M>, F>,
@@ -65,20 +65,20 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let old = match cell.writers[slot] {
             Writers::Once => cell.initial[slot],
             Writers::OneCpu => entry.load(Ordering::Relaxed), // Relaxed: this CPU's own stores.
-            // Acquire: with the empty entry comes the gather of whoever emptied it.
+            // Acquire: with the empty entry, the gather of the CPU that emptied it.
             Writers::Several if entry.load(Ordering::Acquire) == 0 => 0,
             Writers::Several => entry.swap(0, Ordering::AcqRel),
         };
         if old != 0 && cell.writers[slot] != Writers::Several {
-            // Release: who finds the entry empty knows of the gather.
+            // Release: a CPU that finds the entry empty sees the gather.
             entry.store(0, Ordering::Release);
         }
         Self::note(entry, slot, old, old != 0, removals);
         old
     }
 
-    /// Exchanges what an entry holds for what `change` makes of it, and returns what that was and is; 0 if
-    /// it was left alone.
+    /// Replaces the value of an entry by what `change` makes of it, and returns the old and the new value; 0
+    /// if it was left alone.
     pub(super) fn exchange(
         &self,
         number: usize,
@@ -105,7 +105,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    /// Makes a page read-only, and tells the gather, which relies on it if it is so already.
+    /// Makes a page read-only and records that in the gather, which relies on it if it is read-only already.
     pub(super) fn weaken(
         &self,
         gather: &mut Gather<'_, Platform<M>>,
@@ -127,7 +127,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         Self::note(self.spaces[number].entries[slot], slot, old, new != 0, removals);
     }
 
-    /// Notes that what an entry held was removed, or that it was read and left alone.
+    /// Records that an entry's value was removed, or that it was read and left alone.
     pub(super) fn note(entry: Pte, slot: usize, held: u64, removed: bool, removals: &mut Removals) {
         let serial = if removed {
             oracle::removed(entry, held)
@@ -146,7 +146,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         removals
     }
 
-    /// The flush is complete: nobody can use any of these.
+    /// Claims that the flush is complete: no CPU can use any of these.
     pub(super) fn claim<F>(&self, number: usize, removals: Removals, _: &Flushed<F>) {
         let cell = &self.spaces[number];
         for (slot, serial) in
@@ -161,7 +161,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    /// Keeps others from mapping a page here before what is about to be taken is flushed.
+    /// Keeps other CPUs from mapping a page here until the entry that is about to be removed is flushed.
     fn occupy(&self, number: usize, slot: usize, removals: &mut Removals) {
         if let Some(busy) = &self.spaces[number].busy[slot]
             && !removals.busy[slot]
@@ -172,7 +172,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    /// Maps a page where there is none, and where nothing waits to be flushed.
+    /// Maps a page where there is none, and no flush is pending.
     pub(super) fn map(&self, number: usize, slot: usize, page: u64) {
         let cell = &self.spaces[number];
         let put = || self.exchange(number, slot, |old| (old == 0).then_some(page));
@@ -184,7 +184,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if busy.compare_exchange(0, MAPPING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
-        // Whoever takes a page from here on takes the new one, or was seen.
+        // A CPU that removes a page from here on removes the new one, or was seen.
         let empty = cell.entries[slot].load(Ordering::Acquire) == 0;
         if empty && busy.load(Ordering::Acquire) == MAPPING {
             put();
@@ -192,7 +192,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         busy.fetch_add(MAPPING.wrapping_neg(), Ordering::Release); // Release: with the page.
     }
 
-    /// A descriptor of a page that the act of this number maps, and that nobody else does.
+    /// A descriptor of a page that only the act of this number maps.
     pub(super) fn fresh(&self, ordinal: usize) -> Frame {
         Frame(FRESH + ordinal as u64)
     }

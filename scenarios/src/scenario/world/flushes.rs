@@ -1,4 +1,4 @@
-//! What a kernel does to page tables, and what the oracle is told of it.
+//! The changes that a kernel makes to page tables, and their claims to the oracle.
 
 use lookaside::{
     Acknowledged, CpuId, CurrentCpu, Flags, Gather, KernelGather, Ordering, Permissions, Word as _,
@@ -19,7 +19,7 @@ type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
 
 /// The slot that a page is moved to, and the one that is filled.
 const MOVED: usize = 2;
-const LATE: usize = 3;
+const FILLED_SLOT: usize = 3;
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn unmap(&self, this_cpu: At<'_, M, T>, number: usize, slot: usize) {
@@ -43,8 +43,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         for frame in flushed.frames.pages() {
             if self.spaces[number].frames.contains(&frame) {
                 let contents = tables::contents(frame);
-                // Relaxed: the flush is complete, and so is whatever user code did through what it took
-                // away.
+                // Relaxed: the flush is complete, and so is every access of user code through the entries
+                // that it removed.
                 let written = contents.load(Ordering::Relaxed);
                 let message = "what is written out is not what was stored";
                 oracle::check(written == contents.peek(), message);
@@ -75,16 +75,16 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let entry = tables::entry(cell.root, PAGES[0], 1);
         let unlinked = match cell.takers {
             Writers::Once => {
-                entry.store(0, Ordering::Release); // Release: who finds it empty knows of the gather.
+                entry.store(0, Ordering::Release); // Release: a CPU that finds it empty sees the gather.
                 true
             }
-            _ => entry.swap(0, Ordering::AcqRel) != 0, // Acquire: with it comes the other gather.
+            _ => entry.swap(0, Ordering::AcqRel) != 0, // Acquire: the gather of the CPU that emptied it.
         };
         let mut removals = Removals::default();
         if unlinked {
             for slot in 0..SLOTS {
                 let page = match cell.writers[slot] {
-                    // What nobody else takes goes with its table.
+                    // Entries that no other act removes are removed with their table.
                     Writers::Once => tables::frame(cell.initial[slot]),
                     _ => self.take(&mut gather, number, slot, &mut removals),
                 };
@@ -120,7 +120,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.claim(number, removals, &flushed);
     }
 
-    /// What `mprotect` does to pages that others may be unmapping.
+    /// `mprotect` of pages that other CPUs may be unmapping.
     pub(super) fn protect(&self, this_cpu: At<'_, M, T>, number: usize, slots: &[usize]) {
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
@@ -161,7 +161,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    /// The kernel's handler of faults: whether the access can be made again, and what allows it: the entry,
+    /// The kernel's fault handler: whether the access can be repeated, and what permits it: the entry,
     /// and how often another was removed.
     fn was_spurious(
         &self,
@@ -171,7 +171,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         wanted: Permissions,
     ) -> Option<(u64, u64)> {
         irq_off();
-        // Acquire: with what allows it comes what was there before.
+        // Acquire: the removals before the entry that permits it.
         let entry = word.load(Ordering::Acquire);
         let serial = oracle::removals(word);
         let writable =
@@ -183,7 +183,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         spurious.then_some((entry, serial))
     }
 
-    /// An access that is made again does not fault, unless what allows it goes in between.
+    /// A repeated access must not fault, unless the entry that permits it is removed in between.
     fn try_again(
         &self,
         number: usize,
@@ -191,8 +191,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         word: Pte,
         (entry, serial): (u64, u64),
     ) {
-        // A fault that itself removes what the CPU held may have come before the entry allowed the access, and
-        // what the CPU then held is gone with the second.
+        // A fault that itself removes the cached entry may have come before the entry permitted the access;
+        // an entry that was cached since is removed by the second fault.
         let faulted = !(access()
             || lookaside::Platform::mmu(self.tlb.platform()).faults_forget() && access());
         let linked = tables::entry(self.spaces[number].root, PAGES[0], 1).peek() != 0;
@@ -201,19 +201,19 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// A load of user code from a page that another CPU maps, with the kernel's handler of faults. A CPU
-    /// that goes on faulting when the page is there gets nowhere.
+    /// that keeps faulting after the page is mapped makes no progress.
     pub(super) fn touch(&self, cpu: CpuId, number: usize) {
         while !self.look(cpu, number) {
             relax();
         }
     }
 
-    /// The same, once. Says whether the page was there.
+    /// The same, once. Returns whether the page was mapped.
     pub(super) fn look(&self, cpu: CpuId, number: usize) -> bool {
         if access(FILLED).is_some() {
             return true;
         }
-        let entry = self.spaces[number].entries[LATE];
+        let entry = self.spaces[number].entries[FILLED_SLOT];
         let wanted = Permissions { read: true, ..Permissions::default() };
         if self.runs_now(cpu, number)
             && let Some(held) = self.was_spurious(number, FILLED, entry, wanted)
@@ -225,7 +225,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         false
     }
 
-    /// What `munmap` does to pages that others may be unmapping as well.
+    /// `munmap` of pages that other CPUs may be unmapping as well.
     pub(super) fn zap(&self, this_cpu: At<'_, M, T>, number: usize) {
         let mut removals = Removals::default();
         let mut gather = Gather::holding(self.space(number), Freed::default());
@@ -255,12 +255,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.claim(number, removals, &flushed);
     }
 
-    /// What whoever maps something new at an address does, which was somebody else's before.
+    /// Relies on the absence of a page, as before a new mapping at an address that belonged to another area.
     pub(super) fn find_gone(&self, this_cpu: At<'_, M, T>, number: usize) {
         let entry = self.spaces[number].entries[0];
         let mut removals = Removals::default();
         let mut gather = Gather::new(self.space(number));
-        // Acquire: with the empty entry comes the gather of whoever emptied it.
+        // Acquire: with the empty entry, the gather of the CPU that emptied it.
         if entry.load(Ordering::Acquire) == 0 {
             gather.relies_on(page_at(PAGES[0]));
             Self::note(entry, 0, 0, false, &mut removals);
@@ -269,11 +269,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.claim(number, removals, &flushed);
     }
 
-    /// Unmaps a large page, as part of what is said to have pages of several sizes.
+    /// Unmaps a large page, in a range that is declared to have pages of several sizes.
     pub(super) fn unmap_large(&self, this_cpu: At<'_, M, T>, number: usize) {
         let (entry, frame) = self.spaces[number].large.expect("a large page");
         let mut gather = Gather::holding(self.space(number), Freed::default());
-        entry.store(0, Ordering::Release); // Release: who finds the entry empty knows of the gather.
+        entry.store(0, Ordering::Release); // Release: a CPU that finds the entry empty sees the gather.
         gather.revoke_mixed(large());
         gather.hold_page(frame);
         this_cpu.flush(gather).frames.pages().for_each(oracle::frame_freed);
@@ -328,7 +328,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         claim: bool,
     ) {
         let entry = self.kernel.expect("a kernel");
-        entry.store(0, Ordering::Relaxed); // Relaxed: what makes it visible is the flush.
+        entry.store(0, Ordering::Relaxed); // Relaxed: the flush makes it visible.
         gather.revoke(page_at(KERNEL));
         let _ = this_cpu.flush_kernel(gather);
         if claim {

@@ -1,20 +1,20 @@
-//! Who uses a space, and for how long: what a kernel's locks and reference counts say.
+//! The users of a space, as a kernel's locks and reference counts would track them.
 
 use lookaside::{CpuId, CurrentCpu, Ordering, Released, Word as _, arch::Mmu};
 use lookaside_machine::adversary::{Arch, Platform, Word, oracle, relax, reset};
 
 use super::{
-    BURIED, RESTS, Strategy, TOLD, World,
+    BURIED, RESTS, SIGNALLED, Strategy, World,
     cell::{SLOTS, SpaceCell},
     claims::Writers,
-    told,
+    expect_accepted,
 };
 use crate::scenario::act::Act;
 
-/// In [`SpaceCell::users`]: somebody releases the space, or it has come to an end.
+/// In [`SpaceCell::users`]: a CPU releases the space, or it has been retired.
 const GONE: u64 = 1 << 32;
 
-/// Says who changes the entries of a space, and whether its users are to be counted.
+/// Determines which CPUs change the entries of a space, and whether its users must be counted.
 pub(super) fn assign<P: lookaside::Platform<Word = Word>>(
     cell: &mut SpaceCell<P>,
     number: usize,
@@ -35,7 +35,7 @@ pub(super) fn assign<P: lookaside::Platform<Word = Word>>(
         cell.writers[slot] = writers(&|act| act.pages().contains(&slot));
     }
     cell.takers = writers(&|act| act.takes_table());
-    // Who takes a table takes the pages below it, too.
+    // An act that frees a table unmaps the pages below it, too.
     if cell.takers == Writers::Several || cpus.iter().filter(|acts| takes(acts, number)).count() > 0
     {
         for slot in 0..SLOTS {
@@ -57,7 +57,7 @@ pub(super) fn assign<P: lookaside::Platform<Word = Word>>(
         acts.any(|act| act.maps() == Some(slot))
     };
     for slot in 0..SLOTS {
-        // Break before make: another page is not mapped while the one before may be held (Arm ARM,
+        // Break before make: another page is not mapped while the old one may be cached (Arm ARM,
         // D8.16.1). The other architectures ask for nothing.
         if arch == Arch::Arm && maps(slot) && cell.writers[slot] != Writers::Once {
             cell.busy[slot] = Some(Word::ZERO);
@@ -72,8 +72,8 @@ fn takes(acts: &[Act], number: usize) -> bool {
     acts.iter().any(|act| act.takes_table() && act.space() == Some(number))
 }
 
-/// Whether a CPU may use a space while another one releases it: unless it has told that it is done, and
-/// the other has waited for that.
+/// Whether a CPU may use a space while another one releases it: it may, unless it has signalled that it
+/// is done and the other has waited for that.
 fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
     let mentions = |act: &Act| act.spaces().any(|space| space == number);
     cpus.iter().enumerate().any(|(cpu, acts)| {
@@ -87,14 +87,14 @@ fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
         let waits = acts[..at].contains(&Act::Await);
         let others = cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
         others.into_iter().any(|(_, acts)| {
-            let told = acts.iter().position(|act| *act == Act::Tell).filter(|_| waits);
-            acts[told.unwrap_or(0)..].iter().any(mentions)
+            let signal = acts.iter().position(|act| *act == Act::Tell).filter(|_| waits);
+            acts[signal.unwrap_or(0)..].iter().any(mentions)
         })
     })
 }
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
-    /// Counts this CPU among the users of the act's spaces. Says whether they are still there.
+    /// Counts this CPU among the users of the act's spaces. Returns whether they still exist.
     pub(super) fn enter_spaces(&self, act: Act) -> bool {
         if act.releases() {
             return act.space().is_none_or(|number| self.close(number));
@@ -110,14 +110,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         true
     }
 
-    /// The act is done. One that hands work over is done when that is completed.
+    /// Ends the use of the act's spaces. An act that hands work over ends when that is completed.
     pub(super) fn leave_spaces(&self, act: Act) {
         if !act.releases() && !matches!(act, Act::Defer(..)) {
             act.spaces().for_each(|number| self.leave_space(number));
         }
     }
 
-    /// Counts this CPU among the users of a space. Says whether it is still there.
+    /// Counts this CPU among the users of a space. Returns whether the space still exists.
     pub(super) fn enter_space(&self, number: usize) -> bool {
         let Some(users) = &self.spaces[number].users else { return true };
         // Acquire: what was done with it before.
@@ -134,15 +134,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    /// Has the space for this CPU alone, if nobody uses it.
+    /// Takes a space exclusively for this CPU, if no CPU uses it.
     fn close(&self, number: usize) -> bool {
         let Some(users) = &self.spaces[number].users else { return true };
         // Acquire: what the others did with it.
         users.compare_exchange(0, GONE, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Releases a space, which no other CPU uses, and frees its root if that is its end. Says whether nobody
-    /// runs it any more.
+    /// Releases a space, which no other CPU uses, and frees its root if the space is retired. Returns
+    /// whether no CPU runs it any more.
     pub(super) fn release(
         &self,
         this_cpu: &CurrentCpu<'_, Platform<M>, T>,
@@ -150,11 +150,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         end: bool,
     ) -> bool {
         let cell = &self.spaces[number];
-        // SAFETY: it is looked at.
+        // SAFETY: the word is only read.
         let cookie = unsafe { self.space(number).tag_word() }.peek();
         // SAFETY: no other CPU uses the space, by the order of the script or by the count of its users.
         let released = this_cpu.release(unsafe { &mut *cell.space.get() });
-        // A CPU that only just went elsewhere may still be seen; a kernel tries again.
+        // A CPU in mid-switch away from the space may still be found; a kernel tries again.
         if released == Ok(Released::AtOnce) && cookie != 0 {
             oracle::identity_ended("cookie", cookie);
         }
@@ -166,7 +166,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         released.is_ok()
     }
 
-    /// The CPU goes on with kernel code only.
+    /// The CPU runs kernel code only from here on.
     pub(super) fn rest(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         oracle::rests();
         this_cpu.lazy();
@@ -192,30 +192,30 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.runs[cpu].set(0);
     }
 
-    /// The hardware stops, and the library believes what it believed before.
+    /// The hardware halts without a call to the library.
     pub(super) fn halt(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         oracle::goes_down();
         this_cpu.mmu().park(this_cpu.errata());
         reset();
         self.runs[this_cpu.id().index()].set(0);
-        self.told.store(TOLD, Ordering::Release); // Release: as of whoever tells.
+        self.signalled.store(SIGNALLED, Ordering::Release); // Release: as for `Act::Tell`.
     }
 
     pub(super) fn bury(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
-        // Acquire: with it comes what the CPU did.
-        while self.told.load(Ordering::Acquire) != TOLD {
+        // Acquire: everything that the CPU did before it halted.
+        while self.signalled.load(Ordering::Acquire) != SIGNALLED {
             this_cpu.handle_ipi();
             relax();
         }
         // SAFETY: it executes nothing and its register names no space, until it comes up.
-        told(unsafe { self.tlb.halted(CpuId(1)) });
-        self.told.store(BURIED, Ordering::Release); // Release: with what was noted.
+        expect_accepted(unsafe { self.tlb.halted(CpuId(1)) });
+        self.signalled.store(BURIED, Ordering::Release); // Release: with the library's record of it.
     }
 
-    /// Returns when this CPU, which has stopped, was reported as halted.
+    /// Waits until this CPU, which has halted, is reported as halted.
     pub(super) fn wait_until_buried(&self) {
-        // Acquire: with what was noted.
-        while self.told.load(Ordering::Acquire) != BURIED {
+        // Acquire: the library's record of it.
+        while self.signalled.load(Ordering::Acquire) != BURIED {
             relax();
         }
     }
@@ -236,12 +236,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if tag != 0 {
             let kept = u64::from(self.space(number).cookie().tag().0) == tag;
             oracle::check(kept, "the tag has changed that a device uses");
-            told(T::unpin(this_cpu, self.space(number)));
+            expect_accepted(T::unpin(this_cpu, self.space(number)));
             self.pinned(this_cpu.id(), number).set(0);
         }
     }
 
-    /// The tag of a space that a device uses because of a CPU.
+    /// The tag of a space that a device uses on behalf of a CPU.
     fn pinned(&self, cpu: CpuId, number: usize) -> &Word {
         &self.pinned[cpu.index() * self.spaces.len() + number]
     }

@@ -1,4 +1,5 @@
-//! A kernel in miniature: spaces, a shootdown by interrupt, and the oracle told of every promise.
+//! A kernel in miniature: spaces, shootdowns by interrupt, and a claim to the oracle for each promise of the
+//! library.
 
 mod batches;
 mod cell;
@@ -29,29 +30,29 @@ use super::{act::Act, hardware::Described};
 /// The frame of the firmware's page.
 const FIRMWARES: Frame = Frame(0x500);
 
-/// The most acts of one CPU.
+/// The most acts in the script of one CPU.
 pub(super) const LONGEST: usize = 16;
-/// In [`World::runs`]: the CPU rests in the space.
+/// In [`World::runs`]: the CPU runs no user code in the space.
 const RESTS: u64 = 1 << 32;
 
-/// A CPU has told the others.
-const TOLD: u64 = 1;
-/// The library knows of the CPU that has stopped.
+/// A CPU has signalled the others.
+const SIGNALLED: u64 = 1;
+/// The library knows that the CPU has halted.
 const BURIED: u64 = 2;
 
 /// What a strategy can do beyond [`Tags`].
 pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
-    /// What it is told in the beginning.
+    /// The parameters with which it is built.
     type Config: Copy + 'static;
 
-    /// Makes it.
+    /// Builds it.
     ///
     /// # Errors
     ///
-    /// What the library says.
+    /// Those of the library.
     fn make(platform: &P, config: Self::Config) -> Result<Self, Error>;
 
-    /// Whether so many spaces can be pinned at one time, whatever else happens.
+    /// Whether `spaces` spaces can always be pinned at one time.
     fn can_pin(config: Self::Config, spaces: usize) -> bool;
 
     /// Gives the numbers that prove freshness to the oracle, after `this_cpu` switched to `space`.
@@ -64,35 +65,35 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     ///
     /// # Errors
     ///
-    /// What the library says.
+    /// Those of the library.
     fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<Tag, Error>;
 
     /// Unpins it.
     ///
     /// # Errors
     ///
-    /// What the library says.
+    /// Those of the library.
     fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<(), Error>;
 }
 
-/// What the CPUs of a scenario share.
+/// The state that the CPUs of a scenario share.
 pub(super) struct World<M: Mmu + 'static, T: Strategy<Platform<M>>> {
     hardware: Described<M>,
-    /// What each CPU does.
+    /// The script of each CPU.
     cpus: Vec<Vec<Act>>,
-    /// Whether no pin may be refused.
+    /// Whether the library must grant every pin.
     can_pin: bool,
     tlb: Tlb<'static, Platform<M>, T>,
     spaces: Vec<SpaceCell<Platform<M>>>,
     firmware: Frame,
     /// The entry of the kernel's page, if there is one.
     kernel: Option<&'static Word>,
-    /// Which space each CPU runs, plus one, and whether it rests there. Private to the CPU.
+    /// The space that each CPU runs, plus one, and whether it runs user code there. Private to the CPU.
     runs: Vec<Word>,
-    /// Which tag of each space a device uses because of each CPU. Private to the CPU.
+    /// The tag of each space that a device uses on behalf of each CPU. Private to the CPU.
     pinned: Vec<Word>,
-    /// Whether a CPU has told.
-    told: Word,
+    /// Whether a CPU has signalled the others.
+    signalled: Word,
     /// Whether a CPU holds the lock of the page tables.
     lock: Word,
     /// Storage for the batch of each act.
@@ -117,7 +118,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             Platform::new(mmu).with_costs((hardware.costs)()).with_observer(hardware.observe);
         let tags = T::make(&platform, config).expect("tags");
         let storage = Vec::leak(cpus.iter().map(|_| Cpu::new()).collect());
-        let tlb = Tlb::new(platform, tags, storage).expect("books");
+        let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
         let kernel = acts().any(|act| act.needs_kernel()).then(cell::kernel);
         let shared = kernel.map(|(descriptor, _)| descriptor);
         let firmware = tables::allocate();
@@ -151,7 +152,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             runs: words(cpus.len()),
             pinned: words(spaces.len() * cpus.len()),
             spaces,
-            told: Word::ZERO,
+            signalled: Word::ZERO,
             lock: Word::ZERO,
             batch_words: words(cpus.len() * LONGEST).into_iter().map(UnsafeCell::new).collect(),
             pending: UnsafeCell::new(None),
@@ -177,7 +178,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.tlb.tags().progress()
     }
 
-    /// Does what the script of a CPU, which runs, says at a place.
+    /// Executes the act at a place of the script of a CPU, which is the one that runs.
     pub(super) fn act(&'static self, cpu: CpuId, index: usize) {
         let act = self.cpus[cpu.index()][index];
         if act.is_open() {
@@ -200,7 +201,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         } else if let Act::Defer(..) = act {
             self.hand_nothing_over();
         }
-        // Nobody is there to be interrupted when the CPU is down.
+        // A CPU that is down cannot be interrupted.
         if !matches!(act, Act::Down | Act::Halt) {
             irq_on();
         }
@@ -253,8 +254,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             }
             Act::Pin(number) => self.pin(&this_cpu, number),
             Act::Unpin(number) => self.unpin(&this_cpu, number),
-            // Release: what was done before is seen by those who wait.
-            Act::Tell => self.told.store(TOLD, Ordering::Release),
+            // Release: a CPU in `Await` sees everything before this.
+            Act::Tell => self.signalled.store(SIGNALLED, Ordering::Release),
             Act::Unmap(number) => self.unmap(&this_cpu, number, 0),
             Act::UnmapOther(number) => self.unmap(&this_cpu, number, 1),
             Act::SwapOut(number) => self.swap_out(&this_cpu, number),
@@ -300,16 +301,16 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    /// Does what is done with interrupts on.
+    /// Executes an act with interrupts on.
     fn act_openly(&'static self, cpu: CpuId, act: Act) {
         match act {
             Act::Await => {
-                // Acquire: what was done before it was told.
-                while self.told.load(Ordering::Acquire) == 0 {
+                // Acquire: everything that the other CPU did before its signal.
+                while self.signalled.load(Ordering::Acquire) == 0 {
                     relax();
                 }
             }
-            // Of a CPU that rests no user code runs.
+            // A lazy CPU runs no user code.
             _ if self.rests(cpu) => {}
             Act::Read => {
                 let _ = access(PAGES[0]);
@@ -328,15 +329,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     fn come_up(&self) {
         (self.hardware.set_up)(self.tlb.platform().mmu());
-        told(self.tlb.online(&(), &(self.hardware.features)()));
+        expect_accepted(self.tlb.online(&(), &(self.hardware.features)()));
     }
 
-    /// The handler of the interrupt that a revoker sends.
+    /// The handler of the interrupt that an initiator sends.
     pub(super) fn interrupt(&'static self) {
         self.this_cpu().handle_ipi();
     }
 
-    /// The handler of an NMI: looks at user memory, if that is allowed.
+    /// The handler of an NMI: accesses user memory, if that is allowed.
     pub(super) fn nmi(&'static self) {
         for number in 0..self.spaces.len() {
             if !self.enter_space(number) {
@@ -368,8 +369,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     fn call_firmware(&self, mut this_cpu: CurrentCpu<'_, Platform<M>, T>, run: impl FnOnce()) {
         let root = Root::new(self.firmware.0 << 12);
         // SAFETY: the firmware's tables are like any space's.
-        told(unsafe { this_cpu.with_root(root, run) });
-        // Nothing of the firmware's is left, and the CPU runs what it ran.
+        expect_accepted(unsafe { this_cpu.with_root(root, run) });
+        // No entry of the firmware's tables is left, and the CPU runs the space that it ran before.
         if self.rests(this_cpu.id()) {
             return;
         }
@@ -391,8 +392,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 }
-/// A refusal that no script provokes is a failure.
-fn told(result: Result<(), Error>) {
+
+/// Fails if the library refuses: no script provokes a refusal.
+fn expect_accepted(result: Result<(), Error>) {
     if let Err(error) = result {
         oracle::fail(error.to_string());
     }
