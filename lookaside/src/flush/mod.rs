@@ -102,7 +102,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn complete(&self, changes: &mut Changes<'_, P>, early: bool) {
         let done = if changes.is_only_a_page() {
             let (space, page) = (changes.space(), changes.own_ranges());
-            self.revoke(space, page, (false, early), |initiator| initiator.act_on_page())
+            self.flush_everywhere(space, page, (false, early), |initiator| initiator.act_on_page())
         } else {
             self.complete_with_others(changes, early)
         };
@@ -119,14 +119,15 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             return Done::by(Outcome::NoCpu);
         }
         let tables = ranges.change() == TableChange::FreedTables;
-        let done = self.revoke(space, ranges, (tables, early), |initiator| initiator.act());
+        let done =
+            self.flush_everywhere(space, ranges, (tables, early), |initiator| initiator.act());
         changes.complete_others();
         done
     }
 
     /// Removes the entries of `ranges` from every CPU by `act`. The page tables were changed before.
     #[inline]
-    fn revoke(
+    fn flush_everywhere(
         &self,
         space: &AddressSpace<'_, P>,
         ranges: &FlushRanges,
