@@ -268,7 +268,7 @@ impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
 }
 
 impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
-    /// A copy. What is lent to code that is not inlined must be in memory; fast paths lend a copy, and
+    /// A copy. What code that is not inlined borrows must be in memory; fast paths let it borrow a copy, and
     /// have nothing to write for themselves.
     #[inline]
     pub(crate) const fn copied(&self) -> Self {

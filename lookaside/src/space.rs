@@ -162,8 +162,8 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
     pub(crate) fn bump_generation(&self) -> u64 {
         // FENCE F-GENERATION (pairs with F-SWITCH, F-UNLAZY-RESUME, F-CLEAR-PENDING, O-PRESENT): the stores to the page table,
         // and then the generation, are visible before the caller reads who runs the space and who was
-        // called. A CPU whose joining this reader misses reads the new generation and pays by itself;
-        // so does one that is found called already.
+        // called. A CPU whose switch-in this reader misses reads the new generation and
+        // flushes by itself; so does one whose IPI is found pending.
         self.generation.fetch_add(1, Ordering::SeqCst) + 1
     }
 
@@ -196,7 +196,7 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
     }
 
     /// Records the range of the flush of `generation`, unless another initiator is just writing one.
-    pub(crate) fn record(&self, generation: u64, debt: MissedFlush) {
+    pub(crate) fn record(&self, generation: u64, missed: MissedFlush) {
         let note = &self.latest;
         // Relaxed: the loser of the race writes nothing, and readers fall back to everything.
         let last = note.generation.load(Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
         {
             // ORDER O-LATEST-WRITE (pairs with O-LATEST-READ): publishes `BUSY` before the range
             // and the range before its generation.
-            note.range.store(pack(debt), Ordering::Release);
+            note.range.store(pack(missed), Ordering::Release);
             note.generation.store(generation, Ordering::Release); // O-LATEST-WRITE
         }
     }
@@ -378,8 +378,8 @@ const MIXED: u64 = 1 << 11;
 
 /// Page number, whether sizes are mixed, and page count. Only ranges in base pages fit; anything else is
 /// "everything".
-const fn pack(debt: MissedFlush) -> u64 {
-    match debt {
+const fn pack(missed: MissedFlush) -> u64 {
+    match missed {
         MissedFlush::Pages(range) if range.page_shift() == 12 && range.pages() <= MAX_NOTED => {
             let mixed = if range.is_uniform() { 0 } else { MIXED };
             (range.start() & !0xfff) | mixed | range.pages()

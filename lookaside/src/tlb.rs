@@ -290,8 +290,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// Admits a CPU and adds its errata to the machine's.
     pub(crate) fn admit(&self, features: &<P::Mmu as Mmu>::Features) -> Result<Errata, Error> {
         let errata = self.platform.mmu().admit(features)?;
-        // Relaxed: the CPU runs no space yet. The kernel hands it a thread later, which makes this visible to
-        // whoever hands it over.
+        // Relaxed: the CPU runs no space yet. The kernel gives it a thread later, in an order that makes this visible.
         self.errata.fetch_or(errata.0, Ordering::Relaxed);
         Ok(errata)
     }

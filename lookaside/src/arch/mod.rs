@@ -6,8 +6,8 @@
 //! two stands the architecture's own type ([`aarch64::Aarch64`], [`x86_64::X86`],
 //! [`riscv64::Riscv`]), which implements [`Mmu`]: it knows which instructions, in which order.
 //!
-//! `Native` can change what every address means, so only its unsafe constructor makes one. Whoever
-//! calls that vouches for all use that is made of the value, through [`Mmu`] too.
+//! `Native` can change what every address means, so only its unsafe constructor makes one. The caller
+//! of that constructor vouches for all uses of the value, through [`Mmu`] too.
 //!
 //! `README.md` beside this file has a table of what each method executes on each architecture.
 
@@ -123,7 +123,7 @@ impl Errata {
 /// architecture. Every method acts on the calling CPU unless its name says `everywhere`, and is
 /// called with interrupts off.
 ///
-/// # What callers owe
+/// # Obligations of callers
 ///
 /// *Stores before tags.* The flushes take the tag as an argument, so the barrier inside them comes
 /// too late to order the caller's own load of it. Where another CPU may give the space a new tag
@@ -197,7 +197,7 @@ pub trait Mmu {
     /// * `root` is the physical address of a page table in the format of the machine, and under it the
     ///   running kernel is mapped where it is.
     /// * Nothing that this CPU holds under `tag`, and is not told to drop, is another root's.
-    /// * Whoever gives tags to spaces knows of it: on a machine with a [`crate::Tlb`] nobody else calls
+    /// * The ASID allocator knows of it: on a machine with a [`crate::Tlb`] nobody else calls
     ///   this.
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
 
@@ -218,7 +218,7 @@ pub trait Mmu {
     fn flush_tag_broadcast(&self, errata: Errata, tag: Tag);
 
     /// Removes the entries of one tag for the addresses in `ranges`, which are user addresses,
-    /// and waits for completion once, after the last. May remove more: a stretch with addresses that
+    /// and waits for completion once, after the last. May remove more: a range with addresses that
     /// hardware cannot name takes the whole tag with it.
     ///
     /// It does as it is told, for a thousand pages with a thousand instructions. Whether that is
@@ -257,10 +257,10 @@ pub trait Mmu {
     /// As [`Self::flush_kernel`], on every CPU. Called only if [`Self::broadcasts`].
     fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange);
 
-    /// How many invalidations [`Self::flush_ranges`] executes for one stretch of the space that
+    /// How many invalidations [`Self::flush_ranges`] executes for one range of the space that
     /// the CPU runs, or `None` if it removes the whole tag instead. `scope` says whether the question
     /// is about [`Self::flush_ranges_broadcast`]. The answer takes a few steps, however long the
-    /// stretch is.
+    /// range is.
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let _ = (range, change, scope);
         None

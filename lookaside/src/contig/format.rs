@@ -15,7 +15,7 @@ pub struct Raw(pub u64);
 /// software's. *Page*: it maps one page by itself. *Folded*: it is one of a block's. A method whose
 /// argument is called `page` is called with a page only, and so on.
 ///
-/// # What implementers owe
+/// # Obligations of implementers
 ///
 /// Hardware changes nothing of an entry but what [`Self::flags`] reads, never changes an absent one,
 /// and never takes a flag back.

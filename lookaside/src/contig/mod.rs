@@ -2,7 +2,7 @@
 //!
 //! Arm's contiguous bit and RISC-V's Svnapot let a TLB hold 16, 32 or 128 pages in one place. The
 //! table still has one entry for each page; the entries of a block say that they belong together. A
-//! kernel gains reach of its TLBs and pays with rules:
+//! kernel gains reach of its TLBs, at the price of rules:
 //!
 //! * *One state, many carriers.* Hardware sets the accessed and the dirty flag in **any one** entry
 //!   of a block, at any moment, also between two of our loads. What a block's flags are is the OR of
@@ -90,7 +90,7 @@
 //! # What is not here
 //!
 //! Blocks of entries above the last level, stage 2, and 16 KiB granules' blocks of level 2. Whether a
-//! block should be made at all is the kernel's policy: whoever calls [`Locked::set`] or
+//! block should be made at all is the kernel's policy: the caller of [`Locked::set`] or
 //! [`Locked::fold`] says that the pages live and die together.
 
 mod access;

@@ -53,7 +53,7 @@ impl<'a, W: Word, F: Format> Entries<'a, W, F> {
         Ok(Self { words, start, format })
     }
 
-    /// The same for whoever may change them; changes of size are made as `size_change` says.
+    /// The same for code that may change them; changes of size are made as `size_change` says.
     ///
     /// # Safety
     ///

@@ -10,11 +10,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// What [`crate::contig`] calls between taking a block of `space` out and writing its pages back:
     /// a gather of that one block, flushed at once.
     ///
-    /// It is called with the lock of the table held. Where CPUs are interrupted for a flush, whoever
-    /// spins for that lock with interrupts off must [`Self::handle_ipi`].
+    /// It is called with the lock of the table held. Where flushes need IPIs, a CPU that spins for
+    /// that lock with interrupts off must call [`Self::handle_ipi`] meanwhile.
     ///
-    /// What a block operation takes away for good is none of its business: that goes into the
-    /// caller's own gather, which is flushed once, in the end, for all tables.
+    /// Entries that the operation unmaps for good are not flushed here: put them into your own gather, which is
+    /// flushed once, in the end, for all tables.
     ///
     /// ```
     /// use core::sync::atomic::AtomicU64;

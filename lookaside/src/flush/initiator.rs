@@ -376,7 +376,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         {
             // Absent CPUs have missed other flushes already, and do not need the record.
             if resting.mask != 0 {
-                self.space.record(last, self.debt());
+                self.space.record(last, self.missed());
             }
         }
         // A CPU that is stale already is marked again only if it can be made absent now.
@@ -390,10 +390,10 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     /// What a CPU must flush that catches up later: the addresses, or everything under the tag if that is
     /// cheaper.
-    fn debt(&self) -> MissedFlush {
+    fn missed(&self) -> MissedFlush {
         let ranges = self.request.ranges;
         match ranges.operations(self.mmu(), &self.costs(), Scope::Local) {
-            Some(_) => ranges.debt(),
+            Some(_) => ranges.missed(),
             None => MissedFlush::Everything,
         }
     }
@@ -409,9 +409,9 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         let residents = &self.space.residents;
         let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
         if !T::has_context(self.this_cpu, self.space, self.context) {
-            // No CPU runs the space under the old context id any more, and those that run it under the new
-            // one have walked the new tables. The residents are those of the new one.
-            return Targets { mask: 0, ..resting };
+            // CPUs that run the space under its new context id have walked the new tables, and the residents are
+            // those of the new one. Under the old one CPUs still run it if the last epoch has begun meanwhile.
+            return self.running(resting);
         }
         residents.mark_stale(resting);
         let mut gone = resting;

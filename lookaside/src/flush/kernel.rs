@@ -20,8 +20,8 @@ use crate::{
 
 /// Collects what changes in the kernel's half of the page tables, which all spaces share.
 ///
-/// As [`super::Gather`], with every CPU that is up as its audience. Who acts on what it finds absent
-/// must know by its own means, a lock for example, that whoever cleared it has flushed it.
+/// As [`super::Gather`]; every CPU that is online acts. A CPU that acts on an absent entry must know by other means, a
+/// lock for example, that the entry was flushed when it was cleared.
 #[derive(Debug)]
 #[must_use = "nothing is flushed, and what it holds is leaked, unless this is handed to `CurrentCpu::flush_kernel`"]
 pub struct KernelGather<F = ()> {
@@ -83,7 +83,7 @@ impl<F> KernelGather<F> {
 }
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// Takes what was gathered back from every CPU that is up. A CPU that comes up later holds
+    /// Flushes what was gathered from the TLB of every CPU that is online. A CPU that comes online later holds
     /// nothing.
     ///
     /// # Panics
@@ -95,7 +95,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.must_own(tlb);
         let mut done = Done::by(Outcome::NoCpu);
         if !ranges.is_empty() {
-            done = self.reach_everyone(&FlushRequest {
+            done = self.flush_all_online(&FlushRequest {
                 scope: FlushScope::Kernel,
                 ranges: &ranges,
                 early: false,
@@ -106,7 +106,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 
-    fn reach_everyone(&self, request: &FlushRequest<'_>) -> Done {
+    fn flush_all_online(&self, request: &FlushRequest<'_>) -> Done {
         let mmu = self.mmu();
         mmu.publish();
         if mmu.broadcasts() {

@@ -112,7 +112,7 @@ impl FlushRanges {
         self.state += 1;
     }
 
-    /// Adds what another sweep has.
+    /// Adds another set.
     pub fn merge(&mut self, other: &Self) {
         self.add_change(other.change());
         self.state |= other.state & EVERYTHING;
@@ -133,9 +133,9 @@ impl FlushRanges {
         self.state |= EVERYTHING;
     }
 
-    /// What a CPU that pays for this later has to be told of it.
+    /// The record of this flush for CPUs that miss it.
     #[inline]
-    pub(crate) fn debt(&self) -> MissedFlush {
+    pub(crate) fn missed(&self) -> MissedFlush {
         match self.ranges() {
             [only] if self.state == 1 => MissedFlush::Pages(*only),
             _ => MissedFlush::Everything,
@@ -242,7 +242,7 @@ impl Default for FlushRanges {
     }
 }
 
-/// Whether two stretches overlap, or are neighbours of one page size.
+/// Whether two ranges overlap, or are neighbours of one page size.
 fn joins(a: &VaRange, b: &VaRange) -> bool {
     let (low, high) = if a.start() <= b.start() { (a, b) } else { (b, a) };
     let same = a.page_shift() == b.page_shift() && a.is_uniform() == b.is_uniform();
@@ -252,18 +252,18 @@ fn joins(a: &VaRange, b: &VaRange) -> bool {
     }
 }
 
-/// How many bytes lie between two stretches that do not join.
+/// How many bytes lie between two ranges that do not join.
 const fn gap(a: &VaRange, b: &VaRange) -> u64 {
     if a.start() <= b.start() { b.start() - a.last() } else { a.start() - b.last() }
 }
 
-/// The addresses from the first to the last of two stretches, unless that is every address.
+/// The addresses from the first to the last of two ranges, unless that is every address.
 pub(super) fn hull(a: &VaRange, b: &VaRange) -> Option<VaRange> {
     let start = a.start().min(b.start());
     let last = a.last().max(b.last());
     let shift = a.page_shift().min(b.page_shift());
     let same = a.page_shift() == b.page_shift() && a.is_uniform() && b.is_uniform();
-    // Hints are for what is known: between two stretches that only lie near each other, other sizes
+    // Hints are for what is known: between two ranges that only lie near each other, other sizes
     // may have changed.
     let uniform = same && joins(a, b);
     // Both ends are those of pages at least as large as the smaller ones, so that only the number
@@ -289,7 +289,7 @@ mod tests {
         ranges
     }
 
-    /// The first page and the pages of each stretch.
+    /// The first page and the pages of each range.
     fn pages(ranges: &FlushRanges) -> Vec<(u64, u64)> {
         let each = ranges.ranges().iter();
         each.map(|range| (range.start() >> 12, range.pages())).collect()
@@ -333,10 +333,10 @@ mod tests {
     #[test]
     fn a_debt_names_pages_only_if_they_are_all_there_is() {
         let one = ranges(&[page(7)]);
-        assert_eq!(one.debt(), MissedFlush::Pages(page(7)));
+        assert_eq!(one.missed(), MissedFlush::Pages(page(7)));
         let mixed = page(7).mixed();
         assert_eq!(
-            ranges(&[mixed]).debt(),
+            ranges(&[mixed]).missed(),
             MissedFlush::Pages(mixed),
             "and of which sizes they were"
         );
@@ -345,7 +345,7 @@ mod tests {
         everything.widen();
         let two = ranges(&[page(7), page(9)]);
         for more in [tables, everything, two, FlushRanges::everything()] {
-            assert_eq!(more.debt(), MissedFlush::Everything, "{more:?}");
+            assert_eq!(more.missed(), MissedFlush::Everything, "{more:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Notes of what is owed, while others write; and the books.
+//! Records of missed flushes while other CPUs write them; and the residency lock.
 
 use super::*;
 use crate::{
@@ -62,7 +62,7 @@ fn who_missed_one_flush_owes_its_pages_and_who_missed_two_owes_everything() {
     let space = space();
     space.record(1, page(7));
     space.record(2, page(8));
-    let missed = [(2, 2), (1, 2), (0, 2)].map(|(paid, now)| space.missed_flush(paid, now));
+    let missed = [(2, 2), (1, 2), (0, 2)].map(|(done, now)| space.missed_flush(done, now));
     assert_eq!(missed, [None, Some(page(8)), Some(MissedFlush::Everything)]);
 }
 
@@ -99,7 +99,7 @@ fn who_loses_the_race_for_the_note_writes_nothing() {
     assert_eq!(space.missed_flush(2, 3), Some(page(8)));
 }
 
-// ---- The books
+// ---- The residency lock
 
 #[test]
 fn one_at_a_time_has_the_books() {
@@ -131,8 +131,8 @@ fn notes_survive_the_packing() {
     for (start, pages) in [(0, 1), (0x7fff_ffff_f000, 1), (0x1000, 33), (1 << 40, MAX_NOTED)] {
         let range = VaRange::new(start, pages << 12, 12).unwrap();
         for uniform in [false, true] {
-            let debt = MissedFlush::Pages(if uniform { range } else { range.mixed() });
-            assert_eq!(unpack(pack(debt)), debt);
+            let missed = MissedFlush::Pages(if uniform { range } else { range.mixed() });
+            assert_eq!(unpack(pack(missed)), missed);
         }
     }
 }

@@ -55,10 +55,10 @@ pub(super) fn complete<I: Instructions>(insn: &I, errata: Errata, scope: Scope) 
 
 /// Waits for this CPU's invalidations, and orders accesses and walks.
 pub(super) fn settle<I: Instructions>(insn: &I) {
-    // FENCE F-ARM-SETTLE (pairs with F-ARM-PUBLISH of whoever changes tables, F-ARM-REVOKE,
+    // FENCE F-ARM-SETTLE (pairs with F-ARM-PUBLISH of an initiator, F-ARM-REVOKE,
     // F-ARM-SETTLE-SYNC, F-ARM-DROP, F-ARM-GUEST-DROP): completes invalidations of a thread that was
     // pre-empted before its own F-ARM-DONE, which on another CPU would complete nothing, and orders
-    // what this CPU has published before the walks that follow: whoever changes tables and then
+    // what this CPU has published before the walks that follow: an initiator that changes tables and then
     // misses it in what it reads has changed them before those walks. All accesses and not only
     // stores: a store-only DSB completes no TLBI.
     insn.dsb(Dsb::Ish);

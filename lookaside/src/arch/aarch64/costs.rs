@@ -40,7 +40,7 @@ pub(super) const TYPICAL: Costs = Costs {
     // Estimate: one more answer, whose cache line takes 47 ns on 64 Neoverse N1
     // (nviennot/core-to-core-latency), and one more write of the interrupt controller.
     ipi_more: 100 * NS,
-    // Estimate: MSR and ISB, and a 65536th of a turnover.
+    // Estimate: MSR and ISB, and a 65536th of a rollover.
     retag: 50 * NS,
 };
 

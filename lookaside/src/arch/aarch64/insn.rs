@@ -17,7 +17,7 @@ use super::{
 pub struct Native(());
 
 impl Native {
-    /// Vouches for every call of the methods, whoever makes it.
+    /// Vouches for every call of the methods.
     ///
     /// # Safety
     ///
@@ -43,7 +43,7 @@ impl Native {
 /// One instruction without operand.
 macro_rules! plain {
     ($instruction:literal) => {
-        // SAFETY: whoever made the value promises the exception level. Invalidating a cache or a
+        // SAFETY: the maker of the value promises the exception level. Invalidating a cache or a
         // TLB, and waiting, change no value in memory and no translation that a page table still
         // holds.
         unsafe { asm!($instruction, options(nostack, preserves_flags)) }
@@ -61,7 +61,7 @@ macro_rules! with {
 /// Writes a system register.
 macro_rules! write_register {
     ($instruction:literal, $value:expr) => {
-        // SAFETY: whoever made the value promises the exception level, and that what is written
+        // SAFETY: the maker of the value promises the exception level, and that what is written
         // leaves the kernel mapped.
         unsafe { asm!($instruction, in(reg) $value, options(nostack, preserves_flags)) }
     };
@@ -182,7 +182,7 @@ impl Instructions for Native {
 pub struct NativeStage2(Native);
 
 impl NativeStage2 {
-    /// Vouches for every call of the methods, whoever makes it.
+    /// Vouches for every call of the methods.
     ///
     /// # Safety
     ///

@@ -4,7 +4,7 @@ use crate::arch::Scope;
 
 /// The instructions that the library uses on Arm64, one method each.
 ///
-/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// `Native` executes them, on the word of its maker; a machine in software implements the
 /// same trait.
 pub trait Instructions {
     /// `TLBI`.

@@ -328,7 +328,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         self.flush(errata, scope, || self.invalidate_tag(tag, scope));
     }
 
-    /// A stretch that no operand can name takes the whole tag with it: one that is not canonical
+    /// A range that no operand can name takes the whole tag with it: one that is not canonical
     /// (tagged pointers must lose their tags first) or reaches into both halves.
     #[inline(always)]
     fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {

@@ -81,14 +81,14 @@ impl Planner {
         self.stepping(range, asid, reach, (level, leaf), scope)
     }
 
-    /// The instructions that invalidate a stretch for `asid`.
+    /// The instructions that invalidate a range for `asid`.
     ///
-    /// They step by the largest page or block that is not larger than the pages of the stretch: each
+    /// They step by the largest page or block that is not larger than the pages of the range: each
     /// descriptor that has changed is then named at least once, and an instruction that names any
     /// address of a block, or of a table, removes what was cached of its descriptor. Blocks that the
     /// contiguous bit makes may be cached one by one, and are named one by one.
     ///
-    /// The level is hinted at only where it is certain: the stretch is uniform, its page size is
+    /// The level is hinted at only where it is certain: the range is uniform, its page size is
     /// that of exactly one level, and no table was unlinked.
     pub const fn plan_range(
         &self,

@@ -22,7 +22,7 @@ pub(super) const TYPICAL: Costs = Costs {
         // Estimate: as one by address.
         tag: 30 * NS,
         // Estimate: a call of the firmware, which interrupts every hart and waits for it. Once for
-        // each stretch, which is not more often than once for most flushes.
+        // each range, which is not more often than once for most flushes.
         wait: 5000 * NS,
     },
     // Estimate: three loads that hit the caches, and refills of the pipeline.
@@ -33,6 +33,6 @@ pub(super) const TYPICAL: Costs = Costs {
     ipi: 2000 * NS,
     // Estimate: one more message and one more cache line.
     ipi_more: 200 * NS,
-    // Estimate: a write of satp, a fence of the tag, and a share of a turnover.
+    // Estimate: a write of satp, a fence of the tag, and a share of a rollover.
     retag: 80 * NS,
 };

@@ -22,7 +22,7 @@ const _: () = assert!(W_INVAL == 0 && INVAL_IR == 1);
 pub struct Native(());
 
 impl Native {
-    /// Vouches for every call of the methods, whoever makes it.
+    /// Vouches for every call of the methods.
     ///
     /// # Safety
     ///
@@ -49,7 +49,7 @@ impl Instructions for Native {
     #[inline]
     fn sfence_vma(&self, address: Option<u64>, asid: Option<u16>) {
         match (address, asid) {
-            // SAFETY: whoever made the value promises the mode. Removes cached translations and
+            // SAFETY: the maker of the value promises the mode. Removes cached translations and
             // changes no state that Rust code can see.
             (None, None) => unsafe { asm!("sfence.vma x0, x0", options(nostack)) },
             // SAFETY: as above.
@@ -134,7 +134,7 @@ impl Instructions for Native {
 
     #[inline]
     fn write_satp(&self, value: u64) {
-        // SAFETY: whoever made the value promises the mode, and that what is written leaves the
+        // SAFETY: the maker of the value promises the mode, and that what is written leaves the
         // kernel mapped.
         unsafe { asm!("csrw satp, {}", in(reg) value, options(nostack)) }
     }

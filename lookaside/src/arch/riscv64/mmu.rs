@@ -340,14 +340,14 @@ impl<I: Instructions> Mmu for Riscv<I> {
         self.complete();
     }
 
-    /// A stretch that is not canonical, or reaches into both halves, takes the whole tag with it.
+    /// A range that is not canonical, or reaches into both halves, takes the whole tag with it.
     #[inline(always)]
     fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
         self.complete();
     }
 
-    /// As [`Mmu::flush_ranges`] on this type, and a request to the firmware for each stretch. The
+    /// As [`Mmu::flush_ranges`] on this type, and a request to the firmware for each range. The
     /// harts have fenced when it returns, also with [`Wait::Later`]; what is left for later is the
     /// ordering of this hart's own accesses.
     ///

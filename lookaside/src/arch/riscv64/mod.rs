@@ -115,7 +115,7 @@ use crate::error::Error;
 
 /// The instructions that the library uses on RISC-V, one method each.
 ///
-/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// `Native` executes them, on the word of its maker; a machine in software implements the
 /// same trait.
 ///
 /// `None` as an address or ASID means register `x0`, which is not the same as a register that

@@ -32,7 +32,7 @@ pub enum UserFlush {
     /// In [`Mmu::load`], as the contract of that method says. Right with any strategy.
     OnLoad,
     /// On the way out to user mode, where it is free. **[`Mmu::load`] with [`Held::Drop`] then
-    /// leaves the user half alone**: whoever calls it owes [`Held::Drop`] to the next
+    /// leaves the user half alone**: the caller must pass [`Held::Drop`] to the next
     /// [`X86::user_cr3`] of that tag on this CPU, or a call of [`X86::flush_user_half`] before.
     AtExit,
 }

@@ -12,7 +12,7 @@ use super::{Instructions, Invpcid};
 pub struct Native(());
 
 impl Native {
-    /// Vouches for every call of the methods, whoever makes it.
+    /// Vouches for every call of the methods.
     ///
     /// # Safety
     ///
@@ -38,7 +38,7 @@ impl Native {
 impl Instructions for Native {
     #[inline]
     fn write_cr3(&self, value: u64) {
-        // SAFETY: whoever made the value promises ring 0, and that what is written leaves the
+        // SAFETY: the maker of the value promises ring 0, and that what is written leaves the
         // kernel mapped.
         unsafe { asm!("mov cr3, {}", in(reg) value, options(nostack, preserves_flags)) }
     }

@@ -282,7 +282,7 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
-    /// Executes nothing: whoever asks who runs a space raises its generation first, by a locked
+    /// Executes nothing: an initiator raises the generation of a space before it reads which CPUs run it, by a locked
     /// operation. That drains the store buffer, and later loads come after it (SDM vol. 3, "Memory
     /// Ordering": loads and stores are not reordered with locked instructions).
     fn publish(&self) {}
@@ -307,7 +307,7 @@ impl<I: Instructions> Mmu for X86<I> {
     }
 
     fn park(&self, _errata: Errata) {
-        // FENCE F-X86-PARK (pairs with whoever reads that no CPU runs the space): serialising, so no
+        // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
         // walk of the previous root starts after it, and its tables can be freed.
         //
         // Code that knows nothing of PCIDs runs under PCID 0 as well, so what is there is dropped.
@@ -355,13 +355,13 @@ impl<I: Instructions> Mmu for X86<I> {
         self.complete();
     }
 
-    /// A stretch with an address that is not canonical takes the whole tag with it, and so does a
+    /// A range with an address that is not canonical takes the whole tag with it, and so does a
     /// tag whose PCIDs no instruction can reach: see the table in [this module](super).
     fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         self.flush_here(errata, tag, ranges, change);
     }
 
-    /// A stretch with an address that is not canonical takes the whole tag with it.
+    /// A range with an address that is not canonical takes the whole tag with it.
     fn flush_ranges_broadcast(
         &self,
         _errata: Errata,

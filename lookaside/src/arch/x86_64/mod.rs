@@ -3,7 +3,7 @@
 //! # What the hardware does
 //!
 //! Each CPU has translations of its own and nobody else uses them. Nothing is broadcast, but for
-//! `INVLPGB` on newer AMD CPUs: whoever revokes a translation must reach the other CPUs by
+//! `INVLPGB` on newer AMD CPUs: the initiator of a flush must reach the other CPUs by
 //! interrupt. A CPU may cache any translation that it can walk from the root and under the PCID
 //! that `CR3` names now, whether or not a program asks for the address, and keeps it as long as it
 //! likes. An entry whose `G` bit is set is cached as *global* and used under every PCID.
@@ -120,7 +120,7 @@ pub use mmu::X86;
 
 /// The instructions that the library uses on x86-64, one method each.
 ///
-/// `Native` executes them, on the word of whoever made it; a machine in software implements the
+/// `Native` executes them, on the word of its maker; a machine in software implements the
 /// same trait.
 pub trait Instructions {
     /// `MOV CR3, r64`.

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl<I: Instructions> X86<I> {
-    /// Removes what this CPU holds for the stretches under `tag`, in both halves of a pair.
+    /// Removes what this CPU holds for the ranges under `tag`, in both halves of a pair.
     ///
     /// `INVLPG` does it for the current PCID, cached upper levels of its walks included, and type 0
     /// of `INVPCID` for others. The manual says of the one that all upper levels of the PCID go, and
@@ -61,14 +61,14 @@ impl<I: Instructions> X86<I> {
         }
         if others {
             let others = [(!current).then_some(kernel), user].into_iter().flatten();
-            // Each address is canonical: the stretches were looked at above.
+            // Each address is canonical: the ranges were looked at above.
             self.invpcids(others.flat_map(|pcid| {
                 addresses(ranges).flat_map(move |at| Command::address(pcid, at, self.levels))
             }));
         }
     }
 
-    /// Begins to remove what any CPU holds for the stretches under `tag`, in both halves of a pair.
+    /// Begins to remove what any CPU holds for the ranges under `tag`, in both halves of a pair.
     pub(super) fn begin_broadcast(&self, tag: Tag, ranges: &[VaRange], change: TableChange) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);
@@ -126,7 +126,7 @@ impl<I: Instructions> X86<I> {
         self.complete();
     }
 
-    /// How many invalidations one stretch takes; on this CPU, if the tag is the current one.
+    /// How many invalidations one range takes; on this CPU, if the tag is the current one.
     pub(super) fn count(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.levels.check_range(range).ok()?;
         let paired = self.user_pcid(Tag::RESERVED).is_some();
@@ -144,7 +144,7 @@ impl<I: Instructions> X86<I> {
         Some(each? * halves)
     }
 
-    /// Whether instructions can name the stretches. `INVLPG` does nothing for an address that is not
+    /// Whether instructions can name the ranges. `INVLPG` does nothing for an address that is not
     /// canonical, and `INVPCID` and `INVLPGB` fault; nothing of that kind may depend on an address
     /// which somebody else may have chosen (XSA-279).
     fn can_name(&self, ranges: &[VaRange]) -> bool {
@@ -157,7 +157,7 @@ impl<I: Instructions> X86<I> {
         }
     }
 
-    /// The `INVLPGB`s for stretches that are canonical. None if the instruction is not in use.
+    /// The `INVLPGB`s for ranges that are canonical. None if the instruction is not in use.
     fn plans(
         &self,
         ranges: &[VaRange],
@@ -181,7 +181,7 @@ pub(super) const fn step(range: &VaRange) -> u32 {
     }
 }
 
-/// One address in each page of the stretches.
+/// One address in each page of the ranges.
 fn addresses(ranges: &[VaRange]) -> impl Iterator<Item = u64> {
     ranges.iter().flat_map(|range| {
         let step = step(range);

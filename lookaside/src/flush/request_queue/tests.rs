@@ -71,7 +71,7 @@ fn page(start: u64) -> VaRange {
     VaRange::new(start, 4096, 12).unwrap()
 }
 
-/// A page of the space with this label, flushed at these generations.
+/// A page of the space with this context id, flushed at these generations.
 fn asked(context: u64, first: u64, last: u64) -> ReceivedRequest {
     let mut ranges = FlushRanges::new();
     ranges.add(page(last << 20));

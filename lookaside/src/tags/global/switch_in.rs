@@ -134,14 +134,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
     ) -> Switched {
-        let mut paid = false;
-        if let Ok(switched) = self.try_switch_in(this_cpu, next, &mut paid, None) {
+        let mut flushed = false;
+        if let Ok(switched) = self.try_switch_in(this_cpu, next, &mut flushed, None) {
             return switched;
         }
         let lock = self.turn.lock.lock(this_cpu.tlb().platform());
         let mut rolled_over = false;
         loop {
-            match self.try_switch_in(this_cpu, next, &mut paid, Some(&lock)) {
+            match self.try_switch_in(this_cpu, next, &mut flushed, Some(&lock)) {
                 Ok(_) if rolled_over => return Switched::RolledOver,
                 Ok(switched) => return switched,
                 // No tag is free to fill the `asid_cache` with; after a rollover there is.
@@ -159,8 +159,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let _lock = self.turn.lock.lock(this_cpu.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
         let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
-        let mut paid = false;
-        self.empty(this_cpu, active, &mut paid);
+        let mut flushed = false;
+        self.empty(this_cpu, active, &mut flushed);
         self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
     }
 
@@ -170,7 +170,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<'_, P>,
-        paid: &mut bool,
+        flushed: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
         let cpu = this_cpu.cpu();
@@ -182,7 +182,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if self.epoch.load(Ordering::Acquire) != epoch {
             return Err(Locked);
         }
-        self.empty(this_cpu, active, paid);
+        self.empty(this_cpu, active, flushed);
         // Relaxed: no space is pinned in the last epoch that was not pinned before it.
         if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
             return Ok(self.switch_in_last_epoch(this_cpu, next, active));
@@ -194,8 +194,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let Ok(held) = self.arrive(this_cpu, next, cookie) else {
             // The space got another tag since this CPU claimed this one, which no other CPU uses now.
             self.park_instead(this_cpu);
-            *paid = false;
-            return self.try_switch_in(this_cpu, next, paid, lock);
+            *flushed = false;
+            return self.try_switch_in(this_cpu, next, flushed, lock);
         };
         let first = if fresh { this_cpu.mmu().first_load() } else { Held::Keep };
         let held = if held == Held::Keep { first } else { held };
@@ -203,17 +203,17 @@ impl<P: Platform> GlobalAsids<'_, P> {
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
-    /// Flushes the whole TLB if this CPU has not adopted its epoch, unless `paid` says that it did so already
+    /// Flushes the whole TLB if this CPU has not adopted its epoch, unless `flushed` says that it did so already
     /// in this switch-in.
     ///
     /// The register still names the former space, under a reserved tag: entries that the walker fetches
     /// meanwhile are valid in the new epoch, and in any that follows before this CPU adopts one. So one flush
     /// is enough, however many rollovers happen during the switch-in.
-    fn empty(&self, this_cpu: &StrategyCpu<'_, P, Self>, active: Cookie, paid: &mut bool) {
+    fn empty(&self, this_cpu: &StrategyCpu<'_, P, Self>, active: Cookie, flushed: &mut bool) {
         let shared = this_cpu.mmu().sharing() == Sharing::Shared;
-        if !active.adopted() && !*paid && !shared {
+        if !active.adopted() && !*flushed && !shared {
             this_cpu.mmu().flush_all(this_cpu.errata());
-            *paid = true;
+            *flushed = true;
         }
     }
 

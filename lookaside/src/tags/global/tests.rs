@@ -3,6 +3,7 @@
 //! * `mid_switch`: CPUs that a rollover meets between the write of `active` and the load of the root.
 //! * `switching_in`: how a CPU finds the tag of a space.
 //! * `leaving`: what is recorded of a tag that a CPU or a space leaves.
+//! * `last_epoch`: CPUs that go on under a former tag when the last epoch begins.
 
 extern crate std;
 use core::{
@@ -16,6 +17,7 @@ use std::{
     vec::Vec,
 };
 
+mod last_epoch;
 mod leaving;
 mod mid_switch;
 mod switching_in;
@@ -32,12 +34,17 @@ use crate::{
 
 thread_local! {
     static CPU: Cell<u32> = const { Cell::new(0) };
+    /// What the latest load of a root did with entries under its tag.
+    static HELD: Cell<Held> = const { Cell::new(Held::Drop) };
     /// What another CPU does as soon as one waits.
     static AWAITED: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
 /// A machine of which only the words are used. A CPU that waits while `AWAITED` is empty panics.
-struct Paper(Sharing);
+struct Paper {
+    sharing: Sharing,
+    broadcasts: bool,
+}
 
 // SAFETY: each test is one thread, which is one CPU at a time, and nothing is translated.
 unsafe impl Platform for Paper {
@@ -69,11 +76,11 @@ impl Mmu for Paper {
     }
 
     fn sharing(&self) -> Sharing {
-        self.0
+        self.sharing
     }
 
     fn broadcasts(&self) -> bool {
-        true
+        self.broadcasts
     }
 
     fn admit(&self, (): &()) -> Result<Errata, Error> {
@@ -89,7 +96,9 @@ impl Mmu for Paper {
     }
 
     fn settle(&self) {}
-    unsafe fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {}
+    unsafe fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
+        HELD.set(held);
+    }
     fn park(&self, _: Errata) {}
     fn flush_all(&self, _: Errata) {}
     fn flush_tag(&self, _: Errata, _: Tag) {}
@@ -108,7 +117,10 @@ const FEW: GlobalAsidsConfig =
 
 /// A machine whose CPUs are all up.
 fn machine(sharing: Sharing, cpus: usize, config: GlobalAsidsConfig) -> Machine {
-    let platform = Paper(sharing);
+    machine_of(Paper { sharing, broadcasts: true }, cpus, config)
+}
+
+fn machine_of(platform: Paper, cpus: usize, config: GlobalAsidsConfig) -> Machine {
     let words: Vec<_> = (0..Asids::words_for(config.tags)).map(|_| Busy::ZERO).collect();
     let asids = GlobalAsids::new(&platform, config, keep_mut(words)).unwrap();
     let storage: Vec<_> = (0..cpus).map(|_| Cpu::new()).collect();

@@ -35,9 +35,9 @@ where
     pub unsafe fn user_cr3(&self, space: &AddressSpace<'_, P>) -> u64 {
         self.must_own(space.tlb());
         let slots = &*self.cpu().slots;
-        let (owes, slot) = (slots.user_needs_flush.get(), 1 << slots.current());
-        let held = if owes & slot == 0 { Held::Keep } else { Held::Drop };
-        slots.user_needs_flush.set(owes & !slot);
+        let (pending, slot) = (slots.user_needs_flush.get(), 1 << slots.current());
+        let held = if pending & slot == 0 { Held::Keep } else { Held::Drop };
+        slots.user_needs_flush.set(pending & !slot);
         self.mmu().user_cr3(space.root(), self.tag(), held)
     }
 

@@ -91,7 +91,7 @@ impl<I: Instructions> Aarch64<I> {
         self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope, operand: 0 });
     }
 
-    /// Invalidates the stretches for all ASIDs of a tag, or the tag if there is a stretch among them
+    /// Invalidates the ranges for all ASIDs of a tag, or the tag if there is a range among them
     /// that operands cannot name.
     #[inline]
     pub(super) fn invalidate_ranges(
@@ -128,7 +128,7 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
-    /// Invalidates the stretches for every ASID, or everything if there are none.
+    /// Invalidates the ranges for every ASID, or everything if there are none.
     pub(super) fn invalidate_kernel(&self, ranges: &[VaRange], change: TableChange, scope: Scope) {
         if ranges.is_empty() || !self.can_name(ranges) {
             self.invalidate_everything(scope);
@@ -149,7 +149,7 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
-    /// How the stretch is turned into instructions; `None` if it is not canonical, reaches into both
+    /// How the range is turned into instructions; `None` if it is not canonical, reaches into both
     /// halves, or lies in a half of which the granule is not known.
     pub(super) fn planner_of(&self, range: &VaRange) -> Option<&Planner> {
         let (first, last) = (range.start(), range.last());

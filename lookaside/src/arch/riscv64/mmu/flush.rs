@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl<I: Instructions> Riscv<I> {
-    /// Fences the stretches on this hart; all addresses of `reach` if tables were unlinked, or if one
-    /// stretch cannot be named.
+    /// Fences the ranges on this hart; all addresses of `reach` if tables were unlinked, or if one
+    /// range cannot be named.
     #[inline]
     #[track_caller]
     pub(super) fn fence_ranges(
@@ -71,7 +71,7 @@ impl<I: Instructions> Riscv<I> {
         }
     }
 
-    /// Has the firmware fence the stretches on every hart: a request for each, or one for all
+    /// Has the firmware fence the ranges on every hart: a request for each, or one for all
     /// addresses of `reach`, as in [`Self::fence_ranges`].
     #[track_caller]
     pub(super) fn ask_for_ranges(
@@ -93,7 +93,7 @@ impl<I: Instructions> Riscv<I> {
         }
     }
 
-    /// How deep to fence for the kernel: no stretches at all mean everything.
+    /// How deep to fence for the kernel: no ranges at all mean everything.
     pub(super) const fn kernel_depth(ranges: &[VaRange], change: TableChange) -> TableChange {
         if ranges.is_empty() { TableChange::FreedTables } else { change }
     }
@@ -110,7 +110,7 @@ impl<I: Instructions> Riscv<I> {
         if errata.contains(FENCE_OPERANDS) { Request::EVERYTHING } else { Request::all(reach) }
     }
 
-    /// How many leaves the stretches have; `None` if they are not to be fenced one by one.
+    /// How many leaves the ranges have; `None` if they are not to be fenced one by one.
     pub(super) fn leaves(
         &self,
         planner: &Planner,
@@ -126,8 +126,8 @@ impl<I: Instructions> Riscv<I> {
         })
     }
 
-    /// What a stretch says, in the planner's terms. Where the machine has blocks of 64 KiB, any page
-    /// that is smaller than the next level's may be part of one, unless the stretch says otherwise.
+    /// What a range says, in the planner's terms. Where the machine has blocks of 64 KiB, any page
+    /// that is smaller than the next level's may be part of one, unless the range says otherwise.
     fn changed(&self, range: &VaRange) -> Changed {
         let uniform = range.is_uniform();
         let plain = range.page_shift() >= 21 || uniform && range.page_shift() == 12;

@@ -223,7 +223,7 @@ fn broadcasts_of_stretches_are_waited_for_once() {
         emitted(BROADCASTING, OFF, everywhere(&page, FreedTables, Wait::Now)),
         [FENCE, Did::Invlpgb(0x7005, 0, 0), SYNC]
     );
-    // A mixed stretch goes page by page.
+    // A mixed range goes page by page.
     let mixed = [mixed(0x40_0000, 1, 21)];
     let did = emitted(BROADCASTING, PLAIN, everywhere(&mixed, LastLevel, Wait::Now));
     assert_eq!(did.len(), 2 + 512 / 8);
