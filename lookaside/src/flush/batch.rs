@@ -25,11 +25,10 @@ use crate::{
 
 /// Flushes that were begun and are to be completed together.
 ///
-/// Pages that the batch has unmapped look absent until then, and are not gone. So whoever relies on what
-/// is absent in one of the spaces ([`Gather::relies_on`]) flushes everything in it, once, and knows then
-/// that they are; the space does not hear when the batch is complete. Who relies on nothing flushes what
-/// is his own. A batch that is dropped unflushed leaves it at that: nothing is lost, and nothing that it
-/// holds can be released.
+/// Entries that were cleared for the batch may be in TLBs until it is complete, and nothing tells a space when that is.
+/// So the next gather of the space that relies on absent entries ([`Gather::relies_on`]) flushes everything in the space,
+/// once. Gathers that rely on nothing flush only their own ranges. If a batch is dropped unflushed, no flush is lost, and
+/// what it holds is leaked.
 #[must_use = "what it holds is leaked unless this is handed to `CurrentCpu::flush_batch`"]
 pub struct Batch<'w, P: Platform, F = ()> {
     tlb: TlbId,

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Instant};
 
 use serde_json::json;
 
-use super::{WORKERS, each, explore::Verdict, mill::Mill, record::Mutant, weave::Woven};
+use super::{
+    WORKERS, build::Build, each, explore::Verdict, instrument::Instrumented, record::Mutant,
+};
 use crate::failure::{Failure, Result};
 
 /// What generation may take for one mutant.
@@ -32,20 +34,20 @@ struct Search {
 
 /// Looks for all of them, says what was found and what was not, and prints the sum.
 pub(super) fn run(
-    mill: &Mill,
-    woven: &Woven,
+    build: &Build,
+    instrumented: &Instrumented,
     written: &[Mutant],
     effort: Effort,
     json: bool,
 ) -> Result<()> {
     let started = Instant::now();
     let say = |line: &str| if json { eprintln!("{line}") } else { println!("{line}") };
-    let clean = search(mill, "none", 0, effort)?;
+    let clean = search(build, "none", 0, effort)?;
     if let Some(why) = clean.found.or(clean.broken) {
         return Err(Failure::new(format!("the source as it is is not clean: {why}")));
     }
     let (together, alone): (Vec<&Mutant>, Vec<&Mutant>) =
-        written.iter().partition(|mutant| woven.written.contains_key(&mutant.name));
+        written.iter().partition(|mutant| instrumented.written.contains_key(&mutant.name));
     for mutant in &alone {
         say(&format!("LEFT OUT {}: it has a build of its own", mutant.name));
     }
@@ -55,8 +57,8 @@ pub(super) fn run(
     for mutant in &beyond {
         say(&format!("BEYOND {}: {}", mutant.name, reason(mutant)));
     }
-    let searches = each(&[mill; WORKERS], together.into(), |mill, mutant| {
-        let search = search(mill, &mutant.name, woven.written[&mutant.name], effort)?;
+    let searches = each(&[build; WORKERS], together.into(), |build, mutant| {
+        let search = search(build, &mutant.name, instrumented.written[&mutant.name], effort)?;
         let seconds = search.seconds;
         say(&match (&search.found, &search.broken) {
             (Some(schedule), _) => format!("FOUND {} ({seconds:.1} s, {schedule})", search.name),
@@ -89,8 +91,8 @@ pub(super) fn run(
     Ok(())
 }
 
-fn search(mill: &Mill, name: &str, number: u32, effort: Effort) -> Result<Search> {
-    let exploration = mill.generate(number, effort, effort.steps as f64 * SLOWEST)?;
+fn search(build: &Build, name: &str, number: u32, effort: Effort) -> Result<Search> {
+    let exploration = build.generate(number, effort, effort.steps as f64 * SLOWEST)?;
     let (found, broken) = match exploration.verdict() {
         Verdict::Found { schedule, .. } => (Some(schedule), None),
         Verdict::Clean => (None, None),

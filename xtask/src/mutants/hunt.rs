@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
+    build::Build,
     explore::Verdict,
     ledger::Finder,
-    mill::Mill,
     sites::{Kind, Site},
 };
 use crate::failure::{Failure, Result};
@@ -73,8 +73,8 @@ pub(super) struct View {
 
 impl View {
     /// Looks at a scenario, which must be clean.
-    pub(super) fn of(mill: &Mill, scenario: String) -> Result<Self> {
-        let (exploration, sites) = mill.reached(&scenario, LOOK)?;
+    pub(super) fn of(build: &Build, scenario: String) -> Result<Self> {
+        let (exploration, sites) = build.reached(&scenario, LOOK)?;
         match exploration.verdict() {
             Verdict::Clean => Ok(Self { scenario, seconds: exploration.seconds, sites }),
             _ => Err(Failure::new(format!(
@@ -115,7 +115,7 @@ pub(super) struct Found {
 
 /// Searches.
 pub(super) struct Hunt<'h> {
-    pub(super) mill: &'h Mill,
+    pub(super) build: &'h Build,
     pub(super) map: &'h Map,
     /// Where mutants were found before.
     pub(super) hints: &'h BTreeMap<String, Finder>,
@@ -146,11 +146,11 @@ impl Hunt<'_> {
             Some(Finder::Test(program, test)) => Some((program.as_str(), Some(test.as_str()))),
             _ => None,
         };
-        let mut programs = self.mill.programs(mutant.kind());
+        let mut programs = self.build.programs(mutant.kind());
         self.likely_first(mutant, &mut programs);
         for (program, only) in hint.into_iter().chain(programs.into_iter().map(|name| (name, None)))
         {
-            if let Some(test) = self.mill.test(mutant.number, program, only)? {
+            if let Some(test) = self.build.test(mutant.number, program, only)? {
                 self.count(mutant, program);
                 let finder = Finder::Test(program.to_owned(), test);
                 let seconds = started.elapsed().as_secs_f64();
@@ -166,7 +166,7 @@ impl Hunt<'_> {
         if mutant.kind() == Kind::Ordering {
             return Ok(None);
         }
-        Ok(self.mill.slow_test(mutant.number)?.map(|(program, test)| Found {
+        Ok(self.build.slow_test(mutant.number)?.map(|(program, test)| Found {
             finder: Finder::Test(program, test),
             seconds: started.elapsed().as_secs_f64(),
             schedule: None,
@@ -229,7 +229,7 @@ impl Hunt<'_> {
     fn ask(&self, mutant: &Generated<'_>, finder: &Finder, budget: f64) -> Result<Option<Found>> {
         let Finder::Scenario(scenario, preemptions) = finder else { return Ok(None) };
         let (scenario, preemptions) = (scenario.as_str(), *preemptions);
-        let exploration = self.mill.explore(mutant.number, (scenario, preemptions), budget)?;
+        let exploration = self.build.explore(mutant.number, (scenario, preemptions), budget)?;
         let finder = finder.clone();
         Ok(match exploration.verdict() {
             Verdict::Found { schedule, schedules } => {

@@ -3,27 +3,27 @@
 //! There are two sorts. *Written* mutants are bugs of the field as edits of the source, in
 //! `mutants/*.toml` (see [`record`]). *Generated* ones weaken every ordering, barrier, flush and check
 //! that the library has (see [`sites`]); those that nothing can find are excused, in writing (see
-//! [`ledger`]). All of them stand in one build, and a run chooses one by its number (see [`weave`]).
+//! [`ledger`]). All of them stand in one build, and a run chooses one by its number (see [`instrument`]).
 //! The few written ones that cannot be chosen at run time have builds of their own.
 //!
 //! The explorer is the program `lab`, and this is all we ask of it: `lab explore` lists the names of
 //! scenarios, one at the begin of each line; `lab explore SCENARIO --budget SECONDS` exits 0 if it
 //! found no violation, and exits 1 after it printed a line `schedule: v1:...` if it found one.
 
+mod build;
 mod effects;
 mod explore;
 mod figures;
 mod generation;
 mod hunt;
+mod instrument;
 mod ledger;
-mod mill;
 mod outcome;
 mod record;
 mod sites;
 mod teeth;
 mod viable;
-mod weave;
-mod workshop;
+mod work_tree;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -33,16 +33,16 @@ use std::{
 };
 
 use self::{
+    build::Build,
     explore::Verdict,
     hunt::{Found, Generated, Hunt, Map, View},
+    instrument::Instrumented,
     ledger::{Excuses, Finder},
-    mill::Mill,
     outcome::{End, Outcome, Summary},
     record::Mutant,
     sites::Kind,
     teeth::Known,
-    weave::Woven,
-    workshop::Workshop,
+    work_tree::WorkTree,
 };
 use crate::{
     failure::{Failure, Result},
@@ -134,9 +134,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     for mutant in &written {
         mutant.apply(&workspace.read(&mutant.file)?)?;
     }
-    let woven = viable::weave(workspace, &written)?;
+    let instrumented = viable::instrument(workspace, &written)?;
     let excuses = Excuses::read(workspace)?;
-    let generated = Generated::all(&woven.sites);
+    let generated = Generated::all(&instrumented.sites);
     let codes = generated.iter().map(|mutant| (mutant.name.clone(), &*mutant.site.code)).collect();
     excuses.check(&codes)?;
     let hints = ledger::read_hints(workspace)?;
@@ -155,29 +155,29 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Ok(());
     }
     if let Some(schedule) = &options.replay {
-        return replay(workspace, &woven, (&written, &generated), schedule);
+        return replay(workspace, &instrumented, (&written, &generated), schedule);
     }
     if options.by_generation {
-        let mill = Mill::open(workspace, &woven)?;
+        let build = Build::open(workspace, &instrumented)?;
         let effort = generation::Effort { steps: options.effort, seed: options.seed };
         let json = options.format == Format::Json;
-        return generation::run(&mill, &woven, &written, effort, json);
+        return generation::run(&build, &instrumented, &written, effort, json);
     }
     if written.is_empty() && generated.is_empty() {
         println!("mutants: there are none, so there is nothing to find");
         return Ok(());
     }
     let mut summary = Summary::new(options.format == Format::Json);
-    let known = |mill| Known {
-        mill,
-        woven: &woven,
+    let known = |build| Known {
+        build,
+        instrumented: &instrumented,
         written: &all_written,
         generated: &all_generated,
         hints: &hints,
     };
     if options.teeth {
-        let mill = Mill::open(workspace, &woven)?;
-        teeth::check(workspace, &known(&mill), &BTreeSet::new(), options.learn, &mut summary)?;
+        let build = Build::open(workspace, &instrumented)?;
+        teeth::check(workspace, &known(&build), &BTreeSet::new(), options.learn, &mut summary)?;
         return summary.close(started.elapsed());
     }
     summary.say(&format!(
@@ -185,22 +185,22 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         written.len(),
         generated.len()
     ));
-    let mill = Mill::open(workspace, &woven)?;
+    let build = Build::open(workspace, &instrumented)?;
     summary.say(&format!("mutants: built ({:.1} s)", started.elapsed().as_secs_f64()));
-    find_written(workspace, &mill, &woven, &written, &mut summary)?;
+    find_written(workspace, &build, &instrumented, &written, &mut summary)?;
     if !generated.is_empty() {
-        find_generated(workspace, &mill, (&excuses, &hints), &generated, options, &mut summary)?;
+        find_generated(workspace, &build, (&excuses, &hints), &generated, options, &mut summary)?;
     }
     if is_whole {
         let proved = summary.proved();
-        teeth::check(workspace, &known(&mill), &proved, options.learn, &mut summary)?;
+        teeth::check(workspace, &known(&build), &proved, options.learn, &mut summary)?;
     }
     if options.learn {
         let hints = ledger::read_hints(workspace)?;
         let figures = figures::table(&all_written, &all_generated, &excuses, &hints);
         figures::write(workspace, &figures)?;
     }
-    check_clean(&mill, &mut summary)?;
+    check_clean(&build, &mut summary)?;
     summary.close(started.elapsed())
 }
 
@@ -271,22 +271,22 @@ fn list(written: &[Mutant], generated: &[Generated<'_>], excuses: &Excuses) {
 /// Shows a schedule again with the one mutant that is named.
 fn replay(
     workspace: &Workspace,
-    woven: &Woven,
+    instrumented: &Instrumented,
     (written, generated): (&[Mutant], &[Generated<'_>]),
     schedule: &str,
 ) -> Result<()> {
     let number = match (written, generated) {
-        ([mutant], []) => woven.written.get(&mutant.name).copied(),
+        ([mutant], []) => instrumented.written.get(&mutant.name).copied(),
         ([], [mutant]) => Some(mutant.number),
         _ => return Err(Failure::new("`--replay` takes the name of one mutant")),
     };
     match number {
-        Some(number) => Mill::open(workspace, woven)?.replay(number, schedule),
+        Some(number) => Build::open(workspace, instrumented)?.replay(number, schedule),
         None => {
-            let workshop = Workshop::open(workspace, 0)?;
-            workshop.with(&written[0], || {
-                workshop.build()?;
-                workshop.replay(schedule)
+            let work_tree = WorkTree::open(workspace, 0)?;
+            work_tree.with(&written[0], || {
+                work_tree.build()?;
+                work_tree.replay(schedule)
             })?
         }
     }
@@ -319,54 +319,54 @@ fn each<W: Sync, J: Send, T: Send>(
 /// Lets every scenario of every written mutant search for it.
 fn find_written(
     workspace: &Workspace,
-    mill: &Mill,
-    woven: &Woven,
+    build: &Build,
+    instrumented: &Instrumented,
     written: &[Mutant],
     summary: &mut Summary,
 ) -> Result<()> {
     let (together, alone): (Vec<&Mutant>, Vec<&Mutant>) =
-        written.iter().partition(|mutant| woven.written.contains_key(&mutant.name));
+        written.iter().partition(|mutant| instrumented.written.contains_key(&mutant.name));
     let say = summary.sayer();
     let programs = written.iter().flat_map(|mutant| &mutant.test);
-    mill.build_programs(programs.filter_map(|test| Some(test.split_once(':')?.0)))?;
+    build.build_programs(programs.filter_map(|test| Some(test.split_once(':')?.0)))?;
     type Test<'t> = dyn Fn(&str, &str) -> Result<bool> + 't;
     type Explore<'e> = dyn Fn(&str) -> Result<explore::Exploration> + 'e;
     let search = |mutant: &Mutant, test: &Test<'_>, explore: &Explore<'_>| {
-        let mut outcomes = ask_tests(mill, mutant, test)?;
+        let mut outcomes = ask_tests(build, mutant, test)?;
         outcomes.iter().for_each(|outcome| say(&outcome.line()));
         for scenario in &mutant.scenario {
             let exploration = explore(scenario)?;
-            let number = woven.written.get(&mutant.name);
+            let number = instrumented.written.get(&mutant.name);
             let name = format!("{} ({scenario})", mutant.name);
             let outcome = Outcome::of_scenario(name, scenario, &exploration, |schedule| {
-                number.map(|number| mill.spelled(*number, schedule))
+                number.map(|number| build.spelled(*number, schedule))
             });
             say(&outcome.line());
             outcomes.push(outcome);
         }
         Ok(outcomes)
     };
-    let mut found = each(&[mill; WORKERS], together.into(), |mill, mutant| {
-        let number = woven.written[&mutant.name];
+    let mut found = each(&[build; WORKERS], together.into(), |build, mutant| {
+        let number = instrumented.written[&mutant.name];
         let test = |program: &str, test: &str| {
-            mill.test(number, program, Some(test)).map(|failed| failed.is_some())
+            build.test(number, program, Some(test)).map(|failed| failed.is_some())
         };
-        search(mutant, &test, &|name| mill.explore(number, (name, None), mutant.budget as f64))
+        search(mutant, &test, &|name| build.explore(number, (name, None), mutant.budget as f64))
     })?;
     if !alone.is_empty() {
         summary.say(&format!("mutants: {} have builds of their own", alone.len()));
-        let workshops = (0..WORKERS)
-            .map(|number| Workshop::open(workspace, number))
+        let work_trees = (0..WORKERS)
+            .map(|number| WorkTree::open(workspace, number))
             .collect::<Result<Vec<_>>>()?;
-        found.extend(each(&workshops, alone.into(), |workshop, mutant| {
-            workshop.with(mutant, || {
+        found.extend(each(&work_trees, alone.into(), |work_tree, mutant| {
+            work_tree.with(mutant, || {
                 let named =
                     |failure| Failure::new(format!("the mutant {}: {failure}", mutant.name));
                 if !mutant.scenario.is_empty() {
-                    workshop.build().map_err(named)?;
+                    work_tree.build().map_err(named)?;
                 }
-                let test = |program: &str, test: &str| workshop.fails(program, test);
-                search(mutant, &test, &|name| workshop.explore(name, mutant.budget as f64))
+                let test = |program: &str, test: &str| work_tree.fails(program, test);
+                search(mutant, &test, &|name| work_tree.explore(name, mutant.budget as f64))
             })?
         })?);
     }
@@ -378,14 +378,14 @@ fn find_written(
 
 /// Runs the tests that a written mutant names. `fails` says of a program and a test whether it fails.
 fn ask_tests(
-    mill: &Mill,
+    build: &Build,
     mutant: &Mutant,
     fails: &dyn Fn(&str, &str) -> Result<bool>,
 ) -> Result<Vec<Outcome>> {
     let ask = |text: &String| {
         let (program, test) = text.split_once(':').expect("the record was checked");
         let started = Instant::now();
-        let end = if !mill.has_test(program, test) {
+        let end = if !build.has_test(program, test) {
             let why = "there is no such test, or it fails without a mutant";
             End::Survived(Some(why.to_owned()))
         } else if fails(program, test)? {
@@ -406,20 +406,20 @@ fn ask_tests(
 /// Searches for every generated mutant.
 fn find_generated(
     workspace: &Workspace,
-    mill: &Mill,
+    build: &Build,
     (excuses, hints): (&Excuses, &BTreeMap<String, Finder>),
     generated: &[Generated<'_>],
     options: &Options,
     summary: &mut Summary,
 ) -> Result<()> {
-    let mills = [mill; WORKERS];
-    let views = each(&mills, mill.scenarios()?.into(), |mill, name| View::of(mill, name))?;
+    let builds = [build; WORKERS];
+    let views = each(&builds, build.scenarios()?.into(), |build, name| View::of(build, name))?;
     let map = Map::new(views);
-    let hunt = Hunt { mill, map: &map, hints, learn: options.learn, finds: Mutex::default() };
+    let hunt = Hunt { build, map: &map, hints, learn: options.learn, finds: Mutex::default() };
     let say = summary.sayer();
     let outcome = |mutant: &Generated<'_>, end: End| {
         let schedule = end.found().and_then(|found| found.schedule.as_deref());
-        let replay = schedule.map(|schedule| mill.spelled(mutant.number, schedule));
+        let replay = schedule.map(|schedule| build.spelled(mutant.number, schedule));
         let unreached = map.of(mutant.site).is_empty();
         let kind = Some(mutant.kind());
         let outcome = Outcome { name: mutant.name.clone(), kind, end, replay, unreached };
@@ -463,11 +463,11 @@ fn find_generated(
         }
         summary.say(&format!("mutants: {what}, {} are left", left.len()));
         match number {
-            1 => mill.build_tests(left.iter().map(|mutant| mutant.kind()))?,
-            2 => mill.time_slow_tests()?,
+            1 => build.build_tests(left.iter().map(|mutant| mutant.kind()))?,
+            2 => build.time_slow_tests()?,
             _ => {}
         }
-        let ends = each(&mills, left.into(), |_, mutant| {
+        let ends = each(&builds, left.into(), |_, mutant| {
             Ok((mutant, search(mutant)?.map(|end| outcome(mutant, end))))
         })?;
         left = ends.iter().filter(|(_, end)| end.is_none()).map(|(mutant, _)| *mutant).collect();
@@ -506,7 +506,7 @@ fn learn(
 }
 
 /// Whether each scenario that found something is clean with no mutant chosen.
-fn check_clean(mill: &Mill, summary: &mut Summary) -> Result<()> {
+fn check_clean(build: &Build, summary: &mut Summary) -> Result<()> {
     let mut budgets = BTreeMap::new();
     for found in summary.found() {
         if let Finder::Scenario(name, preemptions) = &found.finder {
@@ -517,19 +517,20 @@ fn check_clean(mill: &Mill, summary: &mut Summary) -> Result<()> {
     summary
         .say(&format!("mutants: the source as it is must be clean in {} searches", budgets.len()));
     let say = summary.sayer();
-    let clean = each(&[mill; WORKERS], budgets.into_iter().collect(), |mill, (search, budget)| {
-        let (scenario, preemptions) = search;
-        let exploration = mill.explore(0, (&scenario, preemptions), budget)?;
-        match exploration.verdict() {
-            Verdict::Clean => Ok(true),
-            Verdict::Found { .. } => {
-                say(&format!("NOT CLEAN: {scenario} finds a violation in the source as it is"));
-                say(&exploration.output);
-                Ok(false)
+    let clean =
+        each(&[build; WORKERS], budgets.into_iter().collect(), |build, (search, budget)| {
+            let (scenario, preemptions) = search;
+            let exploration = build.explore(0, (&scenario, preemptions), budget)?;
+            match exploration.verdict() {
+                Verdict::Clean => Ok(true),
+                Verdict::Found { .. } => {
+                    say(&format!("NOT CLEAN: {scenario} finds a violation in the source as it is"));
+                    say(&exploration.output);
+                    Ok(false)
+                }
+                Verdict::Broken(why) => Err(Failure::new(format!("{scenario}: {why}"))),
             }
-            Verdict::Broken(why) => Err(Failure::new(format!("{scenario}: {why}"))),
-        }
-    })?;
+        })?;
     if clean.contains(&false) {
         return Err(Failure::new(
             "the source as it is does not pass the scenarios, so finding a mutant proves nothing",

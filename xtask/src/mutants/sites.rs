@@ -23,7 +23,7 @@ use syn::{
 };
 
 use self::reread::Captured;
-use super::{effects::Effects, weave::Edits};
+use super::{effects::Effects, instrument::Edits};
 
 /// What a site is about. In the order in which they are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]

@@ -11,14 +11,15 @@ use std::{
 };
 
 use super::{
-    WORKERS, each,
+    WORKERS,
+    build::Build,
+    each,
     explore::Verdict,
     hunt::Generated,
+    instrument::Instrumented,
     ledger::Finder,
-    mill::Mill,
     outcome::Summary,
     record::{DIRECTORY, Mutant},
-    weave::Woven,
 };
 use crate::{
     failure::{Context, Failure, Result},
@@ -49,8 +50,8 @@ type Teeth = BTreeMap<String, Tooth>;
 
 /// What is known of the mutants, to find one for a scenario.
 pub(super) struct Known<'k> {
-    pub(super) mill: &'k Mill,
-    pub(super) woven: &'k Woven,
+    pub(super) build: &'k Build,
+    pub(super) instrumented: &'k Instrumented,
     pub(super) written: &'k [Mutant],
     pub(super) generated: &'k [Generated<'k>],
     /// Where generated ones were found.
@@ -66,7 +67,7 @@ pub(super) fn check(
     learn: bool,
     summary: &mut Summary,
 ) -> Result<()> {
-    let scenarios = known.mill.scenarios()?;
+    let scenarios = known.build.scenarios()?;
     let ledger = read(workspace)?;
     if !learn {
         let unknown = ledger.keys().find(|name| !scenarios.contains(name));
@@ -117,12 +118,12 @@ impl Known<'_> {
     /// The number of a mutant; none if there is none of this name, or it has a build of its own.
     fn number(&self, mutant: &str) -> Option<u32> {
         let generated = || self.generated.iter().find(|generated| generated.name == mutant);
-        self.woven.written.get(mutant).copied().or_else(|| Some(generated()?.number))
+        self.instrumented.written.get(mutant).copied().or_else(|| Some(generated()?.number))
     }
 
     fn finds(&self, scenario: &str, tooth: &Tooth, budget: f64) -> Result<bool> {
         let Some(number) = self.number(&tooth.mutant) else { return Ok(false) };
-        let exploration = self.mill.explore(number, (scenario, tooth.preemptions), budget)?;
+        let exploration = self.build.explore(number, (scenario, tooth.preemptions), budget)?;
         Ok(matches!(exploration.verdict(), Verdict::Found { .. }))
     }
 
@@ -169,7 +170,7 @@ impl Known<'_> {
     /// The mutants that the scenario reaches and others find, the written ones first, and of both those
     /// first that are found by scenarios of a similar name.
     fn likely(&self, scenario: &str) -> Result<Vec<String>> {
-        let (_, reached) = self.mill.reached(scenario, LOOK)?;
+        let (_, reached) = self.build.reached(scenario, LOOK)?;
         let alike = |names: &[String]| {
             let alike = |name: &String| {
                 name.bytes().zip(scenario.bytes()).take_while(|(one, other)| one == other).count()
@@ -178,7 +179,7 @@ impl Known<'_> {
         };
         let mut likely = Vec::new();
         for mutant in self.written {
-            let number = self.woven.written.get(&mutant.name);
+            let number = self.instrumented.written.get(&mutant.name);
             if number.is_some_and(|number| reached.contains(number)) {
                 likely.push((false, alike(&mutant.scenario), &mutant.name));
             }

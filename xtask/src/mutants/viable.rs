@@ -15,8 +15,8 @@ use std::{
 use serde::Deserialize;
 
 use super::{
+    instrument::{self, Instrumented},
     record::Mutant,
-    weave::{self, Woven},
 };
 use crate::{
     failure::{Context, Failure, Result},
@@ -29,34 +29,34 @@ const LIBRARY: &str = "lookaside";
 /// So often the compiler is asked. It looks for some faults only when there are no others.
 const ROUNDS: usize = 12;
 
-/// Weaves all mutants that compile into the workspace's source.
-pub(super) fn weave(workspace: &Workspace, mutants: &[Mutant]) -> Result<Woven> {
+/// Instruments all mutants that compile into the workspace's source.
+pub(super) fn instrument(workspace: &Workspace, mutants: &[Mutant]) -> Result<Instrumented> {
     let directory = workspace.target().join("mutants");
-    let mut woven = weave::weave(workspace, mutants, BTreeSet::new())?;
-    if woven.inserted.values().all(Vec::is_empty) {
-        return Ok(woven);
+    let mut instrumented = instrument::instrument(workspace, mutants, BTreeSet::new())?;
+    if instrumented.inserted.values().all(Vec::is_empty) {
+        return Ok(instrumented);
     }
-    let known = Known { path: directory.join("unviable"), hash: hash(&woven) };
+    let known = Known { path: directory.join("unviable"), hash: hash(&instrumented) };
     if let Some(unviable) = known.read() {
-        return weave::weave(workspace, mutants, unviable);
+        return instrument::instrument(workspace, mutants, unviable);
     }
     let source = directory.join("viable");
     let mut unviable = BTreeSet::new();
     for _ in 0..ROUNDS {
-        workspace.copy_with(&source, &woven.files)?;
-        let more = refused(&source, &directory.join("target-viable"), &woven)?;
+        workspace.copy_with(&source, &instrumented.files)?;
+        let more = refused(&source, &directory.join("target-viable"), &instrumented)?;
         if more.is_empty() {
             known.write(&unviable)?;
-            return Ok(woven);
+            return Ok(instrumented);
         }
         unviable.extend(more);
-        woven = weave::weave(workspace, mutants, unviable.clone())?;
+        instrumented = instrument::instrument(workspace, mutants, unviable.clone())?;
     }
     Err(Failure::new("the compiler finds ever new faults in mutants that move code"))
 }
 
 /// The names of the sites that the compiler refuses.
-fn refused(source: &Path, target: &Path, woven: &Woven) -> Result<BTreeSet<String>> {
+fn refused(source: &Path, target: &Path, instrumented: &Instrumented) -> Result<BTreeSet<String>> {
     #[derive(Deserialize)]
     struct Line {
         message: Option<Message>,
@@ -86,12 +86,13 @@ fn refused(source: &Path, target: &Path, woven: &Woven) -> Result<BTreeSet<Strin
         };
         let before = names.len();
         for span in &message.spans {
-            let inserted = woven.inserted.get(&span.file_name).map_or(&[][..], Vec::as_slice);
+            let inserted =
+                instrumented.inserted.get(&span.file_name).map_or(&[][..], Vec::as_slice);
             let within = inserted
                 .iter()
                 .filter(|(place, _)| place.start < span.byte_end && span.byte_start < place.end);
             for (_, number) in within {
-                let site = woven.sites.iter().find(|site| site.first == *number);
+                let site = instrumented.sites.iter().find(|site| site.first == *number);
                 names.insert(site.expect("every insertion has a site").id.clone());
             }
         }
@@ -109,9 +110,9 @@ fn refused(source: &Path, target: &Path, woven: &Woven) -> Result<BTreeSet<Strin
     }
 }
 
-fn hash(woven: &Woven) -> u64 {
+fn hash(instrumented: &Instrumented) -> u64 {
     let mut hasher = DefaultHasher::new();
-    woven.files.hash(&mut hasher);
+    instrumented.files.hash(&mut hasher);
     hasher.finish()
 }
 

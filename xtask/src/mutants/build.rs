@@ -15,9 +15,9 @@ use serde::Deserialize;
 use super::{
     explore::{self, Exploration},
     generation::Effort,
+    instrument::Instrumented,
     sites::Kind,
-    weave::Woven,
-    workshop::{PACKAGE, PROGRAM},
+    work_tree::{PACKAGE, PROGRAM},
 };
 use crate::{
     failure::{Context, Failure, Result},
@@ -68,7 +68,7 @@ const fn in_loom(kind: Kind) -> bool {
 }
 
 #[derive(Debug)]
-pub(super) struct Mill {
+pub(super) struct Build {
     source: PathBuf,
     target: PathBuf,
     /// The programs that test the library, and their tests that pass with no mutant.
@@ -91,23 +91,23 @@ enum Which<'t> {
     One(&'t str),
 }
 
-impl Mill {
+impl Build {
     /// Writes the copy and builds the explorer.
-    pub(super) fn open(workspace: &Workspace, woven: &Woven) -> Result<Self> {
+    pub(super) fn open(workspace: &Workspace, instrumented: &Instrumented) -> Result<Self> {
         let directory = workspace.target().join("mutants");
-        let source = directory.join("woven");
-        workspace.copy_with(&source, &woven.files)?;
-        let mill = Self {
+        let source = directory.join("instrumented");
+        workspace.copy_with(&source, &instrumented.files)?;
+        let build = Self {
             source,
-            target: directory.join("target-woven"),
+            target: directory.join("target-instrumented"),
             library: OnceLock::new(),
             loom: OnceLock::new(),
             slow: OnceLock::new(),
         };
-        let mut command = mill.cargo();
+        let mut command = build.cargo();
         command.args(["build", "--quiet", "--release", "--no-default-features"]);
         process::output(command.args(["--package", PACKAGE]))?;
-        Ok(mill)
+        Ok(build)
     }
 
     fn cargo(&self) -> Command {

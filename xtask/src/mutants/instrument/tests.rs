@@ -43,7 +43,7 @@ mod tests {
 }
 ";
 
-fn woven() -> (Vec<Site>, String) {
+fn instrumented() -> (Vec<Site>, String) {
     let mut edits = Edits::new(SOURCE);
     let syntax = syn::parse_file(SOURCE).unwrap();
     let effects = Effects::of([&syntax].into_iter());
@@ -54,7 +54,7 @@ fn woven() -> (Vec<Site>, String) {
 
 #[test]
 fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
-    let (sites, _) = woven();
+    let (sites, _) = instrumented();
     let found: Vec<(&str, usize, &str)> =
         sites.iter().map(|site| (&*site.id, site.line, &*site.changes[0])).collect();
     let expected = [
@@ -93,7 +93,7 @@ fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
 
 #[test]
 fn what_is_woven_is_rust_and_keeps_its_lines() {
-    let (_, text) = woven();
+    let (_, text) = instrumented();
     syn::parse_file(&text).unwrap();
     assert_eq!(text.lines().count(), SOURCE.lines().count());
     for (line, (old, new)) in SOURCE.lines().zip(text.lines()).enumerate() {
@@ -159,7 +159,7 @@ fn what_ends_where_something_begins_ends_first() {
 
 #[test]
 fn what_does_not_compile_is_left_out_and_renames_nothing() {
-    let (all, _) = woven();
+    let (all, _) = instrumented();
     let mut edits = Edits::new(SOURCE);
     let syntax = syn::parse_file(SOURCE).unwrap();
     let unviable = ["a.rs::orders/swap-1", "a.rs::later/loop-1"].map(str::to_owned);

@@ -21,12 +21,12 @@ pub(super) const PROGRAM: &str = "lab";
 
 /// The copy has a target directory of its own, so that only what a mutant changes is built again.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(super) struct WorkTree {
     source: PathBuf,
     target: PathBuf,
 }
 
-impl Workshop {
+impl WorkTree {
     /// A fresh copy of the source, beside the outputs of earlier builds.
     pub(super) fn open(workspace: &Workspace, number: usize) -> Result<Self> {
         let directory = workspace.target().join("mutants");

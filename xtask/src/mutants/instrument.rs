@@ -49,7 +49,7 @@ struct Wrap {
     site: Option<u32>,
 }
 
-/// The places of a woven text where code was inserted for sites, by the number of the site's first change.
+/// The places of an instrumented text where code was inserted for sites, by the number of the site's first change.
 pub(super) type Inserted = Vec<(Range<usize>, u32)>;
 
 impl<'t> Edits<'t> {
@@ -101,25 +101,25 @@ impl<'t> Edits<'t> {
             inserts.push(((wrap.place.start, 1, number), &wrap.before, wrap.site));
         }
         inserts.sort_by_key(|(key, ..)| *key);
-        let mut woven = String::with_capacity(self.text.len() * 2);
+        let mut instrumented = String::with_capacity(self.text.len() * 2);
         let mut inserted = Inserted::new();
         let mut at = 0;
         for ((place, ..), insert, site) in inserts {
-            woven.push_str(&self.text[at..place]);
+            instrumented.push_str(&self.text[at..place]);
             if let Some(site) = site {
-                inserted.push((woven.len()..woven.len() + insert.len(), site));
+                inserted.push((instrumented.len()..instrumented.len() + insert.len(), site));
             }
-            woven.push_str(insert);
+            instrumented.push_str(insert);
             at = place;
         }
-        woven.push_str(&self.text[at..]);
-        (woven, inserted)
+        instrumented.push_str(&self.text[at..]);
+        (instrumented, inserted)
     }
 }
 
 /// All mutants in one source.
 #[derive(Debug)]
-pub(super) struct Woven {
+pub(super) struct Instrumented {
     /// The files that differ from the workspace's, and their text.
     pub(super) files: BTreeMap<String, String>,
     /// The numbers of the written mutants that are in it.
@@ -130,14 +130,14 @@ pub(super) struct Woven {
     pub(super) inserted: BTreeMap<String, Inserted>,
 }
 
-/// Weaves all mutants into the workspace's source, without those at sites of these names. No mutant is
+/// Instruments all mutants into the workspace's source, without those at sites of these names. No mutant is
 /// changed by which others are tried.
-pub(super) fn weave(
+pub(super) fn instrument(
     workspace: &Workspace,
     mutants: &[Mutant],
     unviable: BTreeSet<String>,
-) -> Result<Woven> {
-    let mut woven = Woven {
+) -> Result<Instrumented> {
+    let mut instrumented = Instrumented {
         files: BTreeMap::new(),
         written: BTreeMap::new(),
         sites: Vec::new(),
@@ -164,7 +164,7 @@ pub(super) fn weave(
                     let before = format!("{{ if crate::mutant::is({next}) {body} else ");
                     edits.wrap(place, before, " }");
                 }
-                woven.written.insert(mutant.name.clone(), next);
+                instrumented.written.insert(mutant.name.clone(), next);
                 next += 1;
             }
         }
@@ -172,20 +172,20 @@ pub(super) fn weave(
             let below = file.strip_prefix(SOURCE).expect("the filter demands it");
             let sites = sites::find(below, syntax, &whole, next, &mut edits);
             next += sites.iter().map(|site| site.changes.len() as u32).sum::<u32>();
-            woven.sites.extend(sites);
+            instrumented.sites.extend(sites);
         }
         let (mut text, inserted) = edits.apply();
         if file == ROOT {
             text.push_str("#[doc(hidden)]\npub mod mutant;\n");
         }
         syn::parse_file(&text).context(|| format!("{file}, with its mutants"))?;
-        woven.files.insert(file.clone(), text);
-        woven.inserted.insert(file.clone(), inserted);
+        instrumented.files.insert(file.clone(), text);
+        instrumented.inserted.insert(file.clone(), inserted);
     }
-    if woven.files.insert(MODULE.to_owned(), module(next)).is_some() {
+    if instrumented.files.insert(MODULE.to_owned(), module(next)).is_some() {
         return Err(Failure::new(format!("{MODULE} is in the way of the mutants")));
     }
-    Ok(woven)
+    Ok(instrumented)
 }
 
 /// The module that knows which mutant is chosen, and which were reached.
