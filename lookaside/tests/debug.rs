@@ -1,4 +1,4 @@
-//! What the library's types show of themselves in a kernel's log.
+//! The `Debug` output of the library's types.
 
 mod support;
 

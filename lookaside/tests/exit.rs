@@ -1,4 +1,4 @@
-//! The way out to user mode with separate user tables: what is owed is paid there, once.
+//! The exit to user mode with separate user tables: a pending flush of the user tag is done there, once.
 
 use core::{cell::Cell, sync::atomic::AtomicU64};
 

@@ -1,4 +1,4 @@
-//! What one `Tlb` has made is of no use with another one.
+//! Each `Tlb` refuses what another one has made.
 //!
 //! Each numbers its spaces from 1, and each space its gathers. So all numbers are the same here, and only
 //! the `Tlb` is another.

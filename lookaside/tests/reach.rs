@@ -1,4 +1,4 @@
-//! Who must act for a flush: nobody, this CPU, some CPUs, everyone; and that it is no more of them
+//! Which CPUs must act for a flush: none, this CPU, some, or all; and that it is no more of them
 //! than must.
 
 mod support;

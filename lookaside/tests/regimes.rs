@@ -1,4 +1,4 @@
-//! The books over the instructions of Arm64: errata of one CPU, firmware, and guests' tags beside
+//! Global ASIDs over the instructions of Arm64: errata of one CPU, firmware, and guests' tags beside
 //! those of processes.
 
 use core::{

@@ -1,4 +1,4 @@
-//! Tags that are given back before the epoch turns.
+//! Tags that are released before a rollover.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! How requests are met that came before a CPU looked: which of them count as one, which are not told
-//! apart any more, and who is waited for.
+//! How a CPU processes requests that were posted before it looked: which of them it merges, which it cannot tell apart
+//! any more, and which initiators wait.
 
 mod support;
 

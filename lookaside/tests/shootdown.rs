@@ -1,4 +1,4 @@
-//! Asking other CPUs: who is interrupted, in which order things happen, who waits for whom, and what
+//! Shootdowns: which CPUs get an IPI, in which order things happen, which CPU waits for which, and what
 //! becomes of those who never answer.
 
 mod support;

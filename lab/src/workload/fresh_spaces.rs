@@ -1,7 +1,7 @@
 //! Every CPU runs one new space after the other: measures the allocation of tags.
 //!
 //! Nothing is touched, nothing is flushed and no space ends, so that what is seen is the way to a tag
-//! alone: taking one, and turning the epoch when there are none left.
+//! alone: taking one, and the rollover when there are none left.
 
 use core::cell::Cell;
 

@@ -49,7 +49,7 @@ pub struct Stage2Config {
 /// * [`Self::flush_current_broadcast`] is exact, for a caller that has the VMID loaded;
 /// * [`Mmu::flush_tag`] and [`Mmu::flush_tag_broadcast`], which may not disturb the register,
 ///   invalidate *every* VMID (`ALLE1`): too much, but never too little. A hypervisor frees VMIDs by
-///   turning the epoch and not one by one.
+///   at the rollover and not one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage2<I> {
     insn: I,

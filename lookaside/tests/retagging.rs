@@ -1,4 +1,4 @@
-//! Fresh tags instead of flushes.
+//! Retagging: a fresh tag instead of a flush.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! CPUs that look late at a call: by then they have gone lazy, have paid by themselves, or are about to
+//! CPUs that handle an IPI late: by then they have become lazy, have caught up by themselves, or are about to
 //! flush something of their own.
 
 mod support;

@@ -2,7 +2,7 @@
 //! flushed, deferred, switched to or left, no CPU uses an entry whose page was given away, and no
 //! walker reads a table that was.
 //!
-//! Orderings are the explorer's business; here are many CPUs, many spaces and long runs.
+//! The explorer checks orderings; here are many CPUs, many spaces and long runs.
 
 use core::{
     cell::Cell,

@@ -1,4 +1,4 @@
-//! When a policy of replacement is asked, and of what it is told.
+//! When a replacement policy is called, and with what.
 
 mod support;
 

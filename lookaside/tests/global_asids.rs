@@ -1,4 +1,4 @@
-//! The epochs' books on the host: what is written to the hardware, in which order, and what is not.
+//! Global ASIDs on the host: what is written to the hardware, in which order, and what is not.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The recent strategy's books on the host: slots, generations, lazy CPUs, and what is written.
+//! Per-CPU ASIDs on the host: slots, generations, lazy CPUs, and what is written.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What an epoch has to give.
+//! Rollovers: which tags an epoch can give.
 
 mod support;
 
