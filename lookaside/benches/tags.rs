@@ -1,5 +1,5 @@
 //! What the books cost, hardware operations aside: a switch within an epoch, a tag from the stock,
-//! and a storm of turnovers on two CPUs against the same with one lock.
+//! and a storm of rollovers on two CPUs against the same with one lock.
 //!
 //! Compare ratios within one run; the machines that run this are not quiet.
 

@@ -49,7 +49,7 @@ fn everywhere(
 }
 
 #[test]
-fn all_stretches_share_one_barrier_and_one_completion() {
+fn all_ranges_share_one_barrier_and_one_completion() {
     let two = [uniform(0x40_0000, 3, 12), uniform(0x80_0000, 1, 12)];
     runs(
         config(),

@@ -200,7 +200,7 @@ fn what_moves_away_or_was_shared_is_revoked_under_its_guard() {
 
 /// Whether `ranges` removes what `range` names.
 fn covers(ranges: &FlushRanges, range: &VaRange) -> bool {
-    // The stretches of a sweep do not overlap, so that what is covered by several of them is covered
+    // The ranges of a sweep do not overlap, so that what is covered by several of them is covered
     // by neighbours: walk from one to the next.
     let mut from = range.start();
     loop {
@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn stretches_of_a_sweep_do_not_overlap(
+    fn ranges_of_a_sweep_do_not_overlap(
         parts in proptest::collection::vec(some_stretch(), 1..24),
     ) {
         let mut ranges = FlushRanges::new();
@@ -348,7 +348,7 @@ fn ranges_that_are_none_are_refused_with_the_reason() {
 }
 
 #[test]
-fn many_pages_that_lie_far_apart_are_swept_as_few_stretches_or_by_tag() {
+fn many_pages_that_lie_far_apart_are_swept_as_few_ranges_or_by_tag() {
     fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);

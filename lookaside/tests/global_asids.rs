@@ -86,7 +86,7 @@ fn asid_08_tags_run_out_and_nobody_notices() {
 }
 
 #[test]
-fn asid_08_a_turnover_flushes_each_cpu_once_and_nobody_else() {
+fn asid_08_a_rollover_flushes_each_cpu_once_and_nobody_else() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let spaces: Vec<_> = (1..=4).map(|number| space(&tlb, number)).collect();
     let _ = switch(&tlb, 0, &spaces[0]);
@@ -119,7 +119,7 @@ fn asid_08_who_has_emptied_its_tlb_on_the_way_in_does_not_do_so_for_the_epoch_th
 }
 
 #[test]
-fn asid_09_live_tags_survive_many_turnovers() {
+fn asid_09_live_tags_survive_many_rollovers() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let stays = space(&tlb, 100);
     let _ = switch(&tlb, 0, &stays);
@@ -208,7 +208,7 @@ fn asid_10_a_lazy_cpu_keeps_its_space_from_being_released() {
 }
 
 #[test]
-fn asid_10_without_broadcast_a_tag_waits_for_the_turnover() {
+fn asid_10_without_broadcast_a_tag_waits_for_the_rollover() {
     let tlb = machine(2, Fake::new(2, 8).without_broadcast(), 16);
     let (mut user, mut alone) = (space(&tlb, 1), space(&tlb, 2));
     let _ = switch(&tlb, 1, &user);
@@ -239,7 +239,7 @@ fn asid_11_taking_a_tag_from_the_stock_needs_no_lock_until_the_window_is_used_up
 }
 
 #[test]
-fn asid_11_stocks_are_void_after_a_turnover() {
+fn asid_11_stocks_are_void_after_a_rollover() {
     let tlb = machine(2, Fake::new(2, 8), 66);
     // CPU 0 fills its stock with a window and uses one tag of it.
     let _ = switch(&tlb, 0, &space(&tlb, 1));
@@ -329,7 +329,7 @@ fn a_tag_is_loaded_as_a_first_one_where_it_is_new_or_the_space_is_new_to_the_cpu
 }
 
 #[test]
-fn asid_14_firmware_borrows_the_register_and_the_tag_survives_a_turnover() {
+fn asid_14_firmware_borrows_the_register_and_the_tag_survives_a_rollover() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let user = space(&tlb, 1);
     let _ = switch(&tlb, 0, &user);
@@ -381,7 +381,7 @@ fn asid_14_firmware_that_panics_leaves_the_register_as_it_was() {
 }
 
 #[test]
-fn pinned_tags_survive_turnovers_and_the_cap_is_hard() {
+fn pinned_tags_survive_rollovers_and_the_cap_is_hard() {
     let tlb = machine_with(
         1,
         Fake::new(1, 8),
@@ -419,7 +419,7 @@ fn pinned_tags_survive_turnovers_and_the_cap_is_hard() {
 }
 
 #[test]
-fn cnp_a_switch_parks_first_and_a_turnover_is_one_broadcast() {
+fn cnp_a_switch_parks_first_and_a_rollover_is_one_broadcast() {
     let tlb = machine(2, Fake::new(2, 8).shared(), 5);
     let spaces: Vec<_> = (1..=40).map(|number| space(&tlb, number)).collect();
     let _ = switch(&tlb, 0, &spaces[0]);
@@ -454,7 +454,7 @@ fn cpus_come_and_go() {
 }
 
 #[test]
-fn a_cpu_that_parks_after_a_turnover_keeps_nothing() {
+fn a_cpu_that_parks_after_a_rollover_keeps_nothing() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let mut user = space(&tlb, 1);
     let _ = switch(&tlb, 1, &user);

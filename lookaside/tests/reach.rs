@@ -268,7 +268,7 @@ fn a_cpu_in_firmware_counts<T: Strategy>(tlb: Machine<T>) {
 }
 
 #[test]
-fn local_05_a_cpu_that_lends_its_register_to_firmware_counts_as_running() {
+fn local_05_a_cpu_under_a_foreign_root_counts_as_running() {
     a_cpu_in_firmware_counts(recent(CPUS, Fake::new(CPUS, 12)));
     a_cpu_in_firmware_counts(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
 }

@@ -9,6 +9,7 @@ use crate::{
     failure::{Failure, Result},
     fences, integration, litmus, loom, miri, mutants, process, report, seeds,
     setup::{self, BareMetal, TARGETS},
+    words,
     workspace::Workspace,
 };
 
@@ -107,6 +108,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     let quick = gate.selection.quick;
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
     gate.step("long files", || long_files(workspace));
+    gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));
     gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed));
     gate.step("lint, host", || {

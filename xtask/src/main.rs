@@ -30,6 +30,7 @@ mod report;
 mod seeds;
 mod setup;
 mod source;
+mod words;
 mod workspace;
 
 use std::process::ExitCode;

@@ -165,7 +165,7 @@ fn a_row_says_the_right_file() {
 
 #[test]
 fn a_row_says_the_right_function() {
-    only(&with("turn.rs::turn`", "turn.rs::heed`"), "F-TURN is in `turn`, not in `heed`");
+    only(&with("turn.rs::turn`", "turn.rs::process`"), "F-TURN is in `turn`, not in `process`");
 }
 
 #[test]

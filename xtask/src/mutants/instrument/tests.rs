@@ -92,7 +92,7 @@ fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
 }
 
 #[test]
-fn what_is_woven_is_rust_and_keeps_its_lines() {
+fn what_is_instrumented_is_rust_and_keeps_its_lines() {
     let (_, text) = instrumented();
     syn::parse_file(&text).unwrap();
     assert_eq!(text.lines().count(), SOURCE.lines().count());

@@ -192,7 +192,7 @@ fn the_last_pages_of_the_address_space() {
 }
 
 #[test]
-fn broadcasts_of_stretches_are_waited_for_once() {
+fn broadcasts_of_ranges_are_waited_for_once() {
     let two = [uniform(0x7000, 10, 12), uniform(0x40_0000, 3, 21)];
     // Bits: 0 the address, 1 the PCID, 2 the ASID, 4 final only.
     let expected = [

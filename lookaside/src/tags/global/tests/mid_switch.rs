@@ -59,7 +59,7 @@ fn nobody_waits_for_a_cpu_whose_register_names_nothing() {
 }
 
 #[test]
-fn nobody_is_looked_for_after_a_turnover_that_has_passed_nobody_on_the_way() {
+fn nobody_is_looked_for_after_a_rollover_that_has_passed_nobody_on_the_way() {
     let tlb = private();
     let a = left(tlb);
     turn(tlb);
@@ -69,7 +69,7 @@ fn nobody_is_looked_for_after_a_turnover_that_has_passed_nobody_on_the_way() {
 }
 
 #[test]
-fn a_turnover_looks_for_who_is_late_unless_registers_are_parked_before_joining() {
+fn a_rollover_looks_for_who_is_late_unless_registers_are_parked_before_joining() {
     for (sharing, loads) in [(Sharing::Private, 1), (Sharing::Shared, 0)] {
         let tlb = machine(sharing, 3, FEW);
         let _ = switch(tlb, 2, lasting(tlb));

@@ -67,7 +67,7 @@ fn part(start: u64, size: u64, asid: Option<u16>) -> Event {
 }
 
 #[test]
-fn leaves_of_all_stretches_are_fenced_and_completed_once() {
+fn leaves_of_all_ranges_are_fenced_and_completed_once() {
     let two = [uniform(0x4000, 2, 12), uniform(0x40_0000, 2, 21)];
     assert_eq!(
         executed(CONFIG, flush(NO_ERRATA, &two, LastLevel)),
@@ -85,7 +85,7 @@ fn leaves_of_all_stretches_are_fenced_and_completed_once() {
 }
 
 #[test]
-fn svinval_brackets_all_stretches_at_once() {
+fn svinval_brackets_all_ranges_at_once() {
     let two = [uniform(0x4000, 2, 12), uniform(0x8000, 1, 12)];
     let sinval = |address| Event::SinvalVma(Some(address), Some(7));
     assert_eq!(
@@ -134,7 +134,7 @@ fn what_no_address_can_name_goes_with_the_tag() {
 }
 
 #[test]
-fn where_operands_fail_stretches_fence_everything() {
+fn where_operands_fail_ranges_fence_everything() {
     let page = [uniform(0x4000, 1, 12)];
     for change in [LastLevel, FreedTables] {
         assert_eq!(executed(SVINVAL, flush(FENCE_OPERANDS, &page, change)), [ALL, FENCE]);
