@@ -24,11 +24,11 @@ fn outcome(scripts: u64, threads: usize) -> Outcome {
 
 #[test]
 fn a_run_is_the_same_on_any_number_of_threads_and_breaks_nothing() {
-    let (one, three) = (outcome(400, 1), outcome(400, 3));
+    let (one, three) = (outcome(1000, 1), outcome(1000, 3));
     assert_eq!(one.failures, []);
     assert_eq!((one.scripts, one.steps, one.pairs), (three.scripts, three.steps, three.pairs));
     assert_eq!(one.seen, three.seen);
-    assert_eq!(one.scripts, 400);
+    assert_eq!(one.scripts, 1000);
     // They are about something.
     for what in ["a broadcast", "a shootdown", "a fresh tag", "a CPU that caught up"] {
         assert!(one.seen.contains(what), "{what}: {:?}", one.seen);
