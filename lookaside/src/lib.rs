@@ -152,7 +152,8 @@
 //! * `docs/linux-freebsd-zircon.md`: the names of Linux, FreeBSD and Zircon, and ours.
 //! * [`Platform`]: what a kernel provides and promises. [`conformance`] tests it.
 //! * [`Tlb`]: the state of one machine. [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: the state of a space.
-//! * [`Gather`]: what changed in the page tables. [`CurrentCpu::flush`] flushes it; [`Flushed`] is the proof.
+//! * [`Gather`]: what changed in the page tables. [`CurrentCpu::flush`] flushes it, and hands back the
+//!   frames that it held ([`Flushed`]).
 //! * [`GlobalAsids`] and [`PerCpuAsids`]: the two ASID allocators, with their invariants in their source.
 //! * [`contig`]: contiguous page-table entries (Arm's contiguous bit, RISC-V's Svnapot).
 //! * [`arch`]: the translation hardware ([`arch::Mmu`]) of three architectures.

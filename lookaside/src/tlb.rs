@@ -44,8 +44,7 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
 
 /// Which [`Tlb`] something belongs to: a number that no other `Tlb` has had or will have.
 ///
-/// An address would not do. A space, a held page and a proof outlive their `Tlb`, and another one may
-/// then be where that was.
+/// An address would not do: a space may outlive its `Tlb`, and another one may then have the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TlbId(u64);
 

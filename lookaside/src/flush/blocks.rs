@@ -91,7 +91,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         move |block: VaRange| {
             let mut gather = Gather::new(space);
             gather.revoke(block);
-            // The promise of the closure's trait is that of the proof; nobody need see it.
+            // The flush keeps the promise of the closure's trait; no frame was held.
             let _ = self.flush(gather);
         }
     }
