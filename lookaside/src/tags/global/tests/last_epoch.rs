@@ -12,7 +12,7 @@ fn short() -> Machine {
 }
 
 #[test]
-fn a_cpu_that_keeps_under_its_tag_is_flushed_if_the_last_epoch_begins_meanwhile() {
+fn a_cpu_that_came_back_under_its_tag_is_flushed_if_the_last_epoch_begins_meanwhile() {
     let mut kept = 0;
     // Before each access of the flush to a word in turn.
     for access in 1..100 {
