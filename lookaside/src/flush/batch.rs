@@ -83,7 +83,8 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
         self.held.add(page);
     }
 
-    /// Holds a page table back until the batch is flushed.
+    /// Holds a page table back until the batch is flushed. [`Gather::unlink_table`] of a gather that is deferred
+    /// records what it mapped.
     pub fn hold_table<T>(&mut self, table: T)
     where
         F: Extend<T>,

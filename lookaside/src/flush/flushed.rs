@@ -10,7 +10,7 @@ use crate::flags::Flags;
 /// Only [`crate::CurrentCpu::flush`] and its like make one, so that an allocator which asks for one before it takes a
 /// frame back is given none too early.
 #[derive(Debug)]
-#[must_use = "what the gather held is leaked unless it is taken out"]
+#[must_use = "it has the frames that the gather held"]
 #[non_exhaustive]
 pub struct Flushed<F = ()> {
     /// The container that the gather was given, with what it has held.
@@ -27,7 +27,7 @@ pub struct Flushed<F = ()> {
 /// break-before-make requires that the invalidation is complete in between. If the gather held page tables, or one was
 /// unlinked, the flush was not early, and the tables may be used again.
 #[derive(Debug)]
-#[must_use = "what the gather held is leaked unless it is taken out"]
+#[must_use = "it has the frames that the gather held"]
 #[non_exhaustive]
 pub struct Acknowledged<F = ()> {
     /// As [`Flushed::frames`].
@@ -60,7 +60,7 @@ impl<F> Held<F> {
         self.0.extend(Some(item));
     }
 
-    /// For who has flushed them.
+    /// The frames, after the flush.
     #[inline]
     pub(super) fn into_frames(self) -> F {
         ManuallyDrop::into_inner(self.0)

@@ -22,7 +22,8 @@ use crate::{
 /// ([`Self::hold_page`], [`Self::hold_table`]); the flush hands them back ([`super::Flushed::frames`]).
 ///
 /// `F` is the kernel's own container for them, anything that is [`Extend`]ed by its frames: a `Vec`, an intrusive list,
-/// an array with a length. Where nothing becomes free it is `()`.
+/// an array with a length. Where nothing becomes free it is `()`. It must be the only way to them: what a container
+/// shares with others, no gather holds back.
 ///
 /// # Concurrent gathers
 ///

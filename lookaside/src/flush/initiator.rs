@@ -144,6 +144,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             && !(self.can_broadcast() && T::is_pinned(self.space))
     }
 
+    /// As [`Self::act`], if no other CPU must act.
     fn act_alone(&self, runs_here: bool) -> Done {
         if !runs_here {
             return Done::by(Outcome::NoCpu);

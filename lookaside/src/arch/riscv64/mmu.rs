@@ -341,7 +341,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     }
 
     /// A range that is not canonical, or reaches into both halves, takes the whole tag with it.
-    #[inline(always)]
+    #[inline(always)] // Out of line, an unmap of one page takes 28 instructions more.
     fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
         self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
         self.complete();

@@ -376,7 +376,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         }
     }
 
-    #[inline(always)]
+    #[inline(always)] // Out of line, each caller writes the request to memory.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
             let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
