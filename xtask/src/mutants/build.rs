@@ -247,9 +247,9 @@ impl Build {
     pub(super) fn time_slow_tests(&self) -> Result<()> {
         let mut slow = Vec::new();
         for (program, (path, _)) in self.library.get().into_iter().flatten() {
-            for test in self.passed(0, path, Which::Slow, SLOWEST)? {
+            for test in passed(&self.run(0, path, Which::Slow, SLOWEST)?) {
                 let started = Instant::now();
-                self.passed(0, path, Which::One(&test), SLOWEST)?;
+                self.run(0, path, Which::One(&test), SLOWEST)?;
                 slow.push((program.clone(), test, started.elapsed()));
             }
         }
@@ -265,11 +265,27 @@ impl Build {
                 continue;
             };
             let longest = TEST + *takes * SLOW_TIMES;
-            if !self.passed(mutant, path, Which::One(test), longest)?.contains(test) {
+            if self.fails(mutant, path, test, longest)? {
                 return Ok(Some((program.clone(), test.clone())));
             }
         }
         Ok(None)
+    }
+
+    /// Whether a test, alone, fails with a mutant. One that takes longer than `longest` is tried again, within a
+    /// multiple of what it takes without the mutant at the same time: a machine that stood still is no find.
+    fn fails(&self, mutant: u32, program: &Path, test: &str, longest: Duration) -> Result<bool> {
+        let one = |mutant, longest| self.run(mutant, program, Which::One(test), longest);
+        let first = one(mutant, longest)?;
+        if first.code.is_some() {
+            return Ok(!passed(&first).contains(test));
+        }
+        let without = one(0, SLOWEST)?;
+        if !passed(&without).contains(test) {
+            return Ok(false);
+        }
+        let takes = Duration::from_secs_f64(without.seconds);
+        Ok(!passed(&one(mutant, longest + takes * SLOW_TIMES)?).contains(test))
     }
 
     /// The programs that a command builds, by name, and their tests that pass.
@@ -289,21 +305,21 @@ impl Build {
             let message: Message =
                 serde_json::from_str(line).context(|| "cargo's answer".into())?;
             if let (Some(path), Some(Target { name })) = (message.executable, message.target) {
-                let passed = self.passed(0, &path, Which::Quick, TESTS)?;
+                let passed = passed(&self.run(0, &path, Which::Quick, TESTS)?);
                 tests.insert(format!("{prefix}{name}"), (path, passed));
             }
         }
         Ok(tests)
     }
 
-    /// The tests of a program that pass, within this time.
-    fn passed(
+    /// Runs tests of a program, within this time.
+    fn run(
         &self,
         mutant: u32,
         program: &Path,
         which: Which<'_>,
         longest: Duration,
-    ) -> Result<BTreeSet<String>> {
+    ) -> Result<Exploration> {
         let mut command = Command::new(program);
         command.current_dir(self.source.join(LIBRARY)).env(CHOSEN, mutant.to_string());
         command.arg("--test-threads=1");
@@ -312,9 +328,7 @@ impl Build {
             Which::Quick => command.args(SLOW.iter().flat_map(|slow| ["--skip", slow])),
             Which::Slow => command.args(SLOW),
         };
-        let run = explore::run_for(&mut command, longest)?;
-        let tests = run.output.lines().filter_map(|line| line.strip_prefix("test "));
-        Ok(tests.filter_map(|line| line.strip_suffix(" ... ok")).map(str::to_owned).collect())
+        explore::run_for(&mut command, longest)
     }
 
     /// The programs whose tests are asked about a kind of mutants.
@@ -341,17 +355,23 @@ impl Build {
         let Some((path, good)) = tests.filter_map(|tests| tests.get(program)).next() else {
             return Ok(None);
         };
-        let passed = match only {
-            Some(test) => self.passed(mutant, path, Which::One(test), TEST)?,
-            None => self.passed(mutant, path, Which::Quick, TESTS)?,
-        };
-        let expected = good.iter().filter(|good| only.is_none_or(|test| test == *good));
+        if let Some(test) = only {
+            let found = good.contains(test) && self.fails(mutant, path, test, TEST)?;
+            return Ok(found.then(|| test.to_owned()));
+        }
+        let passed = passed(&self.run(mutant, path, Which::Quick, TESTS)?);
         // A test that never ends takes others with it, which then fail only beside it.
-        for suspect in expected.filter(|good| !passed.contains(*good)).take(SUSPECTS) {
-            if !self.passed(mutant, path, Which::One(suspect), TEST)?.contains(suspect) {
+        for suspect in good.iter().filter(|good| !passed.contains(*good)).take(SUSPECTS) {
+            if self.fails(mutant, path, suspect, TEST)? {
                 return Ok(Some(suspect.clone()));
             }
         }
         Ok(None)
     }
+}
+
+/// The tests of a run that passed.
+fn passed(run: &Exploration) -> BTreeSet<String> {
+    let tests = run.output.lines().filter_map(|line| line.strip_prefix("test "));
+    tests.filter_map(|line| line.strip_suffix(" ... ok")).map(str::to_owned).collect()
 }

@@ -21,7 +21,7 @@ const VERSION: &str = "v1:";
 #[derive(Debug)]
 pub(super) struct Exploration {
     /// Its exit code; none if it was killed.
-    code: Option<i32>,
+    pub(super) code: Option<i32>,
     /// What it printed.
     pub(super) output: String,
     /// How long it took.
