@@ -23,11 +23,6 @@ impl<T> Lock<T> {
         Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// The guarded value, through exclusive access to the lock.
-    pub(crate) fn into_inner(self) -> T {
-        self.value.into_inner()
-    }
-
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         // Acquire: the last holder's stores. Pairs with the Release in `Guard::drop`.
         while self.held.swap(true, Ordering::Acquire) {

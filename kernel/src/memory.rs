@@ -252,17 +252,13 @@ impl Memory {
         true
     }
 
-    /// Takes everything, with one flush.
+    /// Frees everything, of a space that was released: the flush finds no CPU that could hold it.
     pub(crate) fn end(&mut self, space: &AddressSpace) {
         self.areas = Areas::NONE;
         let mut gather = Gather::holding(space, Freed::default());
         self.tables.unlink_all(&mut gather);
         count::PAGES.add(tlb::this_cpu().flush(gather).frames.free());
-    }
-
-    /// The root, when the space was released.
-    pub(crate) fn into_root(self) -> Frame {
-        self.tables.into_root()
+        self.tables.free_root();
     }
 }
 

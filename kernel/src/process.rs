@@ -1,12 +1,8 @@
 //! Processes: a space, its memory, and how it ends.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::{
-    cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering},
-};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 
-use lookaside::Error;
 use lookaside_kernel_abi::{KILLED, Refused};
 
 use crate::{
@@ -35,8 +31,6 @@ const MAX_CODES: usize = 1024;
 pub(crate) struct Process {
     pub(crate) id: usize,
     pub(crate) program: usize,
-    /// The place of its residents.
-    place: usize,
     pub(crate) space: AddressSpace,
     pub(crate) memory: Lock<Memory>,
     threads: AtomicUsize,
@@ -44,39 +38,25 @@ pub(crate) struct Process {
     code: AtomicIsize,
 }
 
-/// Two bits for each CPU, for a space at each place.
-struct Residents(UnsafeCell<[[AtomicU64; 1]; MAX_PROCESSES]>);
-
-// SAFETY: a place is one process's from `Process::new` until its space is released.
-unsafe impl Sync for Residents {}
-
-static RESIDENTS: Residents =
-    Residents(UnsafeCell::new([const { [AtomicU64::new(0)] }; MAX_PROCESSES]));
-
 struct Processes {
     last: usize,
-    places: u64,
+    /// How many there are.
+    count: usize,
     /// Those that were not waited for: their numbers, and their exit codes if they have ended.
     codes: Vec<(usize, Option<isize>)>,
-    /// Processes that have ended and whose space must be released.
-    ended: Vec<Arc<Process>>,
 }
 
-static PROCESSES: Lock<Processes> =
-    Lock::new(Processes { last: 0, places: 0, codes: Vec::new(), ended: Vec::new() });
+static PROCESSES: Lock<Processes> = Lock::new(Processes { last: 0, count: 0, codes: Vec::new() });
 
 impl Process {
     /// A process with nothing in it but the kernel.
     fn new(program: usize) -> Result<Arc<Self>, Refused> {
-        let memory = Memory::new().ok_or(Refused::Full)?;
         let mut all = PROCESSES.lock();
-        let place = all.places.trailing_ones() as usize;
-        if place == MAX_PROCESSES {
-            drop(all);
-            memory.into_root().free();
+        if all.count == MAX_PROCESSES {
             return Err(Refused::Full);
         }
-        all.places |= 1 << place;
+        let memory = Memory::new().ok_or(Refused::Full)?;
+        all.count += 1;
         all.last += 1;
         let id = all.last;
         // An exit code for which no process has waited so long is dropped.
@@ -86,13 +66,11 @@ impl Process {
             all.codes.remove(oldest);
         }
         all.codes.push((id, None));
-        // SAFETY: the place was just taken, and is given back when the space is gone.
-        let residents = unsafe { &mut (*RESIDENTS.0.get())[place] };
-        let space = tlb::space(memory.root(), residents).expect("a fit root");
+        drop(all);
+        let space = tlb::space(memory.root()).expect("a fit root");
         Ok(Arc::new(Self {
             id,
             program,
-            place,
             space,
             memory: Lock::new(memory),
             threads: AtomicUsize::new(0),
@@ -145,6 +123,15 @@ impl Process {
     }
 }
 
+impl Drop for Process {
+    /// No thread is left. CPUs that still have the root loaded leave it here.
+    fn drop(&mut self) {
+        let _ = tlb::this_cpu().release(&mut self.space);
+        self.memory.lock().end(&self.space);
+        PROCESSES.lock().count -= 1;
+    }
+}
+
 /// A new process that runs a program.
 pub(crate) fn spawn(program: usize, argument: usize) -> Result<usize, Refused> {
     let process = Process::new(program)?;
@@ -169,11 +156,7 @@ pub(crate) fn fork(parent: &Process, frame: &TrapFrame) -> Result<usize, Refused
 fn begin(process: Arc<Process>, started: Result<(), Refused>) -> Result<usize, Refused> {
     let id = process.id;
     if let Err(refused) = started {
-        let mut all = PROCESSES.lock();
-        all.codes.retain(|(other, _)| *other != id);
-        all.ended.push(process);
-        drop(all);
-        reap();
+        PROCESSES.lock().codes.retain(|(other, _)| *other != id);
         return Err(refused);
     }
     Ok(id)
@@ -187,12 +170,9 @@ pub(crate) fn end_thread(thread: Arc<Thread>) {
     // AcqRel: the last one sees the stores of all others.
     if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
         process.end(0);
-        // Its root must not be loaded when it goes.
-        tlb::park();
         let id = process.id;
         let code = process.code.load(Ordering::Relaxed); // Relaxed: ordered by `threads`.
-        PROCESSES.lock().ended.push(process);
-        reap();
+        drop(process);
         let mut all = PROCESSES.lock();
         if let Some((_, known)) = all.codes.iter_mut().find(|(other, _)| *other == id) {
             *known = Some(code);
@@ -214,36 +194,4 @@ pub(crate) fn wait(id: usize) -> Result<isize, Refused> {
         Some(Ok(code))
     })
     .unwrap_or(Err(Refused::Missing))
-}
-
-/// Whether spaces wait to be released: then no CPU should stay lazy in one.
-pub(crate) fn some_ended() -> bool {
-    !PROCESSES.lock().ended.is_empty()
-}
-
-/// Releases the spaces of processes that have ended, and frees their memory. Those that a CPU still
-/// names lazily have to wait: it parks when it is next idle.
-pub(crate) fn reap() {
-    loop {
-        let mut all = PROCESSES.lock();
-        // Another CPU may be looking at it, for a moment.
-        let unused = |process: &Arc<Process>| Arc::strong_count(process) == 1;
-        let Some(place) = all.ended.iter().position(unused) else { return };
-        let process = all.ended.swap_remove(place);
-        drop(all);
-        let Ok(mut process) = Arc::try_unwrap(process) else { unreachable!("it was ours alone") };
-        process.memory.lock().end(&process.space);
-        match tlb::this_cpu().release(&mut process.space) {
-            Ok(_) => {
-                let place = process.place;
-                process.memory.into_inner().into_root().free();
-                PROCESSES.lock().places &= !(1 << place);
-            }
-            Err(Error::StillRunning { .. }) => {
-                PROCESSES.lock().ended.push(Arc::new(process));
-                return;
-            }
-            Err(error) => panic!("a process that has ended is not released: {error}"),
-        }
-    }
 }

@@ -264,9 +264,9 @@ impl Tables {
         }
     }
 
-    /// The root, when no register names it any more.
-    pub(crate) fn into_root(self) -> Frame {
-        self.root
+    /// Frees the root, which no register names any more; nothing else is left.
+    pub(crate) fn free_root(&mut self) {
+        Frame::named(self.root()).free();
     }
 }
 

@@ -206,10 +206,9 @@ pub(crate) fn schedule() -> ! {
 /// Nothing is ready: the space stays loaded, and comes back for free.
 fn rest() {
     let bit = 1 << arch::cpu();
-    process::reap();
     IDLE.fetch_or(bit, Ordering::SeqCst);
     if !READY.lock().iter().any(may_run_here) {
-        tlb::rest();
+        tlb::idle();
         arch::idle();
     }
     IDLE.fetch_and(!bit, Ordering::SeqCst);

@@ -9,10 +9,10 @@ use lookaside::{
     arch::Root,
 };
 
-use crate::{arch, lock::Once, println, process};
+use crate::{arch, lock::Once, println};
 
 pub(crate) type Strategy = arch::Strategy;
-pub(crate) type AddressSpace = lookaside::AddressSpace<'static, Hw>;
+pub(crate) type AddressSpace = lookaside::AddressSpace<Hw>;
 pub(crate) type Gather<'g, F = ()> = lookaside::Gather<'g, Hw, F>;
 
 /// The machine, as the library sees it.
@@ -20,12 +20,23 @@ pub(crate) struct Hw {
     mmu: arch::Mmu,
 }
 
-// SAFETY: numbers of CPUs are unique and never change; `interrupt_cpu` publishes earlier stores.
+/// The address of the root table of a process.
+pub(crate) struct RootTable(u64);
+
+// SAFETY: numbers of CPUs are unique and never change; `interrupt_cpu` publishes earlier stores. `fill_root` maps the
+// kernel in each root, pages of user mode are not global, and the root and the space of a process stay where they are
+// until `Process::drop` has released the space.
 unsafe impl Platform for Hw {
     type Word = AtomicU64;
     type Mmu = arch::Mmu;
     // All code of the kernel runs with interrupts off.
     type IrqsOff = ();
+    type Tables = RootTable;
+    type ResidentWords = [AtomicU64; arch::MAX_CPUS.div_ceil(32)];
+
+    fn root(table: &RootTable) -> Root {
+        Root::new(table.0)
+    }
 
     fn mmu(&self) -> &arch::Mmu {
         &self.mmu
@@ -33,6 +44,10 @@ unsafe impl Platform for Hw {
 
     fn cpu(&self) -> CpuId {
         CpuId(arch::cpu() as u32)
+    }
+
+    fn has_stopped(&self, _: CpuId) -> bool {
+        cfg!(feature = "no-remote") // It has not: see `online`.
     }
 
     fn send_ipi(&self, targets: Targets) {
@@ -81,8 +96,8 @@ pub(crate) fn this_cpu() -> CurrentCpu<'static, Hw, Strategy> {
 pub(crate) fn online() -> Result<(), Error> {
     tlb().online(&(), &arch::features())?;
     if cfg!(all(feature = "no-remote", not(target_arch = "x86_64"))) {
-        // SAFETY: none. This CPU runs on, but gets no requests: the hunters must notice.
-        unsafe { tlb().halted(CpuId(arch::cpu() as u32)) }?;
+        // This CPU runs on, but gets no requests: the hunters must notice.
+        tlb().halted(CpuId(arch::cpu() as u32))?;
     }
     Ok(())
 }
@@ -110,25 +125,18 @@ pub(crate) fn switch(space: &AddressSpace) {
     SWITCHES[kind].fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
 }
 
-/// A space with this root. Two bits for each CPU say whether it may hold entries of the space.
-pub(crate) fn space(root: u64, residents: &'static mut [AtomicU64]) -> Result<AddressSpace, Error> {
-    // SAFETY: the root is a process's, and is freed after its space has been released; `fill_root` maps the
-    // kernel in it; pages of user mode are not global.
-    unsafe { tlb().space(Root::new(root), residents) }
+/// A space with this root.
+pub(crate) fn space(root: u64) -> Result<AddressSpace, Error> {
+    tlb().space(RootTable(root), [const { AtomicU64::new(0) }; arch::MAX_CPUS.div_ceil(32)])
 }
 
-/// This CPU has no thread to run.
-pub(crate) fn rest() {
-    if process::some_ended() {
-        park();
+/// This CPU has no thread to run: its space stays loaded, and comes back for free.
+pub(crate) fn idle() {
+    if cfg!(feature = "no-remote") {
+        let _ = this_cpu().park(); // It would get no request to leave a space that is released.
     } else {
         this_cpu().lazy();
     }
-}
-
-/// Makes this CPU run no space.
-pub(crate) fn park() {
-    let _ = this_cpu().park();
 }
 
 /// The number of switches by result: unchanged, entries kept, fresh tag, rollover, flush.

@@ -34,20 +34,16 @@ fn epochs(tags: u32, cpus: usize) -> Tlb<'static, Host, GlobalAsids<'static, Hos
     machine(GlobalAsids::new(&Host::new(16), config, words).unwrap(), 16, cpus)
 }
 
-fn spaces<T: Tags<Host>>(
-    tlb: &Tlb<'static, Host, T>,
-    count: u64,
-) -> Vec<AddressSpace<'static, Host>> {
-    // SAFETY: no hardware walks these roots.
-    (1..=count).map(|n| unsafe { tlb.space(Root::new(n << 12), words(1)) }.unwrap()).collect()
+fn spaces<T: Tags<Host>>(tlb: &Tlb<'static, Host, T>, count: u64) -> Vec<AddressSpace<Host>> {
+    (1..=count).map(|n| tlb.space(Root::new(n << 12), words(1)).unwrap()).collect()
 }
 
-fn switch<P: Platform<IrqsOff = ()>, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &AddressSpace<'_, P>) {
+fn switch<P: Platform<IrqsOff = ()>, T: Tags<P>>(tlb: &Tlb<'_, P, T>, space: &AddressSpace<P>) {
     let _ = tlb.this_cpu(&()).switch(space);
 }
 
 /// `CPUS` threads switch among 10 000 spaces at random, `steps` times each.
-fn storm<T>(tlb: &Tlb<'static, Host, T>, spaces: &[AddressSpace<'_, Host>], steps: u64) -> Duration
+fn storm<T>(tlb: &Tlb<'static, Host, T>, spaces: &[AddressSpace<Host>], steps: u64) -> Duration
 where
     T: Tags<Host> + Sync,
     T::Cpu: Sync,

@@ -37,6 +37,8 @@ pub struct Cpu<P: Platform, T: Tags<P>> {
     errata: P::Word,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
+    /// Whether a foreign root is loaded. Private to the CPU.
+    foreign_root: P::Word,
 }
 
 impl<P: Platform, T: Tags<P>> Cpu<P, T> {
@@ -50,6 +52,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
             nmi_uaccess_disables: P::Word::ZERO,
+            foreign_root: P::Word::ZERO,
         }
     }
 
@@ -91,6 +94,16 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         // ORDER O-LOADED-TAG (pairs with O-LOADED-TAG-READ): after the register was written. A reader knows then
         // that the register does not name what it named before.
         self.tag.store(u64::from(tag.0), Ordering::Release);
+    }
+
+    /// Records whether a foreign root is loaded ([`crate::CurrentCpu::with_root`]).
+    pub(crate) fn set_foreign_root(&self, loaded: bool) {
+        self.foreign_root.set(u64::from(loaded));
+    }
+
+    /// Whether a foreign root is loaded.
+    pub(crate) fn has_foreign_root(&self) -> bool {
+        self.foreign_root.get() != 0
     }
 
     /// From here until [`Self::nmi_uaccess_enable`], `nmi_uaccess_okay` is false. Calls nest.

@@ -11,7 +11,7 @@ use crate::{
     platform::{CpuId, Platform},
     residency::Residency,
     space::AddressSpace,
-    tags::{Released, Switched, Tags},
+    tags::{Switched, Tags},
     tlb::{Tlb, TlbId},
 };
 
@@ -61,7 +61,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[doc(alias = "pmap_activate")]
     #[inline]
     #[track_caller]
-    pub fn switch(&self, next: &AddressSpace<'_, P>) -> Switched {
+    pub fn switch(&self, next: &AddressSpace<P>) -> Switched {
         self.must_own(next.tlb());
         T::switch_in(&self.strategy(), next)
     }
@@ -85,7 +85,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// [`crate::PerCpuAsids`] does that. Switching back is then a switch as from any other space, and makes up for
     /// missed flushes.
     ///
-    /// The space must not be released before this CPU has left it by [`Self::switch`] or [`Self::park`].
+    /// If the space is released, this CPU parks, too.
     #[doc(alias = "enter_lazy_tlb")]
     #[inline]
     pub fn lazy(&self) {
@@ -105,28 +105,26 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// under that root is kept afterwards. If `f` panics, the register is restored before the panic goes on.
     ///
     /// The space that this CPU ran stays loaded as far as others can see: its tag is not given to another space, and
-    /// flushes that arrive meanwhile are made up for on return. A space in which this CPU is lazy it may leave, as by
-    /// [`Self::park`]. Interrupts may be on meanwhile.
+    /// flushes that arrive meanwhile are made up for on return. A space that is released meanwhile, or in which this
+    /// CPU is lazy, it may leave, as by [`Self::park`]. Interrupts may be on meanwhile.
+    ///
+    /// `f`, and the interrupt handlers that run meanwhile, call nothing of this library for this CPU but
+    /// [`Self::handle_ipi`]: the implementer of [`Platform`] promises it.
     ///
     /// # Errors
     ///
-    /// [`Error::BadRoot`] if the root register cannot hold `root`; then `f` is not called.
-    ///
-    /// # Safety
-    ///
-    /// `root` is the physical address of a page table in the format of the machine, none of its
-    /// user entries is global, and what the kernel executes and touches meanwhile is mapped. `f`, and the interrupt
-    /// handlers that run meanwhile, call nothing of this library for this CPU but [`Self::handle_ipi`].
+    /// [`Error::BadRoot`] if the root register cannot hold the root of `tables`; then `f` is not called.
     #[doc(alias = "efi_switch_mm")]
     #[doc(alias = "use_temporary_mm")]
-    pub unsafe fn with_root<R>(&mut self, root: Root, f: impl FnOnce() -> R) -> Result<R, Error> {
+    pub fn with_root<R>(&mut self, tables: &P::Tables, f: impl FnOnce() -> R) -> Result<R, Error> {
+        let root = P::root(tables);
         self.mmu().check_root(root)?;
-        T::prepare_foreign_root(&self.strategy());
         self.nmi_uaccess_disable();
         self.mmu().settle();
+        self.cpu.set_foreign_root(true);
         let foreign = ForeignRoot { this_cpu: self };
         let tag = foreign_tag(self.mmu().tag_bits());
-        // SAFETY: the caller promises that it is a root; nothing is kept under its tag, which is no space's
+        // SAFETY: it is the root of tables; nothing is kept under its tag, which is no space's
         // where there are tags.
         unsafe {
             self.mmu().load(self.cpu.errata(), root, tag, Held::Drop, Sharing::Private);
@@ -140,6 +138,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     pub(crate) fn come_up(&self, errata: Errata) {
         self.cpu.set_errata(errata);
         self.cpu.nmi_uaccess_reset();
+        self.cpu.set_foreign_root(false);
         // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
         self.strategy().park_register();
         let _ = self.park();
@@ -161,21 +160,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.tlb.go_down(self.id);
     }
 
-    /// Frees the tag of a space that no CPU runs and that will never run under it again. The space is then as one
-    /// that never ran, and may be dropped or used anew.
-    ///
-    /// Without this call the tag becomes free at the next rollover.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::StillRunning`] if a CPU runs the space or is lazy in it.
-    /// * [`Error::Pinned`] if a device may use the tag.
-    /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
-    pub fn release(&self, space: &mut AddressSpace<'_, P>) -> Result<Released, Error> {
-        if space.tlb() != self.tlb.id() {
-            return Err(Error::OtherTlb);
-        }
-        T::release(&self.strategy(), space)
+    /// The root that this CPU has loaded, or [`Root::NONE`] if it is parked; while a foreign one is loaded, the root
+    /// that comes after it.
+    pub(crate) fn loaded_root(&self) -> Root {
+        self.cpu.loaded().0
     }
 
     /// Which CPU this is.
@@ -218,8 +206,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// [`StrategyCpu::mark_present`] comes next.
     #[inline]
     #[must_use]
-    pub fn is_present(&self, space: &AddressSpace<'_, P>) -> bool {
-        space.residents.is_present(self.id)
+    pub fn is_present(&self, space: &AddressSpace<P>) -> bool {
+        space.residents().is_present(self.id)
     }
 
     pub(crate) fn queue(&self) -> &'t RequestQueue<P::Word> {
@@ -277,8 +265,8 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
 
     /// Makes this CPU present in `space`, and returns what its load of the root must do with entries that it
     /// holds under the tag.
-    pub fn mark_present(&self, space: &AddressSpace<'_, P>) -> Held {
-        let was = space.residents.mark_present(self.id);
+    pub fn mark_present(&self, space: &AddressSpace<P>) -> Held {
+        let was = space.residents().mark_present(self.id);
         let held = if was != Residency::Absent || space.absent_may_hold_entries() {
             Held::Drop
         } else {
@@ -293,7 +281,7 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
     #[inline]
     pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         self.cpu.set_loaded_root(root);
-        // SAFETY: the allocator loads roots of spaces, which are tables by `Tlb::space`, and keeps only entries of
+        // SAFETY: the allocator loads roots of spaces, which are tables by `Platform`, and keeps only entries of
         // the same space: its implementer promises that.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
         self.cpu.set_loaded_tag(tag);
@@ -307,9 +295,12 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
     }
 
-    /// Loads the reserved root.
+    /// Loads the reserved root; while a foreign root is loaded, at the end of that ([`Tags::restore_root`]).
     pub fn park_register(&self) {
-        self.mmu().park(self.cpu.errata());
+        if !self.cpu.has_foreign_root() {
+            self.mmu().park(self.cpu.errata());
+        }
+        self.cpu.set_loaded_root(Root::NONE);
         self.cpu.set_loaded_tag(Tag::RESERVED);
     }
 }
@@ -328,6 +319,7 @@ struct ForeignRoot<'h, 't, P: Platform, T: Tags<P>> {
 
 impl<P: Platform, T: Tags<P>> Drop for ForeignRoot<'_, '_, P, T> {
     fn drop(&mut self) {
+        self.this_cpu.cpu.set_foreign_root(false);
         T::restore_root(&self.this_cpu.strategy());
         self.this_cpu.nmi_uaccess_enable();
     }

@@ -64,9 +64,9 @@ pub enum Error {
         /// The address.
         address: u64,
     },
-    /// The root register of a CPU still names the space.
-    StillRunning {
-        /// One such CPU.
+    /// The platform does not say that the CPU has stopped ([`crate::Platform::has_stopped`]).
+    NotStopped {
+        /// The CPU.
         cpu: CpuId,
     },
     /// No identifier is left that was never used before.
@@ -179,9 +179,7 @@ impl fmt::Display for Error {
             }
             Self::MissingFeature(what) => write!(f, "the CPU lacks {what}"),
             Self::BadRoot { address } => write!(f, "{address:#x} cannot be a root table"),
-            Self::StillRunning { cpu } => {
-                write!(f, "{cpu} still names the space in its root register")
-            }
+            Self::NotStopped { cpu } => write!(f, "{cpu} is not known to have stopped"),
             Self::IdsExhausted => f.write_str("no unused identifier is left"),
             Self::PageSize { shift } => write!(f, "2^{shift} bytes is not a page size"),
             Self::EmptyRange => f.write_str("the range is empty"),

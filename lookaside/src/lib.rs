@@ -60,6 +60,7 @@
 //! struct Hw {
 //!     mmu: Aarch64<Native>,
 //! }
+//! struct RootTable(u64); // The frame of a top page table, which a process owns.
 //!
 //! // SAFETY: CPU numbers are unique and stable with interrupts off; `send_sgi` begins with a
 //! // `DSB ISHST`.
@@ -67,6 +68,11 @@
 //!     type Word = AtomicU64;
 //!     type Mmu = Aarch64<Native>;
 //!     type IrqsOff = IrqsOff;
+//!     type Tables = RootTable;
+//!     type ResidentWords = [AtomicU64; 1]; // up to 32 CPUs
+//!     fn root(table: &RootTable) -> Root {
+//!         Root::new(table.0)
+//!     }
 //!     fn mmu(&self) -> &Self::Mmu {
 //!         &self.mmu
 //!     }
@@ -108,9 +114,7 @@
 //! tlb.online(&irqs_off, &features)?;
 //!
 //! // For each process: its root table, and two bits for each CPU.
-//! let mut residents = [const { AtomicU64::new(0) }; 1];
-//! // SAFETY: the table is one, stays one, and its user entries are not global.
-//! let mut init = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
+//! let mut init = tlb.space(RootTable(0x4010_0000), [AtomicU64::new(0)])?;
 //!
 //! // The context switch: no flush, one write to the root register.
 //! let this_cpu = tlb.this_cpu(&irqs_off);
@@ -136,9 +140,10 @@
 //! // broadcast, no IPI and no wait.
 //! allocator.extend(this_cpu.flush(gather).frames);
 //!
-//! // Exit: leave the space, and free its tag.
-//! let _ = this_cpu.park();
-//! assert_eq!(this_cpu.release(&mut init)?, Released::AtOnce);
+//! // Exit: every CPU leaves the space, its tag is free, and the tables come back.
+//! assert_eq!(this_cpu.release(&mut init), Released::AtOnce);
+//! let table: RootTable = init.into_tables();
+//! # allocator.push(table.0);
 //! # Ok(())
 //! # }
 //! ```
@@ -173,6 +178,7 @@ mod flags;
 mod flush;
 mod platform;
 mod range;
+mod release;
 mod residency;
 mod space;
 mod tags;

@@ -9,7 +9,11 @@
 pub use core::sync::atomic::Ordering;
 use core::sync::atomic::{self, AtomicU64};
 
-use crate::{arch::Mmu, costs::Costs, counts::Event};
+use crate::{
+    arch::{Mmu, Root},
+    costs::Costs,
+    counts::Event,
+};
 
 /// The number of a CPU: `0..n` for a machine of `n` CPUs, whatever the hardware calls them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +51,19 @@ impl core::fmt::Display for CpuId {
 ///   documentation of [`Mmu`] says.
 /// * No other [`crate::Tlb`] manages the same tags of the same hardware: each would give them out anew. Stages 1
 ///   and 2 of Arm's translation have tags of their own.
+/// * For as long as a value of [`Self::Tables`] exists, [`Self::root`] says the physical address of a page table in
+///   the format of the machine, always the same. Whatever the kernel executes and touches while that root is
+///   loaded is mapped by it, or by a root register of the kernel's own. Entries for user addresses, pages and
+///   blocks alike, are not global.
+/// * From the first switch to an [`crate::AddressSpace`] until [`crate::CurrentCpu::release`] of it, the space is
+///   neither moved nor dropped.
+/// * `as_ref` of a value of [`Self::ResidentWords`] always returns the same words, which nothing else uses.
+/// * While a foreign root is loaded ([`crate::CurrentCpu::with_root`]), the CPU calls nothing of this library but
+///   [`crate::CurrentCpu::handle_ipi`], and what the kernel executes and touches meanwhile is mapped.
+/// * [`crate::CurrentCpu::unpin`] is called only when no device uses the tag that the pin gave to it.
+/// * With separate user tables on x86, the value of [`crate::CurrentCpu::user_cr3`] is loaded before interrupts come
+///   on again, before the function is called again on this CPU, and before anything else is loaded that walks the
+///   user's table.
 /// * When [`Self::send_ipi`] is called, every store that the caller made before is visible to the
 ///   handlers that it causes to run. On x86 with an x2APIC this takes a fence before the write of
 ///   the command register; on Arm a `DSB ISHST` before the write of `ICC_SGI1R_EL1`; an SBI call
@@ -62,6 +79,18 @@ pub unsafe trait Platform {
     #[doc(alias = "critical_enter")]
     type IrqsOff;
 
+    /// The top page tables of one address space, as the kernel owns them: a table of its own, or the address of one.
+    /// An [`crate::AddressSpace`] owns them, and gives them back when no CPU can walk them any more.
+    type Tables;
+
+    /// The storage for two bits a CPU in each space ([`crate::Residents::words_for`]): `[AtomicU64; N]` for up to
+    /// 32 `N` CPUs, or a slice that is the space's alone.
+    #[doc(alias = "mm_cpumask")]
+    type ResidentWords: AsRef<[Self::Word]>;
+
+    /// The value of the root register for these tables. Every switch to the space asks for it.
+    fn root(tables: &Self::Tables) -> Root;
+
     /// The translation hardware of the CPU that executes the call.
     fn mmu(&self) -> &Self::Mmu;
 
@@ -72,6 +101,13 @@ pub unsafe trait Platform {
     /// entered ([`crate::Tlb::this_cpu`]); a platform that cannot tell says yes.
     fn irqs_are_off(&self) -> bool {
         true
+    }
+
+    /// Whether `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
+    /// [`crate::Tlb::online`]. [`crate::Tlb::halted`] asks. A kernel that never reports a stopped CPU says no.
+    fn has_stopped(&self, cpu: CpuId) -> bool {
+        let _ = cpu;
+        false
     }
 
     /// Sends an IPI to every CPU in `targets`, which does not contain the caller, and does not wait. The handler

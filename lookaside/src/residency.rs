@@ -59,7 +59,8 @@ impl<'a, W: Word> Residents<'a, W> {
         cpus.div_ceil(CPUS_PER_WORD as usize)
     }
 
-    pub(crate) fn new(words: &'a mut [W], cpus: usize) -> Result<Self, Error> {
+    /// The residency in `words`, for `cpus` CPUs, all of them absent.
+    pub(crate) fn new(words: &'a [W], cpus: usize) -> Result<Self, Error> {
         if cpus == 0 || cpus > MAX_CPUS {
             return Err(Error::CpuCount { cpus });
         }
@@ -67,11 +68,16 @@ impl<'a, W: Word> Residents<'a, W> {
         if words.len() < needed {
             return Err(Error::Storage { needed, given: words.len() });
         }
-        let words = &mut words[..needed];
-        for word in &mut *words {
+        for word in words {
             word.store(0, Ordering::Relaxed); // Relaxed: the storage is the space's alone.
         }
         Ok(Self { words })
+    }
+
+    /// The residency in words that [`Self::new`] has prepared.
+    #[inline]
+    pub(crate) const fn over(words: &'a [W]) -> Self {
+        Self { words }
     }
 
     /// The residency of one CPU, at some moment.

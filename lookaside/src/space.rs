@@ -1,6 +1,6 @@
 //! One address space: its root, its tag, the CPUs that may hold its translations, and its generation.
 
-use core::fmt;
+use core::{fmt, marker::PhantomPinned, mem::ManuallyDrop};
 
 use crate::{
     arch::Root,
@@ -26,22 +26,23 @@ struct Latest<W> {
 /// No generation: the counter would need 2^64 flushes to come here.
 const BUSY: u64 = u64::MAX;
 
-/// An address space, as the library knows it: not the page tables, which are the kernel's, but which CPUs may hold
-/// translations that came from them.
+/// An address space: the top page tables, which it owns, and which CPUs may hold translations that came from them.
 ///
-/// [`crate::Tlb::space`] makes one. It may be moved before the first switch to it, and is shared by reference from
-/// then on.
+/// [`crate::Tlb::space`] makes one. It has no lifetime, so it may live in an `Arc` or a static, as a field of the
+/// kernel's process for example. It may be moved before the first switch to it. From then on it is shared by reference
+/// and stays where it is, until [`crate::CurrentCpu::release`] has made every CPU leave it; [`Self::into_tables`] then
+/// hands the tables back. A space that is dropped leaks its tables.
 #[doc(alias = "mm_struct")]
 #[doc(alias = "pmap")]
-pub struct AddressSpace<'a, P: Platform> {
-    root: Root,
+pub struct AddressSpace<P: Platform> {
+    tables: ManuallyDrop<P::Tables>,
     id: u64,
     tlb: TlbId,
     pub(crate) cookie: P::Word,
     pub(crate) generation: P::Word,
     latest: Latest<P::Word>,
     pub(crate) pins: P::Word,
-    pub(crate) residents: Residents<'a, P::Word>,
+    resident_words: P::ResidentWords,
     /// How many gathers were begun, and how many of them are over.
     pub(crate) begun: P::Word,
     pub(crate) over: P::Word,
@@ -49,6 +50,8 @@ pub struct AddressSpace<'a, P: Platform> {
     /// ([`Unfinished`]), above how many there were.
     unfinished: P::Word,
     residency: P::Word,
+    /// CPUs that run the space, or are lazy in it, have its address.
+    _stays: PhantomPinned,
 }
 
 /// Why a flush is not complete although its gather is over. The worst comes last.
@@ -83,29 +86,53 @@ pub(crate) enum MissedFlush {
     Everything,
 }
 
-impl<'a, P: Platform> AddressSpace<'a, P> {
-    pub(crate) fn new(root: Root, id: u64, tlb: TlbId, residents: Residents<'a, P::Word>) -> Self {
+impl<P: Platform> AddressSpace<P> {
+    pub(crate) fn new(
+        tables: P::Tables,
+        id: u64,
+        tlb: TlbId,
+        resident_words: P::ResidentWords,
+    ) -> Self {
         Self {
-            root,
+            tables: ManuallyDrop::new(tables),
             id,
             tlb,
             cookie: P::Word::ZERO,
             pins: P::Word::ZERO,
             generation: P::Word::ZERO,
             latest: Latest { generation: P::Word::ZERO, range: P::Word::ZERO },
-            residents,
+            resident_words,
             begun: P::Word::ZERO,
             over: P::Word::ZERO,
             unfinished: P::Word::ZERO,
             residency: P::Word::ZERO,
+            _stays: PhantomPinned,
         }
     }
 
     /// The top tables.
     #[must_use]
+    pub fn tables(&self) -> &P::Tables {
+        &self.tables
+    }
+
+    /// The top tables of a space that never ran, or that was released.
+    ///
+    /// # Panics
+    ///
+    /// If a CPU may have the root loaded: [`crate::CurrentCpu::release`] comes first. The tables are then leaked.
+    #[must_use]
+    #[track_caller]
+    pub fn into_tables(self) -> P::Tables {
+        assert!(self.residents().iter().next().is_none(), "the space was not released");
+        ManuallyDrop::into_inner(self.tables)
+    }
+
+    /// The value of the root register for the top tables.
+    #[must_use]
     #[inline]
-    pub const fn root(&self) -> Root {
-        self.root
+    pub fn root(&self) -> Root {
+        P::root(&self.tables)
     }
 
     /// The identifier of this space, which no other space of the same [`crate::Tlb`] has had or
@@ -141,8 +168,9 @@ impl<'a, P: Platform> AddressSpace<'a, P> {
 
     /// The CPUs that may hold translations of this space.
     #[must_use]
-    pub const fn residents(&self) -> &Residents<'a, P::Word> {
-        &self.residents
+    #[inline]
+    pub fn residents(&self) -> Residents<'_, P::Word> {
+        Residents::over(self.resident_words.as_ref())
     }
 
     /// How often translations of this space were revoked.
@@ -396,11 +424,11 @@ fn unpack(note: u64) -> MissedFlush {
     }
 }
 
-impl<P: Platform> fmt::Debug for AddressSpace<'_, P> {
+impl<P: Platform> fmt::Debug for AddressSpace<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AddressSpace")
             .field("id", &self.id)
-            .field("root", &self.root)
+            .field("root", &self.root())
             .field("cookie", &self.cookie())
             .field("generation", &self.generation())
             .finish_non_exhaustive()

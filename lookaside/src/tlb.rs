@@ -3,7 +3,7 @@
 use core::{fmt, sync::atomic::AtomicU64};
 
 use crate::{
-    arch::{Errata, Mmu, Root, Tag},
+    arch::{Errata, Mmu, Tag},
     cpu::{Aligned, Cpu},
     cpuset::MAX_CPUS,
     current_cpu::CurrentCpu,
@@ -91,37 +91,32 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         Ok(Self { platform, tags, cpus, id, errata, latest_id, ring, up })
     }
 
-    /// A new space with these top tables. `residents` is storage for two bits a CPU
-    /// ([`Residents::words_for`]), which is the space's alone and is cleared.
+    /// A new space, which owns these top tables. `residents` is storage for two bits a CPU
+    /// ([`Residents::words_for`]), which is cleared.
+    ///
+    /// What the kernel promises of the tables and of the space is said at [`Platform`].
     ///
     /// # Errors
     ///
-    /// * [`Error::BadRoot`] if the root register cannot hold `root`.
+    /// `tables` and `residents` are dropped.
+    ///
+    /// * [`Error::BadRoot`] if the root register cannot hold the root of `tables`.
     /// * [`Error::Storage`] if `residents` is too small.
     /// * [`Error::IdsExhausted`] after 2^62 spaces.
-    ///
-    /// # Safety
-    ///
-    /// * From the first [`CurrentCpu::switch`] to the space until the space is released or every CPU has
-    ///   left it, `root` is the physical address of a page table in the format of the machine.
-    /// * Whatever the kernel executes and touches while the root is loaded is mapped by it, or by
-    ///   a root register of the kernel's own.
-    /// * Entries for user addresses, pages and blocks alike, are not global.
-    /// * For as long, and until every CPU has left it, the space stays where it is in memory.
-    pub unsafe fn space<'s>(
+    pub fn space(
         &self,
-        root: Root,
-        residents: &'s mut [P::Word],
-    ) -> Result<AddressSpace<'s, P>, Error> {
-        self.platform.mmu().check_root(root)?;
-        let residents = Residents::new(residents, self.cpus.len())?;
+        tables: P::Tables,
+        residents: P::ResidentWords,
+    ) -> Result<AddressSpace<P>, Error> {
+        self.platform.mmu().check_root(P::root(&tables))?;
+        Residents::new(residents.as_ref(), self.cpus.len())?;
         // Relaxed: a counter that only has to count. It stops for good at the last identifier.
         let latest = &*self.latest_id;
         if latest.load(Ordering::Relaxed) >= LAST_ID - MAX_CPUS as u64 {
             return Err(Error::IdsExhausted);
         }
         let id = latest.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(AddressSpace::new(root, id, self.id, residents))
+        Ok(AddressSpace::new(tables, id, self.id, residents))
     }
 
     /// The CPU that executes the call, for as long as interrupts are off.
@@ -185,7 +180,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`]; and
     /// for a space that this CPU does not run, or of another `Tlb`.
     #[must_use]
-    pub fn nmi_uaccess_okay(&self, space: &AddressSpace<'_, P>) -> bool {
+    pub fn nmi_uaccess_okay(&self, space: &AddressSpace<P>) -> bool {
         if space.tlb() != self.id {
             return false; // It may have the identifier of one that this CPU runs.
         }
@@ -194,32 +189,29 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
     }
 
-    /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example:
-    /// from here on no flush waits for it, and the space that it ran may be released.
+    /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example
+    /// ([`Platform::has_stopped`]): from here on no flush waits for it, and it is in no space.
     ///
     /// Locks that it held stay locked. If it stopped in the middle of a call of this library, other CPUs may then
     /// wait for such a lock for ever.
     ///
     /// # Errors
     ///
-    /// [`Error::CpuOutOfRange`] if there is no such CPU.
-    ///
-    /// # Safety
-    ///
-    /// `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
-    /// [`Self::online`].
-    pub unsafe fn halted(&self, cpu: CpuId) -> Result<(), Error> {
-        match self.cpus.get(cpu.index()) {
-            Some(halted) => {
-                // Its hardware walks nothing any more, wherever it stopped.
-                halted.set_loaded_tag(Tag::RESERVED);
-                // SAFETY: the caller promises it.
-                unsafe { T::stopped(&halted.tags) };
-                self.go_down(cpu);
-                Ok(())
-            }
-            None => Err(Error::CpuOutOfRange { cpu, cpus: self.cpus.len() }),
+    /// * [`Error::CpuOutOfRange`] if there is no such CPU.
+    /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped.
+    pub fn halted(&self, cpu: CpuId) -> Result<(), Error> {
+        let Some(halted) = self.cpus.get(cpu.index()) else {
+            return Err(Error::CpuOutOfRange { cpu, cpus: self.cpus.len() });
+        };
+        if !self.platform.has_stopped(cpu) {
+            return Err(Error::NotStopped { cpu });
         }
+        // Its hardware walks nothing any more, wherever it stopped.
+        halted.set_loaded_tag(Tag::RESERVED);
+        // SAFETY: the platform says that the CPU has stopped.
+        unsafe { T::stopped(&halted.tags) };
+        self.go_down(cpu);
+        Ok(())
     }
 
     pub(crate) fn queue(&self, cpu: CpuId) -> Option<&'a RequestQueue<P::Word>> {

@@ -24,7 +24,7 @@ fn batch<T: Strategy>(tlb: Machine<T>) -> Batch<'static, Fake> {
 fn defer<T: Strategy, F>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &AddressSpace<'_, Fake>,
+    space: &AddressSpace<Fake>,
     batch: &mut Batch<'_, Fake, F>,
     what: What,
 ) {

@@ -23,7 +23,7 @@ const THIRD: u32 = 199;
 fn story<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &AddressSpace<'_, Fake>,
+    space: &AddressSpace<Fake>,
     what: What,
 ) -> (Vec<(u32, Op)>, (Outcome, u32)) {
     tlb.platform().forget_logs();
@@ -37,7 +37,7 @@ fn tag<T: Strategy>(tlb: Machine<T>, cpu: u32) -> u16 {
 }
 
 /// CPU 0 has tags in stock, and runs the space that this returns.
-fn stocked<T: Strategy>(tlb: Machine<T>) -> AddressSpace<'static, Fake> {
+fn stocked<T: Strategy>(tlb: Machine<T>) -> AddressSpace<Fake> {
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, &a);

@@ -37,6 +37,12 @@ unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     fn mmu(&self) -> &M {
         &self.mmu
@@ -126,9 +132,8 @@ fn on<M: Mmu>(
     tlb.this_cpu(&())
 }
 
-fn space<M: Mmu>(tlb: &Machine<M>) -> AddressSpace<'static, Host<M>> {
-    // SAFETY: no hardware walks this root.
-    unsafe { tlb.space(Root::new(0x10_0000), Vec::leak(vec![AtomicU64::ZERO])) }.unwrap()
+fn space<M: Mmu>(tlb: &Machine<M>) -> AddressSpace<Host<M>> {
+    tlb.space(Root::new(0x10_0000), Vec::leak(vec![AtomicU64::ZERO])).unwrap()
 }
 
 fn arm() -> (&'static Machine<Aarch64<&'static Recorder>>, &'static Recorder) {
@@ -186,7 +191,7 @@ impl<F: Format> Process<F> {
     fn exit<M: Mmu>(
         &self,
         this_cpu: &CurrentCpu<'_, Host<M>, GlobalAsids<'static, Host<M>>>,
-        space: &AddressSpace<'_, Host<M>>,
+        space: &AddressSpace<Host<M>>,
     ) -> Flushed<Vec<(u64, usize)>> {
         let mut gather = Gather::holding(space, Vec::new());
         for number in 0..self.tables.len() {

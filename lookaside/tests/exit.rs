@@ -66,6 +66,12 @@ unsafe impl Platform for Hw {
     type Word = AtomicU64;
     type Mmu = X86<&'static Insn>;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     fn mmu(&self) -> &Self::Mmu {
         &self.mmu
@@ -120,21 +126,19 @@ fn this_cpu<'t>(
     tlb.this_cpu(&())
 }
 
-fn space(tlb: &Tlb<'static, Hw, PerCpuAsids>, table: u64) -> AddressSpace<'static, Hw> {
+fn space(tlb: &Tlb<'static, Hw, PerCpuAsids>, table: u64) -> AddressSpace<Hw> {
     let residents = Vec::leak(vec![AtomicU64::ZERO]);
     let root = Root { table, user_table: table + 0x1000 };
-    // SAFETY: no hardware walks this root.
-    unsafe { tlb.space(root, residents) }.unwrap()
+    tlb.space(root, residents).unwrap()
 }
 
 /// The value of `CR3` with which the CPU leaves for user mode.
-fn exit(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<'_, Hw>) -> u64 {
-    // SAFETY: there is no user mode.
-    unsafe { this_cpu(tlb).user_cr3(space) }
+fn exit(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<Hw>) -> u64 {
+    this_cpu(tlb).user_cr3(space)
 }
 
 /// Everything in `space` is revoked, or one page.
-fn flush(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<'_, Hw>, everything: bool) {
+fn flush(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<Hw>, everything: bool) {
     let mut gather = Gather::new(space);
     match everything {
         true => gather.revoke_everything(),

@@ -17,7 +17,7 @@ const GROUPS: u32 = 17;
 const CPUS: usize = 32 * GROUPS as usize + 1;
 
 /// A space that others can use meanwhile.
-fn lasting(tlb: ByRecent) -> &'static AddressSpace<'static, Fake> {
+fn lasting(tlb: ByRecent) -> &'static AddressSpace<Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 
@@ -25,8 +25,8 @@ fn lasting(tlb: ByRecent) -> &'static AddressSpace<'static, Fake> {
 /// did `act` instead of looking, and has not looked yet.
 fn called(
     fake: Fake,
-    act: fn(ByRecent, &AddressSpace<'_, Fake>),
-) -> (ByRecent, &'static AddressSpace<'static, Fake>) {
+    act: fn(ByRecent, &AddressSpace<Fake>),
+) -> (ByRecent, &'static AddressSpace<Fake>) {
     let tlb = recent(CPUS, fake);
     let a = lasting(tlb);
     for cpu in [0, CALLED] {
@@ -41,11 +41,11 @@ fn called(
     (tlb, a)
 }
 
-fn goes_lazy(tlb: ByRecent, _: &AddressSpace<'_, Fake>) {
+fn goes_lazy(tlb: ByRecent, _: &AddressSpace<Fake>) {
     this_cpu(tlb).lazy();
 }
 
-fn comes_back(tlb: ByRecent, space: &AddressSpace<'_, Fake>) {
+fn comes_back(tlb: ByRecent, space: &AddressSpace<Fake>) {
     let _ = this_cpu(tlb).park();
     assert_eq!(this_cpu(tlb).switch(space), Switched::Flushed);
 }
@@ -58,7 +58,7 @@ fn acts(tlb: ByRecent) -> Vec<Op> {
 
 /// The late one flushes `what` itself, of the space that one CPU of each group runs by now, and looks while it
 /// waits for the first of them. What it does to its own TLB.
-fn flushes(tlb: ByRecent, space: &AddressSpace<'_, Fake>, what: What) -> Vec<Op> {
+fn flushes(tlb: ByRecent, space: &AddressSpace<Fake>, what: What) -> Vec<Op> {
     for group in 1..=GROUPS {
         let _ = switch(tlb, 32 * group, space);
     }

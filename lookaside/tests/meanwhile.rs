@@ -12,16 +12,12 @@ use support::{
 const CPUS: usize = 200;
 
 /// A space that others can use meanwhile.
-fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<'static, Fake> {
+fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 
 /// CPU 0 begins to flush in a batch, which is not completed: what it has done by then.
-fn begin<T: Strategy>(
-    tlb: Machine<T>,
-    space: &AddressSpace<'_, Fake>,
-    what: What,
-) -> Vec<(u32, Op)> {
+fn begin<T: Strategy>(tlb: Machine<T>, space: &AddressSpace<Fake>, what: What) -> Vec<(u32, Op)> {
     let mut batch = Batch::new(tlb, words(CPUS.div_ceil(64))).unwrap();
     let mut gather = Gather::new(space);
     what.tell(&mut gather);
@@ -119,8 +115,7 @@ fn who_finds_itself_alone_when_it_looks_again_must_be_so_to_the_end_too() {
     tlb.platform().set_costs(|costs| *costs = COSTS);
     // And a device had it, which may hold something under the new one.
     let tag = this_cpu(tlb).pin(a).unwrap().0;
-    // SAFETY: there is no device.
-    unsafe { this_cpu(tlb).unpin(a) }.unwrap();
+    this_cpu(tlb).unpin(a).unwrap();
     tlb.platform().forget_logs();
     tlb.platform().meanwhile(Moment::BroadcastsAsked, || {
         // Another CPU has all of that forgotten. Only then does a third one come in.

@@ -9,7 +9,7 @@ use support::{
     on,
 };
 
-type Spaces<'s> = [&'s AddressSpace<'static, Fake>; 2];
+type Spaces<'s> = [&'s AddressSpace<Fake>; 2];
 
 /// In which of the two an NMI may touch user memory now.
 fn okay<T: Strategy>(tlb: Machine<T>, spaces: Spaces<'_>) -> [bool; 2] {
@@ -45,8 +45,7 @@ fn leaves_a_lent_register_alone<T: Strategy>(tlb: Machine<T>) {
     let spaces = spaces.each_ref();
     let _ = this_cpu(tlb).switch(spaces[0]);
     let mut cpu = this_cpu(tlb);
-    // SAFETY: no real hardware walks this root.
-    let foreign = unsafe { cpu.with_root(Root::new(0xffff_0000), || okay(tlb, spaces)) };
+    let foreign = cpu.with_root(&Root::new(0xffff_0000), || okay(tlb, spaces));
     assert_eq!(foreign, Ok(NONE));
     assert_eq!(okay(tlb, spaces), FIRST);
 }

@@ -93,7 +93,7 @@ fn what_is_asked_while_a_cpu_answers_is_not_taken_for_answered() {
 #[test]
 fn a_flush_of_everything_completes_nothing_that_is_given_up_later() {
     fn check<T: Strategy>(tlb: Machine<T>) {
-        let a: &AddressSpace<'_, Fake> = Box::leak(Box::new(space(tlb, 1)));
+        let a: &AddressSpace<Fake> = Box::leak(Box::new(space(tlb, 1)));
         let _ = switch(tlb, 0, a);
         tlb.platform().meanwhile(Moment::Removed, || {
             let mut lost = Gather::new(a);

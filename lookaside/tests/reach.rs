@@ -22,12 +22,7 @@ const THIRD: u32 = 199;
 /// What was done on all CPUs, and how the flush ended.
 type Story = (Vec<(u32, Op)>, (Outcome, u32));
 
-fn story<T: Strategy>(
-    tlb: Machine<T>,
-    cpu: u32,
-    space: &AddressSpace<'_, Fake>,
-    what: What,
-) -> Story {
+fn story<T: Strategy>(tlb: Machine<T>, cpu: u32, space: &AddressSpace<Fake>, what: What) -> Story {
     tlb.platform().forget_logs();
     let _ = flush(tlb, cpu, space, |gather| what.tell(gather));
     let outcome = tlb.platform().outcome();
@@ -197,8 +192,7 @@ fn local_05_a_pinned_space_is_always_broadcast() {
         assert_eq!(story(tlb, 0, &a, what), everywhere);
         park(tlb, 0);
     }
-    // SAFETY: there is no device.
-    unsafe { this_cpu(tlb).unpin(&a) }.unwrap();
+    this_cpu(tlb).unpin(&a).unwrap();
     assert_eq!(story(tlb, 0, &a, What::Page), (vec![], (Outcome::NoCpu, 0)));
 }
 
@@ -262,8 +256,7 @@ fn a_cpu_in_firmware_counts<T: Strategy>(tlb: Machine<T>) {
             assert_eq!((outcome, targets), (Outcome::Ipis, 1));
             assert_eq!(acts, [interrupt2(0, OTHER), (OTHER, here_op(tag, What::Page))]);
         };
-        // SAFETY: no real hardware walks this root.
-        unsafe { cpu.with_root(firmware, flushed) }.unwrap();
+        cpu.with_root(&firmware, flushed).unwrap();
     });
 }
 
@@ -456,7 +449,7 @@ fn local_04_this_cpu_is_neither_sent_nor_shared() {
 fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
-    let check = |space: &AddressSpace<'_, Fake>| {
+    let check = |space: &AddressSpace<Fake>| {
         tlb.platform().forget_logs();
         let switched = switch(tlb, 0, space);
         let log = tlb.platform().log(0);

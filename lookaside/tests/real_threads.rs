@@ -276,6 +276,16 @@ unsafe impl Platform for Host {
     type Word = AtomicU64;
     type Mmu = Hardware;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
+
+    fn has_stopped(&self, _: CpuId) -> bool {
+        true // A pretended CPU executes nothing unless the test says so.
+    }
 
     fn mmu(&self) -> &Hardware {
         &self.mmu
@@ -324,21 +334,20 @@ fn words(count: usize) -> &'static mut [AtomicU64] {
     Vec::leak((0..count).map(|_| AtomicU64::ZERO).collect())
 }
 
-fn machine<T: Tags<Host>>(host: Host, tags: T) -> (Machine<T>, Vec<AddressSpace<'static, Host>>) {
+fn machine<T: Tags<Host>>(host: Host, tags: T) -> (Machine<T>, Vec<AddressSpace<Host>>) {
     let cpus = Vec::leak((0..STORAGE).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus).unwrap();
     let spaces = (0..SPACES).map(|number| space(&tlb, number)).collect();
     (tlb, spaces)
 }
 
-fn space<T: Tags<Host>>(tlb: &Machine<T>, number: usize) -> AddressSpace<'static, Host> {
+fn space<T: Tags<Host>>(tlb: &Machine<T>, number: usize) -> AddressSpace<Host> {
     let residents = words(Residents::<AtomicU64>::words_for(STORAGE));
-    // SAFETY: no hardware walks this root.
-    unsafe { tlb.space(Root::new((number as u64 + 1) << 12), residents) }.unwrap()
+    tlb.space(Root::new((number as u64 + 1) << 12), residents).unwrap()
 }
 
 /// Tags are few: the epoch turns again and again.
-fn epochs(host: Host) -> (Machine<GlobalAsids<'static, Host>>, Vec<AddressSpace<'static, Host>>) {
+fn epochs(host: Host) -> (Machine<GlobalAsids<'static, Host>>, Vec<AddressSpace<Host>>) {
     let config = GlobalAsidsConfig { tags: STORAGE as u32 + 3, ..Default::default() };
     let tags = GlobalAsids::new(&host, config, words(GlobalAsids::<Host>::words_for(config.tags)))
         .unwrap();
@@ -347,7 +356,7 @@ fn epochs(host: Host) -> (Machine<GlobalAsids<'static, Host>>, Vec<AddressSpace<
 
 fn recent<const SLOTS: usize>(
     host: Host,
-) -> (Machine<PerCpuAsids<SLOTS>>, Vec<AddressSpace<'static, Host>>) {
+) -> (Machine<PerCpuAsids<SLOTS>>, Vec<AddressSpace<Host>>) {
     machine(host, PerCpuAsids::new())
 }
 
@@ -361,7 +370,7 @@ struct Done {
 /// One CPU of the machine, and what its thread needs.
 struct Thread<'m, T: Tags<Host> + 'static> {
     tlb: &'m Machine<T>,
-    spaces: &'m [AddressSpace<'static, Host>],
+    spaces: &'m [AddressSpace<Host>],
     random: u64,
     lazy: bool,
     done: &'m Done,
@@ -372,8 +381,7 @@ struct Leave<'m, T: Tags<Host> + 'static>(&'m Machine<T>);
 
 impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: as above.
-        unsafe { self.0.halted(CpuId(CPU.get())) }.unwrap();
+        self.0.halted(CpuId(CPU.get())).unwrap();
     }
 }
 
@@ -535,7 +543,7 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
 }
 
 /// So many steps on each CPU.
-fn run<T>((tlb, spaces): (Machine<T>, Vec<AddressSpace<'static, Host>>), steps: usize, seed: u64)
+fn run<T>((tlb, spaces): (Machine<T>, Vec<AddressSpace<Host>>), steps: usize, seed: u64)
 where
     T: Tags<Host> + Sync + 'static,
     T::Cpu: Sync,

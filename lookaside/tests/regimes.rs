@@ -77,6 +77,12 @@ unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     fn mmu(&self) -> &M {
         &self.0
@@ -119,9 +125,8 @@ fn come_up<M: Mmu<Features = Features>>(cpu: u32, tlb: &Machine<M>, midr: u64) {
     tlb.online(&(), &features(midr)).unwrap();
 }
 
-fn space<M: Mmu>(tlb: &Machine<M>, number: u64) -> AddressSpace<'static, Host<M>> {
-    // SAFETY: no hardware walks this root.
-    unsafe { tlb.space(Root::new(number << 16), words(1)) }.unwrap()
+fn space<M: Mmu>(tlb: &Machine<M>, number: u64) -> AddressSpace<Host<M>> {
+    tlb.space(Root::new(number << 16), words(1)).unwrap()
 }
 
 /// Tags of 16 bits, 48-bit physical addresses.
@@ -166,9 +171,7 @@ fn asid_13_only_the_affected_cpu_invalidates_its_instruction_cache_and_for_firmw
         assert_eq!(on(cpu, &tlb, |this_cpu| this_cpu.switch(&user)), Switched::Unchanged);
         assert_eq!(executed(), [], "nothing changes");
         on(cpu, &tlb, |this_cpu| {
-            // SAFETY: no hardware walks this root.
-            unsafe { this_cpu.with_root(Root::new(0x9000), || changes("firmware entered")) }
-                .unwrap();
+            this_cpu.with_root(&Root::new(0x9000), || changes("firmware entered")).unwrap();
             changes("firmware left");
         });
         let _ = on(cpu, &tlb, |this_cpu| this_cpu.park());
@@ -201,7 +204,7 @@ fn asid_10_a_guests_tag_comes_back_only_after_every_cpu_was_told_to_forget_it() 
     let _ = on(1, &tlb, |this_cpu| this_cpu.park());
     let _ = on(0, &tlb, |this_cpu| this_cpu.switch(&other));
     executed();
-    assert_eq!(on(0, &tlb, |this_cpu| this_cpu.release(&mut guest)), Ok(Released::AtOnce));
+    assert_eq!(on(0, &tlb, |this_cpu| this_cpu.release(&mut guest)), Released::AtOnce);
     // Stage 2 cannot name a VMID that is not loaded: all of them go.
     assert_eq!(executed(), [Op::Tlbi(TlbiOp::Alle1, Scope::Broadcast)]);
     let next = space(&tlb, 3);

@@ -37,7 +37,7 @@ fn what_nobody_holds_any_more_is_not_flushed() {
     assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     tlb.platform().forget_logs();
-    assert_eq!(this_cpu(tlb).release(&mut a), Ok(Released::AtOnce));
+    assert_eq!(this_cpu(tlb).release(&mut a), Released::AtOnce);
     assert_eq!(tlb.platform().acts(), []);
 }
 
@@ -49,7 +49,7 @@ fn where_entries_are_shared_what_only_this_cpu_ran_is_flushed_everywhere() {
     park(tlb, 0);
     let tag = a.cookie().tag().0;
     tlb.platform().forget_logs();
-    assert_eq!(this_cpu(tlb).release(&mut a), Ok(Released::AtOnce));
+    assert_eq!(this_cpu(tlb).release(&mut a), Released::AtOnce);
     assert_eq!(tlb.platform().acts(), [(0, Op::FlushTagEverywhere(tag))]);
 }
 
@@ -64,7 +64,7 @@ fn tags_that_are_back_at_once_are_those_that_are_given_next() {
     let mut back = BTreeSet::new();
     for space in &mut spaces {
         let tag = space.cookie().tag();
-        if this_cpu(tlb).release(space) == Ok(Released::AtOnce) {
+        if this_cpu(tlb).release(space) == Released::AtOnce {
             back.insert(tag);
         }
     }
@@ -83,7 +83,7 @@ fn a_tag_of_an_epoch_that_another_cpu_has_ended_does_not_come_back_at_once() {
     let _ = switch(tlb, 0, &a);
     park(tlb, 0);
     turn(tlb, OTHER);
-    assert_eq!(this_cpu(tlb).release(&mut a), Ok(Released::Later));
+    assert_eq!(this_cpu(tlb).release(&mut a), Released::Later);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn who_is_passed_running_the_next_owner_of_a_tag_does_not_run_the_former_one() {
         }
     }
     turn(tlb, 0);
-    assert_eq!(this_cpu(tlb).release(&mut a), Ok(Released::Later));
+    assert_eq!(this_cpu(tlb).release(&mut a), Released::Later);
 }
 
 #[test]

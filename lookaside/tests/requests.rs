@@ -17,7 +17,7 @@ use support::{
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
 /// A space that others can use meanwhile.
-fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<'static, Fake> {
+fn lasting<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 

@@ -46,8 +46,7 @@ impl Run {
             }),
             serve: Box::new(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi())),
             halt: Box::new(move |cpu| {
-                // SAFETY: a pretended CPU executes nothing unless the test says so.
-                unsafe { tlb.halted(lookaside::CpuId(cpu)) }.unwrap();
+                tlb.halted(lookaside::CpuId(cpu)).unwrap();
             }),
         }
     }

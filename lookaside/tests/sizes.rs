@@ -25,7 +25,7 @@ fn cpu(index: usize) -> CpuId {
 
 #[test]
 fn local_11_a_space_takes_at_most_128_bytes_and_two_bits_for_each_cpu() {
-    let space = size_of::<AddressSpace<'_, Fake>>();
+    let space = size_of::<AddressSpace<Fake>>();
     let words = Residents::<AtomicU64>::words_for;
     println!("a space takes {space} bytes, and {} for 4096 CPUs", words(4096) * WORD);
     assert!(space <= 128, "{space}");
@@ -48,8 +48,7 @@ fn a_cpu_takes_at_most_1024_bytes() {
 const fn total(cpus: usize, spaces: usize) -> usize {
     let residency = size_of::<Tlb<'_, Fake, GlobalAsids<'_, Fake>>>();
     let tags = GlobalAsids::<Fake>::words_for(1 << 16) * WORD;
-    let space =
-        size_of::<AddressSpace<'_, Fake>>() + Residents::<AtomicU64>::words_for(cpus) * WORD;
+    let space = size_of::<AddressSpace<Fake>>() + Residents::<AtomicU64>::words_for(cpus) * WORD;
     residency + tags + cpus * size_of::<Cpu<Fake, GlobalAsids<'_, Fake>>>() + spaces * space
 }
 
@@ -147,8 +146,7 @@ fn the_last_cpu_of_the_largest_machine_switches() {
     let storage = Vec::leak((0..MAX_CPUS).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(fake, tags, storage).unwrap();
     let residents = words(Residents::<AtomicU64>::words_for(MAX_CPUS));
-    // SAFETY: no real hardware walks this root.
-    let space = unsafe { tlb.space(Root::new(4096), residents) }.unwrap();
+    let space = tlb.space(Root::new(4096), residents).unwrap();
     for last in [0, 63, 64, MAX_CPUS as u32 - 1] {
         on(last, || {
             tlb.online(&(), &16).unwrap();
@@ -157,7 +155,6 @@ fn the_last_cpu_of_the_largest_machine_switches() {
     }
     let residents: Vec<_> = space.residents().iter().collect();
     assert_eq!(residents, [CpuId(0), CpuId(63), CpuId(64), CpuId(8191)]);
-    // SAFETY: it is refused.
-    let short = unsafe { tlb.space(Root::new(4096), words(255)) }.map(drop);
+    let short = tlb.space(Root::new(4096), words(255)).map(drop);
     assert_eq!(short, Err(Error::Storage { needed: 256, given: 255 }));
 }

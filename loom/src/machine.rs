@@ -52,6 +52,12 @@ unsafe impl Platform for Machine {
     type Word = Word;
     type Mmu = Hardware;
     type IrqsOff = ();
+    type Tables = lookaside::arch::Root;
+    type ResidentWords = &'static mut [Word];
+
+    fn root(root: &lookaside::arch::Root) -> lookaside::arch::Root {
+        *root
+    }
 
     fn mmu(&self) -> &Hardware {
         &self.hardware
@@ -90,7 +96,7 @@ pub struct World<T: Tags<Machine> + 'static> {
     /// The library's state.
     pub tlb: &'static Tlb<'static, Machine, T>,
     /// The spaces, each with one page.
-    pub spaces: Vec<AddressSpace<'static, Machine>>,
+    pub spaces: Vec<AddressSpace<Machine>>,
 }
 
 impl World<PerCpuAsids<2>> {
@@ -129,8 +135,7 @@ impl<T: Tags<Machine> + 'static> World<T> {
         let tlb = keep(Tlb::new(machine, tags, storage).expect("the tags suffice"));
         let space = |number| {
             let residents = words(Residents::<Word>::words_for(cpus));
-            // SAFETY: no hardware but ours walks this root, and `keep` leaves the space where it is.
-            unsafe { tlb.space(Hardware::root(number), residents) }.expect("any root will do")
+            tlb.space(Hardware::root(number), residents).expect("any root will do")
         };
         let world = keep(Self { tlb, spaces: (0..spaces).map(space).collect() });
         for cpu in 0..cpus {

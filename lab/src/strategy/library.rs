@@ -37,7 +37,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-type Words<H> = Platform<<H as Hardware>::Mmu>;
+type Words<'a, H> = Platform<'a, <H as Hardware>::Mmu>;
 
 fn recommended(place: Place<'_>, early: bool) -> Result<Box<dyn Strategy + '_>, Refused> {
     match place.machine.isa {
@@ -48,7 +48,7 @@ fn recommended(place: Place<'_>, early: bool) -> Result<Box<dyn Strategy + '_>, 
     }
 }
 
-fn platform<H: Hardware>(machine: &Machine) -> Result<Words<H>, Refused> {
+fn platform<'a, H: Hardware>(machine: &Machine) -> Result<Words<'a, H>, Refused> {
     let mmu = H::mmu(machine)?;
     let costs = hardware::costs(machine, mmu.typical_costs());
     Ok(Platform::new(mmu, costs))
@@ -60,7 +60,7 @@ fn epochs<'a, H: Hardware + 'a>(
 ) -> Result<Box<dyn Strategy + 'a>, Refused> {
     let platform = platform::<H>(place.machine)?;
     let tags = 1 << place.machine.features.tag_bits;
-    let words = place.arena.fill(GlobalAsids::<Words<H>>::words_for(tags), |_| Word::ZERO);
+    let words = place.arena.fill(GlobalAsids::<Words<'a, H>>::words_for(tags), |_| Word::ZERO);
     timed::name(words, "map of tags");
     let tags = GlobalAsids::new(&platform, GlobalAsidsConfig::default(), words)?;
     Library::<H, _>::build(place, platform, tags, early)
@@ -76,24 +76,24 @@ fn recent<'a, H: Hardware + 'a>(
 
 /// A space begins a cache line, as one from a kernel's slab does.
 #[repr(align(64))]
-struct Slot<'a, P: lookaside::Platform>(AddressSpace<'a, P>);
+struct Slot<P: lookaside::Platform>(AddressSpace<P>);
 
 /// A space that may be freed.
-type Shared<'a, P> = &'a RefCell<Slot<'a, P>>;
+type Shared<'a, P> = &'a RefCell<Slot<P>>;
 
 /// The library behind the interface of the model kernel.
-struct Library<'a, H: Hardware, T: Tags<Words<H>>> {
-    tlb: &'a Tlb<'a, Words<H>, T>,
+struct Library<'a, H: Hardware, T: Tags<Words<'a, H>>> {
+    tlb: &'a Tlb<'a, Words<'a, H>, T>,
     machine: &'a Machine,
     arena: &'a Arena,
-    spaces: RefCell<Vec<Option<Shared<'a, Words<H>>>>>,
+    spaces: RefCell<Vec<Option<Shared<'a, Words<'a, H>>>>>,
     early: bool,
 }
 
-impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
+impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Library<'a, H, T> {
     fn build(
         place: Place<'a>,
-        platform: Words<H>,
+        platform: Words<'a, H>,
         tags: T,
         early: bool,
     ) -> Result<Box<dyn Strategy + 'a>, Refused> {
@@ -105,11 +105,11 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Library<'a, H, T> {
         Ok(Box::new(Self { tlb, machine, arena, spaces: RefCell::new(Vec::new()), early }))
     }
 
-    fn this_cpu(&self) -> CurrentCpu<'_, Words<H>, T> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Words<'a, H>, T> {
         self.tlb.this_cpu(&())
     }
 
-    fn space(&self, space: SpaceId) -> Shared<'a, Words<H>> {
+    fn space(&self, space: SpaceId) -> Shared<'a, Words<'a, H>> {
         self.spaces.borrow()[space.0 as usize].expect("the space is not gone")
     }
 }
@@ -118,7 +118,7 @@ fn range(first: u64, pages: u64) -> VaRange {
     VaRange::new(first << 12, pages << 12, 12).expect("pages of a workload are addresses")
 }
 
-impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T> {
+impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, H, T> {
     fn online(&self) {
         timed::interrupts_off(|| {
             H::set_up(self.tlb.platform().mmu());
@@ -130,8 +130,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<H>> + 'a> Strategy for Library<'a, H, T
         let words = Residents::<Word>::words_for(self.tlb.cpus().len());
         let residents = self.arena.fill(words, |_| Word::ZERO);
         timed::name(residents, "residents of spaces");
-        // SAFETY: the tables live until `remove`, and the timed machine has no global user entries.
-        let new = unsafe { self.tlb.space(Root::new(root), residents) };
+        let new = self.tlb.space(Root::new(root), residents);
         let new = Slot(new.expect("a table's address is a root"));
         let slot = self.arena.put(RefCell::new(new));
         timed::name(slot, "spaces");

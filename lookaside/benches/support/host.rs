@@ -39,6 +39,12 @@ unsafe impl Platform for Host {
     type Word = AtomicU64;
     type Mmu = HostMmu;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     fn mmu(&self) -> &HostMmu {
         &self.mmu

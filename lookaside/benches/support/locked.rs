@@ -150,7 +150,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         Ok(())
     }
 
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         let held = if this_cpu.is_present(next) { Held::Keep } else { this_cpu.mark_present(next) };
         this_cpu.mmu().settle();
         let (this, cpu) = (this_cpu.tlb().tags(), this_cpu.cpu());
@@ -182,7 +182,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
     const GLOBAL_TAGS: bool = true;
     const TRACKS_GENERATIONS: bool = false;
 
-    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
+    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
         // SAFETY: this is the strategy.
         let cookie = unsafe { space.tag_word() }.load(Ordering::Relaxed);
         (cookie != 0).then_some(cookie)
@@ -210,10 +210,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
 
     fn restore_root(_: &StrategyCpu<'_, P, Self>) {}
 
-    fn release(
-        _: &StrategyCpu<'_, P, Self>,
-        _: &mut AddressSpace<'_, P>,
-    ) -> Result<Released, Error> {
-        Ok(Released::Later)
+    fn release(_: &StrategyCpu<'_, P, Self>, _: &AddressSpace<P>) -> Released {
+        Released::Later
     }
 }

@@ -196,6 +196,12 @@ unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     #[inline(always)]
     fn mmu(&self) -> &M {

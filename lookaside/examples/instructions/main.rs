@@ -33,7 +33,7 @@ fn words(count: usize) -> &'static mut [AtomicU64] {
 /// A machine whose running CPU is up, and its spaces.
 struct Machine<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
     tlb: Tlb<'static, Host<M>, T>,
-    spaces: Vec<AddressSpace<'static, Host<M>>>,
+    spaces: Vec<AddressSpace<Host<M>>>,
 }
 
 fn machine<M: Mmu, T: Tags<Host<M>>>(
@@ -45,8 +45,7 @@ fn machine<M: Mmu, T: Tags<Host<M>>>(
     let tlb = Tlb::new(host, tags, cpus)?;
     tlb.online(&(), features)?;
     let spaces = (2..2 + SPACES)
-        // SAFETY: no hardware walks these roots.
-        .map(|page| unsafe { tlb.space(Root::new(page << 12), words(1)) })
+        .map(|page| tlb.space(Root::new(page << 12), words(1)))
         .collect::<Result<_, _>>()?;
     Ok(Machine { tlb, spaces })
 }
@@ -70,7 +69,7 @@ fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<Machine<M, PerCpuAsi
 #[inline(never)]
 fn counted_switch<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
-    next: &AddressSpace<'_, P>,
+    next: &AddressSpace<P>,
 ) -> Switched {
     tlb.this_cpu(&()).switch(next)
 }
@@ -88,7 +87,7 @@ fn counted_flush<P: Platform, T: Tags<P>>(
 #[inline(never)]
 fn counted_unmap<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
-    space: &AddressSpace<'_, P>,
+    space: &AddressSpace<P>,
     page: VaRange,
 ) -> Flushed {
     let mut gather = Gather::new(space);
@@ -99,17 +98,9 @@ fn counted_unmap<P: Platform<IrqsOff = ()>, T: Tags<P>>(
 #[inline(never)]
 fn counted_release<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
-    space: &mut AddressSpace<'_, P>,
+    space: &mut AddressSpace<P>,
 ) -> Released {
-    match tlb.this_cpu(&()).release(space) {
-        Ok(released) => released,
-        Err(error) => wrong(error),
-    }
-}
-
-#[cold]
-fn wrong(error: Error) -> ! {
-    panic!("{error}")
+    tlb.this_cpu(&()).release(space)
 }
 
 /// What is done `count` times. A path that turns out to be another than the one that is meant would

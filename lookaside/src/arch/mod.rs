@@ -41,6 +41,9 @@ pub struct Root {
 }
 
 impl Root {
+    /// That of a parked CPU.
+    pub(crate) const NONE: Self = Self::new(0);
+
     /// A root for kernels that use one table in both modes.
     #[must_use]
     pub const fn new(table: u64) -> Self {

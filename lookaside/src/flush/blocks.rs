@@ -40,6 +40,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// #     type Word = AtomicU64;
     /// #     type Mmu = Aarch64<Native>;
     /// #     type IrqsOff = ();
+    /// #     type Tables = Root;
+    /// #     type ResidentWords = [AtomicU64; 1];
+    /// #     fn root(root: &Root) -> Root { *root }
     /// #     fn mmu(&self) -> &Self::Mmu { &self.0 }
     /// #     fn cpu(&self) -> CpuId { CpuId(0) }
     /// #     fn send_ipi(&self, _: Targets) {}
@@ -61,8 +64,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// # let tlb = Tlb::new(hw, tags, &mut cpus)?;
     /// # tlb.online(&(), &features)?;
     /// # let this_cpu = tlb.this_cpu(&());
-    /// # let mut residents = [const { AtomicU64::new(0) }; 1];
-    /// # let space = unsafe { tlb.space(Root::new(0x4010_0000), &mut residents) }?;
+    /// # let space = tlb.space(Root::new(0x4010_0000), [AtomicU64::new(0)])?;
     /// # let arm = Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48));
     /// # let words = [const { AtomicU64::new(0) }; 512];
     /// // 32 pages at 0x20_0000, in two blocks of 64 KiB.
@@ -87,7 +89,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn flush_blocks(&self, space: &AddressSpace<'_, P>) -> impl contig::Flush {
+    pub fn flush_blocks(&self, space: &AddressSpace<P>) -> impl contig::Flush {
         move |block: VaRange| {
             let mut gather = Gather::new(space);
             gather.revoke(block);

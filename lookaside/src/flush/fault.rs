@@ -44,7 +44,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[track_caller]
     pub fn spurious_fault(
         &self,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         page: VaRange,
         wanted: Permissions,
         allowed: Permissions,

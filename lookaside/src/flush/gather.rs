@@ -61,7 +61,7 @@ pub struct Gather<'g, P: Platform, F = ()> {
 
 /// What a gather has to flush.
 pub(super) struct Changes<'g, P: Platform> {
-    space: &'g AddressSpace<'g, P>,
+    space: &'g AddressSpace<P>,
     ranges: FlushRanges,
     /// The addresses on whose absence the owner relies, from the first to the last that was named.
     relied: VaRange,
@@ -72,7 +72,7 @@ pub(super) struct Changes<'g, P: Platform> {
 impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`, where no frame becomes free.
     #[inline]
-    pub fn new(space: &'g AddressSpace<'g, P>) -> Self {
+    pub fn new(space: &'g AddressSpace<P>) -> Self {
         Self::holding(space, ())
     }
 }
@@ -81,7 +81,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// Begins to gather changes of `space`. `frames` holds the frames and tables that become free; what is in it
     /// already is held, too.
     #[inline]
-    pub fn holding(space: &'g AddressSpace<'g, P>, frames: F) -> Self {
+    pub fn holding(space: &'g AddressSpace<P>, frames: F) -> Self {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. A CPU that sees the
         // change sees that it is not flushed yet.
         space.begun.fetch_add(1, Ordering::AcqRel);
@@ -184,14 +184,14 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// The space.
     #[must_use]
     #[inline]
-    pub const fn space(&self) -> &'g AddressSpace<'g, P> {
+    pub const fn space(&self) -> &'g AddressSpace<P> {
         self.changes.space
     }
 }
 
 impl<'g, P: Platform> Changes<'g, P> {
     #[inline]
-    pub(super) const fn space(&self) -> &'g AddressSpace<'g, P> {
+    pub(super) const fn space(&self) -> &'g AddressSpace<P> {
         self.space
     }
 

@@ -41,7 +41,7 @@ use crate::{
 /// One flush of one space, on the CPU that initiates it.
 pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) this_cpu: &'f CurrentCpu<'t, P, T>,
-    pub(super) space: &'f AddressSpace<'f, P>,
+    pub(super) space: &'f AddressSpace<P>,
     pub(super) request: FlushRequest<'f>,
     /// The context id of the space.
     pub(super) context: u64,
@@ -138,7 +138,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     fn is_alone(&self, runs_here: bool) -> bool {
         let me = if runs_here { self.this_cpu.id() } else { CpuId(u32::MAX) };
         // In this order: the space is marked stale before a CPU becomes absent.
-        self.space.residents.none_but(me)
+        self.space.residents().none_but(me)
             && !(self.targets_stale()
                 && (self.space.absent_may_hold_entries() || self.walks_under_older_tags()))
             && !(self.can_broadcast() && T::is_pinned(self.space))
@@ -206,7 +206,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         mut ask: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
         let mut left = if self.can_broadcast() { self.interrupts_worth() } else { u64::MAX };
-        for word in self.space.residents.scan() {
+        for word in self.space.residents().scan() {
             let running = self.sort(word, runs_here);
             if running.mask != 0 {
                 // More CPUs may run it than when `should_broadcast` was called.
@@ -326,7 +326,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// It is done once the broadcasts that it could have spared have cost as much as the loss of this CPU's
     /// entries: 2-competitive (ski rental).
     fn trim_all(&self, runs_here: bool) -> bool {
-        let residents = &self.space.residents;
+        let residents = self.space.residents();
         let all_rest = || {
             let mut others = self.words(runs_here).flat_map(|(_, others)| others.iter());
             others.all(|cpu| self.root_state(cpu) == RootState::NotLoaded)
@@ -407,7 +407,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Marks resting CPUs stale, so that they flush on switch-in, and returns those that must act now
     /// because they are not resting any more.
     fn trim(&self, resting: Targets) -> Targets {
-        let residents = &self.space.residents;
+        let residents = self.space.residents();
         let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
         if !T::has_context(self.this_cpu, self.space, self.context) {
             // CPUs that run the space under its new context id have walked the new tables, and the residents are
@@ -455,7 +455,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// The words of the residency, each with the CPUs that are not absent, without this one if it runs the
     /// space.
     fn words(&self, runs_here: bool) -> impl Iterator<Item = (Word32, Targets)> {
-        let words = self.space.residents.scan();
+        let words = self.space.residents().scan();
         words.map(move |word| (word, self.others(word, runs_here)))
     }
 

@@ -23,7 +23,7 @@ mod initiator;
 mod kernel;
 mod ranges;
 pub(crate) mod request_queue;
-mod shootdown;
+pub(crate) mod shootdown;
 
 pub(crate) use self::request_queue::ReceivedRequest;
 pub use self::{
@@ -97,6 +97,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         Acknowledged { frames: held.into_frames(), flags }
     }
 
+    /// Flushes everything of a space from every CPU, walk caches too.
+    pub(crate) fn flush_everything(&self, space: &AddressSpace<P>) {
+        let everything = FlushRanges::everything();
+        let _ =
+            self.flush_everywhere(space, &everything, (true, false), |initiator| initiator.act());
+    }
+
     /// Returns when what was gathered is flushed.
     #[inline]
     fn complete(&self, changes: &mut Changes<'_, P>, early: bool) {
@@ -129,7 +136,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline]
     fn flush_everywhere(
         &self,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         ranges: &FlushRanges,
         (tables, early): (bool, bool),
         act: impl FnOnce(&Initiator<'_, '_, P, T>) -> Done,

@@ -101,6 +101,7 @@ const TABLES: u64 = 1 << 9;
 const KERNEL: u64 = 1 << 10;
 const EARLY: u64 = 1 << 11;
 const EVERY_SPACE: u64 = 1 << 12;
+const LEAVE: u64 = 1 << 13;
 
 /// The translations that a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +119,14 @@ pub enum FlushScope {
     Kernel,
     /// Those of every space, but not the kernel's.
     EverySpace,
+    /// None: the space is being released, and a CPU that has its root loaded parks.
+    Leave {
+        /// The physical address of the root, in bytes.
+        root: u64,
+    },
+    /// All there are, because the target could not read the request. It parks if the space of its root is being
+    /// released.
+    Unknown,
 }
 
 /// A request to flush, from one CPU to others.
@@ -144,7 +153,7 @@ pub(crate) struct ReceivedRequest {
 impl ReceivedRequest {
     /// The request that a target assumes if it cannot read the one that was posted.
     pub(crate) const EVERYTHING: Self =
-        Self { scope: FlushScope::Kernel, ranges: FlushRanges::everything(), early: false };
+        Self { scope: FlushScope::Unknown, ranges: FlushRanges::everything(), early: false };
 
     pub(crate) const fn request(&self) -> FlushRequest<'_> {
         FlushRequest { scope: self.scope, ranges: &self.ranges, early: self.early }
@@ -203,6 +212,7 @@ impl<W: Word> RequestQueue<W> {
             (EARLY, request.early && ranges.change() == TableChange::LastLevel),
             (KERNEL, request.scope == FlushScope::Kernel),
             (EVERY_SPACE, request.scope == FlushScope::EverySpace),
+            (LEAVE, matches!(request.scope, FlushScope::Leave { .. })),
         ] {
             shape |= if set { flag } else { 0 };
         }
@@ -216,6 +226,9 @@ impl<W: Word> RequestQueue<W> {
             write(&mine.context, context);
             write(&mine.generation, last);
         }
+        if let FlushScope::Leave { root } = request.scope {
+            write(&mine.context, root);
+        }
         write(&mine.shape, shape);
         for (words, range) in mine.ranges.iter().zip(ranges.ranges()) {
             let [first, second] = range.to_words();
@@ -223,6 +236,12 @@ impl<W: Word> RequestQueue<W> {
             write(&words[1], second);
         }
         write(&mine.serial, serial + 2);
+    }
+
+    /// As an initiator that no target reads the request of any more: describes one that asks for nothing.
+    pub(crate) fn withdraw(&self) {
+        let ranges = FlushRanges::new();
+        self.describe(&FlushRequest { scope: FlushScope::Kernel, ranges: &ranges, early: false });
     }
 
     /// As an initiator: records the number that it has taken on the broadcast ring.
@@ -244,7 +263,7 @@ impl<W: Word> RequestQueue<W> {
 
     /// As a target: the request of the owner of this queue, unless the owner is writing one. It does not
     /// while it waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
-    pub(super) fn read_whole(&self) -> Option<ReceivedRequest> {
+    pub(crate) fn read_whole(&self) -> Option<ReceivedRequest> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);
@@ -278,6 +297,8 @@ impl<W: Word> RequestQueue<W> {
             FlushScope::Kernel
         } else if shape & EVERY_SPACE != 0 {
             FlushScope::EverySpace
+        } else if shape & LEAVE != 0 {
+            FlushScope::Leave { root: load(&request.context) }
         } else {
             let (generation, context) = (load(&request.generation), load(&request.context));
             FlushScope::AddressSpace { context, first: generation, last: generation }

@@ -53,7 +53,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// in the space must act if `lazily`.
     pub(crate) fn of_generation(
         this_cpu: &'h CurrentCpu<'t, P, T>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         request: &FlushRequest<'_>,
         lazily: bool,
     ) -> Self {
@@ -289,6 +289,15 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             }
             FlushScope::EverySpace => {
                 T::flush_all_spaces(&self.strategy());
+                true
+            }
+            FlushScope::Leave { root } => {
+                self.leave(root);
+                true
+            }
+            FlushScope::Unknown => {
+                asked.ranges.flush_kernel(self.mmu(), self.errata());
+                self.leave_released();
                 true
             }
         };

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     arch::aarch64::{Aarch64, Dsb, Instructions, Tlbi},
     platform::{CpuId, Targets},
-    tests::{Busy, keep, keep_mut, meanwhile},
+    tests::{Busy, keep, meanwhile},
 };
 
 // ---- While others write
@@ -33,6 +33,12 @@ unsafe impl Platform for Paper {
     type Word = Busy;
     type Mmu = Aarch64<Self>;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = [Busy; 1];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     fn mmu(&self) -> &Self::Mmu {
         unreachable!("nothing is flushed")
@@ -48,9 +54,8 @@ unsafe impl Platform for Paper {
 }
 
 /// A space of one CPU that others can use meanwhile.
-fn space() -> &'static AddressSpace<'static, Paper> {
-    let residents = Residents::new(keep_mut([Busy::ZERO]), 1).unwrap();
-    keep(AddressSpace::new(Root::new(4096), 1, TlbId::NONE, residents))
+fn space() -> &'static AddressSpace<Paper> {
+    keep(AddressSpace::new(Root::new(4096), 1, TlbId::NONE, [Busy::ZERO]))
 }
 
 fn page(number: u64) -> MissedFlush {

@@ -105,7 +105,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
     fn begin(&mut self, platform: &P, cpus: &mut [crate::Cpu<P, Self>]) -> Result<(), Error>;
 
     /// Makes this CPU run `next`, and marks it present there ([`StrategyCpu::mark_present`]).
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched;
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched;
 
     /// Enters lazy mode: this CPU uses no translations of user addresses, although its root register still
     /// names the space.
@@ -147,7 +147,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has missed no
     /// flush. NMI handlers call it, so it runs between any two steps of the other methods. `false` is always
     /// a right answer.
-    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
+    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
         let _ = (cpu, space);
         false
     }
@@ -156,7 +156,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
     ///
     /// # Safety
     ///
-    /// As for [`Tlb::halted`].
+    /// The CPU executes nothing, and its hardware walks no tables, before it calls [`Tlb::online`].
     unsafe fn stopped(cpu: &Self::Cpu) {
         let _ = cpu;
     }
@@ -164,14 +164,14 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// The context id under which CPUs run `space`; `None` if no CPU can hold entries of it. Called after
     /// the tables were changed and the change published: a CPU that learns another context id of the space
     /// after that walks the new tables.
-    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64>;
+    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64>;
 
     /// Whether `context` is still the context id of `space`. Called with the residency of the space locked:
     /// a CPU that gives the space another context id holds that lock, and a CPU that switches in under
     /// another one has held it before.
     fn has_context(
         this_cpu: &CurrentCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
         let _ = (this_cpu, space, context);
@@ -210,39 +210,28 @@ pub unsafe trait Tags<P: Platform>: Sized {
 
     /// Gives `space` a tag under which no CPU holds anything, instead of a flush. Returns `false`, and does
     /// nothing, if another CPU runs the space, or if no free tag is at hand.
-    fn retag(
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
-        context: u64,
-    ) -> bool {
+    fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
         let _ = (this_cpu, space, context);
         false
     }
 
     /// Whether a device may use the tag of `space`.
-    fn is_pinned(space: &AddressSpace<'_, P>) -> bool {
+    fn is_pinned(space: &AddressSpace<P>) -> bool {
         let _ = space;
         false
     }
 
-    /// A foreign root is about to be loaded. An allocator whose lazy CPUs leave their space in the IPI
-    /// handler has a lazy CPU leave it now.
-    fn prepare_foreign_root(this_cpu: &StrategyCpu<'_, P, Self>) {
-        let _ = this_cpu;
-    }
-
-    /// Loads again what the register named before a foreign root was loaded. For the allocator the register
-    /// has named it all the time.
+    /// Loads again what the register named before a foreign root was loaded, or the reserved root if the CPU
+    /// was parked meanwhile. For the allocator the register has named it all the time.
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
 
-    /// Takes back the tag of a space that no CPU runs, and that no CPU will run under this tag again.
+    /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
+    /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags
+    /// ([`crate::arch::Mmu::walks_outlive_tags`]), an allocator with [`Self::GLOBAL_TAGS`] flushes them; for
+    /// others that was done before.
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// * [`Error::StillRunning`] if the root register of a CPU names it.
-    /// * [`Error::Pinned`] if a device may use the tag.
-    fn release(
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &mut AddressSpace<'_, P>,
-    ) -> Result<Released, Error>;
+    /// If a device may use the tag.
+    fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released;
 }

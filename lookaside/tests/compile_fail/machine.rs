@@ -10,6 +10,20 @@ struct Hardware;
 
 struct IrqsOff;
 
+/// A top page table, of which its maker promises that it is one.
+struct Table(lookaside::arch::Root);
+
+impl Table {
+    const unsafe fn new(address: u64) -> Self {
+        Self(lookaside::arch::Root::new(address))
+    }
+}
+
+fn table(page: u64) -> Table {
+    // SAFETY: no hardware walks this root.
+    unsafe { Table::new(page << 12) }
+}
+
 type Tlb = lookaside::Tlb<'static, Machine, lookaside::PerCpuAsids>;
 
 // SAFETY: the programs have one CPU, and its hardware does nothing.
@@ -17,6 +31,12 @@ unsafe impl lookaside::Platform for Machine {
     type Word = core::sync::atomic::AtomicU64;
     type Mmu = Hardware;
     type IrqsOff = IrqsOff;
+    type Tables = Table;
+    type ResidentWords = &'static mut [core::sync::atomic::AtomicU64];
+
+    fn root(table: &Table) -> lookaside::arch::Root {
+        table.0
+    }
     fn mmu(&self) -> &Hardware {
         &self.mmu
     }
@@ -64,7 +84,6 @@ fn machine() -> Tlb {
     tlb
 }
 
-fn space(tlb: &Tlb, page: u64) -> lookaside::AddressSpace<'static, Machine> {
-    // SAFETY: no hardware walks this root.
-    unsafe { tlb.space(lookaside::arch::Root::new(page << 12), words()) }.unwrap()
+fn space(tlb: &Tlb, page: u64) -> lookaside::AddressSpace<Machine> {
+    tlb.space(table(page), words()).unwrap()
 }

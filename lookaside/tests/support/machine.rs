@@ -58,17 +58,16 @@ pub(crate) fn this_cpu<T: Strategy>(tlb: Machine<T>) -> CurrentCpu<'static, Fake
     tlb.this_cpu(&())
 }
 
-pub(crate) fn space<T: Strategy>(tlb: Machine<T>, number: u64) -> AddressSpace<'static, Fake> {
+pub(crate) fn space<T: Strategy>(tlb: Machine<T>, number: u64) -> AddressSpace<Fake> {
     let residents = words(Residents::<core::sync::atomic::AtomicU64>::words_for(tlb.cpus().len()));
-    // SAFETY: no real hardware walks this root.
-    unsafe { tlb.space(Root::new(number * 4096), residents) }.unwrap()
+    tlb.space(Root::new(number * 4096), residents).unwrap()
 }
 
 /// `cpu` switches to `space`.
 pub(crate) fn switch<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &AddressSpace<'_, Fake>,
+    space: &AddressSpace<Fake>,
 ) -> Switched {
     on(cpu, || this_cpu(tlb).switch(space))
 }
@@ -82,7 +81,7 @@ pub(crate) fn park<T: Strategy>(tlb: Machine<T>, cpu: u32) {
 pub(crate) fn flush<T: Strategy>(
     tlb: Machine<T>,
     cpu: u32,
-    space: &AddressSpace<'_, Fake>,
+    space: &AddressSpace<Fake>,
     tell: impl FnOnce(&mut Gather<'_, Fake>),
 ) -> Flushed {
     let mut gather = Gather::new(space);

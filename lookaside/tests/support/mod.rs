@@ -380,6 +380,16 @@ unsafe impl Platform for Fake {
     type Word = AtomicU64;
     type Mmu = FakeMmu;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [AtomicU64];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
+
+    fn has_stopped(&self, _: CpuId) -> bool {
+        true // A pretended CPU executes nothing unless the test says so.
+    }
 
     fn mmu(&self) -> &FakeMmu {
         &self.mmu

@@ -105,21 +105,21 @@ pub fn model(cpus: usize, arm: bool) -> Model {
     }
 }
 
-struct Running<'a, M: Mmu, T: Tags<Platform<M>>> {
+struct Running<'a, M: Mmu, T: Tags<Platform<'a, M>>> {
     storm: Storm,
-    tlb: &'a Tlb<'a, Platform<M>, T>,
+    tlb: &'a Tlb<'a, Platform<'a, M>, T>,
     features: M::Features,
     set_up: fn(&M),
-    spaces: Vec<(u64, &'a AddressSpace<'a, Platform<M>>)>,
+    spaces: Vec<(u64, &'a AddressSpace<Platform<'a, M>>)>,
 }
 
-impl<M: Mmu, T: Tags<Platform<M>>> Running<'_, M, T> {
-    fn this_cpu(&self) -> CurrentCpu<'_, Platform<M>, T> {
+impl<'a, M: Mmu, T: Tags<Platform<'a, M>>> Running<'a, M, T> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Platform<'a, M>, T> {
         self.tlb.this_cpu(&())
     }
 }
 
-impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
+impl<'a, M: Mmu, T: Tags<Platform<'a, M>>> World for Running<'a, M, T> {
     fn run(&self, cpu: CpuId) {
         timed::interrupts_off(|| {
             (self.set_up)(self.tlb.platform().mmu());
@@ -129,7 +129,7 @@ impl<M: Mmu, T: Tags<Platform<M>>> World for Running<'_, M, T> {
         let own = [2 * group, 2 * group + 1].map(|space| self.spaces[space]);
         let touched = self.storm.touched;
         let lane = cpu.index() as u64 % (PAGES / touched.max(1)) * touched;
-        let switch = |(_, space): (u64, &AddressSpace<'_, _>)| {
+        let switch = |(_, space): (u64, &AddressSpace<_>)| {
             let _ = timed::interrupts_off(|| self.this_cpu().switch(space));
             let _ = timed::touch(lane, touched);
         };
@@ -175,12 +175,12 @@ struct Hardware<M: Mmu, F> {
     set_up: fn(&M),
 }
 
-fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
+fn run<'a, M: Mmu + 'a, T: Tags<Platform<'a, M>> + 'a>(
     arena: &'a Arena,
     storm: Storm,
     (seed, timeline): (u64, usize),
     hardware: Hardware<M, impl FnOnce() -> M>,
-    tags: impl FnOnce(&Platform<M>) -> T,
+    tags: impl FnOnce(&Platform<'a, M>) -> T,
 ) -> Result<Report, Failure> {
     let Hardware { arm, mmu, features, set_up } = hardware;
     let model = model(storm.cpus, arm);
@@ -198,9 +198,8 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<M>> + 'a>(
             tables::map(root, 0, PAGES, 0);
             let words = Residents::<Word>::words_for(storm.cpus);
             let residents = arena.fill(words, |_| Word::ZERO);
-            // SAFETY: tables live as long as the run, and there are no global user entries.
-            let space = unsafe { tlb.space(Root::new(root), residents) }.expect("a root");
-            let space: &AddressSpace<'_, _> = arena.put(space);
+            let space = tlb.space(Root::new(root), residents).expect("a root");
+            let space: &AddressSpace<_> = arena.put(space);
             timed::name(space, "spaces");
             (root, space)
         };
@@ -259,7 +258,7 @@ pub fn arm_with(storm: Storm, seed: u64, timeline: usize) -> Result<Report, Fail
     let arena = arena(storm);
     let hardware = Hardware { arm: true, mmu, features, set_up: |_| () };
     run(&arena, storm, (seed, timeline), hardware, |platform| {
-        let words = GlobalAsids::<Platform<Aarch64<arm::Insn>>>::words_for(1 << 16);
+        let words = GlobalAsids::<Platform<'_, Aarch64<arm::Insn>>>::words_for(1 << 16);
         let words = arena.fill(words, |_| Word::ZERO);
         GlobalAsids::new(platform, GlobalAsidsConfig::default(), words).expect("words for all tags")
     })

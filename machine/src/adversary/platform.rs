@@ -1,6 +1,9 @@
 //! The machine as the library's platform.
 
-use lookaside::{Costs, CpuId, Event, OperationCosts, Targets, arch::Mmu};
+use lookaside::{
+    Costs, CpuId, Event, OperationCosts, Targets,
+    arch::{Mmu, Root},
+};
 
 use super::{
     current::{self, step},
@@ -60,6 +63,12 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
     type Word = Word;
     type Mmu = M;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = Box<[Word]>;
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     fn mmu(&self) -> &M {
         &self.mmu
@@ -74,6 +83,10 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
             }
             CpuId(cpu as u32)
         })
+    }
+
+    fn has_stopped(&self, _: CpuId) -> bool {
+        true // A scenario reports only a CPU that executes nothing.
     }
 
     fn costs(&self) -> Costs {

@@ -1,22 +1,29 @@
 //! The timed machine as the library's platform.
 
-use lookaside::{Costs, CpuId, Event, Targets, arch::Mmu};
+use core::marker::PhantomData;
+
+use lookaside::{
+    Costs, CpuId, Event, Targets,
+    arch::{Mmu, Root},
+};
 
 use super::{current::step, program, word::Word};
 
 /// The platform of a simulated kernel, over any of the library's architectures: for Arm, `M` is the
-/// library's own `Aarch64` over [`crate::timed::arm::Insn`].
+/// library's own `Aarch64` over [`crate::timed::arm::Insn`]. The words of its spaces live for `'a`, in an
+/// [`Arena`](super::Arena) for example.
 #[derive(Clone, Copy, Debug)]
-pub struct Platform<M> {
+pub struct Platform<'a, M> {
     mmu: M,
     costs: Costs,
     observer: fn(Event),
+    words: PhantomData<&'a mut [Word]>,
 }
 
-impl<M: Mmu> Platform<M> {
+impl<M: Mmu> Platform<'_, M> {
     /// A platform with the given translation hardware and what the kernel thinks that things cost.
     pub const fn new(mmu: M, costs: Costs) -> Self {
-        Self { mmu, costs, observer: |_| () }
+        Self { mmu, costs, observer: |_| (), words: PhantomData }
     }
 
     /// The same with an observer of the library's events.
@@ -30,10 +37,17 @@ impl<M: Mmu> Platform<M> {
 // SAFETY: `cpu` is the CPU whose program runs, and a program never moves. A `Word` behaves as an
 // atomic on a machine where every operation takes effect at once and in one order. The instructions
 // act on the CPU that runs. An interrupt waits for the stores of its sender.
-unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
+unsafe impl<'a, M: Mmu> lookaside::Platform for Platform<'a, M> {
     type Word = Word;
     type Mmu = M;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'a mut [Word];
+
+    #[inline]
+    fn root(root: &Root) -> Root {
+        *root
+    }
 
     #[inline]
     fn mmu(&self) -> &M {

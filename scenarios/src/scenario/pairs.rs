@@ -85,10 +85,10 @@ pub(super) trait Kind: 'static {
     fn tags(platform: &Machine) -> Result<Self::Tags, Error>;
 
     /// The value of `CR3` for user mode.
-    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64;
+    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64;
 
     /// The value of `CR3` for the kernel.
-    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64;
+    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64;
 }
 
 macro_rules! by_recency {
@@ -106,12 +106,11 @@ macro_rules! by_recency {
                 Ok(PerCpuAsids::new())
             }
 
-            fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
-                // SAFETY: the caller loads it at once, with interrupts off.
-                unsafe { this_cpu.user_cr3(space) }
+            fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
+                this_cpu.user_cr3(space)
             }
 
-            fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
+            fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
                 this_cpu.kernel_cr3(space)
             }
         }
@@ -140,18 +139,18 @@ impl Kind for Broadcast {
         epochs(platform, Few { usable: 3, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH })
     }
 
-    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
+    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
         this_cpu.mmu().user_cr3(space.root(), space.cookie().tag(), Held::Keep)
     }
 
-    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<'_, Machine>) -> u64 {
+    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
         this_cpu.mmu().kernel_cr3(space.root(), space.cookie().tag())
     }
 }
 
 /// A space, its pair of tables and what lies below both.
 struct Pair {
-    space: AddressSpace<'static, Machine>,
+    space: AddressSpace<Machine>,
     /// The kernel's table and user mode's.
     roots: [Frame; 2],
     frames: [Frame; 2],
@@ -209,10 +208,9 @@ impl<K: Kind> World<K> {
         for (va, frame) in PAGES.into_iter().zip(frames) {
             tables::map(roots[0], va, frame, Access::WRITE);
         }
-        let residents = Vec::leak(vec![Word::ZERO]);
+        let residents = Box::new([Word::ZERO]);
         let root = Root { table: roots[0].0 << 12, user_table: roots[1].0 << 12 };
-        // SAFETY: the adversary walks these tables, and they are tables of its format.
-        let space = unsafe { tlb.space(root, residents) }.expect("a space");
+        let space = tlb.space(root, residents).expect("a space");
         let entries = PAGES.map(|va| tables::pte(roots[0], va));
         Pair { space, roots, frames, entries, last_table }
     }

@@ -37,7 +37,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
     }
 
     fn config(&self) -> Config {
-        self.hardware.config(self.cpus.len()).with_levels(2)
+        let config = self.hardware.config(self.cpus.len()).with_levels(2);
+        let releases = self.cpus.iter().flatten().any(|act| act.releases());
+        // Only an IPI makes a CPU leave a space that is released.
+        if releases { config.with_interrupts() } else { config }
     }
 
     fn build(&self) -> &'static Self::World {
@@ -159,7 +162,7 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<
         spaces <= config.pins as usize && config.last_epoch == lookaside::Cookie::LAST_EPOCH
     }
 
-    fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) {
+    fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) {
         // SAFETY: the word is only read.
         let cookie = unsafe { space.tag_word() }.peek();
         // In the last epoch spaces have no tags of their own.
@@ -172,13 +175,12 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<
         self.epoch()
     }
 
-    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<Tag, Error> {
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error> {
         this_cpu.pin(space)
     }
 
-    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<(), Error> {
-        // SAFETY: a device of a scenario does nothing but have its tag looked at, before this.
-        unsafe { this_cpu.unpin(space) }
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<(), Error> {
+        this_cpu.unpin(space)
     }
 }
 
@@ -197,7 +199,7 @@ where
         false
     }
 
-    fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) {
+    fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) {
         oracle::identity("identifier", space.id(), space.root().table);
     }
 
@@ -205,11 +207,11 @@ where
         0
     }
 
-    fn pin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<'_, P>) -> Result<Tag, Error> {
+    fn pin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>) -> Result<Tag, Error> {
         Err(Error::Unsupported("pins"))
     }
 
-    fn unpin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<'_, P>) -> Result<(), Error> {
+    fn unpin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>) -> Result<(), Error> {
         Err(Error::Unsupported("pins"))
     }
 }

@@ -123,7 +123,7 @@ const READY: u64 = 1 << 16;
 
 /// Linux, with interrupts.
 pub(super) struct Linux<'a> {
-    platform: Platform<X86<x86::Insn>>,
+    platform: Platform<'static, X86<x86::Insn>>,
     arena: &'a Arena,
     kind: Kind,
     states: &'a [State],

@@ -62,7 +62,7 @@ struct Operands {
 }
 
 struct FreeBsd<'a> {
-    platform: Platform<lookaside::arch::x86_64::X86<x86::Insn>>,
+    platform: Platform<'static, lookaside::arch::x86_64::X86<x86::Insn>>,
     arena: &'a Arena,
     completion: Completion,
     lock: &'a Line,

@@ -141,7 +141,7 @@ pub(super) struct Mm<'a> {
 /// State of the machine that both strategies share.
 pub(super) struct Common<'a, H: Hardware> {
     arena: &'a Arena,
-    pub(super) platform: Platform<H::Mmu>,
+    pub(super) platform: Platform<'static, H::Mmu>,
     calls: Calls<'a>,
     slips: &'a [Slip],
     spaces: RefCell<Vec<&'a Mm<'a>>>,

@@ -141,7 +141,7 @@ fn a_target_that_comes_late_flushes_everything_if_the_next_request_is_being_writ
     let told = || target.request(1, |_| Some(asker));
     assert_eq!((told().scope, told().ranges.is_everything()), (scope, false));
     asker.request.serial.fetch_add(1, Relaxed);
-    assert_eq!((told().scope, told().ranges.is_everything()), (FlushScope::Kernel, true));
+    assert_eq!((told().scope, told().ranges.is_everything()), (FlushScope::Unknown, true));
 }
 
 #[test]

@@ -278,7 +278,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         this_cpu.tlb().tags().switch_in_fast(this_cpu, next)
     }
 
@@ -314,7 +314,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     const TRACKS_GENERATIONS: bool = false;
 
     #[inline]
-    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
+    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
         let last = tlb.tags().last_epoch();
         // Relaxed: the caller's barrier comes before it. A CPU that switches in by a cookie or an epoch that
         // is not yet visible here walks the tables as they are now.
@@ -328,7 +328,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
 
     fn has_context(
         this_cpu: &CurrentCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
         this_cpu.tlb().tags().has_context(space, Cookie::from_bits(context))
@@ -346,7 +346,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         this_cpu.tag() == tag || tag == LAST_TAG && Self::may_run_any(this_cpu)
     }
 
-    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
+    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
         let (root, tag) = cpu.loaded();
         // Relaxed, both: this CPU's own word; and a cookie that is out of date has another tag, or its root
         // is not the loaded one. At switch-in the root is recorded before the load and the tag after it, so
@@ -402,16 +402,12 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         ranges.flush_broadcast(this_cpu.tlb().platform(), this_cpu.errata(), tag, wait);
     }
 
-    fn retag(
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
-        context: u64,
-    ) -> bool {
+    fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
         this_cpu.tlb().tags().retag(this_cpu, space, context)
     }
 
     #[inline]
-    fn is_pinned(space: &AddressSpace<'_, P>) -> bool {
+    fn is_pinned(space: &AddressSpace<P>) -> bool {
         // Relaxed: a device walks for a space only after the pin is visible to the CPUs that flush.
         space.pins.load(Ordering::Relaxed) != 0
     }
@@ -425,10 +421,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         }
     }
 
-    fn release(
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &mut AddressSpace<'_, P>,
-    ) -> Result<Released, Error> {
-        this_cpu.tlb().tags().give_up(this_cpu, space)
+    fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
+        this_cpu.tlb().tags().release_asid(this_cpu, space)
     }
 }

@@ -31,7 +31,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     /// * [`Error::PinCap`] if [`crate::GlobalAsidsConfig::pins`] spaces are pinned.
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
-    pub fn pin(&self, space: &AddressSpace<'_, P>) -> Result<Tag, Error> {
+    pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {
         if space.tlb() != self.tlb().id() {
             return Err(Error::OtherTlb);
         }
@@ -73,17 +73,14 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     }
 
     /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other; in the last epoch, until the
-    /// space is released.
+    /// space is released. No device that got the tag for this pin uses it any more: the implementer of
+    /// [`Platform`] promises it.
     ///
     /// # Errors
     ///
     /// * [`Error::NotPinned`] if the space is not pinned.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
-    ///
-    /// # Safety
-    ///
-    /// No device that got the tag for this pin uses it any more.
-    pub unsafe fn unpin(&self, space: &AddressSpace<'_, P>) -> Result<(), Error> {
+    pub fn unpin(&self, space: &AddressSpace<P>) -> Result<(), Error> {
         if space.tlb() != self.tlb().id() {
             return Err(Error::OtherTlb);
         }

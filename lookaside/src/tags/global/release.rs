@@ -6,106 +6,61 @@ use crate::{
     cpu::Cpu,
     current_cpu::StrategyCpu,
     error::Error,
-    platform::{CpuId, Ordering, Platform, Word},
+    platform::{Ordering, Platform, Word},
     residency::Residency,
     space::AddressSpace,
-    tags::{Released, RootState, Tags},
+    tags::{Released, RootState},
     tlb::Tlb,
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {
-    /// Takes back the tag of a space that no CPU can switch to any more: the caller holds the only
-    /// reference.
-    pub(super) fn give_up(
+    /// Takes back the tag of a space whose root no register names: the caller has the only reference.
+    pub(super) fn release_asid(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &mut AddressSpace<'_, P>,
-    ) -> Result<Released, Error> {
-        // Relaxed: the only reference is ours.
-        if pins(space.pins.load(Ordering::Relaxed)) != 0 {
-            return Err(Error::Pinned);
+        space: &AddressSpace<P>,
+    ) -> Released {
+        // Relaxed: the only reference is the caller's.
+        assert!(pins(space.pins.load(Ordering::Relaxed)) == 0, "{}", Error::Pinned);
+        let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
+        // No register names the tag, so entries that are removed now do not come back. In the last epoch
+        // spaces run without a cookie of their own, and all under one tag.
+        let last = self.epoch() == self.last_epoch() && mmu.walks_outlive_tags();
+        let all = space.held_under_older_tags() || last;
+        if all {
+            // After this nothing records that the space had other tags, and its tables may be freed.
+            mmu.flush_all_broadcast(errata);
+            space.lock_residency(this_cpu.tlb().platform()).all_forgot();
         }
         let cookie = space.cookie();
-        // In the last epoch spaces run without a cookie of their own, and all under one tag: a CPU that is
-        // resident in this space and runs any space may run this one.
-        if self.epoch() == self.last_epoch() {
-            let last = Cookie::new(self.epoch(), LAST_TAG);
-            let named = |cpu: &CpuId| {
-                Self::root_state(this_cpu.tlb(), *cpu, last.bits()) != RootState::NotLoaded
-            };
-            if let Some(cpu) = space.residents.iter().find(named) {
-                return Err(Error::StillRunning { cpu });
-            }
-        }
         if cookie == Cookie::NONE {
-            return Ok(Released::AtOnce);
+            return Released::AtOnce;
         }
-        if let Some(cpu) = self.running(this_cpu, space, cookie) {
-            return Err(Error::StillRunning { cpu });
-        }
-        space.pins.store(0, Ordering::Relaxed); // Relaxed: as above. It keeps no tag.
+        // Relaxed, both: as above. It keeps no tag.
+        space.pins.store(0, Ordering::Relaxed);
         let alone = Self::is_only_here(this_cpu, space);
-        if !alone && !this_cpu.mmu().broadcasts() {
-            space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.
-            return Ok(Released::Later);
+        space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed);
+        if !alone && !mmu.broadcasts() {
+            return Released::Later;
         }
-        // No register names the tag, so entries that are removed now do not come back.
-        if space.held_under_older_tags() {
-            // After this nothing records that the space had other tags, and its tables may be freed.
-            this_cpu.mmu().flush_all_broadcast(this_cpu.errata());
-            space.lock_residency(this_cpu.tlb().platform()).all_forgot();
-        } else if !alone {
-            this_cpu.mmu().flush_tag_broadcast(this_cpu.errata(), cookie.tag());
-        } else if space.residents.get(this_cpu.id()) != Residency::Absent {
-            this_cpu.mmu().flush_tag(this_cpu.errata(), cookie.tag());
+        if !all && !alone {
+            mmu.flush_tag_broadcast(errata, cookie.tag());
+        } else if !all && space.residents().get(this_cpu.id()) != Residency::Absent {
+            mmu.flush_tag(errata, cookie.tag());
         }
-        space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed); // Relaxed: as above.
         // After a rollover the tag was free again with all the others: the `asid_cache` is of the later
         // epoch and refuses it, or it becomes void as soon as this CPU sees the later epoch.
         let stocked = this_cpu.cpu().asid_cache.put(cookie.epoch(), cookie.tag());
-        Ok(if stocked && cookie.epoch() == self.epoch() {
-            Released::AtOnce
-        } else {
-            Released::Later
-        })
+        if stocked && cookie.epoch() == self.epoch() { Released::AtOnce } else { Released::Later }
     }
 
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
     /// other's entries this is always `false`: another CPU may have taken over entries of this one without
     /// ever running the space. No scenario shows it.
-    fn is_only_here(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> bool {
+    fn is_only_here(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> bool {
         this_cpu.mmu().sharing() == Sharing::Private
-            && space.residents.none_but(this_cpu.id())
+            && space.residents().none_but(this_cpu.id())
             && !space.absent_may_hold_entries()
-    }
-
-    /// A CPU whose register names the space with this cookie. That of an absent CPU does not.
-    fn running(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
-        cookie: Cookie,
-    ) -> Option<CpuId> {
-        let names = |cpu: &Cpu<P, Self>| {
-            self.root_state_of(this_cpu.tlb(), cpu, cookie) != RootState::NotLoaded
-                && !self.is_anothers(cpu, cookie)
-        };
-        let cpus = this_cpu.tlb().cpus();
-        space.residents.iter().find(|cpu| cpus.get(cpu.index()).is_some_and(names))
-    }
-
-    /// Whether `cpu`, whose register names the tag of `cookie`, got it for another space, in a later
-    /// epoch. Valid only if `cookie` is known to be the space's latest: an initiator may have read it before
-    /// another CPU brought it to a later epoch.
-    fn is_anothers(&self, cpu: &Cpu<P, Self>, cookie: Cookie) -> bool {
-        // As O-SEES. A space's cookie is brought to a later epoch before any `active` has its tag in that
-        // epoch.
-        let mut named = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
-        if !named.adopted() {
-            // Relaxed: an older word is of an epoch that this CPU has left for good.
-            named = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
-        }
-        named.tag() == cookie.tag() && named.epoch() > cookie.epoch()
     }
 
     /// Whether the register of `cpu` names the space with this cookie, or is about to, or may still do so.

@@ -13,7 +13,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Whether `context` is still the context id of `space`: it has the tag of the space's cookie, and CPUs
     /// do not switch to the space under the shared tag of the last epoch instead; or it has that shared tag.
     /// Called with the residency locked.
-    pub(super) fn has_context(&self, space: &AddressSpace<'_, P>, context: Cookie) -> bool {
+    pub(super) fn has_context(&self, space: &AddressSpace<P>, context: Cookie) -> bool {
         // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was reserved is the same tag in the next epoch.
         let tag = Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag();
         let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
@@ -33,7 +33,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     pub(super) fn retag(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
         let old = Cookie::from_bits(context);
@@ -45,7 +45,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if retagged || !self.has_context(space, old) || Self::is_pinned(space) {
             return false;
         }
-        for word in space.residents.scan() {
+        for word in space.residents().scan() {
             let mut others = word.not_absent();
             let me = this_cpu.id().0.wrapping_sub(others.first.0);
             if me < 64 {
@@ -61,7 +61,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             this_cpu.park_register();
         }
         residency.leave_tag(this_cpu.mmu().walks_outlive_tags());
-        space.residents.clear();
+        space.residents().clear();
         residency.set_spent(0);
         // As O-CLEAR. If a rollover happens meanwhile, the cookie is of a former epoch and its tag is not
         // reserved: the space gets yet another tag at the next switch-in.
@@ -78,11 +78,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn all_leave(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         cookie: Cookie,
         cpus: Targets,
     ) -> bool {
-        space.residents.mark_stale(cpus);
+        space.residents().mark_stale(cpus);
         let names = |cpu: CpuId| Self::root_state(this_cpu.tlb(), cpu, cookie.bits());
         cpus.iter().all(|cpu| names(cpu) == RootState::NotLoaded)
     }
@@ -92,7 +92,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     pub(super) fn mark_present_under(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, Locked> {
         // Under the lock no other CPU retags the space. Relaxed: by O-RESIDENCY-LOCK.

@@ -19,7 +19,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     pub(super) fn switch_in_fast(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
     ) -> Switched {
         let mmu = this_cpu.mmu();
         let cpu = this_cpu.cpu();
@@ -56,7 +56,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn switch_in_shared(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         active: Cookie,
         cookie: Cookie,
     ) -> Switched {
@@ -75,7 +75,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn switch_in_adopted(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Switched {
         match self.arrive(this_cpu, next, cookie) {
@@ -93,11 +93,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// As [`Self::wake`], which first ends lazy mode and then flushes: an NMI in between must leave user
     /// memory alone.
     #[cold]
-    fn come_back(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
-    ) -> Switched {
+    fn come_back(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         this_cpu.nmi_uaccess_disable();
         let switched = self.wake(this_cpu, next);
         this_cpu.nmi_uaccess_enable();
@@ -105,7 +101,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     }
 
     /// Ends lazy mode, in the space that the register names or at the switch to another one.
-    fn wake(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+    fn wake(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         let active = &this_cpu.cpu().active;
         // FENCE F-UNLAZY (pairs with O-SEES): initiators no longer skip this CPU as lazy before it reads
         // its residency, or names another space.
@@ -132,7 +128,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     pub(super) fn switch_in_slow(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
     ) -> Switched {
         let mut flushed = false;
         if let Ok(switched) = self.try_switch_in(this_cpu, next, &mut flushed, None) {
@@ -169,7 +165,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn try_switch_in(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         flushed: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, Locked> {
@@ -253,7 +249,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     pub(super) fn claim(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         epoch: u64,
         enters: bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
@@ -305,10 +301,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 if old != Cookie::NONE {
                     residency.leave_tag(this_cpu.mmu().walks_outlive_tags());
                 }
-                next.residents.clear();
+                next.residents().clear();
                 if enters {
                     // Done here, this spares it the residency lock in `arrive`.
-                    let _ = next.residents.mark_present(this_cpu.id());
+                    let _ = next.residents().mark_present(this_cpu.id());
                 }
                 residency.set_spent(0);
                 // ORDER O-CLEAR (pairs with O-FRESH): the CPUs that were present under the former tag are
@@ -335,7 +331,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn keeps(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         old: Cookie,
         epoch: u64,
     ) -> Result<bool, Locked> {
@@ -412,7 +408,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn switch_in_last_epoch(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         active: Cookie,
     ) -> Switched {
         let adopted = self.adopt_epoch(this_cpu, active, Cookie::new(self.last_epoch(), LAST_TAG));
@@ -433,7 +429,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn arrive(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Result<Held, Locked> {
         // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): `active` is visible

@@ -51,6 +51,16 @@ unsafe impl Platform for Paper {
     type Word = Busy;
     type Mmu = Self;
     type IrqsOff = ();
+    type Tables = Root;
+    type ResidentWords = &'static mut [Busy];
+
+    fn root(root: &Root) -> Root {
+        *root
+    }
+
+    fn has_stopped(&self, _: CpuId) -> bool {
+        true // A pretended CPU executes nothing unless the test says so.
+    }
 
     fn mmu(&self) -> &Self {
         self
@@ -150,13 +160,11 @@ fn waits<R>(f: impl FnOnce() -> R) -> bool {
 }
 
 fn this_cpu(tlb: Machine) -> CurrentCpu<'static, Paper, Asids> {
-    // SAFETY: a test thread is a CPU without interrupts.
     tlb.this_cpu(&())
 }
 
-fn space(tlb: Machine) -> AddressSpace<'static, Paper> {
-    // SAFETY: no real hardware walks this root.
-    unsafe { tlb.space(Root::new(4096), residents(tlb)) }.unwrap()
+fn space(tlb: Machine) -> AddressSpace<Paper> {
+    tlb.space(Root::new(4096), residents(tlb)).unwrap()
 }
 
 /// The words for the residency of a space.
@@ -165,24 +173,24 @@ fn residents(tlb: Machine) -> &'static mut [Busy] {
     keep_mut((0..count).map(|_| Busy::ZERO).collect::<Vec<_>>())
 }
 
-fn lasting(tlb: Machine) -> &'static AddressSpace<'static, Paper> {
+fn lasting(tlb: Machine) -> &'static AddressSpace<Paper> {
     keep(space(tlb))
 }
 
 /// A space that has a tag, and that no CPU runs.
-fn left(tlb: Machine) -> &'static AddressSpace<'static, Paper> {
+fn left(tlb: Machine) -> &'static AddressSpace<Paper> {
     let a = lasting(tlb);
     let _ = switch(tlb, 0, a);
     let _ = switch(tlb, 0, &space(tlb));
     a
 }
 
-fn switch(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) -> Switched {
+fn switch(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) -> Switched {
     on(cpu, || this_cpu(tlb).switch(space))
 }
 
 /// `cpu` publishes that it switches to `space`, which has a tag, and stops before it loads the root.
-fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>) {
+fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) {
     on(cpu, || {
         let active = Cookie::from_bits(this_cpu(tlb).cpu().active.cookie.get());
         assert!(tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), active, space.cookie()));

@@ -26,13 +26,12 @@ where
     ///
     /// If the space is of another [`crate::Tlb`].
     ///
-    /// # Safety
-    ///
-    /// This value is loaded before interrupts come on again, before this is called again on this CPU, and
-    /// before anything else is loaded that walks the user's table: the pending flush counts as done.
+    /// The pending flush counts as done: the value is loaded before interrupts come on again, before this is called
+    /// again on this CPU, and before anything else is loaded that walks the user's table. The implementer of
+    /// [`Platform`] promises it.
     #[must_use = "the flush that it stands for counts as done"]
     #[track_caller]
-    pub unsafe fn user_cr3(&self, space: &AddressSpace<'_, P>) -> u64 {
+    pub fn user_cr3(&self, space: &AddressSpace<P>) -> u64 {
         self.must_own(space.tlb());
         let slots = &*self.cpu().slots;
         let (pending, slot) = (slots.user_needs_flush.get(), 1 << slots.current());
@@ -49,7 +48,7 @@ where
     /// If the space is of another [`crate::Tlb`].
     #[must_use]
     #[track_caller]
-    pub fn kernel_cr3(&self, space: &AddressSpace<'_, P>) -> u64 {
+    pub fn kernel_cr3(&self, space: &AddressSpace<P>) -> u64 {
         self.must_own(space.tlb());
         self.mmu().kernel_cr3(space.root(), self.tag())
     }

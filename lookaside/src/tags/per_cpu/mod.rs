@@ -160,7 +160,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     /// The register does name a space.
     unsafe fn current_generation(&self) -> u64 {
         // SAFETY: this CPU runs the space, which stays where it is as long as a CPU does: that is a
-        // condition of `Tlb::space`.
+        // promise of `Platform`.
         let generation = unsafe { &*self.generation.load(Local::Relaxed) }; // Relaxed: this CPU's own.
         generation.load(Ordering::SeqCst) // As F-CLEAR-PENDING.
     }
@@ -222,7 +222,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<'_, P>) -> Switched {
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         debug_assert!(this_cpu.register_is_ours(), "the root register was written by others");
         let mmu = this_cpu.mmu();
         mmu.settle();
@@ -262,7 +262,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             return Switched::Unchanged;
         }
         this_cpu.park_register();
-        // ORDER O-PARKED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ, O-RELEASE): as O-SWITCHED.
+        // ORDER O-PARKED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): as O-SWITCHED.
         active.store(0, Ordering::Release);
         Switched::Kept
     }
@@ -271,7 +271,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
     const TRACKS_GENERATIONS: bool = true;
 
     #[inline]
-    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<'_, P>) -> Option<u64> {
+    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
         Some(space.id())
     }
 
@@ -367,7 +367,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         }
     }
 
-    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<'_, P>) -> bool {
+    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
         let slots = &*cpu.tags.slots;
         // Relaxed: this CPU's own word. It is neither switching nor lazy.
         cpu.tags.active.load(Ordering::Relaxed) == running(space.id())
@@ -384,14 +384,10 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         unreachable!("a tag is one CPU's own");
     }
 
-    fn prepare_foreign_root(this_cpu: &StrategyCpu<'_, P, Self>) {
-        // An IPI would make a lazy CPU park, and so unload the foreign root.
-        leave_if_lazy(this_cpu);
-    }
-
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
         // Relaxed: this CPU's own word. It named the space all the while, so that initiators went on
-        // sending requests to this CPU: it has missed no flush without a request.
+        // sending requests to this CPU: it has missed no flush without a request. One of them may have
+        // parked it.
         if this_cpu.cpu().active.load(Ordering::Relaxed) == 0 {
             return this_cpu.park_register();
         }
@@ -400,20 +396,11 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         this_cpu.reload(held, Sharing::Private);
     }
 
-    fn release(
-        this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &mut AddressSpace<'_, P>,
-    ) -> Result<Released, Error> {
-        for (index, cpu) in this_cpu.tlb().cpus().iter().enumerate() {
-            // ORDER O-RELEASE (pairs with O-SWITCHED, O-PARKED): the register of a CPU that is seen to have
-            // left the space no longer names it.
-            let active = cpu.tags.active.load(Ordering::Acquire);
-            if active & SWITCHING != 0 || id_of(active) == space.id() {
-                return Err(Error::StillRunning { cpu: CpuId(index as u32) });
-            }
-        }
-        // A slot keeps the identifier until it is reused, and no space gets the same identifier again.
-        Ok(Released::Later)
+    fn release(_: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
+        // A slot keeps the identifier until it is reused, and no other space gets it. A CPU that switches to
+        // this space again flushes.
+        let _ = space.bump_generation();
+        Released::Later
     }
 }
 
@@ -422,7 +409,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     #[cold]
     fn switch_in_absent<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
     ) -> Switched {
         // The generation tells what this CPU has missed.
         let _ = this_cpu.mark_present(next);
@@ -433,7 +420,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     #[inline]
     fn switch_in_present<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
     ) -> Switched {
         let slots = &*this_cpu.cpu().slots;
         let known = slots.holding(running(next.id()));
@@ -453,7 +440,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     #[inline]
     fn switched_in<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
         slot: usize,
     ) {
         let slots = &*this_cpu.cpu().slots;
@@ -461,7 +448,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         slots.current.store(slot as u64, Ordering::Relaxed);
         // Relaxed: this CPU's own.
         slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
-        // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ, O-RELEASE): when an initiator sees
+        // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): when an initiator sees
         // that this CPU has left the former space, and sends it no IPI, the register no longer names that
         // space.
         this_cpu.cpu().active.store(running(space.id()), Ordering::Release);
@@ -471,7 +458,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     #[cold]
     fn switch_in_stale<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         known: Option<usize>,
         generation: u64,
     ) -> Switched {
@@ -514,7 +501,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     #[inline]
     fn switch_in_again<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
         active: u64,
     ) -> Switched {
         if active & LAZY == 0 {
@@ -527,7 +514,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     #[cold]
     fn resume<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        next: &AddressSpace<'_, P>,
+        next: &AddressSpace<P>,
     ) -> Switched {
         // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
         // generation.
@@ -538,7 +525,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Flushes what this CPU has missed of the space that its register names.
     fn catch_up_after_lazy<P: Platform>(
         this_cpu: &StrategyCpu<'_, P, Self>,
-        space: &AddressSpace<'_, P>,
+        space: &AddressSpace<P>,
     ) -> Switched {
         let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
         let slot = slots.current();

@@ -25,7 +25,7 @@ pub(super) type Table<K> = Locked<'static, Word, <K as Kind>::Format>;
 /// The state that the CPUs share.
 pub(in crate::scenario) struct World<K: Kind> {
     pub(super) tlb: Tlb<'static, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>,
-    pub(super) space: AddressSpace<'static, PlatformOf<K>>,
+    pub(super) space: AddressSpace<PlatformOf<K>>,
     pub(super) root: Frame,
     /// The last-level entries.
     pub(super) words: &'static [Word],
@@ -51,9 +51,8 @@ impl<K: Kind> World<K> {
         // Relaxed: the world is being built.
         tables::word(root, (START >> 16) as usize).store(tables::table(last), Ordering::Relaxed);
         let words = tables::words(last);
-        let residents = Vec::leak(vec![Word::ZERO]);
-        // SAFETY: the adversary walks these tables, and they are tables of its format.
-        let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
+        let residents = Box::new([Word::ZERO]);
+        let space = tlb.space(Root::new(root.0 << 12), residents).expect("a space");
         let lockers = script.cpus.iter().filter(|acts| acts.iter().any(Act::locks)).count();
         let lock = (lockers > 1).then_some(Word::ZERO);
         let refusals = script.refusals;

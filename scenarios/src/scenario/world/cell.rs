@@ -42,7 +42,7 @@ pub(super) fn all_pages() -> VaRange {
 
 /// A space, its pages and its tables.
 pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
-    pub(super) space: UnsafeCell<AddressSpace<'static, P>>,
+    pub(super) space: UnsafeCell<AddressSpace<P>>,
     pub(super) root: Frame,
     pub(super) frames: [Frame; 2],
     /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps
@@ -64,7 +64,7 @@ pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     pub(super) users: Option<Word>,
 }
 
-impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
+impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Word]>>> SpaceCell<P> {
     pub(super) fn new<T: Tags<P>>(
         tlb: &Tlb<'static, P, T>,
         number: usize,
@@ -87,9 +87,8 @@ impl<P: lookaside::Platform<Word = Word>> SpaceCell<P> {
             (tables::entry(root, LARGE, 1), frame)
         });
         let words = Residents::<Word>::words_for(64); // the most that a machine has
-        let residents = Vec::leak((0..words).map(|_| Word::ZERO).collect());
-        // SAFETY: the adversary walks these tables, and they are tables of its format.
-        let space = unsafe { tlb.space(Root::new(root.0 << 12), residents) }.expect("a space");
+        let residents = (0..words).map(|_| Word::ZERO).collect();
+        let space = tlb.space(Root::new(root.0 << 12), residents).expect("a space");
         Self {
             space: UnsafeCell::new(space),
             root,

@@ -141,8 +141,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         users.compare_exchange(0, GONE, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Releases a space, which no other CPU uses, and frees its root if the space is retired. Returns
-    /// whether no CPU runs it any more.
+    /// Releases a space, and frees its root if the space is retired. Returns `false`, and does nothing, if
+    /// another CPU runs user code of the space or a device may use its tag: a kernel does not release it then.
     pub(super) fn release(
         &self,
         this_cpu: &CurrentCpu<'_, Platform<M>, T>,
@@ -150,20 +150,36 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         end: bool,
     ) -> bool {
         let cell = &self.spaces[number];
+        let me = this_cpu.id().index();
+        let runs = |cpu: usize| cpu != me && self.runs[cpu].peek() == number as u64 + 1;
+        let pinned = |cpu: usize| self.pinned[cpu * self.spaces.len() + number].peek() != 0;
+        if (0..self.cpus.len()).any(|cpu| runs(cpu) || pinned(cpu)) {
+            self.reopen(number);
+            return false;
+        }
+        if self.runs_now(this_cpu.id(), number) {
+            self.runs[me].set(0); // Its thread was the last one.
+        }
         // SAFETY: the word is only read.
         let cookie = unsafe { self.space(number).tag_word() }.peek();
         // SAFETY: no other CPU uses the space, by the order of the script or by the count of its users.
         let released = this_cpu.release(unsafe { &mut *cell.space.get() });
-        // A CPU in mid-switch away from the space may still be found; a kernel tries again.
-        if released == Ok(Released::AtOnce) && cookie != 0 {
+        if released == Released::AtOnce && cookie != 0 {
             oracle::identity_ended("cookie", cookie);
         }
-        if end && released.is_ok() {
+        if end {
             oracle::table_freed(cell.root);
-        } else if let Some(users) = &cell.users {
-            users.fetch_and(!GONE, Ordering::Release); // Release: it may be used anew.
+        } else {
+            self.reopen(number);
         }
-        released.is_ok()
+        true
+    }
+
+    /// Lets other CPUs use a space again that this one has taken exclusively.
+    fn reopen(&self, number: usize) {
+        if let Some(users) = &self.spaces[number].users {
+            users.fetch_and(!GONE, Ordering::Release); // Release: what was done with it.
+        }
     }
 
     /// The CPU runs kernel code only from here on.
@@ -207,8 +223,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             this_cpu.handle_ipi();
             relax();
         }
-        // SAFETY: it executes nothing and its register names no space, until it comes up.
-        expect_accepted(unsafe { self.tlb.halted(CpuId(1)) });
+        expect_accepted(self.tlb.halted(CpuId(1)));
         self.signalled.store(BURIED, Ordering::Release); // Release: with the library's record of it.
     }
 

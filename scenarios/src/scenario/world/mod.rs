@@ -56,7 +56,7 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     fn can_pin(config: Self::Config, spaces: usize) -> bool;
 
     /// Gives the numbers that prove freshness to the oracle, after `this_cpu` switched to `space`.
-    fn witness(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>);
+    fn witness(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>);
 
     /// How far an execution came, for [`lookaside_machine::adversary::outcome`].
     fn progress(&self) -> u64;
@@ -66,14 +66,14 @@ pub(super) trait Strategy<P: lookaside::Platform>: Tags<P> + 'static {
     /// # Errors
     ///
     /// Those of the library.
-    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<Tag, Error>;
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error>;
 
     /// Unpins it.
     ///
     /// # Errors
     ///
     /// Those of the library.
-    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<'_, P>) -> Result<(), Error>;
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<(), Error>;
 }
 
 /// The state that the CPUs of a scenario share.
@@ -215,9 +215,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     ) {
         match act {
             Act::Run(number) => {
-                let space = self.space(number);
+                let (space, runs) = (self.space(number), &self.runs[this_cpu.id().index()]);
+                runs.set(0); // The outgoing thread runs no more user code here.
                 let _ = this_cpu.switch(space);
-                self.runs[this_cpu.id().index()].set(number as u64 + 1);
+                runs.set(number as u64 + 1);
                 oracle::wakes();
                 T::witness(&this_cpu, space);
             }
@@ -361,15 +362,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.tlb.this_cpu(&())
     }
 
-    fn space(&self, number: usize) -> &AddressSpace<'static, Platform<M>> {
+    fn space(&self, number: usize) -> &AddressSpace<Platform<M>> {
         // SAFETY: scripts release a space only when no other CPU uses it.
         unsafe { &*self.spaces[number].space.get() }
     }
 
     fn call_firmware(&self, mut this_cpu: CurrentCpu<'_, Platform<M>, T>, run: impl FnOnce()) {
         let root = Root::new(self.firmware.0 << 12);
-        // SAFETY: the firmware's tables are like any space's.
-        expect_accepted(unsafe { this_cpu.with_root(root, run) });
+        expect_accepted(this_cpu.with_root(&root, run));
         // No entry of the firmware's tables is left, and the CPU runs the space that it ran before.
         if self.rests(this_cpu.id()) {
             return;

@@ -1,7 +1,10 @@
 //! What is recorded of a tag while a CPU parks, is met by a rollover in mid-switch, or retags the space.
 
 use super::*;
-use crate::tests::meanwhile;
+use crate::{
+    flush::{FlushRanges, FlushRequest, FlushScope, request_queue::TOLD_APART},
+    tests::meanwhile,
+};
 
 fn sized(cpus: usize, tags: u32) -> Machine {
     machine(Sharing::Private, cpus, GlobalAsidsConfig { tags, ..Default::default() })
@@ -33,7 +36,7 @@ fn who_is_passed_by_an_epoch_while_it_parks_names_nothing() {
     // It has read which epoch it has adopted.
     let _ = meanwhile(2, turn, || on(1, || this_cpu(tlb).park()));
     assert_eq!(tlb.tags().epoch(), 2);
-    assert!(on(0, || this_cpu(tlb).release(&mut a)).is_ok());
+    let _ = on(0, || this_cpu(tlb).release(&mut a));
 }
 
 // ---- The tag that a register names
@@ -67,6 +70,46 @@ fn whoever_asks_what_a_cpu_names_that_has_joined_does_not_look_at_the_epoch() {
     assert_eq!(epoch.work(), (0, 0));
 }
 
+// ---- Release
+
+/// CPU 1 has more requests than it can tell apart, one of them by CPU 0.
+fn overflow(tlb: Machine) {
+    for _ in 0..=TOLD_APART {
+        tlb.cpus()[1].queue.post(CpuId(0));
+    }
+    on(1, || this_cpu(tlb).handle_ipi());
+}
+
+#[test]
+fn a_cpu_that_cannot_read_a_request_leaves_a_space_that_is_released() {
+    let tlb = sized(2, 16);
+    let (a, b) = (space(tlb), tlb.space(Root::new(8192), residents(tlb)).unwrap());
+    for (next, parks) in [(&a, true), (&b, false)] {
+        let _ = switch(tlb, 1, next);
+        let (scope, ranges) = (FlushScope::Leave { root: a.root().table }, FlushRanges::new());
+        on(0, || {
+            this_cpu(tlb).queue().describe(&FlushRequest { scope, ranges: &ranges, early: false })
+        });
+        overflow(tlb);
+        assert_eq!(tlb.cpus()[1].tag() == Tag::RESERVED, parks);
+    }
+}
+
+#[test]
+fn a_space_with_the_tables_of_one_that_was_released_is_not_left() {
+    let tlb = sized(2, 16);
+    let mut a = space(tlb);
+    let _ = switch(tlb, 1, &a);
+    AWAITED.set(Some(Box::new(move || on(1, || this_cpu(tlb).handle_ipi()))));
+    let _ = on(0, || this_cpu(tlb).release(&mut a));
+    assert_eq!(tlb.cpus()[1].tag(), Tag::RESERVED);
+    let b = space(tlb);
+    assert_eq!(b.root(), a.root());
+    let _ = switch(tlb, 1, &b);
+    overflow(tlb);
+    assert_ne!(tlb.cpus()[1].tag(), Tag::RESERVED);
+}
+
 // ---- Fresh tags
 
 #[test]
@@ -79,7 +122,7 @@ fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, &a);
     // CPU 0 has a tag in its `asid_cache`.
-    assert_eq!(on(0, || this_cpu(tlb).release(&mut b)), Ok(Released::AtOnce));
+    assert_eq!(on(0, || this_cpu(tlb).release(&mut b)), Released::AtOnce);
     for word in residents {
         word.work();
     }
@@ -99,10 +142,8 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
         let mut a = space(tlb);
         let _ = switch(tlb, 1, &a);
         (0..epochs).for_each(|_| turn(tlb));
-        assert!(on(0, || this_cpu(tlb).release(&mut a)).is_err(), "the register names it");
-        // SAFETY: it executes nothing any more.
-        unsafe { tlb.halted(CpuId(1)) }.unwrap();
-        assert!(on(0, || this_cpu(tlb).release(&mut a)).is_ok(), "{epochs}");
+        tlb.halted(CpuId(1)).unwrap();
+        let _ = on(0, || this_cpu(tlb).release(&mut a));
         on(1, || tlb.online(&(), &()).unwrap());
         assert_ne!(switch(tlb, 1, &a), Switched::Unchanged);
     }
@@ -112,8 +153,7 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
 fn who_stopped_while_nmis_had_to_leave_user_memory_alone_comes_up_as_any_other() {
     let tlb = private();
     on(1, || this_cpu(tlb).nmi_uaccess_disable());
-    // SAFETY: it executes nothing any more.
-    unsafe { tlb.halted(CpuId(1)) }.unwrap();
+    tlb.halted(CpuId(1)).unwrap();
     on(1, || tlb.online(&(), &()).unwrap());
     assert!(!tlb.cpus()[1].nmi_uaccess_disabled());
 }

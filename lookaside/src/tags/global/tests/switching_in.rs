@@ -4,7 +4,7 @@ use super::*;
 use crate::{residency::Residency, tests::meanwhile};
 
 /// The result if `cpu` claims a tag in `epoch`.
-fn claim(tlb: Machine, cpu: u32, space: &AddressSpace<'_, Paper>, epoch: u64) -> Option<Cookie> {
+fn claim(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>, epoch: u64) -> Option<Cookie> {
     let claimed = on(cpu, || tlb.tags().claim(&this_cpu(tlb).strategy(), space, epoch, true, None));
     claimed.ok().map(|(cookie, _)| cookie)
 }
@@ -84,8 +84,7 @@ fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
         let pinned = on(2, || this_cpu(tlb).pin(a)).unwrap();
         turn(tlb);
         let other = move || {
-            // SAFETY: there is no device.
-            unsafe { this_cpu(tlb).unpin(a) }.unwrap();
+            this_cpu(tlb).unpin(a).unwrap();
             assert_eq!(switch(tlb, 0, a), Switched::Fresh);
             assert_ne!(a.cookie().tag(), pinned);
         };
@@ -120,7 +119,7 @@ fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the
         // A tag in the `asid_cache`.
         let _ = switch(tlb, 1, &ends);
         let _ = on(1, || this_cpu(tlb).park());
-        on(1, || this_cpu(tlb).release(&mut ends)).unwrap();
+        let _ = on(1, || this_cpu(tlb).release(&mut ends));
         let last = move || {
             _ = waits(|| {
                 turn(tlb);
@@ -129,7 +128,7 @@ fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the
         };
         let _ = meanwhile(access, last, || switch(tlb, 1, a));
         for cpu in 0..2 {
-            let residency = a.residents.get(CpuId(cpu));
+            let residency = a.residents().get(CpuId(cpu));
             let runs = on(cpu, || this_cpu(tlb).tag()) == LAST_TAG;
             assert!(!runs || residency == Residency::Present, "CPU {cpu}, access {access}");
         }

@@ -1,0 +1,93 @@
+//! The end of a space: every CPU leaves it, and its tag and its tables become free.
+//!
+//! No CPU switches to the space any more, since the caller has the only reference. But CPUs may still have its root
+//! loaded: lazy ones, CPUs that are about to switch away from it, and CPUs that have called firmware from it
+//! ([`CurrentCpu::with_root`]). Each of them gets a request to leave, and parks in its IPI handler (Linux:
+//! `leave_mm`). A CPU in mid-switch handles the request when it has switched.
+
+use crate::{
+    arch::Mmu,
+    current_cpu::CurrentCpu,
+    flush::{FlushRanges, FlushRequest, FlushScope, shootdown::Shootdown},
+    platform::{Platform, Targets},
+    space::AddressSpace,
+    tags::{Released, RootState, Tags},
+};
+
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+    /// Ends a space: makes every CPU leave it, and frees its tag. When this returns, no CPU uses its tables and none
+    /// holds a translation that could be used again, so the kernel may free tables and frames without a flush. The
+    /// space is then as one that never ran: it may be moved, dropped, used anew, or taken apart
+    /// ([`AddressSpace::into_tables`]).
+    ///
+    /// No thread of the space may run any more; one that did would take page faults. A CPU may have the root loaded
+    /// all the same, in lazy mode or because it has not switched away yet: it gets an IPI, parks, and this waits for
+    /// it as a flush does ([`Self::flush`]).
+    ///
+    /// # Panics
+    ///
+    /// If a device may use the tag ([`Self::unpin`] was called less often than [`Self::pin`]), or if the space is of
+    /// another [`crate::Tlb`].
+    #[doc(alias = "exit_mmap")]
+    #[doc(alias = "pmap_release")]
+    #[track_caller]
+    pub fn release(&self, space: &mut AddressSpace<P>) -> Released {
+        self.must_own(space.tlb());
+        let space = &*space;
+        self.make_all_leave(space);
+        if self.mmu().walks_outlive_tags() && !T::GLOBAL_TAGS {
+            // The tables are freed, and CPUs may hold walks of them under tags of their own.
+            self.flush_everything(space);
+        }
+        let released = T::release(&self.strategy(), space);
+        space.residents().clear();
+        released
+    }
+
+    /// Returns when no root register names `space`.
+    fn make_all_leave(&self, space: &AddressSpace<P>) {
+        let root = space.root().table;
+        self.leave(root);
+        let Some(context) = T::context_id(self.tlb(), space) else { return };
+        let ranges = FlushRanges::new();
+        let request =
+            FlushRequest { scope: FlushScope::Leave { root }, ranges: &ranges, early: false };
+        let mut shootdown = None;
+        for word in space.residents().scan() {
+            let resident = word.not_absent();
+            let mut targets = Targets { mask: 0, ..resident };
+            for cpu in resident.iter().filter(|&cpu| cpu != self.id()) {
+                if T::root_state(self.tlb(), cpu, context) != RootState::NotLoaded {
+                    targets.mask |= 1 << (cpu.0 - targets.first.0);
+                }
+            }
+            if targets.mask != 0 {
+                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).ask(targets);
+            }
+        }
+        if let Some(shootdown) = shootdown {
+            let _ = shootdown.wait();
+            // A later table may have the same address.
+            self.queue().withdraw();
+        }
+    }
+
+    /// Parks this CPU if the root that it has loaded is at this address, or would be loaded again after a foreign
+    /// one.
+    pub(crate) fn leave(&self, root: u64) {
+        if self.loaded_root().table == root {
+            let _ = self.park();
+        }
+    }
+
+    /// Parks this CPU if its root is being released. For a CPU that could not read a request: it looks at those of
+    /// all initiators, which do not change while their initiators wait.
+    pub(crate) fn leave_released(&self) {
+        for cpu in self.tlb().cpus() {
+            let request = cpu.queue.read_whole();
+            if let Some(FlushScope::Leave { root }) = request.map(|request| request.scope) {
+                self.leave(root);
+            }
+        }
+    }
+}
