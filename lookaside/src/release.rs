@@ -62,7 +62,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 }
             }
             if targets.mask != 0 {
-                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).ask(targets);
+                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).send_to(targets);
             }
         }
         if let Some(shootdown) = shootdown {

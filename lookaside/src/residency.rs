@@ -175,13 +175,13 @@ impl<'a, W: Word> Residents<'a, W> {
     }
 
     /// Makes every CPU absent. For the holder of the residency lock that is about to give the space a tag
-    /// that no CPU has used, after `ResidencyLock::leave_tag`.
+    /// that no CPU has used, after `ResidencyLock::note_former_tag`.
     pub(crate) fn clear(&self) {
         for word in self.words {
             // Relaxed: CPUs switch in only under the tag that the space is about to have.
             if word.load(Ordering::Relaxed) != 0 {
                 // ORDER O-REMOVE-ALL (pairs with O-SCAN): an initiator that has the former tag of the space,
-                // and finds every CPU absent, finds the flag of `leave_tag` as well (O-STALE-READ).
+                // and finds every CPU absent, finds the flag of `note_former_tag` as well (O-STALE-READ).
                 word.store(0, Ordering::Release);
             }
         }

@@ -366,7 +366,7 @@ impl<W: Word> ResidencyLock<'_, W> {
     }
 
     /// The space gets another tag, and CPUs may go on holding entries under the former one.
-    pub(crate) fn leave_tag(&mut self, walks_outlive_tags: bool) {
+    pub(crate) fn note_former_tag(&mut self, walks_outlive_tags: bool) {
         if walks_outlive_tags {
             self.note(OLDER, true);
         }
@@ -374,7 +374,7 @@ impl<W: Word> ResidencyLock<'_, W> {
     }
 
     /// No CPU holds anything under any tag of the space.
-    pub(crate) fn all_forgot(&mut self) {
+    pub(crate) fn clear_stale_notes(&mut self) {
         self.note(OLDER, false);
         self.note(STALE, false);
     }

@@ -153,7 +153,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 outcome = Outcome::Local;
             }
             if group.mask != 0 {
-                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).ask(group);
+                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).send_to(group);
                 outcome = Outcome::Ipis;
             }
         }

@@ -23,13 +23,13 @@ use crate::{
 };
 
 /// The number of slots: with the latest number, one cache line.
-pub(crate) const KEPT: u64 = 7;
+pub(crate) const RING_SLOTS: u64 = 7;
 
 /// The ring of one machine.
 pub(crate) struct BroadcastRing<W> {
     /// The latest number. Numbers begin with 1.
     latest: W,
-    slots: [W; KEPT as usize],
+    slots: [W; RING_SLOTS as usize],
 }
 
 /// The contents of a slot.
@@ -95,7 +95,7 @@ impl BroadcastRequest {
 
 impl<W: Word> BroadcastRing<W> {
     pub(crate) const NEW: Self =
-        Self { latest: W::ZERO, slots: [const { W::ZERO }; KEPT as usize] };
+        Self { latest: W::ZERO, slots: [const { W::ZERO }; RING_SLOTS as usize] };
 
     /// Posts a request to every CPU, after the tables were changed; returns its number.
     pub(crate) fn post(&self, request: BroadcastRequest) -> u64 {
@@ -115,7 +115,7 @@ impl<W: Word> BroadcastRing<W> {
     }
 
     /// As a target: the request of `number`, where `of` finds the queue of a CPU.
-    pub(crate) fn asked<'c>(
+    pub(crate) fn received<'c>(
         &self,
         number: u64,
         of: impl Fn(CpuId) -> Option<&'c RequestQueue<W>>,
@@ -142,7 +142,7 @@ impl<W: Word> BroadcastRing<W> {
                     None | Some(ReceivedRequest { scope: FlushScope::AddressSpace { .. }, .. }) => {
                         ReceivedRequest::EVERYTHING
                     }
-                    Some(asked) => asked,
+                    Some(received) => received,
                 }
             }
             None => ReceivedRequest::EVERYTHING,
@@ -150,7 +150,7 @@ impl<W: Word> BroadcastRing<W> {
     }
 
     const fn slot(&self, number: u64) -> &W {
-        &self.slots[(number % KEPT) as usize]
+        &self.slots[(number % RING_SLOTS) as usize]
     }
 }
 
@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_everything() {
         let ring = BroadcastRing::<AtomicU64>::NEW;
-        let ask = |number| ring.asked(number, |_| None);
+        let ask = |number| ring.received(number, |_| None);
         assert!(ask(1).ranges.is_everything(), "not written yet");
-        for number in 1..=KEPT + 1 {
+        for number in 1..=RING_SLOTS + 1 {
             assert_eq!(ring.post(kernel(0x5000, 1, 12)), number);
         }
         assert!(ask(1).ranges.is_everything(), "overwritten");

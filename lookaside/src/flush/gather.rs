@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{
     flushed::Held,
-    ranges::{FlushRanges, hull},
+    ranges::{FlushRanges, covering_range},
 };
 use crate::{
     arch::TableChange,
@@ -150,7 +150,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         *relied = match *relied {
             VaRange::NONE => more,
             VaRange::ALL => VaRange::ALL,
-            before => hull(&before, &more).unwrap_or(VaRange::ALL),
+            before => covering_range(&before, &more).unwrap_or(VaRange::ALL),
         };
     }
 

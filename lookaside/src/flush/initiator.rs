@@ -89,7 +89,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         } else if self.flush_local() {
             Done::by(Outcome::Local)
         } else {
-            Self { ..*self }.somebody_came()
+            Self { ..*self }.broadcast_to_newcomers()
         }
     }
 
@@ -105,7 +105,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         }
         let mut shootdown = None;
         let told = self.for_each_running(runs_here, |running| {
-            shootdown.get_or_insert_with(|| self.shootdown()).ask(running);
+            shootdown.get_or_insert_with(|| self.shootdown()).send_to(running);
         });
         // This CPU invalidates while the targets do.
         let enough = told.is_ok() && (!runs_here || self.flush_local());
@@ -113,9 +113,9 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             self.broadcast(runs_here, Wait::Now);
         }
         // After a broadcast the acknowledgements are not needed; but targets may still read the request.
-        let asked = shootdown.map(Shootdown::wait);
-        let (targets, rounds) = asked.unwrap_or((0, 0));
-        let outcome = match (enough, asked) {
+        let waited = shootdown.map(Shootdown::wait);
+        let (targets, rounds) = waited.unwrap_or((0, 0));
+        let outcome = match (enough, waited) {
             (false, _) => Outcome::Broadcast,
             (true, Some(_)) => Outcome::Ipis,
             (true, None) if runs_here => Outcome::Local,
@@ -155,11 +155,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if self.flush_local() {
             return Done::by(Outcome::Local);
         }
-        Self { ..*self }.somebody_came()
+        Self { ..*self }.broadcast_to_newcomers()
     }
 
     #[cold]
-    fn somebody_came(self) -> Done {
+    fn broadcast_to_newcomers(self) -> Done {
         self.broadcast(true, Wait::Now);
         Done::by(Outcome::Broadcast)
     }
@@ -194,24 +194,24 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         self.words(true).all(|(_, others)| others.mask == 0)
     }
 
-    /// Calls `ask` with the CPUs that must act now, without this one if it runs the space. All others
+    /// Calls `send` with the CPUs that must act now, without this one if it runs the space. All others
     /// flush on switch-in.
     ///
     /// # Errors
     ///
-    /// [`Broadcast`] if there are so many that a broadcast is cheaper. `ask` may have been called by then.
+    /// [`Broadcast`] if there are so many that a broadcast is cheaper. `send` may have been called by then.
     pub(super) fn for_each_running(
         &self,
         runs_here: bool,
-        mut ask: impl FnMut(Targets),
+        mut send: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
-        let mut left = if self.can_broadcast() { self.interrupts_worth() } else { u64::MAX };
+        let mut left = if self.can_broadcast() { self.max_ipi_targets() } else { u64::MAX };
         for word in self.space.residents().scan() {
-            let running = self.sort(word, runs_here);
+            let running = self.select_targets(word, runs_here);
             if running.mask != 0 {
                 // More CPUs may run it than when `should_broadcast` was called.
                 left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
-                ask(running);
+                send(running);
             }
         }
         Ok(())
@@ -260,7 +260,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
                 || self.space.absent_may_hold_entries()
                 || self.walks_under_older_tags();
         }
-        let most = self.interrupts_worth();
+        let most = self.max_ipi_targets();
         let mut running = 0;
         self.words(runs_here).any(|(_, others)| {
             running += u64::from(self.running(others).count());
@@ -269,7 +269,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     }
 
     /// The number of CPUs up to which IPIs are cheaper than a broadcast.
-    fn interrupts_worth(&self) -> u64 {
+    fn max_ipi_targets(&self) -> u64 {
         let costs = self.costs();
         let operations = self.request.ranges.operations(self.mmu(), &costs, Scope::Broadcast);
         let broadcast = costs.broadcast.wait.saturating_add(match operations {
@@ -317,7 +317,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
         self.mmu().flush_all_broadcast(self.this_cpu.errata());
         // CPUs that are absent, and former tags, became so before this flush.
-        residency.all_forgot();
+        residency.clear_stale_notes();
     }
 
     /// Tries to make every other CPU absent and to flush all its entries of the space, which also flushes
@@ -365,7 +365,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     }
 
     /// The CPUs of `word` that must act now. Its other CPUs flush on switch-in.
-    fn sort(&self, word: Word32, runs_here: bool) -> Targets {
+    fn select_targets(&self, word: Word32, runs_here: bool) -> Targets {
         let others = self.others(word, runs_here);
         if self.targets_stale() {
             return others; // No broadcast reaches them, so they were never made absent.

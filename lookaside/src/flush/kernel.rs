@@ -120,7 +120,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             if me < 64 {
                 up.mask &= !(1 << me);
             }
-            shootdown.ask(up);
+            shootdown.send_to(up);
         }
         request.ranges.flush_kernel(mmu, self.errata());
         let (targets, rounds) = shootdown.wait();

@@ -94,14 +94,14 @@ impl FlushRanges {
     fn add_to_others(&mut self, more: VaRange) {
         let mut more = more;
         loop {
-            let touching = self.ranges().iter().position(|old| joins(old, &more));
+            let touching = self.ranges().iter().position(|old| can_merge(old, &more));
             let index = match touching {
                 Some(index) => index,
                 None if self.count() < MAX_RANGES => break,
                 // Too much is always right: the newcomer becomes one with its nearest neighbour.
                 None => self.nearest(&more),
             };
-            let Some(sum) = hull(&self.ranges[index], &more) else {
+            let Some(sum) = covering_range(&self.ranges[index], &more) else {
                 return self.widen();
             };
             // The sum may touch another one.
@@ -243,7 +243,7 @@ impl Default for FlushRanges {
 }
 
 /// Whether two ranges overlap, or are neighbours of one page size.
-fn joins(a: &VaRange, b: &VaRange) -> bool {
+fn can_merge(a: &VaRange, b: &VaRange) -> bool {
     let (low, high) = if a.start() <= b.start() { (a, b) } else { (b, a) };
     let same = a.page_shift() == b.page_shift() && a.is_uniform() == b.is_uniform();
     match low.last().checked_add(1) {
@@ -258,14 +258,14 @@ const fn gap(a: &VaRange, b: &VaRange) -> u64 {
 }
 
 /// The addresses from the first to the last of two ranges, unless that is every address.
-pub(super) fn hull(a: &VaRange, b: &VaRange) -> Option<VaRange> {
+pub(super) fn covering_range(a: &VaRange, b: &VaRange) -> Option<VaRange> {
     let start = a.start().min(b.start());
     let last = a.last().max(b.last());
     let shift = a.page_shift().min(b.page_shift());
     let same = a.page_shift() == b.page_shift() && a.is_uniform() && b.is_uniform();
     // Hints are for what is known: between two ranges that only lie near each other, other sizes
     // may have changed.
-    let uniform = same && joins(a, b);
+    let uniform = same && can_merge(a, b);
     // Both ends are those of pages at least as large as the smaller ones, so that only the number
     // of bytes can be too large.
     let range = VaRange::new(start, (last - start).checked_add(1)?, shift).ok()?;

@@ -47,15 +47,15 @@ pub(crate) enum IpiPending {
 /// The queue of flush requests of one CPU.
 pub(crate) struct RequestQueue<W> {
     /// Written by initiators.
-    asked: Aligned<Counter<W>>,
+    posted: Aligned<Counter<W>>,
     /// Written by this CPU as a target, read by the initiators that wait for it.
-    acknowledged: Aligned<Answers<W>>,
+    acknowledged: Aligned<Processed<W>>,
     /// Written by this CPU as an initiator, read by its targets.
     request: Aligned<Request<W>>,
 }
 
 /// The last numbers that a CPU has processed.
-struct Answers<W> {
+struct Processed<W> {
     /// Of its own queue.
     own: W,
     /// Of the broadcast ring.
@@ -185,12 +185,12 @@ impl ReceivedRequest {
 
 impl<W: Word> RequestQueue<W> {
     pub(crate) const NEW: Self = Self {
-        asked: Aligned(Counter {
+        posted: Aligned(Counter {
             latest: W::ZERO,
             ring: [const { W::ZERO }; RING],
             ipi_pending: W::ZERO,
         }),
-        acknowledged: Aligned(Answers { own: W::ZERO, ring: W::ZERO }),
+        acknowledged: Aligned(Processed { own: W::ZERO, ring: W::ZERO }),
         request: Aligned(Request {
             serial: W::ZERO,
             context: W::ZERO,
@@ -258,7 +258,7 @@ impl<W: Word> RequestQueue<W> {
     /// `generation`. The owner may be writing its next one.
     pub(crate) fn read_flush(&self, context: u64, generation: u64) -> Option<ReceivedRequest> {
         let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
-        self.read_whole().filter(|asked| asked.scope == scope)
+        self.read_whole().filter(|received| received.scope == scope)
     }
 
     /// As a target: the request of the owner of this queue, unless the owner is writing one. It does not
@@ -267,11 +267,11 @@ impl<W: Word> RequestQueue<W> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);
-        let asked = self.read();
+        let received = self.read();
         // Relaxed: after the loads in `read`, which acquire.
         let whole =
             serial.is_multiple_of(2) && self.request.serial.load(Ordering::Relaxed) == serial;
-        whole.then_some(asked)
+        whole.then_some(received)
     }
 
     /// The words of the owner's request, which may be of several requests.
@@ -310,7 +310,7 @@ impl<W: Word> RequestQueue<W> {
     pub(crate) fn post(&self, from: CpuId) {
         // ORDER O-POST (pairs with O-POSTED, O-SLOT-READ): the target that sees the number sees the tables as
         // they are now, and the target that sees the slot sees the request.
-        let number = self.asked.latest.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = self.posted.latest.fetch_add(1, Ordering::SeqCst) + 1;
         self.slot(number).store(slot(number, from), Ordering::Release); // O-POST
     }
 
@@ -319,7 +319,7 @@ impl<W: Word> RequestQueue<W> {
     /// set the word before and sends it, and the owner has not cleared the word yet. If there are concurrent
     /// flushes (`has_concurrent`), the word is read first, because there may be nothing to write.
     pub(crate) fn set_ipi_pending(&self, from: CpuId, has_concurrent: bool) -> bool {
-        let pending = &self.asked.ipi_pending;
+        let pending = &self.posted.ipi_pending;
         // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ): after F-GENERATION; and a
         // target that sees the word sees what the initiator has described.
         if has_concurrent && pending.load(Ordering::SeqCst) == SEVERAL {
@@ -337,7 +337,7 @@ impl<W: Word> RequestQueue<W> {
     /// As the owner: the initiators whose IPI is pending.
     pub(crate) fn ipi_pending(&self) -> IpiPending {
         // ORDER O-PENDING-READ (pairs with O-PENDING): the word, then what the initiator has described.
-        match self.asked.ipi_pending.load(Ordering::Acquire) {
+        match self.posted.ipi_pending.load(Ordering::Acquire) {
             0 => IpiPending::No,
             SEVERAL => IpiPending::FromSeveral,
             one => IpiPending::From(CpuId((one - 1) as u32)),
@@ -350,7 +350,7 @@ impl<W: Word> RequestQueue<W> {
         let call = u64::from(only.0) + 1;
         // Relaxed: nothing is read for it afterwards. A later initiator finds 0, and sends an IPI.
         let was =
-            self.asked.ipi_pending.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
+            self.posted.ipi_pending.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
         was.is_ok()
     }
 
@@ -358,17 +358,17 @@ impl<W: Word> RequestQueue<W> {
     pub(crate) fn clear_pending(&self) {
         // FENCE F-CLEAR-PENDING (pairs with F-GENERATION, O-PENDING): the cleared word, then the
         // generation. An initiator that found the word set has raised the generation before.
-        self.asked.ipi_pending.swap(0, Ordering::SeqCst);
+        self.posted.ipi_pending.swap(0, Ordering::SeqCst);
     }
 
     /// The latest number that any initiator has taken.
     pub(crate) fn latest(&self) -> u64 {
         // ORDER O-POSTED (pairs with O-POST): as there.
-        self.asked.latest.load(Ordering::Acquire)
+        self.posted.latest.load(Ordering::Acquire)
     }
 
     /// As the target: the initiator of `number`, if its slot is readable.
-    fn asker(&self, number: u64) -> Option<CpuId> {
+    fn initiator_of(&self, number: u64) -> Option<CpuId> {
         // ORDER O-SLOT-READ (pairs with O-POST): as there.
         let found = self.slot(number).load(Ordering::Acquire);
         let from = CpuId((found & ((1 << CPU_BITS) - 1)) as u32);
@@ -384,8 +384,8 @@ impl<W: Word> RequestQueue<W> {
     where
         W: 'c,
     {
-        let asker = self.asker(number).and_then(of);
-        asker.and_then(Self::read_whole).unwrap_or(ReceivedRequest::EVERYTHING)
+        let initiator = self.initiator_of(number).and_then(of);
+        initiator.and_then(Self::read_whole).unwrap_or(ReceivedRequest::EVERYTHING)
     }
 
     /// The last number that the owner, which is this CPU, has processed.
@@ -429,7 +429,7 @@ impl<W: Word> RequestQueue<W> {
     pub(crate) fn come_up(&self, latest: u64) {
         // Relaxed: O-UP and a switch-in are read-modify-writes that release, and no initiator sends
         // requests to this CPU before one of them.
-        self.asked.ipi_pending.store(0, Ordering::Relaxed);
+        self.posted.ipi_pending.store(0, Ordering::Relaxed);
         self.acknowledged.own.store(self.latest(), Ordering::Relaxed);
         self.acknowledged.ring.store(latest, Ordering::Relaxed);
     }
@@ -441,7 +441,7 @@ impl<W: Word> RequestQueue<W> {
     }
 
     fn slot(&self, number: u64) -> &W {
-        &self.asked.ring[(number % RING as u64) as usize]
+        &self.posted.ring[(number % RING as u64) as usize]
     }
 }
 
@@ -452,7 +452,7 @@ const fn slot(number: u64, from: CpuId) -> u64 {
 }
 
 /// How many requests may be pending before slots that the target has not read are overwritten.
-pub(crate) const TOLD_APART: u64 = RING as u64;
+pub(crate) const MAX_DISTINCT: u64 = RING as u64;
 
 #[cfg(test)]
 mod tests;

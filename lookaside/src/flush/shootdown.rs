@@ -1,8 +1,8 @@
 //! Shootdowns: requests to other CPUs, the wait for them, and the IPI handler.
 
 use super::{
-    broadcast_ring::{BroadcastRequest, KEPT},
-    request_queue::{FlushRequest, FlushScope, IpiPending, ReceivedRequest, TOLD_APART},
+    broadcast_ring::{BroadcastRequest, RING_SLOTS},
+    request_queue::{FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, ReceivedRequest},
 };
 use crate::{
     counts::Event,
@@ -86,7 +86,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
 
     /// Sends the request to these CPUs. This one may be among them, if it holds entries of a space that it
     /// does not run: it handles its own request while it waits, so it gets no IPI.
-    pub(crate) fn ask(&mut self, group: Targets) {
+    pub(crate) fn send_to(&mut self, group: Targets) {
         if group.mask == 0 {
             return;
         }
@@ -199,12 +199,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             useful = T::catch_up_with(&self.strategy(), only);
             // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
             if useful > 0 && queue.clear_pending_from(only) {
-                return self.served(useful, useful);
+                return self.record_served(useful, useful);
             }
         }
         queue.clear_pending();
         useful += T::catch_up(&self.strategy());
-        self.served(useful.max(1), useful);
+        self.record_served(useful.max(1), useful);
     }
 
     /// Processes requests to every CPU.
@@ -216,17 +216,17 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             return;
         }
         let requests = latest - processed;
-        let useful = if requests <= KEPT {
+        let useful = if requests <= RING_SLOTS {
             // An initiator does its own flush outside of this handler.
             let numbers =
                 (processed + 1..=latest).filter(|&number| number != queue.own_broadcast());
-            let asked = numbers.map(|number| ring.asked(number, |cpu| self.tlb().queue(cpu)));
-            asked.map(|asked| self.process(&asked, 1)).sum()
+            let received = numbers.map(|number| ring.received(number, |cpu| self.tlb().queue(cpu)));
+            received.map(|received| self.process(&received, 1)).sum()
         } else {
             self.process(&ReceivedRequest::EVERYTHING, requests)
         };
         queue.acknowledge_broadcast(latest);
-        self.served(requests, useful);
+        self.record_served(requests, useful);
     }
 
     /// Processes requests in the queue of this CPU.
@@ -241,50 +241,52 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let useful = if requests == 1 {
             // All loads come before the first invalidation, and one store follows the last: both
             // invalidations and the return from an interrupt may make a CPU wait for its loads.
-            let asked = self.asked(latest);
-            if asked.early {
+            let received = self.received(latest);
+            if received.early {
                 self.nmi_uaccess_disable();
                 queue.acknowledge(latest);
-                let useful = self.process(&asked, 1);
+                let useful = self.process(&received, 1);
                 self.nmi_uaccess_enable();
-                return self.served(requests, useful);
+                return self.record_served(requests, useful);
             }
-            self.process(&asked, 1)
-        } else if requests <= TOLD_APART {
+            self.process(&received, 1)
+        } else if requests <= MAX_DISTINCT {
             self.process_several(processed + 1, latest)
         } else {
             self.process(&ReceivedRequest::EVERYTHING, requests)
         };
         queue.acknowledge(latest);
-        self.served(requests, useful);
+        self.record_served(requests, useful);
     }
 
     /// Processes several requests, successive ones for one space as one.
     fn process_several(&self, first: u64, last: u64) -> u64 {
         let mut useful = 0;
-        let (mut sum, mut requests) = (self.asked(first), 1);
+        let (mut sum, mut requests) = (self.received(first), 1);
         for number in first + 1..=last {
-            let asked = self.asked(number);
-            if sum.add(&asked) {
+            let received = self.received(number);
+            if sum.add(&received) {
                 requests += 1;
             } else {
                 useful += self.process(&sum, requests);
-                (sum, requests) = (asked, 1);
+                (sum, requests) = (received, 1);
             }
         }
         useful + self.process(&sum, requests)
     }
 
-    fn asked(&self, number: u64) -> ReceivedRequest {
+    fn received(&self, number: u64) -> ReceivedRequest {
         self.queue().request(number, |cpu| self.tlb().queue(cpu))
     }
 
     /// Does the flush of `requests` requests, and returns how many of them found anything to do.
-    fn process(&self, asked: &ReceivedRequest, requests: u64) -> u64 {
-        let useful = match asked.scope {
-            FlushScope::AddressSpace { .. } => T::flush_local(&self.strategy(), &asked.request()),
+    fn process(&self, received: &ReceivedRequest, requests: u64) -> u64 {
+        let useful = match received.scope {
+            FlushScope::AddressSpace { .. } => {
+                T::flush_local(&self.strategy(), &received.request())
+            }
             FlushScope::Kernel => {
-                asked.ranges.flush_kernel(self.mmu(), self.errata());
+                received.ranges.flush_kernel(self.mmu(), self.errata());
                 true
             }
             FlushScope::EverySpace => {
@@ -296,7 +298,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 true
             }
             FlushScope::Unknown => {
-                asked.ranges.flush_kernel(self.mmu(), self.errata());
+                received.ranges.flush_kernel(self.mmu(), self.errata());
                 self.leave_released();
                 true
             }
@@ -304,7 +306,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if useful { requests } else { 0 }
     }
 
-    fn served(&self, requests: u64, useful: u64) {
+    fn record_served(&self, requests: u64, useful: u64) {
         self.tlb().platform().observe(Event::Served { requests, useful });
     }
 }

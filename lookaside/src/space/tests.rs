@@ -121,10 +121,10 @@ fn what_is_held_under_the_tag_that_is_left_is_noted_where_walks_outlive_tags() {
         let space = space();
         space.lock_residency(&Paper).set_stale(true);
         assert!(space.absent_may_hold_entries());
-        space.lock_residency(&Paper).leave_tag(outlive);
+        space.lock_residency(&Paper).note_former_tag(outlive);
         assert!(!space.absent_may_hold_entries(), "not under the next tag");
         assert_eq!(space.held_under_older_tags(), outlive);
-        space.lock_residency(&Paper).all_forgot();
+        space.lock_residency(&Paper).clear_stale_notes();
         assert!(!space.held_under_older_tags());
     }
 }

@@ -130,10 +130,10 @@ pub unsafe trait Tags<P: Platform>: Sized {
         u64::MAX
     }
 
-    /// Does the flush that `asker`, which has sent this CPU an IPI, requests, if that is the next flush that
+    /// Does the flush that `initiator`, which has sent this CPU an IPI, requests, if that is the next flush that
     /// this CPU needs. Returns how many flushes were done. Used only with [`Self::TRACKS_GENERATIONS`].
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
-        let _ = (this_cpu, asker);
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
+        let _ = (this_cpu, initiator);
         0
     }
 

@@ -46,15 +46,15 @@ fn what_cannot_be_told_is_everything() {
 
 #[test]
 fn whose_and_how_deep_is_read_as_it_was_asked() {
-    let asker = RequestQueue::<AtomicU64>::NEW;
+    let initiator = RequestQueue::<AtomicU64>::NEW;
     let space = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
     for scope in [space, FlushScope::Kernel, FlushScope::EverySpace] {
         for change in [TableChange::LastLevel, TableChange::FreedTables] {
             let mut ranges = FlushRanges::new();
             ranges.add(page(0x5000));
             ranges.add_change(change);
-            asker.describe(&FlushRequest { scope, ranges: &ranges, early: true });
-            let read = asker.read();
+            initiator.describe(&FlushRequest { scope, ranges: &ranges, early: true });
+            let read = initiator.read();
             assert_eq!((read.scope, read.ranges.change()), (scope, change));
             assert_eq!(
                 read.early,
@@ -72,7 +72,7 @@ fn page(start: u64) -> VaRange {
 }
 
 /// A page of the space with this context id, flushed at these generations.
-fn asked(context: u64, first: u64, last: u64) -> ReceivedRequest {
+fn received(context: u64, first: u64, last: u64) -> ReceivedRequest {
     let mut ranges = FlushRanges::new();
     ranges.add(page(last << 20));
     ReceivedRequest {
@@ -85,8 +85,8 @@ fn asked(context: u64, first: u64, last: u64) -> ReceivedRequest {
 #[test]
 fn successive_flushes_of_a_space_become_one_in_either_order() {
     for (one, other) in [((5, 6), (7, 9)), ((7, 9), (5, 6)), ((5, 8), (6, 9))] {
-        let mut sum = asked(7, one.0, one.1);
-        assert!(sum.add(&asked(7, other.0, other.1)));
+        let mut sum = received(7, one.0, one.1);
+        assert!(sum.add(&received(7, other.0, other.1)));
         assert_eq!(sum.scope, FlushScope::AddressSpace { context: 7, first: 5, last: 9 });
         assert!(!sum.ranges.is_everything() && sum.ranges.ranges().len() == 2);
     }
@@ -95,8 +95,8 @@ fn successive_flushes_of_a_space_become_one_in_either_order() {
 #[test]
 fn what_was_flushed_between_two_that_are_told_is_not_known_and_may_be_everything() {
     for (one, other) in [((5, 6), (8, 9)), ((8, 9), (5, 6))] {
-        let mut sum = asked(7, one.0, one.1);
-        assert!(sum.add(&asked(7, other.0, other.1)));
+        let mut sum = received(7, one.0, one.1);
+        assert!(sum.add(&received(7, other.0, other.1)));
         assert_eq!(sum.scope, FlushScope::AddressSpace { context: 7, first: 5, last: 9 });
         assert!(sum.ranges.is_everything());
     }
@@ -104,9 +104,9 @@ fn what_was_flushed_between_two_that_are_told_is_not_known_and_may_be_everything
 
 #[test]
 fn flushes_of_two_spaces_stay_two() {
-    let mut sum = asked(7, 5, 5);
-    assert!(!sum.add(&asked(8, 6, 6)));
-    assert_eq!(sum.scope, asked(7, 5, 5).scope);
+    let mut sum = received(7, 5, 5);
+    assert!(!sum.add(&received(8, 6, 6)));
+    assert_eq!(sum.scope, received(7, 5, 5).scope);
     assert_eq!(sum.ranges.ranges(), [page(5 << 20)], "untouched");
 }
 
@@ -114,40 +114,40 @@ fn flushes_of_two_spaces_stay_two() {
 
 #[test]
 fn a_request_that_is_written_while_it_is_read_is_not_believed() {
-    let asker = keep(RequestQueue::<Busy>::NEW);
-    let ReceivedRequest { scope, ranges, .. } = asked(7, 9, 9);
-    asker.describe(&FlushRequest { scope, ranges: &ranges, early: false });
-    let serial = &asker.request.serial;
-    assert_eq!(asker.read_flush(7, 9).map(|asked| asked.scope), Some(scope));
-    assert!(asker.read_flush(7, 8).is_none() && asker.read_flush(8, 9).is_none());
+    let initiator = keep(RequestQueue::<Busy>::NEW);
+    let ReceivedRequest { scope, ranges, .. } = received(7, 9, 9);
+    initiator.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+    let serial = &initiator.request.serial;
+    assert_eq!(initiator.read_flush(7, 9).map(|received| received.scope), Some(scope));
+    assert!(initiator.read_flush(7, 8).is_none() && initiator.read_flush(8, 9).is_none());
     // The next one was begun before it was looked at, and is not finished.
     serial.fetch_add(1, Relaxed);
-    assert!(asker.read_flush(7, 9).is_none());
+    assert!(initiator.read_flush(7, 9).is_none());
     // The next one was begun, and may be finished, between the two looks.
     for added in [1, 2] {
         serial.fetch_add(1, Relaxed);
         serial.fetch_and(!1, Relaxed);
         let next = move || _ = serial.fetch_add(added, Relaxed);
-        assert!(meanwhile(2, next, || asker.read_flush(7, 9)).is_none());
+        assert!(meanwhile(2, next, || initiator.read_flush(7, 9)).is_none());
     }
 }
 
 #[test]
 fn a_target_that_comes_late_flushes_everything_if_the_next_request_is_being_written() {
-    let (asker, target) = (keep(RequestQueue::<Busy>::NEW), RequestQueue::<Busy>::NEW);
-    let ReceivedRequest { scope, ranges, .. } = asked(7, 9, 9);
-    asker.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+    let (initiator, target) = (keep(RequestQueue::<Busy>::NEW), RequestQueue::<Busy>::NEW);
+    let ReceivedRequest { scope, ranges, .. } = received(7, 9, 9);
+    initiator.describe(&FlushRequest { scope, ranges: &ranges, early: false });
     target.post(CpuId(3));
-    let told = || target.request(1, |_| Some(asker));
+    let told = || target.request(1, |_| Some(initiator));
     assert_eq!((told().scope, told().ranges.is_everything()), (scope, false));
-    asker.request.serial.fetch_add(1, Relaxed);
+    initiator.request.serial.fetch_add(1, Relaxed);
     assert_eq!((told().scope, told().ranges.is_everything()), (FlushScope::Unknown, true));
 }
 
 #[test]
 fn among_many_who_call_a_cpu_those_who_come_late_write_nothing() {
     let target = RequestQueue::<Busy>::NEW;
-    let called = &target.asked.ipi_pending;
+    let called = &target.posted.ipi_pending;
     assert!(target.set_ipi_pending(CpuId(1), false), "nobody has, so that it must be interrupted");
     assert_eq!(called.work(), (0, 1), "who expects to be alone does not look first");
     assert!(!target.set_ipi_pending(CpuId(2), true));

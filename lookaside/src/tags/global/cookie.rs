@@ -7,7 +7,7 @@ const JOINED_BITS: u32 = 1;
 const EPOCH_BITS: u32 = 47;
 const _: () = assert!(EPOCH_BITS + JOINED_BITS + TAG_BITS == u64::BITS);
 
-const JOINED: u64 = 1 << TAG_BITS;
+const ADOPTED: u64 = 1 << TAG_BITS;
 
 /// A tag, and the epoch in which it was given.
 ///
@@ -42,7 +42,7 @@ impl Cookie {
     /// `tag`, given in `epoch`.
     pub(crate) const fn new(epoch: u64, tag: Tag) -> Self {
         debug_assert!(epoch <= Self::LAST_EPOCH);
-        Self(epoch << (TAG_BITS + JOINED_BITS) | JOINED | tag.0 as u64)
+        Self(epoch << (TAG_BITS + JOINED_BITS) | ADOPTED | tag.0 as u64)
     }
 
     /// The `active` word of a CPU that has not adopted `epoch`: a flush is pending.
@@ -77,7 +77,7 @@ impl Cookie {
 
     #[inline]
     pub(crate) const fn adopted(self) -> bool {
-        self.0 & JOINED != 0
+        self.0 & ADOPTED != 0
     }
 
     /// Whether a space's cookie is of the epoch that a CPU, with this `active` word, has adopted.

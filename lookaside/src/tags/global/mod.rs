@@ -305,7 +305,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         let tags = this_cpu.tlb().tags();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
         if !active.adopted() || !tags.adopt_epoch(this_cpu, active, parked) {
-            tags.rest(this_cpu);
+            tags.adopt_parked(this_cpu);
         }
         Switched::Kept
     }

@@ -1,6 +1,6 @@
 //! Pinned tags: a device walks the tables of a space under the CPUs' tag, so the tag must not change.
 
-use super::{GlobalAsids, switch_in::Locked};
+use super::{GlobalAsids, switch_in::NeedsLock};
 use crate::{
     arch::Tag,
     current_cpu::CurrentCpu,
@@ -11,11 +11,11 @@ use crate::{
 
 /// In `AddressSpace::pins`, beside the number of pins: the space was pinned in the last epoch, and keeps its tag until
 /// it is released. CPUs may run it under that tag, and nothing would bring them to the shared one.
-const KEPT: u64 = 1 << 63;
+const PINNED_IN_LAST_EPOCH: u64 = 1 << 63;
 
 /// The pins of a space that has so many in its word.
 pub(super) const fn pins(word: u64) -> u64 {
-    word & !KEPT
+    word & !PINNED_IN_LAST_EPOCH
 }
 
 impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
@@ -49,12 +49,12 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
             }
             loop {
                 // This CPU does not switch to the space: the first CPU that does finds itself absent.
-                match tags.claim(this_cpu, space, tags.epoch(), false, Some(&lock)) {
+                match tags.assign_asid(this_cpu, space, tags.epoch(), false, Some(&lock)) {
                     Ok(_) => break,
-                    Err(Locked) if tags.epoch() + 1 == tags.last_epoch() => {
+                    Err(NeedsLock) if tags.epoch() + 1 == tags.last_epoch() => {
                         return Err(Error::IdsExhausted);
                     }
-                    Err(Locked) => tags.rollover(this_cpu, &lock),
+                    Err(NeedsLock) => tags.rollover(this_cpu, &lock),
                 };
             }
             // Under the residency lock no other CPU gives the space another tag, and the next holder sees
@@ -93,7 +93,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
         }
         let mut left = word - 1;
         if left == 0 && tags.epoch() == tags.last_epoch() {
-            left = KEPT;
+            left = PINNED_IN_LAST_EPOCH;
         } else if left == 0 {
             // The map of this epoch still has the tag. A CPU that still sees the pin brings the cookie to
             // this epoch, in which the tag is the space's; when it sees the next epoch, it sees that the pin

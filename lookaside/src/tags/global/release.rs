@@ -30,7 +30,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if all {
             // After this nothing records that the space had other tags, and its tables may be freed.
             mmu.flush_all_broadcast(errata);
-            space.lock_residency(this_cpu.tlb().platform()).all_forgot();
+            space.lock_residency(this_cpu.tlb().platform()).clear_stale_notes();
         }
         let cookie = space.cookie();
         if cookie == Cookie::NONE {
@@ -38,7 +38,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // Relaxed, both: as above. It keeps no tag.
         space.pins.store(0, Ordering::Relaxed);
-        let alone = Self::is_only_here(this_cpu, space);
+        let alone = Self::only_this_cpu_holds(this_cpu, space);
         space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed);
         if !alone && !mmu.broadcasts() {
             return Released::Later;
@@ -57,7 +57,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
     /// other's entries this is always `false`: another CPU may have taken over entries of this one without
     /// ever running the space. No scenario shows it.
-    fn is_only_here(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> bool {
+    fn only_this_cpu_holds(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> bool {
         this_cpu.mmu().sharing() == Sharing::Private
             && space.residents().none_but(this_cpu.id())
             && !space.absent_may_hold_entries()

@@ -1,6 +1,6 @@
 //! Retagging: a fresh tag instead of a flush.
 
-use super::{Cookie, GlobalAsids, LAST_TAG, switch_in::Locked};
+use super::{Cookie, GlobalAsids, LAST_TAG, switch_in::NeedsLock};
 use crate::{
     arch::Mmu,
     current_cpu::StrategyCpu,
@@ -51,7 +51,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             if me < 64 {
                 others.mask &= !(1 << me);
             }
-            if others.mask != 0 && !self.all_leave(this_cpu, space, old, others) {
+            if others.mask != 0 && !self.mark_stale_and_check(this_cpu, space, old, others) {
                 return false;
             }
         }
@@ -60,7 +60,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if runs_here {
             this_cpu.park_register();
         }
-        residency.leave_tag(this_cpu.mmu().walks_outlive_tags());
+        residency.note_former_tag(this_cpu.mmu().walks_outlive_tags());
         space.residents().clear();
         residency.set_spent(0);
         // As O-CLEAR. If a rollover happens meanwhile, the cookie is of a former epoch and its tag is not
@@ -75,7 +75,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Marks CPUs stale, so that they flush at their next switch-in, and returns whether no register of
     /// theirs names the space.
-    fn all_leave(
+    fn mark_stale_and_check(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         space: &AddressSpace<P>,
@@ -94,13 +94,13 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<P>,
         cookie: Cookie,
-    ) -> Result<crate::arch::Held, Locked> {
+    ) -> Result<crate::arch::Held, NeedsLock> {
         // Under the lock no other CPU retags the space. Relaxed: by O-RESIDENCY-LOCK.
-        let _books = next.lock_residency(this_cpu.tlb().platform());
+        let _residency = next.lock_residency(this_cpu.tlb().platform());
         if next.cookie.load(Ordering::Relaxed) == cookie.bits() {
             Ok(this_cpu.mark_present(next))
         } else {
-            Err(Locked)
+            Err(NeedsLock)
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The lock is needed: the `asid_cache` is empty, or a rollover came in between.
-pub(super) struct Locked;
+pub(super) struct NeedsLock;
 
 impl<P: Platform> GlobalAsids<'_, P> {
     /// The fast path (1 in `mod.rs`), and the slow path if that fails.
@@ -30,7 +30,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
-            return self.come_back(&this_cpu.copied(), next);
+            return self.wake_from_lazy(&this_cpu.copied(), next);
         }
         if active == cookie {
             mmu.settle();
@@ -78,30 +78,34 @@ impl<P: Platform> GlobalAsids<'_, P> {
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Switched {
-        match self.arrive(this_cpu, next, cookie) {
+        match self.mark_present_in(this_cpu, next, cookie) {
             Ok(held) => {
                 this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().sharing());
                 Switched::Kept
             }
-            Err(Locked) => {
+            Err(NeedsLock) => {
                 self.park_instead(this_cpu);
                 self.switch_in_slow(this_cpu, next)
             }
         }
     }
 
-    /// As [`Self::wake`], which first ends lazy mode and then flushes: an NMI in between must leave user
+    /// As [`Self::end_lazy`], which first ends lazy mode and then flushes: an NMI in between must leave user
     /// memory alone.
     #[cold]
-    fn come_back(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
+    fn wake_from_lazy(
+        &self,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        next: &AddressSpace<P>,
+    ) -> Switched {
         this_cpu.nmi_uaccess_disable();
-        let switched = self.wake(this_cpu, next);
+        let switched = self.end_lazy(this_cpu, next);
         this_cpu.nmi_uaccess_enable();
         switched
     }
 
     /// Ends lazy mode, in the space that the register names or at the switch to another one.
-    fn wake(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
+    fn end_lazy(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         let active = &this_cpu.cpu().active;
         // FENCE F-UNLAZY (pairs with O-SEES): initiators no longer skip this CPU as lazy before it reads
         // its residency, or names another space.
@@ -111,10 +115,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
             return self.switch_in_fast(this_cpu, next);
         }
-        match self.arrive(this_cpu, next, cookie) {
+        match self.mark_present_in(this_cpu, next, cookie) {
             Ok(Held::Keep) => return Switched::Unchanged,
             Ok(Held::Drop) => {}
-            Err(Locked) => return self.switch_in_slow(this_cpu, next),
+            Err(NeedsLock) => return self.switch_in_slow(this_cpu, next),
         }
         // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
         // flush, so the flush covers everything that was revoked without an IPI.
@@ -141,7 +145,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 Ok(_) if rolled_over => return Switched::RolledOver,
                 Ok(switched) => return switched,
                 // No tag is free to fill the `asid_cache` with; after a rollover there is.
-                Err(Locked) => {
+                Err(NeedsLock) => {
                     self.rollover(this_cpu, &lock);
                     rolled_over = true;
                 }
@@ -151,12 +155,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Adopts the present epoch with the register parked, so that no tag is reserved for this CPU.
     #[cold]
-    pub(super) fn rest(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
+    pub(super) fn adopt_parked(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
         let _lock = self.turn.lock.lock(this_cpu.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
         let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
         let mut flushed = false;
-        self.empty(this_cpu, active, &mut flushed);
+        self.flush_if_pending(this_cpu, active, &mut flushed);
         self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
     }
 
@@ -168,7 +172,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         next: &AddressSpace<P>,
         flushed: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
-    ) -> Result<Switched, Locked> {
+    ) -> Result<Switched, NeedsLock> {
         let cpu = this_cpu.cpu();
         // Relaxed: this CPU's own word; `adopt_epoch` notices a rollover that changes it.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
@@ -176,18 +180,18 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the reserved words are those of `epoch`. If a
         // rollover is under way, its epoch is in `active` but has no map yet; the lock is held.
         if self.epoch.load(Ordering::Acquire) != epoch {
-            return Err(Locked);
+            return Err(NeedsLock);
         }
-        self.empty(this_cpu, active, flushed);
+        self.flush_if_pending(this_cpu, active, flushed);
         // Relaxed: no space is pinned in the last epoch that was not pinned before it.
         if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
             return Ok(self.switch_in_last_epoch(this_cpu, next, active));
         }
-        let (cookie, fresh) = self.claim(this_cpu, next, epoch, true, lock)?;
+        let (cookie, fresh) = self.assign_asid(this_cpu, next, epoch, true, lock)?;
         if !self.adopt_epoch(this_cpu, active, cookie) {
-            return Err(Locked);
+            return Err(NeedsLock);
         }
-        let Ok(held) = self.arrive(this_cpu, next, cookie) else {
+        let Ok(held) = self.mark_present_in(this_cpu, next, cookie) else {
             // The space got another tag since this CPU claimed this one, which no other CPU uses now.
             self.park_instead(this_cpu);
             *flushed = false;
@@ -205,7 +209,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// The register still names the former space, under a reserved tag: entries that the walker fetches
     /// meanwhile are valid in the new epoch, and in any that follows before this CPU adopts one. So one flush
     /// is enough, however many rollovers happen during the switch-in.
-    fn empty(&self, this_cpu: &StrategyCpu<'_, P, Self>, active: Cookie, flushed: &mut bool) {
+    fn flush_if_pending(
+        &self,
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        active: Cookie,
+        flushed: &mut bool,
+    ) {
         let shared = this_cpu.mmu().sharing() == Sharing::Shared;
         if !active.adopted() && !*flushed && !shared {
             this_cpu.mmu().flush_all(this_cpu.errata());
@@ -246,14 +255,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// The tag of `next` in `epoch`: the one it has, or the one reserved for it, or a fresh one. Returns also
     /// whether it is fresh. `enters` says that this CPU switches to the space next: it is then marked present
     /// together with a fresh tag.
-    pub(super) fn claim(
+    pub(super) fn assign_asid(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<P>,
         epoch: u64,
         enters: bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
-    ) -> Result<(Cookie, bool), Locked> {
+    ) -> Result<(Cookie, bool), NeedsLock> {
         let mut taken = None;
         loop {
             // By E1 a cookie is true whenever it is read; and this CPU has flushed its TLB since `epoch`
@@ -269,14 +278,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
             // reordered this CPU may not have seen it yet. To write an older cookie over a younger one would
             // give the space a second tag.
             if old.epoch() > epoch {
-                return Err(Locked);
+                return Err(NeedsLock);
             }
-            let (tag, fresh) = if self.keeps(this_cpu, next, old, epoch)? {
+            let (tag, fresh) = if self.is_reserved_for(this_cpu, next, old, epoch)? {
                 (old.tag(), false)
             } else {
                 let tag = match taken {
                     Some(tag) => tag,
-                    None => self.take(this_cpu, epoch, lock)?,
+                    None => self.take_asid(this_cpu, epoch, lock)?,
                 };
                 taken = Some(tag);
                 (tag, true)
@@ -293,17 +302,17 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch other CPUs switch in without a
                 // cookie, and must not be made absent here.
                 if self.epoch.load(Ordering::Relaxed) != epoch {
-                    return Err(Locked);
+                    return Err(NeedsLock);
                 }
                 if next.cookie.load(Ordering::Relaxed) != old.bits() {
                     continue;
                 }
                 if old != Cookie::NONE {
-                    residency.leave_tag(this_cpu.mmu().walks_outlive_tags());
+                    residency.note_former_tag(this_cpu.mmu().walks_outlive_tags());
                 }
                 next.residents().clear();
                 if enters {
-                    // Done here, this spares it the residency lock in `arrive`.
+                    // Done here, this spares it the residency lock in `mark_present_in`.
                     let _ = next.residents().mark_present(this_cpu.id());
                 }
                 residency.set_spent(0);
@@ -328,13 +337,13 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// A reserved tag has belonged to one space without a break since the epoch in the reserved word. So the
     /// space whose cookie is not older than that, with the same tag, is the owner. When the owner's cookie is
     /// brought to a later epoch nothing has to be updated: that only makes the cookie younger.
-    fn keeps(
+    fn is_reserved_for(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         space: &AddressSpace<P>,
         old: Cookie,
         epoch: u64,
-    ) -> Result<bool, Locked> {
+    ) -> Result<bool, NeedsLock> {
         if old == Cookie::NONE {
             return Ok(false);
         }
@@ -348,7 +357,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Relaxed: ordered by the Acquire load of the map.
         let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
         if active.epoch() != epoch {
-            return Err(Locked);
+            return Err(NeedsLock);
         }
         if map & 1 << (tag.0 % 64) == 0 {
             return Ok(false);
@@ -364,26 +373,26 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Takes a tag of `epoch` from the `asid_cache` of this CPU; if that is empty and the lock is held, fills
     /// it first.
-    fn take(
+    fn take_asid(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
-    ) -> Result<Tag, Locked> {
+    ) -> Result<Tag, NeedsLock> {
         let asid_cache = &this_cpu.cpu().asid_cache;
         if let Some(tag) = asid_cache.take(epoch) {
             return Ok(tag);
         }
         if lock.is_none() {
-            return Err(Locked);
+            return Err(NeedsLock);
         }
-        self.fill(asid_cache, epoch);
-        asid_cache.take(epoch).ok_or(Locked)
+        self.refill(asid_cache, epoch);
+        asid_cache.take(epoch).ok_or(NeedsLock)
     }
 
     /// Fills `asid_cache` with the next window of tags in which one is free, if there is one. The lock is
     /// held.
-    fn fill(&self, asid_cache: &AsidCache<P::Word>, epoch: u64) {
+    fn refill(&self, asid_cache: &AsidCache<P::Word>, epoch: u64) {
         let turn = &*self.turn;
         // Relaxed, here and below: written under the lock only.
         let window = turn.window.load(Ordering::Relaxed);
@@ -426,12 +435,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// After this CPU has published that it switches to `next` under `cookie`: marks it present there, and
     /// returns whether the load must drop entries. Fails if the space has another tag by now.
-    fn arrive(
+    fn mark_present_in(
         &self,
         this_cpu: &StrategyCpu<'_, P, Self>,
         next: &AddressSpace<P>,
         cookie: Cookie,
-    ) -> Result<Held, Locked> {
+    ) -> Result<Held, NeedsLock> {
         // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): `active` is visible
         // before the root is loaded; a walk is no load, and no ordering of a load holds it back. It also
         // completes the invalidations that the outgoing thread has begun.

@@ -119,20 +119,22 @@ impl CatchUp {
     pub(super) fn flush_missed<P: Platform, const SLOTS: usize, R: Replacement>(
         self,
         this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
-        asked: Option<ReceivedRequest>,
+        received: Option<ReceivedRequest>,
         now: u64,
     ) -> u64 {
         let (slots, tag) = (&*this_cpu.cpu().slots, this_cpu.tag());
         if now <= self.flushed_up_to {
             return 0;
         }
-        let early = asked.is_some_and(|asked| asked.early);
+        let early = received.is_some_and(|received| received.early);
         if early {
             this_cpu.nmi_uaccess_disable();
             slots.set_flushed_up_to(self.slot, now);
         }
-        match asked {
-            Some(asked) => asked.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag),
+        match received {
+            Some(received) => {
+                received.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag)
+            }
             None => this_cpu.mmu().flush_tag(this_cpu.errata(), tag),
         }
         // Recorded after the flush: what is recorded was flushed.

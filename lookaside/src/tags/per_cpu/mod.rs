@@ -60,7 +60,7 @@ const LAZY: u64 = 2;
 const DROPPED: u64 = 1;
 
 /// What an empty slot holds. Identifiers begin with 1.
-const NOBODY: u64 = 0;
+const EMPTY_SLOT: u64 = 0;
 
 /// `active` of a CPU that runs the space with this identifier.
 const fn running(id: u64) -> u64 {
@@ -143,7 +143,7 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
 
     /// The slot to be given to a space that no slot holds: an empty one if there is one.
     fn victim<R: Replacement>(&self) -> usize {
-        if let Some(slot) = self.holding(NOBODY) {
+        if let Some(slot) = self.holding(EMPTY_SLOT) {
             self.hit::<R>(slot);
             return slot;
         }
@@ -205,7 +205,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         // Relaxed: no CPU knows these words yet.
         let used = |cpu: &Cpu<P, Self>| {
             let slots = &cpu.tags.slots;
-            slots.holding(NOBODY) != Some(0) || cpu.tags.active.load(Ordering::Relaxed) != 0
+            slots.holding(EMPTY_SLOT) != Some(0) || cpu.tags.active.load(Ordering::Relaxed) != 0
         };
         if let Some(cpu) = cpus.iter().position(used) {
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
@@ -333,15 +333,19 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             .map_or(u64::MAX, |cpu| cpu.tags.local_generation(context, lazily))
     }
 
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, asker: CpuId) -> u64 {
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
         // The request may be about another space, which this CPU has left before it got the IPI.
-        let asker = this_cpu.tlb().queue(asker);
-        match asker.and_then(|asker| asker.read_flush(missed.context, missed.flushed_up_to + 1)) {
-            Some(asked) => missed.flush_missed(this_cpu, Some(asked), missed.flushed_up_to + 1),
+        let initiator = this_cpu.tlb().queue(initiator);
+        match initiator
+            .and_then(|initiator| initiator.read_flush(missed.context, missed.flushed_up_to + 1))
+        {
+            Some(received) => {
+                missed.flush_missed(this_cpu, Some(received), missed.flushed_up_to + 1)
+            }
             None => 0,
         }
     }

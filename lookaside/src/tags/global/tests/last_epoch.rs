@@ -21,7 +21,7 @@ fn a_cpu_that_came_back_under_its_tag_is_flushed_if_the_last_epoch_begins_meanwh
         let _ = (switch(tlb, 1, a), switch(tlb, 1, b));
         let keeps = Rc::new(Cell::new(false));
         let answer = Rc::clone(&keeps);
-        let come_back = move || {
+        let wake_from_lazy = move || {
             let _ = switch(tlb, 1, a);
             answer.set(HELD.get() == Held::Keep);
             while tlb.tags().epoch() == 1 {
@@ -31,7 +31,7 @@ fn a_cpu_that_came_back_under_its_tag_is_flushed_if_the_last_epoch_begins_meanwh
         let mut gather = Gather::new(a);
         gather.revoke(VaRange::new(0x5000, 4096, 12).unwrap());
         let flush = || on(0, || this_cpu(tlb).flush(gather));
-        let asked = waits(|| meanwhile(access, come_back, flush));
+        let asked = waits(|| meanwhile(access, wake_from_lazy, flush));
         if keeps.get() {
             kept += 1;
             assert!(asked, "before access {access}: CPU 1 kept what the flush was to remove");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    flush::{FlushRanges, FlushRequest, FlushScope, request_queue::TOLD_APART},
+    flush::{FlushRanges, FlushRequest, FlushScope, request_queue::MAX_DISTINCT},
     tests::meanwhile,
 };
 
@@ -74,7 +74,7 @@ fn whoever_asks_what_a_cpu_names_that_has_joined_does_not_look_at_the_epoch() {
 
 /// CPU 1 has more requests than it can tell apart, one of them by CPU 0.
 fn overflow(tlb: Machine) {
-    for _ in 0..=TOLD_APART {
+    for _ in 0..=MAX_DISTINCT {
         tlb.cpus()[1].queue.post(CpuId(0));
     }
     on(1, || this_cpu(tlb).handle_ipi());

@@ -4,8 +4,8 @@ use super::*;
 use crate::{residency::Residency, tests::meanwhile};
 
 /// The result if `cpu` claims a tag in `epoch`.
-fn claim(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>, epoch: u64) -> Option<Cookie> {
-    let claimed = on(cpu, || tlb.tags().claim(&this_cpu(tlb).strategy(), space, epoch, true, None));
+fn assign_asid(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>, epoch: u64) -> Option<Cookie> {
+    let claimed = on(cpu, || tlb.tags().assign_asid(&this_cpu(tlb).strategy(), space, epoch, true, None));
     claimed.ok().map(|(cookie, _)| cookie)
 }
 
@@ -43,7 +43,7 @@ fn who_is_passed_before_it_asks_asks_nobody() {
             turn(tlb);
             asked(tlb, 2);
         };
-        assert_eq!(meanwhile(access, next, || claim(tlb, 1, a, 2)), None);
+        assert_eq!(meanwhile(access, next, || assign_asid(tlb, 1, a, 2)), None);
         assert_eq!(asked(tlb, 2), (0, 0), "passed before access {access}");
     }
 }
@@ -55,7 +55,7 @@ fn a_tag_that_was_kept_is_taken_over_at_the_first_look() {
     let _ = switch(tlb, 2, a);
     turn(tlb);
     a.cookie.work();
-    assert_eq!(claim(tlb, 1, a, 2), Some(a.cookie()));
+    assert_eq!(assign_asid(tlb, 1, a, 2), Some(a.cookie()));
     // The last load is this test's.
     assert_eq!(a.cookie.work(), (2, 1));
 }
@@ -72,7 +72,7 @@ fn a_cookie_does_not_go_back_to_an_epoch_that_is_over() {
         let _ = switch(tlb, 0, a);
     };
     // CPU 1 claims a tag of the first epoch.
-    assert_eq!(meanwhile(1, later, || claim(tlb, 1, a, 1)), None);
+    assert_eq!(meanwhile(1, later, || assign_asid(tlb, 1, a, 1)), None);
     assert_eq!(a.cookie(), Cookie::new(2, tag));
 }
 
@@ -88,7 +88,7 @@ fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
             assert_eq!(switch(tlb, 0, a), Switched::Fresh);
             assert_ne!(a.cookie().tag(), pinned);
         };
-        let claimed = meanwhile(access, other, || claim(tlb, 1, a, 2));
+        let claimed = meanwhile(access, other, || assign_asid(tlb, 1, a, 2));
         // It may also fail, and try again with the lock.
         assert!(claimed.is_none_or(|cookie| cookie == a.cookie()), "before access {access}");
     }
