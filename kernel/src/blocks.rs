@@ -5,10 +5,7 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use lookaside::{
-    Flags,
-    contig::{Entries, Format, Full, Locked, Raw},
-};
+use lookaside::{contig::{Entries, Format, Full, Locked, Raw}, flush::Flags};
 
 use crate::{
     arch::{self, PAGE, Table},

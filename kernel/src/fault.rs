@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use lookaside::{Flags, Permissions};
+use lookaside::flush::{Flags, Permissions};
 
 use crate::{
     arch::{self, Access, PAGE, Protection},

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use lookaside::Flags;
+use lookaside::flush::Flags;
 use lookaside_kernel_abi::{EXECUTE, Kind, Refused, WRITE};
 
 use crate::{

@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use alloc::vec::Vec;
-use lookaside::{Flags, VaRange};
+use lookaside::{VaRange, flush::Flags};
 
 use crate::{
     arch::{self, PAGE, Protection, Table},

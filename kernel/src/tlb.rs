@@ -4,10 +4,7 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside::{
-    Counts, Cpu, CpuId, CurrentCpu, Error, Event, Outcome, Platform, Stuck, Switched, Targets, Tlb,
-    arch::Root,
-};
+use lookaside::{Cpu, CurrentCpu, Error, Platform, Tlb, arch::Root, counts::{Counts, Event, Outcome}, platform::{CpuId, Stuck, Targets}, tags::Switched};
 
 use crate::{arch, lock::Once, println};
 

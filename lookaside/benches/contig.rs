@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use lookaside::{
-    Ordering, VaRange, Word,
+    VaRange,
     arch::aarch64::{AddressSize, Geometry, Granule, descriptor},
     contig::{Arm, Entries, Format, Full, Locked, Raw, SizeChange, Svnapot},
+    platform::{Ordering, Word},
 };
 
 const PAGES: usize = 512;

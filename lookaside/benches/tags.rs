@@ -15,8 +15,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use host::{Host, become_cpu};
 use locked::Locked;
 use lookaside::{
-    AddressSpace, Cpu, GlobalAsids, GlobalAsidsConfig, PerCpuAsids, Platform, Tags, Tlb, Word,
+    AddressSpace, Cpu, GlobalAsids, PerCpuAsids, Platform, Tlb,
     arch::Root,
+    platform::Word,
+    tags::{GlobalAsidsConfig, Tags},
 };
 
 fn words(count: usize) -> &'static mut [AtomicU64] {

@@ -8,7 +8,7 @@ use crate::platform::CpuId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A machine has between one and [`crate::MAX_CPUS`] CPUs.
+    /// A machine has between one and [`crate::platform::MAX_CPUS`] CPUs.
     CpuCount {
         /// The number that was given.
         cpus: usize,

@@ -12,7 +12,7 @@
 //!
 //! # Which CPUs a flush concerns
 //!
-//! For one space, a CPU is in one of three states ([`Residency`]):
+//! For one space, a CPU is in one of three states ([`tags::Residency`]):
 //!
 //! * *Absent*: it does not run the space, and will flush before it runs it again. A flush skips it.
 //! * *Stale*: it has missed a flush, and will flush before it loads the root again. It is skipped as well, unless
@@ -31,8 +31,10 @@
 //! ```
 //! use core::sync::atomic::AtomicU64;
 //! use lookaside::{
-//!     Cpu, CpuId, GlobalAsids, GlobalAsidsConfig, Gather, Platform, Released, Switched, Targets, Tlb, VaRange,
+//!     Cpu, GlobalAsids, Gather, Platform, Tlb, VaRange,
 //!     arch::{Root, Sharing, aarch64::*},
+//!     platform::{CpuId, Targets},
+//!     tags::{GlobalAsidsConfig, Released, Switched},
 //! };
 //! # // On bare metal `lookaside::arch::aarch64::Native` executes the instructions.
 //! # struct Native;
@@ -133,7 +135,7 @@
 //! # let entry = AtomicU64::new(0x8000_0703);
 //! # let mut allocator: Vec<u64> = Vec::new();
 //! let mut gather = Gather::holding(&init, Vec::new());
-//! let old = entry.swap(0, lookaside::Ordering::AcqRel);
+//! let old = entry.swap(0, lookaside::platform::Ordering::AcqRel);
 //! gather.revoke(VaRange::new(0x40_0000, 4096, 12)?);
 //! gather.hold_page(old & 0xffff_ffff_f000);
 //! // ... out of which it comes when no CPU can use it any more. No other CPU runs the space, so this costs no
@@ -155,11 +157,13 @@
 //!
 //! * `docs/integrating.md`, in the repository: what to call at each event of a kernel's life.
 //! * `docs/linux-freebsd-zircon.md`: the names of Linux, FreeBSD and Zircon, and ours.
-//! * [`Platform`]: what a kernel provides and promises. [`conformance`] tests it.
+//! * [`Platform`]: what a kernel provides and promises, with the types of [`platform`]. [`conformance`] tests it.
 //! * [`Tlb`]: the state of one machine. [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: the state of a space.
 //! * [`Gather`]: what changed in the page tables. [`CurrentCpu::flush`] flushes it, and hands back the
-//!   frames that it held ([`Flushed`]).
+//!   frames that it held ([`flush::Flushed`]).
 //! * [`GlobalAsids`] and [`PerCpuAsids`]: the two ASID allocators, with their invariants in their source.
+//! * [`tags`]: what switches return and allocators are configured with, and the interface to further allocators.
+//! * [`counts`]: events for tracing and counters.
 //! * [`contig`]: contiguous page-table entries (Arm's contiguous bit, RISC-V's Svnapot).
 //! * [`arch`]: the translation hardware ([`arch::Mmu`]) of three architectures.
 #![no_std]
@@ -169,42 +173,31 @@ pub mod arch;
 pub mod conformance;
 pub mod contig;
 mod costs;
-mod counts;
+pub mod counts;
 mod cpu;
 mod cpuset;
 mod current_cpu;
 mod error;
 mod flags;
-mod flush;
-mod platform;
+pub mod flush;
+pub mod platform;
 mod range;
 mod release;
 mod residency;
 mod space;
-mod tags;
+pub mod tags;
 #[cfg(test)]
 mod tests;
 mod tlb;
 
-pub use costs::{Costs, OperationCosts};
-pub use counts::{Counts, Event, Outcome};
 pub use cpu::Cpu;
-pub use cpuset::{CpuSet, MAX_CPUS};
-pub use current_cpu::{CurrentCpu, StrategyCpu};
+pub use current_cpu::CurrentCpu;
 pub use error::Error;
-pub use flags::Flags;
-pub use flush::{
-    Acknowledged, Batch, FlushRanges, FlushRequest, FlushScope, Flushed, Gather, KernelGather,
-    Permissions,
-};
-pub use platform::{CpuId, Ordering, Platform, Stuck, Targets, Word};
+pub use flush::{batch::Batch, gather::Gather, kernel::KernelGather};
+pub use platform::Platform;
 pub use range::VaRange;
-pub use residency::{Residency, Residents};
 pub use space::AddressSpace;
-pub use tags::{
-    Cookie, GlobalAsids, GlobalAsidsConfig, GlobalAsidsCpu, PerCpuAsids, PerCpuAsidsCpu, Released,
-    Replacement, RootState, RoundRobin, Switched, Tags,
-};
+pub use tags::{global::GlobalAsids, per_cpu::PerCpuAsids};
 pub use tlb::Tlb;
 
 #[cfg(doctest)]

@@ -11,8 +11,11 @@ use core::sync::atomic::{self, AtomicU64};
 
 use crate::{
     arch::{Mmu, Root},
-    costs::Costs,
     counts::Event,
+};
+pub use crate::{
+    costs::{Costs, OperationCosts},
+    cpuset::{CpuSet, MAX_CPUS},
 };
 
 /// The number of a CPU: `0..n` for a machine of `n` CPUs, whatever the hardware calls them.
@@ -83,7 +86,7 @@ pub unsafe trait Platform {
     /// An [`crate::AddressSpace`] owns them, and gives them back when no CPU can walk them any more.
     type Tables;
 
-    /// The storage for two bits a CPU in each space ([`crate::Residents::words_for`]): `[AtomicU64; N]` for up to
+    /// The storage for two bits a CPU in each space ([`crate::tags::Residents::words_for`]): `[AtomicU64; N]` for up to
     /// 32 `N` CPUs, or a slice that is the space's alone.
     #[doc(alias = "mm_cpumask")]
     type ResidentWords: AsRef<[Self::Word]>;
@@ -128,7 +131,7 @@ pub unsafe trait Platform {
         let _ = wait;
     }
 
-    /// Called with each event, for tracing and counters. Does nothing by default; [`crate::Counts`] counts.
+    /// Called with each event, for tracing and counters. Does nothing by default; [`crate::counts::Counts`] counts.
     #[inline]
     fn observe(&self, event: Event) {
         let _ = event;

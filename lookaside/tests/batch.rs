@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{AddressSpace, Batch, Error, Flushed, Gather, Outcome, arch::Wait};
+use lookaside::{AddressSpace, Batch, Error, Gather, arch::Wait, counts::Outcome, flush::Flushed};
 use support::{
     Fake, Op,
     machine::{

@@ -3,8 +3,12 @@
 mod support;
 
 use lookaside::{
-    AddressSpace, CpuId, GlobalAsidsConfig, Outcome, PerCpuAsids, Residency, Switched, arch::Held,
+    AddressSpace, PerCpuAsids,
+    arch::Held,
     arch::Wait,
+    counts::Outcome,
+    platform::CpuId,
+    tags::{GlobalAsidsConfig, Residency, Switched},
 };
 use support::{
     COSTS, Fake, Moment, Op,

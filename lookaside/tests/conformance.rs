@@ -2,7 +2,10 @@
 
 mod support;
 
-use lookaside::{Costs, CpuId, OperationCosts, conformance::*};
+use lookaside::{
+    conformance::*,
+    platform::{Costs, CpuId, OperationCosts},
+};
 use support::{
     Answer, Fake, Op,
     machine::{Machine, Strategy, epochs, recent, this_cpu},

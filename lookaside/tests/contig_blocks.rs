@@ -7,9 +7,10 @@ use core::{ops::Range, sync::atomic::AtomicU64};
 
 use hostile::{Act, KINDS, Kind, Machine, START, flush, on, raw};
 use lookaside::{
-    Error, VaRange, Word,
+    Error, VaRange,
     arch::aarch64::{AddressSize, Geometry, Granule},
     contig::{Access, Arm, Entries, Flags, Format, Full, Raw, Shape, SizeChange, Svnapot},
+    platform::Word,
 };
 
 fn clear(slots: Range<usize>, full: Full) -> impl Act<Result<usize, Error>> {

@@ -10,14 +10,17 @@ use core::{
 
 use aarch64::Recorder;
 use lookaside::{
-    AddressSpace, Counts, Cpu, CpuId, CurrentCpu, Error, Event, Flags, Flushed, Gather,
-    GlobalAsids, GlobalAsidsConfig, Outcome, Platform, Targets, Tlb, VaRange, Word,
+    AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, Platform, Tlb, VaRange,
     arch::{
         Mmu, Root,
         aarch64::{Aarch64, AddressSize, Geometry, Granule},
         riscv64::{self, Extensions, Instructions, Mode, Remote, Riscv},
     },
     contig::{Arm, Entries, Format, Full, Locked, Raw, SizeChange, Svnapot},
+    counts::{Counts, Event, Outcome},
+    flush::{Flags, Flushed},
+    platform::{CpuId, Targets, Word},
+    tags::GlobalAsidsConfig,
 };
 
 const TABLES: usize = 512;
@@ -220,13 +223,13 @@ fn arm_process(tables: usize) -> Process<Arm> {
     let format = Arm::new(Geometry::new(Granule::K4, AddressSize::Bits48));
     let process = Process::new(format, ARM_PAGE, tables);
     // A store to some page, noted somewhere.
-    process.tables[tables / 2][77].fetch_and(!(1 << 7), lookaside::Ordering::Relaxed);
+    process.tables[tables / 2][77].fetch_and(!(1 << 7), lookaside::platform::Ordering::Relaxed);
     process
 }
 
 fn riscv_process(tables: usize) -> Process<Svnapot> {
     let process = Process::new(Svnapot, RISCV_PAGE, tables);
-    process.tables[tables / 2][77].fetch_or(1 << 7, lookaside::Ordering::Relaxed);
+    process.tables[tables / 2][77].fetch_or(1 << 7, lookaside::platform::Ordering::Relaxed);
     process
 }
 

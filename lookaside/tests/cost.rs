@@ -16,9 +16,10 @@ use core::{
 use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
-    AddressSpace, Costs, Cpu, CpuId, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, Ordering,
-    PerCpuAsids, Platform, Released, Residents, Switched, Tags, Targets, Tlb, VaRange, Word,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    platform::{Costs, CpuId, Ordering, Targets, Word},
+    tags::{GlobalAsidsConfig, Released, Residents, Switched, Tags},
 };
 
 // ---- Words that count

@@ -7,8 +7,9 @@ mod idle;
 use core::cell::Cell;
 
 use lookaside::{
-    Costs, OperationCosts, VaRange,
+    VaRange,
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag},
+    platform::{Costs, OperationCosts},
 };
 
 /// Hardware where everything takes its time.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{Gather, GlobalAsidsConfig, KernelGather};
+use lookaside::{Gather, KernelGather, tags::GlobalAsidsConfig};
 use support::{
     Fake,
     machine::{epochs_with, pages, recent, space, switch, this_cpu},

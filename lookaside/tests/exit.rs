@@ -3,7 +3,7 @@
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, Gather, PerCpuAsids, Platform, Switched, Tlb, VaRange, Word,
+    AddressSpace, Cpu, Gather, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{
         Root,
         x86_64::{
@@ -11,6 +11,8 @@ use lookaside::{
             cr3::KEEP,
         },
     },
+    platform::{CpuId, Word},
+    tags::Switched,
 };
 
 /// A CPU that remembers its root register and what it was told to forget.
@@ -81,7 +83,7 @@ unsafe impl Platform for Hw {
         CpuId(0)
     }
 
-    fn send_ipi(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::platform::Targets) {}
 
     fn relax(&self) {}
 }

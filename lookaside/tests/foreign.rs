@@ -9,8 +9,8 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
-    AddressSpace, Batch, Cpu, Error, Gather, GlobalAsids, GlobalAsidsConfig, KernelGather,
-    PerCpuAsids, Permissions, Tlb, arch::Root,
+    AddressSpace, Batch, Cpu, Error, Gather, GlobalAsids, KernelGather, PerCpuAsids, Tlb,
+    arch::Root, flush::Permissions, tags::GlobalAsidsConfig,
 };
 use support::{
     Fake,

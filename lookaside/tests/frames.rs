@@ -5,7 +5,7 @@ mod support;
 use core::{cell::Cell, panic::AssertUnwindSafe};
 use std::panic::catch_unwind;
 
-use lookaside::{Acknowledged, Batch, Error, Gather, KernelGather};
+use lookaside::{Batch, Error, Gather, KernelGather, flush::Acknowledged};
 use support::{
     Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},

@@ -3,8 +3,11 @@
 mod support;
 
 use lookaside::{
-    Error, Flags, FlushRanges, Gather, Outcome, VaRange,
+    Error, Gather, VaRange,
     arch::{Held, TableChange},
+    counts::Outcome,
+    flush::Flags,
+    tags::FlushRanges,
 };
 use proptest::prelude::*;
 use support::{

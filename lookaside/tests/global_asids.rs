@@ -6,8 +6,9 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
-    AddressSpace, Cpu, Error, GlobalAsids, GlobalAsidsConfig, Released, Switched, Tlb,
+    AddressSpace, Cpu, Error, GlobalAsids, Tlb,
     arch::{Held, Mmu, Root, Sharing, Tag},
+    tags::{GlobalAsidsConfig, Released, Switched},
 };
 use support::{Fake, Op, on, words};
 
@@ -490,14 +491,14 @@ fn storage_that_other_books_have_used_is_refused() {
     };
     assert_eq!(new(), Ok(()));
     let again = new();
-    assert_eq!(again, Err(Error::UsedStorage { cpu: lookaside::CpuId(0) }));
+    assert_eq!(again, Err(Error::UsedStorage { cpu: lookaside::platform::CpuId(0) }));
 }
 
 #[test]
 fn a_cpu_without_storage_and_a_root_that_fits_no_register_are_refused() {
     let tlb = machine(1, Fake::new(1, 8), 16);
     let out = on(1, || tlb.online(&(), &8));
-    assert_eq!(out, Err(Error::CpuOutOfRange { cpu: lookaside::CpuId(1), cpus: 1 }));
+    assert_eq!(out, Err(Error::CpuOutOfRange { cpu: lookaside::platform::CpuId(1), cpus: 1 }));
     let bad = tlb.space(Root::new(7), words(1)).map(drop);
     assert_eq!(bad, Err(Error::BadRoot { address: 7 }));
     let small = tlb.space(Root::new(4096), words(0)).map(drop);

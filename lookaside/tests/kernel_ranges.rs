@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{Flushed, KernelGather, Outcome, arch::TableChange};
+use lookaside::{KernelGather, arch::TableChange, counts::Outcome, flush::Flushed};
 use support::{
     Answer, Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
@@ -32,7 +32,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     for cpu in down {
         on(cpu, || this_cpu(tlb).offline());
     }
-    tlb.halted(lookaside::CpuId(199)).unwrap();
+    tlb.halted(lookaside::platform::CpuId(199)).unwrap();
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));
     let asked = CPUS as u32 - 4 - 1 - 1;
     assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, asked));

@@ -2,7 +2,12 @@
 
 mod support;
 
-use lookaside::{AddressSpace, CpuId, GlobalAsidsConfig, Released, Residency, arch::Tag};
+use lookaside::{
+    AddressSpace,
+    arch::Tag,
+    platform::CpuId,
+    tags::{GlobalAsidsConfig, Released, Residency},
+};
 use support::{
     Fake, Moment, Op,
     machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},

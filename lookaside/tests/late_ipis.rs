@@ -3,7 +3,11 @@
 
 mod support;
 
-use lookaside::{AddressSpace, Event, Outcome, Switched};
+use lookaside::{
+    AddressSpace,
+    counts::{Event, Outcome},
+    tags::Switched,
+};
 use support::{
     Answer, Fake, Moment, Op,
     machine::{ByRecent, What, flush, park, recent, space, switch, this_cpu},

@@ -8,7 +8,7 @@ use core::{
 };
 use std::{panic::catch_unwind, sync::Arc};
 
-use lookaside::{AddressSpace, Cpu, CpuId, Error, PerCpuAsids, Tlb, arch::Root};
+use lookaside::{AddressSpace, Cpu, Error, PerCpuAsids, Tlb, arch::Root, platform::CpuId};
 use support::{
     Fake, Moment, Op,
     machine::{ByRecent, recent, space, switch, this_cpu},

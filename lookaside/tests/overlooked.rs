@@ -5,7 +5,7 @@ mod support;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use lookaside::{AddressSpace, Gather, GlobalAsidsConfig, KernelGather, VaRange};
+use lookaside::{AddressSpace, Gather, KernelGather, VaRange, tags::GlobalAsidsConfig};
 use support::{
     Answer, Fake, Moment, Op,
     machine::{

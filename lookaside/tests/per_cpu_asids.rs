@@ -5,9 +5,11 @@ mod support;
 use core::sync::atomic::AtomicU64;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, Error, Outcome, PerCpuAsids, PerCpuAsidsCpu, Released, Replacement,
-    RoundRobin, Switched, Tlb, VaRange,
+    AddressSpace, Cpu, Error, PerCpuAsids, Tlb, VaRange,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    counts::Outcome,
+    platform::CpuId,
+    tags::{PerCpuAsidsCpu, Released, Replacement, RoundRobin, Switched},
 };
 use support::{
     Fake, Op,

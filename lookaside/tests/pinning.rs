@@ -6,8 +6,9 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
-    AddressSpace, Error, GlobalAsidsConfig,
+    AddressSpace, Error,
     arch::{Held, Tag, Wait},
+    tags::GlobalAsidsConfig,
 };
 use support::{
     Fake, Op,

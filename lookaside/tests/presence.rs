@@ -5,7 +5,7 @@ mod support;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 use support::{
     Fake, IRQS_ON,
     machine::{recent, this_cpu},

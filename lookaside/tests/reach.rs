@@ -4,9 +4,11 @@
 mod support;
 
 use lookaside::{
-    AddressSpace, CpuId, CurrentCpu, Gather, GlobalAsids, Outcome, PerCpuAsids, Residency,
-    Switched,
+    AddressSpace, CurrentCpu, Gather, GlobalAsids, PerCpuAsids,
     arch::{Held, Wait},
+    counts::Outcome,
+    platform::CpuId,
+    tags::{Residency, Switched},
 };
 use support::{
     Fake, Op,
@@ -324,7 +326,7 @@ fn local_02_a_cpu_that_was_left_alone_pays_on_its_next_way_in_and_only_then() {
 
 #[test]
 fn local_02_only_a_fresh_tag_forgets_who_owes() {
-    let config = lookaside::GlobalAsidsConfig { tags: 10, ..Default::default() };
+    let config = lookaside::tags::GlobalAsidsConfig { tags: 10, ..Default::default() };
     let tlb = support::machine::epochs_with(3, Fake::new(3, 8), config);
     let a = space(tlb, 1);
     let _ = switch(tlb, 1, &a);
@@ -462,7 +464,7 @@ fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
         [&a, &b].into_iter().for_each(check);
         let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     }
-    let config = lookaside::GlobalAsidsConfig { tags: 5, ..Default::default() };
+    let config = lookaside::tags::GlobalAsidsConfig { tags: 5, ..Default::default() };
     let tlb = support::machine::epochs_with(2, Fake::new(2, 8), config);
     for number in 1..20 {
         tlb.platform().forget_logs();

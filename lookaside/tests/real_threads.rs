@@ -11,10 +11,10 @@ use core::{
 use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
-    AddressSpace, Batch, Costs, Cpu, CpuId, CpuSet, CurrentCpu, Gather, GlobalAsids,
-    GlobalAsidsConfig, OperationCosts, Ordering, PerCpuAsids, Platform, Residents, Stuck, Switched,
-    Tags, Targets, Tlb, VaRange, Word,
+    AddressSpace, Batch, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
+    platform::{Costs, CpuId, CpuSet, OperationCosts, Ordering, Stuck, Targets, Word},
+    tags::{GlobalAsidsConfig, Residents, Switched, Tags},
 };
 
 /// CPUs that are up, and the numbers that they have: in words and groups of their own.

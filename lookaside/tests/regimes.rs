@@ -7,8 +7,7 @@ use core::{
 };
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, GlobalAsids, GlobalAsidsConfig, Platform, Released,
-    Switched, Tlb, Word,
+    AddressSpace, Cpu, CurrentCpu, GlobalAsids, Platform, Tlb,
     arch::{
         Mmu, Root, Sharing,
         aarch64::{
@@ -16,6 +15,8 @@ use lookaside::{
             Scope, Stage2, Stage2Config, Tlbi, TlbiOp,
         },
     },
+    platform::{CpuId, Word},
+    tags::{GlobalAsidsConfig, Released, Switched},
 };
 
 thread_local! {
@@ -92,7 +93,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(CPU.get())
     }
 
-    fn send_ipi(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::platform::Targets) {}
 
     fn relax(&self) {}
 }

@@ -6,8 +6,8 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
-    Cookie, Switched,
     arch::{Root, Tag},
+    tags::{Cookie, Switched},
 };
 use support::{
     Fake, Op,

@@ -4,7 +4,11 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use lookaside::{CpuId, GlobalAsidsConfig, Outcome, Released, Residency};
+use lookaside::{
+    counts::Outcome,
+    platform::CpuId,
+    tags::{GlobalAsidsConfig, Released, Residency},
+};
 use support::{
     Fake, Op,
     machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},

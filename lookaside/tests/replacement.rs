@@ -4,7 +4,10 @@ mod support;
 
 use core::cell::RefCell;
 
-use lookaside::{PerCpuAsids, Replacement, RoundRobin, Switched};
+use lookaside::{
+    PerCpuAsids,
+    tags::{Replacement, RoundRobin, Switched},
+};
 use support::{
     Fake,
     machine::{Machine, What, flush, space, start, this_cpu},

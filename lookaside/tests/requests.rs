@@ -5,7 +5,7 @@ mod support;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use lookaside::{AddressSpace, Gather, KernelGather, Outcome};
+use lookaside::{AddressSpace, Gather, KernelGather, counts::Outcome};
 use support::{
     Answer, Fake, Moment, Op,
     machine::{

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{Outcome, Permissions};
+use lookaside::{counts::Outcome, flush::Permissions};
 use support::{
     Fake, Op,
     machine::{

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{GlobalAsidsConfig, Outcome};
+use lookaside::{counts::Outcome, tags::GlobalAsidsConfig};
 use support::{
     Fake, Moment,
     machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},

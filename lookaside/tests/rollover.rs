@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use lookaside::GlobalAsidsConfig;
+use lookaside::tags::GlobalAsidsConfig;
 use support::{
     Fake,
     machine::{epochs_with, space, switch, this_cpu},

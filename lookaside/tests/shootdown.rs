@@ -6,7 +6,9 @@ mod support;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside::{
-    Cpu, Event, Gather, GlobalAsids, KernelGather, Outcome, PerCpuAsids, Stuck, Targets,
+    Cpu, Gather, GlobalAsids, KernelGather, PerCpuAsids,
+    counts::{Event, Outcome},
+    platform::{Stuck, Targets},
 };
 use support::{
     Answer, Fake, Op,
@@ -46,7 +48,7 @@ impl Run {
             }),
             serve: Box::new(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi())),
             halt: Box::new(move |cpu| {
-                tlb.halted(lookaside::CpuId(cpu)).unwrap();
+                tlb.halted(lookaside::platform::CpuId(cpu)).unwrap();
             }),
         }
     }
@@ -476,7 +478,7 @@ fn a_target_that_was_down_and_comes_up_has_nothing_to_serve() {
     tlb.platform().forget_logs();
     on(2, || this_cpu(tlb).handle_ipi());
     assert_eq!(tlb.platform().acts(), []);
-    let targets = Targets { first: lookaside::CpuId(64), mask: 1 << 63 | 1 };
+    let targets = Targets { first: lookaside::platform::CpuId(64), mask: 1 << 63 | 1 };
     let cpus: Vec<_> = targets.iter().map(|cpu| cpu.0).collect();
     assert_eq!((cpus, targets.count()), (vec![64, 127], 2));
 }

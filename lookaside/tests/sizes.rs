@@ -5,8 +5,10 @@ mod support;
 use core::sync::atomic::AtomicU64;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CpuSet, Error, GlobalAsids, GlobalAsidsConfig, MAX_CPUS, Ordering,
-    PerCpuAsids, Residents, Switched, Tlb, arch::Root,
+    AddressSpace, Cpu, Error, GlobalAsids, PerCpuAsids, Tlb,
+    arch::Root,
+    platform::{CpuId, CpuSet, MAX_CPUS, Ordering},
+    tags::{GlobalAsidsConfig, Residents, Switched},
 };
 use support::{Fake, on, words};
 

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use lookaside::Outcome;
+use lookaside::counts::Outcome;
 
 use crate::{
     arena,

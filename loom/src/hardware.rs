@@ -3,8 +3,9 @@
 use core::cell::{RefCell, RefMut};
 
 use lookaside::{
-    Costs, Error, OperationCosts, Ordering, VaRange, Word as _,
+    Error, VaRange,
     arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, Wait},
+    platform::{Costs, OperationCosts, Ordering, Word as _},
 };
 use loom::{cell::UnsafeCell, sync::atomic::fence};
 

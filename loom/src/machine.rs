@@ -4,8 +4,10 @@ use core::cell::Cell;
 use std::sync::Mutex;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Event, Gather, GlobalAsids, GlobalAsidsConfig, Ordering,
-    Outcome, PerCpuAsids, Platform, Residents, Tags, Targets, Tlb, VaRange,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
+    counts::{Event, Outcome},
+    platform::{CpuId, Ordering, Targets},
+    tags::{GlobalAsidsConfig, Residents, Tags},
 };
 use loom::{sync::atomic::AtomicU64, thread};
 

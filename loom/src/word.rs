@@ -3,7 +3,7 @@
 use core::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 use loom::sync::{
     Condvar,
     atomic::{AtomicU64, fence},
@@ -123,7 +123,7 @@ impl Word {
     }
 }
 
-impl lookaside::Word for Word {
+impl lookaside::platform::Word for Word {
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "the constant is a template: each use makes a word of its own"

@@ -2,7 +2,7 @@
 
 #![cfg(loom)]
 
-use lookaside::{CpuId, Outcome, Residency};
+use lookaside::{counts::Outcome, platform::CpuId, tags::Residency};
 use lookaside_loom::{Exploration, World, explore, on};
 
 /// A CPU switches to a space while another rolls over, and then to the space that got a freed tag.

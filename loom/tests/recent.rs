@@ -2,7 +2,7 @@
 
 #![cfg(loom)]
 
-use lookaside::{CpuId, Outcome, Residency};
+use lookaside::{counts::Outcome, platform::CpuId, tags::Residency};
 use lookaside_loom::{Exploration, World, explore, on};
 
 /// A CPU returns to a space of which it holds a page, while that page is unmapped.

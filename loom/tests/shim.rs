@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use lookaside::{Ordering, Word as _};
+use lookaside::platform::{Ordering, Word as _};
 use lookaside_loom::{Exploration, Word, World, explore, keep};
 
 const fn exploration(name: &'static str) -> Exploration {

@@ -2,10 +2,8 @@
 //! as a table.
 
 use lookaside::{
-    CpuId,
-    Ordering::Relaxed,
-    Word as _,
     arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    platform::{CpuId, Ordering::Relaxed, Word as _},
 };
 use lookaside_machine::{
     adversary::{

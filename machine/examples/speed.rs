@@ -6,10 +6,12 @@
 use core::time::Duration;
 
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    Word as _,
     arch::x86_64::{Instructions, Invpcid},
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        Word as _,
+    },
 };
 use lookaside_machine::{
     adversary::{

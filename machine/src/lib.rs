@@ -5,7 +5,7 @@
 //! orders as the budget permits. An oracle checks the promises of the library.
 //!
 //! ```
-//! use lookaside::{CpuId, Ordering::Relaxed, Word as _};
+//! use lookaside::platform::{Ordering::Relaxed, CpuId, Word as _};
 //! use lookaside::arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp};
 //! use lookaside_machine::adversary::{self as machine, arm::Insn, oracle, tables};
 //! use lookaside_machine::adversary::{Access, Config, Frame, Rule, Scenario, Word};

@@ -5,10 +5,12 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release},
-    Word as _,
     arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release},
+        Word as _,
+    },
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Rule, Word, access, access_store, arm::Insn, as_cpu, oracle, outcome,

@@ -6,12 +6,14 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release},
-    Word as _,
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
         riscv64::Instructions as _,
+    },
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release},
+        Word as _,
     },
 };
 use lookaside_machine::adversary::{

@@ -6,14 +6,12 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::Relaxed,
-    Word as _,
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
         riscv64::Instructions as _,
         x86_64::Instructions as _,
     },
+    platform::{CpuId, Ordering::Relaxed, Word as _},
 };
 use lookaside_machine::adversary::{
     Access, Arch, Bbm, Config, Frame, Rule, Word, access, arm, as_cpu, oracle, outcome, riscv,

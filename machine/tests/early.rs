@@ -4,11 +4,13 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    Ordering::{self, *},
-    Word as _,
     arch::{
         aarch64::{Dsb, Instructions as _},
         riscv64::Instructions as _,
+    },
+    platform::{
+        Ordering::{self, *},
+        Word as _,
     },
 };
 use lookaside_machine::adversary::{Config, Word, arm, interrupt, outcome, relax, riscv};

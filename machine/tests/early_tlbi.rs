@@ -6,12 +6,14 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-    Word as _,
     arch::{
         aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
         riscv64,
+    },
+    platform::{
+        CpuId,
+        Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+        Word as _,
     },
 };
 use lookaside_machine::adversary::{

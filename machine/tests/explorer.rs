@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Programs, programs};
-use lookaside::{
+use lookaside::platform::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     Word as _,
 };

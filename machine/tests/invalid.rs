@@ -5,10 +5,12 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release},
-    Word as _,
     arch::{aarch64, riscv64::Instructions},
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release},
+        Word as _,
+    },
 };
 use lookaside_machine::adversary::{
     Access, Arch, Config, Frame, Rule, Word, access, arm, as_cpu, oracle, relax, riscv::Insn,
@@ -128,7 +130,7 @@ fn r2_a_fence_on_another_hart_does_not() {
         mapped(remembers(Config::riscv(2)), |_| ()).also(move |spaces, cpu| {
             if cpu == hart {
                 // The page is mapped, and memory holds it.
-                Word::fence(lookaside::Ordering::SeqCst);
+                Word::fence(lookaside::platform::Ordering::SeqCst);
                 Insn.sfence_vma(Some(VA), Some(A));
                 spaces.signalled.store(2, Release);
             }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Programs, outcomes, programs};
-use lookaside::{Ordering::*, Word as _};
+use lookaside::platform::{Ordering::*, Word as _};
 use lookaside_machine::adversary::{Buffers, Config, Word, outcome};
 
 /// Two shared words and a result for each of two CPUs.

@@ -4,10 +4,12 @@ mod common;
 
 use common::programs;
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release},
-    Word as _,
     arch::x86_64::Instructions as _,
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release},
+        Word as _,
+    },
 };
 use lookaside_machine::{
     adversary::{

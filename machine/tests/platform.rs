@@ -7,10 +7,9 @@ mod idle;
 
 use common::programs;
 use lookaside::{
-    CpuId,
-    Ordering::Relaxed,
-    Platform as _, Targets, Word as _,
+    Platform as _,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag, x86_64::Instructions as _},
+    platform::{CpuId, Ordering::Relaxed, Targets, Word as _},
 };
 use lookaside_machine::adversary::{
     Config, Platform, Word, as_cpu, irq_off, irq_on, oracle, outcome, x86,

@@ -4,10 +4,12 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    Word as _,
     arch::x86_64::Instructions,
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        Word as _,
+    },
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Rule, Word, access, access_store, as_cpu, interrupt, oracle, relax,

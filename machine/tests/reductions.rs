@@ -5,12 +5,14 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    Word as _,
     arch::{
         aarch64::{self, Dsb, Scope, Tlbi, TlbiOp},
         riscv64, x86_64,
+    },
+    platform::{
+        CpuId,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        Word as _,
     },
 };
 use lookaside_machine::{

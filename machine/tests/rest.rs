@@ -3,7 +3,10 @@
 mod common;
 
 use common::programs;
-use lookaside::{CpuId, Ordering::*, Word as _, arch::x86_64::Instructions};
+use lookaside::{
+    arch::x86_64::Instructions,
+    platform::{CpuId, Ordering::*, Word as _},
+};
 use lookaside_machine::adversary::{
     Access, Config, Frame, Rule, Word, as_cpu, oracle, tables, x86::Insn,
 };

@@ -5,10 +5,12 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{self, Acquire, Relaxed, Release, SeqCst},
-    Word as _,
     arch::riscv64::Instructions,
+    platform::{
+        CpuId,
+        Ordering::{self, Acquire, Relaxed, Release, SeqCst},
+        Word as _,
+    },
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Rule, Word, access_store, as_cpu, oracle, relax, riscv::Insn, tables,

@@ -5,10 +5,12 @@ mod common;
 
 use common::programs;
 use lookaside::{
-    CpuId,
-    Ordering::{Relaxed, SeqCst},
-    Word as _,
     arch::x86_64::Instructions,
+    platform::{
+        CpuId,
+        Ordering::{Relaxed, SeqCst},
+        Word as _,
+    },
 };
 use lookaside_machine::adversary::{
     Access, Buffers, Config, Frame, Word, access, as_cpu, interrupt, milestone, outcome, tables,

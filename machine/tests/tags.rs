@@ -5,13 +5,15 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Relaxed, SeqCst},
-    Word as _,
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
         riscv64::Instructions as _,
         x86_64::{Instructions as _, Invpcid},
+    },
+    platform::{
+        CpuId,
+        Ordering::{Relaxed, SeqCst},
+        Word as _,
     },
 };
 use lookaside_machine::adversary::{

@@ -5,10 +5,12 @@ mod common;
 
 use common::{Programs, programs};
 use lookaside::{
-    CpuId,
-    Ordering::{Relaxed, SeqCst},
-    Word as _,
     arch::x86_64::{Instructions, Invpcid},
+    platform::{
+        CpuId,
+        Ordering::{Relaxed, SeqCst},
+        Word as _,
+    },
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Rule, Word, as_cpu, interrupt, oracle, relax, tables, x86::Insn,

@@ -5,8 +5,8 @@
 //! of `TTBR0`, and handlers that go on after the instruction that faulted.
 
 use lookaside::{
-    Ordering,
     arch::aarch64::{Dsb, Scope, TlbiOp},
+    platform::Ordering,
 };
 use lookaside_machine::{
     adversary::{Access, Arch},

@@ -9,12 +9,12 @@ use core::cell::RefCell;
 use std::rc::Rc;
 
 use lookaside::{
-    CpuId, Ordering, Word as _,
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
         riscv64::Instructions as _,
         x86_64::Instructions as _,
     },
+    platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::{
     adversary::{

@@ -3,7 +3,7 @@
 //! They look as herd's do: a name, what memory and registers hold at first, a column of instructions for each
 //! CPU, and a condition. `docs/litmus.md` has the format.
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 use lookaside_machine::{
     adversary::{Access, Arch},
     litmus::Register,

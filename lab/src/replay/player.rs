@@ -6,7 +6,7 @@ use core::{
 };
 
 use hdrhistogram::Histogram;
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 use lookaside_machine::timed::{self, AccountId, Price, Ps, World};
 
 use super::{

@@ -1,13 +1,14 @@
 //! The translation hardware of a timed machine, as the library operates it.
 
 use lookaside::{
-    Costs, Error, OperationCosts,
+    Error,
     arch::{
         Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Levels, Tables, Use, X86},
     },
+    platform::{Costs, OperationCosts},
 };
 use lookaside_machine::timed::{Price, Ps, arm, riscv, x86};
 

@@ -3,9 +3,11 @@
 use core::cell::RefCell;
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, KernelGather,
-    PerCpuAsids, Platform as _, Residents, Tags, Tlb, VaRange, Word as _,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, KernelGather, PerCpuAsids, Platform as _,
+    Tlb, VaRange,
     arch::{Mmu, Root},
+    platform::Word as _,
+    tags::{GlobalAsidsConfig, Residents, Tags},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word};
 

@@ -2,7 +2,7 @@
 
 use core::cell::OnceCell;
 
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 use lookaside_machine::timed::{self, Arena, Options, Ps, Report, World};
 
 use super::Setup;

@@ -15,7 +15,7 @@
 
 use core::cell::Cell;
 
-use lookaside::{Ordering, Word as _};
+use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::{self, Arena, Lock, Ps, Word};
 
 use super::{

@@ -7,8 +7,9 @@ mod idle;
 use core::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
 
 use lookaside::{
-    CpuId, Platform,
+    Platform,
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    platform::CpuId,
 };
 
 thread_local! {
@@ -55,7 +56,7 @@ unsafe impl Platform for Host {
         CpuId(CPU.get())
     }
 
-    fn send_ipi(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::platform::Targets) {}
 
     fn relax(&self) {
         core::hint::spin_loop();

@@ -6,9 +6,12 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, Error, FlushRanges, FlushRequest, FlushScope, Ordering, Platform,
-    Released, RootState, StrategyCpu, Switched, Tags, Tlb, Word,
+    AddressSpace, Cpu, Error, Platform, Tlb,
     arch::{Held, Mmu, Sharing, Tag, Wait},
+    platform::{CpuId, Ordering, Word},
+    tags::{
+        FlushRanges, FlushRequest, FlushScope, Released, RootState, StrategyCpu, Switched, Tags,
+    },
 };
 
 const FIRST: usize = 2;

@@ -12,13 +12,14 @@ use core::{
 };
 
 use lookaside::{
-    CpuId, Error, Platform,
+    Error, Platform,
     arch::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{self, Aarch64, AsidIn, Dsb, IdRegisters, Pairing, Park, Tlbi},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Invpcid, Levels, Tables, Use, UserFlush, X86},
     },
+    platform::CpuId,
 };
 
 /// A place that the compiler must write to when it is told to, and read from.
@@ -213,7 +214,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(CPU.get())
     }
 
-    fn send_ipi(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::platform::Targets) {}
 
     fn relax(&self) {
         core::hint::spin_loop();

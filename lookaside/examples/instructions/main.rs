@@ -16,9 +16,11 @@ use std::{env, process::ExitCode};
 
 use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Error, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
-    PerCpuAsids, Platform, Released, Switched, Tags, Tlb, VaRange, Word,
+    AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{Mmu, Root, x86_64::Use},
+    flush::Flushed,
+    platform::Word,
+    tags::{GlobalAsidsConfig, Released, Switched, Tags},
 };
 
 /// The machines that are simulated have so many CPUs, of which one runs.

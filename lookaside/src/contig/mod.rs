@@ -24,9 +24,10 @@
 //! ```
 //! use core::sync::atomic::AtomicU64;
 //! use lookaside::{
-//!     VaRange, Word,
+//!     VaRange,
 //!     arch::aarch64::{AddressSize, Geometry, Granule, descriptor::*},
 //!     contig::{Arm, Entries, Full, Raw, SizeChange},
+//!     platform::Word,
 //! };
 //!
 //! # fn main() -> Result<(), lookaside::Error> {
@@ -41,7 +42,7 @@
 //! assert!(table.get(3)?.is_folded() && !table.get(16)?.is_folded());
 //!
 //! // A store to the fourth page: the hardware may note it in any entry of the block.
-//! words[11].fetch_and(!READ_ONLY, lookaside::Ordering::Relaxed);
+//! words[11].fetch_and(!READ_ONLY, lookaside::platform::Ordering::Relaxed);
 //! assert!(table.get(3)?.dirty());
 //!
 //! // All go. No block is cut through, so nothing is flushed but by the caller, once, afterwards.

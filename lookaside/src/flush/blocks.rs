@@ -19,9 +19,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// ```
     /// use core::sync::atomic::AtomicU64;
     /// use lookaside::{
-    ///     Cpu, CpuId, GlobalAsids, GlobalAsidsConfig, Gather, Platform, Targets, Tlb, VaRange,
+    ///     Cpu, GlobalAsids, Gather, Platform, Tlb, VaRange,
     ///     arch::{Root, Sharing, aarch64::{*, descriptor::*}},
     ///     contig::{Arm, Entries, Full, Raw, SizeChange},
+    ///     platform::{CpuId, Targets},
+    ///     tags::GlobalAsidsConfig,
     /// };
     /// # struct Native;
     /// # impl Instructions for Native {

@@ -9,7 +9,7 @@
 //! not written yet, or overwritten, and flushes everything. The bits are enough: between taking a number and
 //! writing the slot an initiator handles no request, and every other CPU has at most one number pending,
 //! which needs the acknowledgement of this initiator. So the numbers taken meanwhile are fewer than
-//! [`crate::MAX_CPUS`].
+//! [`crate::platform::MAX_CPUS`].
 
 use super::{
     ranges::FlushRanges,

@@ -13,32 +13,31 @@
 //! | `kernel.rs` | kernel addresses, which every CPU uses under every tag |
 //! | `fault.rs` | spurious faults, which a stale entry of this CPU has caused |
 
-mod batch;
+pub(crate) mod batch;
 mod blocks;
 pub(crate) mod broadcast_ring;
 mod fault;
 mod flushed;
-mod gather;
+pub(crate) mod gather;
 mod initiator;
-mod kernel;
-mod ranges;
+pub(crate) mod kernel;
+pub(crate) mod ranges;
 pub(crate) mod request_queue;
 pub(crate) mod shootdown;
 
-pub(crate) use self::request_queue::ReceivedRequest;
 pub use self::{
-    batch::Batch,
     fault::Permissions,
     flushed::{Acknowledged, Flushed},
-    gather::Gather,
-    kernel::KernelGather,
-    ranges::FlushRanges,
-    request_queue::{FlushRequest, FlushScope},
 };
 use self::{
-    gather::Changes,
+    gather::{Changes, Gather},
     initiator::{Done, Initiator},
 };
+pub(crate) use self::{
+    ranges::FlushRanges,
+    request_queue::{FlushRequest, FlushScope, ReceivedRequest},
+};
+pub use crate::flags::Flags;
 use crate::{
     arch::{Mmu, TableChange},
     counts::{Event, Outcome},

@@ -108,7 +108,7 @@ const LEAVE: u64 = 1 << 13;
 pub enum FlushScope {
     /// Those of one space.
     AddressSpace {
-        /// The context id of the space ([`crate::Tags::context_id`]).
+        /// The context id of the space ([`crate::tags::Tags::context_id`]).
         context: u64,
         /// The ranges are those of the flushes of all generations from `first` to `last`.
         first: u64,

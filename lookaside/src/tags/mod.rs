@@ -2,26 +2,34 @@
 //!
 //! There are two allocators. Each is recommended for some architectures, and each runs on all:
 //!
-//! * [`GlobalAsids`] (Arm, RISC-V): a space has the same tag on all CPUs for as long as an epoch lasts.
+//! * [`crate::GlobalAsids`] (Arm, RISC-V): a space has the same tag on all CPUs for as long as an epoch lasts.
 //!   Broadcast invalidation by tag needs that.
-//! * [`PerCpuAsids`] (x86): each CPU numbers the few spaces that it ran last. Where every remote flush is
+//! * [`crate::PerCpuAsids`] (x86): each CPU numbers the few spaces that it ran last. Where every remote flush is
 //!   an IPI anyway, agreeing on numbers gains nothing.
 //!
 //! [`Tags`] is the interface between them and [`crate::CurrentCpu`]. The historical strategies with which
 //! measurements are compared implement it elsewhere. Only the library calls it: its methods take a
 //! [`StrategyCpu`], which only the library makes.
 
-mod global;
-mod per_cpu;
+pub(crate) mod global;
+pub(crate) mod per_cpu;
 
-pub use global::{Cookie, GlobalAsids, GlobalAsidsConfig, GlobalAsidsCpu};
-pub use per_cpu::{PerCpuAsids, PerCpuAsidsCpu, Replacement, RoundRobin};
+pub use global::{Cookie, GlobalAsidsConfig, GlobalAsidsCpu};
+pub use per_cpu::{PerCpuAsidsCpu, Replacement, RoundRobin};
+
+pub use crate::{
+    current_cpu::StrategyCpu,
+    flush::{
+        ranges::FlushRanges,
+        request_queue::{FlushRequest, FlushScope},
+    },
+    residency::{Residency, Residents},
+};
 
 use crate::{
     arch::{Mmu as _, Wait},
-    current_cpu::{CurrentCpu, StrategyCpu},
+    current_cpu::CurrentCpu,
     error::Error,
-    flush::{FlushRanges, FlushRequest},
     platform::{CpuId, Platform},
     space::AddressSpace,
     tlb::Tlb,

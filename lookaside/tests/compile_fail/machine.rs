@@ -40,10 +40,10 @@ unsafe impl lookaside::Platform for Machine {
     fn mmu(&self) -> &Hardware {
         &self.mmu
     }
-    fn cpu(&self) -> lookaside::CpuId {
-        lookaside::CpuId(0)
+    fn cpu(&self) -> lookaside::platform::CpuId {
+        lookaside::platform::CpuId(0)
     }
-    fn send_ipi(&self, _: lookaside::Targets) {}
+    fn send_ipi(&self, _: lookaside::platform::Targets) {}
     fn relax(&self) {}
 }
 

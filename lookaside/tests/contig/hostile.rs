@@ -9,9 +9,10 @@
 use core::{cell::RefCell, ops::Range};
 
 use lookaside::{
-    Ordering, VaRange, Word,
+    VaRange,
     arch::aarch64::{AddressSize, Geometry, Granule},
     contig::{Arm, Entries, Flags, Format, Locked, Raw, SizeChange, Svnapot},
+    platform::{Ordering, Word},
 };
 
 const ARM_VALID: u64 = 0b11;

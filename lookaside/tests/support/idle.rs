@@ -45,9 +45,9 @@ macro_rules! idle_kernel {
         ) {
         }
 
-        fn typical_costs(&self) -> ::lookaside::Costs {
-            let each = ::lookaside::OperationCosts { address: 1, tag: 1, wait: 1 };
-            ::lookaside::Costs {
+        fn typical_costs(&self) -> ::lookaside::platform::Costs {
+            let each = ::lookaside::platform::OperationCosts { address: 1, tag: 1, wait: 1 };
+            ::lookaside::platform::Costs {
                 local: each,
                 broadcast: each,
                 refill: 1,

@@ -1,8 +1,11 @@
 //! Books of pretended machines, for either strategy, whose CPUs answer interrupts.
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Flushed, Gather, GlobalAsids, GlobalAsidsConfig,
-    PerCpuAsids, Residents, Switched, Tags, Tlb, VaRange, arch::Root,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Tlb, VaRange,
+    arch::Root,
+    flush::Flushed,
+    platform::CpuId,
+    tags::{GlobalAsidsConfig, Residents, Switched, Tags},
 };
 
 use super::{Fake, on, words};

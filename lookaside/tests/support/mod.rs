@@ -14,9 +14,10 @@ use std::{
 };
 
 use lookaside::{
-    Costs, Counts, CpuId, Error, Event, OperationCosts, Outcome, Platform, Stuck, Targets, VaRange,
-    Word,
+    Error, Platform, VaRange,
     arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
+    counts::{Counts, Event, Outcome},
+    platform::{Costs, CpuId, OperationCosts, Stuck, Targets, Word},
 };
 
 thread_local! {

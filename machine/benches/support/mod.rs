@@ -4,13 +4,14 @@
 #![allow(unreachable_pub, reason = "the module is part of several crates")]
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Gather, GlobalAsids, GlobalAsidsConfig, PerCpuAsids,
-    Platform as _, Residents, Tags, Tlb, VaRange, Word as _,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform as _, Tlb, VaRange,
     arch::{
         Mmu, Root,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
         x86_64::{self, Levels, Tables, Use, X86},
     },
+    platform::{CpuId, Word as _},
+    tags::{GlobalAsidsConfig, Residents, Tags},
 };
 use lookaside_machine::timed::{
     self, Arena, CacheShape, Failure, Model, Options, Platform, Price, Prices, Report, TlbShape,

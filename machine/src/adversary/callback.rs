@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use std::panic;
 
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 
 use super::{cpu::Handler, current, scenario::Scenario};
 

@@ -5,7 +5,7 @@
 
 use core::{cell::Cell, panic::Location, ptr};
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 
 use super::{
     machine::{Machine, Phase},
@@ -114,7 +114,7 @@ pub(crate) fn step(op: Op) -> u64 {
             // The handler leaves nothing behind in the program's own variables, so its results
             // are dropped when it returns.
             let before = (*machine).enter_handler(cpu, handler);
-            super::callback::call_handler(handler, lookaside::CpuId(cpu as u32));
+            super::callback::call_handler(handler, lookaside::platform::CpuId(cpu as u32));
             (*machine).leave_handler(cpu, handler, before);
         }
     }

@@ -8,7 +8,7 @@ use core::panic::{AssertUnwindSafe, Location};
 use std::{collections::BTreeSet, panic};
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
-use lookaside::{CpuId, Ordering};
+use lookaside::platform::{CpuId, Ordering};
 
 pub(crate) use super::choice::{Choice, Chooser, Point};
 use super::{

@@ -1,6 +1,6 @@
 //! Memory and what stands before it: store buffers, and the log that takes an execution back.
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 
 use super::{
     config::Buffers,

@@ -6,8 +6,8 @@
 use core::fmt;
 
 use lookaside::{
-    Ordering,
     arch::{aarch64, x86_64},
+    platform::Ordering,
 };
 
 /// The address of a word, which is its name.

@@ -1,8 +1,9 @@
 //! The machine as the library's platform.
 
 use lookaside::{
-    Costs, CpuId, Event, OperationCosts, Targets,
     arch::{Mmu, Root},
+    counts::Event,
+    platform::{Costs, CpuId, OperationCosts, Targets},
 };
 
 use super::{

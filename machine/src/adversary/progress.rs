@@ -1,6 +1,6 @@
 //! Progress: which operations need not wait for a choice, and why no CPU can go on.
 
-use lookaside::{Ordering, arch::aarch64::Dsb};
+use lookaside::{arch::aarch64::Dsb, platform::Ordering};
 
 use super::{
     config::{Arch, Buffers},

@@ -1,6 +1,6 @@
 //! A scenario: a world, a program for each CPU, and a final check.
 
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 
 use super::{
     config::Config,

@@ -39,12 +39,12 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(config: &Config) -> Self {
         let size = 1usize << config.index_bits;
-        let words = (0..config.tables * size).map(|_| <Word as lookaside::Word>::ZERO);
+        let words = (0..config.tables * size).map(|_| <Word as lookaside::platform::Word>::ZERO);
         Self {
             words: Box::leak(words.collect::<Box<[Word]>>()),
             data: Box::leak(
                 (0..config.frames)
-                    .map(|_| <Word as lookaside::Word>::ZERO)
+                    .map(|_| <Word as lookaside::platform::Word>::ZERO)
                     .collect::<Box<[Word]>>(),
             ),
             index_bits: config.index_bits,

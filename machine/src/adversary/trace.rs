@@ -3,7 +3,7 @@
 use core::panic::Location;
 use std::collections::HashMap;
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 
 use super::{
     current::with,

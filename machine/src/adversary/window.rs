@@ -20,7 +20,7 @@
 //! A read-modify-write acts on the newest value, and what follows it may be satisfied between its read and its
 //! write, as between two exclusives: as a barrier, an acquiring one is an acquiring load and no more.
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 
 use super::{
     config::Loads,

@@ -2,7 +2,7 @@
 
 use core::{cell::UnsafeCell, fmt};
 
-use lookaside::Ordering;
+use lookaside::platform::Ordering;
 
 use super::{
     current,
@@ -46,7 +46,7 @@ impl fmt::Debug for Word {
     }
 }
 
-impl lookaside::Word for Word {
+impl lookaside::platform::Word for Word {
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "the constant is a template: each use makes a word of its own"

@@ -6,8 +6,8 @@
 //! `TLBSYNC` completes what the same CPU began. An instruction that faults ends the execution as a violation.
 
 use lookaside::{
-    Ordering,
     arch::x86_64::{Instructions, Invpcid},
+    platform::Ordering,
 };
 use lookaside_hardware::x86::{self, Effect};
 
@@ -68,7 +68,7 @@ impl Instructions for Insn {
 
     #[track_caller]
     fn mfence(&self) {
-        <Word as lookaside::Word>::fence(Ordering::SeqCst);
+        <Word as lookaside::platform::Word>::fence(Ordering::SeqCst);
     }
 }
 

@@ -4,13 +4,15 @@ use core::cell::Cell;
 use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
-    CpuId,
-    Ordering::{Relaxed, SeqCst},
-    Word as _,
     arch::{
         aarch64::{Instructions as _, Tlbi},
         riscv64::Instructions as _,
         x86_64::Instructions as _,
+    },
+    platform::{
+        CpuId,
+        Ordering::{Relaxed, SeqCst},
+        Word as _,
     },
 };
 

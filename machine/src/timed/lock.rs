@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lookaside::Word as _;
+use lookaside::platform::Word as _;
 
 use super::{
     account::Cause,

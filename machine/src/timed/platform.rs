@@ -3,8 +3,9 @@
 use core::marker::PhantomData;
 
 use lookaside::{
-    Costs, CpuId, Event, Targets,
     arch::{Mmu, Root},
+    counts::Event,
+    platform::{Costs, CpuId, Targets},
 };
 
 use super::{current::step, program, word::Word};

@@ -1,6 +1,6 @@
 //! What the programs of simulated CPUs can do besides what the library does for them.
 
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 
 use super::{
     account::{Cause, Counters},

@@ -3,7 +3,7 @@
 use core::{convert::Infallible, mem::ManuallyDrop};
 
 use corosensei::{Coroutine, Yielder, stack::DefaultStack};
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 
 use super::{
     arena::Arena,

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use lookaside::CpuId;
+use lookaside::platform::CpuId;
 use lookaside_machine::{
     adversary::{Buffers, Config, Rule, Scenario, leak},
     explore::{Budget, Explorer, Report},

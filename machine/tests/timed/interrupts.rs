@@ -1,6 +1,6 @@
 //! Interrupts: sent, on their way, taken, held up, taken as one.
 
-use lookaside::{Ordering::Relaxed, Word as _};
+use lookaside::platform::{Ordering::Relaxed, Word as _};
 use lookaside_machine::timed::{self, Cause, Topology, idle_until, interrupts_off, work};
 
 use crate::support::{Notes, arena, interrupt, model, run, words};

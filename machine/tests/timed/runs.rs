@@ -1,6 +1,6 @@
 //! Runs as a whole: through the library, the same each time, and refused where they make no sense.
 
-use lookaside::{Ordering::Relaxed, Word as _};
+use lookaside::platform::{Ordering::Relaxed, Word as _};
 use lookaside_machine::timed::{self, Arena, Failure, Options, Word, World, simulate};
 
 use crate::{
@@ -89,7 +89,7 @@ fn a_run_that_never_ends_is_given_up() {
 struct Nothing;
 
 impl World for Nothing {
-    fn run(&self, _: lookaside::CpuId) {}
+    fn run(&self, _: lookaside::platform::CpuId) {}
 }
 
 fn attempt(arena: &Arena, model: &timed::Model, cpus: usize) -> Result<u64, Failure> {

@@ -2,7 +2,7 @@
 
 use core::cell::RefCell;
 
-use lookaside::{CpuId, Targets};
+use lookaside::platform::{CpuId, Targets};
 use lookaside_machine::timed::{
     self, Arena, CacheShape, Failure, Model, Options, Platform, Price, Prices, Ps, Report,
     TlbShape, Topology, Word, World, simulate, x86,
@@ -131,7 +131,7 @@ pub(crate) fn arena() -> Arena {
 
 /// Words, each in a cache line of its own.
 pub(crate) fn words<const N: usize>(arena: &Arena) -> [&Word; N] {
-    core::array::from_fn(|_| arena.put(<Word as lookaside::Word>::ZERO))
+    core::array::from_fn(|_| arena.put(<Word as lookaside::platform::Word>::ZERO))
 }
 
 /// Moments that programs have noted, in the order in which they noted them.

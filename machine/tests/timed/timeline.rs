@@ -1,6 +1,6 @@
 //! Timelines: what each CPU did and when, interrupts with their answers, and no effect on the run.
 
-use lookaside::{Ordering::Relaxed, Word as _};
+use lookaside::platform::{Ordering::Relaxed, Word as _};
 use lookaside_machine::timed::{
     self, Cause, Doing, Interrupt, Model, Moment, Options, Ps, Report, Timeline, Word, World,
     during, idle_until, relax, work,
@@ -14,7 +14,7 @@ use crate::{
 struct Closures<P, I>(P, I);
 
 impl<P: Fn(usize), I: Fn()> World for Closures<P, I> {
-    fn run(&self, cpu: lookaside::CpuId) {
+    fn run(&self, cpu: lookaside::platform::CpuId) {
         (self.0)(cpu.index());
     }
 

@@ -1,9 +1,8 @@
 //! Translations: two levels, walks, blocks, staleness.
 
 use lookaside::{
-    Ordering::Relaxed,
-    Word as _,
     arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
+    platform::{Ordering::Relaxed, Word as _},
 };
 use lookaside_machine::timed::{
     Failure, arm::Insn, idle_until, now, tables, touch, touch_kernel, touch_mapped,

@@ -1,6 +1,6 @@
 //! Words, cache lines, store buffers, waiting, locks.
 
-use lookaside::{Ordering::*, Word as _};
+use lookaside::platform::{Ordering::*, Word as _};
 use lookaside_machine::timed::{self, Cause, Lock, Topology, Word, during, idle_until};
 
 use crate::support::{Notes, arena, model, run, words};

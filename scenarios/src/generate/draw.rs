@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lookaside::Cookie;
+use lookaside::tags::Cookie;
 
 use super::{
     corpus::Corpus,

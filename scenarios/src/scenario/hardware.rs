@@ -3,13 +3,15 @@
 use core::marker::PhantomData;
 
 use lookaside::{
-    Costs, Error, Event, OperationCosts, Outcome,
+    Error,
     arch::{
         Mmu, Root, Sharing,
         aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Levels, Tables, Use, X86},
     },
+    counts::{Event, Outcome},
+    platform::{Costs, OperationCosts},
 };
 use lookaside_machine::adversary::{
     COSTS, Config, Deviations, Frame, Updates, arm, oracle, riscv, saw, x86,

@@ -8,12 +8,15 @@
 use core::marker::PhantomData;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Error, Flushed, Gather, GlobalAsids, Ordering,
-    PerCpuAsids, Platform as _, Tags, Tlb, VaRange, Word as _,
+    AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform as _, Tlb,
+    VaRange,
     arch::{
         Held, Root,
         x86_64::{Config as Hardware, Instructions as _, Levels, Tables, Use, UserFlush, X86},
     },
+    flush::Flushed,
+    platform::{CpuId, Ordering, Word as _},
+    tags::Tags,
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Platform, Scenario, Word, access, access_store, as_cpu, irq_off, irq_on,
@@ -136,7 +139,10 @@ impl Kind for Broadcast {
     const FLUSH: UserFlush = UserFlush::OnLoad;
 
     fn tags(platform: &Machine) -> Result<Self::Tags, Error> {
-        epochs(platform, Few { usable: 3, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH })
+        epochs(
+            platform,
+            Few { usable: 3, pins: 0, last_epoch: lookaside::tags::Cookie::LAST_EPOCH },
+        )
     }
 
     fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {

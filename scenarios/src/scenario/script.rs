@@ -1,9 +1,10 @@
 //! A scenario made of scripts: the acts of each CPU, in order.
 
 use lookaside::{
-    AddressSpace, CpuId, CurrentCpu, Error, GlobalAsids, GlobalAsidsConfig, PerCpuAsids,
-    Replacement, Word as _,
+    AddressSpace, CurrentCpu, Error, GlobalAsids, PerCpuAsids,
     arch::{Mmu, Tag},
+    platform::{CpuId, Word as _},
+    tags::{GlobalAsidsConfig, Replacement},
 };
 use lookaside_machine::{
     adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome},
@@ -159,7 +160,7 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<
     }
 
     fn can_pin(config: Few, spaces: usize) -> bool {
-        spaces <= config.pins as usize && config.last_epoch == lookaside::Cookie::LAST_EPOCH
+        spaces <= config.pins as usize && config.last_epoch == lookaside::tags::Cookie::LAST_EPOCH
     }
 
     fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) {

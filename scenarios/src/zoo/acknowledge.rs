@@ -1,12 +1,11 @@
 //! Acknowledgements: what they guarantee, and whether the initiator waits for them.
 
 use lookaside::{
-    Ordering::*,
-    Word as _,
     arch::{
         riscv64::Instructions as _,
         x86_64::{Instructions as _, Invpcid},
     },
+    platform::{Ordering::*, Word as _},
 };
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax, riscv, x86};
 

@@ -1,9 +1,8 @@
 //! Generations: a CPU that switches back to a space compares its local generation with the space's.
 
 use lookaside::{
-    Ordering::*,
-    Word as _,
     arch::x86_64::{Instructions as _, Invpcid},
+    platform::{Ordering::*, Word as _},
 };
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, x86};
 

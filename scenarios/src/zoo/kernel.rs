@@ -1,7 +1,7 @@
 //! The kernel around a protocol: two spaces, a script for each CPU, and a claim to the oracle after each
 //! flush.
 
-use lookaside::{CpuId, Ordering::*, Word as _};
+use lookaside::platform::{CpuId, Ordering::*, Word as _};
 use lookaside_machine::{
     adversary::{
         Access, Config, Frame, Scenario, Word, access, access_store, as_cpu, irq_off, irq_on, leak,

@@ -1,12 +1,11 @@
 //! When frames may be freed, and what an empty entry proves.
 
 use lookaside::{
-    Ordering::*,
-    Word as _,
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
         x86_64::{Instructions as _, Invpcid},
     },
+    platform::{Ordering::*, Word as _},
 };
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, arm, x86};
 

@@ -1,6 +1,6 @@
 //! Requests in queues.
 
-use lookaside::{Ordering::*, Word as _};
+use lookaside::platform::{Ordering::*, Word as _};
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax};
 
 use super::{

@@ -1,6 +1,9 @@
 //! RISC-V: local fences, and remote fences by the firmware.
 
-use lookaside::{Ordering::*, Word as _, arch::riscv64::Instructions as _};
+use lookaside::{
+    arch::riscv64::Instructions as _,
+    platform::{Ordering::*, Word as _},
+};
 use lookaside_machine::adversary::{Access, Arch, Config, Rule, Word, riscv};
 
 use super::{

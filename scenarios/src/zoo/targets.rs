@@ -1,6 +1,9 @@
 //! Target sets: the CPUs that run a space, and when that set is read and written.
 
-use lookaside::{Ordering::*, Word as _, arch::riscv64::Instructions as _};
+use lookaside::{
+    arch::riscv64::Instructions as _,
+    platform::{Ordering::*, Word as _},
+};
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, riscv};
 
 use super::{

@@ -1,6 +1,6 @@
 //! Waits that never end.
 
-use lookaside::{Ordering::*, Word as _};
+use lookaside::platform::{Ordering::*, Word as _};
 use lookaside_machine::adversary::{
     Arch, Config, Rule, Word, interrupt, irq_off, irq_on, relax, reset,
 };

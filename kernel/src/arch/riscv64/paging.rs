@@ -20,11 +20,7 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use lookaside::{
-    Flags,
-    arch::riscv64::Extensions,
-    contig::{SizeChange, Svnapot},
-};
+use lookaside::{arch::riscv64::Extensions, contig::{SizeChange, Svnapot}, flush::Flags};
 
 use super::harts;
 use crate::arch::{Protection, Table};

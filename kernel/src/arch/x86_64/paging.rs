@@ -2,10 +2,7 @@
 
 use core::{ops::Range, sync::atomic::Ordering};
 
-use lookaside::{
-    Flags,
-    contig::{SizeChange, Svnapot},
-};
+use lookaside::{contig::{SizeChange, Svnapot}, flush::Flags};
 
 use super::boot::{kernel_root, vmap_table as the_vmap_table};
 use crate::arch::{Protection, Table};

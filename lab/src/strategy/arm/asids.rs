@@ -5,9 +5,11 @@
 //! CPU empties its own TLB before it runs a space under a new tag.
 
 use lookaside::{
-    Ordering::{AcqRel, Acquire, Relaxed},
-    Word as _,
     arch::Tag,
+    platform::{
+        Ordering::{AcqRel, Acquire, Relaxed},
+        Word as _,
+    },
 };
 use lookaside_machine::timed::{self, Arena, Lock, Word};
 

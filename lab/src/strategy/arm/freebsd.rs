@@ -10,9 +10,11 @@
 use core::cell::Cell;
 
 use lookaside::{
-    Ordering::{Acquire, Relaxed, Release},
-    Word as _,
     arch::{Held, Mmu as _, Root, Sharing, Tag},
+    platform::{
+        Ordering::{Acquire, Relaxed, Release},
+        Word as _,
+    },
 };
 use lookaside_machine::timed::{self, Lock, Word};
 

@@ -13,9 +13,11 @@
 use core::cell::Cell;
 
 use lookaside::{
-    Ordering::{AcqRel, Relaxed, SeqCst},
-    Word as _,
     arch::{Held, Mmu as _, Root, Sharing, Tag},
+    platform::{
+        Ordering::{AcqRel, Relaxed, SeqCst},
+        Word as _,
+    },
 };
 use lookaside_machine::timed::{self, Arena, Word};
 

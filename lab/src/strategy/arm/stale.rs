@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use lookaside::{
+use lookaside::platform::{
     Ordering::{AcqRel, Relaxed},
     Word as _,
 };

@@ -5,7 +5,7 @@
 //! say (the early end of that loop came later). Clearing looks at the entry once more, to see whether
 //! it is one of a block.
 
-use lookaside::{Ordering, Word as _};
+use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::Word;
 
 use super::{

@@ -1,7 +1,6 @@
 //! The page tables of a process, as words of the timed machine.
 
 use lookaside::{
-    Ordering, Word as _,
     arch::aarch64::{
         AddressSize, Geometry, Granule,
         descriptor::{
@@ -10,6 +9,7 @@ use lookaside::{
         },
     },
     contig::{Arm, Format, Raw},
+    platform::{Ordering, Word as _},
 };
 use lookaside_machine::timed::{Arena, Word};
 

@@ -3,7 +3,7 @@
 
 use core::cell::RefCell;
 
-use lookaside::{CpuId, Ordering, Targets, Word as _};
+use lookaside::platform::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Word};
 
 /// The number of CPUs in one word of a mask.

@@ -11,8 +11,9 @@
 use core::cell::{Cell, RefCell};
 
 use lookaside::{
-    CpuId, Ordering, Platform as _, Word as _,
+    Platform as _,
     arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, x86_64::X86},
+    platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
 

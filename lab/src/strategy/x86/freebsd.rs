@@ -12,8 +12,9 @@
 use core::cell::{Cell, RefCell};
 
 use lookaside::{
-    Ordering, Platform as _, Targets, Word as _,
+    Platform as _,
     arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
+    platform::{Ordering, Targets, Word as _},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
 
@@ -145,7 +146,7 @@ impl FreeBsd<'_> {
                 mask &= !(1 << (me - first));
             }
             if mask != 0 {
-                all.push(Targets { first: lookaside::CpuId(first), mask });
+                all.push(Targets { first: lookaside::platform::CpuId(first), mask });
             }
         }
         all

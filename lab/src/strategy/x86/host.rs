@@ -3,7 +3,7 @@
 
 use core::cell::Cell;
 
-use lookaside::{CpuId, Ordering, Targets, Word as _};
+use lookaside::platform::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Ps, Word};
 
 use super::linux::{flush_globally, me};

@@ -19,8 +19,8 @@
 use core::cell::{Cell, RefCell};
 
 use lookaside::{
-    CpuId, Ordering, Targets, Word as _,
     arch::x86_64::{Instructions as _, X86},
+    platform::{CpuId, Ordering, Targets, Word as _},
 };
 use lookaside_machine::timed::{self, Ps, Word, x86::Insn};
 

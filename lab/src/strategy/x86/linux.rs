@@ -4,11 +4,11 @@
 use core::cell::RefCell;
 
 use lookaside::{
-    CpuId, Ordering, Targets, Word as _,
     arch::{
         Mmu,
         x86_64::{Instructions as _, X86},
     },
+    platform::{CpuId, Ordering, Targets, Word as _},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86::Insn};
 

@@ -4,8 +4,8 @@
 //! space's mask and is not interrupted; it catches up when it comes back.
 
 use lookaside::{
-    Ordering, Word as _,
     arch::x86_64::{Instructions as _, X86},
+    platform::{Ordering, Word as _},
 };
 use lookaside_machine::timed::{self, x86::Insn};
 

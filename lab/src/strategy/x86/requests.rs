@@ -3,7 +3,7 @@
 
 use core::cell::{OnceCell, RefCell};
 
-use lookaside::{CpuId, Ordering, Targets, Word as _};
+use lookaside::platform::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Word};
 
 /// A request to a target.

@@ -1,7 +1,7 @@
 //! Linux's per-CPU slots for the spaces that the CPU ran last: for each slot the space whose
 //! translations are under the slot's PCID, and the generation that the CPU has caught up with.
 
-use lookaside::Word as _;
+use lookaside::platform::Word as _;
 use lookaside_machine::timed::Word;
 
 /// The number of slots that fit two cache lines together with the rest of the CPU's state.

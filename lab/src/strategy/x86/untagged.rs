@@ -3,8 +3,8 @@
 //! CPU once; it then leaves the space, and loads it again when it has a thread to run.
 
 use lookaside::{
-    Word as _,
     arch::x86_64::{Instructions as _, X86},
+    platform::Word as _,
 };
 use lookaside_machine::timed::{self, Word, x86::Insn};
 
@@ -118,7 +118,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
                 }
             });
         } else {
-            Word::fence(lookaside::Ordering::SeqCst);
+            Word::fence(lookaside::platform::Ordering::SeqCst);
         }
         self.common.send(mm.cpus, &request, || ());
     }

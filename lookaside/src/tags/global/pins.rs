@@ -28,7 +28,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     ///
     /// # Errors
     ///
-    /// * [`Error::PinCap`] if [`crate::GlobalAsidsConfig::pins`] spaces are pinned.
+    /// * [`Error::PinCap`] if [`crate::tags::GlobalAsidsConfig::pins`] spaces are pinned.
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
     pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {

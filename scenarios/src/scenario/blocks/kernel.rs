@@ -3,8 +3,10 @@
 use core::ops::Range;
 
 use lookaside::{
-    Flushed, Gather, Ordering, Word as _,
+    Gather,
     contig::{Access, Flags, Format as _, Full, Raw, SizeChange},
+    flush::Flushed,
+    platform::{Ordering, Word as _},
 };
 use lookaside_machine::adversary::{Word, oracle};
 

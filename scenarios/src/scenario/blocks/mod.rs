@@ -9,7 +9,7 @@ mod world;
 
 use core::{marker::PhantomData, ops::Range};
 
-use lookaside::{CpuId, contig::Flags};
+use lookaside::{contig::Flags, platform::CpuId};
 use lookaside_machine::adversary::{Config, Frame, Scenario, milestone, outcome};
 
 pub(super) use self::kind::*;

@@ -3,9 +3,10 @@
 use core::ops::Range;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, GlobalAsids, Ordering, Tlb, VaRange, Word as _,
+    AddressSpace, Cpu, CurrentCpu, GlobalAsids, Tlb, VaRange,
     arch::Root,
     contig::{self, Entries, Format as _, Locked, Raw},
+    platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::adversary::{
     Access, Flags, Frame, Platform, Word, as_cpu, irq_off, irq_on, leak, name, oracle, relax,
@@ -42,7 +43,7 @@ impl<K: Kind> World<K> {
         let reserved = tables::allocate_reserved();
         let mmu = K::Hardware::mmu(reserved).expect("hardware");
         let platform = Platform::new(mmu).with_costs(K::Hardware::costs());
-        let few = Few { usable: 4, pins: 0, last_epoch: lookaside::Cookie::LAST_EPOCH };
+        let few = Few { usable: 4, pins: 0, last_epoch: lookaside::tags::Cookie::LAST_EPOCH };
         let tags = epochs(&platform, few).expect("tags");
         let storage = Vec::leak(script.cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");

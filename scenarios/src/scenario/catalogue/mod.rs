@@ -15,7 +15,7 @@ mod wide;
 
 use std::sync::LazyLock;
 
-use lookaside::Cookie;
+use lookaside::tags::Cookie;
 
 use super::{
     Depth::{Bounded, Exhaust, Random},

@@ -10,7 +10,7 @@
 
 use core::{fmt, str::FromStr};
 
-use lookaside::{Cookie, GlobalAsids, PerCpuAsids, arch::Mmu};
+use lookaside::{GlobalAsids, PerCpuAsids, arch::Mmu, tags::Cookie};
 use lookaside_machine::{adversary::Platform, explore::Explorer};
 
 use super::{

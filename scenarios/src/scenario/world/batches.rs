@@ -1,6 +1,10 @@
 //! Batches: flushes of several spaces that are completed together, perhaps on another CPU.
 
-use lookaside::{Batch, CurrentCpu, Gather, Ordering, Word as _, arch::Mmu};
+use lookaside::{
+    Batch, CurrentCpu, Gather,
+    arch::Mmu,
+    platform::{Ordering, Word as _},
+};
 use lookaside_machine::adversary::{Platform, Word, oracle, relax};
 
 use super::{Strategy, World, claims::Removals, freed::Freed};

@@ -2,7 +2,12 @@
 
 use core::cell::UnsafeCell;
 
-use lookaside::{AddressSpace, Ordering, Residents, Tags, Tlb, VaRange, Word as _, arch::Root};
+use lookaside::{
+    AddressSpace, Tlb, VaRange,
+    arch::Root,
+    platform::{Ordering, Word as _},
+    tags::{Residents, Tags},
+};
 use lookaside_machine::adversary::{Access, Flags, Frame, Word, name, tables};
 
 use super::claims::{Pte, Writers};

@@ -1,6 +1,11 @@
 //! The claims of a flush: the entries that its gather has removed, and those that others had removed before.
 
-use lookaside::{Flushed, Gather, Ordering, Word as _, arch::Mmu};
+use lookaside::{
+    Gather,
+    arch::Mmu,
+    flush::Flushed,
+    platform::{Ordering, Word as _},
+};
 use lookaside_machine::adversary::{Access, Frame, Platform, Word, oracle, tables};
 
 use super::{

@@ -1,8 +1,10 @@
 //! The changes that a kernel makes to page tables, and their claims to the oracle.
 
 use lookaside::{
-    Acknowledged, CpuId, CurrentCpu, Flags, Gather, KernelGather, Ordering, Permissions, Word as _,
+    CurrentCpu, Gather, KernelGather,
     arch::Mmu,
+    flush::{Acknowledged, Flags, Permissions},
+    platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::adversary::{
     Access, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,

@@ -1,6 +1,11 @@
 //! The users of a space, as a kernel's locks and reference counts would track them.
 
-use lookaside::{CpuId, CurrentCpu, Ordering, Released, Word as _, arch::Mmu};
+use lookaside::{
+    CurrentCpu,
+    arch::Mmu,
+    platform::{CpuId, Ordering, Word as _},
+    tags::Released,
+};
 use lookaside_machine::adversary::{Arch, Platform, Word, oracle, relax, reset};
 
 use super::{

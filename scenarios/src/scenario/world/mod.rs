@@ -12,9 +12,10 @@ use core::cell::UnsafeCell;
 use std::collections::BTreeSet;
 
 use lookaside::{
-    AddressSpace, Cpu, CpuId, CurrentCpu, Error, KernelGather, Ordering, Platform as _, RootState,
-    Tags, Tlb, Word as _,
+    AddressSpace, Cpu, CurrentCpu, Error, KernelGather, Platform as _, Tlb,
     arch::{Mmu, Root, Tag},
+    platform::{CpuId, Ordering, Word as _},
+    tags::{RootState, Tags},
 };
 use lookaside_machine::adversary::{
     Access, Arch, Frame, Platform, Updates, Word, access, access_store, as_cpu, irq_off, irq_on,

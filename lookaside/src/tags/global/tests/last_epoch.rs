@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::*;
-use crate::{flush::Gather, tests::meanwhile};
+use crate::{Gather, tests::meanwhile};
 
 /// Three CPUs without broadcasts, and four tags until the last epoch.
 fn short() -> Machine {
