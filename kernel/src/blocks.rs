@@ -5,7 +5,10 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use lookaside::{contig::{Entries, Format, Full, Locked, Raw}, flush::Flags};
+use lookaside::{
+    contig::{Entries, Format, Full, Locked, Raw},
+    flush::Flags,
+};
 
 use crate::{
     arch::{self, PAGE, Table},

@@ -127,7 +127,10 @@ impl Drop for Process {
     /// No thread is left. CPUs that still have the root loaded leave it here.
     fn drop(&mut self) {
         let _ = tlb::this_cpu().release(&mut self.space);
-        self.memory.lock().end(&self.space);
+        // Without remote flushes other CPUs go on walking the tables.
+        if !cfg!(feature = "no-remote") {
+            self.memory.lock().end(&self.space);
+        }
         PROCESSES.lock().count -= 1;
     }
 }

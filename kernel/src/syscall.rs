@@ -1,6 +1,6 @@
 //! System calls.
 
-use lookaside::{flush::Flags, counts::Outcome};
+use lookaside::{counts::Outcome, flush::Flags};
 use lookaside_kernel_abi::{Call, Counter, Kind, Noted, Parameter, Refused};
 
 use crate::{

@@ -4,7 +4,13 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside::{Cpu, CurrentCpu, Error, Platform, Tlb, arch::Root, counts::{Counts, Event, Outcome}, platform::{CpuId, Stuck, Targets}, tags::Switched};
+use lookaside::{
+    Cpu, CurrentCpu, Error, Platform, Tlb,
+    arch::Root,
+    counts::{Counts, Event, Outcome},
+    platform::{CpuId, Stuck, Targets},
+    tags::Switched,
+};
 
 use crate::{arch, lock::Once, println};
 
@@ -129,11 +135,7 @@ pub(crate) fn space(root: u64) -> Result<AddressSpace, Error> {
 
 /// This CPU has no thread to run: its space stays loaded, and comes back for free.
 pub(crate) fn idle() {
-    if cfg!(feature = "no-remote") {
-        let _ = this_cpu().park(); // It would get no request to leave a space that is released.
-    } else {
-        this_cpu().lazy();
-    }
+    this_cpu().lazy();
 }
 
 /// The number of switches by result: unchanged, entries kept, fresh tag, rollover, flush.

@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn a_cpu_is_absent_until_it_enters_and_the_neighbours_do_not_notice() {
-        let mut words = [const { AtomicU64::ZERO }; 3];
-        let residents = Residents::new(&mut words, 70).unwrap();
+        let words = [const { AtomicU64::ZERO }; 3];
+        let residents = Residents::new(&words, 70).unwrap();
         for cpu in [CpuId(31), CpuId(32), CpuId(69)] {
             assert_eq!(residents.mark_present(cpu), Residency::Absent);
             assert!(residents.is_present(cpu));
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn the_way_out_leads_over_owing() {
-        let mut words = [AtomicU64::ZERO];
-        let residents = Residents::new(&mut words, 32).unwrap();
+        let words = [AtomicU64::ZERO];
+        let residents = Residents::new(&words, 32).unwrap();
         let (a, b) = (CpuId(3), CpuId(31));
         residents.mark_present(a);
         residents.mark_present(b);
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn who_has_entered_meanwhile_is_not_forgotten() {
-        let mut words = [AtomicU64::ZERO];
-        let residents = Residents::new(&mut words, 1).unwrap();
+        let words = [AtomicU64::ZERO];
+        let residents = Residents::new(&words, 1).unwrap();
         residents.mark_present(CpuId(0));
         residents.mark_stale(targets(&[0]));
         residents.mark_present(CpuId(0));
@@ -280,19 +280,19 @@ mod tests {
 
     #[test]
     fn so_many_cpus_as_there_cannot_be_are_refused() {
-        let mut words = [const { AtomicU64::ZERO }; 1];
+        let words = [const { AtomicU64::ZERO }; 1];
         for cpus in [0, MAX_CPUS + 1] {
-            let refused = Residents::new(&mut words, cpus).err();
+            let refused = Residents::new(&words, cpus).err();
             assert!(matches!(refused, Some(Error::CpuCount { cpus: given }) if given == cpus));
         }
-        let refused = Residents::new(&mut words, MAX_CPUS).err();
+        let refused = Residents::new(&words, MAX_CPUS).err();
         assert!(matches!(refused, Some(Error::Storage { .. })), "as many as there can be");
     }
 
     #[test]
     fn a_cpu_at_the_same_place_of_another_word_is_another_cpu() {
-        let mut words = [const { AtomicU64::ZERO }; 3];
-        let residents = Residents::new(&mut words, 70).unwrap();
+        let words = [const { AtomicU64::ZERO }; 3];
+        let residents = Residents::new(&words, 70).unwrap();
         assert!(residents.none_but(CpuId(3)));
         residents.mark_present(CpuId(3));
         assert!(residents.none_but(CpuId(3)));

@@ -7,7 +7,7 @@ use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     dependencies,
     failure::{Failure, Result},
-    fences, integration, litmus, loom, miri, mutants, process, report, seeds,
+    fences, integration, litmus, loom, miri, mutants, process, report, root_names, seeds,
     setup::{self, BareMetal, TARGETS},
     words,
     workspace::Workspace,
@@ -109,6 +109,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
     gate.step("long files", || long_files(workspace));
     gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
+    gate.step("root names", || root_names::run(workspace).map(|()| Outcome::Passed));
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));
     gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed));
     gate.step("lint, host", || {

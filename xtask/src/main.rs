@@ -27,6 +27,7 @@ mod miri;
 mod mutants;
 mod process;
 mod report;
+mod root_names;
 mod seeds;
 mod setup;
 mod source;

@@ -28,7 +28,7 @@ pub(super) fn halt(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>])
     notices.retain(|act| act.asks_nobody());
     notices.push(Act::Bury);
     if !rises && random.percent(RELEASED) {
-        later.insert(random.below(later.len() + 1), Act::MustRelease(random.below(theme.spaces)));
+        later.insert(random.below(later.len() + 1), Act::Release(random.below(theme.spaces)));
     }
     notices.append(&mut later);
 }

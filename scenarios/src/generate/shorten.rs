@@ -74,7 +74,7 @@ fn about_spaces(program: &SpaceProgram) -> Vec<SpaceProgram> {
     // What waits and what is waited for go together, and so do the stop of a CPU, its notice, and its return.
     without(&|act| matches!(act, Act::Tell | Act::Await));
     without(&|act| matches!(act, Act::Defer(..) | Act::Complete));
-    without(&|act| matches!(act, Act::Halt | Act::Bury | Act::Rise | Act::MustRelease(_)));
+    without(&|act| matches!(act, Act::Halt | Act::Bury | Act::Rise));
     without(&|act| matches!(act, Act::Rise));
     for (name, on) in program.more.names() {
         if on {

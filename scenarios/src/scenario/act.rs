@@ -56,10 +56,8 @@ pub(crate) enum Act {
     Bury,
     /// Wait for [`Self::Bury`], and come online again.
     Rise,
-    /// Release the tag of a space that no other CPU uses any more.
+    /// Release a space whose user code no CPU runs any more.
     Release(usize),
-    /// The same when it is certain that no CPU runs the space: it must not be refused.
-    MustRelease(usize),
     /// As [`Self::Release`], and free the top table.
     End(usize),
     /// Pin the tag of a space.
@@ -149,7 +147,6 @@ impl Act {
         match self {
             Self::Run(space)
             | Self::Release(space)
-            | Self::MustRelease(space)
             | Self::End(space)
             | Self::Pin(space)
             | Self::Unpin(space)
@@ -265,7 +262,7 @@ impl Act {
 
     /// Whether it retires or releases a space, so that no other CPU may use it meanwhile.
     pub(crate) const fn releases(self) -> bool {
-        matches!(self, Self::Release(_) | Self::MustRelease(_) | Self::End(_))
+        matches!(self, Self::Release(_) | Self::End(_))
     }
 
     /// Whether it needs a page of the kernel's.

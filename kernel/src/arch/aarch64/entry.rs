@@ -2,13 +2,17 @@
 //! `DBM`; it is clean while it is read-only. Where hardware knows the flags, a store makes it writable;
 //! where it does not, a store faults and the kernel does the same.
 
-use lookaside::{arch::aarch64::{
+use lookaside::{
+    arch::aarch64::{
         AddressSize, Features, Geometry, Granule, HardwareUpdates, Level,
         descriptor::{
             self, ACCESSED, Attributes, DIRTY_BIT_MODIFIER, INNER_SHAREABLE,
             PRIVILEGED_EXECUTE_NEVER, READ_ONLY, TABLE_OR_PAGE, USER, USER_EXECUTE_NEVER, VALID,
         },
-    }, contig::{self, Format, Raw, SizeChange}, flush::Flags};
+    },
+    contig::{self, Format, Raw, SizeChange},
+    flush::Flags,
+};
 
 use super::tlb::boot_features;
 use crate::arch::Protection;

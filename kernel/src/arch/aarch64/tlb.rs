@@ -5,11 +5,15 @@ use core::sync::atomic::AtomicU64;
 
 #[cfg(not(feature = "no-remote"))]
 use lookaside::arch::aarch64::Native;
-use lookaside::{Error, GlobalAsids, arch::{
+use lookaside::{
+    Error, GlobalAsids,
+    arch::{
         Sharing,
         aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park},
         errata,
-    }, tags::GlobalAsidsConfig};
+    },
+    tags::GlobalAsidsConfig,
+};
 
 use super::{entry::size_change_on, halt, register::read_register, reserved_root};
 use crate::{lock::Once, println, tlb::Hw};

@@ -20,7 +20,11 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use lookaside::{arch::riscv64::Extensions, contig::{SizeChange, Svnapot}, flush::Flags};
+use lookaside::{
+    arch::riscv64::Extensions,
+    contig::{SizeChange, Svnapot},
+    flush::Flags,
+};
 
 use super::harts;
 use crate::arch::{Protection, Table};

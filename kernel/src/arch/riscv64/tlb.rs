@@ -3,10 +3,14 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::AtomicU64;
 
-use lookaside::{Error, GlobalAsids, arch::{
+use lookaside::{
+    Error, GlobalAsids,
+    arch::{
         Root,
         riscv64::{Config, Extensions, Features, Mode, Native, Remote, Riscv, probe_asid_bits},
-    }, tags::GlobalAsidsConfig};
+    },
+    tags::GlobalAsidsConfig,
+};
 
 use super::{harts, paging, sbi};
 use crate::{command_line, tlb::Hw};

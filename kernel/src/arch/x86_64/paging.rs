@@ -2,7 +2,10 @@
 
 use core::{ops::Range, sync::atomic::Ordering};
 
-use lookaside::{contig::{SizeChange, Svnapot}, flush::Flags};
+use lookaside::{
+    contig::{SizeChange, Svnapot},
+    flush::Flags,
+};
 
 use super::boot::{kernel_root, vmap_table as the_vmap_table};
 use crate::arch::{Protection, Table};

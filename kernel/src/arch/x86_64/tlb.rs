@@ -2,7 +2,10 @@
 
 #[cfg(not(feature = "no-remote"))]
 use lookaside::arch::x86_64::Native;
-use lookaside::{Error, PerCpuAsids, arch::x86_64::{Config, Features, Levels, Tables, Use, X86}};
+use lookaside::{
+    Error, PerCpuAsids,
+    arch::x86_64::{Config, Features, Levels, Tables, Use, X86},
+};
 
 use super::paging;
 use crate::tlb::Hw;

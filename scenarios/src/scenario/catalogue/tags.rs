@@ -54,15 +54,15 @@ const FIRMWARE: &[&[Act]] = &[&[Run(A), Firmware, Run(B)], &[Run(C), Run(D), Run
 const RESTART: &[&[Act]] = &[&[Run(A), Restart, Run(A)], &[Run(C), Run(D), Run(E), Run(F)]];
 
 /// A CPU halts while it runs a space, which is released then.
-pub(super) const HALTED: &[&[Act]] = &[&[Bury, MustRelease(A), Run(B)], &[Run(A), Halt]];
+pub(super) const HALTED: &[&[Act]] = &[&[Bury, Forgotten(A), Release(A), Run(B)], &[Run(A), Halt]];
 
 /// The halted CPU comes up again.
 const HALTED_BACK: &[&[Act]] =
-    &[&[Bury, Run(B), MustRelease(A), Unmap(B)], &[Run(A), Halt, Rise, Run(B)]];
+    &[&[Bury, Forgotten(A), Run(B), Release(A), Unmap(B)], &[Run(A), Halt, Rise, Run(B)]];
 
 /// Rollovers happen before the CPU is reported as halted, or afterwards.
 const HALTED_TURNED: &[&[Act]] =
-    &[&[Run(B), Run(C), Run(D), Bury, MustRelease(A), Run(E)], &[Run(A), Halt, Rise, Run(B)]];
+    &[&[Run(B), Run(C), Run(D), Bury, Forgotten(A), Release(A), Run(E)], &[Run(A), Halt, Rise]];
 
 /// The last epoch begins while a CPU runs the space in which it then unmaps a page.
 const LAST_LATE: &[&[Act]] = &[&[Run(A), Await, Unmap(A)], &[Run(B), Run(C), Run(D), Tell]];

@@ -175,7 +175,6 @@ impl SpaceProgram {
                 Err("a large page goes once")
             }
             Act::Halt | Act::Bury | Act::Rise => self.check_halt(cpu, at, act),
-            Act::MustRelease(space) => self.check_release(cpu, at, space),
             Act::Touch(_)
             | Act::Forgotten(_)
             | Act::Visible(_)
@@ -212,35 +211,6 @@ impl SpaceProgram {
                 Err("it does nothing before it has come up again")
             }
             Act::Rise if at == 0 || acts[at - 1] != Act::Halt => Err("it has not stopped"),
-            _ => Ok(()),
-        }
-    }
-
-    /// A space that certainly no CPU runs, while no CPU is in mid-switch: the other CPUs do nothing, or the
-    /// one that did has halted.
-    fn check_release(&self, cpu: usize, at: usize, space: usize) -> Result<(), &'static str> {
-        let acts = &self.cpus[cpu];
-        let mut others = self.cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
-        let noticed = acts[..at].contains(&Act::Bury);
-        if !others.all(|(other, acts)| {
-            noticed && other == STOPS && acts.last() == Some(&Act::Halt) || acts.is_empty()
-        }) {
-            return Err("another CPU may run it, or be about to");
-        }
-        // In the last epoch spaces share a tag: a CPU that has run this space and runs any counts as running
-        // it.
-        let ends_early = |few: Few| few.last_epoch != Cookie::LAST_EPOCH;
-        if matches!(self.strategy, Strategy::GlobalAsids(few) if ends_early(few)) {
-            return Err("in the last epoch a CPU may be taken to run it");
-        }
-        // A switch to a retired space does nothing.
-        let others = |act: &&Act| act.releases() || **act == Act::Pin(space);
-        if self.cpus.iter().flatten().filter(others).count() > 1 {
-            return Err("another space is released, or this one is pinned");
-        }
-        let moves = |act: &&Act| matches!(act, Act::Run(_) | Act::Park | Act::Restart);
-        match acts[..at].iter().rev().find(moves) {
-            Some(&Act::Run(runs)) if runs == space => Err("the CPU itself runs it"),
             _ => Ok(()),
         }
     }

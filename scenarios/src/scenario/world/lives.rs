@@ -146,21 +146,20 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         users.compare_exchange(0, GONE, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Releases a space, and frees its root if the space is retired. Returns `false`, and does nothing, if
-    /// another CPU runs user code of the space or a device may use its tag: a kernel does not release it then.
+    /// Releases a space, and frees its root if the space is retired. Does nothing if another CPU
+    /// runs user code of the space or a device may use its tag: a kernel does not release it then.
     pub(super) fn release(
         &self,
         this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         number: usize,
         end: bool,
-    ) -> bool {
+    ) {
         let cell = &self.spaces[number];
         let me = this_cpu.id().index();
         let runs = |cpu: usize| cpu != me && self.runs[cpu].peek() == number as u64 + 1;
         let pinned = |cpu: usize| self.pinned[cpu * self.spaces.len() + number].peek() != 0;
         if (0..self.cpus.len()).any(|cpu| runs(cpu) || pinned(cpu)) {
-            self.reopen(number);
-            return false;
+            return self.reopen(number);
         }
         if self.runs_now(this_cpu.id(), number) {
             self.runs[me].set(0); // Its thread was the last one.
@@ -177,7 +176,6 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         } else {
             self.reopen(number);
         }
-        true
     }
 
     /// Lets other CPUs use a space again that this one has taken exclusively.

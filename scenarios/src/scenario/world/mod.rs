@@ -244,16 +244,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             Act::Up | Act::Rise => unreachable!("the CPU is not online yet"),
             Act::Halt => self.halt(&this_cpu),
             Act::Bury => self.bury(&this_cpu),
-            Act::Release(number) => {
-                let _ = self.release(&this_cpu, number, false);
-            }
-            Act::MustRelease(number) => {
-                let released = self.release(&this_cpu, number, false);
-                oracle::check(released, "a space that nobody runs cannot be released");
-            }
-            Act::End(number) => {
-                let _ = self.release(&this_cpu, number, true);
-            }
+            Act::Release(number) => self.release(&this_cpu, number, false),
+            Act::End(number) => self.release(&this_cpu, number, true),
             Act::Pin(number) => self.pin(&this_cpu, number),
             Act::Unpin(number) => self.unpin(&this_cpu, number),
             // Release: a CPU in `Await` sees everything before this.
