@@ -9,7 +9,7 @@ use crate::{
     fault::Fatal,
     frame, memory, pipe, print_counts, process,
     thread::{self, Thread, current},
-    tlb, up,
+    up,
 };
 
 /// A result, or the end of the program.
@@ -145,16 +145,16 @@ type Row = (Counter, &'static str, fn() -> u64);
 
 /// All counters, with their names.
 pub(crate) static COUNTERS: [Row; 13] = [
-    (Counter::Switches, "switches", || tlb::switches()[1..].iter().sum()),
-    (Counter::FreshTags, "fresh tags", || tlb::switches()[2] + tlb::switches()[3]),
-    (Counter::Rollovers, "rollovers", || tlb::switches()[3]),
-    (Counter::CaughtUp, "switches that flushed", || tlb::switches()[4]),
-    (Counter::FlushesNoCpu, "flushes, no CPU", || tlb::flushes(Outcome::NoCpu)),
-    (Counter::FlushesLocal, "flushes, local", || tlb::flushes(Outcome::Local)),
-    (Counter::FlushesRetagged, "flushes, fresh tag", || tlb::flushes(Outcome::Retagged)),
-    (Counter::FlushesBroadcast, "flushes, broadcast", || tlb::flushes(Outcome::Broadcast)),
-    (Counter::FlushesIpis, "flushes, interrupts", || tlb::flushes(Outcome::Ipis)),
-    (Counter::Interrupted, "CPUs interrupted", tlb::interrupted),
+    (Counter::Switches, "switches", || count::switches()[1..].iter().sum()),
+    (Counter::FreshTags, "fresh tags", || count::switches()[2] + count::switches()[3]),
+    (Counter::Rollovers, "rollovers", || count::switches()[3]),
+    (Counter::CaughtUp, "switches that flushed", || count::switches()[4]),
+    (Counter::FlushesNoCpu, "flushes, no CPU", || count::flushes(Outcome::NoCpu)),
+    (Counter::FlushesLocal, "flushes, local", || count::flushes(Outcome::Local)),
+    (Counter::FlushesRetagged, "flushes, fresh tag", || count::flushes(Outcome::Retagged)),
+    (Counter::FlushesBroadcast, "flushes, broadcast", || count::flushes(Outcome::Broadcast)),
+    (Counter::FlushesIpis, "flushes, interrupts", || count::flushes(Outcome::Ipis)),
+    (Counter::Interrupted, "CPUs interrupted", count::interrupted),
     (Counter::Pages, "pages", || count::PAGES.get()),
     (Counter::Faults, "faults", || count::FAULTS.get()),
     (Counter::Spurious, "spurious faults", || count::SPURIOUS.get()),

@@ -1,18 +1,17 @@
-//! The library in this kernel: the platform, the library's state, and counts. With each architecture's
-//! `tlb.rs` this is all that an integrator writes, beside the calls.
+//! The library in this kernel: the platform and the library's state. With each architecture's `tlb.rs` this is all
+//! that an integrator writes, beside the calls.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
 use lookaside::{
     Cpu, CurrentCpu, Error, Platform, Tlb,
     arch::Root,
-    counts::{Counts, Event, Outcome},
+    counts::Event,
     platform::{CpuId, Stuck, Targets},
-    tags::Switched,
 };
 
-use crate::{arch, lock::Once, println};
+use crate::{arch, count, lock::Once, println};
 
 pub(crate) type Strategy = arch::Strategy;
 pub(crate) type AddressSpace = lookaside::AddressSpace<Hw>;
@@ -66,14 +65,11 @@ unsafe impl Platform for Hw {
     }
 
     fn observe(&self, event: Event) {
-        COUNTS[arch::cpu()].count(event);
+        count::event(event);
     }
 }
 
 static TLB: Once<Tlb<'static, Hw, Strategy>> = Once::new();
-static COUNTS: [Counts<AtomicU64>; arch::MAX_CPUS] = [const { Counts::new() }; arch::MAX_CPUS];
-/// Switches by result: unchanged, entries kept, fresh tag, rollover, flush.
-static SWITCHES: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 /// Initialises the library, once, on the boot CPU. `tags` replaces the hardware's number of tags, so that
 /// they run out soon.
@@ -117,15 +113,7 @@ pub(crate) fn handle_ipi() {
 
 /// Makes this CPU run `space`.
 pub(crate) fn switch(space: &AddressSpace) {
-    let switched = this_cpu().switch(space);
-    let kind = match switched {
-        Switched::Unchanged => 0,
-        Switched::Kept => 1,
-        Switched::Fresh => 2,
-        Switched::RolledOver => 3,
-        Switched::CaughtUp | Switched::Flushed => 4,
-    };
-    SWITCHES[kind].fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+    count::switch(this_cpu().switch(space));
 }
 
 /// A space with this root.
@@ -136,19 +124,4 @@ pub(crate) fn space(root: u64) -> Result<AddressSpace, Error> {
 /// This CPU has no thread to run: its space stays loaded, and comes back for free.
 pub(crate) fn idle() {
     this_cpu().lazy();
-}
-
-/// The number of switches by result: unchanged, entries kept, fresh tag, rollover, flush.
-pub(crate) fn switches() -> [u64; 5] {
-    core::array::from_fn(|kind| SWITCHES[kind].load(Ordering::Relaxed)) // Relaxed: counts.
-}
-
-/// How many flushes ended in this way, on all CPUs.
-pub(crate) fn flushes(outcome: Outcome) -> u64 {
-    COUNTS.iter().map(|counts| counts.flushes(outcome)).sum()
-}
-
-/// How many CPUs were interrupted for flushes.
-pub(crate) fn interrupted() -> u64 {
-    COUNTS.iter().map(Counts::interrupted).sum()
 }
