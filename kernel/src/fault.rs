@@ -45,7 +45,7 @@ impl Memory {
         let Some(found) = self.tables.find(page) else {
             let frame = Frame::new().ok_or(Fatal::OutOfMemory)?;
             let entry = arch::with(arch::page(frame.address(), 0, area.protection), flags);
-            return self.put(page, frame, entry);
+            return self.put(space, page, frame, entry);
         };
         let now = arch::protection(found.entry);
         if access == Access::Write && !now.write {
@@ -70,13 +70,20 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps a frame where nothing is mapped, so that nothing need be flushed.
-    fn put(&self, page: usize, frame: Frame, entry: u64) -> Result<(), Fatal> {
+    /// Maps a frame where nothing is mapped.
+    fn put(
+        &self,
+        space: &AddressSpace,
+        page: usize,
+        frame: Frame,
+        entry: u64,
+    ) -> Result<(), Fatal> {
         if !self.tables.map(page, entry, 0) {
             frame.free();
             return Err(Fatal::OutOfMemory);
         }
         frame.into_address();
+        tlb::this_cpu().map(space, pages(page..page + PAGE));
         Ok(())
     }
 
@@ -109,7 +116,7 @@ impl Memory {
             frame.free();
         }
         let entry = arch::with(arch::page(copy.address(), 0, to), Flags::ALL);
-        self.put(page, copy, entry)
+        self.put(space, page, copy, entry)
     }
 
     /// Calls `each` with the memory behind user addresses, piece by piece.

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use alloc::vec::Vec;
-use lookaside::{KernelGather, arch::Mmu};
+use lookaside::{KernelGather, VaRange};
 
 use crate::{
     arch::{self, PAGE},
@@ -35,10 +35,7 @@ impl Mapped {
         // Release: its contents first. Nothing was there, and nothing is held of it.
         slot.store(arch::kernel_page(frame.into_address()), Ordering::Release);
         let mapped = Self { place };
-        tlb::this_cpu().mmu().publish();
-        if arch::absent_may_be_held() {
-            let _ = tlb::this_cpu().flush_kernel(mapped.gather());
-        }
+        tlb::this_cpu().map_kernel(mapped.range());
         Some(mapped)
     }
 
@@ -46,11 +43,8 @@ impl Mapped {
         arch::vmap_window() + self.place * PAGE
     }
 
-    /// All CPUs must drop their entries for this address.
-    fn gather(&self) -> KernelGather<Vec<Frame>> {
-        let mut gather = KernelGather::holding(tlb::tlb(), Vec::new());
-        gather.revoke(tables::pages(self.address()..self.address() + PAGE));
-        gather
+    fn range(&self) -> VaRange {
+        tables::pages(self.address()..self.address() + PAGE)
     }
 
     fn byte(&self, offset: usize) -> &AtomicU8 {
@@ -70,7 +64,8 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        let mut gather = self.gather();
+        let mut gather = KernelGather::holding(tlb::tlb(), Vec::new());
+        gather.revoke(self.range());
         let entry = arch::vmap_table()[self.place].swap(0, Ordering::AcqRel);
         gather.hold_page(Frame::named(arch::address_of(entry)));
         tlb::this_cpu().flush_kernel(gather).frames.into_iter().for_each(Frame::free);

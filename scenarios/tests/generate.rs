@@ -59,7 +59,7 @@ fn programs_round_trip_through_text() {
         "arm-cnp+early+noting epochs(5,1) [Pin(A) Batch(A,B)] [Await] [Tell]",
         "x86-no-pcid+nmi recent [Lazy] [UnmapKernel]",
         "riscv epochs(4,0,1) [Up Run(C) Down]",
-        "arm epochs(3) [Run(B) Bury MustRelease(A)] [Run(A) Halt]",
+        "arm epochs(3) [Run(B) Bury Release(A)] [Run(A) Halt]",
         "blocks-arm-by-hand dirty [Run Fold(0) Clean(0..4) Tell] [Await Insist(1) Store(2)]",
     ] {
         let program: Program = text.parse().expect(text);
@@ -103,8 +103,6 @@ fn programs_that_no_kernel_may_run_are_refused() {
         ("arm epochs(3) [Bury] [Halt Run(A)]", "come up again"),
         ("arm epochs(3) [Bury Tell] [Halt]", "the signal is used"),
         ("arm epochs(3) [Unmap(A) Bury] [Halt]", "waits for the CPU"),
-        ("arm epochs(3) [MustRelease(A)] [Run(A)]", "another CPU may run it"),
-        ("arm epochs(3) [Run(A) MustRelease(A)]", "runs it"),
         ("blocks-pdp11 used [Store(1)]", "there is no machine `blocks-pdp11`"),
         ("blocks-arm full [Store(1)]", "there is no mapping `full`"),
         ("blocks-arm used [Store]", "`Store` is no act"),

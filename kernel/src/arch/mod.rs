@@ -54,7 +54,6 @@
 //! * `type Blocks: contig::Format` and `blocks() -> Option<Blocks>`: entries that hardware may hold as
 //!   one, if this machine has any; `size_change() -> contig::SizeChange`.
 //!
-//! * `absent_may_be_held() -> bool`: whether a TLB may remember that nothing was mapped.
 //! * `sync_code(address: usize, bytes: usize)`: makes what was written there, by kernel address, fit to
 //!   be executed on all CPUs.
 //!

@@ -301,6 +301,13 @@ pub trait Mmu {
         false
     }
 
+    /// Whether a TLB may remember that an entry was absent, so that an access goes on to fault after the entry was
+    /// written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol. 3,
+    /// 4.10.2.3; DDI 0487, D8.16).
+    fn caches_absent(&self) -> bool {
+        false
+    }
+
     /// What [`Self::load`] must be told when the CPU runs a space for the first time, and the tag
     /// is not known to be used up: [`Held::Keep`], unless the stores that built the tables are
     /// ordered before the walks by nothing but an invalidation (RISC-V).

@@ -53,24 +53,27 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if !allowed.allow(wanted) {
             return false;
         }
-        let runs =
-            |context: &u64| T::root_state(self.tlb(), self.id(), *context) != RootState::NotLoaded;
-        if !self.mmu().faults_forget() && T::context_id(self.tlb(), space).filter(runs).is_some() {
-            let page = [page.mixed()];
-            // What another CPU holds may have made the fault, and may make it again.
-            if self.mmu().sharing() == Sharing::Shared {
-                let (errata, tag) = (self.errata(), self.tag());
-                self.mmu().flush_ranges_broadcast(
-                    errata,
-                    tag,
-                    &page,
-                    TableChange::LastLevel,
-                    Wait::Now,
-                );
-                return true;
-            }
-            self.mmu().flush_ranges(self.errata(), self.tag(), &page, TableChange::LastLevel);
+        if !self.mmu().faults_forget() {
+            self.flush_here(space, page);
         }
         true
+    }
+
+    /// Removes what this CPU holds for `range`, if it runs the space. Other CPUs are not concerned: nothing was
+    /// revoked.
+    pub(super) fn flush_here(&self, space: &AddressSpace<P>, range: VaRange) {
+        let runs =
+            |context: &u64| T::root_state(self.tlb(), self.id(), *context) != RootState::NotLoaded;
+        if T::context_id(self.tlb(), space).filter(runs).is_none() {
+            return;
+        }
+        let (errata, tag, change) = (self.errata(), self.tag(), TableChange::LastLevel);
+        if self.mmu().sharing() == Sharing::Shared {
+            // What another CPU holds may have made a fault, and may make it again.
+            let wait = Wait::Now;
+            self.mmu().flush_ranges_broadcast(errata, tag, &[range.mixed()], change, wait);
+        } else {
+            self.mmu().flush_ranges(errata, tag, &[range.mixed()], change);
+        }
     }
 }

@@ -11,6 +11,7 @@
 //! | `batch.rs` | one flush for many spaces (`arch_tlbbatch`) |
 //! | `blocks.rs` | the flush while the size of a block is changed |
 //! | `kernel.rs` | kernel addresses, which every CPU uses under every tag |
+//! | `map.rs` | entries that were absent, and are present now |
 //! | `fault.rs` | spurious faults, which a stale entry of this CPU has caused |
 
 pub(crate) mod batch;
@@ -21,6 +22,7 @@ mod flushed;
 pub(crate) mod gather;
 mod initiator;
 pub(crate) mod kernel;
+mod map;
 pub(crate) mod ranges;
 pub(crate) mod request_queue;
 pub(crate) mod shootdown;

@@ -141,6 +141,7 @@ pub(crate) struct FakeMmu {
     pub(crate) broadcasts: bool,
     pub(crate) walks_outlive_tags: bool,
     pub(crate) faults_forget: bool,
+    caches_absent: bool,
     first_load: Held,
     cpus: Vec<Mutex<Hardware>>,
     /// What each CPU did, in order.
@@ -174,6 +175,7 @@ impl Fake {
                 broadcasts: true,
                 walks_outlive_tags: false,
                 faults_forget: false,
+                caches_absent: false,
                 first_load: Held::Keep,
                 cpus: hardware,
                 trace: Mutex::default(),
@@ -211,6 +213,12 @@ impl Fake {
     /// As x86.
     pub(crate) fn with_faults_that_forget(mut self) -> Self {
         self.mmu.faults_forget = true;
+        self
+    }
+
+    /// As RISC-V.
+    pub(crate) fn with_absent_entries_cached(mut self) -> Self {
+        self.mmu.caches_absent = true;
         self
     }
 
@@ -593,6 +601,10 @@ impl Mmu for FakeMmu {
 
     fn faults_forget(&self) -> bool {
         self.faults_forget
+    }
+
+    fn caches_absent(&self) -> bool {
+        self.caches_absent
     }
 
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {

@@ -37,7 +37,7 @@ pub(crate) use gic::interrupt_cpu;
 pub(crate) use psci::start_others;
 use register::read_register;
 pub(crate) use semihosting::exit;
-pub(crate) use tables::{absent_may_be_held, reserved_root, vmap_table, vmap_window};
+pub(crate) use tables::{reserved_root, vmap_table, vmap_window};
 pub(crate) use timer::{now, start_ticks};
 pub(crate) use tlb::{Mmu, Strategy, features, mmu, strategy};
 pub(crate) use trap::{TrapFrame, return_to_user, set_kernel_stack};

@@ -180,8 +180,3 @@ pub(crate) fn vmap_window() -> usize {
 pub(crate) fn vmap_table() -> &'static Table {
     &VMAP.0
 }
-
-/// A TLB holds no entry that would fault for being absent (manual D8.16).
-pub(crate) fn absent_may_be_held() -> bool {
-    false
-}

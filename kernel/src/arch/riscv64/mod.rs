@@ -25,9 +25,9 @@ use core::{arch::asm, hint, ptr};
 pub(crate) use context::Context;
 pub(crate) use harts::{cpu, interrupt_cpu, set_kernel_stack, start_others};
 pub(crate) use paging::{
-    LEVELS, OFFSET, USER, absent_may_be_held, address_of, blocks, fill_root, flags,
-    hardware_sets_flags, is_page, is_present, kernel_page, page, protection, size_change, table,
-    vmap_table, vmap_window, with, without,
+    LEVELS, OFFSET, USER, address_of, blocks, fill_root, flags, hardware_sets_flags, is_page,
+    is_present, kernel_page, page, protection, size_change, table, vmap_table, vmap_window, with,
+    without,
 };
 pub(crate) use sbi::sync_code;
 pub(crate) use time::{now, start_ticks};

@@ -178,9 +178,3 @@ pub(crate) fn blocks() -> Option<Blocks> {
 pub(crate) fn size_change() -> SizeChange {
     SizeChange::Free
 }
-
-/// A TLB may hold that an entry is not valid (privileged manual, "Supervisor Memory-Management Fence
-/// Instruction").
-pub(crate) fn absent_may_be_held() -> bool {
-    true
-}

@@ -123,10 +123,5 @@ pub(crate) fn size_change() -> SizeChange {
     SizeChange::Flushed
 }
 
-/// No CPU remembers that there was nothing (Intel's manual, volume 3, 4.10.2.3).
-pub(crate) fn absent_may_be_held() -> bool {
-    false
-}
-
 /// Instructions that were stored are fetched: caches of code are coherent.
 pub(crate) fn sync_code(_: usize, _: usize) {}

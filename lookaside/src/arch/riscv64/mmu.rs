@@ -407,6 +407,11 @@ impl<I: Instructions> Mmu for Riscv<I> {
         costs::TYPICAL
     }
 
+    /// With Svvptc too, which only bounds for how long: the kernel's own accesses must not fault.
+    fn caches_absent(&self) -> bool {
+        true
+    }
+
     /// A hart orders the stores that built a table before its own walks only by an invalidation.
     fn first_load(&self) -> Held {
         Held::Drop

@@ -1,0 +1,52 @@
+//! New mappings: entries that were absent and are present now. They revoke nothing, so that no other CPU has to act
+//! for a user address.
+
+use super::kernel::KernelGather;
+use crate::{
+    arch::Mmu, current_cpu::CurrentCpu, platform::Platform, range::VaRange, space::AddressSpace,
+    tags::Tags,
+};
+
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+    /// Makes new entries of a space usable on this CPU: a page fault handler calls it after it has mapped a page, and
+    /// `mmap` after it has mapped some in advance. `range` had no valid entries before; what was revoked there is
+    /// flushed.
+    ///
+    /// Where a TLB may remember that nothing was mapped ([`Mmu::caches_absent`]), this CPU forgets that, if it runs the
+    /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]).
+    ///
+    /// # Panics
+    ///
+    /// If the space is of another [`crate::Tlb`].
+    #[doc(alias = "update_mmu_cache")]
+    #[doc(alias = "pmap_enter")]
+    #[track_caller]
+    pub fn map(&self, space: &AddressSpace<P>, range: VaRange) {
+        self.must_own(space.tlb());
+        self.mmu().publish();
+        if self.mmu().caches_absent() {
+            self.flush_here(space, range);
+        }
+    }
+
+    /// Makes new entries at kernel addresses usable by every CPU, when it returns. `range` had no valid entries
+    /// before; what was revoked there is flushed.
+    ///
+    /// Where a TLB may remember that nothing was mapped, this is [`Self::flush_kernel`]: a kernel's access must not
+    /// fault.
+    ///
+    /// On Arm64 another CPU may have begun a walk for an access early, and faults, unless it has taken an exception or
+    /// executed an `ISB` since: its handler of kernel faults looks at the entry, and retries if that is valid (Linux
+    /// 42f91093b043).
+    #[doc(alias = "flush_cache_vmap")]
+    #[doc(alias = "pmap_qenter")]
+    pub fn map_kernel(&self, range: VaRange) {
+        if self.mmu().caches_absent() {
+            let mut gather = KernelGather::new(self.tlb());
+            gather.revoke_mixed(range);
+            let _ = self.flush_kernel(gather);
+        } else {
+            self.mmu().publish();
+        }
+    }
+}
