@@ -72,7 +72,7 @@ fn cont_13_the_three_ways_that_were_rejected_are_kept_as_bugs() {
     let rejected = [
         "block-gathered-first-and-written-afterwards",
         "block-cut-and-left-in-pieces",
-        "block-flags-gathered-from-what-is-absent",
+        "block-flags-gathered-from-absent-entries",
     ];
     for name in rejected {
         assert!(mutants.contains(&format!("name = \"{name}\"")), "{name}");
