@@ -1,4 +1,4 @@
-//! What the books cost, hardware operations aside: a switch within an epoch, a tag from the stock,
+//! What the allocators cost without the hardware's part: a switch within an epoch, a tag from the ASID cache,
 //! and a storm of rollovers on two CPUs against the same with one lock.
 //!
 //! Compare ratios within one run; the machines that run this are not quiet.

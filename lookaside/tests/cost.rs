@@ -349,7 +349,7 @@ fn the_first_visit_of_a_cpu_to_a_space_writes_only_to_that_space() {
     let tlb = epochs();
     let space = space(tlb, 1);
     let _ = on(0, tlb, |this_cpu| this_cpu.switch(&space));
-    // CPU 1 must join the epoch first; afterwards only its residency is new, under the books.
+    // CPU 1 must adopt the epoch first; afterwards only its residency is new, under the residency lock.
     let _ = on(1, tlb, |this_cpu| this_cpu.switch(&another(tlb)));
     let (switched, cost) = account(1, tlb, &space, |this_cpu| this_cpu.switch(&space));
     assert_eq!(switched, Switched::Kept);
@@ -371,7 +371,7 @@ fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() 
         let (switched, cost) = account(0, tlb, &space, |this_cpu| this_cpu.switch(&space));
         assert_eq!(switched, Switched::Fresh);
         assert_eq!(cost.shared, 0, "space {number}: {cost:?}");
-        assert_eq!((cost.rmws, cost.flushes), (3, 0), "books, residency, active");
+        assert_eq!((cost.rmws, cost.flushes), (3, 0), "residency lock, residency, active");
     }
     // The 63rd space takes the lock and fills the stock: that is what the others are spared.
     let space = space(tlb, 62);

@@ -74,7 +74,7 @@ fn pcid_01_hit_stale_hit_and_miss_are_told_apart() {
 
 #[test]
 fn pcid_01_the_private_books_of_a_cpu_fill_two_cache_lines() {
-    // One aligned line for what others read, and two cache lines (one aligned unit) of private books.
+    // One aligned line for what others read, and two cache lines (one aligned unit) of private state.
     assert_eq!(size_of::<PerCpuAsidsCpu<AtomicU64, 6>>(), 2 * 128);
     // What the register names, and three units of requests and answers.
     assert_eq!(size_of::<Cpu<Fake, PerCpuAsids>>(), (2 + 1 + 3) * 128);

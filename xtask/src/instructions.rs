@@ -60,11 +60,11 @@ const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Optio
 
 /// The paths, which the example knows by these names.
 const ROWS: [Row; 25] = [
-    row("epochs-books/switch", "switch, tag of this epoch; hardware left out", MANY, None),
+    row("global-bare/switch", "switch, tag of this epoch; hardware left out", MANY, None),
     row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
     row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
     row("x86-epochs/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
-    row("recent-books/switch", "switch, recent and nothing owed; hardware left out", MANY, None),
+    row("per-cpu-bare/switch", "switch, nothing missed; hardware left out", MANY, None),
     row("x86-recent/switch", "switch, recent and nothing owed", MANY, Some(SWITCH_RECENT)),
     row("x86-pairs/switch", "the same with separate user tables", MANY, Some(SWITCH_RECENT)),
     row("x86-no-pcids/switch", "switch without PCIDs: the state is kept all the same", MANY, None),
@@ -73,7 +73,7 @@ const ROWS: [Row; 25] = [
     row("x86-epochs/stay", "switch to the present space", MANY, None),
     row("x86-recent/stay", "switch to the present space", MANY, None),
     row(
-        "epochs-books/fresh",
+        "global-bare/fresh",
         "switch with a tag from the ASID cache; hardware left out",
         SPACES,
         None,
@@ -81,12 +81,12 @@ const ROWS: [Row; 25] = [
     row("arm64/fresh", "switch with a tag from the ASID cache", SPACES, None),
     row("riscv/fresh", "switch with a tag from the ASID cache", SPACES, None),
     row("x86-epochs/fresh", "switch with a tag from the ASID cache", SPACES, None),
-    row("epochs-books/flush", "flush of a page, alone; hardware left out", MANY, Some(FLUSH)),
-    row("recent-books/flush", "flush of a page, alone; hardware left out", MANY, Some(FLUSH)),
+    row("global-bare/flush", "flush of a page, alone; hardware left out", MANY, Some(FLUSH)),
+    row("per-cpu-bare/flush", "flush of a page, alone; hardware left out", MANY, Some(FLUSH)),
     row("arm64/unmap", "gather, flush and frames of a page, alone", MANY, Some(UNMAP)),
     row("riscv/unmap", "gather, flush and frames of a page, alone", MANY, Some(UNMAP)),
     row("x86-recent/unmap", "gather, flush and frames of a page, alone", MANY, Some(UNMAP_X86)),
-    row("epochs-books/release", "release, 4 CPUs; hardware left out", RELEASES, None),
+    row("global-bare/release", "release, 4 CPUs; hardware left out", RELEASES, None),
     row("arm64/release", "release, 4 CPUs", RELEASES, None),
     row("riscv/release", "release, 4 CPUs", RELEASES, None),
     row("x86-epochs/release", "release, 4 CPUs", RELEASES, None),

@@ -287,7 +287,7 @@ pub(crate) fn x86(invlpgb: bool, pcids: Use, separate: bool) -> Result<X86<Insn>
     X86::new(Insn, &x86_features(invlpgb), config)
 }
 
-/// Hardware that does each thing in one instruction: what is counted over it is the books alone.
+/// Hardware that does each thing in one instruction: what is counted over it is the library alone.
 pub(crate) struct Bookkeeping;
 
 impl Mmu for Bookkeeping {

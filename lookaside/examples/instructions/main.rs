@@ -177,8 +177,8 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
     let x86_epochs = || epochs(x86(true, Use::WherePresent, false)?, &x86_features(true));
     let x86_recent = |pcids, separate| recent(x86(false, pcids, separate)?, &x86_features(false));
     match path {
-        "epochs-books/switch" => epochs(Bookkeeping, &())?.switch(count, Switched::Kept),
-        "recent-books/switch" => recent(Bookkeeping, &())?.switch(count, Switched::Kept),
+        "global-bare/switch" => epochs(Bookkeeping, &())?.switch(count, Switched::Kept),
+        "per-cpu-bare/switch" => recent(Bookkeeping, &())?.switch(count, Switched::Kept),
         "arm64/switch" => arm()?.switch(count, Switched::Kept),
         "riscv/switch" => riscv()?.switch(count, Switched::Kept),
         "x86-epochs/switch" => x86_epochs()?.switch(count, Switched::Kept),
@@ -192,15 +192,15 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "arm64/fresh" => arm()?.fresh(count),
         "riscv/fresh" => riscv()?.fresh(count),
         "x86-epochs/fresh" => x86_epochs()?.fresh(count),
-        "epochs-books/flush" => epochs(Bookkeeping, &())?.flush(count)?,
-        "recent-books/flush" => recent(Bookkeeping, &())?.flush(count)?,
+        "global-bare/flush" => epochs(Bookkeeping, &())?.flush(count)?,
+        "per-cpu-bare/flush" => recent(Bookkeeping, &())?.flush(count)?,
         "arm64/unmap" => arm()?.unmap(count)?,
         "riscv/unmap" => riscv()?.unmap(count)?,
         "x86-recent/unmap" => x86_recent(Use::WherePresent, false)?.unmap(count)?,
         "arm64/release" => arm()?.release(count),
         "riscv/release" => riscv()?.release(count),
-        "epochs-books/fresh" => epochs(Bookkeeping, &())?.fresh(count),
-        "epochs-books/release" => epochs(Bookkeeping, &())?.release(count),
+        "global-bare/fresh" => epochs(Bookkeeping, &())?.fresh(count),
+        "global-bare/release" => epochs(Bookkeeping, &())?.release(count),
         "x86-epochs/release" => x86_epochs()?.release(count),
         _ => return Ok(false),
     }

@@ -1,4 +1,4 @@
-//! Books of pretended machines, for either strategy, whose CPUs answer interrupts.
+//! The state of pretended machines, for either allocator, whose CPUs handle IPIs.
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Tlb, VaRange,
@@ -10,7 +10,7 @@ use lookaside::{
 
 use super::{Fake, on, words};
 
-/// The books, for as long as the test lasts.
+/// The state of the machine, for as long as the test lasts.
 pub(crate) type Machine<T> = &'static Tlb<'static, Fake, T>;
 
 /// Tags of Arm and RISC-V.
@@ -18,7 +18,7 @@ pub(crate) type ByEpochs = Machine<GlobalAsids<'static, Fake>>;
 /// Tags of x86.
 pub(crate) type ByRecent = Machine<PerCpuAsids>;
 
-/// A strategy whose books threads can share.
+/// An allocator whose state threads can share.
 pub(crate) trait Strategy: Tags<Fake, Cpu: Sync> + Sync + 'static {}
 
 impl<T: Tags<Fake, Cpu: Sync> + Sync + 'static> Strategy for T {}

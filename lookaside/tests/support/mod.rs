@@ -1,7 +1,7 @@
 //! A machine for host tests: real threads or pretended CPUs, and for each a TLB that holds all that
 //! the walker could have brought in.
 //!
-//! It is a quick check that the books are kept; orderings are the explorer's business.
+//! It is a quick check of what the library records and executes; orderings are the explorer's business.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
