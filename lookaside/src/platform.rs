@@ -54,10 +54,10 @@ impl core::fmt::Display for CpuId {
 ///   documentation of [`Mmu`] says.
 /// * No other [`crate::Tlb`] manages the same tags of the same hardware: each would give them out anew. Stages 1
 ///   and 2 of Arm's translation have tags of their own.
-/// * For as long as a value of [`Self::Tables`] exists, [`Self::root`] says the physical address of a page table in
-///   the format of the machine, always the same. Whatever the kernel executes and touches while that root is
-///   loaded is mapped by it, or by a root register of the kernel's own. Entries for user addresses, pages and
-///   blocks alike, are not global.
+/// * Until a value of [`Self::Tables`] is dropped, or the space that owns it is released, [`Self::root`] says the
+///   physical address of a page table in the format of the machine, always the same. Whatever the kernel executes
+///   and touches while that root is loaded is mapped by it, or by a root register of the kernel's own. Entries for
+///   user addresses, pages and blocks alike, are not global.
 /// * From the first switch to an [`crate::AddressSpace`] until [`crate::CurrentCpu::release`] of it, the space is
 ///   neither moved nor dropped.
 /// * `as_ref` of a value of [`Self::ResidentWords`] always returns the same words, which nothing else uses.
