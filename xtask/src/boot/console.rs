@@ -94,9 +94,9 @@ impl Console {
         self.failed.len()
     }
 
-    /// Whether a stale translation was seen.
-    pub(super) fn is_stale(&self) -> bool {
-        !self.stale.is_empty()
+    /// Whether a stale translation was seen, or a panic of the kernel, which a stale one of its own causes.
+    pub(super) fn is_broken(&self) -> bool {
+        !self.stale.is_empty() || self.panicked.iter().any(|line| line.starts_with("CPU "))
     }
 
     /// The exit code, if the kernel has printed it: not every emulator can hand it on.
@@ -192,10 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_translation_is_seen_by_hunters_and_by_the_poison() {
-        assert!(console("STALE: page 1 is old").is_stale());
-        assert!(console("panicked:\nframe 0x8000 was written to while it was free").is_stale());
-        assert!(!console("PASS no STALE page\nFAIL two").is_stale());
+    fn a_stale_translation_is_seen_by_hunters_by_the_poison_and_by_the_kernel() {
+        assert!(console("STALE: page 1 is old").is_broken());
+        assert!(console("panicked:\nframe 0x8000 was written to while it was free").is_broken());
+        assert!(console("CPU 2: panicked at src/lock.rs:9:5:\nset twice").is_broken());
+        assert!(!console("panicked at user/src/main.rs:1:1:").is_broken());
+        assert!(!console("PASS no STALE page\nFAIL two").is_broken());
     }
 
     #[test]
