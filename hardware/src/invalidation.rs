@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_steps_stays() {
+    fn pages_between_two_strides_are_not_named() {
         let every_fourth = Invalidation { pages: (4, 12), stride: 4, ..Invalidation::all(false) };
         let named = |cached: Cached| every_fourth.names(&cached);
         let found = [3, 4, 5, 7, 8, 9, 12, 13, 16].map(|at| named(page(at)));

@@ -70,7 +70,7 @@ mod tests {
     use crate::Cached;
 
     #[test]
-    fn what_a_fence_names() {
+    fn a_fence_names_the_entries_of_its_pages_and_asid() {
         let page = Cached { tag: 2, global: false, pages: (5, 5), level: 0, table: false };
         let global = Cached { global: true, ..page };
         let table = Cached { table: true, level: 1, pages: (0, 511), ..page };

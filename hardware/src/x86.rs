@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_faults() {
+    fn invalid_register_writes_and_operands_fault() {
         assert!(mov_to_cr3(ON, 0x6000 | KEEP).is_ok());
         assert!(text(mov_to_cr3(OFF, 0x6000 | KEEP)).contains("bit 63"));
         assert!(text(mov_to_cr3(ON, 1 << 52)).contains("reserved"));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serialises() {
+    fn cr_writes_and_invlpg_serialise_and_invpcid_does_not() {
         assert!(mov_to_cr3(ON, 0).unwrap().serialising);
         assert!(mov_to_cr4(ON, 0).unwrap().serialising);
         assert!(invlpg(ON, 0).serialising);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_address_takes_with_it() {
+    fn invalidations_name_the_entries_that_they_remove() {
         let global = Cached { global: true, ..PAGE };
         let table = Cached { table: true, level: 1, pages: (0x200, 0x3ff), ..PAGE };
         let other = Cached { tag: 4, ..PAGE };

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn a_missing_kernel_or_file_is_named() {
         assert!(Kernel::load("plan9").unwrap_err().contains("octox, xv6"));
         let error = find(Path::new("/nowhere"), Path::new("boot/vmlinux-*")).unwrap_err();
         assert!(error.contains("/nowhere/boot/vmlinux-*"));

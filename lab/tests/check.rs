@@ -42,7 +42,7 @@ fn rounds_are_the_same_twice_and_shards_are_parts_of_them() {
 }
 
 #[test]
-fn what_is_no_whole_is_not_merged() {
+fn incomplete_or_mismatched_shards_are_not_merged() {
     let part = |index, of, seed| Outcome { shards: vec![(index, of)], seed, ..empty() };
     let merge = |parts: Vec<Outcome>| Outcome::merge(parts).expect_err("no whole");
     assert_eq!(merge(Vec::new()), MergeError::Nothing);

@@ -215,7 +215,7 @@ fn trouble(text: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_line() {
+fn unreadable_tests_are_reported_with_the_line() {
     assert!(Litmus::read(PLAIN).is_ok());
     let unknown = PLAIN.replace("STR W0", "LDXR W0");
     assert_eq!(trouble(&unknown), "line 5: `LDXR W0,[X1]` is no instruction that the machine has");

@@ -244,7 +244,7 @@ fn a_recorder_that_is_interrupted_writes_what_there_is() {
 }
 
 #[test]
-fn what_a_dead_recorder_left_is_removed_and_what_others_made_is_not() {
+fn leftovers_of_a_dead_recorder_are_removed_and_no_others() {
     let Some(instances) = instances() else { return };
     let folder = TempDir::new().expect("a folder");
     let id = std::process::id();

@@ -52,6 +52,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let ranges = FlushRanges::new();
         let request =
             FlushRequest { scope: FlushScope::Leave { root }, ranges: &ranges, early: false };
+        self.queue().set_leaving(Some(root));
         let mut shootdown = None;
         for word in space.residents().scan() {
             let resident = word.not_absent();
@@ -62,14 +63,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 }
             }
             if targets.mask != 0 {
-                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).send_to(targets);
+                let shootdown = shootdown.get_or_insert_with(|| Shootdown::new(self, &request));
+                shootdown.send_to(self, targets);
             }
         }
         if let Some(shootdown) = shootdown {
-            let _ = shootdown.wait();
-            // A later table may have the same address.
-            self.queue().withdraw();
+            let _ = shootdown.wait(self);
         }
+        self.queue().set_leaving(None); // A later table may have the same address.
     }
 
     /// Parks this CPU if the root that it has loaded is at this address, or would be loaded again after a foreign
@@ -80,14 +81,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
     }
 
-    /// Parks this CPU if its root is being released. For a CPU that could not read a request: it looks at those of
-    /// all initiators, which do not change while their initiators wait.
+    /// Parks this CPU if its root is being released. For a CPU that could not read a request: it looks at what all
+    /// initiators release.
     pub(crate) fn leave_released(&self) {
-        for cpu in self.tlb().cpus() {
-            let request = cpu.queue.read_whole();
-            if let Some(FlushScope::Leave { root }) = request.map(|request| request.scope) {
-                self.leave(root);
-            }
+        for root in self.tlb().cpus().iter().filter_map(|cpu| cpu.queue.leaving()) {
+            self.leave(root);
         }
     }
 }

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_entered_meanwhile_is_not_forgotten() {
+    fn remove_keeps_a_cpu_that_was_marked_present_again() {
         let words = [AtomicU64::ZERO];
         let residents = Residents::new(&words, 1).unwrap();
         residents.mark_present(CpuId(0));

@@ -55,7 +55,7 @@ fn asid_02_a1_must_say_where_the_tag_is() {
 }
 
 #[test]
-fn what_the_machine_uses_every_cpu_must_have() {
+fn a_cpu_that_lacks_a_feature_in_use_is_refused() {
     let recorder = Recorder::default();
     let shared = Config { sharing: Sharing::Shared, ..config() };
     let missing = |config: Config, cpu: Features| {

@@ -336,7 +336,7 @@ fn addresses_of_52_bits_stand_where_the_format_says() {
 }
 
 #[test]
-fn what_the_format_cannot_hold_is_refused() {
+fn values_that_the_descriptor_cannot_hold_are_refused() {
     let none = Attributes::default();
     assert!(descriptor::user_leaf(K4, Level::L2, 0x1000, none).is_err());
     assert!(descriptor::user_leaf(K16, Level::L1, 0, none).is_err());

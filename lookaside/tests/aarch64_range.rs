@@ -295,7 +295,7 @@ fn a_cpu_without_hints_gets_none_by_address() {
 }
 
 #[test]
-fn what_is_not_whole_blocks_is_widened() {
+fn ranges_that_are_not_whole_blocks_are_widened() {
     // Two pages around a 2 MiB boundary: two blocks.
     let range = VaRange::new((1 << 21) - (1 << 12), 2 << 12, 12).unwrap();
     for range_ops in [false, true] {

@@ -163,7 +163,7 @@ fn local_09_whoever_relies_on_a_space_of_a_batch_flushes_everything_in_it_once()
 }
 
 #[test]
-fn who_relies_on_nothing_flushes_a_page_of_a_space_in_a_batch_that_is_complete() {
+fn after_a_batch_completes_a_revoke_flushes_only_its_page() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [1, FAR] {
@@ -246,7 +246,7 @@ fn a_gather_that_is_deferred_empty_is_as_if_it_had_never_been() {
 }
 
 #[test]
-fn what_nobody_has_to_do_later_is_not_left_for_the_next_flush() {
+fn a_deferred_local_flush_leaves_nothing_for_the_next_one() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 1, &a);

@@ -149,7 +149,7 @@ fn a_table_is_broadcast_to_those_who_rest_although_interrupts_cost_less() {
 // ---- When everyone leaves
 
 #[test]
-fn who_runs_a_space_stays_present_through_a_broadcast_for_a_table() {
+fn a_running_cpu_stays_present_through_a_table_broadcast() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     let a = space(tlb, 1);
     for cpu in [0, OTHER] {
@@ -181,7 +181,7 @@ fn nobody_is_made_to_leave_a_pinned_space() {
 }
 
 #[test]
-fn who_runs_a_space_under_its_next_tag_is_not_taken_for_gone_by_a_flush_that_knew_the_former() {
+fn a_cpu_on_a_newer_tag_is_not_removed_by_a_flush_of_the_old() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let a: &'static _ = Box::leak(Box::new(stocked(tlb)));
     let before = tag(tlb, 0);
@@ -203,7 +203,7 @@ fn who_runs_a_space_under_its_next_tag_is_not_taken_for_gone_by_a_flush_that_kne
 // ---- Who goes, and who comes
 
 #[test]
-fn who_was_lazy_and_owes_is_absent_once_it_is_found_to_be_gone() {
+fn a_stale_lazy_cpu_becomes_absent_once_seen_to_have_left() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let residency = || a.residents().get(CpuId(OTHER));
@@ -223,7 +223,7 @@ fn who_was_lazy_and_owes_is_absent_once_it_is_found_to_be_gone() {
 }
 
 #[test]
-fn who_has_never_been_in_a_space_drops_nothing_on_its_way_in_unless_the_absent_hold_something() {
+fn first_switch_in_drops_entries_only_if_absent_cpus_hold_some() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let a = space(tlb, 1);
     let held = |cpu| {
@@ -253,7 +253,7 @@ fn who_has_never_been_in_a_space_drops_nothing_on_its_way_in_unless_the_absent_h
 }
 
 #[test]
-fn who_was_lazy_in_one_space_and_enters_another_loads_its_root() {
+fn switching_from_a_lazy_space_to_another_loads_its_root() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let (a, b) = (space(tlb, 1), space(tlb, 2));
         let _ = switch(tlb, 0, &b);

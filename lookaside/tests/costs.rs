@@ -93,7 +93,7 @@ impl Mmu for Timed {
 }
 
 #[test]
-fn what_one_operation_costs_is_told_from_what_waiting_costs() {
+fn operation_costs_are_told_apart_from_waiting_costs() {
     for (address, tag, wait) in [(5_000, 40_000, 20_000), (38_000, 110_000, 0), (0, 0, 0)] {
         for each in [1, 2] {
             let hardware = Timed::new(address, tag, wait, Some(each));
@@ -115,7 +115,7 @@ fn where_more_pages_take_no_more_operations_an_address_costs_as_much_as_the_tag(
 }
 
 #[test]
-fn what_one_cpu_cannot_find_out_stays_typical() {
+fn costs_that_one_cpu_cannot_measure_stay_typical() {
     let hardware = Timed::new(5_000, 40_000, 20_000, Some(1));
     let typical = hardware.typical_costs();
     assert_eq!(Costs { local: typical.local, ..hardware.measure() }, typical);

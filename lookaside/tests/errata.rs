@@ -63,7 +63,7 @@ fn every_deviation_has_a_bit_a_name_and_a_row() {
 }
 
 #[test]
-fn what_concerns_cpus_that_do_not_have_it() {
+fn machine_wide_lists_errata_that_affect_other_cpus() {
     for machine in [errata::REPEAT_BROADCAST, errata::FENCE_OPERANDS] {
         assert!(errata::MACHINE_WIDE.contains(machine));
     }
@@ -177,7 +177,7 @@ fn boasting(midr: u64) -> IdRegisters {
 }
 
 #[test]
-fn what_is_withdrawn_is_not_decoded() {
+fn features_withdrawn_by_errata_are_not_decoded() {
     let decoded = |midr| {
         let features = Features::decode(boasting(midr));
         (features.hardware_updates, features.cnp, features.bbm)

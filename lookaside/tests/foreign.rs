@@ -104,7 +104,7 @@ fn no_tag_is_pinned_for_a_space_of_another_tlb() {
 }
 
 #[test]
-fn what_is_left_of_a_tlb_is_of_no_use_with_one_at_the_same_place() {
+fn a_leftover_space_is_refused_by_a_new_tlb_in_the_same_place() {
     fn begin(
         cpus: &mut [Cpu<Fake, PerCpuAsids>],
         older: Option<AddressSpace<Fake>>,

@@ -93,7 +93,7 @@ fn an_early_flush_is_a_full_one_if_a_table_is_held() {
 }
 
 #[test]
-fn what_is_flushed_is_also_acknowledged() {
+fn flushed_converts_into_acknowledged_with_its_frames() {
     let tlb = recent(1, Fake::new(1, 12));
     let a = space(tlb, 1);
     let mut gather = Gather::holding(&a, vec![]);
@@ -103,7 +103,7 @@ fn what_is_flushed_is_also_acknowledged() {
 }
 
 #[test]
-fn what_is_held_is_leaked_and_not_freed_if_the_gather_is_dropped() {
+fn a_dropped_gather_leaks_its_held_frames_and_frees_none() {
     let tlb = recent(1, Fake::new(1, 12));
     let (a, freed) = (space(tlb, 1), Cell::new(0));
     let mut gather = Gather::holding(&a, vec![Tracked(&freed)]);
@@ -119,7 +119,7 @@ fn what_is_held_is_leaked_and_not_freed_if_the_gather_is_dropped() {
 }
 
 #[test]
-fn what_is_held_is_leaked_if_the_function_is_left_before_the_flush() {
+fn an_early_return_before_the_flush_leaks_held_frames() {
     let tlb = recent(1, Fake::new(1, 12));
     let (a, freed) = (space(tlb, 1), Cell::new(0));
     let unmap = |second: Result<(), Error>| {
@@ -137,7 +137,7 @@ fn what_is_held_is_leaked_if_the_function_is_left_before_the_flush() {
 }
 
 #[test]
-fn what_is_held_is_leaked_if_another_tlb_is_asked_to_flush_it() {
+fn flushing_through_another_tlb_leaks_held_frames() {
     let (one, other) = (recent(1, Fake::new(1, 12)), recent(1, Fake::new(1, 12)));
     let (a, freed) = (space(one, 1), Cell::new(0));
     let mut gather = Gather::holding(&a, vec![]);
@@ -153,7 +153,7 @@ fn what_is_held_is_leaked_if_another_tlb_is_asked_to_flush_it() {
 }
 
 #[test]
-fn what_is_held_does_not_show_itself() {
+fn debug_output_does_not_show_held_frames() {
     let tlb = recent(1, Fake::new(1, 12));
     let a = space(tlb, 1);
     let (mut user, mut kernel) = (Gather::holding(&a, vec![]), KernelGather::holding(tlb, vec![]));

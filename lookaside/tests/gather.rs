@@ -70,7 +70,7 @@ fn a_flush_owes_one_generation_however_much_it_was_told() {
 // ---- Several at one time
 
 #[test]
-fn what_another_gather_has_begun_is_flushed_by_whoever_relies_on_it() {
+fn relies_on_flushes_what_another_open_gather_has_revoked() {
     fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 69] {
@@ -176,7 +176,7 @@ fn accessed_and_dirty_flags_come_back_from_the_flush() {
 }
 
 #[test]
-fn what_moves_away_or_was_shared_is_revoked_under_its_guard() {
+fn moved_and_unshared_mappings_are_revoked_under_their_lock() {
     let tlb = recent(1, Fake::new(1, 12));
     let a = space(tlb, 1);
     let _ = switch(tlb, 0, &a);
@@ -384,7 +384,7 @@ fn by_page_or_by_tag_is_a_question_of_costs() {
 }
 
 #[test]
-fn who_relies_on_what_went_early_waits_for_the_invalidations_once() {
+fn relies_on_after_early_flushes_waits_for_invalidation_once() {
     fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 1, &a);

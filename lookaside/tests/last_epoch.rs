@@ -41,7 +41,7 @@ fn flush_page(tlb: ByEpochs, cpu: u32, space: &AddressSpace<Fake>) -> Vec<(u32, 
 }
 
 #[test]
-fn who_still_runs_a_space_under_its_former_tag_forgets_what_it_holds_under_that() {
+fn a_flush_reaches_a_cpu_that_still_runs_under_a_former_tag() {
     for broadcasts in [false, true] {
         let fake = Fake::new(CPUS, 8);
         let tlb = machine(if broadcasts { fake } else { fake.without_broadcast() });
@@ -56,7 +56,7 @@ fn who_still_runs_a_space_under_its_former_tag_forgets_what_it_holds_under_that(
 }
 
 #[test]
-fn who_has_left_a_space_is_absent_after_a_flush() {
+fn a_cpu_that_left_a_space_is_absent_after_a_flush() {
     let tlb = machine(Fake::new(CPUS, 8));
     let a = space(tlb, 1);
     turn(tlb, 0);
@@ -69,7 +69,7 @@ fn who_has_left_a_space_is_absent_after_a_flush() {
 }
 
 #[test]
-fn who_enters_a_space_while_it_is_given_a_fresh_tag_is_not_forgotten() {
+fn a_cpu_that_enters_during_a_retag_stays_a_flush_target() {
     let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
     let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
     let _ = switch(tlb, 0, a);
@@ -94,7 +94,7 @@ fn a_cpu_that_runs_a_space_without_a_tag_of_its_own_leaves_it_at_its_release() {
 }
 
 #[test]
-fn who_still_runs_a_space_under_its_former_tag_does_not_interrupt_itself() {
+fn a_cpu_under_a_former_tag_does_not_interrupt_itself() {
     let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
     let a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);

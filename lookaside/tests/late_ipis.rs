@@ -80,7 +80,7 @@ fn nobody_waits_for_who_has_gone_lazy_since_it_was_called() {
 }
 
 #[test]
-fn who_has_paid_on_its_way_in_since_it_was_called_finds_nothing_to_do() {
+fn a_late_ipi_after_catch_up_at_switch_in_flushes_nothing() {
     let (tlb, _) = called(Fake::new(CPUS, 12), comes_back);
     tlb.platform().forget_logs();
     tlb.platform().deliver();
@@ -108,7 +108,7 @@ fn a_lazy_cpu_that_leaves_when_it_is_called_was_called_for_good_reason() {
 }
 
 #[test]
-fn who_leaves_in_the_middle_of_its_own_flush_pays_when_it_comes_back() {
+fn a_cpu_that_parks_during_its_own_flush_catches_up_on_return() {
     for (outlive, what) in [(false, What::Page), (false, What::Table), (true, What::Page)] {
         let fake = Fake::new(CPUS, 12);
         let fake = if outlive { fake.with_walks_that_outlive_tags() } else { fake };
@@ -127,7 +127,7 @@ fn where_walks_outlive_tags_who_leaves_in_the_middle_of_its_own_flush_of_a_table
 }
 
 #[test]
-fn who_pays_for_its_own_flush_because_it_was_called_does_not_pay_for_it_again() {
+fn a_cpu_that_caught_up_in_the_handler_does_not_flush_again() {
     let (tlb, a) = called(Fake::new(CPUS, 12), comes_back);
     let tag = on(CALLED, || this_cpu(tlb).tag().0);
     assert_eq!(flushes(tlb, a, What::Page), [Op::FlushTag(tag)]);

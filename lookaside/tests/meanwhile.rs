@@ -26,7 +26,7 @@ fn begin<T: Strategy>(tlb: Machine<T>, space: &AddressSpace<Fake>, what: What) -
 }
 
 #[test]
-fn what_is_given_up_after_a_flush_has_looked_is_left_to_the_next_one() {
+fn a_gather_dropped_during_a_flush_is_left_to_the_next_flush() {
     fn check<T: Strategy>(tlb: Machine<T>, tell: fn(&mut Gather<'_, Fake>)) {
         let a = lasting(tlb);
         let _ = switch(tlb, 0, a);
@@ -56,7 +56,7 @@ fn what_is_given_up_after_a_flush_has_looked_is_left_to_the_next_one() {
 }
 
 #[test]
-fn who_comes_in_too_many_to_be_interrupted_is_reached_by_broadcast() {
+fn a_flush_broadcasts_if_too_many_cpus_enter_meanwhile() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     tlb.platform().set_costs(|costs| costs.ipi = 1000);
     let a = lasting(tlb);
@@ -75,7 +75,7 @@ fn who_comes_in_too_many_to_be_interrupted_is_reached_by_broadcast() {
 }
 
 #[test]
-fn who_may_have_taken_over_what_a_cpu_was_about_to_drop_is_reached_by_broadcast() {
+fn a_flush_broadcasts_if_a_cpu_may_take_over_shared_entries() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let a = lasting(tlb);
     let _ = switch(tlb, 0, a);
@@ -102,7 +102,7 @@ fn alone_is_who_was_alone_to_the_end() {
 }
 
 #[test]
-fn who_finds_itself_alone_when_it_looks_again_must_be_so_to_the_end_too() {
+fn a_flush_local_on_recheck_broadcasts_if_a_cpu_enters_later() {
     let fake = Fake::new(CPUS, 16).shared().with_walks_that_outlive_tags();
     let tlb = epochs(CPUS, fake);
     let (a, b) = (lasting(tlb), space(tlb, 2));

@@ -62,19 +62,19 @@ fn goes_on_after_an_early_answer<T: Strategy>(tlb: Machine<T>) {
 }
 
 #[test]
-fn what_was_answered_early_and_is_paid() {
+fn nmi_uaccess_is_okay_after_an_early_acknowledgement() {
     goes_on_after_an_early_answer(machine::recent(2, Fake::new(2, 12)));
     goes_on_after_an_early_answer(machine::epochs(2, Fake::new(2, 12).without_broadcast()));
 }
 
 #[test]
-fn what_the_cpu_runs() {
+fn nmi_uaccess_is_okay_only_in_the_space_that_the_cpu_runs() {
     is_told_what_the_cpu_runs(machine::recent(1, Fake::new(1, 12)));
     is_told_what_the_cpu_runs(machine::epochs(1, Fake::new(1, 12)));
 }
 
 #[test]
-fn what_firmware_runs_on() {
+fn nmi_uaccess_is_refused_on_a_temporary_root() {
     leaves_a_lent_register_alone(machine::recent(1, Fake::new(1, 12)));
     leaves_a_lent_register_alone(machine::epochs(1, Fake::new(1, 12)));
 }

@@ -63,7 +63,7 @@ fn a_cpu_that_asks_everybody_still_does_what_it_was_asked_before() {
 }
 
 #[test]
-fn what_is_asked_while_a_cpu_answers_is_not_taken_for_answered() {
+fn a_request_posted_while_handling_is_not_acknowledged_early() {
     let tlb = recent(3, Fake::new(3, 12));
     // CPUs 0 and 1 are interrupted, one after the other. While CPU 1 flushes what it found on the board,
     // CPU 0 puts something else there.

@@ -234,7 +234,7 @@ fn a_cpu_that_runs_no_space_stays_parked_through_being_lazy() {
 }
 
 #[test]
-fn who_comes_in_publishes_that_it_is_present_before_its_root_is_loaded() {
+fn switch_in_publishes_present_before_the_root_is_loaded() {
     let tlb = machine::<6, RoundRobin>(1, Fake::new(1, 12));
     let a = space(tlb, 1);
     tlb.platform().forget_logs();

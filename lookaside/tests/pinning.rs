@@ -118,7 +118,7 @@ fn in_the_last_epoch_a_space_keeps_its_tag_after_the_last_unpin_until_it_is_rele
 }
 
 #[test]
-fn who_pins_a_space_has_not_entered_it() {
+fn pinning_a_space_does_not_mark_the_cpu_present() {
     let tlb = machine(Fake::new(CPUS, 8).with_first_loads_that_drop());
     let a = space(tlb, 1);
     let _ = this_cpu(tlb).pin(&a).unwrap();

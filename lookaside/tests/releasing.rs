@@ -30,7 +30,7 @@ fn turn(tlb: ByEpochs, cpu: u32) {
 }
 
 #[test]
-fn what_nobody_holds_any_more_is_not_flushed() {
+fn releasing_a_space_that_no_cpu_holds_flushes_nothing() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     let mut a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
@@ -91,7 +91,7 @@ fn a_tag_of_an_epoch_that_another_cpu_has_ended_does_not_come_back_at_once() {
 }
 
 #[test]
-fn who_is_passed_running_the_next_owner_of_a_tag_does_not_run_the_former_one() {
+fn a_cpu_reserving_a_reused_tag_does_not_run_its_former_owner() {
     let tlb = few_tags();
     let mut a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);

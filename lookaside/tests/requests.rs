@@ -173,7 +173,7 @@ fn a_cpu_that_was_called_and_has_not_looked_is_not_interrupted_again() {
 }
 
 #[test]
-fn who_was_asked_first_is_waited_for_before_more_are_asked_than_can_be_remembered() {
+fn the_first_target_is_awaited_before_the_wait_list_overflows() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         // One of each group, of which sixteen can be under way.

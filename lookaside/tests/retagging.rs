@@ -16,7 +16,7 @@ fn cheap_tags(tlb: ByEpochs) {
 }
 
 #[test]
-fn who_gives_a_space_a_fresh_tag_that_it_does_not_run_goes_on_with_its_own() {
+fn retagging_another_space_keeps_the_cpus_own_tag() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, OTHER, &a);

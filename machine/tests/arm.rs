@@ -567,7 +567,7 @@ fn a7_completion_waits_for_accesses_in_flight() {
 }
 
 #[test]
-fn what_is_walked_from_a_doomed_partial_walk_is_doomed_if_it_is_named() {
+fn walks_from_a_doomed_partial_walk_are_doomed_if_named() {
     // The table is unhooked; between the TLBI and the DSB one of its words is written.
     let late = |offset: u64| {
         reading_on_cpu_0(move |spaces| {

@@ -160,7 +160,7 @@ fn a_table_is_given_back_clean() {
 }
 
 #[test]
-fn what_has_no_form_is_counted() {
+fn operations_that_casemate_cannot_express_are_counted() {
     let local = remapped(|| {
         Insn.dsb(Dsb::Nshst);
         tlbi(TlbiOp::Va, Scope::Local, ASID, VA);

@@ -176,7 +176,7 @@ fn loads_of_one_word_do_not_go_back() {
 }
 
 #[test]
-fn what_was_there_twice_was_there_the_first_time() {
+fn a_load_may_read_the_first_of_two_equal_values() {
     // Zero, one, zero: who reads the last zero may go on to read the one.
     let again = arm(|world, cpu| {
         if cpu == 0 {
@@ -227,7 +227,7 @@ fn all_cpus_see_stores_in_one_order() {
 }
 
 #[test]
-fn what_forbids_store_buffering() {
+fn seqcst_and_barriers_forbid_store_buffering() {
     let buffering = |first: fn(&Word), order| {
         arm(move |world, cpu| {
             let (mine, other) = if cpu == 0 { (&world.x, &world.y) } else { (&world.y, &world.x) };
@@ -302,7 +302,7 @@ fn a_lock_keeps_loads_in() {
 }
 
 #[test]
-fn who_waits_sees_it_in_the_end_and_nothing_else_sooner() {
+fn waiting_on_a_word_ends_and_orders_only_with_acquire() {
     let waits = |order| {
         message_passing(move |world| {
             while world.y.load(order) == 0 {

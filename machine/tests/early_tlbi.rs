@@ -318,7 +318,7 @@ fn tables_are_walked_until_they_are_unhooked() {
 }
 
 #[test]
-fn who_orders_what_it_has_stored_need_not_mind_what_others_store() {
+fn a_cpu_that_orders_its_own_stores_may_ignore_others_stores() {
     // Each CPU unmaps a page of its own and flushes by whatever names it.
     for op in [TlbiOp::Va, TlbiOp::Aside] {
         let both = programs(Config::arm(2).with_levels(2), world, move |world: &World, cpu| {

@@ -150,7 +150,7 @@ fn waking_with_a_lingering_entry_is_use() {
 }
 
 #[test]
-fn what_is_mapped_again_may_be_used() {
+fn a_quiet_frame_may_be_used_once_allocated_and_remapped() {
     let again = |allocates: bool, remaps: bool| {
         programs(Config::x86(1), world_of_one, move |world: &World, _| {
             world.pte.store(0, SeqCst);

@@ -54,7 +54,7 @@ fn config() -> Config {
 }
 
 #[test]
-fn what_is_cached() {
+fn states_with_different_tlb_contents_differ() {
     // The page is 9 for a moment. Whether CPU 1 loaded the root in that moment shows in its TLB
     // only.
     let scenario = programs(
@@ -80,7 +80,7 @@ fn what_is_cached() {
 }
 
 #[test]
-fn what_is_in_the_registers() {
+fn states_with_different_registers_differ() {
     // CPU 1 forgets which root it loaded; the register does not.
     let scenario = programs(
         config(),
@@ -107,7 +107,7 @@ fn what_is_in_the_registers() {
 }
 
 #[test]
-fn what_is_pending() {
+fn states_with_different_pending_interrupts_differ() {
     // The handler leaves no trace if it comes early.
     let scenario = programs(
         config(),

@@ -350,7 +350,7 @@ fn a_clean_page_that_another_tag_knows_as_dirty_is_found_when_it_comes_back() {
 }
 
 #[test]
-fn what_hardware_sets_makes_nothing_stale() {
+fn bits_set_by_hardware_make_no_translation_stale() {
     // CPU 0 revokes what was there; that CPU 1 sets bits of the new descriptor meanwhile is no
     // difference.
     let remap = programs(

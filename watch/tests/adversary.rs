@@ -98,7 +98,7 @@ fn program(seed: u64) -> (u64, u64, u64) {
 }
 
 #[test]
-fn what_the_adversary_reaches_the_shadow_reports() {
+fn the_shadow_reports_exactly_what_the_adversary_reaches() {
     let mut reached = 0;
     for seed in 1..=10_000 {
         let (can, reported, _) = program(seed);

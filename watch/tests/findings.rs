@@ -63,7 +63,7 @@ fn a_fence_that_is_ignored_is_counted_and_does_nothing() {
 }
 
 #[test]
-fn what_is_cleared_and_written_back_was_never_revoked() {
+fn an_entry_cleared_and_restored_was_never_revoked() {
     let mut machine = Machine::riscv(1);
     machine.run(0, 0, 7);
     machine.map(0, 0, 5, 0x20, !USER);
@@ -192,7 +192,7 @@ fn a_valid_entry_over_a_valid_one_breaks_no_rule_but_arms() {
 }
 
 #[test]
-fn what_is_held_under_a_tag_that_was_given_up_needs_no_break() {
+fn entries_held_under_a_former_tag_need_no_break() {
     let mut machine = Machine::arm(1);
     machine.run(0, 0, 7);
     machine.map(0, 0, 5, 0x20, !USER);
@@ -204,7 +204,7 @@ fn what_is_held_under_a_tag_that_was_given_up_needs_no_break() {
 }
 
 #[test]
-fn what_a_cpu_holds_of_a_space_it_has_left_needs_no_break() {
+fn entries_of_a_space_that_a_cpu_has_left_need_no_break() {
     for left in [true, false] {
         let mut machine = Machine::arm(2);
         machine.run(0, 0, 7);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_found() {
+    fn excerpts_that_name_a_file_are_found() {
         let text = "```rust\nlet a;\n```\n```rust\n// kernel/src/b.rs\nlet c;\nlet d;\n```\n\
                     ```rust\n// of another\nlet e;\n```\n";
         assert_eq!(excerpts(text).collect::<Vec<_>>(), [("kernel/src/b.rs", "let c;\nlet d;")]);

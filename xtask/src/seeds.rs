@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn each_mistake_in_the_requirements_table_is_named() {
         let only = |found: Vec<String>, expected: &str| {
             assert!(found.len() == 1 && found[0].contains(expected), "{found:?}, not {expected}");
         };

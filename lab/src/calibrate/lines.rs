@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_limit_or_is_disturbed_is_refused() {
+    fn calls_without_a_limit_or_with_disturbances_are_refused() {
         assert!(ranged(&call(1000)).unwrap_err().starts_with("0 steps down"));
         let mut twice = call(33);
         twice[9].1 *= 3.0;

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spread_too_far_is_refused() {
+    fn a_series_spread_too_wide_is_refused() {
         let summary = Summary { lower: 90.0, median: 100.0, upper: 112.0, n: 20 };
         assert!(summary.within(0.22).is_ok());
         let why = summary.within(0.2).unwrap_err();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_shard_is_refused() {
+    fn malformed_and_out_of_range_shards_are_refused() {
         assert_eq!("1/3".parse(), Ok(Shard { index: 1, of: 3 }));
         for wrong in ["", "1", "/", "a/2", "1/", "-1/2"] {
             assert_eq!(wrong.parse::<Shard>(), Err(ShardError::Shape), "{wrong}");

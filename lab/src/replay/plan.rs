@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_scripts_are_refused() {
         let map = |first, pages| Act::Map { space: A, first, pages };
         refused([&[(5, 1, Act::Idle), (4, 1, Act::Idle)], &[]], "comes after the next");
         refused([&[(101, 1, Act::Idle)], &[]], "comes after the end");

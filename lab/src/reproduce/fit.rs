@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_met_is_brought_as_near_as_it_gets() {
+    fn an_unreachable_target_is_approached_as_near_as_possible() {
         assert_eq!(
             solved(5.0, |x| (10.0 + x) / 8.0 - 1.0).unwrap(),
             0.0,

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_has_no_ratio() {
+    fn a_missing_or_zero_divisor_gives_no_ratio() {
         assert_eq!(published(1.0, Some(0.0), false).ratio, None);
         assert_eq!(published(1.0, None, false).ratio, None);
         assert_eq!(modelled(1.0, None, 1.0, true), None);

@@ -112,7 +112,7 @@ mod tests {
     use crate::data::Machine;
 
     #[test]
-    fn what_was_touched_is_flushed_under_both_tags_and_faults_again() {
+    fn touched_pages_are_flushed_under_both_tags_and_fault_again() {
         let machine = Machine::named("phytium_n80").expect("a machine of the repository");
         assert!(machine.features.paired);
         let options = BTreeMap::new();

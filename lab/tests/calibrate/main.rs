@@ -131,7 +131,7 @@ fn no_number_knows_what_is_predicted() {
 }
 
 #[test]
-fn what_is_unstable_or_was_disturbed_is_refused_and_the_file_says_so() {
+fn unstable_or_disturbed_series_are_refused_and_noted_in_file() {
     let mut recording = guest();
     let barrier = recording.samples.get_mut(&Probe::Barrier { others: 1 }).unwrap();
     barrier.kept.iter_mut().step_by(2).for_each(|value| *value *= 2.0);

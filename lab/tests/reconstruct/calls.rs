@@ -66,7 +66,7 @@ fn pages_of_zeros_and_of_files_change_when_they_are_written() {
 }
 
 #[test]
-fn what_is_unmapped_is_flushed_from_the_first_to_the_last_that_was_there() {
+fn unmap_flushes_from_the_first_to_the_last_present_page() {
     let story = written(16);
     check(&story, |s| _ = s.about(Call::Munmap, 0, 64, 0), &[16]);
     check(&story, |s| _ = s.about(Call::Munmap, 20, 10, 0), &[]);
@@ -246,7 +246,7 @@ fn a_write_where_none_is_allowed_ends_in_a_signal() {
 }
 
 #[test]
-fn what_is_not_there_needs_no_flush_when_it_comes() {
+fn a_fault_on_an_absent_page_needs_no_flush() {
     let story = written(0);
     check(&story, |s| _ = s.touch([1], ABSENT_READ).touch([2], ABSENT_WRITE), &[]);
     check(&story, |s| _ = s.touch([3], 5), &[]);
@@ -306,7 +306,7 @@ fn a_thread_that_waits_for_its_turn_gathers_nothing() {
 }
 
 #[test]
-fn what_was_there_before_the_trace_is_taken_for_present() {
+fn pages_from_before_the_trace_are_taken_for_present() {
     let story = Story::new();
     let mut after = story.copy();
     after.about(Call::Munmap, 0, 8, 0);

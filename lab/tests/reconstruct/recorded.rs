@@ -129,7 +129,7 @@ fn flushes_of_a_new_program_are_in_its_space() {
 }
 
 #[test]
-fn what_an_ending_thread_flushes_is_in_its_end() {
+fn flushes_of_an_ending_thread_are_part_of_its_exit() {
     let mut story = Story::new();
     story.touch([0], ABSENT_WRITE).event(Kind::Exit).flush(Reason::Send, -1);
     let script = script(&story);

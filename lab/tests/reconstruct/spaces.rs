@@ -179,7 +179,7 @@ fn a_switch_that_is_missing_is_noticed() {
 }
 
 #[test]
-fn whatever_a_thread_does_shows_that_it_runs() {
+fn any_event_of_a_thread_shows_that_it_runs() {
     let shows: [fn(&mut Story); 6] = [
         |story| _ = story.touch([0], ABSENT_WRITE),
         |story| _ = story.flush(Reason::LocalSpace, 1),

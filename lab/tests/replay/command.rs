@@ -164,7 +164,7 @@ fn validation_puts_both_counts_side_by_side() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn unknown_and_invalid_options_are_refused() {
     assert!(refused(&["--machine", "zzz"]).contains("no machine `zzz`"));
     assert!(refused(&["--strategy", "lokaside"]).contains("did you mean `lookaside`?"));
     assert!(refused(&["--cpus", "0"]).contains("0 CPUs"));

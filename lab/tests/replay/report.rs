@@ -107,7 +107,7 @@ fn a_report_takes_the_place_of_an_earlier_one_and_of_nothing_else() {
 }
 
 #[test]
-fn what_makes_no_report_is_refused_before_the_work() {
+fn invalid_report_options_are_refused_before_any_work() {
     let folder = tempfile::tempdir().expect("a directory");
     let (trace, to) = (Path::new(TRACE), folder.path().join("out"));
     assert!(refused(trace, &to, &["--curve", "5000"]).contains("5000 CPUs; machine `skylake_sp`"));

@@ -49,7 +49,7 @@ fn pair(threads: u32) -> Script {
 }
 
 #[test]
-fn what_knows_no_threads_refuses_them() {
+fn a_strategy_for_one_thread_refuses_more_threads() {
     let machine = machine("neoverse_n1");
     let working_set = SMALL;
     let setup =
@@ -104,7 +104,7 @@ fn thousands_of_processes_come_and_go() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_setups_and_scripts_are_refused() {
     let (script, machine) = (pair(2), machine("neoverse_n1"));
     let good =
         Setup { machine: &machine, strategy: "lookaside", cpus: 2, working_set: SMALL, seed: 1 };

@@ -100,7 +100,7 @@ fn tracefs_without_the_column_of_processes_is_the_same_without_tasks() {
 }
 
 #[test]
-fn what_trace_cmd_prints_is_the_same_with_and_without_its_plugins() {
+fn trace_cmd_output_reads_the_same_without_its_plugins() {
     let (plain, raw) = (read("trace-cmd.txt"), read("trace-cmd-raw.txt"));
     for trace in [&plain, &raw] {
         nothing_is_missing(trace);
@@ -119,7 +119,7 @@ const TRACE_CMD: &str = "call 15, create 3, execute 1, \
     resume 1, return 14, send 1, serve 3, served 4, switch 11, unmapped 2";
 
 #[test]
-fn what_perf_prints_is_the_same_with_and_without_processes() {
+fn perf_output_reads_the_same_without_processes() {
     let (full, short) = (read("perf.txt"), read("perf-default.txt"));
     for trace in [&full, &short] {
         nothing_is_missing(trace);

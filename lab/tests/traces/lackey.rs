@@ -54,7 +54,7 @@ fn hot_pages_are_those_of_nearly_every_window() {
 }
 
 #[test]
-fn what_is_no_log_or_too_short_is_refused() {
+fn files_that_are_no_log_or_too_short_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
     let refused = |text: &str, words: &str| {

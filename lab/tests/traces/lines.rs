@@ -231,7 +231,7 @@ fn foreign_damaged_and_truncated_lines_are_distinguished() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_with_the_line() {
+fn text_that_is_no_trace_is_refused_with_the_line() {
     let error = read_text("# tracer: nop\nsomething\nelse\n").expect_err("no trace");
     assert_eq!(error.place, BadPlace::Line(2));
     assert!(error.to_string().starts_with("text:2: no event of interest"), "{error}");

@@ -102,7 +102,7 @@ fn real_traces_take_less_than_eight_bytes_an_event() {
 }
 
 #[test]
-fn what_ends_early_gives_what_is_whole_and_says_so() {
+fn a_truncated_file_gives_its_whole_blocks_and_says_so() {
     let trace = every_kind();
     let bytes = in_blocks(&trace);
     let (mut refused, mut counts) = (0, std::collections::BTreeSet::new());

@@ -153,11 +153,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 outcome = Outcome::Local;
             }
             if group.mask != 0 {
-                shootdown.get_or_insert_with(|| Shootdown::new(self, &request)).send_to(group);
+                shootdown
+                    .get_or_insert_with(|| Shootdown::new(self, &request))
+                    .send_to(self, group);
                 outcome = Outcome::Ipis;
             }
         }
-        let (targets, rounds) = shootdown.map_or((0, 0), Shootdown::wait);
+        let (targets, rounds) = shootdown.map_or((0, 0), |shootdown| shootdown.wait(self));
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }

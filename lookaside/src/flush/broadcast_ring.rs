@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_described() {
+    fn requests_that_do_not_fit_a_slot_are_described() {
         for (start, pages, shift) in [(0, 16, 12), (0, 1, 21), (1 << 60, 1, 12), (0, 1, 13)] {
             assert_eq!(kernel(start, pages, shift), BroadcastRequest::Described(CpuId(3)));
         }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_everything() {
+    fn an_unreadable_request_flushes_everything() {
         let ring = BroadcastRing::<AtomicU64>::NEW;
         let ask = |number| ring.received(number, |_| None);
         assert!(ask(1).ranges.is_everything(), "not written yet");

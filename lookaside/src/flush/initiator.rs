@@ -52,6 +52,12 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
 /// So many CPUs must act that a broadcast is cheaper than IPIs.
 pub(super) struct Broadcast;
 
+/// What was done, but for the acknowledgements of the targets of `shootdown`.
+pub(super) struct Asked<'t, P: Platform, T: Tags<P>> {
+    pub(super) outcome: Outcome,
+    pub(super) shootdown: Option<Shootdown<'t, P, T>>,
+}
+
 /// What was done.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
@@ -65,7 +71,30 @@ impl Done {
     }
 }
 
+impl<'t, P: Platform, T: Tags<P>> Asked<'t, P, T> {
+    pub(super) const fn by(outcome: Outcome) -> Self {
+        Self { outcome, shootdown: None }
+    }
+
+    /// Waits for the targets.
+    pub(super) fn wait(self, this_cpu: &CurrentCpu<'t, P, T>) -> Done {
+        let waited = self.shootdown.map(|shootdown| shootdown.wait(this_cpu));
+        let (targets, rounds) = waited.unwrap_or((0, 0));
+        Done { outcome: self.outcome, targets, rounds }
+    }
+}
+
 impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
+    /// As [`Self::act`], without the wait for the targets.
+    pub(super) fn ask(&self) -> Asked<'t, P, T> {
+        let runs_here = self.runs_here();
+        if self.is_alone(runs_here) {
+            Asked::by(self.act_alone(runs_here).outcome)
+        } else {
+            self.ask_others(runs_here)
+        }
+    }
+
     /// Chooses the means, invalidates, and waits for the targets.
     pub(super) fn act(&self) -> Done {
         let runs_here = self.runs_here();
@@ -95,37 +124,40 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline(never)]
     fn act_with_others(self, runs_here: bool) -> Done {
+        self.ask_others(runs_here).wait(self.this_cpu)
+    }
+
+    /// Chooses the means, invalidates, and sends requests to the targets.
+    fn ask_others(&self, runs_here: bool) -> Asked<'t, P, T> {
         let broadcast = self.should_broadcast(runs_here);
         if broadcast && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
-            return Done::by(Outcome::Retagged);
+            return Asked::by(Outcome::Retagged);
         }
         if broadcast {
             self.broadcast(runs_here, Wait::Now);
-            return Done::by(Outcome::Broadcast);
+            return Asked::by(Outcome::Broadcast);
         }
         let mut shootdown = None;
         let told = self.for_each_running(runs_here, |running| {
-            shootdown.get_or_insert_with(|| self.shootdown()).send_to(running);
+            shootdown.get_or_insert_with(|| self.shootdown()).send_to(self.this_cpu, running);
         });
         // This CPU invalidates while the targets do.
         let enough = told.is_ok() && (!runs_here || self.flush_local());
         if !enough {
             self.broadcast(runs_here, Wait::Now);
         }
-        // After a broadcast the acknowledgements are not needed; but targets may still read the request.
-        let waited = shootdown.map(Shootdown::wait);
-        let (targets, rounds) = waited.unwrap_or((0, 0));
-        let outcome = match (enough, waited) {
+        let outcome = match (enough, &shootdown) {
             (false, _) => Outcome::Broadcast,
             (true, Some(_)) => Outcome::Ipis,
             (true, None) if runs_here => Outcome::Local,
             (true, None) => Outcome::NoCpu,
         };
-        Done { outcome, targets, rounds }
+        // After a broadcast the acknowledgements are not needed; but targets may still read the request.
+        Asked { outcome, shootdown }
     }
 
     /// A request to the CPUs that must act.
-    fn shootdown(&self) -> Shootdown<'_, 't, P, T> {
+    fn shootdown(&self) -> Shootdown<'t, P, T> {
         if T::TRACKS_GENERATIONS && !self.targets_stale() {
             Shootdown::of_generation(self.this_cpu, self.space, &self.request, self.targets_lazy())
         } else {

@@ -2,7 +2,8 @@
 
 use super::{
     flushed::{Flushed, Held},
-    initiator::Done,
+    initiator::{Asked, Done},
+    pending::PendingFlush,
     ranges::FlushRanges,
     request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
@@ -82,7 +83,7 @@ impl<F> KernelGather<F> {
     }
 }
 
-impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Flushes what was gathered from the TLB of every CPU that is online. A CPU that comes online later holds
     /// nothing.
     ///
@@ -93,26 +94,39 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn flush_kernel<F>(&self, gather: KernelGather<F>) -> Flushed<F> {
         let KernelGather { tlb, ranges, held } = gather;
         self.must_own(tlb);
-        let mut done = Done::by(Outcome::NoCpu);
-        if !ranges.is_empty() {
-            done = self.flush_all_online(&FlushRequest {
-                scope: FlushScope::Kernel,
-                ranges: &ranges,
-                early: false,
-            });
-        }
-        let Done { outcome, targets, rounds } = done;
+        let Done { outcome, targets, rounds } = self.ask_all_online(&ranges).wait(self);
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 
-    fn flush_all_online(&self, request: &FlushRequest<'_>) -> Done {
+    /// As [`Self::begin_flush`], for what was gathered of the kernel's addresses.
+    ///
+    /// # Panics
+    ///
+    /// If the gather is of another [`Tlb`].
+    #[track_caller]
+    pub fn begin_flush_kernel<F>(
+        &self,
+        gather: KernelGather<F>,
+    ) -> PendingFlush<'static, 't, P, T, F> {
+        let KernelGather { tlb, ranges, held } = gather;
+        self.must_own(tlb);
+        let asked = self.ask_all_online(&ranges);
+        PendingFlush::new(self, asked, None, held, Flags::default())
+    }
+
+    /// Flushes on this CPU, and sends requests to all others that are online.
+    fn ask_all_online(&self, ranges: &FlushRanges) -> Asked<'t, P, T> {
+        if ranges.is_empty() {
+            return Asked::by(Outcome::NoCpu);
+        }
+        let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         let mmu = self.mmu();
         mmu.publish();
         if mmu.broadcasts() {
             let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
             mmu.flush_kernel_broadcast(self.errata(), ranges, request.ranges.change());
-            return Done::by(Outcome::Broadcast);
+            return Asked::by(Outcome::Broadcast);
         }
         let mut shootdown = Shootdown::to_all(self, request);
         for mut up in self.tlb().up().groups(self.tlb().cpus().len()) {
@@ -120,11 +134,10 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             if me < 64 {
                 up.mask &= !(1 << me);
             }
-            shootdown.send_to(up);
+            shootdown.send_to(self, up);
         }
         request.ranges.flush_kernel(mmu, self.errata());
-        let (targets, rounds) = shootdown.wait();
-        let outcome = if targets == 0 { Outcome::Local } else { Outcome::Ipis };
-        Done { outcome, targets, rounds }
+        let outcome = if shootdown.targets() == 0 { Outcome::Local } else { Outcome::Ipis };
+        Asked { outcome, shootdown: Some(shootdown) }
     }
 }

@@ -7,6 +7,7 @@
 //! | `initiator.rs` | which CPUs must act: none, this one, some by IPI, all by broadcast |
 //! | `shootdown.rs`, `request_queue.rs` | requests to other CPUs, the IPI handler, acknowledgements |
 //! | `broadcast_ring.rs` | requests to every CPU that is up |
+//! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
 //! | `flushed.rs` | what a completed flush hands back: frames and tables |
 //! | `batch.rs` | one flush for many spaces (`arch_tlbbatch`) |
 //! | `blocks.rs` | the flush while the size of a block is changed |
@@ -23,6 +24,7 @@ pub(crate) mod gather;
 mod initiator;
 pub(crate) mod kernel;
 mod map;
+mod pending;
 pub(crate) mod ranges;
 pub(crate) mod request_queue;
 pub(crate) mod shootdown;
@@ -30,10 +32,11 @@ pub(crate) mod shootdown;
 pub use self::{
     fault::Permissions,
     flushed::{Acknowledged, Flushed},
+    pending::PendingFlush,
 };
 use self::{
     gather::{Changes, Gather},
-    initiator::{Done, Initiator},
+    initiator::{Asked, Done, Initiator},
 };
 pub(crate) use self::{
     ranges::FlushRanges,
@@ -49,7 +52,7 @@ use crate::{
     tags::Tags,
 };
 
-impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Flushes what was gathered from the TLB of every CPU, and returns when no CPU holds it any more.
     ///
     /// The entries in the page tables must have been changed before. This CPU need not run the space. It
@@ -98,6 +101,36 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         Acknowledged { frames: held.into_frames(), flags }
     }
 
+    /// Begins [`Self::flush`]: flushes on this CPU and sends the requests, but does not wait for the other CPUs.
+    /// [`PendingFlush::wait`] does, on any CPU, with interrupts on. So a preemptible kernel keeps interrupts off for as
+    /// long as it takes to send IPIs, and not for as long as the slowest target takes to answer.
+    ///
+    /// Until that flush is complete, other flushes from this CPU are still possible; but their targets, and those of this
+    /// one that have not answered yet, flush all that they hold.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::flush`].
+    #[track_caller]
+    pub fn begin_flush<'g, F>(
+        &self,
+        mut gather: Gather<'g, P, F>,
+    ) -> PendingFlush<'g, 't, P, T, F> {
+        self.must_own(gather.space().tlb());
+        let changes = &mut gather.changes;
+        let space = changes.space();
+        let ranges = changes.ranges(false);
+        let asked = if ranges.is_empty() {
+            Asked::by(Outcome::NoCpu)
+        } else {
+            let tables = ranges.change() == TableChange::FreedTables;
+            self.flush_everywhere(space, ranges, (tables, false), |initiator| initiator.ask())
+                .unwrap_or(Asked::by(Outcome::NoCpu))
+        };
+        let Gather { changes, held, flags } = gather;
+        PendingFlush::new(self, asked, Some(changes), held, flags)
+    }
+
     /// Flushes everything of a space from every CPU, walk caches too.
     pub(crate) fn flush_everything(&self, space: &AddressSpace<P>) {
         let everything = FlushRanges::everything();
@@ -110,7 +143,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn complete(&self, changes: &mut Changes<'_, P>, early: bool) {
         let done = if changes.is_only_a_page() {
             let (space, page) = (changes.space(), changes.own_ranges());
-            self.flush_everywhere(space, page, (false, early), |initiator| initiator.act_on_page())
+            let done = self
+                .flush_everywhere(space, page, (false, early), |initiator| initiator.act_on_page());
+            Self::done(space, done, early)
         } else {
             self.complete_with_others(changes, early)
         };
@@ -129,31 +164,37 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let tables = ranges.change() == TableChange::FreedTables;
         let done =
             self.flush_everywhere(space, ranges, (tables, early), |initiator| initiator.act());
+        let done = Self::done(space, done, early && !tables);
         changes.complete_others();
         done
     }
 
-    /// Removes the entries of `ranges` from every CPU by `act`. The page tables were changed before.
+    /// What was done by a flush of `space`, whose targets may have acknowledged `early`.
     #[inline]
-    fn flush_everywhere(
+    fn done(space: &AddressSpace<P>, done: Option<Done>, early: bool) -> Done {
+        let done = done.unwrap_or(Done::by(Outcome::NoCpu));
+        if early && done.outcome == Outcome::Ipis {
+            space.mark_unfinished(Unfinished::Acknowledged);
+        }
+        done
+    }
+
+    /// Removes the entries of `ranges` from every CPU by `act`, unless no CPU can hold any. The page tables were
+    /// changed before.
+    #[inline]
+    fn flush_everywhere<R>(
         &self,
         space: &AddressSpace<P>,
         ranges: &FlushRanges,
         (tables, early): (bool, bool),
-        act: impl FnOnce(&Initiator<'_, '_, P, T>) -> Done,
-    ) -> Done {
+        act: impl FnOnce(&Initiator<'_, 't, P, T>) -> R,
+    ) -> Option<R> {
         // First: every walk that starts from now on sees the new tables.
         self.mmu().publish();
         let generation = space.bump_generation();
-        let Some(context) = T::context_id(self.tlb(), space) else {
-            return Done::by(Outcome::NoCpu);
-        };
+        let context = T::context_id(self.tlb(), space)?;
         let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
         let request = FlushRequest { scope, ranges, early };
-        let done = act(&Initiator { this_cpu: self, space, request, context, tables });
-        if early && !tables && done.outcome == Outcome::Ipis {
-            space.mark_unfinished(Unfinished::Acknowledged);
-        }
-        done
+        Some(act(&Initiator { this_cpu: self, space, request, context, tables }))
     }
 }

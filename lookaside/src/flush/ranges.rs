@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_apart_stays_apart_in_whichever_order_it_comes() {
+    fn distant_pages_stay_separate_ranges_in_any_order() {
         for order in [[3, 50, 900], [900, 50, 3], [50, 900, 3]] {
             let ranges = ranges(&order.map(page));
             assert_eq!(pages(&ranges), order.map(|number| (number, 1)));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_near_becomes_one_without_a_hint() {
+    fn ranges_that_are_only_near_merge_without_a_level_hint() {
         let ranges = ranges(&[0, 100, 200, 300, 302].map(page));
         assert_eq!(ranges.ranges().len(), MAX_RANGES);
         let last = ranges.ranges()[MAX_RANGES - 1];

@@ -85,6 +85,12 @@ struct Request<W> {
     ranges: [[W; 2]; MAX_RANGES],
     /// The latest number that this CPU has taken on the broadcast ring. No other CPU accesses it.
     own: W,
+    /// How many flushes were begun here that are not complete, and whose targets may still read this request
+    /// ([`crate::CurrentCpu::begin_flush`]).
+    pending: W,
+    /// The physical address of the root that this CPU makes all CPUs leave, plus one, or 0. A target that cannot read
+    /// the request reads this.
+    leaving: W,
 }
 
 // No two parts share a cache line, and the request fits two.
@@ -198,12 +204,22 @@ impl<W: Word> RequestQueue<W> {
             shape: W::ZERO,
             ranges: [const { [W::ZERO, W::ZERO] }; MAX_RANGES],
             own: W::ZERO,
+            pending: W::ZERO,
+            leaving: W::ZERO,
         }),
     };
 
-    /// As an initiator: writes the request for all targets.
+    /// As an initiator: writes the request for all targets. While flushes that were begun here are not complete, their
+    /// targets may read it, too; so it is made unreadable for all until then, and each of them flushes everything.
     pub(crate) fn describe(&self, request: &FlushRequest<'_>) {
         let mine = &*self.request;
+        // Relaxed: no other CPU writes it, and the stores below release it.
+        let serial = mine.serial.load(Ordering::Relaxed) | 1;
+        // ORDER O-REUSED (pairs with O-COMPLETED): a request that no target reads any more may be changed.
+        if mine.pending.load(Ordering::Acquire) != 0 {
+            // Release: as O-DESCRIBE.
+            return mine.serial.store(serial, Ordering::Release);
+        }
         let ranges = request.ranges;
         let mut shape = ranges.ranges().len() as u64;
         for (flag, set) in [
@@ -216,9 +232,7 @@ impl<W: Word> RequestQueue<W> {
         ] {
             shape |= if set { flag } else { 0 };
         }
-        // Relaxed, both: no other CPU writes it, and the stores below release it.
-        let serial = mine.serial.load(Ordering::Relaxed);
-        mine.serial.store(serial + 1, Ordering::Relaxed);
+        mine.serial.store(serial, Ordering::Relaxed); // Relaxed: as above.
         // ORDER O-DESCRIBE (pairs with O-DESCRIBED): a CPU that sees any of this sees that the serial
         // of the former request is over.
         let write = |word: &W, value| word.store(value, Ordering::Release);
@@ -235,13 +249,32 @@ impl<W: Word> RequestQueue<W> {
             write(&words[0], first);
             write(&words[1], second);
         }
-        write(&mine.serial, serial + 2);
+        write(&mine.serial, serial + 1);
     }
 
-    /// As an initiator that no target reads the request of any more: describes one that asks for nothing.
-    pub(crate) fn withdraw(&self) {
-        let ranges = FlushRanges::new();
-        self.describe(&FlushRequest { scope: FlushScope::Kernel, ranges: &ranges, early: false });
+    /// As an initiator: its request stays as it is, for targets that have not acknowledged yet, while it executes
+    /// something else.
+    pub(super) fn keep_request(&self) {
+        // Relaxed: `describe` is called on this CPU, too.
+        self.request.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// As whoever waited for all targets of a request that was kept.
+    pub(super) fn end_request(&self) {
+        // ORDER O-COMPLETED (pairs with O-REUSED): all targets have read the request and acknowledged it.
+        self.request.pending.fetch_add(u64::MAX, Ordering::Release);
+    }
+
+    /// As an initiator, which is about to ask all CPUs to leave this root, or none any more.
+    pub(crate) fn set_leaving(&self, root: Option<u64>) {
+        // ORDER O-LEAVING (pairs with O-LEAVING-READ): before the request is posted.
+        self.request.leaving.store(root.map_or(0, |root| root + 1), Ordering::Release);
+    }
+
+    /// As a target that could not read a request: the root that the owner asks all CPUs to leave.
+    pub(crate) fn leaving(&self) -> Option<u64> {
+        // ORDER O-LEAVING-READ (pairs with O-LEAVING): after the number of the request was read.
+        self.request.leaving.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// As an initiator: records the number that it has taken on the broadcast ring.
@@ -261,9 +294,9 @@ impl<W: Word> RequestQueue<W> {
         self.read_whole().filter(|received| received.scope == scope)
     }
 
-    /// As a target: the request of the owner of this queue, unless the owner is writing one. It does not
-    /// while it waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
-    pub(crate) fn read_whole(&self) -> Option<ReceivedRequest> {
+    /// As a target: the request of the owner of this queue, if it is readable. The owner does not write it while it
+    /// waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
+    pub(super) fn read_whole(&self) -> Option<ReceivedRequest> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);

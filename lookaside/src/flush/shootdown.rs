@@ -2,7 +2,9 @@
 
 use super::{
     broadcast_ring::{BroadcastRequest, RING_SLOTS},
-    request_queue::{FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, ReceivedRequest},
+    request_queue::{
+        FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, ReceivedRequest, RequestQueue,
+    },
 };
 use crate::{
     counts::Event,
@@ -10,6 +12,7 @@ use crate::{
     platform::{CpuId, Platform, Stuck, Targets},
     space::AddressSpace,
     tags::Tags,
+    tlb::Tlb,
 };
 
 /// How many groups of CPUs may be pending at one time. A group has up to 64 CPUs; with more groups the
@@ -21,11 +24,15 @@ const WINDOW: usize = 16;
 const PATIENCE: u64 = 1 << 20;
 
 /// One request to any number of CPUs.
-pub(crate) struct Shootdown<'h, 't, P: Platform, T: Tags<P>> {
-    this_cpu: &'h CurrentCpu<'t, P, T>,
+pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
+    tlb: &'t Tlb<'t, P, T>,
+    initiator: CpuId,
+    /// The targets that have not been seen to acknowledge, from `done` to `begun`.
     groups: [Targets; WINDOW],
     begun: usize,
     done: usize,
+    /// What the first of them must acknowledge, once it was looked at.
+    posted: Option<u64>,
     targets: u32,
     rounds: u64,
     channel: Channel,
@@ -42,9 +49,9 @@ enum Channel {
     Generation { context: u64, generation: u64, lazily: bool, has_concurrent: bool },
 }
 
-impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
+impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     /// Describes the request, for the queue of each target.
-    pub(crate) fn new(this_cpu: &'h CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
+    pub(crate) fn new(this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
         this_cpu.queue().describe(request);
         Self::begin(this_cpu, Channel::Queues)
     }
@@ -52,7 +59,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     /// Describes the request for CPUs that run `space`, which find it by its generation. CPUs that are lazy
     /// in the space must act if `lazily`.
     pub(crate) fn of_generation(
-        this_cpu: &'h CurrentCpu<'t, P, T>,
+        this_cpu: &CurrentCpu<'t, P, T>,
         space: &AddressSpace<P>,
         request: &FlushRequest<'_>,
         lazily: bool,
@@ -69,7 +76,7 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
     }
 
     /// Posts the request on the broadcast ring. The tables have been changed before.
-    pub(crate) fn to_all(this_cpu: &'h CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
+    pub(crate) fn to_all(this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
         let posted = BroadcastRequest::new(this_cpu.id(), request);
         if let BroadcastRequest::Described(_) = posted {
             this_cpu.queue().describe(request);
@@ -79,94 +86,145 @@ impl<'h, 't, P: Platform, T: Tags<P>> Shootdown<'h, 't, P, T> {
         Self::begin(this_cpu, Channel::Ring(number))
     }
 
-    const fn begin(this_cpu: &'h CurrentCpu<'t, P, T>, channel: Channel) -> Self {
+    const fn begin(this_cpu: &CurrentCpu<'t, P, T>, channel: Channel) -> Self {
         let none = Targets { first: CpuId(0), mask: 0 };
-        Self { this_cpu, groups: [none; WINDOW], begun: 0, done: 0, targets: 0, rounds: 0, channel }
+        Self {
+            tlb: this_cpu.tlb(),
+            initiator: this_cpu.id(),
+            groups: [none; WINDOW],
+            begun: 0,
+            done: 0,
+            posted: None,
+            targets: 0,
+            rounds: 0,
+            channel,
+        }
     }
 
-    /// Sends the request to these CPUs. This one may be among them, if it holds entries of a space that it
+    /// Sends the request to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
     /// does not run: it handles its own request while it waits, so it gets no IPI.
-    pub(crate) fn send_to(&mut self, group: Targets) {
+    pub(crate) fn send_to(&mut self, this_cpu: &CurrentCpu<'t, P, T>, group: Targets) {
         if group.mask == 0 {
             return;
         }
         if self.begun - self.done == WINDOW {
-            self.await_oldest();
+            self.await_oldest(|| this_cpu.handle_ipi());
         }
         let mut interrupted = group;
         for cpu in group.iter() {
-            let Some(target) = self.this_cpu.tlb().queue(cpu) else { continue };
+            let Some(target) = self.tlb.queue(cpu) else { continue };
             match self.channel {
-                Channel::Queues => target.post(self.this_cpu.id()),
+                Channel::Queues => target.post(self.initiator),
                 Channel::Ring(_) => break,
                 Channel::Generation { has_concurrent, .. } => {
-                    if !target.set_ipi_pending(self.this_cpu.id(), has_concurrent) {
+                    if !target.set_ipi_pending(self.initiator, has_concurrent) {
                         interrupted.mask &= !(1 << (cpu.0 - group.first.0));
                     }
                 }
             }
         }
-        let own = self.this_cpu.id().0.wrapping_sub(group.first.0);
+        let own = self.initiator.0.wrapping_sub(group.first.0);
         if own < u64::BITS {
             interrupted.mask &= !(1 << own);
         }
         // The initiator that set the pending word of a CPU sends the IPI at once: others rely on it.
         if interrupted.mask != 0 {
-            self.this_cpu.tlb().platform().send_ipi(interrupted);
+            self.tlb.platform().send_ipi(interrupted);
         }
         self.groups[self.begun % WINDOW] = group;
         self.begun += 1;
         self.targets += group.count();
     }
 
-    /// Returns when all targets have acknowledged: how many there were, and the rounds of waiting.
-    pub(crate) fn wait(mut self) -> (u32, u64) {
+    /// How many targets there are.
+    pub(super) const fn targets(&self) -> u32 {
+        self.targets
+    }
+
+    /// Returns when all targets have acknowledged: how many there were, and the rounds of waiting. The initiator waits
+    /// with interrupts off, so it handles the requests of others: a target may be waiting for it in the same way.
+    pub(crate) fn wait(mut self, this_cpu: &CurrentCpu<'t, P, T>) -> (u32, u64) {
         while self.done < self.begun {
-            self.await_oldest();
+            self.await_oldest(|| this_cpu.handle_ipi());
         }
         (self.targets, self.rounds)
     }
 
-    fn await_oldest(&mut self) {
-        let group = self.groups[self.done % WINDOW];
-        for cpu in group.iter() {
-            self.await_one(cpu);
+    /// As [`Self::wait`], on any CPU, with interrupts on.
+    pub(super) fn wait_interruptibly(&mut self) {
+        while self.done < self.begun {
+            self.await_oldest(|| ());
         }
-        self.done += 1;
     }
 
-    fn await_one(&mut self, cpu: CpuId) {
-        let Some(target) = self.this_cpu.tlb().queue(cpu) else { return };
-        // Another initiator may have posted after us. To wait for its number too costs at most one more
-        // round of the target, and we need not remember our number for each target.
-        let posted = match self.channel {
-            Channel::Queues => target.latest(),
-            Channel::Ring(number) => number,
-            Channel::Generation { generation, .. } => generation,
-        };
-        let mut rounds = 0_u64;
-        loop {
-            let acknowledged = match self.channel {
-                Channel::Queues => target.acknowledged(),
-                Channel::Ring(_) => target.acknowledged_broadcast(),
-                Channel::Generation { context, lazily, .. } => {
-                    T::local_generation(self.this_cpu.tlb(), cpu, context, lazily)
-                }
-            };
-            if acknowledged >= posted {
-                break;
-            }
-            // The target may be waiting for this CPU, both with interrupts off.
-            self.this_cpu.handle_ipi();
-            self.this_cpu.tlb().platform().relax();
-            rounds += 1;
-            if rounds >= PATIENCE && rounds.is_power_of_two() {
-                let waiting = self.this_cpu.id();
-                let stuck = Stuck { waiting, target: cpu, posted, acknowledged, rounds };
-                self.this_cpu.tlb().platform().stuck(&stuck);
+    /// Whether all targets have acknowledged.
+    pub(super) fn is_complete(&mut self) -> bool {
+        while self.done < self.begun {
+            if self.first_missing().is_some() {
+                return false;
             }
         }
-        self.rounds += rounds;
+        true
+    }
+
+    /// The queue of the initiator, with the request.
+    pub(super) fn queue(&self) -> Option<&'t RequestQueue<P::Word>> {
+        self.tlb.queue(self.initiator)
+    }
+
+    fn await_oldest(&mut self, handle_requests: impl Fn()) {
+        let (mut rounds, mut target) = (0_u64, None);
+        while let Some(mut missing) = self.first_missing() {
+            if target != Some(missing.target) {
+                (rounds, target) = (0, Some(missing.target));
+            }
+            handle_requests();
+            self.tlb.platform().relax();
+            rounds += 1;
+            self.rounds += 1;
+            if rounds >= PATIENCE && rounds.is_power_of_two() {
+                missing.rounds = rounds;
+                self.tlb.platform().stuck(&missing);
+            }
+        }
+    }
+
+    /// The first target of the oldest group that has not acknowledged. If there is none, the group is done.
+    fn first_missing(&mut self) -> Option<Stuck> {
+        let oldest = self.done % WINDOW;
+        while let Some(target) = self.groups[oldest].iter().next() {
+            let (posted, acknowledged) = self.acknowledged(target);
+            if acknowledged < posted {
+                self.posted = Some(posted);
+                return Some(Stuck {
+                    waiting: self.initiator,
+                    target,
+                    posted,
+                    acknowledged,
+                    rounds: 0,
+                });
+            }
+            self.posted = None;
+            self.groups[oldest].mask &= self.groups[oldest].mask - 1;
+        }
+        self.done += 1;
+        None
+    }
+
+    /// What a target must acknowledge, and what it has acknowledged.
+    fn acknowledged(&self, target: CpuId) -> (u64, u64) {
+        let Some(queue) = self.tlb.queue(target) else { return (0, 0) };
+        match self.channel {
+            // Another initiator may have posted after us. To wait for its number too costs at most one more
+            // round of the target, and we need not remember our number for each target.
+            Channel::Queues => {
+                (self.posted.unwrap_or_else(|| queue.latest()), queue.acknowledged())
+            }
+            Channel::Ring(number) => (number, queue.acknowledged_broadcast()),
+            Channel::Generation { context, generation, lazily, .. } => {
+                (generation, T::local_generation(self.tlb, target, context, lazily))
+            }
+        }
     }
 }
 

@@ -63,7 +63,7 @@ fn page(number: u64) -> MissedFlush {
 }
 
 #[test]
-fn who_missed_one_flush_owes_its_pages_and_who_missed_two_owes_everything() {
+fn missing_one_flush_needs_its_pages_and_two_everything() {
     let space = space();
     space.record(1, page(7));
     space.record(2, page(8));
@@ -97,7 +97,7 @@ fn a_note_that_changes_after_its_generation_was_read_is_not_believed() {
 }
 
 #[test]
-fn who_loses_the_race_for_the_note_writes_nothing() {
+fn a_record_that_loses_the_race_writes_nothing() {
     let space = space();
     // The one has looked, and the other one writes its note.
     meanwhile(2, || space.record(3, page(8)), || space.record(2, page(7)));
@@ -116,7 +116,7 @@ fn one_at_a_time_has_the_books() {
 }
 
 #[test]
-fn what_is_held_under_the_tag_that_is_left_is_noted_where_walks_outlive_tags() {
+fn retagging_notes_held_entries_only_if_walks_outlive_tags() {
     for outlive in [false, true] {
         let space = space();
         space.lock_residency(&Paper).set_stale(true);
@@ -143,7 +143,7 @@ fn notes_survive_the_packing() {
 }
 
 #[test]
-fn what_does_not_fit_a_note_is_everything() {
+fn a_missed_flush_too_large_to_pack_is_everything() {
     let many = VaRange::new(0, (MAX_NOTED + 1) << 12, 12).unwrap();
     let large = VaRange::new(0, 1 << 21, 21).unwrap();
     for range in [many, large] {

@@ -104,7 +104,7 @@ mod tests {
     use crate::adversary::format::{Access, Frame, leaf};
 
     #[test]
-    fn what_is_set_is_read_back() {
+    fn flags_that_are_set_are_read_back() {
         for arch in [Arch::Arm, Arch::X86, Arch::Riscv] {
             let page = leaf(arch, 0, Frame(5), Access::WRITE);
             for flags in [Flags::NONE, Flags::ACCESSED, Flags::BOTH] {

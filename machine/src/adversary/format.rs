@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_is_read_back() {
+    fn descriptors_decode_to_what_they_encode() {
         for arch in [Arch::Arm, Arch::X86, Arch::Riscv] {
             let frame = Frame(0x1234);
             for level in 0..3 {

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_is_replaced_before_what_is_used() {
+    fn entries_of_ended_instances_are_evicted_before_live_ones() {
         let mut live = Live::default();
         live.begin(1);
         live.begin(2);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_line_pays_nothing() {
+    fn accessing_a_line_already_held_costs_nothing() {
         let (mut line, flat) = (Line::NEW, flat());
         assert_eq!(line.write(&flat, 3, 0, |_| unreachable!()), None);
         assert_eq!(line.read(&flat, 128, 3, 0), None);

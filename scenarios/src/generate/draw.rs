@@ -137,6 +137,7 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
         halting::halt(random, &theme, &mut scripts);
     } else {
         hand_over(random, &mut scripts);
+        scripts.iter_mut().for_each(|acts| finish(random, acts));
         order(random, &mut scripts);
     }
     let strategy = if recent {
@@ -250,6 +251,9 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
                 from += 1;
             }
             let at = from + random.below(acts.len() - from + 1);
+            if act == Act::Finish {
+                acts.insert(from, Act::BeginUnmap(FOCUS));
+            }
             match act {
                 Act::Up => acts.insert(0, act),
                 Act::Down => acts.push(act),
@@ -260,13 +264,30 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
     }
 }
 
-/// Lets another CPU complete a batch that is handed over, and removes acts of hand-over without a partner.
+/// Lets each CPU wait for the flushes that it begins, sooner or later, and for no others.
+pub(super) fn finish(random: &mut Random, acts: &mut Vec<Act>) {
+    let mut pending = 0;
+    acts.retain(|act| {
+        pending += usize::from(act.begins());
+        let waits = *act == Act::Finish;
+        let keeps = !waits || pending > 0;
+        pending -= usize::from(waits && keeps);
+        keeps
+    });
+    for _ in 0..pending {
+        let last = acts.iter().rposition(|act| act.begins()).map_or(0, |at| at + 1);
+        let end = acts.len() - usize::from(acts.last() == Some(&Act::Down));
+        acts.insert(last + random.below(end.saturating_sub(last) + 1), Act::Finish);
+    }
+}
+
+/// Lets another CPU complete a flush that is handed over, and removes acts of hand-over without a partner.
 pub(super) fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
     let mut handed = None;
     for (cpu, acts) in scripts.iter_mut().enumerate() {
         acts.retain(|act| match act {
-            Act::Defer(..) if handed.is_some() => false,
-            Act::Defer(..) => {
+            act if act.hands_over() && handed.is_some() => false,
+            act if act.hands_over() => {
                 handed = Some(cpu);
                 true
             }
@@ -298,7 +319,7 @@ pub(super) fn hand_over(random: &mut Random, scripts: &mut [Vec<Act>]) {
 
 /// Sometimes has one CPU wait for another, so that what is rare by chance comes first.
 fn order(random: &mut Random, scripts: &mut [Vec<Act>]) {
-    let deferred = scripts.iter().flatten().any(|act| matches!(act, Act::Defer(..)));
+    let deferred = scripts.iter().flatten().any(|act| act.hands_over());
     if scripts.len() < 2 || deferred || !random.percent(35) {
         return;
     }

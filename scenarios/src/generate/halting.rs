@@ -15,7 +15,11 @@ const RELEASED: usize = 60;
 pub(super) fn halt(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>]) {
     for acts in scripts.iter_mut() {
         // A program has one signal, and here it means that the CPU has halted.
-        acts.retain(|act| !matches!(act, Act::Defer(..) | Act::Complete | Act::Up | Act::Down));
+        // And CPU 0 has its acts in another order, so that no wait would come after its begin.
+        acts.retain(|act| {
+            let waits = matches!(act, Act::Complete | Act::Finish | Act::Up | Act::Down);
+            !(waits || act.hands_over() || act.begins())
+        });
     }
     let stopped = &mut scripts[1];
     stopped.push(Act::Halt);

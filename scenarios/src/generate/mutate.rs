@@ -1,7 +1,7 @@
 //! Changing a program a little.
 
 use super::{
-    draw::{Theme, any, hand_over, pins, place},
+    draw::{Theme, any, finish, hand_over, pins, place},
     draw_blocks,
     random::Random,
 };
@@ -28,9 +28,10 @@ fn about_spaces(random: &mut Random, like: &SpaceProgram) -> SpaceProgram {
     for _ in 0..=random.below(CHANGES) {
         change(random, &mut program);
     }
-    // In a program in which a CPU halts, no batch is handed over.
+    // In a program in which a CPU halts, nothing is handed over or begun.
     if !program.cpus.iter().flatten().any(|act| matches!(act, Act::Halt)) {
         hand_over(random, &mut program.cpus);
+        program.cpus.iter_mut().for_each(|acts| finish(random, acts));
     }
     program.cpus.retain(|acts| !acts.is_empty());
     if let Strategy::GlobalAsids(few) = &mut program.strategy {

@@ -58,7 +58,12 @@ pub(super) static OPERATIONS: &[Operation] = &[
     operation("UnmapMoved", 4),
     operation("Batch", 6),
     operation("Defer", 4),
+    operation("HandOver", 3),
     operation("Complete", 0),
+    operation("BeginUnmap", 8),
+    operation("BeginFreeTable", 5),
+    operation("BeginUnmapKernel", 3),
+    operation("Finish", 0),
     operation("UnmapKernel", 6),
     operation("UnmapKernelOpenly", 2),
 ];
@@ -93,15 +98,16 @@ impl Pair {
     fn is_possible(self) -> bool {
         let [first, second] = [self.first, self.second].map(|number| OPERATIONS[number].name);
         let once = |name| first == name && second == name;
-        if ["Defer", "Complete", "UnmapLarge"].into_iter().any(once) {
+        let hands_over = |name| ["Defer", "HandOver"].contains(&name);
+        let both = |may: &dyn Fn(&'static str) -> bool| may(first) && may(second);
+        if ["Complete", "UnmapLarge"].into_iter().any(once) || both(&hands_over) {
             return false;
         }
         if !self.same {
             return true;
         }
-        let batch = ["Defer", "Complete"];
-        let both = batch.contains(&first) && batch.contains(&second);
-        !(first == "Down" || second == "Up" || once("Pin") || both)
+        let handed = both(&|name| hands_over(name) || name == "Complete");
+        !(first == "Down" || second == "Up" || once("Pin") || handed)
     }
 }
 
@@ -198,7 +204,7 @@ fn places(acts: &[Act]) -> Vec<Place> {
         let named = act.spaces().fold(0, |spaces, space| spaces | 1 << space);
         let spaces = match act {
             act if act.needs_kernel() => u64::MAX,
-            Act::Up | Act::Complete => u64::MAX,
+            Act::Up | Act::Complete | Act::Finish => u64::MAX,
             _ if named == 0 => runs,
             _ => named,
         };

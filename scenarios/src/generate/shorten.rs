@@ -73,9 +73,21 @@ fn about_spaces(program: &SpaceProgram) -> Vec<SpaceProgram> {
     };
     // What waits and what is waited for go together, and so do the stop of a CPU, its notice, and its return.
     without(&|act| matches!(act, Act::Tell | Act::Await));
-    without(&|act| matches!(act, Act::Defer(..) | Act::Complete));
+    without(&|act| act.hands_over() || *act == Act::Complete);
+    without(&|act| act.begins() || *act == Act::Finish);
     without(&|act| matches!(act, Act::Halt | Act::Bury | Act::Rise));
     without(&|act| matches!(act, Act::Rise));
+    for cpu in 0..program.cpus.len() {
+        let acts = &program.cpus[cpu];
+        let begin = acts.iter().rposition(|act| act.begins());
+        if let (Some(begin), Some(wait)) = (begin, acts.iter().rposition(|act| *act == Act::Finish))
+        {
+            let mut shorter = program.clone();
+            shorter.cpus[cpu].remove(wait);
+            shorter.cpus[cpu].remove(begin);
+            all.push(shorter);
+        }
+    }
     for (name, on) in program.more.names() {
         if on {
             let mut less = program.clone();

@@ -128,8 +128,19 @@ pub(crate) enum Act {
     Batch(usize, usize),
     /// Begin such a batch, run kernel code only from then on, and signal.
     Defer(usize, usize),
-    /// Wait for the batch of [`Self::Defer`], and complete it.
+    /// Unmap the page of a space and begin the flush, as [`Self::BeginUnmap`]; run kernel code only from then on, and
+    /// signal.
+    HandOver(usize),
+    /// Wait for what another CPU hands over ([`Self::Defer`], [`Self::HandOver`]), and complete it.
     Complete,
+    /// Unmap the page of a space, and begin its flush on all CPUs.
+    BeginUnmap(usize),
+    /// Unlink the last-level table of a space, and begin its flush on all CPUs.
+    BeginFreeTable(usize),
+    /// As [`Self::BeginUnmap`], with the kernel's page.
+    BeginUnmapKernel,
+    /// Wait, with interrupts on, for the first flush that this CPU has begun and not waited for, and free its frame.
+    Finish,
     /// Unmap the kernel's page and flush it on all CPUs.
     UnmapKernel,
     /// The same, begun with interrupts on.
@@ -174,6 +185,9 @@ impl Act {
             | Self::Zap(space)
             | Self::ZapInBatch(space)
             | Self::Visible(space)
+            | Self::HandOver(space)
+            | Self::BeginUnmap(space)
+            | Self::BeginFreeTable(space)
             | Self::Move(space)
             | Self::UnmapMoved(space) => Some(space),
             Self::Batch(one, other) | Self::Defer(one, other) => Some(one.max(other)),
@@ -192,6 +206,8 @@ impl Act {
             | Self::Read
             | Self::Write
             | Self::Complete
+            | Self::Finish
+            | Self::BeginUnmapKernel
             | Self::UnmapKernel
             | Self::UnmapKernelOpenly
             | Self::FlushKernel
@@ -225,6 +241,8 @@ impl Act {
             | Self::Allow(_)
             | Self::Abandon(_)
             | Self::Remap(_)
+            | Self::HandOver(_)
+            | Self::BeginUnmap(_)
             | Self::Batch(..)
             | Self::Defer(..) => &[0],
             Self::UnmapOther(_) | Self::AbandonOther(_) => &[1],
@@ -247,7 +265,7 @@ impl Act {
 
     /// Whether it takes the last-level table of its space.
     pub(crate) const fn takes_table(self) -> bool {
-        matches!(self, Self::FreeTable(_) | Self::FreeAll(_))
+        matches!(self, Self::FreeTable(_) | Self::FreeAll(_) | Self::BeginFreeTable(_))
     }
 
     /// Whether it waits for a signal of another CPU.
@@ -269,7 +287,11 @@ impl Act {
     pub(crate) const fn needs_kernel(self) -> bool {
         matches!(
             self,
-            Self::UnmapKernel | Self::UnmapKernelOpenly | Self::FlushKernel | Self::ClaimKernel
+            Self::UnmapKernel
+                | Self::UnmapKernelOpenly
+                | Self::BeginUnmapKernel
+                | Self::FlushKernel
+                | Self::ClaimKernel
         )
     }
 
@@ -286,9 +308,14 @@ impl Act {
         )
     }
 
-    /// Whether the CPU's program has state after it, other than its place in the script.
-    pub(crate) const fn leaves_memories(self) -> bool {
-        matches!(self, Self::Defer(..))
+    /// Whether it begins a flush that [`Self::Finish`] waits for.
+    pub(crate) const fn begins(self) -> bool {
+        matches!(self, Self::BeginUnmap(_) | Self::BeginFreeTable(_) | Self::BeginUnmapKernel)
+    }
+
+    /// Whether it begins what [`Self::Complete`] of another CPU completes.
+    pub(crate) const fn hands_over(self) -> bool {
+        matches!(self, Self::Defer(..) | Self::HandOver(_))
     }
 }
 

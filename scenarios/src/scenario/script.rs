@@ -49,10 +49,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
     }
 
     fn run(&self, world: &'static Self::World, cpu: CpuId) {
+        let mut pending = 0;
         for (index, act) in self.cpus[cpu.index()].iter().enumerate() {
             world.act(cpu, index);
-            // The position in the script is the only state of a program.
-            if !act.leaves_memories() {
+            pending += usize::from(act.begins());
+            pending -= usize::from(*act == Act::Finish);
+            // The position in the script is then the only state of a program.
+            if pending == 0 && !act.hands_over() {
                 milestone();
             }
         }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_last_is_read() {
+    fn the_last_output_before_exit_is_read() {
         let (stop, console) =
             follow_shell("last", "echo PASS one; printf 'PASS two'; exit 3", LONG);
         assert!(matches!(stop, Stop::Ended(status) if status.code() == Some(3)), "{stop:?}");

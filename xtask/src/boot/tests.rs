@@ -33,7 +33,7 @@ fn the_short_form_is_what_one_gets_without_options() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_and_contradicting_options_are_refused() {
     refused("z80", "possible values: x86_64, aarch64, riscv64");
     refused("", "<ARCH>");
     for cpus in ["0", "9", "-1", "many"] {

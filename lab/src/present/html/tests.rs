@@ -30,7 +30,7 @@ fn names_of_a_trace_are_text_wherever_they_stand() {
 }
 
 #[test]
-fn what_is_embedded_is_the_document() {
+fn the_embedded_json_is_the_document() {
     let document = sample::hostile();
     let page = to_html(&document);
     let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_ends_early_is_refused() {
+    fn oversized_and_truncated_values_are_refused() {
         assert!(Bytes(&[0x80; 3]).number().is_err());
         assert!(Bytes(&[0xff; 11]).number().is_err());
         let mut most = [0xff; 10];

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_head_is_none() {
+    fn a_line_without_a_valid_head_has_no_dialect() {
         for line in [
             "",
             "-",

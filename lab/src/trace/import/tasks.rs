@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_its_line() {
+    fn text_that_is_no_task_list_is_refused_with_its_line() {
         let Bad(place, _) = list(&b"something else\n"[..], &mut Names::default()).unwrap_err();
         assert_eq!(place, BadPlace::Line(1));
     }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_comes_out() {
+    fn satp_fields_read_back_as_written() {
         for mode in [Mode::Sv39, Mode::Sv48, Mode::Sv57] {
             for asid in [0, 1, 0x8000, 0xffff] {
                 for root in [0, 0x1000, 0x8020_0000, 0x00ff_ffff_ffff_f000] {

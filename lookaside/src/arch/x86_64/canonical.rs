@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_canonical_with_four_levels_is_canonical_with_five() {
+    fn addresses_canonical_with_four_levels_are_so_with_five() {
         for address in [0x7fff_ffff_f000, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_f000] {
             assert!(Levels::Five.is_canonical(address));
         }

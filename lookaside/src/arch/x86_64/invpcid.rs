@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_does_not_use_is_zero() {
+    fn unused_descriptor_fields_are_zero() {
         assert_eq!(Command::context(pcid(0xfff)).descriptor(), [0xfff, 0]);
         assert_eq!(Command::ALL.descriptor(), [0, 0]);
         assert_eq!(Command::ALL_BUT_GLOBAL.descriptor(), [0, 0]);

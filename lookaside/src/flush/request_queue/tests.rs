@@ -33,7 +33,7 @@ fn a_target_reads_what_was_asked() {
 }
 
 #[test]
-fn what_cannot_be_told_is_everything() {
+fn an_unreadable_request_flushes_everything() {
     let boxes = [RequestQueue::<AtomicU64>::NEW, RequestQueue::NEW];
     let ask = |number| boxes[1].request(number, |cpu| boxes.get(cpu.index()));
     assert!(ask(1).ranges.is_everything(), "not written yet");
@@ -45,7 +45,7 @@ fn what_cannot_be_told_is_everything() {
 }
 
 #[test]
-fn whose_and_how_deep_is_read_as_it_was_asked() {
+fn scope_and_table_change_are_read_as_requested() {
     let initiator = RequestQueue::<AtomicU64>::NEW;
     let space = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
     for scope in [space, FlushScope::Kernel, FlushScope::EverySpace] {
@@ -93,7 +93,7 @@ fn successive_flushes_of_a_space_become_one_in_either_order() {
 }
 
 #[test]
-fn what_was_flushed_between_two_that_are_told_is_not_known_and_may_be_everything() {
+fn a_gap_between_two_merged_requests_flushes_everything() {
     for (one, other) in [((5, 6), (8, 9)), ((8, 9), (5, 6))] {
         let mut sum = received(7, one.0, one.1);
         assert!(sum.add(&received(7, other.0, other.1)));

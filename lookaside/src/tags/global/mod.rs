@@ -316,9 +316,12 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     #[inline]
     fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
         let last = tlb.tags().last_epoch();
-        // Relaxed: the caller's barrier comes before it. A CPU that switches in by a cookie or an epoch that
-        // is not yet visible here walks the tables as they are now.
-        if tlb.tags().epoch.load(Ordering::Relaxed) == last && !Self::is_pinned(space) {
+        // The caller's barrier comes before it. A CPU that switches in by a cookie or an epoch that is not yet
+        // visible here walks the tables as they are now.
+        //
+        // ORDER O-LAST (pairs with O-PUBLISH): if this is the last epoch, a CPU that runs the space under a tag
+        // of the epoch before is seen to be met by the rollover, and not under that tag.
+        if tlb.tags().epoch.load(Ordering::Acquire) == last && !Self::is_pinned(space) {
             return Some(Cookie::new(last, LAST_TAG).bits());
         }
         // As O-FRESH: with the cookie come the flags about former tags.

@@ -81,7 +81,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             this_cpu.mmu().flush_all_broadcast(this_cpu.errata());
         }
 
-        // ORDER O-PUBLISH (pairs with O-EPOCH, O-RUNS): a CPU that sees the epoch sees its map and the
+        // ORDER O-PUBLISH (pairs with O-EPOCH, O-RUNS, O-LAST): a CPU that sees the epoch sees its map and the
         // reserved words.
         self.epoch.store(next, Ordering::Release);
         next

@@ -39,7 +39,7 @@ fn a_hit_of_which_the_policy_learns_nothing_new_writes_nothing() {
 }
 
 #[test]
-fn who_waits_sees_that_more_and_more_was_paid_as_long_as_a_slot_is_of_one_space() {
+fn flushed_up_to_only_grows_while_a_slot_keeps_its_space() {
     let slots = keep(slots());
     slots.record(0, running(7), 3);
     for access in 1..=4 {

@@ -16,6 +16,10 @@ const SWAPPED: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write]];
 /// The same while the CPU leaves the space.
 const SWAPPED_LEFT: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write, Run(B)]];
 
+/// CPU 1 runs A when it begins the last epoch. Found by generated programs: CPU 0 read what CPU 1 runs before the rollover,
+/// and the epoch after it, so that it looked for the tag of the last epoch in a register of the epoch before.
+const RELEASED_IN_LAST_EPOCH: &[&[Act]] = &[&[End(A)], &[Run(B), Run(D), Run(A), Run(C)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("rollover-arm-early", Early<Arm>, THREE_TAGS, ROLLOVER, Bounded(3),
@@ -101,4 +105,6 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as given-up-arm, with early loads"),
     by_epoch!("given-up-late-arm-early", Early<Arm>, THREE_TAGS, gather::GIVEN_UP_LATE, Bounded(4),
         "as given-up-late-arm, with early loads"),
+    by_epoch!("released-as-last-epoch-begins-early", Early<ArmInterrupts>, SHORT, RELEASED_IN_LAST_EPOCH, Bounded(3),
+        "a space is released while a CPU that runs it begins the last epoch, with early loads"),
 ];

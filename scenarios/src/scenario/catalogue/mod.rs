@@ -8,6 +8,7 @@ mod fresh;
 mod gather;
 mod nmi;
 mod pairs;
+mod pending;
 mod recent;
 mod shootdown;
 mod tags;
@@ -87,6 +88,11 @@ pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
             name: "shootdown",
             about: "flush requests to other CPUs, and waiting",
             scenarios: shootdown::SCENARIOS,
+        },
+        Topic {
+            name: "pending",
+            about: "flushes that are begun with interrupts off and waited for with interrupts on",
+            scenarios: pending::SCENARIOS,
         },
         Topic {
             name: "gather",

@@ -149,15 +149,19 @@ impl SpaceProgram {
             // A signal is sent once, and a CPU that is to send it waits for nothing before.
             Act::Await if !signalled(|act| *act == Act::Tell) => Err("no other CPU signals"),
             Act::Complete if count(|act| act == Act::Complete) > 1 => Err("one CPU takes over"),
-            Act::Complete if !signalled(|act| matches!(act, Act::Defer(..))) => {
-                Err("no other CPU hands over a batch")
+            Act::Complete if !signalled(|act| act.hands_over()) => {
+                Err("no other CPU hands over a flush")
             }
-            Act::Defer(..) if count(|act| matches!(act, Act::Defer(..))) > 1 => {
-                Err("one batch is handed over")
+            Act::Defer(..) | Act::HandOver(_) if count(Act::hands_over) > 1 => {
+                Err("one flush is handed over")
             }
-            Act::Defer(..) if count(|act| act == Act::Tell) > 0 => {
-                Err("the signal is used that announces a batch")
+            Act::Defer(..) | Act::HandOver(_) if count(|act| act == Act::Tell) > 0 => {
+                Err("the signal is used that announces a flush")
             }
+            act if act.begins() && begun(acts) != Some(0) => {
+                Err("each flush that is begun is waited for")
+            }
+            Act::Finish if begun(&acts[..=at]).is_none() => Err("no flush was begun"),
             Act::Defer(one, other) | Act::Batch(one, other) if one == other => {
                 Err("a batch is of several spaces")
             }
@@ -187,13 +191,20 @@ impl SpaceProgram {
     }
 }
 
+/// How many flushes a CPU has begun with these acts and not waited for; `None` if it waits for one that it has not begun.
+fn begun(acts: &[Act]) -> Option<usize> {
+    acts.iter().try_fold(0_usize, |begun, act| {
+        (begun + usize::from(act.begins())).checked_sub(usize::from(*act == Act::Finish))
+    })
+}
+
 impl SpaceProgram {
     /// A CPU stops, another one notices that, and it comes up again.
     fn check_halt(&self, cpu: usize, at: usize, act: Act) -> Result<(), &'static str> {
         let acts = &self.cpus[cpu];
         let count = |wanted: Act| self.cpus.iter().flatten().filter(|act| **act == wanted).count();
         let tells = |act: &Act| {
-            matches!(act, Act::Tell | Act::Await | Act::Defer(..) | Act::Complete | Act::Up)
+            matches!(act, Act::Tell | Act::Await | Act::Complete | Act::Up) || act.hands_over()
         };
         if self.cpus.iter().flatten().any(tells) {
             return Err("the signal is used that announces a halted CPU");

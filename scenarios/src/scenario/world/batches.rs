@@ -7,10 +7,16 @@ use lookaside::{
 };
 use lookaside_machine::adversary::{Platform, Word, oracle, relax};
 
-use super::{Strategy, World, claims::Removals, freed::Freed};
+use super::{Strategy, World, begun::Begun, claims::Removals, freed::Freed};
+
+/// What one CPU has begun, and another completes.
+pub(super) enum Pending<M: Mmu + 'static, T: Strategy<Platform<M>>> {
+    Batch(Unflushed<Platform<M>>),
+    Flush(Box<Begun<M, T>>),
+}
 
 /// A batch, and what was removed for it.
-pub(super) struct Pending<P: lookaside::Platform<Word = Word>> {
+pub(super) struct Unflushed<P: lookaside::Platform<Word = Word>> {
     batch: Batch<'static, P, Freed>,
     removals: [(usize, Removals); 2],
 }
@@ -30,7 +36,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         this_cpu: &CurrentCpu<'_, Platform<M>, T>,
         ordinal: usize,
         spaces: [usize; 2],
-    ) -> Pending<Platform<M>> {
+    ) -> Unflushed<Platform<M>> {
         let mut batch = self.new_batch(ordinal);
         let mut removals = spaces.map(|number| (number, Removals::default()));
         for (number, removals) in &mut removals {
@@ -39,15 +45,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             this_cpu.defer(gather, &mut batch);
             page.into_iter().for_each(|page| batch.hold_page(page));
         }
-        Pending { batch, removals }
+        Unflushed { batch, removals }
     }
 
     pub(super) fn complete_batch(
         &self,
         this_cpu: &CurrentCpu<'_, Platform<M>, T>,
-        pending: Pending<Platform<M>>,
+        unflushed: Unflushed<Platform<M>>,
     ) {
-        let Pending { batch, removals } = pending;
+        let Unflushed { batch, removals } = unflushed;
         let flushed = this_cpu.flush_batch(batch);
         flushed.frames.pages().for_each(oracle::frame_freed);
         for (number, removals) in removals {
@@ -62,17 +68,18 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         ordinal: usize,
         spaces: [usize; 2],
     ) {
-        let pending = self.begin_batch(this_cpu, ordinal, spaces);
+        let unflushed = self.begin_batch(this_cpu, ordinal, spaces);
         self.rest(this_cpu);
-        self.tell_of(Some(pending));
+        self.tell_of(Some(Pending::Batch(unflushed)));
     }
 
-    /// The thread leaves this CPU, and there is nothing to complete: a space of the batch is gone.
+    /// The thread leaves this CPU, and there is nothing to complete: a space is gone.
     pub(super) fn hand_nothing_over(&'static self) {
         self.tell_of(None);
     }
 
-    fn tell_of(&'static self, pending: Option<Pending<Platform<M>>>) {
+    /// Signals the CPU that goes on.
+    pub(super) fn tell_of(&'static self, pending: Option<Pending<M, T>>) {
         // SAFETY: the CPU that takes it waits for the signal. What an execution before has left there
         // needs no drop.
         unsafe { self.pending.get().write(pending) };
@@ -87,13 +94,17 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             relax();
         }
         // SAFETY: the CPU that put it there does not use it any more.
-        if let Some(pending) = unsafe { (*self.pending.get()).take() } {
-            let [(one, _), (other, _)] = pending.removals;
-            self.complete_batch(this_cpu, pending);
-            self.leave_space(one);
-            if other != one {
-                self.leave_space(other);
+        match unsafe { (*self.pending.get()).take() } {
+            Some(Pending::Batch(unflushed)) => {
+                let [(one, _), (other, _)] = unflushed.removals;
+                self.complete_batch(this_cpu, unflushed);
+                self.leave_space(one);
+                if other != one {
+                    self.leave_space(other);
+                }
             }
+            Some(Pending::Flush(begun)) => self.wait_for(*begun),
+            None => {}
         }
     }
 }

@@ -72,6 +72,19 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     pub(super) fn free_table(&self, this_cpu: At<'_, M, T>, number: usize, all: bool) {
+        let (gather, removals) = self.take_table(number, all);
+        let flushed = this_cpu.flush(gather);
+        flushed.frames.pages().for_each(oracle::frame_freed);
+        flushed.frames.tables().for_each(oracle::table_freed);
+        self.claim(number, removals, &flushed);
+    }
+
+    /// Unlinks the last-level table of a space, and gathers what that revokes.
+    pub(super) fn take_table(
+        &self,
+        number: usize,
+        all: bool,
+    ) -> (Gather<'_, Platform<M>, Freed>, Removals) {
         let cell = &self.spaces[number];
         let mut gather = Gather::holding(self.space(number), Freed::default());
         let entry = tables::entry(cell.root, PAGES[0], 1);
@@ -108,10 +121,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if unlinked {
             gather.hold_table(Table(cell.last_table));
         }
-        let flushed = this_cpu.flush(gather);
-        flushed.frames.pages().for_each(oracle::frame_freed);
-        flushed.frames.tables().for_each(oracle::table_freed);
-        self.claim(number, removals, &flushed);
+        (gather, removals)
     }
 
     pub(super) fn flush_all(&self, this_cpu: At<'_, M, T>, number: usize) {

@@ -81,6 +81,12 @@ fn takes(acts: &[Act], number: usize) -> bool {
 /// is done and the other has waited for that.
 fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
     let mentions = |act: &Act| act.spaces().any(|space| space == number);
+    // A space is used for as long as a flush is pending.
+    let pends = |act: &Act| mentions(act) && (act.begins() || act.hands_over());
+    let released = |act: &Act| mentions(act) && act.releases();
+    if cpus.iter().flatten().any(pends) && cpus.iter().flatten().any(released) {
+        return true;
+    }
     cpus.iter().enumerate().any(|(cpu, acts)| {
         let Some(at) = acts.iter().position(|act| act.releases() && mentions(act)) else {
             return false;
@@ -117,7 +123,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     /// Ends the use of the act's spaces. An act that hands work over ends when that is completed.
     pub(super) fn leave_spaces(&self, act: Act) {
-        if !act.releases() && !matches!(act, Act::Defer(..)) {
+        if !act.releases() && !act.hands_over() && !act.begins() {
             act.spaces().for_each(|number| self.leave_space(number));
         }
     }

@@ -2,6 +2,7 @@
 //! library.
 
 mod batches;
+mod begun;
 mod cell;
 mod claims;
 mod flushes;
@@ -24,6 +25,7 @@ use lookaside_machine::adversary::{
 
 use self::{
     batches::Pending,
+    begun::Begun,
     cell::{PAGES, SpaceCell, share_kernel},
 };
 use super::{act::Act, hardware::Described};
@@ -99,8 +101,10 @@ pub(super) struct World<M: Mmu + 'static, T: Strategy<Platform<M>>> {
     lock: Word,
     /// Storage for the batch of each act.
     batch_words: Vec<UnsafeCell<Word>>,
-    /// A batch whose thread is between two CPUs.
-    pending: UnsafeCell<Option<Pending<Platform<M>>>>,
+    /// A batch, or a flush, whose thread is between two CPUs.
+    pending: UnsafeCell<Option<Pending<M, T>>>,
+    /// The flush that each act has begun.
+    begun: Vec<UnsafeCell<Option<Begun<M, T>>>>,
 }
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
@@ -157,6 +161,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             lock: Word::ZERO,
             batch_words: words(cpus.len() * LONGEST).into_iter().map(UnsafeCell::new).collect(),
             pending: UnsafeCell::new(None),
+            begun: (0..cpus.len() * LONGEST).map(|_| UnsafeCell::new(None)).collect(),
             cpus,
         };
         for (cpu, script) in world.cpus.iter().enumerate() {
@@ -199,8 +204,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         } else if self.enter_spaces(act) {
             self.act_closed(self.this_cpu(), act, cpu.index() * LONGEST + index);
             self.leave_spaces(act);
-        } else if let Act::Defer(..) = act {
+        } else if act.hands_over() {
             self.hand_nothing_over();
+        } else if act.begins() {
+            self.begin_nothing(cpu.index() * LONGEST + index);
         }
         // A CPU that is down cannot be interrupted.
         if !matches!(act, Act::Down | Act::Halt) {
@@ -210,7 +217,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     fn act_closed(
         &'static self,
-        this_cpu: CurrentCpu<'_, Platform<M>, T>,
+        this_cpu: CurrentCpu<'static, Platform<M>, T>,
         act: Act,
         ordinal: usize,
     ) {
@@ -278,7 +285,18 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 self.complete_batch(&this_cpu, pending);
             }
             Act::Defer(one, other) => self.hand_over(&this_cpu, ordinal, [one, other]),
+            Act::HandOver(number) => {
+                let begun = self.begin_unmap(&this_cpu, number);
+                self.rest(&this_cpu);
+                self.tell_of(Some(Pending::Flush(Box::new(begun))));
+            }
             Act::Complete => self.take_over(&this_cpu),
+            Act::BeginUnmap(number) => self.keep(ordinal, self.begin_unmap(&this_cpu, number)),
+            Act::BeginFreeTable(number) => {
+                self.keep(ordinal, self.begin_free_table(&this_cpu, number));
+            }
+            Act::BeginUnmapKernel => self.keep(ordinal, self.begin_unmap_kernel(&this_cpu)),
+            Act::Finish => self.finish(ordinal),
             Act::UnmapKernel => self.flush_kernel(&this_cpu, KernelGather::new(&self.tlb), true),
             Act::UnmapKernelOpenly => {
                 irq_on();

@@ -92,7 +92,7 @@ fn every_kind_is_found_and_nothing_that_is_computed_or_not_shipped() {
 }
 
 #[test]
-fn what_is_instrumented_is_rust_and_keeps_its_lines() {
+fn instrumented_source_is_valid_rust_and_keeps_its_lines() {
     let (_, text) = instrumented();
     syn::parse_file(&text).unwrap();
     assert_eq!(text.lines().count(), SOURCE.lines().count());
@@ -149,7 +149,7 @@ fn a_written_mutant_is_a_body_beside_the_original() {
 }
 
 #[test]
-fn what_ends_where_something_begins_ends_first() {
+fn edits_that_end_at_a_position_close_before_others_open() {
     let mut edits = Edits::new("abcd");
     edits.wrap(0..4, "<", ">");
     edits.wrap(0..2, "(", ")");
@@ -158,7 +158,7 @@ fn what_ends_where_something_begins_ends_first() {
 }
 
 #[test]
-fn what_does_not_compile_is_left_out_and_renames_nothing() {
+fn unviable_mutants_are_left_out_and_rename_no_others() {
     let (all, _) = instrumented();
     let mut edits = Edits::new(SOURCE);
     let syntax = syn::parse_file(SOURCE).unwrap();

@@ -32,7 +32,7 @@ fn a_tag_that_does_not_fit_is_never_cut_off() {
 }
 
 #[test]
-fn what_the_boot_cpu_cannot_do_is_refused() {
+fn configs_that_the_boot_cpu_cannot_support_are_refused() {
     let cpu = Cpu::new(FULL);
     let refusal = |features: &Features, config| X86::new(&cpu, features, config).err();
     let five = Config { levels: Levels::Five, ..PLAIN };

@@ -124,7 +124,7 @@ fn eco_m5_where_tables_were_unlinked_another_pcid_goes_as_a_whole() {
 }
 
 #[test]
-fn what_no_instruction_can_name_goes_with_the_tag() {
+fn pages_that_no_instruction_can_name_flush_the_whole_tag() {
     let page = [uniform(0x7000, 1, 12)];
     for change in [LastLevel, FreedTables] {
         assert_eq!(emitted(NO_INVPCID, PLAIN, flush(OTHER, &page, change)), TOGGLE);

@@ -1,10 +1,7 @@
 //! What is recorded of a tag while a CPU parks, is met by a rollover in mid-switch, or retags the space.
 
 use super::*;
-use crate::{
-    flush::{FlushRanges, FlushRequest, FlushScope, request_queue::MAX_DISTINCT},
-    tests::meanwhile,
-};
+use crate::{flush::request_queue::MAX_DISTINCT, tests::meanwhile};
 
 fn sized(cpus: usize, tags: u32) -> Machine {
     machine(Sharing::Private, cpus, GlobalAsidsConfig { tags, ..Default::default() })
@@ -13,7 +10,7 @@ fn sized(cpus: usize, tags: u32) -> Machine {
 // ---- Parking
 
 #[test]
-fn who_parks_in_its_epoch_waits_for_no_lock() {
+fn parking_in_the_current_epoch_takes_no_lock() {
     let tlb = sized(1, 16);
     let a = space(tlb);
     let _ = switch(tlb, 0, &a);
@@ -24,7 +21,7 @@ fn who_parks_in_its_epoch_waits_for_no_lock() {
 }
 
 #[test]
-fn who_is_passed_by_an_epoch_while_it_parks_names_nothing() {
+fn a_cpu_parking_during_a_rollover_has_no_root_loaded() {
     let tlb = sized(2, 5);
     let mut a = space(tlb);
     let _ = switch(tlb, 1, &a);
@@ -42,7 +39,7 @@ fn who_is_passed_by_an_epoch_while_it_parks_names_nothing() {
 // ---- The tag that a register names
 
 #[test]
-fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
+fn root_state_of_a_flush_pending_cpu_waits_for_the_new_epoch() {
     let tlb = sized(2, 16);
     let (a, b) = (space(tlb), space(tlb));
     let _ = switch(tlb, 1, &a);
@@ -60,7 +57,7 @@ fn what_a_cpu_names_that_an_epoch_is_passing_is_known_when_that_has_begun() {
 }
 
 #[test]
-fn whoever_asks_what_a_cpu_names_that_has_joined_does_not_look_at_the_epoch() {
+fn root_state_after_adoption_does_not_read_the_epoch() {
     let tlb = sized(2, 16);
     let a = space(tlb);
     let _ = switch(tlb, 1, &a);
@@ -86,10 +83,7 @@ fn a_cpu_that_cannot_read_a_request_leaves_a_space_that_is_released() {
     let (a, b) = (space(tlb), tlb.space(Root::new(8192), residents(tlb)).unwrap());
     for (next, parks) in [(&a, true), (&b, false)] {
         let _ = switch(tlb, 1, next);
-        let (scope, ranges) = (FlushScope::Leave { root: a.root().table }, FlushRanges::new());
-        on(0, || {
-            this_cpu(tlb).queue().describe(&FlushRequest { scope, ranges: &ranges, early: false })
-        });
+        on(0, || this_cpu(tlb).queue().set_leaving(Some(a.root().table)));
         overflow(tlb);
         assert_eq!(tlb.cpus()[1].tag() == Tag::RESERVED, parks);
     }
@@ -150,7 +144,7 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
 }
 
 #[test]
-fn who_stopped_while_nmis_had_to_leave_user_memory_alone_comes_up_as_any_other() {
+fn a_halted_cpu_comes_online_with_nmi_uaccess_enabled() {
     let tlb = private();
     on(1, || this_cpu(tlb).nmi_uaccess_disable());
     tlb.halted(CpuId(1)).unwrap();

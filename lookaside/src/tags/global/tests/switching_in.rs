@@ -18,7 +18,7 @@ fn asked(tlb: Machine, cpu: u32) -> (u64, u64) {
 // ---- Reserved tags
 
 #[test]
-fn who_keeps_a_tag_is_asked_only_if_somebody_keeps_it() {
+fn reserved_words_are_read_only_if_the_tag_is_in_use() {
     let tlb = private();
     let (stays, a) = (lasting(tlb), left(tlb));
     let _ = switch(tlb, 2, stays);
@@ -34,7 +34,7 @@ fn who_keeps_a_tag_is_asked_only_if_somebody_keeps_it() {
 }
 
 #[test]
-fn who_is_passed_before_it_asks_asks_nobody() {
+fn assign_asid_passed_by_a_rollover_reads_no_reserved_word() {
     for access in 1..=4 {
         let tlb = private();
         let a = lasting(tlb);
@@ -78,7 +78,7 @@ fn a_cookie_does_not_go_back_to_an_epoch_that_is_over() {
 }
 
 #[test]
-fn who_loses_the_race_for_a_tag_goes_by_the_one_that_the_space_has() {
+fn assign_asid_losing_a_race_adopts_the_winners_cookie() {
     for access in 1..=4 {
         let tlb = private();
         let a = lasting(tlb);
@@ -113,7 +113,7 @@ fn no_epoch_is_joined_before_its_map_shows_what_is_kept() {
 }
 
 #[test]
-fn who_enters_the_last_epoch_stays_present_in_a_space_that_is_given_a_tag_of_the_former() {
+fn a_cpu_under_last_tag_stays_present_if_an_old_tag_is_given() {
     for access in 1..=60 {
         let tlb = machine(Sharing::Private, 3, GlobalAsidsConfig { last_epoch: 2, ..FEW });
         let (a, mut ends) = (lasting(tlb), space(tlb));

@@ -115,7 +115,7 @@ fn eco_m5_where_tables_were_unlinked_the_whole_tag_is_fenced() {
 }
 
 #[test]
-fn what_no_address_can_name_goes_with_the_tag() {
+fn a_range_that_no_address_can_name_flushes_the_whole_tag() {
     let page = uniform(0x4000, 1, 12);
     for bad in [uniform(1 << 60, 1, 12), uniform(1 << 38, 1, 12), uniform(0, 1 << 51, 12)] {
         for ranges in [[bad, page], [page, bad]] {

@@ -1,0 +1,153 @@
+//! Flushes that are begun, and waited for later.
+
+mod support;
+
+use core::{cell::Cell, sync::atomic::AtomicU64};
+
+use lookaside::{AddressSpace, Gather, KernelGather, flush::PendingFlush};
+use support::{
+    Answer, Fake, Op,
+    machine::{ByEpochs, Machine, Strategy, epochs, flush, pages, recent, space, switch, this_cpu},
+    on,
+};
+
+const KERNEL: u64 = 0xffff_8000_0000_0000;
+
+/// A space that the CPUs 0 and 1 run, and that never ends.
+fn shared<T: Strategy>(tlb: Machine<T>, number: u64) -> &'static AddressSpace<Fake> {
+    let space = Box::leak(Box::new(space(tlb, number)));
+    for cpu in [0, 1] {
+        let _ = switch(tlb, cpu, space);
+    }
+    space
+}
+
+/// CPU 0 begins to flush a page, and holds `frame`.
+fn begin<T: Strategy, F>(
+    tlb: Machine<T>,
+    space: &'static AddressSpace<Fake>,
+    address: u64,
+    frame: F,
+) -> PendingFlush<'static, 'static, Fake, T, Vec<F>> {
+    on(0, || {
+        let mut gather = Gather::holding(space, Vec::new());
+        gather.revoke(pages(address, 1));
+        gather.hold_page(frame);
+        this_cpu(tlb).begin_flush(gather)
+    })
+}
+
+fn acts<T: Strategy>(tlb: Machine<T>, cpu: u32) -> Vec<Op> {
+    tlb.platform().log(cpu).into_iter().filter(Op::acts).collect()
+}
+
+fn handle<T: Strategy>(tlb: Machine<T>, cpu: u32) {
+    on(cpu, || this_cpu(tlb).handle_ipi());
+}
+
+#[test]
+fn a_begun_flush_completes_when_its_target_has_acknowledged() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = shared(tlb, 1);
+        tlb.platform().set_answer(Answer::Never);
+        let mut pending = begin(tlb, a, 0x5000, "page");
+        assert!(!pending.is_complete());
+        handle(tlb, 1);
+        assert!(pending.is_complete());
+        // The wait may be anywhere.
+        assert_eq!(on(3, || pending.wait()).frames, ["page"]);
+    }
+    check(recent(4, Fake::new(4, 12)));
+    check(epochs(4, Fake::new(4, 16).without_broadcast()));
+}
+
+#[test]
+fn a_begun_flush_without_targets_is_complete() {
+    let tlb = recent(4, Fake::new(4, 12));
+    let a = Box::leak(Box::new(space(tlb, 1)));
+    tlb.platform().set_answer(Answer::Never);
+    let mut pending = begin(tlb, a, 0x5000, 7);
+    assert!(pending.is_complete());
+    assert_eq!(pending.wait().frames, [7]);
+    assert_eq!(this_cpu(tlb).begin_flush(Gather::new(a)).wait().frames, ());
+    let nothing = KernelGather::new(tlb);
+    assert_eq!(this_cpu(tlb).begin_flush_kernel(nothing).wait().frames, ());
+}
+
+#[test]
+fn kernel_addresses_are_flushed_in_two_steps_too() {
+    let tlb = epochs(4, Fake::new(4, 16).without_broadcast());
+    tlb.platform().set_answer(Answer::Never);
+    let mut gather = KernelGather::holding(tlb, Vec::new());
+    gather.revoke(pages(KERNEL, 1));
+    gather.hold_page("stack");
+    let mut pending = on(0, || this_cpu(tlb).begin_flush_kernel(gather));
+    for cpu in 1..4 {
+        assert!(!pending.is_complete(), "CPU {cpu} has not acknowledged");
+        handle(tlb, cpu);
+    }
+    assert!(pending.is_complete());
+    assert_eq!(pending.wait().frames, ["stack"]);
+}
+
+#[test]
+fn a_request_that_is_read_late_is_never_another_one() {
+    let tlb = epochs(4, Fake::new(4, 16).without_broadcast());
+    let a = shared(tlb, 1);
+    let other = Box::leak(Box::new(space(tlb, 2)));
+    let _ = switch(tlb, 2, other);
+    tlb.platform().set_answer(Answer::Never);
+    let first = begin(tlb, a, 0x5000, 1);
+    let second = begin(tlb, other, 0x9000, 2);
+    tlb.platform().forget_logs();
+    let everything = [Op::FlushKernel(vec![])];
+    for cpu in [1, 2] {
+        handle(tlb, cpu);
+        assert_eq!(acts(tlb, cpu), everything, "CPU {cpu} cannot read the request");
+    }
+    assert_eq!((first.wait().frames, second.wait().frames), (vec![1], vec![2]));
+    // Requests are readable again.
+    reads_its_page(tlb, a);
+}
+
+/// CPU 1 flushes one page if CPU 0 asks for it.
+fn reads_its_page(tlb: ByEpochs, space: &'static AddressSpace<Fake>) {
+    tlb.platform().set_answer(Answer::AtOnce);
+    tlb.platform().forget_logs();
+    let _ = flush(tlb, 0, space, |gather| gather.revoke(pages(0x7000, 1)));
+    let tag = on(1, || this_cpu(tlb).tag().0);
+    assert_eq!(acts(tlb, 1), [Op::FlushRange(tag, 0x7000, 1)]);
+}
+
+#[test]
+fn a_dropped_flush_leaks_its_frames_and_the_next_one_makes_up_for_it() {
+    struct Frame(&'static Cell<u32>);
+    impl Drop for Frame {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let tlb = epochs(4, Fake::new(4, 16).without_broadcast());
+    let a = shared(tlb, 1);
+    let freed = Box::leak(Box::new(Cell::new(0)));
+    tlb.platform().set_answer(Answer::Never);
+    drop(begin(tlb, a, 0x5000, Frame(freed)));
+    assert_eq!(freed.get(), 0);
+    tlb.platform().set_answer(Answer::AtOnce);
+    tlb.platform().forget_logs();
+    let _ = flush(tlb, 0, a, |gather| gather.revoke(pages(0x7000, 1)));
+    assert!(acts(tlb, 1).iter().all(|op| !matches!(op, Op::FlushRange(..))), "everything");
+    reads_its_page(tlb, a);
+}
+
+#[test]
+fn a_thread_may_be_moved_while_its_flush_is_pending() {
+    fn is_send<T: Send>(_: &T) {}
+    let tlb = recent(2, Fake::new(2, 12));
+    let a = shared(tlb, 1);
+    static FRAMES: AtomicU64 = AtomicU64::new(0);
+    let pending = begin(tlb, a, 0x5000, &FRAMES);
+    is_send(&pending);
+    assert!(format!("{pending:?}").contains("targets: 1"));
+    let _ = std::thread::scope(|scope| scope.spawn(|| pending.wait().frames.len()).join());
+}
