@@ -52,7 +52,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let ranges = FlushRanges::new();
         let request =
             FlushRequest { scope: FlushScope::Leave { root }, ranges: &ranges, early: false };
-        self.queue().set_leaving(Some(root));
         let mut shootdown = None;
         for word in space.residents().scan() {
             let resident = word.not_absent();
@@ -63,14 +62,17 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 }
             }
             if targets.mask != 0 {
-                let shootdown = shootdown.get_or_insert_with(|| Shootdown::new(self, &request));
+                let shootdown = shootdown.get_or_insert_with(|| {
+                    self.queue().set_leaving(Some(root));
+                    Shootdown::new(self, &request)
+                });
                 shootdown.send_to(self, targets);
             }
         }
         if let Some(shootdown) = shootdown {
             let _ = shootdown.wait(self);
+            self.queue().set_leaving(None); // A later table may have the same address.
         }
-        self.queue().set_leaving(None); // A later table may have the same address.
     }
 
     /// Parks this CPU if the root that it has loaded is at this address, or would be loaded again after a foreign

@@ -53,7 +53,7 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
 pub(super) struct Broadcast;
 
 /// What was done, but for the acknowledgements of the targets of `shootdown`.
-pub(super) struct Asked<'t, P: Platform, T: Tags<P>> {
+pub(super) struct Started<'t, P: Platform, T: Tags<P>> {
     pub(super) outcome: Outcome,
     pub(super) shootdown: Option<Shootdown<'t, P, T>>,
 }
@@ -71,7 +71,7 @@ impl Done {
     }
 }
 
-impl<'t, P: Platform, T: Tags<P>> Asked<'t, P, T> {
+impl<'t, P: Platform, T: Tags<P>> Started<'t, P, T> {
     pub(super) const fn by(outcome: Outcome) -> Self {
         Self { outcome, shootdown: None }
     }
@@ -85,24 +85,19 @@ impl<'t, P: Platform, T: Tags<P>> Asked<'t, P, T> {
 }
 
 impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
-    /// As [`Self::act`], without the wait for the targets.
-    pub(super) fn ask(&self) -> Asked<'t, P, T> {
+    /// Chooses the means, and invalidates; other CPUs may have got requests, and are still to be waited for.
+    pub(super) fn start(&self) -> Started<'t, P, T> {
         let runs_here = self.runs_here();
         if self.is_alone(runs_here) {
-            Asked::by(self.act_alone(runs_here).outcome)
+            Started::by(self.act_alone(runs_here))
         } else {
-            self.ask_others(runs_here)
+            self.start_with_others(runs_here)
         }
     }
 
-    /// Chooses the means, invalidates, and waits for the targets.
+    /// As [`Self::start`], and waits for the targets.
     pub(super) fn act(&self) -> Done {
-        let runs_here = self.runs_here();
-        if self.is_alone(runs_here) {
-            self.act_alone(runs_here)
-        } else {
-            Self { ..*self }.act_with_others(runs_here)
-        }
+        self.start().wait(self.this_cpu)
     }
 
     /// As [`Self::act`], where one page is to be flushed. Nothing is cheaper than to remove one page, so that no costs
@@ -124,18 +119,18 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline(never)]
     fn act_with_others(self, runs_here: bool) -> Done {
-        self.ask_others(runs_here).wait(self.this_cpu)
+        self.start_with_others(runs_here).wait(self.this_cpu)
     }
 
     /// Chooses the means, invalidates, and sends requests to the targets.
-    fn ask_others(&self, runs_here: bool) -> Asked<'t, P, T> {
+    fn start_with_others(&self, runs_here: bool) -> Started<'t, P, T> {
         let broadcast = self.should_broadcast(runs_here);
         if broadcast && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
-            return Asked::by(Outcome::Retagged);
+            return Started::by(Outcome::Retagged);
         }
         if broadcast {
             self.broadcast(runs_here, Wait::Now);
-            return Asked::by(Outcome::Broadcast);
+            return Started::by(Outcome::Broadcast);
         }
         let mut shootdown = None;
         let told = self.for_each_running(runs_here, |running| {
@@ -153,7 +148,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             (true, None) => Outcome::NoCpu,
         };
         // After a broadcast the acknowledgements are not needed; but targets may still read the request.
-        Asked { outcome, shootdown }
+        Started { outcome, shootdown }
     }
 
     /// A request to the CPUs that must act.
@@ -177,17 +172,17 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     }
 
     /// As [`Self::act`], if no other CPU must act.
-    fn act_alone(&self, runs_here: bool) -> Done {
+    fn act_alone(&self, runs_here: bool) -> Outcome {
         if !runs_here {
-            return Done::by(Outcome::NoCpu);
+            return Outcome::NoCpu;
         }
         if self.retag_is_cheaper(Scope::Local) && self.retag() {
-            return Done::by(Outcome::Retagged);
+            return Outcome::Retagged;
         }
         if self.flush_local() {
-            return Done::by(Outcome::Local);
+            return Outcome::Local;
         }
-        Self { ..*self }.broadcast_to_newcomers()
+        Self { ..*self }.broadcast_to_newcomers().outcome
     }
 
     #[cold]

@@ -2,7 +2,7 @@
 
 use super::{
     flushed::{Flushed, Held},
-    initiator::{Asked, Done},
+    initiator::{Done, Started},
     pending::PendingFlush,
     ranges::FlushRanges,
     request_queue::{FlushRequest, FlushScope},
@@ -94,7 +94,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     pub fn flush_kernel<F>(&self, gather: KernelGather<F>) -> Flushed<F> {
         let KernelGather { tlb, ranges, held } = gather;
         self.must_own(tlb);
-        let Done { outcome, targets, rounds } = self.ask_all_online(&ranges).wait(self);
+        let Done { outcome, targets, rounds } = self.start_on_all_online(&ranges).wait(self);
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
@@ -111,14 +111,14 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     ) -> PendingFlush<'static, 't, P, T, F> {
         let KernelGather { tlb, ranges, held } = gather;
         self.must_own(tlb);
-        let asked = self.ask_all_online(&ranges);
-        PendingFlush::new(self, asked, None, held, Flags::default())
+        let started = self.start_on_all_online(&ranges);
+        PendingFlush::new(self, started, None, held, Flags::default())
     }
 
     /// Flushes on this CPU, and sends requests to all others that are online.
-    fn ask_all_online(&self, ranges: &FlushRanges) -> Asked<'t, P, T> {
+    fn start_on_all_online(&self, ranges: &FlushRanges) -> Started<'t, P, T> {
         if ranges.is_empty() {
-            return Asked::by(Outcome::NoCpu);
+            return Started::by(Outcome::NoCpu);
         }
         let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         let mmu = self.mmu();
@@ -126,7 +126,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         if mmu.broadcasts() {
             let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
             mmu.flush_kernel_broadcast(self.errata(), ranges, request.ranges.change());
-            return Asked::by(Outcome::Broadcast);
+            return Started::by(Outcome::Broadcast);
         }
         let mut shootdown = Shootdown::to_all(self, request);
         for mut up in self.tlb().up().groups(self.tlb().cpus().len()) {
@@ -138,6 +138,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         }
         request.ranges.flush_kernel(mmu, self.errata());
         let outcome = if shootdown.targets() == 0 { Outcome::Local } else { Outcome::Ipis };
-        Asked { outcome, shootdown: Some(shootdown) }
+        Started { outcome, shootdown: Some(shootdown) }
     }
 }

@@ -36,7 +36,7 @@ pub use self::{
 };
 use self::{
     gather::{Changes, Gather},
-    initiator::{Asked, Done, Initiator},
+    initiator::{Done, Initiator, Started},
 };
 pub(crate) use self::{
     ranges::FlushRanges,
@@ -120,15 +120,15 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let changes = &mut gather.changes;
         let space = changes.space();
         let ranges = changes.ranges(false);
-        let asked = if ranges.is_empty() {
-            Asked::by(Outcome::NoCpu)
+        let started = if ranges.is_empty() {
+            Started::by(Outcome::NoCpu)
         } else {
             let tables = ranges.change() == TableChange::FreedTables;
-            self.flush_everywhere(space, ranges, (tables, false), |initiator| initiator.ask())
-                .unwrap_or(Asked::by(Outcome::NoCpu))
+            self.flush_everywhere(space, ranges, (tables, false), |initiator| initiator.start())
+                .unwrap_or(Started::by(Outcome::NoCpu))
         };
         let Gather { changes, held, flags } = gather;
-        PendingFlush::new(self, asked, Some(changes), held, flags)
+        PendingFlush::new(self, started, Some(changes), held, flags)
     }
 
     /// Flushes everything of a space from every CPU, walk caches too.

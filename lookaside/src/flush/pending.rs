@@ -5,7 +5,7 @@ use core::fmt;
 use super::{
     flushed::{Flushed, Held},
     gather::Changes,
-    initiator::Asked,
+    initiator::Started,
     shootdown::Shootdown,
 };
 use crate::{counts::Event, current_cpu::CurrentCpu, flags::Flags, platform::Platform, tags::Tags};
@@ -61,15 +61,15 @@ impl<P: Platform, T: Tags<P>> Drop for KeptRequest<'_, P, T> {
 }
 
 impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
-    /// What was asked for is under way.
+    /// This CPU has flushed, and has sent the requests.
     pub(super) fn new(
         this_cpu: &CurrentCpu<'t, P, T>,
-        asked: Asked<'t, P, T>,
+        started: Started<'t, P, T>,
         changes: Option<Changes<'g, P>>,
         held: Held<F>,
         flags: Flags,
     ) -> Self {
-        let Asked { outcome, shootdown } = asked;
+        let Started { outcome, shootdown } = started;
         let targets = shootdown.as_ref().map_or(0, Shootdown::targets);
         let request = shootdown.map(KeptRequest::new);
         if request.is_some() {
