@@ -11,11 +11,12 @@ use core::fmt;
 
 use crate::{
     arch::{Mmu, TableChange},
-    current_cpu::{CurrentCpu, foreign_tag},
-    flush::{FlushRanges, FlushRequest, FlushScope},
-    platform::{CpuId, Ordering, Platform, Targets, Word},
+    cpu_id::{CpuId, Targets},
+    platform::Platform,
     range::VaRange,
-    tags::Tags,
+    request::{FlushRanges, FlushRequest, FlushScope},
+    tlb::{CurrentCpu, Tags, foreign_tag},
+    word::{Ordering, Word},
 };
 
 /// What is wrong with a platform.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::platform::Word;
+use crate::word::Word;
 
 /// How a flush was done, the cheapest way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,7 +135,7 @@ fn add<W: Word>(word: &W, more: u64) {
 
 fn read<W: Word>(word: &W) -> u64 {
     // Relaxed: a snapshot for people, perhaps on another CPU.
-    word.load(crate::platform::Ordering::Relaxed)
+    word.load(crate::word::Ordering::Relaxed)
 }
 
 impl<W: Word> fmt::Debug for Counts<W> {

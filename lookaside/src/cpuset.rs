@@ -1,12 +1,10 @@
 //! Sets of CPUs of a size that is known only when the machine has booted.
 
 use crate::{
+    cpu_id::{CpuId, MAX_CPUS},
     error::Error,
-    platform::{CpuId, Ordering, Word},
+    word::{Ordering, Word},
 };
-
-/// The largest machine: 8192 CPUs.
-pub const MAX_CPUS: usize = 8192;
 
 /// A set of CPUs: one bit for each, in words that the caller provides.
 ///

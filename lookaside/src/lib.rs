@@ -174,31 +174,32 @@ pub mod conformance;
 pub mod contig;
 mod costs;
 pub mod counts;
-mod cpu;
+mod cpu_id;
 mod cpuset;
-mod current_cpu;
 mod error;
 mod flags;
 pub mod flush;
+mod hotplug;
 pub mod platform;
 mod range;
 mod release;
+mod request;
 mod residency;
 mod space;
 pub mod tags;
 #[cfg(test)]
 mod tests;
 mod tlb;
+mod tlb_id;
+mod word;
 
-pub use cpu::Cpu;
-pub use current_cpu::CurrentCpu;
 pub use error::Error;
 pub use flush::{batch::Batch, gather::Gather, kernel::KernelGather};
 pub use platform::Platform;
 pub use range::VaRange;
 pub use space::AddressSpace;
-pub use tags::{global::GlobalAsids, per_cpu::PerCpuAsids};
-pub use tlb::Tlb;
+pub use tags::{GlobalAsids, PerCpuAsids};
+pub use tlb::{Cpu, CurrentCpu, Tlb};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail/misuse.md")]

@@ -6,35 +6,16 @@
 //! machine and the timed machine implement them in software, so that the very same source runs on
 //! all of them and none of its logic is switched by `cfg`.
 
-pub use core::sync::atomic::Ordering;
-use core::sync::atomic::{self, AtomicU64};
-
 use crate::{
     arch::{Mmu, Root},
     counts::Event,
 };
 pub use crate::{
     costs::{Costs, OperationCosts},
-    cpuset::{CpuSet, MAX_CPUS},
+    cpu_id::{CpuId, MAX_CPUS, Targets},
+    cpuset::CpuSet,
+    word::{Ordering, Word},
 };
-
-/// The number of a CPU: `0..n` for a machine of `n` CPUs, whatever the hardware calls them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CpuId(pub u32);
-
-impl CpuId {
-    /// The number as an index into per-CPU storage.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl core::fmt::Display for CpuId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "CPU {}", self.0)
-    }
-}
 
 /// A machine, as one kernel sees it.
 ///
@@ -138,33 +119,6 @@ pub unsafe trait Platform {
     }
 }
 
-/// Up to 64 CPUs with consecutive numbers: what SBI calls and interrupt controllers take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Targets {
-    /// The number of the CPU that bit 0 of `mask` stands for.
-    pub first: CpuId,
-    /// One bit for each CPU.
-    pub mask: u64,
-}
-
-impl Targets {
-    /// The CPUs, in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = CpuId> {
-        let mut left = self.mask;
-        core::iter::from_fn(move || {
-            let bit = left.trailing_zeros();
-            left &= left.wrapping_sub(1);
-            (bit < 64).then_some(CpuId(self.first.0 + bit))
-        })
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub const fn count(self) -> u32 {
-        self.mask.count_ones()
-    }
-}
-
 /// A wait for the acknowledgement of another CPU that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
@@ -179,127 +133,4 @@ pub struct Stuck {
     pub acknowledged: u64,
     /// How often [`Platform::relax`] was called in this wait.
     pub rounds: u64,
-}
-
-/// A 64-bit atomic word.
-///
-/// [`AtomicU64`] is the implementation for kernels. Each method means what the method of that name
-/// means there; [`Self::get`] and [`Self::set`] are for words that only one CPU ever touches.
-///
-/// Every operation is `#[track_caller]` so that a machine in software can name the line of the
-/// library that a step of a schedule belongs to. On hardware this costs nothing.
-pub trait Word: Sized {
-    /// A word that holds zero. Every structure of this crate begins life as zeros.
-    const ZERO: Self;
-
-    /// Reads the word.
-    #[track_caller]
-    fn load(&self, order: Ordering) -> u64;
-
-    /// Writes the word.
-    #[track_caller]
-    fn store(&self, value: u64, order: Ordering);
-
-    /// Writes the word and returns what it held.
-    #[track_caller]
-    fn swap(&self, value: u64, order: Ordering) -> u64;
-
-    /// Writes `new` if the word holds `current`. Never fails spuriously.
-    ///
-    /// # Errors
-    ///
-    /// The value that the word holds instead of `current`.
-    #[track_caller]
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64>;
-
-    /// Adds to the word, wrapping, and returns what it held.
-    #[track_caller]
-    fn fetch_add(&self, value: u64, order: Ordering) -> u64;
-
-    /// Sets bits of the word and returns what it held.
-    #[track_caller]
-    fn fetch_or(&self, bits: u64, order: Ordering) -> u64;
-
-    /// Keeps only `bits` of the word and returns what it held.
-    #[track_caller]
-    fn fetch_and(&self, bits: u64, order: Ordering) -> u64;
-
-    /// Orders memory accesses, as [`core::sync::atomic::fence`] does. It orders loads and stores,
-    /// **not** page walks: those need the barriers of [`Mmu`].
-    #[track_caller]
-    fn fence(order: Ordering);
-
-    /// Reads a word that only the calling CPU ever touches.
-    #[track_caller]
-    fn get(&self) -> u64 {
-        // Relaxed is enough: one CPU, one thread of control, no other reader or writer.
-        self.load(Ordering::Relaxed)
-    }
-
-    /// Writes a word that only the calling CPU ever touches.
-    #[track_caller]
-    fn set(&self, value: u64) {
-        // Relaxed is enough: as for `get`.
-        self.store(value, Ordering::Relaxed);
-    }
-}
-
-impl Word for AtomicU64 {
-    #[allow(
-        clippy::declare_interior_mutable_const,
-        reason = "the constant is a template: each use makes a word of its own"
-    )]
-    const ZERO: Self = Self::new(0);
-
-    #[inline]
-    fn load(&self, order: Ordering) -> u64 {
-        Self::load(self, order)
-    }
-
-    #[inline]
-    fn store(&self, value: u64, order: Ordering) {
-        Self::store(self, value, order);
-    }
-
-    #[inline]
-    fn swap(&self, value: u64, order: Ordering) -> u64 {
-        Self::swap(self, value, order)
-    }
-
-    #[inline]
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        Self::compare_exchange(self, current, new, success, failure)
-    }
-
-    #[inline]
-    fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-        Self::fetch_add(self, value, order)
-    }
-
-    #[inline]
-    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        Self::fetch_or(self, bits, order)
-    }
-
-    #[inline]
-    fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
-        Self::fetch_and(self, bits, order)
-    }
-
-    #[inline]
-    fn fence(order: Ordering) {
-        atomic::fence(order);
-    }
 }

@@ -7,11 +7,12 @@
 
 use crate::{
     arch::Mmu,
-    current_cpu::CurrentCpu,
-    flush::{FlushRanges, FlushRequest, FlushScope, shootdown::Shootdown},
-    platform::{Platform, Targets},
+    cpu_id::Targets,
+    flush::shootdown::Shootdown,
+    platform::Platform,
+    request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
-    tags::{Released, RootState, Tags},
+    tlb::{CurrentCpu, Released, RootState, Tags},
 };
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {

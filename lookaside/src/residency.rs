@@ -2,9 +2,9 @@
 //! each CPU.
 
 use crate::{
-    cpuset::MAX_CPUS,
+    cpu_id::{CpuId, MAX_CPUS, Targets},
     error::Error,
-    platform::{CpuId, Ordering, Targets, Word},
+    word::{Ordering, Word},
 };
 
 /// The number of CPUs of one word. Each CPU has a Present bit in the lower half of the word, and at the same

@@ -4,11 +4,12 @@ use core::{fmt, marker::PhantomPinned, mem::ManuallyDrop};
 
 use crate::{
     arch::Root,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
     range::VaRange,
+    request::MissedFlush,
     residency::Residents,
-    tags::Cookie,
-    tlb::TlbId,
+    tlb_id::TlbId,
+    word::{Ordering, Word},
 };
 
 /// The generation and, if it was a small one, the range of the latest flush.
@@ -77,15 +78,6 @@ pub(crate) struct UnfinishedFlushes {
     pub(crate) word: u64,
 }
 
-/// What a CPU must flush that has missed a flush.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MissedFlush {
-    /// Last-level entries for these addresses.
-    Pages(VaRange),
-    /// Everything: larger changes, larger pages only, and whenever a page table was freed.
-    Everything,
-}
-
 impl<P: Platform> AddressSpace<P> {
     pub(crate) fn new(
         tables: P::Tables,
@@ -147,12 +139,6 @@ impl<P: Platform> AddressSpace<P> {
     #[inline]
     pub(crate) const fn tlb(&self) -> TlbId {
         self.tlb
-    }
-
-    /// The tag that the space was last given by [`crate::GlobalAsids`], and in which epoch.
-    #[must_use]
-    pub fn cookie(&self) -> Cookie {
-        Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 
     /// The word in which the ASID allocator keeps the tag of this space: [`crate::GlobalAsids`] a [`Cookie`],

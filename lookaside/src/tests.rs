@@ -9,7 +9,7 @@ use core::{
 };
 use std::{boxed::Box, sync::Mutex, thread_local, vec::Vec};
 
-use crate::platform::Word;
+use crate::word::Word;
 
 /// What others do, and before which of the next accesses to words.
 type Meanwhile = Option<(u32, Box<dyn FnOnce()>)>;

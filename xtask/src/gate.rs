@@ -7,7 +7,7 @@ use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     dependencies,
     failure::{Failure, Result},
-    fences, integration, litmus, loom, miri, mutants, process, report, root_names, seeds,
+    fences, imports, integration, litmus, loom, miri, mutants, process, report, root_names, seeds,
     setup::{self, BareMetal, TARGETS},
     words,
     workspace::Workspace,
@@ -110,6 +110,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     gate.step("long files", || long_files(workspace));
     gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
     gate.step("root names", || root_names::run(workspace).map(|()| Outcome::Passed));
+    gate.step("imports", || imports::run(workspace).map(|()| Outcome::Passed));
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));
     gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed));
     gate.step("lint, host", || {

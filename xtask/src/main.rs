@@ -19,6 +19,7 @@ mod dependencies;
 mod failure;
 mod fences;
 mod gate;
+mod imports;
 mod instructions;
 mod integration;
 mod litmus;
@@ -69,6 +70,8 @@ enum Command {
     Fences,
     /// Check that every item of the founding systems' lists has its row, and its tests exist.
     Seeds,
+    /// Print the modules of the library by layers, and fail if their imports have a cycle.
+    Imports,
     /// Count the instructions of the common paths, and compare with the goals. Takes valgrind.
     Instructions {
         /// Count only these, and show from which lines of source the instructions come.
@@ -115,6 +118,7 @@ fn run(command: &Command) -> Result<()> {
         }
         Command::Fences => fences::run(&workspace),
         Command::Seeds => seeds::run(&workspace),
+        Command::Imports => imports::run(&workspace),
         Command::Instructions { paths } => instructions::run(&workspace, paths),
         Command::Loom => loom::run(&workspace),
         Command::Miri => miri::run(&workspace),

@@ -13,6 +13,7 @@
 
 pub mod aarch64;
 pub mod errata;
+mod measure;
 pub mod riscv64;
 pub mod x86_64;
 

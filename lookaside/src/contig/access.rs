@@ -9,7 +9,7 @@ use super::{
     table::Locked,
     word,
 };
-use crate::{error::Error, platform::Word};
+use crate::{error::Error, word::Word};
 
 /// What an access needs that faulted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

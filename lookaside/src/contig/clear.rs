@@ -10,7 +10,7 @@ use super::{
     table::Locked,
     word,
 };
-use crate::{error::Error, platform::Word};
+use crate::{error::Error, word::Word};
 
 /// Whether the whole space goes. [`Self::No`] is always right; nothing that a caller gets back
 /// depends on it.

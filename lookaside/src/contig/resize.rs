@@ -8,7 +8,7 @@ use super::{
     table::Locked,
     word,
 };
-use crate::{error::Error, platform::Word, range::VaRange};
+use crate::{error::Error, range::VaRange, word::Word};
 
 /// What makes hardware forget.
 ///

@@ -7,7 +7,7 @@ use super::{
     table::Locked,
     word,
 };
-use crate::{error::Error, platform::Word};
+use crate::{error::Error, word::Word};
 
 impl<W: Word, F: Format> Locked<'_, W, F> {
     /// Maps the slots to pages that follow each other in memory, the first of which is that of

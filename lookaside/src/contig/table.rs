@@ -10,7 +10,7 @@ use super::{
     shape::Shape,
     word,
 };
-use crate::{error::Error, platform::Word, range::VaRange};
+use crate::{error::Error, range::VaRange, word::Word};
 
 /// How often [`Entries::get`] looks at a block that changes under its eyes.
 pub const ATTEMPTS: usize = 4;

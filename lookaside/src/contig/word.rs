@@ -1,7 +1,7 @@
 //! The operations on one slot, and their orderings.
 
 use super::format::{Format, Raw};
-use crate::platform::{Ordering, Word};
+use crate::word::{Ordering, Word};
 
 /// What the slot holds, for the holder of the lock.
 #[inline]

@@ -6,21 +6,21 @@ use super::{
     flushed::{Flushed, Held},
     gather::Gather,
     initiator::Initiator,
-    ranges::FlushRanges,
-    request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
 };
 use crate::{
     arch::{Mmu, TableChange, Wait},
     counts::{Event, Outcome},
+    cpu_id::{CpuId, Targets},
     cpuset::CpuSet,
-    current_cpu::CurrentCpu,
     error::Error,
     flags::Flags,
-    platform::{CpuId, Ordering, Platform, Targets, Word},
+    platform::Platform,
+    request::{FlushRanges, FlushRequest, FlushScope},
     space::Unfinished,
-    tags::Tags,
-    tlb::{Tlb, TlbId},
+    tlb::{CurrentCpu, Tags, Tlb},
+    tlb_id::TlbId,
+    word::{Ordering, Word},
 };
 
 /// Flushes that were begun and are to be completed together.

@@ -2,8 +2,11 @@
 
 use super::gather::Gather;
 use crate::{
-    contig, current_cpu::CurrentCpu, platform::Platform, range::VaRange, space::AddressSpace,
-    tags::Tags,
+    contig,
+    platform::Platform,
+    range::VaRange,
+    space::AddressSpace,
+    tlb::{CurrentCpu, Tags},
 };
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {

@@ -2,11 +2,10 @@
 
 use crate::{
     arch::{Mmu, Sharing, TableChange, Wait},
-    current_cpu::CurrentCpu,
     platform::Platform,
     range::VaRange,
     space::AddressSpace,
-    tags::{RootState, Tags},
+    tlb::{CurrentCpu, RootState, Tags},
 };
 
 /// What an access wanted, or what an entry allows.

@@ -2,16 +2,15 @@
 
 use core::fmt;
 
-use super::{
-    flushed::Held,
-    ranges::{FlushRanges, covering_range},
-};
+use super::flushed::Held;
 use crate::{
     arch::TableChange,
     flags::Flags,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
     range::VaRange,
+    request::{FlushRanges, covering_range},
     space::{AddressSpace, Unfinished},
+    word::{Ordering, Word},
 };
 
 /// Collects changes to the page tables of one space, until [`crate::CurrentCpu::flush`] flushes them from

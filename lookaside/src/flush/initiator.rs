@@ -23,19 +23,17 @@
 //! space. Then every CPU that may hold entries must act. That is all CPUs, by broadcast, unless the
 //! residency says that all others are absent and hold nothing.
 
-use super::{
-    request_queue::{FlushRequest, FlushScope},
-    shootdown::Shootdown,
-};
+use super::shootdown::Shootdown;
 use crate::{
     arch::{Mmu, Scope, Sharing, Wait},
     costs::Costs,
     counts::Outcome,
-    current_cpu::CurrentCpu,
-    platform::{CpuId, Platform, Targets},
+    cpu_id::{CpuId, Targets},
+    platform::Platform,
+    request::{FlushRequest, FlushScope, MissedFlush},
     residency::Word32,
-    space::{AddressSpace, MissedFlush},
-    tags::{RootState, Tags},
+    space::AddressSpace,
+    tlb::{CurrentCpu, RootState, Tags},
 };
 
 /// One flush of one space, on the CPU that initiates it.

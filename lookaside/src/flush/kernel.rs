@@ -4,19 +4,17 @@ use super::{
     flushed::{Flushed, Held},
     initiator::{Done, Started},
     pending::PendingFlush,
-    ranges::FlushRanges,
-    request_queue::{FlushRequest, FlushScope},
     shootdown::Shootdown,
 };
 use crate::{
     arch::{Mmu, TableChange},
     counts::{Event, Outcome},
-    current_cpu::CurrentCpu,
     flags::Flags,
     platform::Platform,
     range::VaRange,
-    tags::Tags,
-    tlb::{Tlb, TlbId},
+    request::{FlushRanges, FlushRequest, FlushScope},
+    tlb::{CurrentCpu, Tags, Tlb},
+    tlb_id::TlbId,
 };
 
 /// Collects what changes in the kernel's half of the page tables, which all spaces share.

@@ -3,8 +3,11 @@
 
 use super::kernel::KernelGather;
 use crate::{
-    arch::Mmu, current_cpu::CurrentCpu, platform::Platform, range::VaRange, space::AddressSpace,
-    tags::Tags,
+    arch::Mmu,
+    platform::Platform,
+    range::VaRange,
+    space::AddressSpace,
+    tlb::{CurrentCpu, Tags},
 };
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {

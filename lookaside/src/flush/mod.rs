@@ -3,10 +3,8 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `gather.rs` | the changes to the page tables of one space that are not flushed yet (`mmu_gather`) |
-//! | `ranges.rs` | a set of addresses, and the cheapest instructions that remove them |
 //! | `initiator.rs` | which CPUs must act: none, this one, some by IPI, all by broadcast |
-//! | `shootdown.rs`, `request_queue.rs` | requests to other CPUs, the IPI handler, acknowledgements |
-//! | `broadcast_ring.rs` | requests to every CPU that is up |
+//! | `shootdown.rs` | requests to other CPUs, the wait for them, the IPI handler |
 //! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
 //! | `flushed.rs` | what a completed flush hands back: frames and tables |
 //! | `batch.rs` | one flush for many spaces (`arch_tlbbatch`) |
@@ -17,7 +15,6 @@
 
 pub(crate) mod batch;
 mod blocks;
-pub(crate) mod broadcast_ring;
 mod fault;
 mod flushed;
 pub(crate) mod gather;
@@ -25,8 +22,6 @@ mod initiator;
 pub(crate) mod kernel;
 mod map;
 mod pending;
-pub(crate) mod ranges;
-pub(crate) mod request_queue;
 pub(crate) mod shootdown;
 
 pub use self::{
@@ -38,18 +33,14 @@ use self::{
     gather::{Changes, Gather},
     initiator::{Done, Initiator, Started},
 };
-pub(crate) use self::{
-    ranges::FlushRanges,
-    request_queue::{FlushRequest, FlushScope, ReceivedRequest},
-};
 pub use crate::flags::Flags;
 use crate::{
     arch::{Mmu, TableChange},
     counts::{Event, Outcome},
-    current_cpu::CurrentCpu,
     platform::Platform,
+    request::{FlushRanges, FlushRequest, FlushScope},
     space::{AddressSpace, Unfinished},
-    tags::Tags,
+    tlb::{CurrentCpu, Tags},
 };
 
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {

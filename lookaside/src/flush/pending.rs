@@ -8,7 +8,12 @@ use super::{
     initiator::Started,
     shootdown::Shootdown,
 };
-use crate::{counts::Event, current_cpu::CurrentCpu, flags::Flags, platform::Platform, tags::Tags};
+use crate::{
+    counts::Event,
+    flags::Flags,
+    platform::Platform,
+    tlb::{CurrentCpu, Tags},
+};
 
 /// A flush that was begun ([`crate::CurrentCpu::begin_flush`], [`crate::CurrentCpu::begin_flush_kernel`]): this CPU has
 /// flushed, and the others have got their requests but may not have handled them yet.

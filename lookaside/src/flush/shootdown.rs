@@ -1,18 +1,15 @@
 //! Shootdowns: requests to other CPUs, the wait for them, and the IPI handler.
 
-use super::{
-    broadcast_ring::{BroadcastRequest, RING_SLOTS},
-    request_queue::{
-        FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, ReceivedRequest, RequestQueue,
-    },
-};
 use crate::{
     counts::Event,
-    current_cpu::CurrentCpu,
-    platform::{CpuId, Platform, Stuck, Targets},
+    cpu_id::{CpuId, Targets},
+    platform::{Platform, Stuck},
+    request::{
+        BroadcastRequest, FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, RING_SLOTS,
+        ReceivedRequest, RequestQueue,
+    },
     space::AddressSpace,
-    tags::Tags,
-    tlb::Tlb,
+    tlb::{CurrentCpu, Tags, Tlb},
 };
 
 /// How many groups of CPUs may be pending at one time. A group has up to 64 CPUs; with more groups the

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     arch::aarch64::{Aarch64, Dsb, Instructions, Tlbi},
-    platform::{CpuId, Targets},
+    cpu_id::{CpuId, Targets},
     tests::{Busy, keep, meanwhile},
 };
 

@@ -1,7 +1,7 @@
 //! The free tags of one CPU, taken from the map in batches. Only that CPU uses them.
 
 use super::Cookie;
-use crate::{arch::Tag, platform::Word};
+use crate::{arch::Tag, word::Word};
 
 /// How many released tags a CPU keeps for its next spaces. Further ones wait for the next epoch.
 const RETURNED: usize = 16;

@@ -1,6 +1,11 @@
 //! An epoch and a tag in one word.
 
-use crate::arch::Tag;
+use crate::{
+    arch::Tag,
+    platform::Platform,
+    space::AddressSpace,
+    word::{Ordering, Word},
+};
 
 const TAG_BITS: u32 = 16;
 const JOINED_BITS: u32 = 1;
@@ -86,6 +91,14 @@ impl Cookie {
     #[inline]
     pub(crate) const fn is_of(self, active: Self) -> bool {
         (self.0 ^ active.0) >> TAG_BITS == 0
+    }
+}
+
+impl<P: Platform> AddressSpace<P> {
+    /// The tag that the space was last given by [`crate::GlobalAsids`], and in which epoch.
+    #[must_use]
+    pub fn cookie(&self) -> Cookie {
+        Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 }
 

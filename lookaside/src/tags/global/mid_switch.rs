@@ -11,9 +11,9 @@
 use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
 use crate::{
     arch::{Mmu, Sharing},
-    cpu::Cpu,
-    current_cpu::StrategyCpu,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
+    tlb::{Cpu, StrategyCpu},
+    word::{Ordering, Word},
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {

@@ -78,14 +78,13 @@ pub use self::cookie::Cookie;
 use self::{asid_cache::AsidCache, ticket::Ticket};
 use crate::{
     arch::{Held, Mmu, Sharing, Tag, Wait},
-    cpu::{Aligned, Cpu},
-    current_cpu::{CurrentCpu, FOREIGN_TAG, StrategyCpu},
+    cpu_id::CpuId,
     error::Error,
-    flush::{FlushRanges, FlushRequest, FlushScope},
-    platform::{CpuId, Ordering, Platform, Word},
+    platform::Platform,
+    request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
-    tags::{Released, RootState, Switched, Tags},
-    tlb::Tlb,
+    tlb::{Cpu, CurrentCpu, FOREIGN_TAG, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    word::{Aligned, Ordering, Word},
 };
 
 /// The first tag that a space can have; below it are the tags of the reserved root and of foreign roots.

@@ -3,10 +3,11 @@
 use super::{GlobalAsids, switch_in::NeedsLock};
 use crate::{
     arch::Tag,
-    current_cpu::CurrentCpu,
     error::Error,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
     space::AddressSpace,
+    tlb::CurrentCpu,
+    word::{Ordering, Word},
 };
 
 /// In `AddressSpace::pins`, beside the number of pins: the space was pinned in the last epoch, and keeps its tag until

@@ -3,14 +3,12 @@
 use super::{Cookie, GlobalAsids, LAST_TAG, pins::pins};
 use crate::{
     arch::{Mmu, Sharing},
-    cpu::Cpu,
-    current_cpu::StrategyCpu,
     error::Error,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
     residency::Residency,
     space::AddressSpace,
-    tags::{Released, RootState},
-    tlb::Tlb,
+    tlb::{Cpu, Released, RootState, StrategyCpu, Tlb},
+    word::{Ordering, Word},
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {

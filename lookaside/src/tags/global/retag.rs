@@ -3,10 +3,11 @@
 use super::{Cookie, GlobalAsids, LAST_TAG, switch_in::NeedsLock};
 use crate::{
     arch::Mmu,
-    current_cpu::StrategyCpu,
-    platform::{CpuId, Ordering, Platform, Targets, Word},
+    cpu_id::{CpuId, Targets},
+    platform::Platform,
     space::AddressSpace,
-    tags::{RootState, Tags},
+    tlb::{RootState, StrategyCpu, Tags},
+    word::{Ordering, Word},
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {

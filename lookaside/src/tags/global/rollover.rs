@@ -3,8 +3,9 @@
 use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
 use crate::{
     arch::{Mmu, Sharing},
-    current_cpu::StrategyCpu,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
+    tlb::StrategyCpu,
+    word::{Ordering, Word},
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {

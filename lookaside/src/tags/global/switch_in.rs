@@ -4,10 +4,10 @@ use super::{Cookie, GlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
 use crate::{
     arch::{Held, Mmu, Sharing, Tag},
     counts::Event,
-    current_cpu::StrategyCpu,
-    platform::{Ordering, Platform, Word},
+    platform::Platform,
     space::AddressSpace,
-    tags::Switched,
+    tlb::{StrategyCpu, Switched},
+    word::{Ordering, Word},
 };
 
 /// The lock is needed: the `asid_cache` is empty, or a rollover came in between.

@@ -26,7 +26,7 @@ use super::*;
 use crate::{
     arch::{Errata, Root, TableChange},
     costs::Costs,
-    platform::Targets,
+    cpu_id::Targets,
     range::VaRange,
     residency::Residents,
     tests::{Busy, keep, keep_mut},

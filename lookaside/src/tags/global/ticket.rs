@@ -1,6 +1,9 @@
 //! A fair lock for rare paths.
 
-use crate::platform::{Ordering, Platform, Word};
+use crate::{
+    platform::Platform,
+    word::{Ordering, Word},
+};
 
 /// A ticket lock. It is fair, because a CPU that is overtaken by rollovers for ever would never run.
 ///

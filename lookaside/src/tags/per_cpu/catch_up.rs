@@ -15,10 +15,11 @@
 use super::{DROPPED, LAZY, PerCpuAsids, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
 use crate::{
     arch::Mmu,
-    current_cpu::StrategyCpu,
-    flush::ReceivedRequest,
-    platform::{Ordering, Platform, Word},
-    tags::{Replacement, Tags as _},
+    platform::Platform,
+    request::ReceivedRequest,
+    tags::Replacement,
+    tlb::{StrategyCpu, Tags as _},
+    word::{Ordering, Word},
 };
 
 impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {

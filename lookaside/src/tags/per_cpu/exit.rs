@@ -6,10 +6,11 @@ use crate::{
         Held,
         x86_64::{Instructions, X86},
     },
-    current_cpu::CurrentCpu,
-    platform::{Platform, Word},
+    platform::Platform,
     space::AddressSpace,
     tags::Replacement,
+    tlb::CurrentCpu,
+    word::Word,
 };
 
 impl<P, I, const SLOTS: usize, R> CurrentCpu<'_, P, PerCpuAsids<SLOTS, R>>

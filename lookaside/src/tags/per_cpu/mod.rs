@@ -40,14 +40,13 @@ pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
     arch::{Held, Mmu, Sharing, TableChange, Tag, Wait},
     counts::Event,
-    cpu::{Aligned, Cpu},
-    current_cpu::{CurrentCpu, FOREIGN_TAG, StrategyCpu},
+    cpu_id::CpuId,
     error::Error,
-    flush::{FlushRanges, FlushRequest, FlushScope},
-    platform::{CpuId, Ordering, Platform, Word},
-    space::{AddressSpace, MissedFlush},
-    tags::{Released, RootState, Switched, Tags},
-    tlb::Tlb,
+    platform::Platform,
+    request::{FlushRanges, FlushRequest, FlushScope, MissedFlush},
+    space::AddressSpace,
+    tlb::{Cpu, CurrentCpu, FOREIGN_TAG, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    word::{Aligned, Ordering, Word},
 };
 
 /// A switch is under way: the register names the former space or the next.

@@ -1,7 +1,7 @@
 //! What is recorded of a tag while a CPU parks, is met by a rollover in mid-switch, or retags the space.
 
 use super::*;
-use crate::{flush::request_queue::MAX_DISTINCT, tests::meanwhile};
+use crate::{request::MAX_DISTINCT, tests::meanwhile};
 
 fn sized(cpus: usize, tags: u32) -> Machine {
     machine(Sharing::Private, cpus, GlobalAsidsConfig { tags, ..Default::default() })

@@ -11,15 +11,12 @@
 //! which needs the acknowledgement of this initiator. So the numbers taken meanwhile are fewer than
 //! [`crate::platform::MAX_CPUS`].
 
-use super::{
-    ranges::FlushRanges,
-    request_queue::{FlushRequest, FlushScope, ReceivedRequest, RequestQueue},
-};
+use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, queue::RequestQueue};
 use crate::{
     arch::TableChange,
-    cpuset::MAX_CPUS,
-    platform::{CpuId, Ordering, Targets, Word},
+    cpu_id::{CpuId, MAX_CPUS, Targets},
     range::VaRange,
+    word::{Ordering, Word},
 };
 
 /// The number of slots: with the latest number, one cache line.

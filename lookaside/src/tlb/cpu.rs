@@ -4,24 +4,11 @@ use core::fmt;
 
 use crate::{
     arch::{Errata, Root, Tag},
-    flush::request_queue::RequestQueue,
-    platform::{Ordering, Platform, Word},
-    tags::Tags,
+    platform::Platform,
+    request::RequestQueue,
+    tlb::Tags,
+    word::{Ordering, Word},
 };
-
-/// Memory alignment that keeps two CPUs from writing one cache line. 128 bytes covers the lines of
-/// all three architectures and the pairs of lines that x86 prefetches.
-#[repr(align(128))]
-pub(crate) struct Aligned<T>(pub(crate) T);
-
-impl<T> core::ops::Deref for Aligned<T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
 
 /// What the library keeps for one CPU. The kernel provides one for each CPU the machine can have.
 ///

@@ -18,12 +18,12 @@
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
 //! ([`crate::Platform::Word`] is 64 bits wide on every host).
 
-use super::ranges::{FlushRanges, MAX_RANGES};
+use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, ranges::MAX_RANGES};
 use crate::{
     arch::TableChange,
-    cpu::Aligned,
-    platform::{CpuId, Ordering, Word},
+    cpu_id::CpuId,
     range::VaRange,
+    word::{Aligned, Ordering, Word},
 };
 
 /// How many pending requests a target can tell apart: with the number, one cache line.
@@ -34,7 +34,7 @@ const DOWN: u64 = u64::MAX;
 
 /// Bits of a slot that name the initiator.
 const CPU_BITS: u32 = 13;
-const _: () = assert!(crate::cpuset::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
+const _: () = assert!(crate::cpu_id::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
 
 /// The initiators whose IPI a CPU has not handled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,86 +109,6 @@ const EARLY: u64 = 1 << 11;
 const EVERY_SPACE: u64 = 1 << 12;
 const LEAVE: u64 = 1 << 13;
 
-/// The translations that a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlushScope {
-    /// Those of one space.
-    AddressSpace {
-        /// The context id of the space ([`crate::tags::Tags::context_id`]).
-        context: u64,
-        /// The ranges are those of the flushes of all generations from `first` to `last`.
-        first: u64,
-        /// See `first`. A CPU that had flushed up to `first - 1` has flushed up to `last` afterwards.
-        last: u64,
-    },
-    /// The kernel's, under every tag.
-    Kernel,
-    /// Those of every space, but not the kernel's.
-    EverySpace,
-    /// None: the space is being released, and a CPU that has its root loaded parks.
-    Leave {
-        /// The physical address of the root, in bytes.
-        root: u64,
-    },
-    /// All there are, because the target could not read the request. It parks if the space of its root is being
-    /// released.
-    Unknown,
-}
-
-/// A request to flush, from one CPU to others.
-#[doc(alias = "flush_tlb_info")]
-#[derive(Clone, Copy, Debug)]
-pub struct FlushRequest<'s> {
-    /// The space, or the kernel, or every space.
-    pub scope: FlushScope,
-    /// The addresses.
-    pub ranges: &'s FlushRanges,
-    /// Whether a target may acknowledge as soon as it is in its IPI handler, and flush before it leaves the
-    /// handler. Of no effect if tables are freed.
-    pub early: bool,
-}
-
-/// A request as its target has read it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReceivedRequest {
-    pub(crate) scope: FlushScope,
-    pub(crate) ranges: FlushRanges,
-    pub(crate) early: bool,
-}
-
-impl ReceivedRequest {
-    /// The request that a target assumes if it cannot read the one that was posted.
-    pub(crate) const EVERYTHING: Self =
-        Self { scope: FlushScope::Unknown, ranges: FlushRanges::everything(), early: false };
-
-    pub(crate) const fn request(&self) -> FlushRequest<'_> {
-        FlushRequest { scope: self.scope, ranges: &self.ranges, early: self.early }
-    }
-
-    /// Adds another request if both are for one space; returns whether they are.
-    pub(crate) fn add(&mut self, other: &Self) -> bool {
-        let (
-            FlushScope::AddressSpace { context, first, last },
-            FlushScope::AddressSpace { context: same, first: from, last: to },
-        ) = (self.scope, other.scope)
-        else {
-            return false;
-        };
-        if context != same {
-            return false;
-        }
-        self.ranges.merge(&other.ranges);
-        self.early &= other.early;
-        // The ranges of generations between the two are not known to this CPU.
-        if from > last + 1 || first > to + 1 {
-            self.ranges.widen();
-        }
-        self.scope =
-            FlushScope::AddressSpace { context, first: first.min(from), last: last.max(to) };
-        true
-    }
-}
-
 impl<W: Word> RequestQueue<W> {
     pub(crate) const NEW: Self = Self {
         posted: Aligned(Counter {
@@ -254,13 +174,13 @@ impl<W: Word> RequestQueue<W> {
 
     /// As an initiator: its request stays as it is, for targets that have not acknowledged yet, while it executes
     /// something else.
-    pub(super) fn keep_request(&self) {
+    pub(crate) fn keep_request(&self) {
         // Relaxed: `describe` is called on this CPU, too.
         self.request.pending.fetch_add(1, Ordering::Relaxed);
     }
 
     /// As whoever waited for all targets of a request that was kept.
-    pub(super) fn end_request(&self) {
+    pub(crate) fn end_request(&self) {
         // ORDER O-COMPLETED (pairs with O-REUSED): all targets have read the request and acknowledged it.
         self.request.pending.fetch_add(u64::MAX, Ordering::Release);
     }
@@ -278,12 +198,12 @@ impl<W: Word> RequestQueue<W> {
     }
 
     /// As an initiator: records the number that it has taken on the broadcast ring.
-    pub(super) fn set_own_broadcast(&self, number: u64) {
+    pub(crate) fn set_own_broadcast(&self, number: u64) {
         self.request.own.set(number);
     }
 
     /// The latest number that the owner, which is this CPU, has taken on the broadcast ring.
-    pub(super) fn own_broadcast(&self) -> u64 {
+    pub(crate) fn own_broadcast(&self) -> u64 {
         self.request.own.get()
     }
 
@@ -296,7 +216,7 @@ impl<W: Word> RequestQueue<W> {
 
     /// As a target: the request of the owner of this queue, if it is readable. The owner does not write it while it
     /// waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
-    pub(super) fn read_whole(&self) -> Option<ReceivedRequest> {
+    pub(crate) fn read_whole(&self) -> Option<ReceivedRequest> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);

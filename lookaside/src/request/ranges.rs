@@ -7,7 +7,6 @@ use crate::{
     costs::{Costs, OperationCosts},
     platform::Platform,
     range::VaRange,
-    space::MissedFlush,
 };
 
 /// How many ranges are kept apart. Most flushes have one or two, and a gather lives on the kernel's stack.
@@ -144,7 +143,7 @@ impl FlushRanges {
 
     /// Whether it is one page, which is removed by address on any machine.
     #[inline]
-    pub(super) fn is_one_page(&self) -> bool {
+    pub(crate) fn is_one_page(&self) -> bool {
         self.state == 1 && self.ranges[0].pages() == 1
     }
 
@@ -165,7 +164,7 @@ impl FlushRanges {
     }
 
     /// How many pages go.
-    pub(super) fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         if self.is_everything() {
             return u64::MAX;
         }
@@ -258,7 +257,7 @@ const fn gap(a: &VaRange, b: &VaRange) -> u64 {
 }
 
 /// The addresses from the first to the last of two ranges, unless that is every address.
-pub(super) fn covering_range(a: &VaRange, b: &VaRange) -> Option<VaRange> {
+pub(crate) fn covering_range(a: &VaRange, b: &VaRange) -> Option<VaRange> {
     let start = a.start().min(b.start());
     let last = a.last().max(b.last());
     let shift = a.page_shift().min(b.page_shift());
@@ -270,6 +269,15 @@ pub(super) fn covering_range(a: &VaRange, b: &VaRange) -> Option<VaRange> {
     // of bytes can be too large.
     let range = VaRange::new(start, (last - start).checked_add(1)?, shift).ok()?;
     Some(if uniform { range } else { range.mixed() })
+}
+
+/// What a CPU must flush that has missed a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissedFlush {
+    /// Last-level entries for these addresses.
+    Pages(VaRange),
+    /// Everything: larger changes, larger pages only, and whenever a page table was freed.
+    Everything,
 }
 
 #[cfg(test)]

@@ -1,21 +1,28 @@
 //! The state of one machine: its CPUs, its ASID allocator, and the requests to all CPUs.
 
-use core::{fmt, sync::atomic::AtomicU64};
+mod allocator;
+mod cpu;
+mod current_cpu;
+
+use core::fmt;
+
+pub(crate) use self::current_cpu::{FOREIGN_TAG, foreign_tag};
+pub use self::{
+    allocator::{Released, RootState, Switched, Tags},
+    cpu::Cpu,
+    current_cpu::{CurrentCpu, StrategyCpu},
+};
 
 use crate::{
-    arch::{Errata, Mmu, Tag},
-    cpu::{Aligned, Cpu},
-    cpuset::MAX_CPUS,
-    current_cpu::CurrentCpu,
+    arch::{Errata, Mmu},
+    cpu_id::{CpuId, MAX_CPUS},
     error::Error,
-    flush::{
-        broadcast_ring::{BroadcastRing, Up},
-        request_queue::RequestQueue,
-    },
-    platform::{CpuId, Ordering, Platform, Word},
+    platform::Platform,
+    request::{BroadcastRing, RequestQueue, Up},
     residency::Residents,
     space::AddressSpace,
-    tags::Tags,
+    tlb_id::TlbId,
+    word::{Aligned, Ordering, Word},
 };
 
 /// The state of one machine: which space has which tag, and which CPU has loaded which root.
@@ -40,29 +47,6 @@ pub struct Tlb<'a, P: Platform, T: Tags<P>> {
     ring: Aligned<BroadcastRing<P::Word>>,
     /// The CPUs that are online.
     up: Aligned<Up<P::Word>>,
-}
-
-/// Which [`Tlb`] something belongs to: a number that no other `Tlb` has had or will have.
-///
-/// An address would not do: a space may outlive its `Tlb`, and another one may then have the same address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TlbId(u64);
-
-/// The latest [`TlbId`]: the one static of this crate. Only a static is shared by all `Tlb`s.
-static LATEST: AtomicU64 = AtomicU64::new(0);
-
-impl TlbId {
-    /// The next one.
-    fn next() -> Result<Self, Error> {
-        // Relaxed, both: a counter that only has to count. It does not wrap (P6).
-        let next =
-            LATEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
-        next.map(Self).map_err(|_| Error::IdsExhausted)
-    }
-
-    /// One for tests of what has no `Tlb`.
-    #[cfg(test)]
-    pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
@@ -136,31 +120,6 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         CurrentCpu::new(self, cpu, id)
     }
 
-    /// Brings up the CPU that executes the call: checks that it fits the machine, notes its errata, parks it,
-    /// and empties its TLB of whatever it held before.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::CpuOutOfRange`] if the platform names a CPU that has no storage.
-    /// * What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
-    ///
-    /// The CPU must then not be used.
-    #[doc(alias = "cpu_init")]
-    pub fn online(
-        &self,
-        irqs_off: &P::IrqsOff,
-        features: &<P::Mmu as Mmu>::Features,
-    ) -> Result<(), Error> {
-        let _ = irqs_off;
-        let id = self.platform.cpu();
-        let Some(cpu) = self.cpus.get(id.index()) else {
-            return Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus.len() });
-        };
-        let errata = self.admit(features)?;
-        CurrentCpu::new(self, cpu, id).come_up(errata);
-        Ok(())
-    }
-
     /// Whether a CPU has come up and not gone down since, at some moment. True for ever of the CPU that executes
     /// the call, until it calls [`CurrentCpu::offline`].
     #[must_use]
@@ -189,31 +148,6 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
     }
 
-    /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example
-    /// ([`Platform::has_stopped`]): from here on no flush waits for it, and it is in no space.
-    ///
-    /// Locks that it held stay locked. If it stopped in the middle of a call of this library, other CPUs may then
-    /// wait for such a lock for ever.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::CpuOutOfRange`] if there is no such CPU.
-    /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped.
-    pub fn halted(&self, cpu: CpuId) -> Result<(), Error> {
-        let Some(halted) = self.cpus.get(cpu.index()) else {
-            return Err(Error::CpuOutOfRange { cpu, cpus: self.cpus.len() });
-        };
-        if !self.platform.has_stopped(cpu) {
-            return Err(Error::NotStopped { cpu });
-        }
-        // Its hardware walks nothing any more, wherever it stopped.
-        halted.set_loaded_tag(Tag::RESERVED);
-        // SAFETY: the platform says that the CPU has stopped.
-        unsafe { T::stopped(&halted.tags) };
-        self.go_down(cpu);
-        Ok(())
-    }
-
     pub(crate) fn queue(&self, cpu: CpuId) -> Option<&'a RequestQueue<P::Word>> {
         self.cpus.get(cpu.index()).map(|cpu| &cpu.queue)
     }
@@ -226,22 +160,6 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// The CPUs that are online.
     pub(crate) fn up(&self) -> &Up<P::Word> {
         &self.up
-    }
-
-    /// A CPU comes up: requests go to it from here on.
-    pub(crate) fn come_up(&self, cpu: CpuId) {
-        if let Some(queue) = self.queue(cpu) {
-            queue.come_up(self.ring.latest());
-        }
-        self.up.add(cpu);
-    }
-
-    /// A CPU goes down: no flush waits for it from here on.
-    pub(crate) fn go_down(&self, cpu: CpuId) {
-        self.up.remove(cpu);
-        if let Some(queue) = self.queue(cpu) {
-            queue.go_down();
-        }
     }
 
     /// The number of this `Tlb`.

@@ -4,15 +4,15 @@
 use core::{fmt, marker::PhantomData};
 
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
-    cpu::Cpu,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    cpu_id::CpuId,
     error::Error,
-    flush::request_queue::RequestQueue,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    request::RequestQueue,
     residency::Residency,
     space::AddressSpace,
-    tags::{Switched, Tags},
-    tlb::{Tlb, TlbId},
+    tlb::{Cpu, Switched, Tags, Tlb},
+    tlb_id::TlbId,
 };
 
 /// The tag of foreign roots ([`CurrentCpu::with_root`]), firmware's for example, where there are tags.
@@ -134,32 +134,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         Ok(result)
     }
 
-    /// Makes a CPU whose features were admitted one that runs no space and holds nothing.
-    pub(crate) fn come_up(&self, errata: Errata) {
-        self.cpu.set_errata(errata);
-        self.cpu.nmi_uaccess_reset();
-        self.cpu.set_foreign_root(false);
-        // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
-        self.strategy().park_register();
-        let _ = self.park();
-        // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
-        // before.
-        self.tlb.come_up(self.id);
-        // What the ASID allocator has recorded stays true: nothing is held under any tag.
-        self.mmu().flush_kernel(errata, &[], TableChange::FreedTables);
-    }
-
-    /// Takes this CPU down: it loads the reserved root, and nobody waits for it any more. The flushes that it
-    /// misses from here on are made up for by [`Tlb::online`].
-    ///
-    /// From here until [`Tlb::online`] has succeeded, the CPU touches no kernel address that may be unmapped
-    /// meanwhile, and calls nothing else of the library: the implementer of [`Platform`] promises it.
-    pub fn offline(self) {
-        let _ = self.park();
-        self.handle_ipi();
-        self.tlb.go_down(self.id);
-    }
-
     /// The root that this CPU has loaded, or [`Root::NONE`] if it is parked; while a foreign one is loaded, the root
     /// that comes after it.
     pub(crate) fn loaded_root(&self) -> Root {
@@ -178,6 +152,11 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     pub const fn tlb(&self) -> &'t Tlb<'t, P, T> {
         self.tlb
+    }
+
+    /// What the library keeps for this CPU.
+    pub(crate) const fn storage(&self) -> &'t Cpu<P, T> {
+        self.cpu
     }
 
     /// What the ASID allocator keeps for this CPU.

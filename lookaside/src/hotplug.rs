@@ -1,0 +1,105 @@
+//! CPUs come online, go offline, and stop.
+
+use crate::{
+    arch::{Errata, Mmu, TableChange, Tag},
+    cpu_id::CpuId,
+    error::Error,
+    platform::Platform,
+    tlb::{CurrentCpu, Tags, Tlb},
+};
+
+impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
+    /// Brings up the CPU that executes the call: checks that it fits the machine, notes its errata, parks it,
+    /// and empties its TLB of whatever it held before.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::CpuOutOfRange`] if the platform names a CPU that has no storage.
+    /// * What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
+    ///
+    /// The CPU must then not be used.
+    #[doc(alias = "cpu_init")]
+    pub fn online(
+        &self,
+        irqs_off: &P::IrqsOff,
+        features: &<P::Mmu as Mmu>::Features,
+    ) -> Result<(), Error> {
+        let _ = irqs_off;
+        let id = self.platform().cpu();
+        let Some(cpu) = self.cpus().get(id.index()) else {
+            return Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus().len() });
+        };
+        let errata = self.admit(features)?;
+        CurrentCpu::new(self, cpu, id).come_up(errata);
+        Ok(())
+    }
+
+    /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example
+    /// ([`Platform::has_stopped`]): from here on no flush waits for it, and it is in no space.
+    ///
+    /// Locks that it held stay locked. If it stopped in the middle of a call of this library, other CPUs may then
+    /// wait for such a lock for ever.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::CpuOutOfRange`] if there is no such CPU.
+    /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped.
+    pub fn halted(&self, cpu: CpuId) -> Result<(), Error> {
+        let Some(halted) = self.cpus().get(cpu.index()) else {
+            return Err(Error::CpuOutOfRange { cpu, cpus: self.cpus().len() });
+        };
+        if !self.platform().has_stopped(cpu) {
+            return Err(Error::NotStopped { cpu });
+        }
+        // Its hardware walks nothing any more, wherever it stopped.
+        halted.set_loaded_tag(Tag::RESERVED);
+        // SAFETY: the platform says that the CPU has stopped.
+        unsafe { T::stopped(&halted.tags) };
+        self.go_down(cpu);
+        Ok(())
+    }
+
+    /// A CPU comes up: requests go to it from here on.
+    fn come_up(&self, cpu: CpuId) {
+        if let Some(queue) = self.queue(cpu) {
+            queue.come_up(self.ring().latest());
+        }
+        self.up().add(cpu);
+    }
+
+    /// A CPU goes down: no flush waits for it from here on.
+    fn go_down(&self, cpu: CpuId) {
+        self.up().remove(cpu);
+        if let Some(queue) = self.queue(cpu) {
+            queue.go_down();
+        }
+    }
+}
+
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+    /// Makes a CPU whose features were admitted one that runs no space and holds nothing.
+    fn come_up(&self, errata: Errata) {
+        self.storage().set_errata(errata);
+        self.storage().nmi_uaccess_reset();
+        self.storage().set_foreign_root(false);
+        // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
+        self.strategy().park_register();
+        let _ = self.park();
+        // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
+        // before.
+        self.tlb().come_up(self.id());
+        // What the ASID allocator has recorded stays true: nothing is held under any tag.
+        self.mmu().flush_kernel(errata, &[], TableChange::FreedTables);
+    }
+
+    /// Takes this CPU down: it loads the reserved root, and nobody waits for it any more. The flushes that it
+    /// misses from here on are made up for by [`Tlb::online`].
+    ///
+    /// From here until [`Tlb::online`] has succeeded, the CPU touches no kernel address that may be unmapped
+    /// meanwhile, and calls nothing else of the library: the implementer of [`Platform`] promises it.
+    pub fn offline(self) {
+        let _ = self.park();
+        self.handle_ipi();
+        self.tlb().go_down(self.id());
+    }
+}

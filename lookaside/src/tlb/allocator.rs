@@ -1,0 +1,220 @@
+//! The interface between the library and an ASID allocator.
+
+use super::{CurrentCpu, StrategyCpu, Tlb};
+use crate::{
+    arch::{Mmu as _, Wait},
+    cpu_id::CpuId,
+    error::Error,
+    platform::Platform,
+    request::{FlushRanges, FlushRequest},
+    space::AddressSpace,
+};
+
+/// What a switch had to do, the cheapest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use = "a changed root may need branch-predictor hardening, which is the kernel's"]
+pub enum Switched {
+    /// The root register named the space already; nothing was written.
+    Unchanged,
+    /// The root register named the space already; a flush that this CPU had missed was done.
+    CaughtUp,
+    /// This CPU had a tag for the space: the root was loaded and the space's translations were kept.
+    Kept,
+    /// This CPU had a tag for the space but had missed a flush: the flush was done and the root loaded.
+    Flushed,
+    /// The space got a tag that this CPU may not have seen, and the root was loaded.
+    Fresh,
+    /// As [`Self::Fresh`], and this CPU did a rollover to get the tag.
+    RolledOver,
+}
+
+impl Switched {
+    /// Whether the root register changed, so that what the branch predictor learned belongs to
+    /// another space.
+    #[must_use]
+    pub const fn root_changed(self) -> bool {
+        !matches!(self, Self::Unchanged | Self::CaughtUp)
+    }
+}
+
+/// When a released tag can be given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// At once: its translations are gone from every CPU.
+    AtOnce,
+    /// At the next rollover, or when a CPU needs its slot.
+    Later,
+}
+
+/// Whether a root register names a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootState {
+    /// It does not.
+    NotLoaded,
+    /// It does, but the CPU runs no user code before it has ended lazy mode and flushed what it missed.
+    Lazy,
+    /// It does, or may do so.
+    Loaded,
+}
+
+/// An ASID allocator.
+///
+/// Every method that takes a [`CurrentCpu`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
+///
+/// # Safety
+///
+/// The proof of a completed flush relies on the implementer for this:
+///
+/// * [`Self::context_id`] and [`Self::root_state`] find every CPU that may use entries of a space, as their
+///   documentation says; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] claim no more than is
+///   true.
+/// * [`Self::flush_local`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove
+///   the entries in question before they return, or have them removed before they can be used again.
+/// * [`Self::switch_in`] loads the root of the space under a tag under which this CPU hits no entry of
+///   another space and no entry that was revoked.
+/// * [`Self::release`], [`Self::retag`] and [`Self::switch_in`] give a space another tag only where the
+///   entries under its former one can do no harm.
+pub unsafe trait Tags<P: Platform>: Sized {
+    /// The allocator's state of each CPU. All zeros to begin with.
+    type Cpu;
+    /// The state of a CPU that was never up.
+    const CPU: Self::Cpu;
+
+    /// Checks, once, that the allocator works on this machine, and prepares the CPUs.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the configuration.
+    fn begin(&mut self, platform: &P, cpus: &mut [crate::Cpu<P, Self>]) -> Result<(), Error>;
+
+    /// Makes this CPU run `next`, and marks it present there ([`StrategyCpu::mark_present`]).
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched;
+
+    /// Enters lazy mode: this CPU uses no translations of user addresses, although its root register still
+    /// names the space.
+    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>);
+
+    /// Makes this CPU run no space, with the reserved root.
+    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched;
+
+    /// Whether a space has the same tag on every CPU, so that a broadcast by tag means the same space
+    /// everywhere.
+    const GLOBAL_TAGS: bool;
+
+    /// Whether a CPU compares a space's generation with its own at switch-in and in every IPI. It can then
+    /// flush by page instead of by tag if it missed only the latest flush.
+    const TRACKS_GENERATIONS: bool;
+
+    /// The generation of the space with this context id up to which `cpu` has flushed: `u64::MAX` if it does
+    /// not run the space, or if it is lazy in it and `lazily` does not say that lazy CPUs must act too. Used
+    /// only with [`Self::TRACKS_GENERATIONS`].
+    fn local_generation(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
+        let _ = (tlb, cpu, context, lazily);
+        u64::MAX
+    }
+
+    /// Does the flush that `initiator`, which has sent this CPU an IPI, requests, if that is the next flush that
+    /// this CPU needs. Returns how many flushes were done. Used only with [`Self::TRACKS_GENERATIONS`].
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
+        let _ = (this_cpu, initiator);
+        0
+    }
+
+    /// Flushes whatever this CPU has missed of the space that it runs, and returns how many flushes were
+    /// done. Used only with [`Self::TRACKS_GENERATIONS`].
+    fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
+        let _ = this_cpu;
+        0
+    }
+
+    /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has missed no
+    /// flush. NMI handlers call it, so it runs between any two steps of the other methods. `false` is always
+    /// a right answer.
+    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
+        let _ = (cpu, space);
+        false
+    }
+
+    /// A CPU has stopped and runs no space: no CPU waits for it from now on.
+    ///
+    /// # Safety
+    ///
+    /// The CPU executes nothing, and its hardware walks no tables, before it calls [`Tlb::online`].
+    unsafe fn stopped(cpu: &Self::Cpu) {
+        let _ = cpu;
+    }
+
+    /// The context id under which CPUs run `space`; `None` if no CPU can hold entries of it. Called after
+    /// the tables were changed and the change published: a CPU that learns another context id of the space
+    /// after that walks the new tables.
+    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64>;
+
+    /// Whether `context` is still the context id of `space`. Called with the residency of the space locked:
+    /// a CPU that gives the space another context id holds that lock, and a CPU that switches in under
+    /// another one has held it before.
+    fn has_context(
+        this_cpu: &CurrentCpu<'_, P, Self>,
+        space: &AddressSpace<P>,
+        context: u64,
+    ) -> bool {
+        let _ = (this_cpu, space, context);
+        true
+    }
+
+    /// Whether the root register of `cpu` names the space with this context id, or may be about to, or may
+    /// still do so. A CPU for which this returns [`RootState::NotLoaded`] learns from its residency
+    /// ([`StrategyCpu::mark_present`]), or from the generation of the space, that it has missed a flush.
+    #[doc(alias = "loaded_mm")]
+    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState;
+
+    /// Whether the root register of this CPU names the space with this context id.
+    #[inline]
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
+        Self::root_state(this_cpu.tlb(), this_cpu.id(), context) != RootState::NotLoaded
+    }
+
+    /// Does on this CPU a flush that is requested of one space, unless the CPU will do it before it loads
+    /// the root again. Returns whether a flush was needed.
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool;
+
+    /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
+    /// the space that the CPU runs.
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+        this_cpu.mmu().flush_all(this_cpu.errata());
+    }
+
+    /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::GLOBAL_TAGS`].
+    fn flush_broadcast(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        context: u64,
+        ranges: &FlushRanges,
+        wait: Wait,
+    );
+
+    /// Gives `space` a tag under which no CPU holds anything, instead of a flush. Returns `false`, and does
+    /// nothing, if another CPU runs the space, or if no free tag is at hand.
+    fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
+        let _ = (this_cpu, space, context);
+        false
+    }
+
+    /// Whether a device may use the tag of `space`.
+    fn is_pinned(space: &AddressSpace<P>) -> bool {
+        let _ = space;
+        false
+    }
+
+    /// Loads again what the register named before a foreign root was loaded, or the reserved root if the CPU
+    /// was parked meanwhile. For the allocator the register has named it all the time.
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
+
+    /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
+    /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags
+    /// ([`crate::arch::Mmu::walks_outlive_tags`]), an allocator with [`Self::GLOBAL_TAGS`] flushes them; for
+    /// others that was done before.
+    ///
+    /// # Panics
+    ///
+    /// If a device may use the tag.
+    fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released;
+}
