@@ -5,9 +5,10 @@ use std::{process::Command, time::Instant};
 
 use crate::{
     boot::{self, Architecture, Emulator, Options, build},
-    dependencies,
+    callgrind, dependencies,
     failure::{Failure, Result},
-    fences, imports, integration, litmus, loom, miri, mutants, process, report, root_names, seeds,
+    fences, imports, instructions, integration, litmus, loom, miri, mutants, path_length, process,
+    report, root_names, seeds,
     setup::{self, BareMetal, TARGETS},
     words,
     workspace::Workspace,
@@ -206,6 +207,21 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--generate"];
         let limits = ["--scripts", scripts, "--seed", "1", "--budget", "3600"];
         cargo(workspace, &[&lab[..], &limits].concat())
+    });
+    gate.step("instructions", || {
+        if !callgrind::is_here() {
+            return Ok(Outcome::Skipped(callgrind::NOT_HERE));
+        }
+        if !instructions::is_comparable()? {
+            return Ok(Outcome::Skipped("the figures are another compiler's"));
+        }
+        instructions::run(workspace, &[]).map(|()| Outcome::Passed)
+    });
+    gate.step("path length", || {
+        if !callgrind::is_here() {
+            return Ok(Outcome::Skipped(callgrind::NOT_HERE));
+        }
+        path_length::run(workspace, &[]).map(|()| Outcome::Passed)
     });
     gate.step("differential", || {
         let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "differential"];

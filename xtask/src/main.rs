@@ -15,6 +15,7 @@
 //! ```
 
 mod boot;
+mod callgrind;
 mod dependencies;
 mod failure;
 mod fences;
@@ -26,6 +27,7 @@ mod litmus;
 mod loom;
 mod miri;
 mod mutants;
+mod path_length;
 mod process;
 mod report;
 mod root_names;
@@ -77,6 +79,11 @@ enum Command {
         /// Count only these, and show from which lines of source the instructions come.
         paths: Vec<String>,
     },
+    /// Count the functions and files of the library that the common paths enter. Takes valgrind.
+    PathLength {
+        /// Count only these, and name the functions.
+        paths: Vec<String>,
+    },
     /// Run the library's protocols of two CPUs under loom: every interleaving up to a bound, and what C11
     /// lets loads find.
     Loom,
@@ -120,6 +127,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Seeds => seeds::run(&workspace),
         Command::Imports => imports::run(&workspace),
         Command::Instructions { paths } => instructions::run(&workspace, paths),
+        Command::PathLength { paths } => path_length::run(&workspace, paths),
         Command::Loom => loom::run(&workspace),
         Command::Miri => miri::run(&workspace),
         Command::Boot(options) => boot::run(&workspace, options),

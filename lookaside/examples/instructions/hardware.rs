@@ -179,6 +179,18 @@ impl x86_64::Instructions for Insn {
 thread_local! {
     /// The number of this CPU, where kernels have it: behind the register for per-CPU data.
     static CPU: Cell<u32> = const { Cell::new(0) };
+    /// The IPI handler of the CPUs.
+    static HANDLER: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
+}
+
+/// Goes on as another CPU: the one thread is all of them in turn.
+pub(crate) fn become_cpu(cpu: u32) {
+    CPU.set(cpu);
+}
+
+/// Sets the IPI handler. Without one, IPIs get lost.
+pub(crate) fn set_handler(handler: &'static dyn Fn()) {
+    HANDLER.set(Some(handler));
 }
 
 /// A machine with this translation hardware.
@@ -192,7 +204,7 @@ impl<M> Host<M> {
     }
 }
 
-// SAFETY: there is one thread, and its CPU number never changes.
+// SAFETY: there is one thread, which is one CPU at any time, and is another one only while that one waits.
 unsafe impl<M: Mmu> Platform for Host<M> {
     type Word = AtomicU64;
     type Mmu = M;
@@ -214,7 +226,17 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         CpuId(CPU.get())
     }
 
-    fn send_ipi(&self, _: lookaside::platform::Targets) {}
+    /// Each target handles its IPI before this returns.
+    fn send_ipi(&self, targets: lookaside::platform::Targets) {
+        let sender = CPU.get();
+        if let Some(handler) = HANDLER.get() {
+            for target in targets.iter() {
+                CPU.set(target.0);
+                handler();
+            }
+        }
+        CPU.set(sender);
+    }
 
     fn relax(&self) {
         core::hint::spin_loop();

@@ -14,7 +14,10 @@ mod hardware;
 use core::sync::atomic::AtomicU64;
 use std::{env, process::ExitCode};
 
-use hardware::{Bookkeeping, Host, arm, arm_features, riscv, riscv_features, x86, x86_features};
+use hardware::{
+    Bookkeeping, Host, arm, arm_features, become_cpu, riscv, riscv_features, set_handler, x86,
+    x86_features,
+};
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{Mmu, Root, x86_64::Use},
@@ -23,8 +26,10 @@ use lookaside::{
     tags::{GlobalAsidsConfig, Released, Switched, Tags},
 };
 
-/// The machines that are simulated have so many CPUs, of which one runs.
+/// The machines that are simulated have so many CPUs, of which one runs unless a path says otherwise.
 const CPUS: usize = 4;
+/// The CPUs of paths that involve more.
+const MANY_CPUS: usize = 64;
 /// How many spaces there are: no more than the tags of one stock, so that it is filled only once.
 const SPACES: u64 = 62;
 
@@ -42,12 +47,17 @@ fn machine<M: Mmu, T: Tags<Host<M>>>(
     host: Host<M>,
     tags: T,
     features: &M::Features,
+    running: u32,
 ) -> Result<Machine<M, T>, Error> {
-    let cpus = Vec::leak((0..CPUS).map(|_| Cpu::new()).collect());
+    let count = if running == 1 { CPUS } else { MANY_CPUS };
+    let cpus = Vec::leak((0..count).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus)?;
-    tlb.online(&(), features)?;
+    for cpu in (0..running).rev() {
+        become_cpu(cpu);
+        tlb.online(&(), features)?;
+    }
     let spaces = (2..2 + SPACES)
-        .map(|page| tlb.space(Root::new(page << 12), words(1)))
+        .map(|page| tlb.space(Root::new(page << 12), words(count.div_ceil(32))))
         .collect::<Result<_, _>>()?;
     Ok(Machine { tlb, spaces })
 }
@@ -55,16 +65,21 @@ fn machine<M: Mmu, T: Tags<Host<M>>>(
 fn epochs<M: Mmu>(
     mmu: M,
     features: &M::Features,
+    running: u32,
 ) -> Result<Machine<M, GlobalAsids<'static, Host<M>>>, Error> {
     let host = Host::new(mmu);
     let config = GlobalAsidsConfig::default();
     let tags =
         GlobalAsids::new(&host, config, words(GlobalAsids::<Host<M>>::words_for(config.tags)))?;
-    machine(host, tags, features)
+    machine(host, tags, features, running)
 }
 
-fn recent<M: Mmu>(mmu: M, features: &M::Features) -> Result<Machine<M, PerCpuAsids>, Error> {
-    machine(Host::new(mmu), PerCpuAsids::new(), features)
+fn recent<M: Mmu>(
+    mmu: M,
+    features: &M::Features,
+    running: u32,
+) -> Result<Machine<M, PerCpuAsids>, Error> {
+    machine(Host::new(mmu), PerCpuAsids::new(), features, running)
 }
 
 /// The way of a kernel from "run this" to "done", from the first instruction to the return.
@@ -74,6 +89,16 @@ fn counted_switch<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     next: &AddressSpace<P>,
 ) -> Switched {
     tlb.this_cpu(&()).switch(next)
+}
+
+/// The same where it only leads up to what is counted. In an optimised build, a second caller of the switch would keep it
+/// from being inlined into the first; there, what is done before is the same in both runs.
+fn warm_up<P: Platform<IrqsOff = ()>, T: Tags<P>>(tlb: &Tlb<'_, P, T>, next: &AddressSpace<P>) {
+    let _ = if cfg!(debug_assertions) {
+        tlb.this_cpu(&()).switch(next)
+    } else {
+        counted_switch(tlb, next)
+    };
 }
 
 /// The flush of what was gathered.
@@ -112,7 +137,7 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
     fn switch(self, count: usize, expected: Switched) {
         let [first, second, ..] = &self.spaces[..] else { panic!("too few spaces") };
         for space in [first, second] {
-            let _ = counted_switch(&self.tlb, space);
+            warm_up(&self.tlb, space);
         }
         for space in [first, second].into_iter().cycle().take(count) {
             assert_eq!(counted_switch(&self.tlb, space), expected);
@@ -122,7 +147,7 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
     /// To the space that runs already.
     fn stay(self, count: usize) {
         let space = &self.spaces[0];
-        let _ = counted_switch(&self.tlb, space);
+        warm_up(&self.tlb, space);
         for _ in 0..count {
             assert_eq!(counted_switch(&self.tlb, space), Switched::Unchanged);
         }
@@ -138,7 +163,7 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
     /// A page is taken from the space that runs, and runs nowhere else.
     fn flush(self, count: usize) -> Result<(), Error> {
         let space = &self.spaces[0];
-        let _ = counted_switch(&self.tlb, space);
+        warm_up(&self.tlb, space);
         let this_cpu = self.tlb.this_cpu(&());
         for page in 0..count as u64 {
             let mut gather = Gather::new(space);
@@ -151,9 +176,24 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
     /// The same from the entry that is cleared to the proof.
     fn unmap(self, count: usize) -> Result<(), Error> {
         let space = &self.spaces[0];
-        let _ = counted_switch(&self.tlb, space);
+        warm_up(&self.tlb, space);
         for page in 0..count as u64 {
             let _ = counted_unmap(&self.tlb, space, VaRange::new(page << 12, 1 << 12, 12)?);
+        }
+        Ok(())
+    }
+
+    /// The same with `others` CPUs that run the space, too: both sides, without the interrupts themselves.
+    fn shootdown(self, count: usize, others: u32) -> Result<(), Error> {
+        let machine: &'static Self = Box::leak(Box::new(self));
+        let space = &machine.spaces[0];
+        set_handler(Box::leak(Box::new(|| machine.tlb.this_cpu(&()).handle_ipi())));
+        for cpu in (0..=others).rev() {
+            become_cpu(cpu);
+            warm_up(&machine.tlb, space);
+        }
+        for page in 0..count as u64 {
+            let _ = counted_unmap(&machine.tlb, space, VaRange::new(page << 12, 1 << 12, 12)?);
         }
         Ok(())
     }
@@ -161,7 +201,7 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
     /// Spaces that ran give their tags back.
     fn release(mut self, count: usize) {
         for space in &self.spaces {
-            let _ = counted_switch(&self.tlb, space);
+            warm_up(&self.tlb, space);
         }
         for space in &mut self.spaces[..count] {
             assert_eq!(counted_release(&self.tlb, space), Released::AtOnce);
@@ -171,14 +211,19 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
 
 /// Runs a path, or says that there is none of this name.
 fn run(path: &str, count: usize) -> Result<bool, Error> {
-    let arm = || epochs(arm()?, &arm_features());
-    let riscv = || epochs(riscv()?, &riscv_features());
+    let running = |cpus| epochs(arm()?, &arm_features(), cpus);
+    let arm = || running(1);
+    let riscv_running = |cpus| epochs(riscv()?, &riscv_features(), cpus);
+    let riscv = || riscv_running(1);
     // One tag on all CPUs is for hardware that can broadcast; slots of each CPU's own for the other.
-    let x86_epochs = || epochs(x86(true, Use::WherePresent, false)?, &x86_features(true));
-    let x86_recent = |pcids, separate| recent(x86(false, pcids, separate)?, &x86_features(false));
+    let x86_epochs = || epochs(x86(true, Use::WherePresent, false)?, &x86_features(true), 1);
+    let x86_recent =
+        |pcids, separate| recent(x86(false, pcids, separate)?, &x86_features(false), 1);
+    let x86_running =
+        |cpus| recent(x86(false, Use::WherePresent, false)?, &x86_features(false), cpus);
     match path {
-        "global-bare/switch" => epochs(Bookkeeping, &())?.switch(count, Switched::Kept),
-        "per-cpu-bare/switch" => recent(Bookkeeping, &())?.switch(count, Switched::Kept),
+        "global-bare/switch" => epochs(Bookkeeping, &(), 1)?.switch(count, Switched::Kept),
+        "per-cpu-bare/switch" => recent(Bookkeeping, &(), 1)?.switch(count, Switched::Kept),
         "arm64/switch" => arm()?.switch(count, Switched::Kept),
         "riscv/switch" => riscv()?.switch(count, Switched::Kept),
         "x86-epochs/switch" => x86_epochs()?.switch(count, Switched::Kept),
@@ -192,15 +237,20 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "arm64/fresh" => arm()?.fresh(count),
         "riscv/fresh" => riscv()?.fresh(count),
         "x86-epochs/fresh" => x86_epochs()?.fresh(count),
-        "global-bare/flush" => epochs(Bookkeeping, &())?.flush(count)?,
-        "per-cpu-bare/flush" => recent(Bookkeeping, &())?.flush(count)?,
+        "global-bare/flush" => epochs(Bookkeeping, &(), 1)?.flush(count)?,
+        "per-cpu-bare/flush" => recent(Bookkeeping, &(), 1)?.flush(count)?,
         "arm64/unmap" => arm()?.unmap(count)?,
         "riscv/unmap" => riscv()?.unmap(count)?,
         "x86-recent/unmap" => x86_recent(Use::WherePresent, false)?.unmap(count)?,
+        "arm64/shootdown-1" => running(2)?.shootdown(count, 1)?,
+        "riscv/shootdown-1" => riscv_running(2)?.shootdown(count, 1)?,
+        "x86-recent/shootdown-1" => x86_running(2)?.shootdown(count, 1)?,
+        "x86-recent/shootdown-15" => x86_running(16)?.shootdown(count, 15)?,
+        "x86-recent/shootdown-63" => x86_running(64)?.shootdown(count, 63)?,
         "arm64/release" => arm()?.release(count),
         "riscv/release" => riscv()?.release(count),
-        "global-bare/fresh" => epochs(Bookkeeping, &())?.fresh(count),
-        "global-bare/release" => epochs(Bookkeeping, &())?.release(count),
+        "global-bare/fresh" => epochs(Bookkeeping, &(), 1)?.fresh(count),
+        "global-bare/release" => epochs(Bookkeeping, &(), 1)?.release(count),
         "x86-epochs/release" => x86_epochs()?.release(count),
         _ => return Ok(false),
     }
