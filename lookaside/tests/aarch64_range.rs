@@ -394,9 +394,9 @@ proptest! {
         assert_covers(&mut decoded, range.start() & !within, range.last() | within);
     }
 
-    /// Any stretch. The tables hold leaves of the largest size that is not above that of its pages.
+    /// Any range. The tables hold leaves of the largest size that is not above that of its pages.
     #[test]
-    fn any_stretch_is_covered_exactly_and_hinted_at_only_where_the_level_is_certain(
+    fn any_range_is_covered_exactly_and_hinted_at_only_where_the_level_is_certain(
         which in 0_usize..6,
         upper in any::<bool>(),
         start in any::<u64>(),

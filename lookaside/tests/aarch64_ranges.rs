@@ -166,7 +166,7 @@ fn pages_smaller_than_the_granule_are_widened_and_not_hinted_at() {
 }
 
 #[test]
-fn a_stretch_that_operands_cannot_name_takes_the_tag_with_it() {
+fn a_range_that_operands_cannot_name_takes_the_tag_with_it() {
     let page = uniform(0x40_0000, 1, 12);
     for bad in [
         // Across the halves; a pointer with a tag; the hole.
@@ -332,7 +332,7 @@ fn operations_are_counted_as_they_are_executed() {
 }
 
 #[test]
-fn guests_lose_all_entries_for_any_stretch() {
+fn guests_lose_all_entries_for_any_range() {
     let page = [uniform(0x40_0000, 1, 12)];
     let local = "dsb nshst; tlbi alle1; dsb nsh; isb";
     let all = "dsb ishst; tlbi alle1is; dsb ish; isb";

@@ -40,8 +40,8 @@ fn tag<T: Strategy>(tlb: Machine<T>, cpu: u32) -> u16 {
     on(cpu, || this_cpu(tlb).tag().0)
 }
 
-/// CPU 0 has tags in stock, and runs the space that this returns.
-fn stocked<T: Strategy>(tlb: Machine<T>) -> AddressSpace<Fake> {
+/// CPU 0 has tags in its ASID cache, and runs the space that this returns.
+fn with_cached_tags<T: Strategy>(tlb: Machine<T>) -> AddressSpace<Fake> {
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, 0, &b);
     let _ = switch(tlb, 0, &a);
@@ -58,7 +58,7 @@ fn cheap_tags<T: Strategy>(tlb: Machine<T>) {
 #[test]
 fn one_page_is_removed_by_address_whatever_that_costs() {
     fn check<T: Strategy>(tlb: Machine<T>) {
-        let a = stocked(tlb);
+        let a = with_cached_tags(tlb);
         tlb.platform().set_costs(|costs| costs.local.address = 1 << 40);
         let page = (vec![(0, Op::FlushRange(tag(tlb, 0), 0x5000, 1))], (Outcome::Local, 0));
         assert_eq!(story(tlb, 0, &a, What::Page), page);
@@ -78,7 +78,7 @@ fn where_walks_outlive_tags_a_fresh_tag_will_do_for_pages_and_not_for_tables() {
         let fake = Fake::new(CPUS, 16);
         let fake = if outlive { fake.with_walks_that_outlive_tags() } else { fake };
         let tlb = epochs(CPUS, fake);
-        let a = stocked(tlb);
+        let a = with_cached_tags(tlb);
         cheap_tags(tlb);
         assert_eq!(story(tlb, 0, &a, What::Range).1, (Outcome::Retagged, 0), "{outlive}");
         let table = story(tlb, 0, &a, What::Table).1;
@@ -89,7 +89,7 @@ fn where_walks_outlive_tags_a_fresh_tag_will_do_for_pages_and_not_for_tables() {
 #[test]
 fn only_a_table_concerns_who_held_something_under_an_older_tag() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
-    let a = stocked(tlb);
+    let a = with_cached_tags(tlb);
     cheap_tags(tlb);
     assert_eq!(story(tlb, 0, &a, What::Range).1, (Outcome::Retagged, 0));
     tlb.platform().set_costs(|costs| *costs = COSTS);
@@ -183,7 +183,7 @@ fn nobody_is_made_to_leave_a_pinned_space() {
 #[test]
 fn a_cpu_on_a_newer_tag_is_not_removed_by_a_flush_of_the_old() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
-    let a: &'static _ = Box::leak(Box::new(stocked(tlb)));
+    let a: &'static _ = Box::leak(Box::new(with_cached_tags(tlb)));
     let before = tag(tlb, 0);
     cheap_tags(tlb);
     tlb.platform().meanwhile(Moment::BroadcastsAsked, move || {

@@ -362,10 +362,10 @@ fn another<T: Tags<Host>>(tlb: &Machine<T>) -> Spaced {
 }
 
 #[test]
-fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() {
+fn asid_11_a_tag_from_the_asid_cache_writes_only_words_of_the_cpu_and_of_the_space() {
     let tlb = epochs();
     let _ = on(0, tlb, |this_cpu| this_cpu.switch(&another(tlb)));
-    // The first switch has filled the stock with 62 tags, of which it took one.
+    // The first switch has filled the ASID cache with 62 tags, of which it took one.
     for number in 1..=61 {
         let space = space(tlb, number);
         let (switched, cost) = account(0, tlb, &space, |this_cpu| this_cpu.switch(&space));
@@ -373,7 +373,7 @@ fn asid_11_a_tag_from_the_stock_writes_only_words_of_the_cpu_and_of_the_space() 
         assert_eq!(cost.shared, 0, "space {number}: {cost:?}");
         assert_eq!((cost.rmws, cost.flushes), (3, 0), "residency lock, residency, active");
     }
-    // The 63rd space takes the lock and fills the stock: that is what the others are spared.
+    // The 63rd space takes the lock and fills the ASID cache: that is what the others are spared.
     let space = space(tlb, 62);
     let (_, cost) = account(0, tlb, &space, |this_cpu| this_cpu.switch(&space));
     assert!(cost.shared > 0, "{cost:?}");
@@ -455,7 +455,7 @@ fn local_10_a_switch_writes_no_shared_word_whatever_is_flushed_elsewhere() {
 }
 
 #[test]
-fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
+fn local_03_a_flush_writes_nothing_about_cpus_that_are_stale_already() {
     fn check<T: Tags<Host>>(tlb: &Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [100, 200, 4000] {
@@ -472,14 +472,14 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_known_to_owe() {
             let writes = accesses.iter().filter(|(_, kind)| *kind != Kind::Load);
             writes.filter(|(address, _)| residents.contains(address)).count()
         };
-        assert!(written() > 0, "four CPUs are left alone, and owe");
+        assert!(written() > 0, "four CPUs get no IPI, and become stale");
         for _ in 0..10 {
-            assert_eq!(written(), 0, "they owe already");
+            assert_eq!(written(), 0, "they are stale already");
         }
         // One of them comes back and leaves: it is the only one to be written of.
         let _ = on(200, tlb, |this_cpu| this_cpu.switch(&a));
         let _ = on(200, tlb, |this_cpu| this_cpu.park());
-        assert!((1..=3).contains(&written()), "one CPU owes again");
+        assert!((1..=3).contains(&written()), "one CPU is stale again");
         assert_eq!(written(), 0);
     }
     check(epochs_of(MANY, true));

@@ -161,13 +161,13 @@ fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
     assert_eq!(this_cpu(&tlb).switch(&b), Switched::Fresh);
     assert_eq!(this_cpu(&tlb).switch(&a), Switched::Kept);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
-    // B was entered and left without an exit: its half still owes.
+    // The CPU switched to B and away without an exit: the flush of its user half is still pending.
     assert_eq!(this_cpu(&tlb).switch(&b), Switched::Kept);
     assert_eq!(exit(&tlb, &b), 0x9803);
 }
 
 #[test]
-fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
+fn a_tag_that_the_load_of_the_root_flushed_is_flushed_for_user_mode_at_the_exit() {
     let tlb = machine();
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     for space in [&a, &b] {
@@ -181,7 +181,7 @@ fn a_debt_that_is_paid_by_loading_the_root_is_paid_again_at_the_exit() {
 }
 
 #[test]
-fn a_debt_of_pages_that_is_paid_on_the_way_in_is_not_paid_again_at_the_exit() {
+fn pages_that_are_flushed_at_switch_in_are_not_flushed_again_at_the_exit() {
     let tlb = machine();
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
     for space in [&a, &b] {
@@ -194,7 +194,7 @@ fn a_debt_of_pages_that_is_paid_on_the_way_in_is_not_paid_again_at_the_exit() {
 }
 
 #[test]
-fn flag_07_a_debt_that_is_paid_by_invalidating_is_paid_for_both_halves_at_once() {
+fn flag_07_a_missed_flush_by_invalidation_covers_both_halves_at_once() {
     let tlb = machine();
     let a = space(&tlb, 0x4000);
     let _ = this_cpu(&tlb).switch(&a);

@@ -59,7 +59,7 @@ fn nobody_flushes_what_was_gathered_for_another_tlb() {
             is_refused(|| foreign.defer(Gather::new(&b), &mut batch)),
             "a batch of another one"
         );
-        // What was gathered is owed, as by any gather that is dropped.
+        // The next flush makes up for what was gathered, as for any gather that is dropped.
         assert_eq!(a.generation(), 3);
     }
     on_two_machines!(check);

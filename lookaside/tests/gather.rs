@@ -31,7 +31,7 @@ macro_rules! both {
 // ---- Nothing
 
 #[test]
-fn an_empty_gather_flushes_nothing_and_owes_nothing() {
+fn an_empty_gather_flushes_nothing_and_bumps_no_generation() {
     fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 69] {
@@ -52,7 +52,7 @@ fn an_empty_gather_flushes_nothing_and_owes_nothing() {
 }
 
 #[test]
-fn a_flush_owes_one_generation_however_much_it_was_told() {
+fn a_flush_bumps_the_generation_once_however_much_was_gathered() {
     fn check<T: Asids>(tlb: support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = flush(tlb, 0, &a, |gather| {
@@ -203,7 +203,7 @@ fn moved_and_unshared_mappings_are_revoked_under_their_lock() {
 
 /// Whether `ranges` removes what `range` names.
 fn covers(ranges: &FlushRanges, range: &VaRange) -> bool {
-    // The ranges of a sweep do not overlap, so that what is covered by several of them is covered
+    // The ranges of a set do not overlap, so that what is covered by several of them is covered
     // by neighbours: walk from one to the next.
     let mut from = range.start();
     loop {
@@ -231,7 +231,7 @@ fn range(start: u64, pages: u64, shift: u32, uniform: bool) -> VaRange {
     if uniform { range } else { range.mixed() }
 }
 
-fn some_stretch() -> impl Strategy<Value = VaRange> {
+fn some_range() -> impl Strategy<Value = VaRange> {
     // Close together, far apart, and at both ends of the address space.
     let base = prop_oneof![
         Just(0),
@@ -255,8 +255,8 @@ proptest! {
 
     #[test]
     fn flag_07_whatever_is_gathered_is_covered(
-        parts in proptest::collection::vec(some_stretch(), 1..24),
-        others in proptest::collection::vec(some_stretch(), 0..24),
+        parts in proptest::collection::vec(some_range(), 1..24),
+        others in proptest::collection::vec(some_range(), 0..24),
     ) {
         let (mut ranges, mut second) = (FlushRanges::new(), FlushRanges::new());
         for part in &parts {
@@ -278,8 +278,8 @@ proptest! {
     }
 
     #[test]
-    fn ranges_of_a_sweep_do_not_overlap(
-        parts in proptest::collection::vec(some_stretch(), 1..24),
+    fn ranges_of_a_set_do_not_overlap(
+        parts in proptest::collection::vec(some_range(), 1..24),
     ) {
         let mut ranges = FlushRanges::new();
         parts.iter().for_each(|part| ranges.add(*part));
@@ -293,7 +293,7 @@ proptest! {
 }
 
 #[test]
-fn neighbours_of_one_size_become_one_stretch_in_any_order() {
+fn neighbours_of_one_size_become_one_range_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
         let mut ranges = FlushRanges::new();
         for index in order {

@@ -212,7 +212,7 @@ fn asid_10_without_broadcast_a_tag_waits_for_the_rollover() {
 }
 
 #[test]
-fn asid_11_taking_a_tag_from_the_stock_needs_no_lock_until_the_window_is_used_up() {
+fn asid_11_taking_a_tag_from_the_asid_cache_needs_no_lock_until_the_window_is_used_up() {
     // 254 usable tags, 1 CPU: windows of 31 tags, the first one 2..33.
     let tlb = machine(1, Fake::new(1, 8), 256);
     let mut seen = std::collections::BTreeSet::new();
@@ -226,15 +226,15 @@ fn asid_11_taking_a_tag_from_the_stock_needs_no_lock_until_the_window_is_used_up
 }
 
 #[test]
-fn asid_11_stocks_are_void_after_a_rollover() {
+fn asid_11_asid_caches_are_void_after_a_rollover() {
     let tlb = machine(2, Fake::new(2, 8), 66);
-    // CPU 0 fills its stock with a window and uses one tag of it.
+    // CPU 0 fills its ASID cache with a window and uses one tag of it.
     let _ = switch(&tlb, 0, &space(&tlb, 1));
     for number in 2..70 {
         let _ = switch(&tlb, 1, &space(&tlb, number));
     }
     assert_eq!(tlb.tags().epoch(), 2);
-    // Were the old stock still good, CPU 0 would now run a tag that CPU 1 may run too: the shared
+    // Were the old ASID cache still good, CPU 0 would now run a tag that CPU 1 may run too: the shared
     // check of the next test would see it; here the cookie says which epoch dealt it.
     let fresh = space(&tlb, 70);
     let _ = switch(&tlb, 0, &fresh);
@@ -480,7 +480,7 @@ fn bad_configurations_are_refused_with_the_reason() {
 }
 
 #[test]
-fn storage_that_other_books_have_used_is_refused() {
+fn storage_that_another_tlb_has_used_is_refused() {
     let mut cpus = [Cpu::new(), Cpu::new()];
     let mut new = || {
         let fake = Fake::new(2, 8);

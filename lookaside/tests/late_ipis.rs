@@ -119,7 +119,7 @@ fn a_cpu_that_parks_during_its_own_flush_catches_up_on_return() {
 }
 
 #[test]
-fn where_walks_outlive_tags_who_leaves_in_the_middle_of_its_own_flush_of_a_table_pays_at_once() {
+fn where_walks_outlive_tags_a_cpu_that_leaves_during_its_own_flush_of_a_table_flushes_at_once() {
     let (tlb, a) = called(Fake::new(CPUS, 12).with_walks_that_outlive_tags(), goes_lazy);
     let tag = on(CALLED, || this_cpu(tlb).tag().0);
     assert_eq!(flushes(tlb, a, What::Table), [Op::Park, Op::FlushTag(tag)]);

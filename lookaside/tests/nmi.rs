@@ -32,7 +32,7 @@ fn is_told_what_the_cpu_runs<T: Strategy>(tlb: Machine<T>) {
     assert_eq!(okay(tlb, spaces), NONE, "the CPU is lazy");
     let _ = flush(tlb, 0, spaces[1], |gather| gather.revoke(pages(0x5000, 1)));
     let _ = this_cpu(tlb).switch(spaces[1]);
-    assert_eq!(okay(tlb, spaces), SECOND, "it has paid");
+    assert_eq!(okay(tlb, spaces), SECOND, "it has caught up");
     this_cpu(tlb).lazy();
     let _ = this_cpu(tlb).switch(spaces[0]);
     assert_eq!(okay(tlb, spaces), FIRST);
@@ -40,7 +40,7 @@ fn is_told_what_the_cpu_runs<T: Strategy>(tlb: Machine<T>) {
     assert_eq!(okay(tlb, spaces), NONE, "the CPU is parked");
 }
 
-fn leaves_a_lent_register_alone<T: Strategy>(tlb: Machine<T>) {
+fn leaves_a_foreign_root_alone<T: Strategy>(tlb: Machine<T>) {
     let spaces = [space(tlb, 1), space(tlb, 2)];
     let spaces = spaces.each_ref();
     let _ = this_cpu(tlb).switch(spaces[0]);
@@ -75,6 +75,6 @@ fn nmi_uaccess_is_okay_only_in_the_space_that_the_cpu_runs() {
 
 #[test]
 fn nmi_uaccess_is_refused_on_a_temporary_root() {
-    leaves_a_lent_register_alone(machine::recent(1, Fake::new(1, 12)));
-    leaves_a_lent_register_alone(machine::epochs(1, Fake::new(1, 12)));
+    leaves_a_foreign_root_alone(machine::recent(1, Fake::new(1, 12)));
+    leaves_a_foreign_root_alone(machine::epochs(1, Fake::new(1, 12)));
 }

@@ -73,7 +73,7 @@ fn pcid_01_hit_stale_hit_and_miss_are_told_apart() {
 }
 
 #[test]
-fn pcid_01_the_private_books_of_a_cpu_fill_two_cache_lines() {
+fn pcid_01_the_private_state_of_a_cpu_fills_two_cache_lines() {
     // One aligned line for what others read, and two cache lines (one aligned unit) of private state.
     assert_eq!(size_of::<PerCpuAsidsCpu<AtomicU64, 6>>(), 2 * 128);
     // What the register names, and three units of requests and answers.
@@ -97,7 +97,7 @@ fn pcid_02_identifiers_are_never_given_twice() {
 }
 
 #[test]
-fn pcid_03_entries_are_kept_only_on_a_hit_that_owes_nothing() {
+fn pcid_03_entries_are_kept_only_on_a_hit_that_missed_no_flush() {
     let tlb: Machine<2> = machine(1, Fake::new(1, 12));
     let spaces: Vec<_> = (1..=3).map(|number| space(tlb, number)).collect();
     // Three spaces over two slots: each is a stranger again, and its slot held another.
@@ -112,7 +112,7 @@ fn pcid_03_entries_are_kept_only_on_a_hit_that_owes_nothing() {
 }
 
 #[test]
-fn pcid_05_one_missed_range_is_paid_by_range_and_two_by_everything() {
+fn pcid_05_one_missed_range_is_flushed_by_range_and_two_by_everything() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let away = |revoked: &[Revoked]| {
@@ -141,7 +141,7 @@ fn pcid_05_one_missed_range_is_paid_by_range_and_two_by_everything() {
 }
 
 #[test]
-fn pcid_05_the_handler_pays_once() {
+fn pcid_05_the_handler_flushes_once() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let page = Revoked::Pages(pages(0x1000, 2));
@@ -161,7 +161,7 @@ fn pcid_05_the_handler_pays_once() {
     assert_eq!(acts(tlb, 0), [load(1, 2, Held::Drop)]);
     revoke(tlb, 1, &b, Revoked::Everything);
     this_cpu(tlb).handle_ipi();
-    assert_eq!(acts(tlb, 0), [], "what does not run here is paid when entered");
+    assert_eq!(acts(tlb, 0), [], "what does not run here is flushed at switch-in");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn switch_in_publishes_present_before_the_root_is_loaded() {
 }
 
 #[test]
-fn pcid_08_who_runs_another_space_need_not_be_told_and_pays_on_return() {
+fn pcid_08_a_cpu_that_runs_another_space_gets_no_ipi_and_flushes_on_return() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = on(1, || this_cpu(tlb).switch(&a));
@@ -259,7 +259,7 @@ fn pcid_08_who_runs_another_space_need_not_be_told_and_pays_on_return() {
 }
 
 #[test]
-fn pcid_09_paying_more_than_is_owed_changes_nothing() {
+fn pcid_09_flushing_more_than_was_missed_changes_nothing() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     for space in [&a, &b] {
@@ -274,11 +274,11 @@ fn pcid_09_paying_more_than_is_owed_changes_nothing() {
         this_cpu(tlb).handle_ipi();
         assert_eq!(this_cpu(tlb).switch(&a), Switched::Unchanged);
     }
-    assert_eq!(tlb.platform().acts(), [], "what is paid is not paid twice");
+    assert_eq!(tlb.platform().acts(), [], "what was flushed is not flushed twice");
 }
 
 #[test]
-fn pcid_10_without_tags_every_load_drops_and_the_books_are_kept() {
+fn pcid_10_without_tags_every_load_drops_and_generations_are_kept() {
     let tlb: Machine = machine(2, Fake::new(2, 0));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     assert_eq!(this_cpu(tlb).switch(&a), Switched::Fresh);
@@ -297,7 +297,7 @@ fn pcid_10_without_tags_every_load_drops_and_the_books_are_kept() {
 }
 
 #[test]
-fn pcid_10_tag_zero_is_for_parked_cpus_and_one_for_borrowed_roots() {
+fn pcid_10_tag_zero_is_for_parked_cpus_and_one_for_foreign_roots() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
     for number in 1..20 {
         let _ = this_cpu(tlb).switch(&space(tlb, number));
@@ -401,7 +401,7 @@ fn pcid_11_policies_compared_on_a_working_set_that_shifts() {
 }
 
 #[test]
-fn a_lent_register_is_taken_back_with_what_it_named() {
+fn a_foreign_root_ends_with_the_root_of_before() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let a = space(tlb, 1);
     let _ = this_cpu(tlb).switch(&a);
@@ -426,7 +426,7 @@ fn a_lent_register_is_taken_back_with_what_it_named() {
 }
 
 #[test]
-fn a_cpu_that_comes_back_holds_nothing_and_owes_what_was_flushed_meanwhile() {
+fn a_cpu_that_comes_back_online_holds_nothing_and_is_behind_the_generation() {
     let tlb: Machine = machine(2, Fake::new(2, 12));
     let a = space(tlb, 1);
     let _ = this_cpu(tlb).switch(&a);
@@ -449,7 +449,7 @@ fn a_cpu_that_comes_up_names_the_reserved_root_whatever_it_named_before() {
 }
 
 #[test]
-fn storage_that_other_books_have_used_is_refused() {
+fn storage_that_another_tlb_has_used_is_refused() {
     let (mut cpus, fake) = ([Cpu::new()], || Fake::new(1, 12).without_broadcast());
     {
         let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
@@ -472,7 +472,7 @@ fn bad_configurations_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_root_is_borrowed_under_the_one_tag_where_there_are_no_others() {
+fn a_foreign_root_has_the_only_tag_where_there_are_no_others() {
     for (bits, tag) in [(0, 0), (12, 1)] {
         let tlb = machine::recent(1, Fake::new(1, bits));
         let a = space(tlb, 1);

@@ -276,12 +276,12 @@ fn the_flusher_need_not_run_the_space<T: Strategy>(tlb: Machine<T>) {
     assert_eq!(story(tlb, 0, &a, What::AddressSpace), (vec![], (Outcome::NoCpu, 0)));
     tlb.platform().forget_logs();
     let _ = switch(tlb, 0, &a);
-    let paid = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
-    assert!(tlb.platform().log(0).iter().any(paid));
+    let flushed = |op: &Op| matches!(op, Op::Load { held: Held::Drop, .. });
+    assert!(tlb.platform().log(0).iter().any(flushed));
 }
 
 #[test]
-fn local_05_a_cpu_that_flushes_and_does_not_run_the_space_pays_when_it_comes_back() {
+fn local_05_a_cpu_that_flushes_and_does_not_run_the_space_flushes_when_it_switches_in() {
     the_flusher_need_not_run_the_space(recent(CPUS, Fake::new(CPUS, 12)));
     the_flusher_need_not_run_the_space(epochs(CPUS, Fake::new(CPUS, 16)));
 }
@@ -289,7 +289,7 @@ fn local_05_a_cpu_that_flushes_and_does_not_run_the_space_pays_when_it_comes_bac
 // ---- What is remembered of those who were left alone
 
 #[test]
-fn local_02_a_cpu_that_was_left_alone_pays_on_its_next_way_in_and_only_then() {
+fn local_02_a_cpu_that_was_skipped_flushes_at_its_next_switch_in_and_only_then() {
     for broadcast in [true, false] {
         let fake = Fake::new(CPUS, 16);
         let fake = if broadcast { fake } else { fake.without_broadcast() };
@@ -325,7 +325,7 @@ fn local_02_a_cpu_that_was_left_alone_pays_on_its_next_way_in_and_only_then() {
 }
 
 #[test]
-fn local_02_only_a_fresh_tag_forgets_who_owes() {
+fn local_02_only_a_fresh_tag_clears_the_residency() {
     let config = lookaside::tags::GlobalAsidsConfig { tags: 10, ..Default::default() };
     let tlb = support::machine::epochs_with(3, Fake::new(3, 8), config);
     let a = space(tlb, 1);
@@ -479,7 +479,7 @@ fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
 fn a_fresh_tag_is_taken_where_it_costs_less_than_a_flush() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let a = space(tlb, 1);
-    // This CPU has tags in stock.
+    // This CPU has tags in its ASID cache.
     for cpu in [0, OTHER] {
         let _ = switch(tlb, cpu, &a);
     }

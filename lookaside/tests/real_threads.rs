@@ -582,7 +582,7 @@ where
 const STEPS: usize = 20_000;
 
 #[test]
-fn pcid_09_whatever_is_flushed_nothing_is_recorded_that_was_not_paid() {
+fn pcid_09_no_generation_is_recorded_that_was_not_flushed() {
     run(recent::<2>(Host::new(false, false)), STEPS, 1);
     run(recent::<6>(Host::new(false, false)), STEPS, 2);
 }

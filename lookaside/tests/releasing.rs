@@ -72,7 +72,7 @@ fn tags_that_are_back_at_once_are_those_that_are_given_next() {
             back.insert(tag);
         }
     }
-    assert!(back.len() < spaces.len(), "a stock has room for some of them only");
+    assert!(back.len() < spaces.len(), "an ASID cache has room for some of them only");
     let next = spaces.iter().take(back.len()).map(|space| {
         let _ = switch(tlb, 0, space);
         space.cookie().tag()

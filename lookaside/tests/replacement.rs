@@ -63,7 +63,7 @@ fn a_policy_is_told_once_of_each_space_that_is_entered() {
     assert_eq!(
         enter(1),
         (Switched::Flushed, vec![Told::Hit(1)]),
-        "it was found, and owed something"
+        "it was found, and had missed a flush"
     );
     assert_eq!(enter(2), (Switched::Fresh, vec![Told::Victim(0)]), "it knows what it has chosen");
 }

@@ -56,7 +56,7 @@ fn met_at_once<T: Strategy>(
 }
 
 #[test]
-fn requests_for_one_space_are_met_as_one_as_long_as_they_can_be_told_apart() {
+fn requests_for_one_space_are_processed_as_one_as_long_as_they_can_be_told_apart() {
     let met = |asking| {
         let tlb = epochs(16, Fake::new(16, 16).without_broadcast());
         let a = space(tlb, 1);
@@ -80,7 +80,7 @@ fn requests_for_one_space_are_met_as_one_as_long_as_they_can_be_told_apart() {
 }
 
 #[test]
-fn notices_to_everybody_are_met_one_by_one_as_long_as_they_can_be_told_apart() {
+fn broadcast_requests_are_processed_one_by_one_as_long_as_they_can_be_told_apart() {
     let met = |asking| {
         let tlb = recent(16, Fake::new(16, 12));
         for cpu in asking..15 {
@@ -159,7 +159,7 @@ fn a_cpu_that_was_called_and_has_not_looked_is_not_interrupted_again() {
     park(tlb, 199);
     tlb.platform().set_answer(Answer::WhenWaitedFor);
     tlb.platform().forget_logs();
-    // The one has called CPU 70 and writes down what CPU 199 will owe, when another one flushes, too.
+    // The one has sent an IPI to CPU 70 and records what CPU 199 misses, when another one flushes, too.
     tlb.platform().meanwhile(Moment::CostsAsked(1), move || {
         let _ = flush(tlb, 1, a, |gather| What::Page.tell(gather));
         assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1), "it waits all the same");
@@ -169,7 +169,7 @@ fn a_cpu_that_was_called_and_has_not_looked_is_not_interrupted_again() {
     let interrupts: Vec<_> = acts.iter().filter(|(_, op)| matches!(op, Op::Interrupt(_))).collect();
     assert_eq!(interrupts, [&(5, Op::Interrupt(vec![70]))], "{acts:?}");
     let (served, useful) = tlb.platform().counts[70].served();
-    assert_eq!((served, useful), (2, 2), "one payment for both");
+    assert_eq!((served, useful), (2, 2), "one flush for both");
 }
 
 #[test]

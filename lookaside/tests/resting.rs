@@ -37,7 +37,7 @@ fn where_entries_are_shared_a_fresh_tag_is_taken_if_no_other_cpu_runs_the_space(
     for company in [false, true] {
         let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
         let (a, b) = (space(tlb, 1), space(tlb, 2));
-        // This CPU has tags in stock.
+        // This CPU has tags in its ASID cache.
         let _ = switch(tlb, 0, &b);
         let _ = switch(tlb, 0, &a);
         if company {

@@ -325,7 +325,7 @@ fn more_requests_than_a_target_can_tell_apart_are_served_at_once() {
                     done.fetch_add(1, Ordering::SeqCst);
                 });
             }
-            // All of them owe; where they are met as debts, one interrupt may stand for many.
+            // All of them have missed flushes; with generations, one IPI may stand for many.
             while a.generation() < 40 {
                 std::thread::yield_now();
             }
@@ -378,7 +378,7 @@ fn flag_02_many_cpus_flush_many_spaces_at_one_time() {
         for index in 0..4 {
             let counts = [0, 64].map(|more| &tlb.platform().counts[index + more]);
             let (sent, got) = (counts.map(|c| c.interrupted()), counts.map(|c| c.served().0));
-            // Of debts, one payment may do for several, and a flush of one's own for others'.
+            // With generations, one flush may serve several requests, and a CPU's own flush those of others.
             if !T::TRACKS_GENERATIONS {
                 assert_eq!((sent[0], sent[1]), (got[1], got[0]), "only its partner asks a CPU");
             }
@@ -429,7 +429,7 @@ fn flag_12_interrupts_and_what_they_were_good_for_are_counted() {
 // ---- Memory
 
 #[test]
-fn flag_10_the_letter_boxes_of_4096_cpus_take_less_than_four_mebibytes() {
+fn flag_10_the_request_queues_of_4096_cpus_take_less_than_four_mebibytes() {
     let recent = size_of::<Cpu<Fake, PerCpuAsids<6>>>();
     let epochs = size_of::<Cpu<Fake, GlobalAsids<'_, Fake>>>();
     println!("{recent} bytes with recent spaces, {epochs} with epochs");

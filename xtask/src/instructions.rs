@@ -65,7 +65,7 @@ const ROWS: [Row; 30] = [
     row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
     row("x86-epochs/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
     row("per-cpu-bare/switch", "switch, nothing missed; hardware left out", MANY, None),
-    row("x86-recent/switch", "switch, recent and nothing owed", MANY, Some(SWITCH_RECENT)),
+    row("x86-recent/switch", "switch, recent and nothing missed", MANY, Some(SWITCH_RECENT)),
     row("x86-pairs/switch", "the same with separate user tables", MANY, Some(SWITCH_RECENT)),
     row("x86-no-pcids/switch", "switch without PCIDs: the state is kept all the same", MANY, None),
     row("arm64/stay", "switch to the present space", MANY, None),

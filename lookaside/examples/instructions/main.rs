@@ -30,7 +30,7 @@ use lookaside::{
 const CPUS: usize = 4;
 /// The CPUs of paths that involve more.
 const MANY_CPUS: usize = 64;
-/// How many spaces there are: no more than the tags of one stock, so that it is filled only once.
+/// How many spaces there are: no more than the tags of one ASID cache, so that it is filled only once.
 const SPACES: u64 = 62;
 
 fn words(count: usize) -> &'static mut [AtomicU64] {
@@ -153,7 +153,7 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
         }
     }
 
-    /// To spaces that never ran, after the first of them has filled the stock.
+    /// To spaces that never ran, after the first of them has filled the ASID cache.
     fn fresh(self, count: usize) {
         for space in &self.spaces[..=count] {
             assert_eq!(counted_switch(&self.tlb, space), Switched::Fresh);

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stretch_is_not_all_that_is_asked_if_tables_go_or_everything() {
+    fn one_range_is_not_the_whole_request_if_tables_go_or_everything() {
         let mut tables = FlushRanges::new();
         tables.add(VaRange::new(0x5000, 4096, 12).unwrap());
         let mut everything = tables;

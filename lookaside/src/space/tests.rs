@@ -107,7 +107,7 @@ fn a_record_that_loses_the_race_writes_nothing() {
 // ---- The residency lock
 
 #[test]
-fn one_at_a_time_has_the_books() {
+fn one_at_a_time_has_the_residency_lock() {
     let space = space();
     let residency = space.try_lock_residency();
     assert!(residency.is_some() && space.try_lock_residency().is_none());

@@ -46,7 +46,7 @@ const SLOW: [&str; 8] = [
     "local_01_no_cpu_uses_what_was_given_away_under_epochs_with_broadcasts",
     "local_02_no_cpu_uses_what_was_given_away_under_epochs_with_interrupts",
     "local_08_no_walker_reads_a_table_that_was_given_away_where_walks_outlive_tags",
-    "pcid_09_whatever_is_flushed_nothing_is_recorded_that_was_not_paid",
+    "pcid_09_no_generation_is_recorded_that_was_not_flushed",
     "threads_hammer_few_tags",
 ];
 /// How long those of one program may take without a mutant, and one of them with one, as a multiple of

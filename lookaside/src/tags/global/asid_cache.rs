@@ -51,12 +51,12 @@ impl<W: Word> AsidCache<W> {
     /// Puts a tag of `epoch` back, and returns whether it did: not if there is no room, or if the cache is of
     /// a later epoch.
     pub(super) fn put(&self, epoch: u64, tag: Tag) -> bool {
-        let stocked = Cookie::from_bits(self.window.get()).epoch();
-        if stocked < epoch {
+        let window_epoch = Cookie::from_bits(self.window.get()).epoch();
+        if window_epoch < epoch {
             self.fill(epoch, Tag::RESERVED, 0);
         }
         let count = self.count.get();
-        if stocked > epoch || count == RETURNED as u64 {
+        if window_epoch > epoch || count == RETURNED as u64 {
             return false;
         }
         self.returned[count as usize].set(u64::from(tag.0));

@@ -48,8 +48,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // After a rollover the tag was free again with all the others: the `asid_cache` is of the later
         // epoch and refuses it, or it becomes void as soon as this CPU sees the later epoch.
-        let stocked = this_cpu.cpu().asid_cache.put(cookie.epoch(), cookie.tag());
-        if stocked && cookie.epoch() == self.epoch() { Released::AtOnce } else { Released::Later }
+        let is_cached = this_cpu.cpu().asid_cache.put(cookie.epoch(), cookie.tag());
+        if is_cached && cookie.epoch() == self.epoch() { Released::AtOnce } else { Released::Later }
     }
 
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each

@@ -134,7 +134,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page is unmapped during rollovers"),
     by_epoch!("unmap-riscv", Rv, THREE_TAGS, UNMAP, Exhaust,
         "a page is unmapped during rollovers"),
-    by_epoch!("together-stocked-arm", Arm, few(40), TOGETHER_CACHED, Bounded(3),
+    by_epoch!("together-cached-arm", Arm, few(40), TOGETHER_CACHED, Bounded(3),
         "two CPUs with cached tags switch to a space without a tag at the same time"),
     by_epoch!("together-arm", Arm, THREE_TAGS, TOGETHER, Exhaust,
         "two CPUs switch to a space at the same time, and its page is unmapped"),

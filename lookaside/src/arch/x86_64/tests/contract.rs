@@ -140,10 +140,10 @@ fn pcid_03_what_a_load_drops_is_gone_before_user_mode_runs() {
             if !deferred {
                 assert!(none(&cpu.this_cpu, case.of_tag(tag)), "{:?}", cpu.did());
             } else if kernel != user {
-                // Owed: this is what the documentation of the option warns of.
-                assert!(!none(&cpu.this_cpu, case.of_tag(tag)), "no longer owed: say so");
+                // The flush is pending: this is what the documentation of the option warns of.
+                assert!(!none(&cpu.this_cpu, case.of_tag(tag)), "no longer pending: say so");
             }
-            // Leaving for user mode with what was owed.
+            // Leaving for user mode, with the pending flush.
             let x86 = X86::new(&cpu, &case.features, case.config).unwrap();
             let held = if deferred { Held::Drop } else { Held::Keep };
             super::super::Instructions::write_cr3(&&cpu, x86.user_cr3(ROOT, tag, held));

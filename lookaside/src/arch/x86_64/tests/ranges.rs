@@ -54,7 +54,7 @@ fn invlpgs(addresses: &[u64]) -> Vec<Did> {
 }
 
 #[test]
-fn the_current_pcid_takes_one_invlpg_for_each_page_of_every_stretch() {
+fn the_current_pcid_takes_one_invlpg_for_each_page_of_every_range() {
     let two = [uniform(0x7000, 2, 12), uniform(0x20_0000, 1, 12)];
     for change in [LastLevel, FreedTables] {
         let expected = invlpgs(&[0x7000, 0x8000, 0x20_0000]);
@@ -133,7 +133,7 @@ fn pages_that_no_instruction_can_name_flush_the_whole_tag() {
 }
 
 #[test]
-fn xsa_279_a_stretch_that_is_not_canonical_widens_and_never_faults() {
+fn xsa_279_a_range_that_is_not_canonical_widens_and_never_faults() {
     let page = uniform(0x7000, 1, 12);
     let five = Features { la57: true, ..FULL };
     let five_levels = Config { levels: Levels::Five, ..PLAIN };
@@ -231,7 +231,7 @@ fn broadcasts_of_ranges_are_waited_for_once() {
 }
 
 #[test]
-fn eco_m1_a_stretch_that_widens_is_still_broadcast() {
+fn eco_m1_a_range_that_widens_is_still_broadcast() {
     let bad = [uniform(HOLE, 1, 12)];
     let halves = [Did::Invlpgb(6, 0, 0x5_0000), Did::Invlpgb(6, 0, 0x805_0000)];
     for (wait, sync) in [(Wait::Now, Some(SYNC)), (Wait::Later, None)] {
