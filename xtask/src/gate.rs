@@ -126,10 +126,16 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
             if !bare.is_installed(target) {
                 return Ok(Outcome::Skipped("clippy needs the compiled target"));
             }
-            in_workspace(workspace, bare.cargo("clippy", target).args(["--", "-Dwarnings"]))
+            of_libraries(|package| {
+                let mut command = bare.cargo_for(package, "core", "clippy", target);
+                in_workspace(workspace, command.args(["--", "-Dwarnings"]))
+            })
         });
         gate.step(&format!("build, {target}"), || {
-            in_workspace(workspace, bare.cargo("build", target).arg("--release"))
+            of_libraries(|package| {
+                let mut command = bare.cargo_for(package, "core", "build", target);
+                in_workspace(workspace, command.arg("--release"))
+            })
         });
     }
     gate.step("build, oldest Rust", || {
@@ -139,10 +145,11 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         let Some(mut command) = setup::oldest_cargo(workspace)? else {
             return Ok(Outcome::Skipped("rustup could not install it"));
         };
-        // Its unit tests run there, too: that it compiles does not show that it works.
+        // Their unit tests run there, too: that they compile does not show that they work.
+        command.args(["test", "--lib", "--quiet"]);
         in_workspace(
             workspace,
-            command.args(["test", "--package", "lookaside", "--lib", "--quiet"]),
+            command.args(LIBRARIES.map(|package| format!("--package={package}"))),
         )
     });
     gate.step("dependencies", || {
@@ -302,6 +309,14 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
     process::run(programs.args(deny))?;
     let mut kernel = build::cargo(workspace, bare, "clippy", build::KERNEL, architecture);
     process::run(kernel.env(build::USER_VARIABLE, user).args(deny))
+}
+
+/// What kernels link, on every target and with the oldest Rust.
+const LIBRARIES: [&str; 2] = ["lookaside", "lookaside-locks"];
+
+fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {
+    LIBRARIES.into_iter().try_for_each(|package| work(package).map(drop))?;
+    Ok(Outcome::Passed)
 }
 
 const MACHINE: &str = "lookaside-machine";

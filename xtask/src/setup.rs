@@ -56,11 +56,6 @@ impl BareMetal {
         !self.missing.contains(&target)
     }
 
-    /// A cargo command for the library on one target.
-    pub(crate) fn cargo(&self, subcommand: &str, target: &str) -> Command {
-        self.cargo_for("lookaside", "core", subcommand, target)
-    }
-
     /// A cargo command for a package on one target, and for those crates of the standard library that
     /// it takes.
     pub(crate) fn cargo_for(
@@ -304,7 +299,7 @@ mod tests {
         let bare = BareMetal { missing: vec![TARGETS[1]], stand_in };
         assert!(bare.is_installed(TARGETS[0]) && !bare.is_installed(TARGETS[1]));
         assert_eq!(
-            process::spelled(&bare.cargo("build", TARGETS[1])),
+            process::spelled(&bare.cargo_for("lookaside", "core", "build", TARGETS[1])),
             "RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 /usr/bin/cargo build -Zbuild-std=core \
              --package lookaside --target aarch64-unknown-none"
         );
