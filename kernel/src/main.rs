@@ -8,6 +8,7 @@ mod arch;
 mod areas;
 mod blocks;
 mod command_line;
+mod conformance;
 mod console;
 mod count;
 mod fault;
@@ -31,11 +32,11 @@ use core::{
 };
 
 use arch::{MAX_CPUS, Machine};
-use lookaside::{Platform, arch::Mmu};
+use lookaside::{Platform, arch::Mmu, conformance::Fault};
 
 /// How many CPUs are up.
 static UP: AtomicUsize = AtomicUsize::new(0);
-/// Whether the boot CPU has tried the platform out.
+/// Whether the boot CPU has tested what the kernel does with the library.
 static CHECKED: AtomicBool = AtomicBool::new(false);
 /// With less memory than this, in bytes, the tests would not get far.
 const LEAST_MEMORY: u64 = 32 << 20;
@@ -87,9 +88,13 @@ pub(crate) fn start(machine: Machine) -> ! {
     }
     match lookaside::conformance::check(&tlb::this_cpu(), PATIENCE) {
         Ok(report) => println!("{report:?}"),
-        Err(fault) => {
-            println!("the platform does not conform: {fault}");
-            arch::exit(1);
+        Err(fault) => does_not_conform(fault),
+    }
+    // Without remote flushes it is the hunters that must notice.
+    if !cfg!(feature = "no-remote") {
+        match conformance::check(cpus) {
+            Ok(report) => println!("translations: {report}"),
+            Err(fault) => does_not_conform(fault),
         }
     }
     let init = process::spawn(0, 0);
@@ -102,11 +107,17 @@ pub(crate) fn start(machine: Machine) -> ! {
     thread::schedule()
 }
 
+fn does_not_conform(fault: Fault) -> ! {
+    println!("the kernel does not conform: {fault}");
+    arch::exit(1)
+}
+
 /// Where the others begin.
 pub(crate) fn start_other() -> ! {
     come_up();
     while !CHECKED.load(Ordering::Acquire) {
         tlb::handle_ipi();
+        conformance::serve();
         arch::relax();
     }
     arch::start_ticks();
@@ -114,7 +125,9 @@ pub(crate) fn start_other() -> ! {
 }
 
 fn come_up() {
-    if let Err(error) = tlb::online() {
+    if cfg!(feature = "one-offline") && arch::cpu() == 1 {
+        // It goes on, and no flush reaches it: the tests must notice.
+    } else if let Err(error) = tlb::online() {
         println!("CPU {} is not fit: {error}", arch::cpu());
         arch::halt();
     }

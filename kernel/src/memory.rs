@@ -99,6 +99,11 @@ impl Memory {
         let range = user(address, bytes)?;
         self.prepare(space, &range)?;
         self.areas.remove(&range);
+        if cfg!(feature = "no-flush") {
+            // What was mapped is leaked. The tests must notice.
+            range.step_by(PAGE).for_each(|page| _ = self.tables.exchange(page, 0));
+            return Ok(());
+        }
         self.revoke(space, range, true);
         Ok(())
     }

@@ -109,6 +109,12 @@ impl Tables {
         }
     }
 
+    /// Writes an entry of the last level whose tables are there, flushes nothing, and returns what it was.
+    pub(crate) fn exchange(&self, address: usize, entry: u64) -> u64 {
+        let slot = self.slot(address, 0, false).expect("its tables are there");
+        slot.swap(entry, Ordering::AcqRel) // AcqRel: as any change of an entry.
+    }
+
     /// Makes all tables that pages in `range` need; says whether there was memory.
     #[must_use]
     pub(crate) fn grow(&self, range: Range<usize>) -> bool {

@@ -1,9 +1,9 @@
 //! Spin locks whose waiters handle TLB shootdown requests, for kernels that use [`lookaside`].
 //!
-//! A CPU that flushes waits until other CPUs have acknowledged. If it holds a spin lock meanwhile, and one of those
-//! CPUs spins for this lock with interrupts off, neither goes on: the IPI does not arrive, and the lock is not
-//! released. So a CPU that spins with interrupts off handles requests in its loop. This crate does that for locks
-//! of the crates `spin` and `lock_api`, and for a kernel's own:
+//! A CPU that flushes waits until other CPUs have acknowledged. If it holds a spin lock meanwhile, and one
+//! of those CPUs spins for this lock with interrupts off, neither goes on: the IPI does not arrive, and the
+//! lock is not released. So a CPU that spins with interrupts off handles requests in its loop. This crate
+//! does that for locks of the crates `spin` and `lock_api`, and for a kernel's own:
 //!
 //! | the kernel's locks | what it writes |
 //! | --- | --- |
@@ -11,37 +11,40 @@
 //! | `lock_api` 0.4 | [`Spinning`] around the raw lock: `lock_api::Mutex<Spinning<R, K>, T>` |
 //! | its own, or another version of `spin` | [`relax`] in the loop that waits |
 //!
-//! `K` is a type of the kernel that implements [`Kernel`]: how its [`Tlb`] is reached, and when interrupts are off.
+//! `K` is a type of the kernel that implements [`Kernel`]: how its [`Tlb`] is reached, and when interrupts
+//! are off.
 //!
 //! # Which locks need it
 //!
 //! Every spin lock that a CPU may wait for with interrupts off, and whose holder may wait for another CPU
-//! meanwhile: in a flush ([`CurrentCpu::flush`](lookaside::CurrentCpu::flush), `flush_kernel`, `flush_batch`,
-//! `release`), or for a lock of this kind. The last makes it a property of the order of locks: if the locks that are
-//! taken inside such a lock are not of this kind, their holders must never wait for another CPU.
+//! meanwhile: in a flush ([`CurrentCpu::flush`](lookaside::CurrentCpu::flush), `flush_kernel`,
+//! `flush_batch`, `release`), or for a lock of this kind. The last makes it a property of the order of
+//! locks: if the locks that are taken inside such a lock are not of this kind, their holders must never
+//! wait for another CPU.
 //!
-//! A CPU that spins with interrupts on needs nothing: the IPI arrives. The adapters do nothing then, so that one type
-//! of lock serves both.
+//! A CPU that spins with interrupts on needs nothing: the IPI arrives. The adapters do nothing then, so
+//! that one type of lock serves both.
 //!
 //! # Before there is a TLB
 //!
-//! Locks work from the first instruction on: as long as [`Kernel::tlb`] returns none, or the CPU is not online, they
-//! only spin. No flush waits for a CPU that is not online.
+//! Locks work from the first instruction on: as long as [`Kernel::tlb`] returns none, or the CPU is not
+//! online, they only spin. No flush waits for a CPU that is not online.
 //!
 //! # Flushes in two steps
 //!
-//! [`PendingFlush::wait`](lookaside::flush::PendingFlush::wait) waits with interrupts on, so it is not called under a
-//! lock that keeps interrupts off. Under one that does not, CPUs with interrupts off may spin for that lock, and need
-//! the adapter as with any other flush. A loop around
-//! [`PendingFlush::is_complete`](lookaside::flush::PendingFlush::is_complete) with interrupts off calls [`relax`].
+//! [`PendingFlush::wait`](lookaside::flush::PendingFlush::wait) waits with interrupts on, so it is not
+//! called under a lock that keeps interrupts off. Under one that does not, CPUs with interrupts off may
+//! spin for that lock, and need the adapter as with any other flush. A loop around
+//! [`PendingFlush::is_complete`](lookaside::flush::PendingFlush::is_complete) with interrupts off calls
+//! [`relax`].
 //!
 //! # Where the adapters must not be used
 //!
 //! * In NMI handlers, which may call nothing of the library but
 //!   [`Tlb::nmi_uaccess_okay`](lookaside::Tlb::nmi_uaccess_okay).
-//! * In the kernel's implementation of [`Platform`](lookaside::Platform), which runs in the middle of the library's
-//!   work. [`Platform::stuck`](lookaside::Platform::stuck) is the exception: it is called where the library waits, and
-//!   handles requests itself.
+//! * In the kernel's implementation of [`Platform`](lookaside::Platform), which runs in the middle of the
+//!   library's work. [`Platform::stuck`](lookaside::Platform::stuck) is the exception: it is called where
+//!   the library waits, and handles requests itself.
 //!
 //! # Example
 //!
@@ -127,7 +130,8 @@ pub use self::lock_api::Spinning;
 #[cfg(feature = "spin")]
 pub use self::spin::HandleIpi;
 
-/// How a CPU that waits for a lock reaches the kernel's [`Tlb`]. A kernel implements it once, for an empty type.
+/// How a CPU that waits for a lock reaches the kernel's [`Tlb`]. A kernel implements it once, for an empty
+/// type.
 pub trait Kernel: 'static {
     /// The machine.
     type Platform: Platform + 'static;
@@ -137,19 +141,19 @@ pub trait Kernel: 'static {
     /// The state of the machine, or none before there is one.
     fn tlb() -> Option<&'static Tlb<'static, Self::Platform, Self::Tags>>;
 
-    /// The guard that keeps interrupts off, if they are off on this CPU already; otherwise none, and interrupts stay
-    /// on. Dropping the guard leaves them off.
+    /// The guard that keeps interrupts off, if they are off on this CPU already; otherwise none, and
+    /// interrupts stay on. Dropping the guard leaves them off.
     ///
     /// If it returns none with interrupts off, waiters handle no requests, and the deadlock is back.
     fn irqs_off() -> Option<<Self::Platform as Platform>::IrqsOff>;
 }
 
-/// One round of a loop that waits for another CPU. If interrupts are off and this CPU is online, it handles the
-/// requests of other CPUs ([`CurrentCpu::handle_ipi`](lookaside::CurrentCpu::handle_ipi)). Then it lets time pass
-/// ([`Platform::relax`]).
+/// One round of a loop that waits for another CPU. If interrupts are off and this CPU is online, it handles
+/// the requests of other CPUs ([`CurrentCpu::handle_ipi`](lookaside::CurrentCpu::handle_ipi)). Then it lets
+/// time pass ([`Platform::relax`]).
 ///
-/// It may be called at any time but for the [exceptions](crate#where-the-adapters-must-not-be-used), with whatever locks
-/// held.
+/// It may be called at any time but for the [exceptions](crate#where-the-adapters-must-not-be-used), with
+/// whatever locks held.
 pub fn relax<K: Kernel>() {
     let Some(tlb) = K::tlb() else { return hint::spin_loop() };
     // Off before the question which CPU this is: with interrupts on, the thread may move.

@@ -10,9 +10,9 @@ use lock_api::{
 use crate::Kernel;
 
 /// A raw lock that a CPU waits for by trying, and handling the requests of other CPUs in between
-/// ([`relax`](crate::relax)). The raw lock `R` only ever gets `try_` calls and unlocks, so its own way to wait does
-/// not matter, and neither does its fairness: where that counts, take a ticket lock of `spin` with
-/// [`HandleIpi`](crate::HandleIpi) as the raw lock, without this.
+/// ([`relax`](crate::relax)). The raw lock `R` only ever gets `try_` calls and unlocks, so its own way to
+/// wait does not matter, and neither does its fairness: where that counts, take a ticket lock of `spin`
+/// with [`HandleIpi`](crate::HandleIpi) as the raw lock, without this.
 ///
 /// Waiting with a timeout (`RawMutexTimed`) is not offered: `R` would wait in its own way.
 pub struct Spinning<R, K> {

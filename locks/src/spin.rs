@@ -8,8 +8,8 @@ use crate::Kernel;
 
 /// A relax strategy that handles the requests of other CPUs: [`relax`](crate::relax) for the kernel `K`.
 ///
-/// It is for every lock of `spin` that has a strategy: `SpinMutex`, `TicketMutex`, `FairMutex`, `RwLock`, `Once`,
-/// `Barrier`. Ticket locks stay fair with it.
+/// It is for every lock of `spin` that has a strategy: `SpinMutex`, `TicketMutex`, `FairMutex`, `RwLock`,
+/// `Once`, `Barrier`. Ticket locks stay fair with it.
 ///
 /// With another version of `spin`, a kernel implements that version's trait for a type of its own by calling
 /// [`relax`](crate::relax).

@@ -1,5 +1,5 @@
-//! A CPU spins, with interrupts off, for a lock whose holder waits for it to flush: with locks as they are, and with the
-//! adapters.
+//! A CPU spins, with interrupts off, for a lock whose holder waits for it to flush: with locks as they are,
+//! and with the adapters.
 
 mod machine;
 

@@ -3,6 +3,8 @@
 use core::{fmt::Write as _, time::Duration};
 use std::{process::Command, time::Instant};
 
+use clap::ValueEnum;
+
 use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     callgrind, dependencies,
@@ -291,6 +293,18 @@ fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal, quick:
             let options = Options::short(architecture);
             boot::bites(workspace, bare, &options).map(|()| Outcome::Passed)
         });
+        for &fault in build::Fault::value_variants() {
+            if !fault.shows_on(architecture) {
+                continue;
+            }
+            gate.step(&format!("conformance, {architecture}, {fault:?}"), || {
+                if quick {
+                    return Ok(Outcome::Skipped(QUICK));
+                }
+                let options = Options::short(architecture);
+                boot::conformance_finds(workspace, bare, &options, fault).map(|()| Outcome::Passed)
+            });
+        }
     }
     gate.step("boot, x86_64, Bochs", || {
         if quick {

@@ -54,6 +54,7 @@
 //! * `type Blocks: contig::Format` and `blocks() -> Option<Blocks>`: entries that hardware may hold as
 //!   one, if this machine has any; `size_change() -> contig::SizeChange`.
 //!
+//! * `probe(address: usize) -> Option<u64>`: a load from a page of user mode, or none if it faults. Interrupts are off.
 //! * `sync_code(address: usize, bytes: usize)`: makes what was written there, by kernel address, fit to
 //!   be executed on all CPUs.
 //!

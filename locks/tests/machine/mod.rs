@@ -1,5 +1,5 @@
-//! A machine of two CPUs, each of which is a thread, and a kernel on it. No IPI ever arrives as an interrupt: the CPUs
-//! keep interrupts off.
+//! A machine of two CPUs, each of which is a thread, and a kernel on it. No IPI ever arrives as an
+//! interrupt: the CPUs keep interrupts off.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -41,7 +41,8 @@ pub(crate) struct Threads {
     /// What `rounds` was when CPU 1 was last sent an IPI, and when CPU 0 last reported that it is stuck.
     at_ipi: AtomicU64,
     at_report: AtomicU64,
-    /// CPU 1 has waited [`MANY`] times since the IPI, and CPU 0 has looked for the acknowledgement after that.
+    /// CPU 1 has waited [`MANY`] times since the IPI, and CPU 0 has looked for the acknowledgement after
+    /// that.
     deadlocked: AtomicBool,
 }
 
@@ -74,8 +75,8 @@ pub(crate) fn machine() -> &'static Machine {
     Box::leak(Box::new(Tlb::new(threads, PerCpuAsids::new(), cpus).unwrap()))
 }
 
-/// CPU 0 flushes a space under a lock for which CPU 1 spins, while it runs the same space. Returns whether the two came to
-/// wait for each other; they are then helped out.
+/// CPU 0 flushes a space under a lock for which CPU 1 spins, while it runs the same space. Returns whether
+/// the two came to wait for each other; they are then helped out.
 ///
 /// `hold` calls its argument with the lock held, and `wait` takes the lock and releases it.
 pub(crate) fn flush_under_lock(

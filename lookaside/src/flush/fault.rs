@@ -52,6 +52,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if !allowed.allow(wanted) {
             return false;
         }
+        self.count_spurious_fault();
         if !self.mmu().faults_forget() {
             self.flush_here(space, page);
         }

@@ -26,6 +26,8 @@ pub struct Cpu<P: Platform, T: Tags<P>> {
     nmi_uaccess_disables: P::Word,
     /// Whether a foreign root is loaded. Private to the CPU.
     foreign_root: P::Word,
+    /// How many spurious faults this CPU has had, for [`crate::conformance`]. Private to the CPU.
+    spurious_faults: P::Word,
 }
 
 impl<P: Platform, T: Tags<P>> Cpu<P, T> {
@@ -40,6 +42,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             errata: P::Word::ZERO,
             nmi_uaccess_disables: P::Word::ZERO,
             foreign_root: P::Word::ZERO,
+            spurious_faults: P::Word::ZERO,
         }
     }
 
@@ -91,6 +94,16 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     /// Whether a foreign root is loaded.
     pub(crate) fn has_foreign_root(&self) -> bool {
         self.foreign_root.get() != 0
+    }
+
+    /// How many spurious faults this CPU has had.
+    pub(crate) fn spurious_faults(&self) -> u64 {
+        self.spurious_faults.get()
+    }
+
+    /// Counts one more.
+    pub(crate) fn count_spurious_fault(&self) {
+        self.spurious_faults.set(self.spurious_faults.get() + 1);
     }
 
     /// From here until [`Self::nmi_uaccess_enable`], `nmi_uaccess_okay` is false. Calls nest.

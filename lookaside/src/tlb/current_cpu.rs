@@ -203,6 +203,16 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.cpu.nmi_uaccess_enable();
     }
 
+    /// How many spurious faults this CPU has had.
+    pub(crate) fn spurious_faults(&self) -> u64 {
+        self.cpu.spurious_faults()
+    }
+
+    /// Counts one more.
+    pub(crate) fn count_spurious_fault(&self) {
+        self.cpu.count_spurious_fault();
+    }
+
     /// The tag that the root register names.
     #[must_use]
     #[inline]

@@ -8,6 +8,8 @@ use std::{
     process::Command,
 };
 
+use clap::ValueEnum;
+
 use super::Architecture;
 use crate::{failure::Result, process, setup::BareMetal, workspace::Workspace};
 
@@ -27,8 +29,55 @@ pub(crate) const USER: Package = Package { directory: "kernel/user", name: "look
 /// Names the file of user programs to the kernel's build.
 pub(crate) const USER_VARIABLE: &str = "LOOKASIDE_USER";
 
-/// The kernel's feature that takes the remote part out of every shootdown.
-const NO_REMOTE: &str = "no-remote";
+/// A fault that is put into the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fault {
+    /// The remote part of every shootdown is missing.
+    NoRemote,
+    /// Pages are unmapped without a flush.
+    NoFlush,
+    /// Every space has one tag, and invalidations do nothing. For Arm64: elsewhere QEMU forgets all
+    /// translations when the root changes.
+    OneTag,
+    /// The page-fault handler does not tell the library of spurious faults.
+    NoSpurious,
+    /// One CPU runs without having come online.
+    OneOffline,
+}
+
+impl Fault {
+    /// The kernel's feature.
+    fn feature(self) -> &'static str {
+        match self {
+            Self::NoRemote => "no-remote",
+            Self::NoFlush => "no-flush",
+            Self::OneTag => "one-tag",
+            Self::NoSpurious => "no-spurious",
+            Self::OneOffline => "one-offline",
+        }
+    }
+
+    /// How the library's conformance tests call it, where they are what finds it.
+    pub(super) fn is_called(self) -> Option<&'static str> {
+        match self {
+            Self::NoRemote => None,
+            Self::NoFlush => Some("reads an unmapped page"),
+            Self::OneTag => Some("reads the page of another space"),
+            Self::NoSpurious => Some("handles a spurious fault without `spurious_fault`"),
+            Self::OneOffline => Some("CPU 1 is not online"),
+        }
+    }
+
+    /// Where the conformance tests find it. A page fault of x86 removes the entry by itself.
+    pub(crate) fn shows_on(self, architecture: Architecture) -> bool {
+        match self {
+            Self::NoRemote => false,
+            Self::NoFlush | Self::OneOffline => true,
+            Self::OneTag => architecture == Architecture::Aarch64,
+            Self::NoSpurious => architecture != Architecture::X86_64,
+        }
+    }
+}
 
 /// A cargo command for one of the packages.
 pub(crate) fn cargo(
@@ -63,15 +112,15 @@ pub(super) fn kernel(
     bare: &BareMetal,
     architecture: Architecture,
     user: &Path,
-    no_remote: bool,
+    fault: Option<Fault>,
 ) -> Result<PathBuf> {
     let mut command = cargo(workspace, bare, "build", KERNEL, architecture);
     command.arg("--release").env(USER_VARIABLE, user);
     let mut target = workspace.target().to_path_buf();
-    if no_remote {
+    if let Some(fault) = fault {
         // A directory of its own, so that nobody boots this kernel by accident.
-        target.push(NO_REMOTE);
-        command.args(["--features", NO_REMOTE]).env("CARGO_TARGET_DIR", &target);
+        target.push(fault.feature());
+        command.args(["--features", fault.feature()]).env("CARGO_TARGET_DIR", &target);
     }
     process::run(&mut command)?;
     Ok(program(&target, architecture, KERNEL))

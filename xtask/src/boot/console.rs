@@ -7,6 +7,8 @@ const PASSED: &str = "PASS ";
 const FAILED: &str = "FAIL ";
 const STALE: &str = "STALE";
 const EXIT: &str = "exit ";
+/// What the kernel says whose use of the library is wrong.
+const DOES_NOT_CONFORM: &str = "the kernel does not conform: ";
 /// What a panic says, of the kernel and of a user program, after the name of who it is.
 const PANICKED: &str = "panicked at ";
 /// How the kernel's panic ends that has found a freed frame changed: that was a stale translation.
@@ -27,6 +29,8 @@ pub(super) struct Console {
     /// Whether the last line began a panic: the next one says why.
     panicking: bool,
     exit: Option<u8>,
+    /// What the library's conformance tests have found.
+    conformance_fault: Option<String>,
 }
 
 impl Console {
@@ -78,6 +82,8 @@ impl Console {
             self.panicking = true;
         } else if let Some(code) = line.strip_prefix(EXIT) {
             self.exit = code.trim().parse().ok();
+        } else if let Some(fault) = line.strip_prefix(DOES_NOT_CONFORM) {
+            self.conformance_fault = Some(fault.to_owned());
         }
         if line.starts_with(STALE) || line.ends_with(WRITTEN) {
             self.stale.push(line.to_owned());
@@ -102,6 +108,11 @@ impl Console {
     /// The exit code, if the kernel has printed it: not every emulator can hand it on.
     pub(super) fn exit(&self) -> Option<u8> {
         self.exit
+    }
+
+    /// What the library's conformance tests have found.
+    pub(super) fn conformance_fault(&self) -> Option<&str> {
+        self.conformance_fault.as_deref()
     }
 
     /// The reasons why this run is not a good one.
@@ -198,6 +209,13 @@ mod tests {
         assert!(console("CPU 2: panicked at src/lock.rs:9:5:\nset twice").is_broken());
         assert!(!console("panicked at user/src/main.rs:1:1:").is_broken());
         assert!(!console("PASS no STALE page\nFAIL two").is_broken());
+    }
+
+    #[test]
+    fn what_the_conformance_tests_find_is_read() {
+        let fault = console("memory\nthe kernel does not conform: CPU 1 is not online\n");
+        assert_eq!(fault.conformance_fault(), Some("CPU 1 is not online"));
+        assert_eq!(console("translations: 4 CPUs\nPASS one").conformance_fault(), None);
     }
 
     #[test]

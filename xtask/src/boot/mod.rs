@@ -72,9 +72,9 @@ pub(crate) struct Options {
     /// runs something else do not count. By default 120 and the soak; Bochs gets more.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) limit: Option<u64>,
-    /// Take the remote part out of every shootdown. The hunters must notice.
-    #[arg(long, hide = true)]
-    pub(crate) no_remote: bool,
+    /// Put a fault into the kernel. Its tests must notice.
+    #[arg(long, value_enum, hide = true)]
+    pub(crate) fault: Option<build::Fault>,
 }
 
 /// A program that is a machine.
@@ -109,7 +109,7 @@ impl Options {
             emulator: Emulator::Qemu,
             accel: Accelerator::Tcg,
             limit: None,
-            no_remote: false,
+            fault: None,
         }
     }
 
@@ -191,7 +191,8 @@ pub(crate) fn passes(workspace: &Workspace, bare: &BareMetal, options: &Options)
 /// Boots a kernel that does no remote flush, and demands that its hunter of moved pages fails: by a line
 /// `STALE`, or by a panic, which is what the kernel comes to when its own pages are used after they were freed.
 pub(crate) fn bites(workspace: &Workspace, bare: &BareMetal, options: &Options) -> Result<()> {
-    let options = Options { no_remote: true, only: Some(MOVES), ..options.clone() };
+    let options =
+        Options { fault: Some(build::Fault::NoRemote), only: Some(MOVES), ..options.clone() };
     let run = boot(workspace, bare, &options, Console::is_broken)?;
     let seconds = run.time.as_secs_f64();
     if run.console.is_broken() {
@@ -200,6 +201,26 @@ pub(crate) fn bites(workspace: &Workspace, bare: &BareMetal, options: &Options) 
     }
     Err(Failure::new(format!(
         "{options}: no remote flush was done, and no stale translation was seen ({seconds:.1} s):\n    {}",
+        run.console.wrong(&run.ending).join("\n    ")
+    )))
+}
+
+/// Boots a kernel with a fault, and demands that the library's conformance tests call it by its name.
+pub(crate) fn conformance_finds(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    options: &Options,
+    fault: build::Fault,
+) -> Result<()> {
+    let options = Options { fault: Some(fault), ..options.clone() };
+    let run = boot(workspace, bare, &options, |console| console.passed() > 0)?;
+    let (found, seconds) = (run.console.conformance_fault(), run.time.as_secs_f64());
+    if found.zip(fault.is_called()).is_some_and(|(found, called)| found.contains(called)) {
+        println!("boot: {options}: {fault:?} is found, as it must ({seconds:.1} s)");
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{options}: the conformance tests did not find {fault:?}, but {found:?} ({seconds:.1} s):\n    {}",
         run.console.wrong(&run.ending).join("\n    ")
     )))
 }
@@ -225,7 +246,7 @@ fn boot(
         Emulator::Bochs => bochs::find(options)?,
     }
     let user = build::user(workspace, bare, options.architecture)?;
-    let kernel = build::kernel(workspace, bare, options.architecture, &user, options.no_remote)?;
+    let kernel = build::kernel(workspace, bare, options.architecture, &user, options.fault)?;
     let scratch = Scratch::new(workspace)?;
     println!("boot: {options}, `{}`", options.words());
     let mut console = Console::default();

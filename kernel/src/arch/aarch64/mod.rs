@@ -14,8 +14,9 @@ mod context;
 mod device_tree;
 mod entry;
 mod gic;
-#[cfg(feature = "no-remote")]
+#[cfg(any(feature = "no-remote", feature = "one-tag"))]
 mod no_remote;
+mod probe;
 mod psci;
 mod register;
 mod semihosting;
@@ -34,6 +35,7 @@ pub(crate) use entry::{
     protection, size_change, table, with, without,
 };
 pub(crate) use gic::interrupt_cpu;
+pub(crate) use probe::probe;
 pub(crate) use psci::start_others;
 use register::read_register;
 pub(crate) use semihosting::exit;

@@ -1,6 +1,10 @@
-//! Invalidations that reach this CPU only, which the hunters must notice. For tests of the tests.
+//! Invalidations that reach this CPU only, which the hunters must notice, or that do nothing, under one tag for all
+//! spaces, which the conformance tests must notice. For tests of the tests.
 
 use lookaside::arch::aarch64::{Dsb, Instructions, Native, Scope, Tlbi};
+
+/// Where `TTBR0_EL1` has its ASID.
+const ASID_SHIFT: u32 = 48;
 
 /// The instructions of this CPU, without the remote part of any.
 pub(crate) struct Alone(Native);
@@ -17,7 +21,9 @@ impl Alone {
 
 impl Instructions for Alone {
     fn tlbi(&self, op: Tlbi) {
-        self.0.tlbi(Tlbi { scope: Scope::Local, ..op });
+        if !cfg!(feature = "one-tag") {
+            self.0.tlbi(Tlbi { scope: Scope::Local, ..op });
+        }
     }
 
     fn dsb(&self, kind: Dsb) {
@@ -29,7 +35,8 @@ impl Instructions for Alone {
     }
 
     fn write_ttbr0(&self, value: u64) {
-        self.0.write_ttbr0(value);
+        let tag = if cfg!(feature = "one-tag") { 1 } else { value >> ASID_SHIFT };
+        self.0.write_ttbr0(value & ((1 << ASID_SHIFT) - 1) | tag << ASID_SHIFT);
     }
 
     fn read_ttbr1(&self) -> u64 {

@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::AtomicU64;
 
-#[cfg(not(feature = "no-remote"))]
+#[cfg(not(any(feature = "no-remote", feature = "one-tag")))]
 use lookaside::arch::aarch64::Native;
 use lookaside::{
     Error, GlobalAsids,
@@ -18,7 +18,7 @@ use lookaside::{
 use super::{entry::size_change_on, halt, register::read_register, reserved_root};
 use crate::{lock::Once, println, tlb::Hw};
 
-#[cfg(feature = "no-remote")]
+#[cfg(any(feature = "no-remote", feature = "one-tag"))]
 type Native = super::no_remote::Alone;
 
 pub(crate) type Mmu = Aarch64<Native>;

@@ -131,6 +131,9 @@ pub(crate) unsafe extern "C" fn return_to_user(frame: *const TrapFrame) -> ! {
 /// `sstatus.SPP`: the trap came from the kernel, or `sret` goes there.
 const SPP: usize = 1 << 8;
 
+/// `sstatus.SUM`: the kernel may access pages of user mode.
+const SUM: usize = 1 << 18;
+
 /// `scause`: the sign tells interrupts from what an instruction has done.
 const INTERRUPT: usize = 1 << 63;
 
@@ -159,6 +162,34 @@ extern "C" fn handle(frame: &mut TrapFrame) {
         _ if cause & INTERRUPT != 0 => interrupt(1 << (cause & !INTERRUPT), true),
         _ => trap::bad_program(frame, "an unknown trap"),
     }
+}
+
+/// A load from a page of user mode, or none if it faults. Interrupts are off.
+pub(crate) fn probe(address: usize) -> Option<u64> {
+    let (value, faulted): (u64, u64);
+    // SAFETY: nothing but the load traps, to the label, where `stvec` is as before. The trap changes
+    // `sepc`, `scause`, `stval` and `sstatus`, of which the kernel relies on nothing while it runs. SUM
+    // stays set: QEMU forgets all translations when it changes, and the test is about what is kept.
+    unsafe {
+        asm!(
+            "la {vector}, 2f",
+            "csrrw {vector}, stvec, {vector}",
+            "csrs sstatus, {sum}",
+            "li {faulted}, 1",
+            "ld {value}, ({address})",
+            "li {faulted}, 0",
+            ".balign 4",
+            "2:",
+            "csrw stvec, {vector}",
+            vector = out(reg) _,
+            sum = in(reg) SUM,
+            faulted = out(reg) faulted,
+            value = out(reg) value,
+            address = in(reg) address,
+            options(nostack),
+        );
+    }
+    (faulted == 0).then_some(value)
 }
 
 /// Takes one interrupt, if one is pending that is enabled.

@@ -41,7 +41,7 @@ pub(crate) use paging::*;
 pub(crate) use serial::write_byte;
 pub(crate) use time::now;
 pub(crate) use tlb::*;
-pub(crate) use trap::TrapFrame;
+pub(crate) use trap::{TrapFrame, probe};
 
 /// Waits for an interrupt with interrupts on, and returns with interrupts off.
 pub(crate) fn idle() {

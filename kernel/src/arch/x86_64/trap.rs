@@ -1,6 +1,6 @@
 //! Interrupts, faults and `int 0x80` (SDM vol. 3, chapter 6), and their handlers.
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 
 use super::{
     apic,
@@ -139,6 +139,9 @@ pub(super) extern "C" fn dispatch(frame: &mut TrapFrame) {
             trap::message(from_user);
         }
         SPURIOUS => {}
+        PAGE_FAULT if frame.rip == probe_load as *const () as u64 => {
+            frame.rip = probe_faulted as *const () as u64;
+        }
         SYSCALL if from_user => trap::syscall(frame),
         PAGE_FAULT if from_user && frame.error & RESERVED_BIT == 0 => {
             let (address, access) = (fault_address(), access(frame.error));
@@ -148,6 +151,36 @@ pub(super) extern "C" fn dispatch(frame: &mut TrapFrame) {
         vector if from_user => trap::bad_program(frame, name(vector)),
         vector => die(vector, frame),
     }
+}
+
+// Whether the load at the address in `rdi` faults, in `rax`; its value, in `rdx`.
+global_asm!(
+    ".pushsection .text.probe, \"ax\", @progbits",
+    ".global user_probe, probe_load, probe_faulted",
+    "user_probe:",
+    "xor eax, eax",
+    "probe_load:",
+    "mov rdx, [rdi]",
+    "ret",
+    "probe_faulted:",
+    "mov eax, 1",
+    "ret",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    fn probe_load();
+    fn probe_faulted();
+}
+
+/// A load from a page of user mode, or none if it faults. Interrupts are off.
+pub(crate) fn probe(address: usize) -> Option<u64> {
+    let (faulted, value): (u64, u64);
+    // SAFETY: it loads what user mode can read, and `dispatch` knows its fault.
+    unsafe {
+        asm!("call user_probe", in("rdi") address, out("rax") faulted, out("rdx") value);
+    }
+    (faulted == 0).then_some(value)
 }
 
 /// An entry of the walk has a bit set that must be clear: a mistake of the kernel, in any mode.

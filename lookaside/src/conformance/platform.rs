@@ -1,14 +1,6 @@
-//! A test of the kernel's [`Platform`] on its own machine, in one call.
-//!
-//! A kernel calls [`check`] once, when its CPUs are up, in a test build or at every boot: it takes a
-//! few thousand IPIs. It finds the mistakes that integrators make: CPU numbers that change, IPIs that go to
-//! the wrong CPUs, get lost, come back to the sender or overtake the stores before them, handlers that do not
-//! call [`CurrentCpu::handle_ipi`], words that are not atomic. It cannot find out whether the instructions
-//! have the effects on the TLB that the library relies on; the adversarial machine and the kernel's own tests
-//! are for that.
+//! Words, CPU numbers, IPIs, acknowledgements, and whether the instructions execute at all.
 
-use core::fmt;
-
+use super::Fault;
 use crate::{
     arch::{Mmu, TableChange},
     cpu_id::{CpuId, Targets},
@@ -18,45 +10,6 @@ use crate::{
     tlb::{CurrentCpu, Tags, foreign_tag},
     word::{Ordering, Word},
 };
-
-/// What is wrong with a platform.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
-    /// [`Platform::cpu`] named another CPU than before, on the same one with interrupts off.
-    CpuChanges {
-        /// The CPU that it named first.
-        before: CpuId,
-        /// The CPU that it named then.
-        now: CpuId,
-    },
-    /// This operation of [`Platform::Word`] had a wrong result or effect.
-    Word(&'static str),
-    /// A CPU that is up did not acknowledge a request. The IPI was lost or went elsewhere, it came before the
-    /// stores that preceded it, its handler does not call [`CurrentCpu::handle_ipi`], or the CPU counts as up
-    /// before it takes interrupts.
-    NoAnswer {
-        /// The CPU.
-        cpu: CpuId,
-    },
-    /// The costs that decide are all zero, so that every way to flush seems equally good.
-    NoCosts,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::CpuChanges { before, now } => {
-                write!(f, "the CPU that executes this was {before} and is {now}")
-            }
-            Self::Word(operation) => write!(f, "`{operation}` of a word is wrong"),
-            Self::NoAnswer { cpu } => write!(f, "{cpu} is up and does not answer"),
-            Self::NoCosts => f.write_str("every cost is zero"),
-        }
-    }
-}
-
-impl core::error::Error for Fault {}
 
 /// What [`check`] has tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
