@@ -1,5 +1,4 @@
 //! The command line: what it refuses, what it writes, and that it writes the same each time.
-#![cfg(feature = "clock")]
 
 use std::{
     fs,
@@ -155,7 +154,7 @@ fn a_file_is_written_as_a_whole_or_not_at_all() {
 
 #[test]
 fn a_trace_is_imported_and_what_it_holds_is_said() {
-    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/tracefs.txt");
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/tests/formats/tracefs.txt");
     let directory = tempfile::tempdir().expect("a directory");
     let own = directory.path().join("a.trace");
     let own = own.to_str().expect("a path");

@@ -1,9 +1,8 @@
 //! What the README shows of `lab reproduce` and `lab replay` is what they print.
-#![cfg(feature = "clock")]
 
 use std::process::Command;
 
-use lookaside_lab::reproduce::{Book, Plan, Request, Run, table};
+use lookaside_simulation::reproduce::{Book, Plan, Request, Run, table};
 
 const README: &str = include_str!("../../README.md");
 

@@ -1,6 +1,6 @@
 //! `lab record` on this very system, where it lets us: root, and a tracing file system. Elsewhere these
 //! tests say that they were skipped.
-#![cfg(all(feature = "clock", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 use core::time::Duration;
 use std::{
@@ -13,9 +13,9 @@ use std::{
     time::Instant,
 };
 
-use lookaside_lab::{
+use lookaside_traces::{
+    Call, Kind, Trace, import,
     reconstruct::{Act, Flushes, reconstruct},
-    trace::{Call, Kind, Trace, import},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;

@@ -120,7 +120,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
     });
     gate.step("lint, explorer alone", || {
-        let alone = ["--package", LAB, "--no-default-features", "--all-targets"];
+        let alone = ["--package", EXPLORER, "--all-targets"];
         cargo(workspace, &[&["clippy"], &alone[..], &["--", "-Dwarnings"]].concat())
     });
     for target in TARGETS {
@@ -161,24 +161,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         dependencies::run(workspace).map(|()| Outcome::Passed)
     });
     gate.step("tests, library and tools", || {
-        cargo(
-            workspace,
-            &[
-                "test",
-                "--workspace",
-                "--exclude",
-                MACHINE,
-                "--exclude",
-                SCENARIOS,
-                "--exclude",
-                LAB,
-            ],
-        )
+        let others = OPTIMISED.iter().flat_map(|package| ["--exclude", package]);
+        cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())
     });
     // Optimised, because the explorer takes millions of steps.
-    gate.step("tests, machine and explorer", || {
-        let packages = ["--package", MACHINE, "--package", SCENARIOS, "--package", LAB];
-        cargo(workspace, &[&["test", "--release"], &packages[..]].concat())
+    gate.step("tests, optimised", || {
+        let packages = OPTIMISED.iter().flat_map(|package| ["--package", package]);
+        cargo(workspace, &["test", "--release"].into_iter().chain(packages).collect::<Vec<_>>())
     });
     gate.step("loom", || {
         if quick {
@@ -333,8 +322,19 @@ fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome
     Ok(Outcome::Passed)
 }
 
-const MACHINE: &str = "lookaside-machine";
-const SCENARIOS: &str = "lookaside-scenarios";
+/// Packages whose tests are run optimised.
+const OPTIMISED: [&str; 9] = [
+    "lookaside-machine",
+    "lookaside-scenarios",
+    EXPLORER,
+    "lookaside-terminal",
+    "lookaside-checking",
+    "lookaside-traces",
+    "lookaside-simulation",
+    "lookaside-replay",
+    LAB,
+];
+const EXPLORER: &str = "lookaside-explorer";
 const LAB: &str = "lookaside-lab";
 const QUICK: &str = "--quick";
 

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use lookaside_lab::{
+use lookaside_simulation::{
     calibrate::{
         self, Recording,
         facts::Facts,
@@ -17,8 +17,11 @@ use lookaside_lab::{
         measure::{Samples, Scope},
         predict::{self, Prediction},
     },
-    data::{Machine, Refused},
-    reproduce::grid::{Grid, percent, wrapped},
+    data::Machine,
+};
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, percent, wrapped},
 };
 
 use super::{
@@ -91,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
 }
 
 fn measured(arguments: &Arguments, scope: Scope) -> Result<Recording, Refused> {
-    let bar = progress::share();
+    let bar = progress::styled(Some(100), "{bar:40} {percent} %, {elapsed}");
     let time = Duration::from_secs(arguments.seconds);
     let recording =
         calibrate::measure(time, scope, &|share| bar.set_position((share * 100.0) as u64));

@@ -12,17 +12,17 @@ use std::{
     thread,
 };
 
-use lookaside_lab::{
+use lookaside_checking::{
     check::{self, Outcome, Request, Shard, Until},
-    data::Refused,
     litmus::{Bound, Mode, Results},
-    zoo,
 };
+use lookaside_explorer::generate::{self, Limits};
 use lookaside_machine::explore::Budget;
+use lookaside_scenarios::{generate::Outcome as Generated, zoo};
+use lookaside_terminal::Refused;
 use serde_json::json;
 
 use super::{
-    generate::Limits,
     output::{Format, Output},
     progress,
 };
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     )]
     merge: Vec<PathBuf>,
     #[command(flatten)]
-    generate: super::generate::Arguments,
+    generate: generate::Arguments,
     #[command(flatten)]
     output: Output,
 }
@@ -124,7 +124,7 @@ fn generate(arguments: &Arguments) -> super::Result {
     };
     let bar = progress::checking();
     let told = AtomicU64::new(0);
-    let outcome = super::generate::run(&arguments.generate, &limits, &|now| {
+    let outcome = generate::run(&arguments.generate, &limits, &|now| {
         let message = format!(
             "{} programs, {} of {} pairs, {} broken",
             now.scripts, now.pairs.covered, now.pairs.total, now.failures
@@ -141,13 +141,13 @@ fn generate(arguments: &Arguments) -> super::Result {
     bar.finish_and_clear();
     arguments.output.write(&match arguments.output.format {
         Format::Json => to_json(&outcome),
-        _ => super::generate::to_text(&outcome),
+        _ => generate::to_text(&outcome),
     })?;
-    Ok(super::generate::code(&outcome))
+    Ok(generate::code(&outcome))
 }
 
 /// The outcome of generated programs as JSON.
-fn to_json(outcome: &lookaside_lab::generate::Outcome) -> String {
+fn to_json(outcome: &Generated) -> String {
     let failures: Vec<_> = outcome
         .failures
         .iter()

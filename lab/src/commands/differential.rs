@@ -4,7 +4,7 @@ use core::{num::NonZero, time::Duration};
 use std::{process::ExitCode, sync::Mutex, thread, time::Instant};
 
 use clap::ValueEnum;
-use lookaside_lab::check::Shard;
+use lookaside_checking::check::Shard;
 use lookaside_machine::differential::{Arch, Engines, MOST, Shapes};
 
 /// Arguments of `lab differential`.

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use lookaside_lab::{
-    data::Refused,
+use lookaside_simulation::{
     reproduce::{
         Book, Reference, Run,
         explain::{self, Explanation},
@@ -11,6 +10,7 @@ use lookaside_lab::{
     },
     strategy, workload,
 };
+use lookaside_terminal::Refused;
 
 use super::{
     output::{Format, Output},

@@ -6,12 +6,13 @@ use std::{
     process::ExitCode,
 };
 
-use lookaside_lab::{
-    data::{self, Refused},
-    reproduce::{
-        Book, Fitted, Run, fit,
-        grid::{Grid, percent, wrapped},
-    },
+use lookaside_simulation::{
+    data,
+    reproduce::{Book, Fitted, Run, fit},
+};
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, percent, wrapped},
 };
 
 use super::progress;
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
 /// Runs `lab fit`. The exit status is 1 if a published value is not met.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let book = Book::shipped()?;
-    let bar = progress::count();
+    let bar = progress::styled(None, "{pos} runs, {elapsed}");
     let execute = |machine: &_, run: &Run| {
         bar.inc(1);
         run.measure(machine)

@@ -6,10 +6,8 @@ use std::{
     process::ExitCode,
 };
 
-use lookaside_lab::{
-    reproduce::grid::{Grid, number},
-    trace::{Origin, Summary, Trace, file, import},
-};
+use lookaside_terminal::grid::{Grid, number};
+use lookaside_traces::{Origin, Summary, Trace, file, import};
 use serde_json::{Value, json};
 
 use super::output::{self, Format};

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use lookaside_lab::{
+use lookaside_simulation::{
     data::{Isa, Machine, Origin},
-    reproduce::{Book, grid::Grid},
+    reproduce::Book,
     strategy, workload,
 };
+use lookaside_terminal::grid::Grid;
 use serde_json::{Value, json};
 
 use super::output::{Format, Output};

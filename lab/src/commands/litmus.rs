@@ -8,10 +8,8 @@ use std::{
 };
 
 use clap::ValueEnum;
-use lookaside_lab::{
-    litmus::{self, Bound, Case, Mode, Results, Suite, Traces},
-    plain,
-};
+use lookaside_checking::litmus::{self, Bound, Case, Mode, Results, Suite, Traces};
+use lookaside_terminal::plain;
 
 /// Arguments of `lab litmus`.
 #[derive(clap::Args)]

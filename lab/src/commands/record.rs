@@ -10,11 +10,10 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use lookaside_lab::{
-    data::Refused,
-    plain,
+use lookaside_terminal::{Refused, plain};
+use lookaside_traces::{
+    file,
     record::{self, End, NoRecording, Plan, Recording, What},
-    trace::file,
 };
 
 use super::progress;
@@ -25,6 +24,16 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// The exit status of a command that a signal ended is this plus the signal's number, as in shells.
 const SIGNALS: i32 = 128;
+
+/// The command, and what it starts itself.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Records what this system's kernel does, for one command or for all processes. Needs root.
+    Record(Arguments),
+    /// A helper process of `record`, which starts it.
+    #[command(hide = true)]
+    RecordPart(Part),
+}
 
 /// Arguments of `lab record`.
 #[derive(clap::Args)]
@@ -74,8 +83,15 @@ enum Role {
     },
 }
 
-/// Runs `lab record`.
-pub(crate) fn run(arguments: &Arguments) -> super::Result {
+/// Runs `lab record`, or a helper process of it.
+pub(crate) fn run(command: &Command) -> super::Result {
+    match command {
+        Command::Record(arguments) => record(arguments),
+        Command::RecordPart(part) => help(part),
+    }
+}
+
+fn record(arguments: &Arguments) -> super::Result {
     let length = arguments.seconds.map(Duration::try_from_secs_f64).transpose()?;
     let output = arguments.output.clone().unwrap_or_else(|| default_name(&arguments.command));
     let file = Output::prepare(output, arguments.force)?;
@@ -86,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let folder = file.folder().to_owned();
     let Arguments { all, lean, buffer: buffer_kib, .. } = *arguments;
     let plan = Plan { what, all, lean, buffer_kib, folder };
-    let bar = progress::events();
+    let bar = progress::styled(None, "{human_pos} events, {elapsed}");
     let recorded = record::record(&plan, |events| bar.set_position(events));
     bar.finish_and_clear();
     let Recording { trace, end, length } = match recorded {
@@ -125,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
 }
 
 /// Runs a helper process of `lab record`.
-pub(crate) fn part(part: &Part) -> super::Result {
+fn help(part: &Part) -> super::Result {
     match &part.role {
         Role::Guard { instance } => record::stand(instance)?,
         // The recorder, if it still runs, has received the reason.

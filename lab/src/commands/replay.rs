@@ -4,22 +4,25 @@ mod report;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use lookaside_lab::{
-    data::{Isa, Machine, Refused},
-    reconstruct::{Flushes, Script, reconstruct},
-    replay::{
-        Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
-        assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
-        interrupts::{Interrupts, measure},
-        replay_with_timeline,
-        validate::{Row, cold, compare, holds},
-    },
-    reproduce::{
-        Book,
-        grid::{Grid, number, percent, times, wrapped},
-    },
+use lookaside_replay::{
+    Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
+    assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
+    interrupts::{Interrupts, measure},
+    replay_with_timeline,
+    validate::{Row, cold, compare, holds},
+};
+use lookaside_simulation::{
+    data::{Isa, Machine},
+    reproduce::Book,
     strategy,
-    trace::{Trace, import, lackey},
+};
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, number, percent, times, wrapped},
+};
+use lookaside_traces::{
+    Trace, import, lackey,
+    reconstruct::{Flushes, Script, reconstruct},
 };
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -328,8 +331,8 @@ impl<'a> Plan<'a> {
 }
 
 fn has_flushes(trace: &Trace) -> bool {
-    let is_flush = |event: &lookaside_lab::trace::Event| {
-        matches!(event.kind, lookaside_lab::trace::Kind::Flush { .. })
+    let is_flush = |event: &lookaside_traces::Event| {
+        matches!(event.kind, lookaside_traces::Kind::Flush { .. })
     };
     trace.events.iter().any(is_flush)
 }
@@ -357,7 +360,7 @@ fn working_set(arguments: &Arguments, book: &Book) -> Result<(WorkingSet, String
             "window" => return Err(Refused("`window` is a time in us, at most 1000000".into())),
             _ => {
                 let known = ["hot", "others", "pool", "window"];
-                return Err(lookaside_lab::names::unknown(
+                return Err(lookaside_terminal::names::unknown(
                     "part of a working set",
                     name,
                     known.into_iter(),

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::Instant};
 
-use lookaside_lab::reproduce::{Book, Plan, Request, Run, Summary, table, to_csv, to_json};
+use lookaside_simulation::reproduce::{Book, Plan, Request, Run, Summary, table, to_csv, to_json};
 
 use super::{
     output::{Format, Output},

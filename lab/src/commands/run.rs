@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-use lookaside_lab::{
-    data::Refused,
-    reproduce::{
-        Book, Run,
-        grid::{Grid, number, times},
-    },
+use lookaside_machine::timed::Counters;
+use lookaside_simulation::{
+    reproduce::{Book, Run},
     strategy,
     workload::{self, Outcome},
 };
-use lookaside_machine::timed::Counters;
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, number, times},
+};
 use rayon::prelude::*;
 use serde_json::json;
 

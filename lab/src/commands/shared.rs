@@ -1,11 +1,11 @@
 //! Shared parts of the commands that run workloads.
 
-use lookaside_lab::{
-    data::{Machine, Refused},
-    names,
+use lookaside_simulation::{
+    data::Machine,
     reproduce::Run,
     workload::{self, Entry, Outcome},
 };
+use lookaside_terminal::{Refused, names};
 
 /// Parses an option of a workload from the command line.
 pub(super) fn option(text: &str) -> Result<(String, f64), String> {

@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lookaside_lab::{
-    data::{Machine, Refused},
-    present::perfetto,
-};
 use lookaside_machine::timed;
+use lookaside_simulation::{data::Machine, perfetto};
+use lookaside_terminal::Refused;
 
 use super::output;
 

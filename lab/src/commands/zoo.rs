@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::{io, process::ExitCode};
 
 use clap::ValueEnum;
-use lookaside_lab::{
+use lookaside_machine::explore::{Budget, Schedule};
+use lookaside_scenarios::{
     explore,
-    reproduce::grid::Grid,
     zoo::{self, Form, Judgement, Protocol},
 };
-use lookaside_machine::explore::{Budget, Schedule};
+use lookaside_terminal::grid::Grid;
 
 /// Arguments of `lab zoo`.
 #[derive(clap::Args)]

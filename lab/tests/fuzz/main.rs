@@ -3,24 +3,25 @@
 //!
 //! `cargo test` tries some hundred inputs of each; `cargo bolero test --package lookaside-lab --test fuzz
 //! own_traces` (of the program `cargo-bolero`) looks for more, guided by coverage.
-#![cfg(feature = "clock")]
 
 mod damage;
 
 use core::{fmt::Debug, str::FromStr};
 use std::{io::Write as _, path::Path};
 
-use lookaside_lab::{
-    calibrate,
+use lookaside_checking::{
     check::{Outcome, Shard},
-    data::{Machine, Target, Text},
-    generate::Program,
     litmus::{Litmus, Recorded},
-    plain,
-    reproduce::Reference,
-    trace::{BadTrace, Trace, file, import, lackey},
 };
 use lookaside_machine::{casemate, explore::Schedule};
+use lookaside_scenarios::generate::Program;
+use lookaside_simulation::{
+    calibrate,
+    data::{Machine, Target, Text},
+    reproduce::Reference,
+};
+use lookaside_terminal::plain;
+use lookaside_traces::{BadTrace, Trace, file, import, lackey};
 
 /// How many inputs `cargo test` tries of each target.
 const INPUTS: usize = 400;
@@ -72,19 +73,21 @@ fn own_traces() {
 #[test]
 fn traces_of_other_tools() {
     let seeds: [&[u8]; 5] = [
-        include_bytes!("../traces/tracefs.txt"),
-        include_bytes!("../traces/trace-cmd.txt"),
-        include_bytes!("../traces/trace-cmd-raw.txt"),
-        include_bytes!("../traces/perf.txt"),
-        include_bytes!("../traces/perf-default.txt"),
+        include_bytes!("../../../traces/tests/formats/tracefs.txt"),
+        include_bytes!("../../../traces/tests/formats/trace-cmd.txt"),
+        include_bytes!("../../../traces/tests/formats/trace-cmd-raw.txt"),
+        include_bytes!("../../../traces/tests/formats/perf.txt"),
+        include_bytes!("../../../traces/tests/formats/perf-default.txt"),
     ];
     fuzz(&seeds, |bytes| judge(import::read_text(bytes, Path::new("fuzzed"))));
 }
 
 #[test]
 fn files_of_any_kind() {
-    let seeds: [&[u8]; 2] =
-        [include_bytes!("../../../traces/sort.trace"), include_bytes!("../traces/perf.txt")];
+    let seeds: [&[u8]; 2] = [
+        include_bytes!("../../../traces/sort.trace"),
+        include_bytes!("../../../traces/tests/formats/perf.txt"),
+    ];
     fuzz(&seeds, |bytes| {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(bytes).expect("it takes them");
@@ -94,7 +97,7 @@ fn files_of_any_kind() {
 
 #[test]
 fn logs_of_lackey() {
-    fuzz(&[include_bytes!("../traces/lackey.txt")], |bytes| {
+    fuzz(&[include_bytes!("../../../traces/tests/formats/lackey.txt")], |bytes| {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(bytes).expect("it takes them");
         if let Err(why) = lackey::working_set_in(file.path(), 100) {
@@ -126,7 +129,7 @@ fn litmus_tests() {
 
 #[test]
 fn litmus_tests_of_isla() {
-    let seeds: [&[u8]; 1] = [include_bytes!("../isla/unmap.toml")];
+    let seeds: [&[u8]; 1] = [include_bytes!("../../../checking/tests/isla/unmap.toml")];
     assert!(Litmus::read_isla(&text(seeds[0])).is_ok(), "the seed is sound");
     fuzz(&seeds, |bytes| {
         if let Err(why) = Litmus::read_isla(&text(bytes)) {
@@ -227,7 +230,7 @@ fn parts_of_a_check() {
 
 #[test]
 fn measurements() {
-    fuzz(&[include_bytes!("../calibrate/guest.json")], |bytes| {
+    fuzz(&[include_bytes!("../../../simulation/tests/calibrate/guest.json")], |bytes| {
         if let Err(why) = serde_json::from_slice::<calibrate::Recording>(bytes) {
             refusal(why);
         }

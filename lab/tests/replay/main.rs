@@ -1,11 +1,5 @@
-//! Replay: scripts made by hand and at random, on modelled machines.
-#![cfg(feature = "clock")]
+//! Replay by the program: from a trace to what it prints and writes.
 
-mod attribution;
 mod command;
-mod observed;
-mod random;
 mod report;
-mod rules;
-mod script;
 mod shipped;

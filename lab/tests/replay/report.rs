@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// A small recording, of `sh`, `grep` and a program with threads.
-const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/tracefs.txt");
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/tests/formats/tracefs.txt");
 
 fn lab(trace: &Path, to: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));

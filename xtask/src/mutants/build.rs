@@ -105,7 +105,7 @@ impl Build {
             slow: OnceLock::new(),
         };
         let mut command = build.cargo();
-        command.args(["build", "--quiet", "--release", "--no-default-features"]);
+        command.args(["build", "--quiet", "--release"]);
         process::output(command.args(["--package", PACKAGE]))?;
         Ok(build)
     }

@@ -6,8 +6,8 @@
 //! [`ledger`]). All of them stand in one build, and a run chooses one by its number (see [`instrument`]).
 //! The few written ones that cannot be chosen at run time have builds of their own.
 //!
-//! The explorer is the program `lab`, and this is all we ask of it: `lab explore` lists the names of
-//! scenarios, one at the begin of each line; `lab explore SCENARIO --budget SECONDS` exits 0 if it
+//! The explorer is the program `explorer`, which needs to do no more than this: `explorer explore` lists the names
+//! of scenarios, one at the begin of each line; `explorer explore SCENARIO --budget SECONDS` exits 0 if it
 //! found no violation, and exits 1 after it printed a line `schedule: v1:...` if it found one.
 
 mod build;

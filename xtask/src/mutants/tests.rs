@@ -70,21 +70,23 @@ impl Fixture {
         let root = env::temp_dir().join(format!("lookaside-xtask-{}-{name}", std::process::id()));
         let fixture = Self(root);
         fixture.write(".gitignore", "/target\n");
-        fixture
-            .write("Cargo.toml", "[workspace]\nresolver = '3'\nmembers = ['lookaside', 'lab']\n");
+        fixture.write(
+            "Cargo.toml",
+            "[workspace]\nresolver = '3'\nmembers = ['lookaside', 'explorer']\n",
+        );
         fixture.write(
             "lookaside/Cargo.toml",
             "[package]\nname = 'lookaside'\nversion = '0.1.0'\nedition = '2024'\n",
         );
         fixture.write("lookaside/src/lib.rs", LIBRARY);
         fixture.write(
-            "lab/Cargo.toml",
-            "[package]\nname = 'lookaside-lab'\nversion = '0.1.0'\nedition = '2024'\n\
-             [[bin]]\nname = 'lab'\npath = 'src/main.rs'\n\
+            "explorer/Cargo.toml",
+            "[package]\nname = 'lookaside-explorer'\nversion = '0.1.0'\nedition = '2024'\n\
+             [[bin]]\nname = 'explorer'\npath = 'src/main.rs'\n\
              [dependencies]\nlookaside = { path = '../lookaside' }\n",
         );
         fixture.write(
-            "lab/src/main.rs",
+            "explorer/src/main.rs",
             r#"
             fn main() {
                 let words: Vec<String> = std::env::args().skip(1).collect();
@@ -262,10 +264,10 @@ fn every_scenario_shows_a_mutant_that_it_finds() {
     }
     assert_eq!(teeth(false), Ok(()));
     // A scenario that does less than it did finds nothing.
-    let main = fs::read_to_string(fixture.0.join("lab/src/main.rs")).unwrap();
-    fixture.write("lab/src/main.rs", &main.replace("lookaside::sum(2, 3) == 5", "true"));
+    let main = fs::read_to_string(fixture.0.join("explorer/src/main.rs")).unwrap();
+    fixture.write("explorer/src/main.rs", &main.replace("lookaside::sum(2, 3) == 5", "true"));
     fails_with(teeth(false), "find no mutant");
     // The ledger of a scenario that is gone is out of date, and learning forgets it.
-    fixture.write("lab/src/main.rs", &main.replace("sums", "sums-of-two"));
+    fixture.write("explorer/src/main.rs", &main.replace("sums", "sums-of-two"));
     fails_with(teeth(false), "there is no scenario sums");
 }

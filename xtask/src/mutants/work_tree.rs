@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// The package whose program is the explorer.
-pub(super) const PACKAGE: &str = "lookaside-lab";
+pub(super) const PACKAGE: &str = "lookaside-explorer";
 /// The package whose tests are asked.
 const LIBRARY: &str = "lookaside";
 /// The name of that program.
-pub(super) const PROGRAM: &str = "lab";
+pub(super) const PROGRAM: &str = "explorer";
 
 /// The copy has a target directory of its own, so that only what a mutant changes is built again.
 #[derive(Debug)]
@@ -43,8 +43,7 @@ impl WorkTree {
             .env("CARGO_TARGET_DIR", &self.target)
             // One mutant changes a few functions: without this all of the explorer is built anew.
             .envs([("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")])
-            // What is for time is not needed, and takes longer to build than all the rest.
-            .args(["build", "--quiet", "--release", "--no-default-features", "--package", PACKAGE]);
+            .args(["build", "--quiet", "--release", "--package", PACKAGE]);
         process::output(&mut command).map(drop)
     }
 

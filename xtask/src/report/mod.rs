@@ -1,6 +1,6 @@
 //! The report's page in a browser, and timelines as Perfetto reads them.
 //!
-//! Pages are made of made-up results (`lab/examples/report.rs`), and one of a replay. Each is tried out by
+//! Pages are made of made-up results (`replay/examples/report.rs`), and one of a replay. Each is tried out by
 //! a script (`probe.js`) that is put at its end: it sorts every table both ways, finds, unfolds. The browser must
 //! have nothing to say on its console. Pictures of the pages are left for people to look at.
 
@@ -27,6 +27,10 @@ const PAGES: [(&str, usize); 5] =
 const REPLAYED: &str = "replayed";
 const TRACE: &str = "traces/sort.trace";
 
+/// The package that makes pages of made-up results, and the package whose program replays and runs.
+const REPLAY: &str = "lookaside-replay";
+const LAB: &str = "lookaside-lab";
+
 /// How wide the window is, how high, and whether it is dark.
 const WINDOWS: [(&str, u32, u32, bool); 4] = [
     ("wide-light", 1200, 3000, false),
@@ -47,9 +51,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let browser = browser()?;
     let python = python(workspace)?;
     let folder = workspace.root().join("target/report");
-    process::run(cargo(workspace, &["--example", "report"]).arg("--").arg(&folder))?;
+    process::run(cargo(workspace, REPLAY, &["--example", "report"]).arg("--").arg(&folder))?;
     let mut files = vec![folder.join(REPLAYED).with_extension("pftrace")];
-    let mut lab = cargo(workspace, &["--bin", "lab"]);
+    let mut lab = cargo(workspace, LAB, &["--bin", "lab"]);
     lab.args(["--", "replay", TRACE, "--report"]).arg(folder.join(REPLAYED));
     process::output(lab.arg("--force").arg("--perfetto").arg(&files[0]))?;
     for (page, checks) in PAGES {
@@ -63,7 +67,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     println!("report: pages and pictures are in {}", folder.display());
     for (name, arguments) in RUNS {
         let file = folder.join(name).with_extension("pftrace");
-        let mut lab = cargo(workspace, &["--bin", "lab"]);
+        let mut lab = cargo(workspace, LAB, &["--bin", "lab"]);
         lab.args(["--", "run"]).args(arguments).args(["--moments", "20000"]);
         process::output(lab.arg("--perfetto").arg(&file))?;
         files.push(file);
@@ -71,11 +75,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     process::run(Command::new(python).current_dir(workspace.root()).arg(TIMELINE).args(files))
 }
 
-/// What the tests of the lab have built already.
-fn cargo(workspace: &Workspace, what: &[&str]) -> Command {
+/// What the tests of these packages have built already.
+fn cargo(workspace: &Workspace, package: &str, what: &[&str]) -> Command {
     let mut command = setup::cargo();
     command.current_dir(workspace.root());
-    command.args(["run", "--quiet", "--release", "--package", "lookaside-lab"]).args(what);
+    command.args(["run", "--quiet", "--release", "--package", package]).args(what);
     command
 }
 

@@ -8,15 +8,15 @@ use std::{
 };
 
 use clap::Args;
-use lookaside_lab::{
-    data::{Machine, Refused},
-    plain,
-    present::{
+use lookaside_replay::{
+    Replayed, Setup, WorkingSet, replay,
+    report::{
         self, About, Assumptions, Curve, CurvePoint, Document, Loss, Question, Sensitivity, Swing,
     },
-    reconstruct::Script,
-    replay::{Replayed, Setup, WorkingSet, replay},
 };
+use lookaside_simulation::data::Machine;
+use lookaside_terminal::{Refused, plain};
+use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
 
 use super::{Plan, progress};
@@ -67,7 +67,7 @@ impl Report {
         }
         let mut files =
             fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
-        if files.next().is_some() && !present::is_report(folder) {
+        if files.next().is_some() && !report::is_report(folder) {
             let why = "holds files other than those of an earlier report; `--force` writes into it";
             return Err(Refused(format!("`{shown}` {why}")));
         }
@@ -113,10 +113,10 @@ impl Report {
             },
             sensitivity: if self.no_sensitivity { None } else { sensitivity(plan, results)? },
         };
-        present::write(&document, folder)
+        report::write(&document, folder)
             .map_err(|error| Refused(format!("`{}`: {error}", folder.display())))?;
-        eprintln!("{}", plain::text(&present::answer(&document).replace('`', "")));
-        eprintln!("note: the report is {}", folder.join(present::PAGE).display());
+        eprintln!("{}", plain::text(&report::answer(&document).replace('`', "")));
+        eprintln!("note: the report is {}", folder.join(report::PAGE).display());
         Ok(())
     }
 

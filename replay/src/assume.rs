@@ -1,0 +1,237 @@
+//! The assumptions of a replay that were not recorded, in sentences.
+
+use super::{
+    WorkingSet,
+    interrupts::{Hold, Interrupts},
+};
+use lookaside_simulation::data::{Isa, Machine};
+use lookaside_terminal::Refused;
+use lookaside_traces::{
+    Origin,
+    lackey::Pattern,
+    reconstruct::{Flushes, Script, Unknown},
+};
+
+/// Stands for guests on x86: interrupts take several times as long there, so that more requests meet.
+const GUEST: &str = "kvm_guest_amit2022";
+
+/// Machines that stand for an architecture where nobody names one: the first with enough CPUs.
+const FITTING: &[(&str, &[&str])] =
+    &[("x86_64", &["skylake_sp", "ice_lake_sp"]), ("aarch64", &["neoverse_n1", "altra_2node"])];
+
+/// The key of a shipped machine that has the architecture of a trace, and enough CPUs; for a guest's, a
+/// guest, if there is one.
+///
+/// # Errors
+///
+/// If none has.
+pub fn fitting_machine<'m>(
+    origin: &Origin,
+    cpus: usize,
+    machines: &'m [Machine],
+) -> Result<&'m str, Refused> {
+    // Text of other tools does not say; flushes are recorded on x86 alone.
+    let architecture = origin.architecture.as_deref().unwrap_or("x86_64");
+    let keys = FITTING.iter().find(|(name, _)| *name == architecture).map_or(&[][..], |of| of.1);
+    let guest = (origin.guest == Some(true) && architecture == "x86_64").then_some(&GUEST);
+    let has_room = |machine: &&Machine| machine.model.topology.cpus() >= cpus;
+    let find = |key: &&str| machines.iter().find(|machine| machine.key == **key).filter(has_room);
+    guest.into_iter().chain(keys).find_map(find).map(|machine| machine.key.as_str()).ok_or_else(|| {
+        Refused(format!(
+            "no shipped machine stands for {architecture} with {cpus} CPUs: name one with --machine"
+        ))
+    })
+}
+
+/// The strategies that are compared where nobody names any: what Linux does, and the library's beside
+/// it.
+#[must_use]
+pub fn usual_strategies(machine: &Machine) -> &'static [&'static str] {
+    match machine.isa {
+        Isa::X86_64 => &["ipi-2025", "lookaside"],
+        Isa::Aarch64 => &["linux-broadcast", "lookaside"],
+        Isa::Riscv64 => &["lookaside"],
+    }
+}
+
+/// Where flushes are taken from where nobody says so: kernels of x86 record them, others do not.
+#[must_use]
+pub fn usual_flushes(machine: &Machine, script_has_them: bool) -> Flushes {
+    match machine.isa {
+        Isa::X86_64 if script_has_them => Flushes::Recorded,
+        _ => Flushes::FromCalls,
+    }
+}
+
+/// The working set that a program was seen to have under lackey: that of its busiest thread.
+///
+/// # Errors
+///
+/// If it has no thread with a whole window.
+pub fn working_set_of(pattern: &Pattern) -> Result<WorkingSet, Refused> {
+    let busiest = pattern.threads.iter().max_by_key(|thread| (thread.windows, thread.id));
+    let Some(busiest) = busiest else {
+        return Err(Refused("the memory trace is shorter than a window".into()));
+    };
+    let both = &busiest.both;
+    let hot = both.hot.min(1 << 20) as u32;
+    let pool = both.pages.saturating_sub(both.hot).min(1 << 19) as u32;
+    let others = if pool == 0 { 0 } else { both.others.round() as u32 };
+    // Half a nanosecond for a reference.
+    Ok(WorkingSet { window: (pattern.window / 2).max(1), hot, others, pool })
+}
+
+/// The assumptions of a replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'a> {
+    /// How the trace came to be.
+    pub origin: &'a Origin,
+    /// The script.
+    pub script: &'a Script,
+    /// Where its flushes come from.
+    pub flushes: Flushes,
+    /// The machine, and whether it was named by the user.
+    pub machine: &'a Machine,
+    /// Whether the machine was chosen for the trace.
+    pub chosen: bool,
+    /// The latency of interrupts on the traced system, if that is charged instead.
+    pub interrupts: Option<Interrupts>,
+    /// How many CPUs are modelled.
+    pub cpus: usize,
+    /// The working set.
+    pub working_set: WorkingSet,
+    /// Where it comes from.
+    pub working_set_from: &'a str,
+}
+
+impl Basis<'_> {
+    /// All of it in sentences.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let Self { origin, script, .. } = *self;
+        let mut all = vec![self.machine()];
+        all.extend(self.interrupts.map(|Interrupts { send, arrive, .. }| {
+            let [send, arrive] = [send, arrive].map(|time| time as f64 / 1000.0);
+            format!(
+                "An interrupt takes {send:.1} us to send and comes after {arrive:.1} us, which are the medians \
+                 of the trace."
+            )
+        }));
+        all.extend(self.interrupts.and_then(|interrupts| interrupts.hold).map(|hold| {
+            let Hold { age, right, cases } = hold;
+            format!(
+                "Who has sent one serves another first that was asked for {:.1} us before or earlier. That is \
+                 fitted to which of two CPUs that ask each other comes first, and right for {right} of {cases} \
+                 in the trace.",
+                age as f64 / 1000.0,
+            )
+        }));
+        let WorkingSet { window, hot, others, pool } = self.working_set;
+        all.push(format!(
+            "No trace shows accesses. In each {} us of computing a program is taken to use its {hot} hot \
+             pages and {others} of {pool} others ({}).",
+            window as f64 / 1000.0,
+            self.working_set_from,
+        ));
+        all.push(self.flushes_from().into());
+        all.extend(self.copies());
+        unknown(&script.unknown, &mut all);
+        let lost = origin.losses.lost;
+        if lost > 0 {
+            let why = "events were lost when the trace was recorded: what is missing costs nothing";
+            all.push(format!("{lost} {why}."));
+        }
+        self.damage(&mut all);
+        all
+    }
+
+    /// What of it a report has no place of its own for.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.chosen {
+            all.push(self.machine());
+        }
+        all.extend(self.copies());
+        self.damage(&mut all);
+        all
+    }
+
+    fn machine(&self) -> String {
+        let key = &self.machine.key;
+        let name = &self.machine.name;
+        if !self.chosen {
+            return format!("Costs are those of `{key}` ({name}).");
+        }
+        let architecture = self.origin.architecture.as_deref();
+        let why = architecture.unwrap_or("an unknown architecture, probably x86_64");
+        format!("Costs are those of `{key}` ({name}), which stands for {why}.")
+    }
+
+    /// Where flushes come from, in a sentence.
+    #[must_use]
+    pub const fn flushes_from(&self) -> &'static str {
+        match self.flushes {
+            Flushes::Recorded => "Flushes are those that the kernel recorded.",
+            Flushes::FromCalls => {
+                "Flushes follow from system calls, faults, forks and exits by what Linux does; what the \
+                 kernel flushes of its own accord is missing."
+            }
+        }
+    }
+
+    fn copies(&self) -> Option<String> {
+        let (recorded, cpus) = (self.script.cpus.len(), self.cpus);
+        if cpus > recorded {
+            return Some(format!(
+                "{recorded} CPUs were recorded: what they did is done by {cpus}, in copies that begin up \
+                 to 1 ms later; processes with several threads have as many more."
+            ));
+        }
+        (cpus < recorded).then(|| {
+            format!(
+                "{recorded} CPUs were recorded: on {cpus} they take turns at their steps. Computing does \
+                 not take longer for that, so that shares are upper bounds."
+            )
+        })
+    }
+
+    fn damage(&self, all: &mut Vec<String>) {
+        let losses = self.origin.losses;
+        let mut lost = |count: u64, what: &str| {
+            if count > 0 {
+                all.push(format!("{count} {what}."));
+            }
+        };
+        lost(losses.damaged, "lines of the trace could not be read");
+        lost(losses.reordered, "events were not in the order of time, and were put into it");
+        if losses.truncated {
+            all.push("The end of the trace is missing.".into());
+        }
+    }
+}
+
+fn unknown(unknown: &Unknown, all: &mut Vec<String>) {
+    let Unknown { tasks, addresses, mappings, senders, unseen_pages, switches, gaps } = *unknown;
+    let counts = [
+        (tasks, "threads came from nowhere; each is taken for a process of its own"),
+        (
+            addresses,
+            "flushes have no address; they are of some pages of the space that are present",
+        ),
+        (mappings, "calls are about pages from before the trace, which are taken for present"),
+        (senders, "flushes have no sender"),
+        (unseen_pages, "pages were flushed that no fault had brought"),
+        (
+            switches,
+            "switches are not in the trace: a thread was seen on a CPU that had turned to another, and is \
+             taken to have got it just before",
+        ),
+        (gaps, "events come after a gap"),
+    ];
+    for (count, what) in counts {
+        if count > 0 {
+            all.push(format!("{count} {what}."));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The latency of interrupts on the traced system. A validation charges it, so that counts which depend on
+//! the order of two CPUs are compared under the same conditions.
+
+use std::collections::HashMap;
+
+use lookaside_machine::timed::Price;
+use lookaside_simulation::{data::Machine, strategy::INTERRUPT_HOLD};
+use lookaside_traces::{Kind, Reason, Trace};
+
+/// The smallest number of samples for a median.
+const ENOUGH: usize = 20;
+
+/// How long interrupts took, in nanoseconds: medians. Recording is in them, as it is in the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupts {
+    /// From the request to the sender's next event: in a guest the host sends the interrupt meanwhile.
+    pub send: u64,
+    /// From the request to its handler on the other CPU.
+    pub arrive: u64,
+    /// The order of events if the sender gets a request itself meanwhile; `None` if there are too few cases.
+    pub hold: Option<Hold>,
+}
+
+/// The host holds up the sender of an interrupt. If an interrupt has been sent to the sender by then, it
+/// takes that one first. The trace does not show from when on an interrupt counts as sent, only which of two
+/// CPUs that sent requests to each other did its own flush first; the age is fitted to that order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// A CPU that resumes first takes interrupts that were requested at least this many nanoseconds before.
+    pub age: u64,
+    /// The number of cases in which the rule agrees with the trace.
+    pub right: usize,
+    /// The number of all cases.
+    pub cases: usize,
+}
+
+/// The state of an initiator.
+#[derive(Clone, Copy, Default)]
+struct Asking {
+    began: u64,
+    /// The number of its requests since.
+    asked: u32,
+    /// The time of its own first pending request.
+    crossed: Option<u64>,
+}
+
+/// Measures them; none if there are too few, or requests were not recorded.
+#[must_use]
+pub fn measure(trace: &Trace) -> Option<Interrupts> {
+    let mut asking: HashMap<u16, Asking> = HashMap::new();
+    let mut asked: HashMap<(u16, u64), u64> = HashMap::new();
+    // By CPU: the time of its first pending request.
+    let mut first: HashMap<u16, u64> = HashMap::new();
+    let (mut sends, mut arrivals) = (Vec::new(), Vec::new());
+    // The time from a CPU's request to another CPU's request to it, and whether the latter was handled before
+    // the CPU's own flush.
+    let mut crossed: Vec<(i64, bool)> = Vec::new();
+    let lag = |asking: &Asking| Some(asking.crossed?.cast_signed() - asking.began.cast_signed());
+    for event in &trace.events {
+        match event.kind {
+            Kind::Ask { target, request, flush: true } => {
+                asked.insert((target, request), event.time);
+                if let Some(other) = asking.get_mut(&target) {
+                    other.crossed = other.crossed.or(Some(event.time));
+                }
+                first.entry(target).or_insert(event.time);
+                let crossed = first.get(&event.cpu).copied();
+                let asking = asking.entry(event.cpu).or_default();
+                *asking = Asking { began: event.time, asked: asking.asked + 1, crossed };
+            }
+            // Interrupts are sent after all requests are made, and before the sender's own part.
+            Kind::Send { .. } | Kind::SendMany { .. } => {}
+            Kind::Flush { reason: Reason::LocalSpace, .. } => {
+                if let Some(asking @ Asking { began, asked: 1, .. }) = asking.remove(&event.cpu) {
+                    sends.push(event.time - began);
+                    crossed.extend(lag(&asking).map(|lag| (lag, false)));
+                }
+            }
+            Kind::Serve { request, flush: true } if request != 0 => {
+                first.remove(&event.cpu);
+                if let Some(asking @ Asking { asked: 1, .. }) = asking.remove(&event.cpu) {
+                    crossed.extend(lag(&asking).map(|lag| (lag, true)));
+                }
+                if let Some(began) = asked.remove(&(event.cpu, request)) {
+                    arrivals.push(event.time - began);
+                }
+            }
+            Kind::Serve { request: 0, .. } | Kind::Served { request: 0, .. } => {}
+            // The handler begins with it, where it is recorded.
+            Kind::Interrupt => {}
+            // Something else came in between.
+            _ => {
+                asking.remove(&event.cpu);
+            }
+        }
+    }
+    let (send, arrive) = (median(&mut sends)?, median(&mut arrivals)?);
+    Some(Interrupts { send, arrive, hold: hold(send, crossed) })
+}
+
+/// The age that is right for most of these.
+fn hold(send: u64, mut crossed: Vec<(i64, bool)>) -> Option<Hold> {
+    let cases = crossed.len();
+    let taken = crossed.iter().filter(|(_, taken)| *taken).count();
+    if taken < ENOUGH || cases - taken < ENOUGH {
+        return None;
+    }
+    crossed.sort_unstable();
+    // For each place: all cases up to it are taken to have been handled first, and none behind it.
+    let mut right = cases - taken;
+    let (mut best, mut at) = (right, crossed[0].0);
+    for pair in crossed.windows(2) {
+        let [(lag, taken), (next, _)] = [pair[0], pair[1]];
+        right = if taken { right + 1 } else { right - 1 };
+        if right > best {
+            (best, at) = (right, lag.midpoint(next));
+        }
+    }
+    Some(Hold { age: send.saturating_add_signed(-at), right: best, cases })
+}
+
+fn median(times: &mut [u64]) -> Option<u64> {
+    if times.len() < ENOUGH {
+        return None;
+    }
+    let middle = times.len() / 2;
+    Some(*times.select_nth_unstable(middle).1)
+}
+
+impl Interrupts {
+    /// Gives a machine these latencies.
+    pub fn apply(&self, machine: &mut Machine) {
+        let prices = &mut machine.model.prices;
+        let (send, arrive) = (self.send * 1000, self.arrive * 1000);
+        let entry = prices.charge(Price::InterruptEntry);
+        prices.set(Price::InterruptSend, send);
+        prices.set(Price::InterruptDeliver, arrive.saturating_sub(send + entry));
+        if let Some(Hold { age, .. }) = self.hold {
+            machine.paths.insert(INTERRUPT_HOLD.to_owned(), age * 1000);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lookaside_traces::{Event, Pages};
+
+    fn event(time: u64, cpu: u16, kind: Kind) -> Event {
+        Event { time, cpu, in_interrupt: None, task: 1, kind }
+    }
+
+    fn round(at: u64, send: u64, arrive: u64) -> [Event; 3] {
+        let local = Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(1) };
+        [
+            event(at, 0, Kind::Ask { target: 1, request: 7, flush: true }),
+            event(at + send, 0, local),
+            event(at + arrive, 1, Kind::Serve { request: 7, flush: true }),
+        ]
+    }
+
+    #[test]
+    fn medians_of_whole_rounds_count() {
+        let mut trace = Trace::default();
+        let rounds = (0..21).map(|i| round(i * 1000, 5 + i, 50 + i));
+        trace.events = rounds.flatten().collect();
+        assert_eq!(measure(&trace), Some(Interrupts { send: 15, arrive: 60, hold: None }));
+        // A CPU's own flush is no sample if it was interrupted before, or had sent several requests.
+        for (at, event) in [
+            (1, event(1, 0, Kind::Serve { request: 9, flush: true })),
+            (1, event(1, 0, Kind::Ask { target: 2, request: 8, flush: true })),
+            (1, event(1, 0, Kind::Exit)),
+        ] {
+            let mut less = trace.clone();
+            less.events.drain(..3);
+            less.events.splice(at..at, [Event { time: 1001, ..event }]);
+            assert_eq!(measure(&less), None, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_sender_handles_a_request_first_if_the_request_came_early_enough() {
+        // CPU 0 sends a request at `at`, CPU 1 sends one to it `lag` later; sending takes 10.
+        let crossing = |at: u64, lag: u64, first: bool| {
+            let ask = |target, request| Kind::Ask { target, request, flush: true };
+            let own = Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(1) };
+            let then = if first { Kind::Serve { request: 8, flush: true } } else { own };
+            [
+                event(at, 0, ask(1, 7)),
+                event(at + lag, 1, ask(0, 8)),
+                event(at + 10, 0, then),
+                // Requests that are still pending.
+                event(at + 30, 0, Kind::Serve { request: 8, flush: true }),
+                event(at + 30, 1, Kind::Serve { request: 7, flush: true }),
+            ]
+        };
+        let mut trace = Trace::default();
+        let cases = (0..60).map(|i| crossing(i * 1000, i % 6, i % 6 < 3));
+        trace.events = cases.flatten().collect();
+        // One case that differs from the others. In all of them CPU 1 gets its request first, and handles it
+        // first.
+        trace.events.extend(crossing(60_000, 0, false));
+        let hold = measure(&trace).expect("there are enough").hold;
+        assert_eq!(hold, Some(Hold { age: 8, right: 121, cases: 122 }));
+        trace.events.truncate(5 * 30);
+        assert_eq!(measure(&trace).and_then(|interrupts| interrupts.hold), None);
+    }
+
+    #[test]
+    fn a_machine_takes_them_over() {
+        let machines = lookaside_simulation::data::Files::own().machines().expect("machines");
+        let mut machine =
+            machines.into_iter().find(|m| m.key == "skylake_sp").expect("it is shipped");
+        let prices = |machine: &Machine| {
+            [Price::InterruptSend, Price::InterruptDeliver, Price::InterruptEntry]
+                .map(|price| machine.model.prices.charge(price))
+        };
+        let [.., entry] = prices(&machine);
+        let hold = Some(Hold { age: 4000, right: 40, cases: 40 });
+        Interrupts { send: 7000, arrive: 13_000, hold }.apply(&mut machine);
+        assert_eq!(prices(&machine), [7_000_000, 6_000_000 - entry, entry]);
+        assert_eq!(machine.path_or_none(INTERRUPT_HOLD), 4_000_000);
+    }
+}

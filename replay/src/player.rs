@@ -1,0 +1,466 @@
+//! The programs of the modelled CPUs: they execute steps, and compute in between.
+
+use core::{
+    cell::{Cell, RefCell},
+    iter,
+};
+
+use hdrhistogram::Histogram;
+use lookaside::platform::CpuId;
+use lookaside_machine::timed::{self, AccountId, Price, Ps, World};
+use lookaside_simulation::{
+    kernel::{Kernel, Process},
+    strategy::Flush,
+};
+use lookaside_terminal::Refused;
+use lookaside_traces::reconstruct::{Act, Operation, Script, SpaceId, Step};
+
+use super::{
+    Setup,
+    accesses::{Cursor, Pages},
+    accounts::Accounts,
+    plan::{Plan, Wait},
+};
+
+/// A nanosecond, in picoseconds.
+pub(super) const NS: Ps = 1000;
+const US: Ps = 1000 * NS;
+const MS: Ps = 1000 * US;
+
+/// When the trace begins: by then every CPU is up.
+pub(super) const START: Ps = 50 * MS;
+/// Copies begin at most so long after the recorded CPUs, at random, so that they do not run in lockstep.
+const SHIFT: Ps = MS;
+/// How long a CPU waits at least, and at most, before it looks again whether a step of another is over.
+const PATIENCE: [Ps; 2] = [200 * NS, 100 * US];
+
+/// Pieces of so many pages are aligned in a space, as in the script.
+const PIECE: u32 = 512;
+
+/// One modelled space: a recorded one, or a copy of it.
+#[derive(Default)]
+struct Space {
+    process: Cell<Option<Process>>,
+    /// How many recorded CPUs run it here.
+    runners: Cell<u32>,
+    /// How many copies of its end have come.
+    ends: Cell<u32>,
+    ended: Cell<bool>,
+    pages: RefCell<Pages>,
+}
+
+/// The steps of a recorded CPU that a modelled CPU executes.
+struct Duty<'a> {
+    steps: &'a [Step],
+    waits: &'a [Wait],
+    /// Its place among all duties.
+    number: usize,
+    next: Cell<usize>,
+    next_wait: Cell<usize>,
+    /// The space that it runs, if it runs user code.
+    running: Cell<Option<SpaceId>>,
+    cursor: Cursor,
+}
+
+/// How long operations took, by kind.
+pub(super) type Latencies = [Histogram<u64>; 3];
+/// The names of the kinds.
+pub(super) const KINDS: [&str; 3] = ["flush", "switch", "handler"];
+
+/// The state that all programs share.
+pub(super) struct Player<'a> {
+    script: &'a Script,
+    setup: &'a Setup<'a>,
+    plan: &'a Plan,
+    accounts: &'a Accounts,
+    pub(super) kernel: Result<Kernel<'a>, Refused>,
+    spaces: Vec<Space>,
+    /// How many steps each duty has done; all of them for duties that nobody has.
+    done: Vec<Cell<u32>>,
+    /// How much later each copy begins.
+    shifts: Vec<Ps>,
+    /// For each CPU the account that refills are charged to, and until when.
+    refills: Vec<Cell<(AccountId, Ps)>>,
+    pub(super) latencies: RefCell<Latencies>,
+    /// The number of operations of each account.
+    pub(super) counts: Vec<Cell<u64>>,
+    pub(super) switches: Cell<u64>,
+    pub(super) flushes: Cell<u64>,
+    pub(super) steps: Cell<u64>,
+}
+
+impl<'a> Player<'a> {
+    /// Called while a world is being built.
+    pub(super) fn new(
+        script: &'a Script,
+        setup: &'a Setup<'a>,
+        plan: &'a Plan,
+        accounts: &'a Accounts,
+        kernel: Result<Kernel<'a>, Refused>,
+    ) -> Self {
+        let recorded = script.cpus.len();
+        let mut done = vec![Cell::new(u32::MAX); recorded * plan.copies];
+        for cpu in 0..plan.cpus {
+            let (duties, copy) = plan.duties(cpu);
+            duties.for_each(|duty| done[copy * recorded + duty] = Cell::new(0));
+        }
+        timed::keep_bills(accounts.count());
+        let shift = |copy| if copy == 0 { 0 } else { timed::random_below(SHIFT) };
+        let histogram = || Histogram::new(3).expect("three digits are possible");
+        Self {
+            script,
+            setup,
+            plan,
+            accounts,
+            kernel,
+            spaces: iter::repeat_with(Space::default)
+                .take(script.spaces.len() * plan.copies)
+                .collect(),
+            done,
+            shifts: (0..plan.copies).map(shift).collect(),
+            refills: vec![Cell::default(); plan.cpus],
+            latencies: RefCell::new([histogram(), histogram(), histogram()]),
+            counts: vec![Cell::new(0); accounts.count() as usize],
+            switches: Cell::new(0),
+            flushes: Cell::new(0),
+            steps: Cell::new(0),
+        }
+    }
+
+    /// Executes an operation, records how long it took, and returns its result.
+    fn timed<R>(&self, kind: usize, besides: Ps, f: impl FnOnce() -> R) -> R {
+        let begin = timed::now();
+        let result = f();
+        let time = timed::now() - begin + besides;
+        let recorded = self.latencies.borrow_mut()[kind].record(time);
+        recorded.expect("a histogram grows as it must");
+        result
+    }
+
+    fn count(&self, account: AccountId) {
+        let count = &self.counts[account.0 as usize];
+        count.set(count.get() + 1);
+    }
+
+    /// Charges refills on this CPU to an account from now on, until the hot pages have been used once.
+    fn refills_for(&self, account: AccountId) {
+        let until = timed::now() + self.setup.working_set.window * NS;
+        self.refills[timed::cpu().index()].set((account, until));
+    }
+}
+
+/// The program of one modelled CPU.
+struct Program<'p, 'a> {
+    player: &'p Player<'a>,
+    kernel: &'p Kernel<'a>,
+    copy: usize,
+    duties: Vec<Duty<'a>>,
+    /// The duty whose program has the CPU; if that duty runs no program, the kernel has the CPU.
+    current: Cell<usize>,
+}
+
+impl<'a> Program<'_, 'a> {
+    fn run(&self) {
+        while let Some(number) = self.next_duty() {
+            let duty = &self.duties[number];
+            let place = duty.next.get();
+            let step = &duty.steps[place];
+            self.compute_until(self.time(step.time));
+            self.wait(duty, place);
+            self.execute(number, step);
+            duty.next.set(place + 1);
+            self.player.done[duty.number].set(place as u32 + 1);
+            self.player.steps.set(self.player.steps.get() + 1);
+        }
+        self.compute_until(self.time(self.player.script.length));
+    }
+
+    /// The time of a script event on this CPU.
+    fn time(&self, time: u64) -> Ps {
+        START + self.player.shifts[self.copy] + time * NS
+    }
+
+    /// The duty with the next step.
+    fn next_duty(&self) -> Option<usize> {
+        if let [only] = &self.duties[..] {
+            return (only.next.get() < only.steps.len()).then_some(0);
+        }
+        let time = |(number, duty): (usize, &Duty<'_>)| {
+            duty.steps.get(duty.next.get()).map(|step| (step.time, number))
+        };
+        self.duties.iter().enumerate().filter_map(time).min().map(|(_, number)| number)
+    }
+
+    /// Waits until the steps that must precede this one are over.
+    fn wait(&self, duty: &Duty<'_>, place: usize) {
+        let recorded = self.player.script.cpus.len();
+        while let Some(wait) = duty.waits.get(duty.next_wait.get()) {
+            if wait.step as usize != place {
+                return;
+            }
+            let done = &self.player.done[self.copy * recorded + wait.other.cpu as usize];
+            let mut patience = PATIENCE[0];
+            while done.get() <= wait.other.step {
+                timed::idle_until(timed::now() + patience);
+                patience = PATIENCE[1].min(2 * patience);
+            }
+            duty.next_wait.set(duty.next_wait.get() + 1);
+        }
+    }
+
+    fn space(&self, space: SpaceId) -> &Space {
+        // Threads of one process are threads of one process in every copy.
+        let shared = self.player.script.spaces[space.0 as usize].threads > 1;
+        let copy = if shared { 0 } else { self.copy };
+        &self.player.spaces[copy * self.player.script.spaces.len() + space.0 as usize]
+    }
+
+    /// The first page of a copy's own part of a space. Pages from before the trace come first.
+    fn first_page(&self, space: SpaceId) -> u32 {
+        let space = &self.player.script.spaces[space.0 as usize];
+        let copy = if space.threads > 1 { self.copy as u32 } else { 0 };
+        self.player.setup.working_set.room() + copy * part(space.pages)
+    }
+
+    /// The process of a space, made if it is not there yet; none if it has ended.
+    fn process(&self, id: SpaceId) -> Option<Process> {
+        let space = self.space(id);
+        if space.ended.get() {
+            return None;
+        }
+        if let Some(process) = space.process.get() {
+            return Some(process);
+        }
+        let set = &self.player.setup.working_set;
+        let recorded = &self.player.script.spaces[id.0 as usize];
+        let copies = if recorded.threads > 1 { self.player.plan.copies } else { 1 };
+        let pages = set.room() + copies as u32 * part(recorded.pages);
+        let process = self.kernel.spawn(pages.into(), set.pages().into());
+        if let Some(other) = space.process.get() {
+            // Another CPU was quicker.
+            self.kernel.release(&process);
+            return Some(other);
+        }
+        space.process.set(Some(process));
+        *space.pages.borrow_mut() = Pages::new(set);
+        Some(process)
+    }
+
+    /// The program that has the CPU computes until `end`; without one the CPU idles.
+    fn compute_until(&self, end: Ps) {
+        let duty = &self.duties[self.current.get()];
+        let Some(id) = duty.running.get() else {
+            while timed::now() < end {
+                timed::idle_until(end);
+            }
+            return;
+        };
+        let set = &self.player.setup.working_set;
+        let user = self.player.accounts.user(id);
+        let refills = &self.player.refills[timed::cpu().index()];
+        timed::during("program", || {
+            loop {
+                let now = timed::now();
+                if now >= end {
+                    return;
+                }
+                let part = (end - now).min(set.window * NS);
+                let (account, until) = refills.get();
+                let account = if now < until { account } else { user };
+                timed::on_behalf(account, || {
+                    duty.cursor.access(set, &self.space(id).pages, part);
+                });
+                // The time of the accesses is part of the computing time.
+                let left = (now + part).saturating_sub(timed::now());
+                timed::on_behalf(user, || timed::work(left));
+            }
+        });
+    }
+
+    fn execute(&self, number: usize, step: &Step) {
+        let account = self.player.accounts.initiator(step.initiator);
+        timed::on_behalf(account, || self.act(number, step, account));
+    }
+
+    fn act(&self, number: usize, step: &Step, account: AccountId) {
+        let duty = &self.duties[number];
+        match step.act {
+            Act::Run(id) => {
+                let Some(_) = self.process(id) else { return };
+                let before = duty.running.replace(Some(id));
+                if before != Some(id) {
+                    let runners = &self.space(id).runners;
+                    runners.set(runners.get() + 1);
+                }
+                let operation = self.player.script.initiators[step.initiator as usize].operation;
+                let turn = match step.counted {
+                    _ if operation == Operation::Execute => Kernel::execute,
+                    true => Kernel::switch,
+                    false => Kernel::switch_uncounted,
+                };
+                self.turn_to(number, account, turn);
+                if before != Some(id) {
+                    self.leave(before);
+                }
+                return;
+            }
+            Act::Idle => {
+                let before = duty.running.take();
+                self.rest(number, step.task == 0, account);
+                return self.leave(before);
+            }
+            _ => {}
+        }
+        if self.current.get() != number && duty.running.get().is_some() {
+            self.turn_to(number, account, Kernel::switch);
+        }
+        match step.act {
+            Act::Run(_) | Act::Idle => {}
+            Act::Map { space, first, pages } => {
+                let Some(process) = self.process(space) else { return };
+                let first = self.first_page(space) + first;
+                timed::tables::map(process.root, first.into(), pages.into(), 0);
+                self.space(space).pages.borrow_mut().add(first, pages);
+            }
+            Act::Restrict { space, first, pages, whole } => {
+                self.change(space, (first, pages), true, false, whole, account);
+            }
+            Act::Unmap { space, first, pages, tables, whole } => {
+                self.change(space, (first, pages), false, tables, whole, account);
+            }
+            Act::Fork { parent, child } => {
+                let (Some(old), Some(new)) = (self.process(parent), self.process(child)) else {
+                    return;
+                };
+                let pages = self.space(parent).pages.borrow().clone();
+                *self.space(child).pages.borrow_mut() = pages;
+                self.flush(account, || self.kernel.fork(&old, &new));
+            }
+            Act::End(space) => self.end(number, space, account),
+        }
+    }
+
+    fn flush(&self, account: AccountId, f: impl FnOnce()) {
+        self.player.count(account);
+        self.player.flushes.set(self.player.flushes.get() + 1);
+        self.player.timed(0, 0, f);
+        self.player.refills_for(account);
+    }
+
+    fn change(
+        &self,
+        space: SpaceId,
+        (first, pages): (u32, u32),
+        stays: bool,
+        tables: bool,
+        whole: bool,
+        account: AccountId,
+    ) {
+        let Some(process) = self.process(space) else { return };
+        let (first, pages) = (u64::from(self.first_page(space) + first), u64::from(pages));
+        let mut flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
+        // With all the pages of the space nobody knows for the sake of which.
+        flush.everything = whole || pages == self.player.script.spaces[space.0 as usize].pages;
+        // A full flush does not record whether tables were freed: they may have been.
+        flush.tables |= flush.everything;
+        // What was flushed was there, whether somebody saw it come or not.
+        timed::tables::map(process.root, first, pages, 0);
+        self.flush(account, || self.kernel.change_and(&process, first, pages, stays, &flush));
+    }
+
+    /// Gives the CPU to a program, or to the new program of an `execve`; `turn` selects which.
+    fn turn_to(&self, number: usize, account: AccountId, turn: fn(&Kernel<'a>, &Process)) {
+        let Some(id) = self.duties[number].running.get() else { return };
+        let Some(process) = self.process(id) else { return };
+        self.current.set(number);
+        self.player.count(account);
+        self.player.switches.set(self.player.switches.get() + 1);
+        self.player.timed(1, 0, || turn(self.kernel, &process));
+        self.player.refills_for(account);
+    }
+
+    /// A duty has no program any more. Another's gets the CPU, if there is one.
+    fn rest(&self, number: usize, halts: bool, account: AccountId) {
+        if self.current.get() != number && self.duties[self.current.get()].running.get().is_some() {
+            return;
+        }
+        if let Some(other) = self.duties.iter().position(|duty| duty.running.get().is_some()) {
+            return self.turn_to(other, account, Kernel::switch);
+        }
+        if halts { self.kernel.halt() } else { self.kernel.idle() }
+    }
+
+    /// A recorded CPU has left a space.
+    fn leave(&self, space: Option<SpaceId>) {
+        let Some(id) = space else { return };
+        let space = self.space(id);
+        space.runners.set(space.runners.get() - 1);
+        self.release(space);
+    }
+
+    fn end(&self, number: usize, id: SpaceId, account: AccountId) {
+        let Some(process) = self.process(id) else { return };
+        let (space, duty) = (self.space(id), &self.duties[number]);
+        if duty.running.get() == Some(id) {
+            // Who exits has no space of its own from here on.
+            duty.running.set(None);
+            self.rest(number, false, account);
+            space.runners.set(space.runners.get() - 1);
+        }
+        let shared = self.player.script.spaces[id.0 as usize].threads > 1;
+        space.ends.set(space.ends.get() + 1);
+        if shared && space.ends.get() < self.player.plan.copies as u32 {
+            return; // Other copies have threads in it, which may be there for longer.
+        }
+        self.flush(account, || self.kernel.unmap_all(&process));
+        space.ended.set(true);
+        *space.pages.borrow_mut() = Pages::default();
+        self.release(space);
+    }
+
+    /// Gives a space back that has ended and that nobody runs.
+    fn release(&self, space: &Space) {
+        if space.ended.get()
+            && space.runners.get() == 0
+            && let Some(process) = space.process.take()
+        {
+            self.kernel.release(&process);
+        }
+    }
+}
+
+/// The pages of a space, in whole pieces.
+pub(super) fn part(pages: u64) -> u32 {
+    (pages as u32).next_multiple_of(PIECE)
+}
+
+impl World for Player<'_> {
+    fn run(&self, cpu: CpuId) {
+        let Ok(kernel) = &self.kernel else { return };
+        // One after the other, as kernels bring CPUs up.
+        timed::idle_until(u64::from(cpu.0) * US);
+        kernel.online();
+        assert!(timed::now() < START, "a CPU takes too long to come up");
+        let (duties, copy) = self.plan.duties(cpu.index());
+        let recorded = self.script.cpus.len();
+        let duty = |number: usize| Duty {
+            steps: &self.script.cpus[number],
+            waits: &self.plan.waits[number],
+            number: copy * recorded + number,
+            next: Cell::new(0),
+            next_wait: Cell::new(0),
+            running: Cell::new(None),
+            cursor: Cursor::default(),
+        };
+        let duties = duties.map(duty).collect();
+        Program { player: self, kernel, copy, duties, current: Cell::new(0) }.run();
+    }
+
+    fn interrupt(&self) {
+        let Ok(kernel) = &self.kernel else { return };
+        let prices = &self.setup.machine.model.prices;
+        let besides = prices.charge(Price::InterruptEntry) + prices.charge(Price::InterruptExit);
+        self.timed(2, besides, || kernel.handle_ipi());
+        self.refills_for(timed::initiator());
+    }
+}

@@ -1,0 +1,86 @@
+use super::*;
+use crate::report::sample;
+
+#[test]
+fn a_name_cannot_end_before_its_end() {
+    let mut document = sample::ordinary();
+    document.question.subject = "a`b` on nothing".into();
+    let text = answer(&document);
+    assert!(text.starts_with("`a'b' on nothing` on "), "{text}");
+}
+
+#[test]
+fn the_first_sentence_has_the_share_and_the_factor() {
+    let mut document = sample::ordinary();
+    let share = percent(share(document.baseline()));
+    let text = answer(&document);
+    let begin = format!("`postgres` on {} with 8 CPUs spends {share}", document.machine.name);
+    assert!(text.starts_with(&begin), "{text}");
+    let ratio = document.results[0].total as f64 / document.results[1].total as f64;
+    let end = format!("with `lookaside` it would be 0.84\u{a0}%, {} times less.", factor(ratio));
+    assert!(text.ends_with(&end), "{text}");
+
+    // Only worse ones are left.
+    document.results.remove(1);
+    assert!(answer(&document).ends_with("1.34 times more."), "{}", answer(&document));
+    let third = document.results[1].clone();
+    document.results.push(third);
+    assert!(answer(&document).contains("none of the 2 others does better"));
+    document.results.truncate(1);
+    let alone = answer(&document);
+    assert!(alone.contains("under `linux-ipi-2025`") && !alone.contains("would"), "{alone}");
+}
+
+#[test]
+fn nothing_is_divided_by_nothing() {
+    let mut document = sample::idle();
+    assert!(answer(&document).ends_with("spends no time on TLB upkeep."));
+    document.results.truncate(1);
+    assert!(answer(&document).ends_with("spends no time on TLB upkeep."));
+    let mut document = sample::ordinary();
+    (document.results[1].total, document.results[1].upkeep) = (0, crate::Upkeep::default());
+    assert!(answer(&document).ends_with("with `lookaside` it would be 0\u{a0}%."));
+    document.results.swap(0, 1);
+    document.results.truncate(2);
+    assert!(answer(&document).contains("under `linux-ipi-2025` it would spend"));
+}
+
+fn curve(strategy: &str, points: &[(usize, f64)]) -> Curve {
+    let point = |&(cpus, share): &(usize, f64)| CurvePoint { cpus, total: 0, share };
+    Curve { strategy: strategy.into(), points: points.iter().map(point).collect() }
+}
+
+#[test]
+fn lines_cross_where_they_do_on_logarithmic_axes() {
+    // At 4 of 2 to 8 CPUs, by symmetry.
+    let a = curve("a", &[(2, 0.01), (8, 0.04)]);
+    let b = curve("b", &[(2, 0.04), (8, 0.01)]);
+    let found = crossovers(&[a, b]);
+    let [one] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((one.better.as_str(), one.worse.as_str()), ("b", "a"));
+    assert_eq!((one.after, one.by), (2, 8));
+    assert!((one.cpus - 4.0).abs() < 1e-9 && (one.share - 0.02).abs() < 1e-9, "{one:?}");
+}
+
+#[test]
+fn of_many_crossings_those_count_that_change_the_answer() {
+    let first = curve("first", &[(1, 0.1), (2, 0.1)]);
+    let leader = curve("leader", &[(1, 0.01), (2, 0.01)]);
+    // These two pass each other above the leader and below the first.
+    let c = curve("c", &[(1, 0.02), (2, 0.05)]);
+    let d = curve("d", &[(1, 0.05), (2, 0.02)]);
+    assert_eq!(crossovers(&[first.clone(), leader, c.clone(), d.clone()]), []);
+    // Without the leader it changes who is the cheapest.
+    assert_eq!(crossovers(&[first, c, d]).len(), 1);
+    // Less than half a percent is the same, and no passing; beyond it the last that differed counts.
+    let same = curve("same", &[(1, 0.1002), (2, 0.0999), (4, 0.1001)]);
+    let flat = curve("flat", &[(1, 0.1), (2, 0.1), (4, 0.1)]);
+    assert_eq!(crossovers(&[flat.clone(), same]), []);
+    let late = crossovers(&[flat, curve("late", &[(1, 0.2), (2, 0.1), (4, 0.05)])]);
+    assert_eq!((late[0].after, late[0].by, late.len()), (1, 4, 1));
+    assert!((late[0].cpus - 2.0).abs() < 1e-9 && (late[0].share - 0.1).abs() < 1e-9, "{late:?}");
+    // Who touches does not pass, and numbers of CPUs that only one has say nothing.
+    let flat = curve("flat", &[(1, 0.1), (2, 0.1), (4, 0.1)]);
+    assert_eq!(crossovers(&[flat.clone(), curve("e", &[(1, 0.2), (2, 0.1)])]), []);
+    assert_eq!(crossovers(&[flat, curve("e", &[(3, 0.2), (4, 0.01)])]), []);
+}

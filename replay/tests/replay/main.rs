@@ -1,0 +1,7 @@
+//! Replay: scripts made by hand and at random, on modelled machines.
+
+mod attribution;
+mod observed;
+mod random;
+mod rules;
+mod script;

@@ -1,0 +1,110 @@
+//! A machine file of what was found.
+
+use core::fmt::Write as _;
+
+use lookaside_terminal::Refused;
+use toml_edit::Value;
+
+use super::{
+    facts::{Facts, ISA},
+    findings::{Finding, Known},
+};
+use crate::data::{Files, Machine, Text};
+
+/// The tables, in their order in a file.
+const TABLES: [&str; 5] = ["topology", "features", "tlb", "prices", "paths"];
+
+/// A number with as many digits as were measured.
+#[must_use]
+pub fn number(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() || value.fract() == 0.0 {
+        return value;
+    }
+    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 6);
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// The note of a number: how it was come by and how it is spread.
+fn note(known: &Known) -> String {
+    match &known.summary {
+        None => known.remark.clone(),
+        Some(all) => format!(
+            "{}; quartiles {} and {}, n = {}",
+            known.remark,
+            number(all.lower),
+            number(all.upper),
+            all.n
+        ),
+    }
+}
+
+/// The text of the file. What has no number is in its note, with what the model does without it.
+#[must_use]
+pub fn text(findings: &[Finding], facts: &Facts) -> String {
+    let Facts { cpu, kernel, cpus, .. } = facts;
+    let guest = if facts.virtualised() == Some(true) { ", as a guest sees it" } else { "" };
+    let name = format!("{cpu}, {} CPUs{guest}", cpus.numbers().count());
+    let mut notes = facts.warnings();
+    for Finding { key, outcome, without, .. } in findings {
+        if let (Some(key), Err(why)) = (key, outcome) {
+            notes.push(format!("No {key}: {why}; without it: {without}."));
+        }
+    }
+    let mut text =
+        format!("name = {}\nisa = {}\n", quoted(&name), quoted(ISA.map_or("", |isa| isa.1)));
+    if !notes.is_empty() {
+        let _ = writeln!(text, "note = {}", quoted(&notes.join(" ")));
+    }
+    for table in TABLES {
+        let mut begun = false;
+        for Finding { key, unit, outcome, .. } in findings {
+            let (Some((of, key)), Ok(known)) = (key.and_then(|key| key.split_once('.')), outcome)
+            else {
+                continue;
+            };
+            if of != table {
+                continue;
+            }
+            if !begun {
+                let _ = writeln!(text, "\n[{table}]");
+                begun = true;
+            }
+            let confidence = if known.derived { "D" } else { "V" };
+            let _ = writeln!(
+                text,
+                "{key} = {{ value = {}, unit = {}, source = \"here\", confidence = \"{confidence}\", \
+                 note = {} }}",
+                number(known.value),
+                quoted(unit),
+                quoted(&note(known))
+            );
+        }
+    }
+    let source = format!(
+        "Measured from user space by lab calibrate on the machine itself, {kernel}: medians of short \
+         blocks of pinned threads, without those in which anything else ran or the counts of \
+         interrupts were not those expected"
+    );
+    let _ = writeln!(text, "\n[sources]\nhere = {}", quoted(&source));
+    text
+}
+
+/// The machine of a text, if it is one by all the rules for machine files.
+///
+/// # Errors
+///
+/// What is against them.
+pub fn check(name: &str, text: &str) -> Result<Machine, Refused> {
+    let file = Text::new(name, text);
+    let machine = Machine::read(&file)?;
+    let files = Files { machines: vec![file], published: Vec::new() };
+    match files.breaches().into_iter().next() {
+        None => Ok(machine),
+        Some(breach) => Err(Refused(breach)),
+    }
+}

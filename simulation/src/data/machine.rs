@@ -1,0 +1,234 @@
+//! Machine files.
+
+use std::collections::BTreeMap;
+
+use lookaside_machine::timed::{
+    CacheShape, MAX_CPUS, Model, Price, Prices, Ps, TlbShape, Topology,
+};
+use lookaside_terminal::Refused;
+
+use super::{
+    Features, Isa, Machine, Value,
+    read::{Section, Text},
+    value::{self, Kind},
+};
+
+/// The tables of a machine file.
+const TABLES: &[&str] = &[
+    "name",
+    "isa",
+    "note",
+    "topology",
+    "cpu",
+    "features",
+    "tlb",
+    "prices",
+    "broadcast",
+    "interrupts",
+    "paths",
+    "sources",
+];
+
+/// The words for [`Isa`].
+const ISAS: &[(&str, Isa)] =
+    &[("aarch64", Isa::Aarch64), ("riscv64", Isa::Riscv64), ("x86_64", Isa::X86_64)];
+
+/// The numbers of a machine file beside prices and paths.
+const NUMBERS: &[(&str, &[(&str, Kind)])] = &[
+    (
+        "topology",
+        &[
+            ("threads", Kind::Count("threads")),
+            ("cores_per_cluster", Kind::Count("cores")),
+            ("clusters", Kind::Count("clusters")),
+            ("sockets", Kind::Count("sockets")),
+            ("nodes", Kind::Count("nodes")),
+        ],
+    ),
+    ("cpu", &[("clock", Kind::Clock)]),
+    (
+        "features",
+        &[
+            ("tag_bits", Kind::Bits),
+            ("invpcid", Kind::Flag),
+            ("invlpgb", Kind::Flag),
+            ("tlbi_range", Kind::Flag),
+            ("paired", Kind::Flag),
+            ("virtualised", Kind::Flag),
+        ],
+    ),
+    (
+        "tlb",
+        &[
+            ("first", Kind::Count("entries")),
+            ("first_ways", Kind::Count("ways")),
+            ("second", Kind::Count("entries")),
+            ("second_ways", Kind::Count("ways")),
+            ("walk_cache", Kind::Count("entries")),
+            ("blocks", Kind::Flag),
+            ("fractured", Kind::Flag),
+        ],
+    ),
+    ("broadcast", &[("window", Kind::Count("operations"))]),
+    ("interrupts", &[("group", Kind::Count("CPUs"))]),
+];
+
+/// The kind of a number by its table and key, or the keys that the table has.
+fn kind(table: &str, key: &str) -> Result<Kind, Vec<&'static str>> {
+    if table == "paths" {
+        return Ok(Kind::Time);
+    }
+    let known: Vec<(&'static str, Kind)> = if table == "prices" {
+        Price::ALL.iter().map(|price| (price.key(), Kind::Time)).collect()
+    } else {
+        NUMBERS.iter().find(|(name, _)| *name == table).map_or(Vec::new(), |(_, of)| of.to_vec())
+    };
+    match known.iter().find(|(name, _)| *name == key) {
+        Some(&(_, kind)) => Ok(kind),
+        None => Err(known.into_iter().map(|(name, _)| name).collect()),
+    }
+}
+
+/// Reads a machine file.
+pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
+    let document = file.parse()?;
+    let root = file.root(&document);
+    root.only(TABLES)?;
+    let name = root.needed("name", root.text("name"))?.to_owned();
+    let isa = root.needed("isa", root.word("isa", ISAS))?;
+    let note = root.text("note")?.map(str::to_owned);
+    let sources = value::sources(&root)?;
+    let values = numbers(&root, &sources)?;
+    let numbers = Numbers { file, root: &root, values: &values };
+    let (prices, paths) = numbers.times()?;
+    let model = Model {
+        topology: numbers.topology()?,
+        tlb: numbers.tlb()?,
+        prices,
+        fabric_window: numbers.count("broadcast.window").unwrap_or(1) as usize,
+        interrupt_group: numbers.count("interrupts.group").unwrap_or(1),
+    };
+    model.check().map_err(|bad| Refused(format!("{}: {bad}", file.name)))?;
+    let features = Features {
+        tag_bits: numbers.count("features.tag_bits").unwrap_or(0),
+        invpcid: numbers.flag("features.invpcid"),
+        invlpgb: numbers.flag("features.invlpgb"),
+        tlbi_range: numbers.flag("features.tlbi_range"),
+        paired: numbers.flag("features.paired"),
+    };
+    let (key, file) = (file.stem().to_owned(), file.name.clone());
+    Ok(Machine { key, file, name, isa, note, model, features, paths, values, sources })
+}
+
+/// All numbers, in the order of the file.
+fn numbers(root: &Section<'_>, sources: &BTreeMap<String, String>) -> Result<Vec<Value>, Refused> {
+    let mut values = Vec::new();
+    for table in root.keys().filter(|key| !["name", "isa", "note", "sources"].contains(key)) {
+        let Some(section) = root.section(table)? else { continue };
+        for key in section.keys() {
+            let kind = kind(table, key).map_err(|known| section.unknown(key, &known))?;
+            values.push(value::value(&section, key, kind, sources)?);
+        }
+    }
+    Ok(values)
+}
+
+/// The numbers of a file by name.
+struct Numbers<'f> {
+    file: &'f Text,
+    root: &'f Section<'f>,
+    values: &'f [Value],
+}
+
+impl Numbers<'_> {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.values.iter().find(|value| value.name == name)
+    }
+
+    /// A whole number; its kind was checked when it was read.
+    fn count(&self, name: &str) -> Option<u32> {
+        self.get(name).map(|value| value.number as u32)
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value.number != 0.0)
+    }
+
+    /// Prices, and paths by name.
+    fn times(&self) -> Result<(Prices, BTreeMap<String, Ps>), Refused> {
+        let clock = self.get("cpu.clock").map(|clock| clock.number);
+        let (mut prices, mut paths) = (Prices::new(), BTreeMap::new());
+        for value in self.values {
+            let time = || {
+                value::picoseconds(value, clock)
+                    .map_err(|why| self.file.refuse(value.line, &value.name, why))
+            };
+            if let Some(key) = value.name.strip_prefix("paths.") {
+                paths.insert(key.to_owned(), time()?);
+            } else if let Some(key) = value.name.strip_prefix("prices.") {
+                let price = Price::ALL.iter().find(|price| price.key() == key);
+                if let Some(&price) = price {
+                    prices.set(price, time()?);
+                }
+            }
+        }
+        Ok((prices, paths))
+    }
+
+    fn topology(&self) -> Result<Topology, Refused> {
+        let count = |key: &str| self.count(&format!("topology.{key}")).unwrap_or(1);
+        let topology = Topology {
+            threads: count("threads"),
+            cores_per_cluster: count("cores_per_cluster"),
+            clusters: count("clusters"),
+            sockets: count("sockets"),
+            nodes: count("nodes"),
+        };
+        let Topology { threads, cores_per_cluster, clusters, sockets, nodes } = topology;
+        let cpus = [threads, cores_per_cluster, clusters, sockets]
+            .iter()
+            .fold(1_u64, |product, &count| product.saturating_mul(count.into()));
+        if cpus > MAX_CPUS as u64 {
+            let why = format!("makes {cpus} CPUs; a machine can have {MAX_CPUS}");
+            return Err(self.root.refuse("topology", why));
+        }
+        if u64::from(nodes) > cpus {
+            let why = format!("has more nodes ({nodes}) than CPUs ({cpus})");
+            return Err(self.root.refuse("topology", why));
+        }
+        Ok(topology)
+    }
+
+    fn tlb(&self) -> Result<TlbShape, Refused> {
+        let first = self.cache("first")?;
+        Ok(TlbShape {
+            first: first.ok_or_else(|| match self.root.section("tlb") {
+                Ok(Some(tlb)) => tlb.refuse("first", "is missing"),
+                _ => self.root.refuse("tlb", "is missing"),
+            })?,
+            second: self.cache("second")?,
+            walk_cache: self.count("tlb.walk_cache").unwrap_or(0),
+            blocks: self.flag("tlb.blocks"),
+            fractured: self.flag("tlb.fractured"),
+        })
+    }
+
+    fn cache(&self, key: &str) -> Result<Option<CacheShape>, Refused> {
+        let ways = self.get(&format!("tlb.{key}_ways"));
+        let refuse = |why: String| match ways {
+            Some(ways) => self.file.refuse(ways.line, &ways.name, why),
+            None => self.root.refuse("tlb", why),
+        };
+        let Some(entries) = self.count(&format!("tlb.{key}")) else {
+            return match ways {
+                Some(_) => Err(refuse(format!("is there, but no `{key}`"))),
+                None => Ok(None),
+            };
+        };
+        let ways = ways.map_or(entries, |ways| ways.number as u32);
+        if entries % ways != 0 {
+            return Err(refuse(format!("is {ways}, which does not divide {entries} entries")));
+        }
+        Ok(Some(CacheShape { entries, ways }))
+    }
+}

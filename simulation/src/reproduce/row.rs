@@ -1,0 +1,222 @@
+//! One line of a comparison: a published value beside what the model gives.
+
+use lookaside_machine::timed::Ps;
+use lookaside_terminal::Refused;
+
+use super::{
+    book::Book,
+    execute::{Execute, Measured},
+    plan::{Line, Plan, Point},
+    ratio::{self, Pair},
+    reference::Member,
+};
+use crate::data::{Better, Published};
+
+/// What a published value is to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A number of a machine was set so that this comes out.
+    Fitted,
+    /// It comes out.
+    Predicted,
+    /// It is zero by definition: the baseline of changes in percent.
+    Given,
+}
+
+impl Standing {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::Predicted => "predicted",
+            Self::Given => "given",
+        }
+    }
+}
+
+/// One published value beside what the model gives.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Which series; none for a strategy that was asked for besides.
+    pub member: Option<Member>,
+    /// What the publication calls it.
+    pub variant: String,
+    /// What the lab calls it.
+    pub strategy: String,
+    /// What was published, and its ratio to the baseline.
+    pub published: Option<Pair>,
+    /// What the model gives, and its ratio to the baseline.
+    pub modelled: Option<Pair>,
+    /// By how much the model is off, as a fraction.
+    pub error: Option<f64>,
+    /// Whether the value was fitted; none where nothing was published.
+    pub standing: Option<Standing>,
+    /// What the recommended strategy gives under the same conditions.
+    pub recommended: Option<Pair>,
+    /// Why a prediction misses.
+    pub cause: Option<String>,
+    /// Why the model gives nothing.
+    pub problem: Option<String>,
+}
+
+impl Row {
+    /// How many times as good the recommended strategy is under the same conditions.
+    #[must_use]
+    pub fn over(&self, better: Better) -> Option<f64> {
+        let gain = |pair: Option<Pair>| ratio::gain(pair?.ratio?, better);
+        Some(gain(self.recommended)? / gain(self.modelled)?)
+    }
+}
+
+/// The rows of one point of a result.
+#[derive(Clone, Debug)]
+pub struct Place<'b> {
+    /// Where it is.
+    pub x: Option<f64>,
+    /// The key of the machine.
+    pub machine: &'b str,
+    /// The baseline first.
+    pub rows: Vec<Row>,
+    /// What the recommended strategy gives on the same run.
+    pub recommended: Option<Pair>,
+    /// Why it gives nothing.
+    pub problem: Option<String>,
+    /// How many times as good the recommended strategy is as the best published variant in the same
+    /// model run; none if there are no variants. Where the series are conditions, the least of how many
+    /// times as good it is as each of them.
+    pub over_best: Option<f64>,
+}
+
+/// All rows of one result.
+#[derive(Clone, Debug)]
+pub struct Comparison<'b> {
+    /// The result.
+    pub result: &'b Published,
+    /// Its points.
+    pub places: Vec<Place<'b>>,
+}
+
+/// What a request has given.
+#[derive(Clone, Debug)]
+pub struct Reproduction<'b> {
+    /// One for each result.
+    pub comparisons: Vec<Comparison<'b>>,
+    /// How many steps were simulated.
+    pub events: u64,
+    /// How much time was simulated, in picoseconds.
+    pub simulated: Ps,
+    /// Whether other machines were asked for than those of the publications.
+    pub elsewhere: bool,
+}
+
+impl<'b> Plan<'b> {
+    /// Executes the runs and compares. Calls `done` after each run.
+    pub fn execute(
+        &self,
+        book: &Book,
+        execute: &Execute<'_>,
+        done: &(dyn Fn() + Sync),
+        elsewhere: bool,
+    ) -> Reproduction<'b> {
+        let measured = self.runs.execute(book, execute, done);
+        let sum = |f: fn(&Measured) -> u64| measured.iter().flatten().map(f).sum();
+        let comparison = |group: &super::plan::Group<'b>| Comparison {
+            result: group.result,
+            places: group
+                .points
+                .iter()
+                .map(|point| compare(book, group, point, &measured))
+                .collect(),
+        };
+        Reproduction {
+            comparisons: self.groups.iter().map(comparison).collect(),
+            events: sum(|measured| measured.events),
+            simulated: sum(|measured| measured.elapsed),
+            elsewhere,
+        }
+    }
+}
+
+fn compare<'b>(
+    book: &Book,
+    group: &super::plan::Group<'b>,
+    point: &Point<'b>,
+    measured: &[Result<Measured, Refused>],
+) -> Place<'b> {
+    let result = group.result;
+    let metric = |run: usize| match &measured[run] {
+        Ok(measured) => measured.metric(&result.measure),
+        Err(refused) => Err(refused.clone()),
+    };
+    let baseline = metric(point.baseline).ok();
+    let modelled = |run: usize| {
+        let value = metric(run)?;
+        ratio::modelled(value, baseline, result.scale, result.relative)
+            .ok_or_else(|| Refused("there is no baseline to compare with".to_owned()))
+    };
+    let published_baseline = point.lines.first().and_then(|line| line.published);
+    let row = |line: &Line| {
+        let recommended = modelled(line.recommended).ok();
+        let (modelled, problem) = split(modelled(line.run));
+        let published = line
+            .published
+            .map(|value| ratio::published(value, published_baseline, result.relative));
+        let is_baseline = line.member == Some(Member::Baseline);
+        let error = published
+            .zip(modelled)
+            .and_then(|(p, m)| ratio::error(p, m, is_baseline, result.relative));
+        let standing = line.member.filter(|_| published.is_some()).map(|member| {
+            if is_baseline && result.relative {
+                Standing::Given
+            } else if book.is_fitted(&result.id, member, point.x) {
+                Standing::Fitted
+            } else {
+                Standing::Predicted
+            }
+        });
+        let number = match line.member {
+            Some(Member::Baseline) => Some(0),
+            Some(Member::Variant(number)) => Some(number),
+            _ => None,
+        };
+        let cause = number.and_then(|number| result.causes.get(number)).filter(|c| !c.is_empty());
+        Row {
+            member: line.member,
+            variant: line.name.clone(),
+            strategy: line.strategy.clone(),
+            published,
+            modelled,
+            error,
+            standing,
+            recommended,
+            cause: cause.cloned(),
+            problem,
+        }
+    };
+    let rows: Vec<Row> = point.lines.iter().map(row).collect();
+    let (recommended, problem) = split(modelled(point.recommended));
+    let over_best = match result.conditions {
+        true => {
+            let published = rows.iter().filter(|row| row.member.is_some());
+            published.filter_map(|row| row.over(result.better)).reduce(f64::min)
+        }
+        false => recommended.and_then(|recommended| over_best(&rows, recommended, result.better)),
+    };
+    Place { x: point.x, machine: &point.machine.key, rows, recommended, problem, over_best }
+}
+
+fn split(pair: Result<Pair, Refused>) -> (Option<Pair>, Option<String>) {
+    match pair {
+        Ok(pair) => (Some(pair), None),
+        Err(Refused(why)) => (None, Some(why)),
+    }
+}
+
+/// How many times as good as the best variant.
+fn over_best(rows: &[Row], recommended: Pair, better: Better) -> Option<f64> {
+    let gain = |pair: Option<Pair>| ratio::gain(pair?.ratio?, better);
+    let variants = rows.iter().filter(|row| matches!(row.member, Some(Member::Variant(_))));
+    let best = variants.filter_map(|row| gain(row.modelled)).reduce(f64::max)?;
+    Some(gain(Some(recommended))? / best)
+}

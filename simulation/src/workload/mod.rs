@@ -1,0 +1,174 @@
+//! Programs that put TLBs under load, on a model kernel.
+
+mod build;
+mod exit_group;
+mod fileserver;
+mod flush_range;
+mod fresh_spaces;
+mod intervals;
+mod lat_ctx;
+mod madvise;
+mod migrate;
+mod mprotect;
+mod mprotect_pair;
+mod munmap;
+mod pingpong;
+mod pthread_mmap;
+mod sort;
+mod stage;
+mod storm;
+mod tcmalloc;
+mod tlb_flush2;
+mod tlbi;
+
+use core::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use lookaside_machine::timed::Report;
+use lookaside_terminal::Refused;
+
+use crate::data::Machine;
+
+/// What a workload is to run on.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'m> {
+    /// The machine.
+    pub machine: &'m Machine,
+    /// The name of the strategy.
+    pub strategy: &'m str,
+    /// How many CPUs, where the workload leaves that open; none for as many as it has by itself.
+    pub cpus: Option<usize>,
+    /// The place on the curve, for workloads that have one.
+    pub x: Option<f64>,
+    /// Further options, by name.
+    pub options: &'m BTreeMap<String, f64>,
+    /// Seed of the pseudo-random numbers.
+    pub seed: u64,
+    /// How many moments the report keeps for a timeline; 0 for none.
+    pub timeline: usize,
+}
+
+impl Setup<'_> {
+    /// An option, which is one of the workload's parameters or was given for this run.
+    ///
+    /// # Errors
+    ///
+    /// If neither `published/workloads.toml` nor the run has it.
+    pub fn option(&self, name: &str) -> Result<f64, Refused> {
+        self.asked(name).ok_or_else(|| Refused(format!("the workload needs an option `{name}`")))
+    }
+
+    /// An option, or what it is where nobody gave one.
+    #[must_use]
+    pub fn option_or(&self, name: &str, otherwise: f64) -> f64 {
+        self.asked(name).unwrap_or(otherwise)
+    }
+
+    /// Looks an option up, and notes that the workload knows it.
+    fn asked(&self, name: &str) -> Option<f64> {
+        ASKED.with_borrow_mut(|asked| {
+            if !asked.contains(name) {
+                asked.insert(name.to_owned());
+            }
+        });
+        self.options.get(name).copied()
+    }
+}
+
+thread_local! {
+    static ASKED: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// The options that workloads on this thread have looked for since this was called last: those that a
+/// workload knows, once it has run.
+#[must_use]
+pub fn take_asked() -> BTreeSet<String> {
+    ASKED.take()
+}
+
+/// What a workload has measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The results.
+    pub metrics: Vec<Metric>,
+    /// Where the time went.
+    pub report: Report,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name, as published results refer to it.
+    pub key: &'static str,
+    /// The unit.
+    pub unit: &'static str,
+    /// The number.
+    pub value: f64,
+}
+
+impl Outcome {
+    /// A metric by name.
+    ///
+    /// # Errors
+    ///
+    /// If the workload has none of that name.
+    pub fn metric(&self, key: &str) -> Result<f64, Refused> {
+        let metric = self.metrics.iter().find(|metric| metric.key == key);
+        metric.map(|metric| metric.value).ok_or_else(|| {
+            lookaside_terminal::names::unknown(
+                "metric",
+                key,
+                self.metrics.iter().map(|metric| metric.key),
+            )
+        })
+    }
+}
+
+/// A workload by name.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// What `x` is, if it has one.
+    pub x_name: Option<&'static str>,
+    /// Runs it.
+    pub run: fn(&Setup<'_>) -> Result<Outcome, Refused>,
+}
+
+/// All workloads.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    [
+        build::ENTRIES,
+        exit_group::ENTRIES,
+        fileserver::ENTRIES,
+        flush_range::ENTRIES,
+        fresh_spaces::ENTRIES,
+        lat_ctx::ENTRIES,
+        madvise::ENTRIES,
+        migrate::ENTRIES,
+        mprotect::ENTRIES,
+        mprotect_pair::ENTRIES,
+        munmap::ENTRIES,
+        pingpong::ENTRIES,
+        pthread_mmap::ENTRIES,
+        sort::ENTRIES,
+        storm::ENTRIES,
+        tcmalloc::ENTRIES,
+        tlb_flush2::ENTRIES,
+        tlbi::ENTRIES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The workload of that name.
+///
+/// # Errors
+///
+/// If there is none, with the nearest name.
+pub fn find(name: &str) -> Result<&'static Entry, Refused> {
+    all().find(|entry| entry.name == name).ok_or_else(|| {
+        lookaside_terminal::names::unknown("workload", name, all().map(|entry| entry.name))
+    })
+}

@@ -1,0 +1,400 @@
+//! Recording of this system's kernel, through its tracing file system.
+//!
+//! The kernel writes events into a buffer for each CPU (`page`); `spool` carries full pages away
+//! while it does, and only afterwards they are read (`events`), so that little is disturbed meanwhile.
+//! All settings are those of a private instance (`tracefs`), which is removed in any case
+//! (`guard`). `docs/recording.md` lists the recorded events and those that are kept (`keep`).
+
+mod events;
+mod format;
+mod guard;
+mod keep;
+mod launch;
+mod origin;
+mod page;
+mod spool;
+mod symbols;
+mod tasks;
+mod tracefs;
+
+use core::time::Duration;
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, ExitStatus},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread,
+    time::Instant,
+};
+
+use lookaside_terminal::Refused;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::{Handle, Signals},
+};
+
+use self::{
+    events::{Decoded, Decoder},
+    format::Format,
+    guard::Guard,
+    launch::Held,
+    page::{Damaged, Layout, Page},
+    spool::{Reader, Spool},
+    symbols::Symbols,
+    tracefs::Instance,
+};
+pub use self::{guard::stand, launch::start};
+use crate::{Event, Kind, Names, Trace};
+
+/// The hidden subcommand by which this program starts itself for a part of a recording.
+pub const PART: &str = "record-part";
+
+/// This program, even if its file has been replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// How often `progress` is called.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// The largest buffer of a CPU, in KiB: at 400 000 events of 40 bytes a second, all on one CPU, one
+/// second.
+pub const BUFFER_KIB: u64 = 16 * 1024;
+/// The smallest.
+const LEAST_BUFFER_KIB: u64 = 1024;
+/// All buffers together take no more than this part of the memory that is free.
+const PART_OF_MEMORY: u64 = 4;
+
+/// The settings of a recording.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The subject.
+    pub what: What,
+    /// Keep the events of other processes as well.
+    pub all: bool,
+    /// Record fewer events: of system calls, the returns of those alone whose value is an address.
+    pub lean: bool,
+    /// The buffer of each CPU in KiB; without it, as large as fits.
+    pub buffer_kib: Option<u64>,
+    /// Where the events are kept until they are read.
+    pub folder: PathBuf,
+}
+
+/// The subject of a recording.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A command, until it ends.
+    Command(Vec<OsString>),
+    /// The whole system, for so long; without a time, until it is interrupted.
+    System(Option<Duration>),
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// The trace.
+    pub trace: Trace,
+    /// Why it ended.
+    pub end: End,
+    /// For how long the kernel recorded.
+    pub length: Duration,
+}
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// The command ended.
+    Command(ExitStatus),
+    /// The time was over.
+    Time,
+    /// This signal came. It was sent to the command as well, which may still run.
+    Signal(i32),
+}
+
+/// Why there is no recording.
+#[derive(Clone, Debug)]
+pub enum NoRecording {
+    /// It was refused.
+    Refused(Refused),
+    /// The command could not be executed.
+    NotExecuted {
+        /// Why.
+        why: String,
+        /// Whether there is no such program.
+        missing: bool,
+    },
+}
+
+impl From<Refused> for NoRecording {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// An event that the main thread waits for.
+enum News {
+    Signal(i32),
+    Ended(std::io::Result<ExitStatus>),
+}
+
+/// Records. `progress` is called now and then with the number of events.
+///
+/// # Errors
+///
+/// If the system does not let us, or the command cannot be executed. Nothing is left behind.
+pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, NoRecording> {
+    let root = tracefs::find()?;
+    // From here on signals end the recording, and not the process.
+    let (send, news) = mpsc::channel();
+    let _signals = Listener::start(send.clone())?;
+    tracefs::remove_stale(&root);
+    let place = tracefs::own_instance(&root);
+    // Values go in the opposite order: the instance first, then its guard.
+    let _guard = Guard::post(&place)?;
+    let instance = Instance::make(place)?;
+    let (decoder, layout, absent) = set_up(&instance, &root, plan)?;
+    let cpus = instance.cpus();
+    let buffers = cpus.iter().map(|&cpu| instance.buffer(cpu)).collect::<Result<Vec<_>, _>>()?;
+    let held = match &plan.what {
+        What::Command(command) => Some(Held::prepare(command)?),
+        What::System(_) => None,
+    };
+    let of_command = held.as_ref().map(|held| held.process.id());
+    let reader = Reader::start(buffers, layout, &plan.folder)?;
+
+    let mut names = Names::default();
+    let before = tasks::now(&mut names);
+    let began = Instant::now();
+    instance.record(true)?;
+    let seen = now();
+    let tasks = tasks::with(tasks::now(&mut names), before);
+    if let Some(held) = held {
+        let child = held.begin().map_err(|launch::NotExecuted { why, missing }| {
+            NoRecording::NotExecuted { why, missing }
+        })?;
+        await_child(child, send);
+    }
+    let until = match plan.what {
+        What::System(Some(length)) => began.checked_add(length),
+        _ => None,
+    };
+    let end = wait(&news, until, of_command, &reader, &mut progress)?;
+    instance.record(false)?;
+    let length = began.elapsed();
+
+    let spool = reader.finish()?;
+    let lost = cpus.iter().map(|&cpu| instance.lost(cpu)).sum();
+    instance.remove()?;
+    let mut trace = Trace { origin: origin::here(absent), tasks, ..Trace::default() };
+    read_back(&spool, &cpus, &decoder, &mut names, &mut trace)?;
+    let losses = &mut trace.origin.losses;
+    losses.lost = losses.lost.max(lost);
+    trace.names = names.into_all();
+    forget_created(&mut trace, seen);
+    if let (Some(root), What::Command(command)) = (of_command, &plan.what) {
+        trace.origin.root = Some(root);
+        trace.origin.command = command.iter().map(|word| origin::without_folders(word)).collect();
+        if !plan.all {
+            keep::only(root, &mut trace);
+        }
+    }
+    Ok(Recording { trace, end, length })
+}
+
+/// Now, by the clock of the events, in nanoseconds.
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// Sets an instance up, and learns how to read what it will record. Also returns which events there are
+/// not.
+fn set_up(
+    instance: &Instance,
+    root: &Path,
+    plan: &Plan,
+) -> Result<(Decoder, Layout, Vec<String>), Refused> {
+    instance.record(false)?;
+    instance.set("trace_clock", "mono")?;
+    // No option hides addresses from us: `hash-ptr` is about the text, which we do not read.
+    let cpus = instance.cpus().len() as u64;
+    let size = plan.buffer_kib.unwrap_or_else(|| buffer_kib(cpus, origin::free_kib()));
+    instance.set("buffer_size_kb", &size.to_string())?;
+
+    let layout = Layout::parse(&instance.read("events/header_page")?).ok_or_else(|| {
+        Refused("the kernel's buffers have a form that we do not know".to_owned())
+    })?;
+    let entries = || fs::read_to_string(root.join("available_filter_functions_addrs")).ok();
+    let symbols = Symbols::of_kernel(entries);
+    if symbols.is_empty() {
+        return Err(Refused(
+            "the kernel tells no addresses of its functions, without which flushes cannot be told \
+             from other requests; as root: sysctl kernel.kptr_restrict=1"
+                .to_owned(),
+        ));
+    }
+    let flushers = symbols.flushers();
+    let mut decoder = Decoder::new(symbols);
+    let mut enable = |name: &String| {
+        let text = instance.read(&format!("events/{name}/format"));
+        let format = text.ok().and_then(|text| Format::parse(&text));
+        if let Some(filter) = events::filter(name, &flushers) {
+            // A kernel that does not understand it records more.
+            let _ = instance.set(&format!("events/{name}/filter"), &filter);
+        }
+        format.is_some_and(|format| decoder.learn(name, &format))
+            && instance.set(&format!("events/{name}/enable"), "1").is_ok()
+    };
+    let mut absent: Vec<String> = events::names(plan.lean).filter(|name| !enable(name)).collect();
+    let instead = events::instead(&absent).iter().map(|&name| name.to_owned());
+    absent.extend(instead.filter(|name| !enable(name)).collect::<Vec<_>>());
+    if absent.iter().any(|name| name == "sched/sched_switch") {
+        return Err(Refused(
+            "the kernel has no event sched_switch, without which nobody knows who ran; it needs \
+             CONFIG_FTRACE and CONFIG_EVENT_TRACING"
+                .to_owned(),
+        ));
+    }
+    Ok((decoder, layout, absent))
+}
+
+/// How large the buffer of each of so many CPUs is made with so much free memory, both in KiB.
+fn buffer_kib(cpus: u64, free_kib: Option<u64>) -> u64 {
+    let share = free_kib.unwrap_or(u64::MAX) / PART_OF_MEMORY / cpus.max(1);
+    share.clamp(LEAST_BUFFER_KIB, BUFFER_KIB)
+}
+
+/// A thread that turns signals into news, until the value goes.
+struct Listener(Handle);
+
+impl Listener {
+    fn start(send: Sender<News>) -> Result<Self, Refused> {
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|error| Refused(format!("cannot listen for signals: {error}")))?;
+        let handle = signals.handle();
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                // Nobody listens any more when the recording is over.
+                let _ = send.send(News::Signal(signal));
+            }
+        });
+        Ok(Self(handle))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Tells when a command has ended.
+fn await_child(mut child: Child, send: Sender<News>) {
+    thread::spawn(move || {
+        let _ = send.send(News::Ended(child.wait()));
+    });
+}
+
+/// Waits for the end of the recording.
+fn wait(
+    news: &Receiver<News>,
+    until: Option<Instant>,
+    of_command: Option<u32>,
+    reader: &Reader,
+    progress: &mut impl FnMut(u64),
+) -> Result<End, Refused> {
+    loop {
+        progress(reader.events());
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(End::Time);
+        }
+        match news.recv_timeout(left.unwrap_or(PROGRESS).min(PROGRESS)) {
+            Ok(News::Ended(Ok(status))) => return Ok(End::Command(status)),
+            Ok(News::Ended(Err(error))) => {
+                return Err(Refused(format!("cannot wait for the command: {error}")));
+            }
+            Ok(News::Signal(signal)) => {
+                // A terminal sends its signal to all; the others come to us alone.
+                if signal != SIGINT {
+                    of_command.into_iter().for_each(|process| forward(process, signal));
+                }
+                return Ok(End::Signal(signal));
+            }
+            // The reader cannot go on: its reason is told when it is asked to finish.
+            Err(RecvTimeoutError::Timeout) if reader.failed() => return Ok(End::Time),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the listener holds a sender"),
+        }
+    }
+}
+
+fn forward(process: u32, signal: i32) {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    if let (Some(process), Some(signal)) = (process, Signal::from_named_raw(signal)) {
+        // It may have ended just now.
+        let _ = kill_process(process, signal);
+    }
+}
+
+/// Reads the events of all buffers, and puts them in order.
+fn read_back(
+    spool: &Spool,
+    cpus: &[u16],
+    decoder: &Decoder,
+    names: &mut Names,
+    trace: &mut Trace,
+) -> Result<(), Refused> {
+    for (place, &cpu) in cpus.iter().enumerate() {
+        spool.each(place, |page| {
+            read_page(spool.layout, cpu, page, decoder, names, trace)
+                .map_err(|Damaged| Refused(format!("a page that CPU {cpu} recorded is damaged")))
+        })?;
+    }
+    // Stable, so that the events of a CPU stay in order.
+    trace.events.sort_by_key(|event| event.time);
+    Ok(())
+}
+
+/// Reads the events of a page.
+fn read_page(
+    layout: Layout,
+    cpu: u16,
+    page: &[u8],
+    decoder: &Decoder,
+    names: &mut Names,
+    trace: &mut Trace,
+) -> Result<(), Damaged> {
+    let losses = &mut trace.origin.losses;
+    let mut page = Page::open(layout, page)?;
+    if let Some(events) = page.lost {
+        let kind = Kind::Lost { events };
+        let time = page.time();
+        trace.events.push(Event { time, cpu, in_interrupt: None, task: 0, kind });
+        losses.lost += events;
+    }
+    while let Some((time, bytes)) = page.next()? {
+        match decoder.decode(time, cpu, bytes, |name| names.number(name)) {
+            Decoded::Event(event) => trace.events.push(event),
+            Decoded::Foreign => losses.foreign += 1,
+            Decoded::Damaged => losses.damaged += 1,
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out the threads that were made before we looked, at the time `seen`, and after recording had
+/// begun: the trace has their creation.
+fn forget_created(trace: &mut Trace, seen: u64) {
+    let early = trace.events.iter().take_while(|event| event.time < seen);
+    let created = early.filter_map(|event| match event.kind {
+        Kind::Create { task, .. } => Some(task),
+        _ => None,
+    });
+    let created: HashSet<u32> = created.collect();
+    trace.tasks.retain(|task| !created.contains(&task.id));
+}
+
+#[cfg(test)]
+mod tests;

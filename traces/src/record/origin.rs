@@ -1,0 +1,102 @@
+//! The properties of this system.
+
+use std::{ffi::OsStr, fs, path::Path};
+
+use crate::Origin;
+
+/// This system, of which the kernel has no such events.
+pub(super) fn here(absent: Vec<String>) -> Origin {
+    let system = rustix::system::uname();
+    let text = |text: &core::ffi::CStr| text.to_str().ok().map(str::to_owned);
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    Origin {
+        architecture: text(system.machine()),
+        kernel: text(system.release()).map(|release| version(&release).to_owned()),
+        cpus: count(&online).unwrap_or(1),
+        guest: fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(guest),
+        absent,
+        ..Origin::default()
+    }
+}
+
+/// The version in the name of a release, without what those who built it have added.
+fn version(release: &str) -> &str {
+    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.');
+    release[..end.unwrap_or(release.len())].trim_end_matches('.')
+}
+
+/// How many numbers there are in a list such as `0-3,8`.
+fn count(list: &str) -> Option<u32> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.trim().split(',').map(part).sum()
+}
+
+/// Whether the text of `/proc/cpuinfo` is that of a guest. Only x86 tells.
+fn guest(cpuinfo: &str) -> Option<bool> {
+    let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'))?.1;
+    Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// How much memory is free, in KiB.
+pub(super) fn free_kib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// A word of a command without the folders of the files that it names.
+pub(super) fn without_folders(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    if !text.contains('/') {
+        return text.into_owned();
+    }
+    // `--output=/a/b` names a file, too.
+    let (option, path) = match text.split_once('=') {
+        Some((option, path)) if !option.contains('/') => (format!("{option}="), path),
+        _ => (String::new(), &*text),
+    };
+    let name = Path::new(path).file_name().unwrap_or_default();
+    option + &name.to_string_lossy()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted() {
+        assert_eq!(count("0-3,8\n"), Some(5));
+        assert_eq!(count("0"), Some(1));
+        assert_eq!(count(""), None);
+        assert_eq!(count("3-0"), None);
+    }
+
+    #[test]
+    fn a_release_keeps_its_version_and_drops_its_builder() {
+        assert_eq!(version("6.18.44-somebody-7"), "6.18.44");
+        assert_eq!(version("6.1.0+"), "6.1.0");
+        assert_eq!(version("5.15"), "5.15");
+    }
+
+    #[test]
+    fn guests_are_known_where_the_processor_tells() {
+        assert_eq!(guest("processor\t: 0\nflags\t\t: fpu hypervisor pcid\n"), Some(true));
+        assert_eq!(guest("flags\t\t: fpu pcid\n"), Some(false));
+        assert_eq!(guest("Features\t: fp asimd\n"), None);
+    }
+
+    #[test]
+    fn a_command_keeps_its_words_and_loses_its_folders() {
+        let plain = |word: &str| without_folders(OsStr::new(word));
+        assert_eq!(plain("/home/somebody/bin/sort"), "sort");
+        assert_eq!(plain("-n"), "-n");
+        assert_eq!(plain("--output=/home/somebody/out"), "--output=out");
+        assert_eq!(plain("/home/a=b/c"), "c");
+        assert_eq!(plain("folder/"), "folder");
+        assert_eq!(plain("/"), "");
+    }
+}

@@ -1,0 +1,412 @@
+//! A trace, and the events that it consists of.
+
+use core::fmt;
+use std::path::PathBuf;
+
+/// A trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// How it came to be.
+    pub origin: Origin,
+    /// Who was there when it began.
+    pub tasks: Vec<Task>,
+    /// Names that tasks have or had; [`NameId`] is the place in here.
+    pub names: Vec<String>,
+    /// The events, by time; those of one CPU in the order in which they happened.
+    pub events: Vec<Event>,
+}
+
+/// How a trace came to be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origin {
+    /// The architecture, as `uname -m` names it; none where nobody knows.
+    pub architecture: Option<String>,
+    /// The release of the kernel.
+    pub kernel: Option<String>,
+    /// How many CPUs were up; at least as many as appear in events.
+    pub cpus: u32,
+    /// Whether a hypervisor ran the system; none where nobody knows.
+    pub guest: Option<bool>,
+    /// What was executed, without paths; empty for the whole system.
+    pub command: Vec<String>,
+    /// The process that the trace is about, and its descendants with it; none for the whole system.
+    pub root: Option<u32>,
+    /// Which kinds of event the recorder could not switch on, by their names in tracefs.
+    pub absent: Vec<String>,
+    /// How many events the system lost, and how many lines an importer did not understand.
+    pub losses: Losses,
+}
+
+/// What is missing from a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// Events of kinds that are none of [`Kind`]; harmless.
+    pub foreign: u64,
+    /// Lines that begin like an event and cannot be read to their end.
+    pub damaged: u64,
+    /// Events whose time is before that of an earlier one of the same CPU; they were put in order.
+    pub reordered: u64,
+    /// Whether the end of the file is missing.
+    pub truncated: bool,
+}
+
+/// A thread that existed when the trace began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its number, which Linux calls pid.
+    pub id: u32,
+    /// The process that it belongs to, which Linux calls tgid.
+    pub process: u32,
+    /// Its name.
+    pub name: NameId,
+    /// Whether it is a thread of the kernel, without an address space.
+    pub kernel: bool,
+}
+
+/// A name, by its place in [`Trace::names`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(pub u32);
+
+/// One event. Takes 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// When, in nanoseconds of the clock of the recorder.
+    pub time: u64,
+    /// On which CPU.
+    pub cpu: u16,
+    /// Whether a hardware interrupt was being handled; none where the dialect does not say.
+    pub in_interrupt: Option<bool>,
+    /// The thread that ran; 0 for the idle loop.
+    pub task: u32,
+    /// What happened.
+    pub kind: Kind,
+}
+
+impl Event {
+    /// Whether it may be part of a request that its CPU began to serve in an interrupt, or not in one
+    /// (`inside`): the end of a request need not be recorded, and what no request does ends it.
+    pub(crate) fn is_of_request(&self, inside: Option<bool>) -> bool {
+        let may_be = match self.kind {
+            Kind::Served { .. } => true,
+            Kind::Flush { reason, .. } => {
+                matches!(reason, Reason::Remote | Reason::WrongSpace | Reason::Switch)
+            }
+            _ => false,
+        };
+        may_be && self.in_interrupt == inside
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// The CPU turns from [`Event::task`] to another thread.
+    Switch {
+        /// To which; 0 for the idle loop.
+        next: u32,
+        /// Its name.
+        name: NameId,
+        /// Whether the thread that is left wants to go on (it was pre-empted, or yielded).
+        runnable: bool,
+    },
+    /// A thread will run on another CPU from here on.
+    Migrate {
+        /// Which thread.
+        task: u32,
+        /// To which CPU.
+        to: u16,
+    },
+    /// [`Event::task`] made a thread.
+    Create {
+        /// Its number.
+        task: u32,
+        /// Its name.
+        name: NameId,
+        /// The flags of `clone`; [`CLONE_VM`], [`CLONE_VFORK`] and [`CLONE_THREAD`] matter.
+        flags: u64,
+    },
+    /// A thread has another program from here on.
+    Execute {
+        /// Its number.
+        task: u32,
+        /// The number that it had before: the leader's, if another thread of the process executed.
+        old: u32,
+    },
+    /// [`Event::task`] ends.
+    Exit,
+    /// A thread has another name.
+    Rename {
+        /// Which thread.
+        task: u32,
+        /// Its new name.
+        name: NameId,
+    },
+    /// The last user of an address space has left it, and its pages are unmapped.
+    Unmapped {
+        /// What the kernel knows the space by; 0 where it was hidden.
+        space: u64,
+    },
+    /// A TLB flush, or what Linux counts as one.
+    Flush {
+        /// Why.
+        reason: Reason,
+        /// How many pages; [`Pages::Everything`] for all.
+        pages: Pages,
+    },
+    /// A system call begins.
+    Call {
+        /// Which.
+        call: Call,
+        /// Its arguments, in the order of the system call; those that are not there are 0.
+        arguments: [u64; 5],
+    },
+    /// A system call ends.
+    Return {
+        /// Which.
+        call: Call,
+        /// What it returned; errors are -4095 to -1.
+        value: i64,
+    },
+    /// A page fault of a program, or of the kernel when it used an address of a program or of its own.
+    Fault {
+        /// The address.
+        address: u64,
+        /// What the hardware says about it; see [`fault`].
+        code: u64,
+    },
+    /// Another CPU was asked to call a function.
+    Ask {
+        /// Which CPU.
+        target: u16,
+        /// What the request is known by; 0 where it was hidden.
+        request: u64,
+        /// Whether the function flushes a TLB.
+        flush: bool,
+    },
+    /// A function that was asked for begins.
+    Serve {
+        /// As in [`Kind::Ask`]; 0 also where this CPU asked itself.
+        request: u64,
+        /// Whether the function flushes a TLB.
+        flush: bool,
+    },
+    /// A function that was asked for is over.
+    Served {
+        /// As in [`Kind::Ask`].
+        request: u64,
+        /// Whether the function flushes a TLB.
+        flush: bool,
+    },
+    /// An interrupt was sent to one CPU.
+    Send {
+        /// Which.
+        target: u16,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// An interrupt was sent to several CPUs. The event names the first 64 of them.
+    SendMany {
+        /// CPUs 0 to 63, one bit each.
+        targets: u64,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// The handler of requests between CPUs begins.
+    Interrupt,
+    /// The handler of requests between CPUs is over.
+    Resume,
+    /// The kernel had no room for events here.
+    Lost {
+        /// How many; 0 for an unknown number.
+        events: u64,
+    },
+}
+
+impl Kind {
+    /// The word for it in tables, and as a key for programs.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Switch { .. } => "switch",
+            Self::Migrate { .. } => "migrate",
+            Self::Create { .. } => "create",
+            Self::Execute { .. } => "execute",
+            Self::Exit => "exit",
+            Self::Rename { .. } => "rename",
+            Self::Unmapped { .. } => "unmapped",
+            Self::Flush { .. } => "flush",
+            Self::Call { .. } => "call",
+            Self::Return { .. } => "return",
+            Self::Fault { .. } => "fault",
+            Self::Ask { .. } => "ask",
+            Self::Serve { .. } => "serve",
+            Self::Served { .. } => "served",
+            Self::Send { .. } => "send",
+            Self::SendMany { .. } => "send_many",
+            Self::Interrupt => "interrupt",
+            Self::Resume => "resume",
+            Self::Lost { .. } => "lost",
+        }
+    }
+}
+
+/// Flag of `clone`: the address space is shared.
+pub const CLONE_VM: u64 = 0x100;
+/// Flag of `clone`: the parent waits until the child executes or ends.
+pub const CLONE_VFORK: u64 = 0x4000;
+/// Flag of `clone`: the new thread belongs to the same process.
+pub const CLONE_THREAD: u64 = 0x1_0000;
+
+/// Bits of the code of a page fault on x86.
+pub mod fault {
+    /// The page was present: the access was not allowed.
+    pub const PRESENT: u64 = 1 << 0;
+    /// It was a write.
+    pub const WRITE: u64 = 1 << 1;
+    /// It came from a user program.
+    pub const USER: u64 = 1 << 2;
+    /// It was the fetch of an instruction.
+    pub const FETCH: u64 = 1 << 4;
+
+    /// Addresses from here on are the kernel's own.
+    pub const KERNEL: u64 = 1 << 63;
+}
+
+/// How many pages a flush was of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pages {
+    /// So many; 0 if there was nothing to do.
+    Some(u32),
+    /// All.
+    Everything,
+}
+
+/// Why Linux flushes, by its own numbers (x86, `enum tlb_flush_reason`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// 0: the CPU turned to another space.
+    Switch,
+    /// 1: another CPU asked.
+    Remote,
+    /// 2: not used any more.
+    Local,
+    /// 3: the space that runs here, by who changed it.
+    LocalSpace,
+    /// 4: once for each flush of a space that others may hold. Not a count of interrupts.
+    Send,
+    /// 5: asked to, while another space was loaded.
+    WrongSpace,
+}
+
+impl Reason {
+    /// All of them, by number.
+    pub const ALL: [Self; 6] =
+        [Self::Switch, Self::Remote, Self::Local, Self::LocalSpace, Self::Send, Self::WrongSpace];
+
+    /// The reason of that number.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// What an interrupt between CPUs is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// To call functions: flushes among them.
+    Functions,
+    /// To wake a thread.
+    WakeUp,
+    /// To look for something else to run.
+    Reschedule,
+    /// Something else.
+    Other,
+}
+
+/// Declares [`Call`] with the names of system calls.
+macro_rules! calls {
+    ($($name:ident = $text:literal,)+) => {
+        /// A system call that changes page tables, or tells of such changes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Call {
+            $(#[doc = concat!("`", $text, "`.")] $name,)+
+        }
+
+        impl Call {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Its name, as Linux has it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+calls! {
+    Mmap = "mmap",
+    Munmap = "munmap",
+    Mprotect = "mprotect",
+    PkeyMprotect = "pkey_mprotect",
+    Madvise = "madvise",
+    ProcessMadvise = "process_madvise",
+    Mremap = "mremap",
+    Brk = "brk",
+    Membarrier = "membarrier",
+    ExitGroup = "exit_group",
+}
+
+impl Call {
+    /// The call of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|call| call.name() == name)
+    }
+
+    /// Whether it returns what nobody could know otherwise: an address.
+    #[must_use]
+    pub const fn gives_address(self) -> bool {
+        matches!(self, Self::Mmap | Self::Mremap | Self::Brk)
+    }
+}
+
+/// Why a file is no trace.
+#[derive(Debug)]
+pub struct BadTrace {
+    /// The file, as messages name it.
+    pub file: PathBuf,
+    /// Where it goes wrong.
+    pub place: BadPlace,
+    /// What is wrong there, in one sentence.
+    pub why: String,
+}
+
+/// Where a file goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPlace {
+    /// The file as a whole.
+    Whole,
+    /// In this line, from 1.
+    Line(u64),
+    /// At this byte, from 0.
+    Byte(u64),
+}
+
+impl fmt::Display for BadTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.display();
+        match self.place {
+            BadPlace::Whole => write!(f, "{file}: {}", self.why),
+            BadPlace::Line(line) => write!(f, "{file}:{line}: {}", self.why),
+            BadPlace::Byte(byte) => write!(f, "{file}: byte {byte}: {}", self.why),
+        }
+    }
+}
+
+impl core::error::Error for BadTrace {}
+
+const _: () = assert!(size_of::<Event>() <= 64, "the docs promise it");

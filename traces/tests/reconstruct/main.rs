@@ -1,0 +1,9 @@
+//! From small traces, written by hand, to scripts: every rule and every trap of
+//! `docs/reconstruction.md` once.
+
+mod any;
+mod calls;
+mod counts;
+mod recorded;
+mod spaces;
+mod story;
