@@ -191,6 +191,7 @@ pub mod tags;
 mod tests;
 mod tlb;
 mod tlb_id;
+mod trampoline;
 mod word;
 
 pub use error::Error;

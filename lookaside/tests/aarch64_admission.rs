@@ -81,8 +81,10 @@ fn impossible_control_registers_are_refused() {
     assert!(matches!(refused(Config { tcr: TCR | TCR_DS, ..config() }), Error::MissingFeature(_)));
     let park = Park::ReservedRoot(0x1800);
     assert_eq!(refused(Config { park, ..config() }), Error::BadRoot { address: 0x1800 });
-    let asid_in = AsidIn::Ttbr1 { table: 0x20 };
-    assert_eq!(refused(Config { asid_in, ..a1(Park::Epd0) }), Error::BadRoot { address: 0x20 });
+    for (table, user_table) in [(0x20, 0x40), (0x40, 0x20)] {
+        let asid_in = AsidIn::Ttbr1 { table, user_table };
+        assert_eq!(refused(Config { asid_in, ..a1(Park::Epd0) }), Error::BadRoot { address: 0x20 });
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ mod aarch64;
 
 use aarch64::*;
 use lookaside::arch::{
-    Errata, Held, Mmu, Sharing, Tag,
+    Errata, Held, Mmu, SeparateRoots, Sharing, Tag,
     aarch64::{
-        Aarch64, Config, Features, Pairing, Park, Stage2, Stage2Config, registers::TCR_EPD0,
+        Aarch64, AsidIn, Config, Features, Pairing, Park, Stage2, Stage2Config, registers::TCR_EPD0,
     },
     errata,
 };
@@ -163,6 +163,32 @@ fn two_registers_and_pairs_combine() {
          tlbi aside 14; tlbi aside 15; dsb nsh; isb;
          ttbr1 14:0x9000; isb; ttbr0 0:0x5000; isb",
     );
+}
+
+// ---- The trampoline
+
+#[test]
+fn the_trampoline_changes_the_asid_and_with_it_the_table_of_the_register() {
+    let roots = |config: Config, tag, sharing| {
+        let recorder = Recorder::default();
+        let machine = Aarch64::new(&recorder, config).unwrap();
+        let user = machine.user_root(ROOT, Tag(tag), Held::Drop, sharing);
+        let kernel = machine.kernel_root(ROOT, Tag(tag), sharing);
+        assert_executed(&recorder, "");
+        [user, kernel]
+    };
+    let asid = |asid: u64, table: u64| asid << 48 | table;
+    assert_eq!(roots(paired(), 7, Sharing::Private), [asid(15, 0x5000), asid(14, 0x5000)]);
+    let asid_in = AsidIn::Ttbr1 { table: KERNEL, user_table: 0xb000 };
+    let a1 = Config { pairing: Pairing::Paired, asid_in, ..a1(Park::ReservedRoot(RESERVED)) };
+    assert_eq!(roots(a1, 7, Sharing::Private), [asid(15, 0xb000), asid(14, KERNEL)]);
+    // Entries are shared if those of the load are.
+    let shared = Config { sharing: Sharing::Shared, ..paired() };
+    assert_eq!(roots(shared, 7, Sharing::Shared), [asid(15, 0x5001), asid(14, 0x5001)]);
+    assert_eq!(roots(shared, 7, Sharing::Private), [asid(15, 0x5000), asid(14, 0x5000)]);
+    assert_eq!(roots(paired(), 7, Sharing::Shared), [asid(15, 0x5000), asid(14, 0x5000)]);
+    // Without pairs the register stays as it is.
+    assert_eq!(roots(config(), 7, Sharing::Private), [asid(7, 0x5000); 2]);
 }
 
 // ---- Errata in switches

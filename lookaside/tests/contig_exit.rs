@@ -158,6 +158,7 @@ fn riscv() -> (&'static Machine<Riscv<&'static Hart>>, &'static Hart) {
         mode: Mode::Sv39,
         relies_on: Extensions::NONE,
         reserved: Root::new(0x1000),
+        tables: riscv64::Tables::One,
         remote: Remote::Sbi,
     };
     (machine(Riscv::new(hart, &features, config).unwrap(), &features), hart)

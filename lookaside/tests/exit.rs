@@ -3,7 +3,7 @@
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
 use lookaside::{
-    AddressSpace, Cpu, Gather, PerCpuAsids, Platform, Tlb, VaRange,
+    AddressSpace, Cpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{
         Root,
         x86_64::{
@@ -12,7 +12,7 @@ use lookaside::{
         },
     },
     platform::{CpuId, Word},
-    tags::Switched,
+    tags::{GlobalAsidsConfig, Switched},
 };
 
 /// A CPU that remembers its root register and what it was told to forget.
@@ -105,16 +105,20 @@ const FEATURES: Features = Features {
     linear_bits: 48,
 };
 
-fn machine() -> Tlb<'static, Hw, PerCpuAsids> {
+fn hardware(flush: UserFlush) -> Hw {
     let config = Config {
         pcids: Use::WherePresent,
         invlpgb: Use::Never,
-        tables: Tables::Separate(UserFlush::AtExit),
+        tables: Tables::Separate(flush),
         levels: Levels::Four,
         reserved_root: 0x1000,
     };
     let insn: &'static Insn = Box::leak(Box::default());
-    let hw = Hw { mmu: X86::new(insn, &FEATURES, config).unwrap(), insn };
+    Hw { mmu: X86::new(insn, &FEATURES, config).unwrap(), insn }
+}
+
+fn machine() -> Tlb<'static, Hw, PerCpuAsids> {
+    let hw = hardware(UserFlush::AtExit);
     hw.mmu.set_up_cpu();
     let cpus = Vec::leak(vec![Cpu::new()]);
     let tlb = Tlb::new(hw, PerCpuAsids::new(), cpus).unwrap();
@@ -136,7 +140,7 @@ fn space(tlb: &Tlb<'static, Hw, PerCpuAsids>, table: u64) -> AddressSpace<Hw> {
 
 /// The value of `CR3` with which the CPU leaves for user mode.
 fn exit(tlb: &Tlb<'static, Hw, PerCpuAsids>, space: &AddressSpace<Hw>) -> u64 {
-    this_cpu(tlb).user_cr3(space)
+    this_cpu(tlb).user_root(space)
 }
 
 /// Everything in `space` is revoked, or one page.
@@ -157,7 +161,7 @@ fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
     // Slot 0 is tag 2, and its user half PCID 2 + 0x800.
     assert_eq!(exit(&tlb, &a), 0x5802);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
-    assert_eq!(this_cpu(&tlb).kernel_cr3(&a), 0x4002 | KEEP);
+    assert_eq!(this_cpu(&tlb).kernel_root(&a), 0x4002 | KEEP);
     assert_eq!(this_cpu(&tlb).switch(&b), Switched::Fresh);
     assert_eq!(this_cpu(&tlb).switch(&a), Switched::Kept);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
@@ -191,6 +195,30 @@ fn pages_that_are_flushed_at_switch_in_are_not_flushed_again_at_the_exit() {
     flush(&tlb, &a, false);
     assert_eq!(this_cpu(&tlb).switch(&a), Switched::Flushed);
     assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
+}
+
+#[test]
+fn global_asids_refuse_flushes_that_are_left_to_the_exit() {
+    for (flush, works) in [(UserFlush::AtExit, false), (UserFlush::OnLoad, true)] {
+        let hw = hardware(flush);
+        let words = Vec::leak((0..2).map(|_| AtomicU64::ZERO).collect());
+        let config = GlobalAsidsConfig { tags: 64, ..GlobalAsidsConfig::default() };
+        let tags = GlobalAsids::new(&hw, config, words).unwrap();
+        let made = Tlb::new(hw, tags, Vec::leak(vec![Cpu::new()]));
+        assert_eq!(made.is_ok(), works);
+        assert!(works || matches!(made, Err(Error::Unsupported(_))));
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "this CPU does not run the space")]
+fn an_exit_to_a_space_that_the_cpu_does_not_run_is_found() {
+    let tlb = machine();
+    let a = space(&tlb, 0x4000);
+    let _ = this_cpu(&tlb).switch(&a);
+    let _ = this_cpu(&tlb).park();
+    let _ = exit(&tlb, &a);
 }
 
 #[test]

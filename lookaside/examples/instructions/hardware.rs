@@ -279,6 +279,7 @@ pub(crate) fn riscv() -> Result<Riscv<Insn>, Error> {
         mode: Mode::Sv48,
         relies_on: Extensions::NONE,
         reserved: Root::new(RESERVED),
+        tables: riscv64::Tables::One,
         remote: Remote::Sbi,
     };
     Riscv::new(Insn, &riscv_features(), config)

@@ -31,11 +31,21 @@ impl Tag {
     pub const RESERVED: Self = Self(0);
 }
 
+/// The tag of foreign roots ([`crate::CurrentCpu::with_root`]), firmware's for example, where there are tags.
+pub(crate) const FOREIGN_TAG: Tag = Tag(1);
+
+/// The tag of foreign roots on hardware with so many bits for a tag. Without tags, every root has the reserved one,
+/// and each load of a root drops all entries that are not global.
+pub(crate) const fn foreign_tag(tag_bits: u32) -> Tag {
+    if tag_bits == 0 { Tag::RESERVED } else { FOREIGN_TAG }
+}
+
 /// The top tables of one address space, as physical addresses in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Root {
     /// The table that the CPU walks while it runs in the kernel, and in user mode too unless the
-    /// kernel keeps separate user tables.
+    /// kernel keeps separate user tables. On RISC-V the table for user mode in any case: where the kernel has a root of
+    /// its own, [`riscv64::Config::reserved`] names it.
     pub table: u64,
     /// The table for user mode, where x86 kernels keep a separate one; otherwise equal to `table`.
     pub user_table: u64,
@@ -199,11 +209,30 @@ pub trait Mmu {
     /// # Safety
     ///
     /// * `root` is the physical address of a page table in the format of the machine, and under it the
-    ///   running kernel is mapped where it is.
+    ///   running kernel is mapped where it is; where a trampoline loads the root, the trampoline is.
     /// * Nothing that this CPU holds under `tag`, and is not told to drop, is another root's.
     /// * The ASID allocator knows of it: on a machine with a [`crate::Tlb`] nobody else calls
     ///   this.
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
+
+    /// Names a foreign root for kernel code ([`crate::CurrentCpu::with_root`]), under a tag that no space has, and
+    /// drops what is held under it. [`Self::leave_foreign`] and then [`Self::load`] or [`Self::park`] end that.
+    ///
+    /// # Safety
+    ///
+    /// * As for [`Self::load`].
+    /// * Both come before the CPU returns to user mode.
+    unsafe fn load_foreign(&self, errata: Errata, root: Root) {
+        let tag = foreign_tag(self.tag_bits());
+        // SAFETY: the caller promises it; nothing is kept under the tag.
+        unsafe { self.load(errata, root, tag, Held::Drop, Sharing::Private) };
+    }
+
+    /// What comes before the load or park that ends a foreign root: nothing, unless [`Self::load`] leaves to the
+    /// trampoline what the register is to name, and relies on the kernel's root there.
+    fn leave_foreign(&self, errata: Errata) {
+        let _ = errata;
+    }
 
     /// Names the reserved root, which maps nothing for user mode, under [`Tag::RESERVED`]. Returns
     /// when no walk from the previous root can start any more.
@@ -316,9 +345,39 @@ pub trait Mmu {
         Held::Keep
     }
 
-    /// Whether the root register names `root` under `tag`. True where the register cannot be read.
+    /// Whether the root register names what [`Self::load`] of `root` under `tag` leaves there. True where the register
+    /// cannot be read.
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         let _ = (root, tag);
         true
     }
+
+    /// Whether [`Self::load`] with [`Held::Drop`] leaves entries of user mode for [`SeparateRoots::user_root`] to drop
+    /// ([`x86_64::UserFlush::AtExit`]). Only an allocator that passes it on in [`crate::tags::Tags::user_held`] may run
+    /// on such hardware.
+    fn defers_user_flush(&self) -> bool {
+        false
+    }
+}
+
+/// Hardware that a kernel may run under another root register value than user mode: what its trampoline writes there,
+/// on the way to user mode and back.
+///
+/// The register is the one that holds the tag: `CR3`, `satp`, and on Arm64 `TTBR0_EL1` or `TTBR1_EL1`, as
+/// [`aarch64::Config::asid_in`] says.
+pub trait SeparateRoots: Mmu {
+    /// The value for user mode in the space of `root`, which was loaded under `tag` with the same `sharing`. With
+    /// [`Held::Drop`] its load drops the entries of user mode, where [`Mmu::defers_user_flush`].
+    ///
+    /// # Panics
+    ///
+    /// If `tag` does not fit [`Mmu::tag_bits`].
+    fn user_root(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) -> u64;
+
+    /// The value for the kernel: that which [`Mmu::load`] left in the register.
+    ///
+    /// # Panics
+    ///
+    /// If `tag` does not fit [`Mmu::tag_bits`].
+    fn kernel_root(&self, root: Root, tag: Tag, sharing: Sharing) -> u64;
 }

@@ -2,12 +2,12 @@
 
 use super::Fault;
 use crate::{
-    arch::{Mmu, TableChange},
+    arch::{Mmu, TableChange, foreign_tag},
     cpu_id::{CpuId, Targets},
     platform::Platform,
     range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope},
-    tlb::{CurrentCpu, Tags, foreign_tag},
+    tlb::{CurrentCpu, Tags},
     word::{Ordering, Word},
 };
 

@@ -2,7 +2,7 @@
 
 use super::{CurrentCpu, StrategyCpu, Tlb};
 use crate::{
-    arch::{Mmu as _, Wait},
+    arch::{Held, Mmu as _, Wait},
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
@@ -207,6 +207,14 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// Loads again what the register named before a foreign root was loaded, or the reserved root if the CPU
     /// was parked meanwhile. For the allocator the register has named it all the time.
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
+
+    /// What the load of the user's root on the way to user mode does with entries under its tag, where
+    /// [`crate::arch::Mmu::defers_user_flush`]. The flush that it stands for counts as done. An allocator
+    /// that leaves this out refuses such hardware in [`Self::begin`].
+    fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
+        let _ = this_cpu;
+        Held::Keep
+    }
 
     /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
     /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags

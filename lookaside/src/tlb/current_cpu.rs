@@ -15,15 +15,6 @@ use crate::{
     tlb_id::TlbId,
 };
 
-/// The tag of foreign roots ([`CurrentCpu::with_root`]), firmware's for example, where there are tags.
-pub(crate) const FOREIGN_TAG: Tag = Tag(1);
-
-/// The tag of foreign roots on hardware with so many bits for a tag. Without tags, every root has the reserved one,
-/// and each load of a root drops all entries that are not global.
-pub(crate) const fn foreign_tag(tag_bits: u32) -> Tag {
-    if tag_bits == 0 { Tag::RESERVED } else { FOREIGN_TAG }
-}
-
 /// The CPU that executes the code which holds this value, with interrupts off.
 ///
 /// [`Tlb::this_cpu`] makes one. It cannot be sent to another thread and costs nothing to make, so make it where it
@@ -123,12 +114,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.mmu().settle();
         self.cpu.set_foreign_root(true);
         let foreign = ForeignRoot { this_cpu: self };
-        let tag = foreign_tag(self.mmu().tag_bits());
-        // SAFETY: it is the root of tables; nothing is kept under its tag, which is no space's
-        // where there are tags.
-        unsafe {
-            self.mmu().load(self.cpu.errata(), root, tag, Held::Drop, Sharing::Private);
-        }
+        // SAFETY: it is the root of tables, and `ForeignRoot` loads another one at the end.
+        unsafe { self.mmu().load_foreign(self.cpu.errata(), root) };
         let result = f();
         drop(foreign);
         Ok(result)
@@ -309,6 +296,7 @@ struct ForeignRoot<'h, 't, P: Platform, T: Tags<P>> {
 impl<P: Platform, T: Tags<P>> Drop for ForeignRoot<'_, '_, P, T> {
     fn drop(&mut self) {
         self.this_cpu.cpu.set_foreign_root(false);
+        self.this_cpu.mmu().leave_foreign(self.this_cpu.cpu.errata());
         T::restore_root(&self.this_cpu.strategy());
         self.this_cpu.nmi_uaccess_enable();
     }

@@ -6,7 +6,6 @@ mod current_cpu;
 
 use core::fmt;
 
-pub(crate) use self::current_cpu::{FOREIGN_TAG, foreign_tag};
 pub use self::{
     allocator::{Released, RootState, Switched, Tags},
     cpu::Cpu,

@@ -135,7 +135,12 @@ pub(crate) fn epd0() -> Config {
 }
 
 pub(crate) fn a1(park: Park) -> Config {
-    Config { park, tcr: TCR | TCR_A1, asid_in: AsidIn::Ttbr1 { table: KERNEL }, ..config() }
+    Config {
+        park,
+        tcr: TCR | TCR_A1,
+        asid_in: AsidIn::Ttbr1 { table: KERNEL, user_table: KERNEL },
+        ..config()
+    }
 }
 
 pub(crate) fn paired() -> Config {

@@ -67,6 +67,7 @@ impl Outcome {
 impl Machine {
     /// Does what an access does once its translation is chosen.
     pub(crate) fn finish_access(&mut self, cpu: usize, op: Op, choice: Outcome) {
+        self.check_accessing(cpu);
         let Some(frame) = choice.result.checked_sub(1).map(Frame) else {
             if choice.conflict {
                 self.fail(Rule::Erratum, format!("CPU {cpu}: a program takes a conflict abort"));

@@ -421,6 +421,7 @@ macro_rules! riscv_hardware {
                     mode: Mode::Sv39,
                     relies_on: $extensions,
                     reserved: Root::new(pa(reserved)),
+                    tables: riscv64::Tables::One,
                     remote: $remote,
                 };
                 Riscv::new(riscv::Insn, &Self::features(), config)

@@ -145,6 +145,7 @@ impl Hardware for Rv {
             mode: Mode::Sv39,
             relies_on: Extensions::NONE,
             reserved: Root::new(RESERVED),
+            tables: riscv64::Tables::One,
             remote: Remote::Sbi,
         };
         Riscv::new(riscv::Insn, &Self::features(machine), config)

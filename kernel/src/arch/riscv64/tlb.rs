@@ -7,7 +7,9 @@ use lookaside::{
     Error, GlobalAsids,
     arch::{
         Root,
-        riscv64::{Config, Extensions, Features, Mode, Native, Remote, Riscv, probe_asid_bits},
+        riscv64::{
+            Config, Extensions, Features, Mode, Native, Remote, Riscv, Tables, probe_asid_bits,
+        },
     },
     tags::GlobalAsidsConfig,
 };
@@ -36,7 +38,7 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
     let wanted = Extensions::SVINVAL.union(Extensions::SVNAPOT);
     let relies_on = harts::all().fold(wanted, |common, hart| common.intersection(hart.extensions));
     let reserved = Root::new(paging::reserved_root());
-    Riscv::new(native(), &features(), Config { mode: Mode::Sv39, relies_on, reserved, remote })
+    Riscv::new(native(), &features(), Config { mode: Mode::Sv39, relies_on, reserved, tables: Tables::One, remote })
 }
 
 /// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.

@@ -17,7 +17,9 @@ use super::{
     tlbi::by_asid,
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
+    arch::{
+        Errata, Held, Mmu, Root, Scope, SeparateRoots, Sharing, TableChange, Tag, Wait, errata,
+    },
     costs::Costs,
     error::Error,
     range::VaRange,
@@ -192,7 +194,7 @@ impl<I: Instructions> Aarch64<I> {
     fn load_with_care(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         match self.config.asid_in {
             AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
-            AsidIn::Ttbr1 { table } => {
+            AsidIn::Ttbr1 { table, .. } => {
                 self.load_two_registers(errata, (root.table, table), tag, held, sharing);
             }
         }
@@ -298,7 +300,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
                 self.name_root0(ttbr(0, Tag::RESERVED.0));
                 self.tag_changed(errata);
             }
-            (AsidIn::Ttbr1 { table }, _) => {
+            (AsidIn::Ttbr1 { table, .. }, _) => {
                 self.name_root1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
                 self.tag_changed(errata);
             }
@@ -384,5 +386,26 @@ impl<I: Instructions> Mmu for Aarch64<I> {
 
     fn breaks_before_making(&self) -> bool {
         true
+    }
+}
+
+impl<I: Instructions> SeparateRoots for Aarch64<I> {
+    /// `held` changes nothing: [`Mmu::load`] has dropped the entries of both ASIDs.
+    fn user_root(&self, root: Root, tag: Tag, _: Held, sharing: Sharing) -> u64 {
+        let table = match self.config.asid_in {
+            AsidIn::Ttbr0 => root.table,
+            AsidIn::Ttbr1 { user_table, .. } => user_table,
+        };
+        self.check_width(tag);
+        let [_, user] = self.config.pairing.asids(tag);
+        ttbr(table, user) | self.cnp(sharing)
+    }
+
+    fn kernel_root(&self, root: Root, tag: Tag, sharing: Sharing) -> u64 {
+        let table = match self.config.asid_in {
+            AsidIn::Ttbr0 => root.table,
+            AsidIn::Ttbr1 { table, .. } => table,
+        };
+        ttbr(table, self.asid(tag)) | self.cnp(sharing)
     }
 }

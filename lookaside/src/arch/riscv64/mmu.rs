@@ -8,7 +8,10 @@ use super::{
     sbi::{self, HartMask, Request},
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
+    arch::{
+        Errata, Held, Mmu, Root, Scope, SeparateRoots, Sharing, TableChange, Tag, Wait, errata,
+        foreign_tag,
+    },
     costs::Costs,
     error::Error,
     range::VaRange,
@@ -24,6 +27,20 @@ pub enum Remote {
     Sbi,
 }
 
+/// Which tables the kernel runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// Those of the space that the hart runs, in which the kernel is mapped, too: `satp` names the space's root from
+    /// [`Mmu::load`] on.
+    One,
+    /// The kernel's own: `satp` names [`Config::reserved`], under ASID 0, for as long as the hart is in the kernel. A
+    /// *trampoline*, a page at the same address in every root, writes `satp` on the way to user mode
+    /// ([`CurrentCpu::user_root`](crate::CurrentCpu::user_root)) and back. See
+    /// [the trampoline](crate::arch::riscv64#the-trampoline).
+    #[doc(alias = "trampoline")]
+    Separate,
+}
+
 /// What a machine runs with, on every hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -32,8 +49,11 @@ pub struct Config {
     /// The extensions that the kernel relies on. With [`Extensions::SVINVAL`], ranges are
     /// invalidated by it.
     pub relies_on: Extensions,
-    /// The reserved root: it maps the kernel as every root does, and nothing for user mode.
+    /// The reserved root: it maps the kernel as every root does, and nothing for user mode. With
+    /// [`Tables::Separate`] it is the kernel's own root.
     pub reserved: Root,
+    /// Which tables the kernel runs on.
+    pub tables: Tables,
     /// Whether the firmware is asked to fence on other harts.
     pub remote: Remote,
 }
@@ -45,7 +65,7 @@ pub struct Config {
 /// Unlike other tags, ASID 0 is shared: by the reserved root, by roots that are loaded under
 /// [`Tag::RESERVED`], and by all roots on hardware without ASIDs. The methods keep this invariant:
 /// while `satp` names another ASID, or the reserved root, *ASID 0 holds entries of the reserved root
-/// only*. So nothing is left behind under ASID 0 through which a parked hart could walk tables that
+/// only*; without ASIDs and with [`Tables::Separate`] the trampoline keeps it, too. So nothing is left behind under ASID 0 through which a parked hart could walk tables that
 /// were freed meanwhile.
 #[derive(Debug)]
 pub struct Riscv<I> {
@@ -57,6 +77,7 @@ pub struct Riscv<I> {
     surplus: u16,
     blank: Satp,
     parked: Satp,
+    tables: Tables,
     remote: Remote,
 }
 
@@ -74,7 +95,7 @@ impl<I: Instructions> Riscv<I> {
     /// * [`Error::MissingFeature`] if the hart lacks the mode or an extension.
     /// * [`Error::BadRoot`] if `satp` cannot hold the reserved root.
     pub fn new(instructions: I, cpu: &Features, config: Config) -> Result<Self, Error> {
-        let Config { mode, relies_on, reserved, remote } = config;
+        let Config { mode, relies_on, reserved, tables, remote } = config;
         if cpu.asid_bits > 16 {
             return Err(Error::Unsupported("more than 16 ASID bits"));
         }
@@ -82,8 +103,17 @@ impl<I: Instructions> Riscv<I> {
         let parked = Satp::new(mode, Tag::RESERVED.0, reserved.table)?;
         let surplus = u16::MAX.checked_shl(tag_bits).unwrap_or(0);
         let blank = Satp::blank(mode);
-        let riscv =
-            Self { instructions, mode, relies_on, tag_bits, surplus, blank, parked, remote };
+        let riscv = Self {
+            instructions,
+            mode,
+            relies_on,
+            tag_bits,
+            surplus,
+            blank,
+            parked,
+            tables,
+            remote,
+        };
         riscv.check_root(reserved)?;
         riscv.admit(cpu)?;
         if remote == Remote::Sbi {
@@ -91,6 +121,13 @@ impl<I: Instructions> Riscv<I> {
             riscv.call(HartMask::ALL, Request::all(Reach::Tag(Tag::RESERVED)))?;
         }
         Ok(riscv)
+    }
+
+    /// Whether the trampoline executes `SFENCE.VMA x0, x0` after each write of `satp`, on the way to user mode and on
+    /// the way back. It does on harts without ASIDs, where the kernel's root and all others share ASID 0.
+    #[must_use]
+    pub fn trampoline_fences(&self) -> bool {
+        self.tag_bits == 0
     }
 
     /// A planner for harts of this machine with `errata`; see [`Planner::new`] for `most_leaves`.
@@ -167,12 +204,34 @@ impl<I: Instructions> Riscv<I> {
         if held == Held::Keep && outgoing.yields_to(next) {
             self.instructions.write_satp(next.bits());
         } else {
+            self.name_slowly(errata, outgoing, next, held);
+        }
+    }
+
+    /// All replacements but the plainest. With separate tables none is plain: in the kernel `satp` has ASID 0.
+    #[cold]
+    #[track_caller]
+    fn name_slowly(&self, errata: Errata, outgoing: Satp, next: Satp, held: Held) {
+        if self.tables == Tables::Separate && next != self.parked {
+            self.prepare_for_user(errata, next.asid(), held);
+        } else {
             self.name_with_care(errata, outgoing, next, held);
         }
     }
 
-    /// All replacements but the plainest.
-    #[cold]
+    /// What is left of a load where the trampoline names the root.
+    #[track_caller]
+    fn prepare_for_user(&self, errata: Errata, asid: u16, held: Held) {
+        // Without ASIDs nothing of user mode is held: the trampoline has fenced on the way in.
+        if held == Held::Drop && asid != Tag::RESERVED.0 {
+            // FENCE F-RV-DROP-USER (pairs with F-RV-SETTLE, the write of satp by the trampoline): as F-RV-DROP. `satp`
+            // names the kernel's root until the trampoline writes it, so no walk makes entries under this ASID before
+            // user mode runs, and none of a former owner or of revoked entries is left by then.
+            self.fence_asid(errata, asid);
+        }
+    }
+
+    /// Writes `satp`, with the fences that the two values need.
     #[track_caller]
     fn name_with_care(&self, errata: Errata, outgoing: Satp, next: Satp, held: Held) {
         if outgoing == next {
@@ -250,8 +309,9 @@ impl<I: Instructions> Mmu for Riscv<I> {
         Ok(errata::of_riscv(cpu.identity).errata)
     }
 
-    /// See [`Satp::new`]; also, RISC-V has one table for both modes, so `user_table` must be the
-    /// same. Whether `satp` implements every PPN bit the hart does not say.
+    /// See [`Satp::new`]; also, a space has one table, so `user_table` must be the same: with
+    /// [`Tables::Separate`] the kernel's is [`Config::reserved`] for all spaces. Whether `satp`
+    /// implements every PPN bit the hart does not say.
     fn check_root(&self, root: Root) -> Result<(), Error> {
         if root.user_table != root.table {
             return Err(Error::BadRoot { address: root.user_table });
@@ -292,6 +352,20 @@ impl<I: Instructions> Mmu for Riscv<I> {
         assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
         debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
         self.write_root(errata, self.blank.fill(tag.0, root.table), held);
+    }
+
+    /// With [`Tables::Separate`] in place of the kernel's root.
+    unsafe fn load_foreign(&self, errata: Errata, root: Root) {
+        debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
+        let outgoing = Satp::from_bits(self.instructions.read_satp());
+        let next = self.blank.fill(foreign_tag(self.tag_bits).0, root.table);
+        self.name_with_care(errata, outgoing, next, Held::Drop);
+    }
+
+    fn leave_foreign(&self, errata: Errata) {
+        if self.tables == Tables::Separate {
+            self.park(errata);
+        }
     }
 
     fn park(&self, errata: Errata) {
@@ -417,9 +491,40 @@ impl<I: Instructions> Mmu for Riscv<I> {
         Held::Drop
     }
 
+    /// With [`Tables::Separate`]: whether it names the kernel's root, which is what [`Mmu::load`] leaves there.
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {
-        Satp::new(self.mode, tag.0, root.table)
-            .is_ok_and(|named| self.instructions.read_satp() == named.bits())
+        let named = match self.tables {
+            Tables::One => Satp::new(self.mode, tag.0, root.table),
+            Tables::Separate => Ok(self.parked),
+        };
+        named.is_ok_and(|named| self.instructions.read_satp() == named.bits())
+    }
+}
+
+impl<I: Instructions> SeparateRoots for Riscv<I> {
+    /// The value of `satp` for user mode. With [`Tables::One`] that of [`Mmu::load`].
+    ///
+    /// `held` changes nothing: [`Mmu::load`] has dropped the entries, and while the kernel's root is loaded the hart
+    /// makes no new ones.
+    ///
+    /// # Panics
+    ///
+    /// If `tag` has more bits than [`Mmu::tag_bits`].
+    fn user_root(&self, root: Root, tag: Tag, _: Held, _: Sharing) -> u64 {
+        assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
+        self.blank.fill(tag.0, root.table).bits()
+    }
+
+    /// The value of `satp` for the kernel. With [`Tables::Separate`] it is the same for all spaces.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::user_root`].
+    fn kernel_root(&self, root: Root, tag: Tag, sharing: Sharing) -> u64 {
+        match self.tables {
+            Tables::One => self.user_root(root, tag, Held::Keep, sharing),
+            Tables::Separate => self.parked.bits(),
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use super::{
     invpcid::Command,
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
+    arch::{
+        Errata, Held, Mmu, Root, Scope, SeparateRoots, Sharing, TableChange, Tag, Wait, errata,
+    },
     costs::Costs,
     error::Error,
     range::VaRange,
@@ -409,5 +411,19 @@ impl<I: Instructions> Mmu for X86<I> {
 
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         self.hardware_matches(root, tag)
+    }
+
+    fn defers_user_flush(&self) -> bool {
+        self.tables == Tables::Separate(UserFlush::AtExit)
+    }
+}
+
+impl<I: Instructions> SeparateRoots for X86<I> {
+    fn user_root(&self, root: Root, tag: Tag, held: Held, _: Sharing) -> u64 {
+        self.user_cr3(root, tag, held)
+    }
+
+    fn kernel_root(&self, root: Root, tag: Tag, _: Sharing) -> u64 {
+        self.kernel_cr3(root, tag)
     }
 }

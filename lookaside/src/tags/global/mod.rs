@@ -77,13 +77,13 @@ use core::{fmt, marker::PhantomData};
 pub use self::cookie::Cookie;
 use self::{asid_cache::AsidCache, ticket::Ticket};
 use crate::{
-    arch::{Held, Mmu, Sharing, Tag, Wait},
+    arch::{FOREIGN_TAG, Held, Mmu, Sharing, Tag, Wait},
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
     request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
-    tlb::{Cpu, CurrentCpu, FOREIGN_TAG, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
     word::{Aligned, Ordering, Word},
 };
 
@@ -256,6 +256,9 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         }
         if platform.mmu().sharing() == Sharing::Shared && !platform.mmu().broadcasts() {
             return Err(Error::Unsupported("shared translations without broadcast invalidation"));
+        }
+        if platform.mmu().defers_user_flush() {
+            return Err(Error::Unsupported("flushes at the exit to user mode with global ASIDs"));
         }
         // Relaxed, all of them: no CPU knows these words yet.
         let used = |cpu: &Cpu<P, Self>| cpu.tags.active.cookie.load(Ordering::Relaxed) != 0;

@@ -38,14 +38,14 @@ use core::{
 use self::catch_up::{CatchUp, leave_if_lazy};
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
-    arch::{Held, Mmu, Sharing, TableChange, Tag, Wait},
+    arch::{FOREIGN_TAG, Held, Mmu, Sharing, TableChange, Tag, Wait},
     counts::Event,
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
     request::{FlushRanges, FlushRequest, FlushScope, MissedFlush},
     space::AddressSpace,
-    tlb::{Cpu, CurrentCpu, FOREIGN_TAG, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
     word::{Aligned, Ordering, Word},
 };
 
@@ -174,12 +174,6 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
             self.id[slot].store(who, Ordering::Release);
         }
         self.set_flushed_up_to(slot, generation);
-    }
-
-    /// Records that the entries under the tag of the user's table are still to be flushed, where that table
-    /// has a tag of its own: the load of the root drops only those under the kernel's tag. See `exit.rs`.
-    fn user_needs_flush(&self, slot: usize) {
-        self.user_needs_flush.set(self.user_needs_flush.get() | 1 << slot);
     }
 }
 
@@ -397,6 +391,10 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         // Without tags the foreign root had the same one.
         let held = if this_cpu.tag() == Tag::RESERVED { Held::Drop } else { Held::Keep };
         this_cpu.reload(held, Sharing::Private);
+    }
+
+    fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
+        this_cpu.cpu().slots.take_user_flush()
     }
 
     fn release(_: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {

@@ -132,12 +132,23 @@ impl Machine {
             }
         }
         for user in 0..self.cpus.len() {
-            if user == cpu || self.config.cnp {
+            if self.config.tag_bits != 0 && (user == cpu || self.config.cnp) {
                 self.check_tags(user, cpu, entry);
             }
         }
         if self.config.arch == Arch::Arm {
             self.check_break(cpu, entry);
+        }
+    }
+
+    /// A program of `cpu` accesses memory. Without tags it must not meet entries of another space: between the write
+    /// of a root register and the fence after it they are there, and no program runs.
+    pub(crate) fn check_accessing(&mut self, cpu: usize) {
+        if self.config.tag_bits == 0 {
+            for index in 0..self.cpus[cpu].tlb.len() {
+                let entry = self.cpus[cpu].tlb[index];
+                self.check_tags(cpu, cpu, &entry);
+            }
         }
     }
 
@@ -159,7 +170,9 @@ impl Machine {
             }
             for index in 0..self.cpus[holder].tlb.len() {
                 let entry = self.cpus[holder].tlb[index];
-                self.check_tags(cpu, holder, &entry);
+                if self.config.tag_bits != 0 {
+                    self.check_tags(cpu, holder, &entry);
+                }
                 if entry.is(Entry::REVOKED) && self.exposed(cpu, holder, &entry) {
                     let why = "has been revoked, and can be used again";
                     self.fail_entry(Rule::StaleTranslation, cpu, holder, &entry, why);

@@ -1,4 +1,4 @@
-//! Separate tables for the kernel and user mode (KPTI).
+//! Other roots or tags for the kernel than for user mode: KPTI, and kernels with a root of their own.
 
 use core::marker::PhantomData;
 
@@ -46,6 +46,40 @@ const LAZY: &[&[Act]] = &[&[FreeTable(A)], &[Run(A), Visit, Lazy, Run(A), Visit]
 /// Both CPUs run the space, and one unmaps.
 const BOTH: &[&[Act]] = &[&[Run(A), Visit, Unmap(A, 0), Visit], &[Run(A), Visit, Visit]];
 
+/// A CPU runs more spaces than there are tags, and unmaps in one that it has run in the epoch before.
+const TURN: &[&[Act]] = &[&[
+    Run(A),
+    Visit,
+    Run(B),
+    Visit,
+    Run(2),
+    Visit,
+    Run(3),
+    Visit,
+    Unmap(A, 0),
+    Run(A),
+    Visit,
+    Run(B),
+    Visit,
+]];
+/// The same while another CPU stays in user mode.
+const STAYS: &[&[Act]] =
+    &[&[Run(B), Visit, Run(2), Visit, Run(3), Visit, Unmap(A, 0)], &[Run(A), Visit, Visit]];
+/// A space is released in which another CPU is lazy, and its tag goes to another one.
+const RELEASED: &[&[Act]] =
+    &[&[Await, Release(A), Run(B), Visit], &[Run(A), Visit, Lazy, Signal, Run(B), Visit, Copy]];
+/// A CPU releases the space that it has run itself, and runs others under its tag.
+const REUSED: &[&[Act]] =
+    &[&[Run(A), Visit, Run(B), Release(A), Visit, Run(2), Visit, Run(3), Visit, Run(4), Visit]];
+/// A CPU calls firmware from a space in which a page is unmapped meanwhile.
+const CALLED: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Firmware, Copy, Visit]];
+/// A CPU calls firmware between two spaces.
+const CALLS: &[&[Act]] = &[&[Run(A), Firmware, Visit, Copy, Run(B), Firmware, Copy, Visit]];
+/// A CPU parks while a page is unmapped, and comes back.
+const PARKED: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Park, Run(A), Visit, Copy]];
+/// A CPU goes between user mode and the kernel, and neither meets the other's page.
+const CROSSES: &[&[Act]] = &[&[Run(A), Copy, Visit, Copy, Run(B), Visit, Copy, Visit]];
+
 fn open<K: Kind>(name: &'static str, cpus: &'static [&'static [Act]]) -> Box<dyn Explored> {
     Box::new(Explorer::new(Script::<K> { name, cpus, kind: PhantomData }))
 }
@@ -92,4 +126,45 @@ pairs! {
     "pair-everything-invlpgb", Broadcast, EVERYTHING, "as pair-everything, by broadcasts";
     "pair-lazy-table", OnLoad, LAZY, "a table is freed while another CPU is lazy, and comes back";
     "pair-lazy-table-at-exit", AtExit, LAZY, "as pair-lazy-table, with the user's half flushed on exit";
+    "pair-unmap-riscv", Rv, VISITED, "as pair-unmap, with a root of the kernel's own";
+    "pair-unmap-riscv-sbi", RvSbi, BOTH, "as pair-both, by remote fences, with a root of the kernel's own";
+    "pair-unmap-riscv-recent", RvRecent, VISITED, "as pair-unmap-riscv, with tags by recency";
+    "pair-unmap-riscv-no-asid", RvPlain, VISITED, "as pair-unmap-riscv, without ASIDs";
+    "pair-own-riscv", Rv, OWN, "as pair-own, with a root of the kernel's own";
+    "pair-own-riscv-no-asid", RvPlain, OWN, "as pair-own-riscv, without ASIDs";
+    "pair-away-riscv", Rv, AWAY, "as pair-away, with a root of the kernel's own";
+    "pair-away-riscv-recent", RvRecent, AWAY, "as pair-away-riscv, with tags by recency";
+    "pair-away-riscv-no-asid", RvPlain, AWAY, "as pair-away-riscv, without ASIDs";
+    "pair-slots-riscv", RvRecent, SLOTS, "one CPU, three spaces, two slots, with a root of the kernel's own";
+    "pair-protect-riscv", Rv, PROTECTED, "as pair-protect, with a root of the kernel's own";
+    "pair-table-riscv", Rv, TABLE, "as pair-table, with a root of the kernel's own";
+    "pair-table-riscv-no-asid", RvPlain, TABLE, "as pair-table-riscv, without ASIDs";
+    "pair-own-table-riscv", Rv, OWN_TABLE, "as pair-own-table, with a root of the kernel's own";
+    "pair-lazy-table-riscv", RvRecent, LAZY, "as pair-lazy-table, with a root of the kernel's own";
+    "pair-lazy-table-riscv-no-asid", RvPlain, LAZY, "as pair-lazy-table-riscv, without ASIDs";
+    "pair-turn-riscv", Rv, TURN, "the tags run out, with a root of the kernel's own";
+    "pair-stays-riscv", Rv, STAYS, "the tags run out while another CPU is in user mode, with a root of the kernel's own";
+    "pair-last-riscv", RvLast, TURN, "the last epoch begins, with a root of the kernel's own";
+    "pair-release-riscv", Rv, RELEASED, "a space is released in which another CPU is lazy, with a root of the kernel's own";
+    "pair-release-riscv-recent", RvRecent, RELEASED, "as pair-release-riscv, with tags by recency";
+    "pair-release-riscv-no-asid", RvPlain, RELEASED, "as pair-release-riscv, without ASIDs";
+    "pair-reuse-riscv", Rv, REUSED, "a released space's tag is given again, with a root of the kernel's own";
+    "pair-firmware-riscv", Rv, CALLED, "a page is unmapped during a firmware call, with a root of the kernel's own";
+    "pair-firmware-riscv-no-asid", RvPlain, CALLED, "as pair-firmware-riscv, without ASIDs";
+    "pair-calls-riscv", Rv, CALLS, "firmware is called in two spaces, with a root of the kernel's own";
+    "pair-park-riscv", Rv, PARKED, "a page is unmapped while another CPU is parked, with a root of the kernel's own";
+    "pair-cross-riscv-no-asid", RvPlain, CROSSES, "kernel and user mode have other pages at one address, without ASIDs";
+    "pair-unmap-arm", Arm, VISITED, "as pair-unmap, with two ASIDs";
+    "pair-unmap-arm-ttbr1", ArmTtbr1, VISITED, "as pair-unmap-arm, with the ASID in TTBR1";
+    "pair-unmap-arm-recent", ArmRecent, VISITED, "as pair-unmap-arm, with tags by recency";
+    "pair-own-arm", Arm, OWN, "as pair-own, with two ASIDs";
+    "pair-away-arm", Arm, AWAY, "as pair-away, with two ASIDs";
+    "pair-slots-arm", ArmRecent, SLOTS, "one CPU, three spaces, two slots, with two ASIDs";
+    "pair-protect-arm", Arm, PROTECTED, "as pair-protect, with two ASIDs";
+    "pair-table-arm", Arm, TABLE, "as pair-table, with two ASIDs";
+    "pair-own-table-arm-ttbr1", ArmTtbr1, OWN_TABLE, "as pair-own-table, with two ASIDs and the ASID in TTBR1";
+    "pair-lazy-table-arm", Arm, LAZY, "as pair-lazy-table, with two ASIDs";
+    "pair-turn-arm", Arm, TURN, "the tags run out, with two ASIDs";
+    "pair-release-arm", Arm, RELEASED, "a space is released in which another CPU is lazy, with two ASIDs";
+    "pair-reuse-arm", Arm, REUSED, "a released space's tags are given again, with two ASIDs";
 }

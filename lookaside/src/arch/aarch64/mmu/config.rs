@@ -46,7 +46,9 @@ pub enum Pairing {
     /// One.
     Single,
     /// Two, for kernels that hide their mappings from user mode: `2t` for the kernel and `2t + 1`
-    /// for user mode.
+    /// for user mode. See [the trampoline](crate::arch::aarch64#the-trampoline).
+    #[doc(alias = "KPTI")]
+    #[doc(alias = "USER_ASID_FLAG")]
     Paired,
 }
 
@@ -59,6 +61,10 @@ pub enum AsidIn {
     Ttbr1 {
         /// Physical address in bytes of the kernel's table.
         table: u64,
+        /// That of the table which the trampoline leaves in the register in user mode, with [`Pairing::Paired`];
+        /// otherwise equal to `table`.
+        #[doc(alias = "tramp_pg_dir")]
+        user_table: u64,
     },
 }
 
@@ -108,10 +114,12 @@ impl Config {
         if let Park::ReservedRoot(table) = self.park {
             self.check_table(table)?;
         }
-        if let AsidIn::Ttbr1 { table } = self.asid_in {
-            // `T1SZ` decides the alignment, and the kernel chose both; 64 bytes is what the
-            // register can express.
-            check_address(table, 64, pa_bits_of(self.tcr))?;
+        if let AsidIn::Ttbr1 { table, user_table } = self.asid_in {
+            for table in [table, user_table] {
+                // `T1SZ` decides the alignment, and the kernel chose both; 64 bytes is what the
+                // register can express.
+                check_address(table, 64, pa_bits_of(self.tcr))?;
+            }
         }
         let Features { range_ops, level_hints, .. } = self.features;
         let lower = Planner::new(geometry, range_ops, level_hints);

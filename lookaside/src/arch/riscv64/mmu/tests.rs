@@ -27,6 +27,7 @@ pub(super) const CONFIG: Config = Config {
     mode: Mode::Sv39,
     relies_on: Extensions::NONE,
     reserved: Root::new(RESERVED),
+    tables: Tables::One,
     remote: Remote::Interrupts,
 };
 
@@ -430,3 +431,5 @@ fn every_sequence(acts: &[Act], so_far: &mut Vec<Act>, left: u32, check: &dyn Fn
         so_far.pop();
     }
 }
+
+mod separate;

@@ -1,38 +1,41 @@
-//! Scenarios of tables in pairs: a kernel that runs each space with one table, and leaves for user mode with
-//! another, which does not map the kernel. Each tag stands for two PCIDs.
+//! Scenarios of kernels that run user mode under another root or tag than themselves: a trampoline writes the root
+//! register on the way out and on the way in.
 //!
-//! What is of interest is what a CPU holds under the PCID that its root register does *not* name: under user mode's
+//! What is of interest is what a CPU holds under the tag that its root register does *not* name: under user mode's
 //! while the kernel flushes, and under the kernel's while user code runs. The oracle takes neither for an offence
-//! until a root is loaded that lets it be used.
+//! until a root is loaded that lets it be used. And neither mode may reach a page of the other's root.
 
-use core::marker::PhantomData;
+mod kind;
+
+use core::{cell::UnsafeCell, marker::PhantomData};
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform as _, Tlb,
-    VaRange,
-    arch::{
-        Held, Root,
-        x86_64::{Config as Hardware, Instructions as _, Levels, Tables, Use, UserFlush, X86},
-    },
+    AddressSpace, Cpu, CurrentCpu, Gather, Platform as _, Tlb, VaRange,
+    arch::Root,
     flush::Flushed,
     platform::{CpuId, Ordering, Word as _},
-    tags::Tags,
+    tags::Switched,
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Platform, Scenario, Word, access, access_store, as_cpu, irq_off, irq_on,
-    leak, milestone, name, oracle, outcome, tables, x86,
+    leak, milestone, name, oracle, outcome, relax, saw, tables,
 };
 
-use super::{
-    hardware::x86_features,
-    script::{Few, epochs},
+pub(super) use self::kind::{
+    Arm, ArmRecent, ArmTtbr1, AtExit, Broadcast, Kind, NoInvpcid, OnLoad, Rv, RvLast, RvPlain,
+    RvRecent, RvSbi,
 };
+use self::kind::{Machine, Shape};
 
-type Machine = Platform<X86<x86::Insn>>;
-type At<'h, T> = &'h CurrentCpu<'h, Machine, T>;
+type At<'h, K> = &'h CurrentCpu<'h, Machine<K>, <K as Kind>::Tags>;
 
 /// The pages that every space maps, below one table.
 const PAGES: [u64; 2] = [0x1000, 0x2000];
+
+/// What the kernel's own root maps at the address of the first page.
+const KERNEL_PAGE: Frame = Frame(14);
+/// What the foreign root maps there.
+const FOREIGN_PAGE: Frame = Frame(15);
 
 /// One act of a CPU's script. Spaces are named by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,16 @@ pub(super) enum Act {
     Run(usize),
     /// Run kernel code only, and leave the root register as it is.
     Lazy,
+    /// Run no space.
+    Park,
+    /// Read the page under a foreign root, as in a call of firmware.
+    Firmware,
+    /// Tell the other CPUs that this one has come here.
+    Signal,
+    /// Wait until another CPU has signalled.
+    Await,
+    /// Release a space that no thread runs any more, and free its table.
+    Release(usize),
     /// Leave for user mode, read the page, and come back.
     Visit,
     /// Leave for user mode, write to the page, and come back.
@@ -64,148 +77,85 @@ impl Act {
             | Self::Unmap(space, _)
             | Self::Protect(space)
             | Self::FreeTable(space)
-            | Self::Clear(space) => Some(space),
-            Self::Lazy | Self::Visit | Self::Write | Self::Copy => None,
+            | Self::Clear(space)
+            | Self::Release(space) => Some(space),
+            Self::Lazy
+            | Self::Park
+            | Self::Firmware
+            | Self::Signal
+            | Self::Await
+            | Self::Visit
+            | Self::Write
+            | Self::Copy => None,
         }
     }
 }
 
-/// A kind of kernel that keeps tables in pairs.
-pub(super) trait Kind: 'static {
-    /// How it gives tags.
-    type Tags: Tags<Machine> + 'static;
-
-    /// PCIDs, `INVPCID`, `INVLPGB`.
-    const HAS: [bool; 3];
-    /// When it flushes the user's half.
-    const FLUSH: UserFlush;
-
-    /// Makes what gives tags.
-    ///
-    /// # Errors
-    ///
-    /// What the library says.
-    fn tags(platform: &Machine) -> Result<Self::Tags, Error>;
-
-    /// The value of `CR3` for user mode.
-    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64;
-
-    /// The value of `CR3` for the kernel.
-    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64;
-}
-
-macro_rules! by_recency {
-    ($($(#[doc = $doc:literal])* $name:ident: $has:expr, $flush:expr;)*) => {$(
-        $(#[doc = $doc])*
-        pub(super) enum $name {}
-
-        impl Kind for $name {
-            type Tags = PerCpuAsids<2>;
-
-            const HAS: [bool; 3] = $has;
-            const FLUSH: UserFlush = $flush;
-
-            fn tags(_: &Machine) -> Result<Self::Tags, Error> {
-                Ok(PerCpuAsids::new())
-            }
-
-            fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
-                this_cpu.user_cr3(space)
-            }
-
-            fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
-                this_cpu.kernel_cr3(space)
-            }
-        }
-    )*};
-}
-
-by_recency! {
-    /// The user's half is flushed where the root is loaded.
-    OnLoad: [true, true, false], UserFlush::OnLoad;
-    /// It is flushed on the way to user mode.
-    AtExit: [true, true, false], UserFlush::AtExit;
-    /// The same without `INVPCID`: a PCID that `CR3` does not name goes with all others.
-    NoInvpcid: [true, false, false], UserFlush::OnLoad;
-}
-
-/// Tags that are the same on all CPUs, and `INVLPGB`.
-pub(super) enum Broadcast {}
-
-impl Kind for Broadcast {
-    type Tags = GlobalAsids<'static, Machine>;
-
-    const HAS: [bool; 3] = [true, true, true];
-    const FLUSH: UserFlush = UserFlush::OnLoad;
-
-    fn tags(platform: &Machine) -> Result<Self::Tags, Error> {
-        epochs(
-            platform,
-            Few { usable: 3, pins: 0, last_epoch: lookaside::tags::Cookie::LAST_EPOCH },
-        )
-    }
-
-    fn user_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
-        this_cpu.mmu().user_cr3(space.root(), space.cookie().tag(), Held::Keep)
-    }
-
-    fn kernel_cr3(this_cpu: At<'_, Self::Tags>, space: &AddressSpace<Machine>) -> u64 {
-        this_cpu.mmu().kernel_cr3(space.root(), space.cookie().tag())
-    }
-}
-
-/// A space, its pair of tables and what lies below both.
-struct Pair {
-    space: AddressSpace<Machine>,
-    /// The kernel's table and user mode's.
-    roots: [Frame; 2],
+/// A space, its tables and what lies below them.
+struct Pair<K: Kind> {
+    space: UnsafeCell<AddressSpace<Machine<K>>>,
+    /// The table that the library is given, and user mode's if that is another.
+    roots: Vec<Frame>,
     frames: [Frame; 2],
     entries: [&'static Word; 2],
     last_table: Frame,
 }
 
+impl<K: Kind> Pair<K> {
+    fn space(&self) -> &AddressSpace<Machine<K>> {
+        // SAFETY: the only exclusive reference is that of `World::release`, when no script uses the space any more.
+        unsafe { &*self.space.get() }
+    }
+}
+
 /// What the CPUs share.
 pub(super) struct World<K: Kind> {
-    tlb: Tlb<'static, Machine, K::Tags>,
-    pairs: Vec<Pair>,
+    tlb: Tlb<'static, Machine<K>, K::Tags>,
+    pairs: Vec<Pair<K>>,
     /// Which space each CPU runs, plus one. Private to the CPU.
     runs: Vec<Word>,
     /// Whether it is in user mode. Private to the CPU.
     out: Vec<Word>,
+    /// What the trampoline writes on the way back. Private to the CPU.
+    way_in: Vec<Word>,
+    /// Whether a CPU has signalled.
+    signal: Word,
+    foreign: Frame,
 }
 
 impl<K: Kind> World<K> {
     fn new(cpus: usize, spaces: usize) -> Self {
-        let reserved = tables::allocate_reserved();
-        let features = x86_features(K::HAS);
-        let config = Hardware {
-            pcids: Use::WherePresent,
-            invlpgb: Use::WherePresent,
-            tables: Tables::Separate(K::FLUSH),
-            levels: Levels::Four,
-            reserved_root: reserved.0 << 12,
+        let reserved = if K::SHAPE == Shape::OwnRoot {
+            let own = tables::allocate();
+            tables::map(own, PAGES[0], KERNEL_PAGE, Access::WRITE);
+            own
+        } else {
+            tables::allocate_reserved()
         };
-        let mmu = X86::new(x86::Insn, &features, config).expect("hardware");
-        let platform = Platform::new(mmu);
+        let foreign = tables::allocate();
+        tables::map(foreign, PAGES[0], FOREIGN_PAGE, Access::WRITE);
+        let platform = Platform::new(K::mmu(reserved).expect("hardware"));
         let tags = K::tags(&platform).expect("tags");
         let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
         let pairs = (0..spaces).map(|number| Self::pair(&tlb, number)).collect();
         let words = || (0..cpus).map(|_| Word::ZERO).collect();
-        let world = Self { tlb, pairs, runs: words(), out: words() };
+        let (runs, out, way_in) = (words(), words(), words());
+        let world = Self { tlb, pairs, runs, out, way_in, signal: Word::ZERO, foreign };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
-                world.tlb.platform().mmu().set_up_cpu();
-                world.tlb.online(&(), &features).expect("a CPU that fits");
+                K::set_up(world.tlb.platform().mmu());
+                world.tlb.online(&(), &K::features()).expect("a CPU that fits");
             });
         }
         world
     }
 
-    fn pair(tlb: &Tlb<'static, Machine, K::Tags>, number: usize) -> Pair {
-        let roots = [tables::allocate(), tables::allocate()];
+    fn pair(tlb: &Tlb<'static, Machine<K>, K::Tags>, number: usize) -> Pair<K> {
+        let count = if K::SHAPE == Shape::TwoTables { 2 } else { 1 };
+        let roots: Vec<_> = (0..count).map(|_| tables::allocate()).collect();
         let last_table = tables::allocate();
-        for root in roots {
+        for &root in &roots {
             // Relaxed: the world is being built.
             tables::word(root, 0).store(tables::table(last_table), Ordering::Relaxed);
         }
@@ -215,8 +165,8 @@ impl<K: Kind> World<K> {
             tables::map(roots[0], va, frame, Access::WRITE);
         }
         let residents = Box::new([Word::ZERO]);
-        let root = Root { table: roots[0].0 << 12, user_table: roots[1].0 << 12 };
-        let space = tlb.space(root, residents).expect("a space");
+        let root = Root { table: roots[0].0 << 12, user_table: roots[count - 1].0 << 12 };
+        let space = UnsafeCell::new(tlb.space(root, residents).expect("a space"));
         let entries = PAGES.map(|va| tables::pte(roots[0], va));
         Pair { space, roots, frames, entries, last_table }
     }
@@ -230,12 +180,12 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn this_cpu(&self) -> CurrentCpu<'_, Machine, K::Tags> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Machine<K>, K::Tags> {
         self.tlb.this_cpu(&())
     }
 
     /// The space that the calling CPU runs.
-    fn own(&self, this_cpu: At<'_, K::Tags>) -> &Pair {
+    fn own(&self, this_cpu: At<'_, K>) -> &Pair<K> {
         &self.pairs[self.runs[this_cpu.id().index()].get() as usize - 1]
     }
 
@@ -244,7 +194,10 @@ impl<K: Kind> World<K> {
         let this_cpu = self.this_cpu();
         match act {
             Act::Run(number) => {
-                let _ = this_cpu.switch(&self.pairs[number].space);
+                let switched = this_cpu.switch(self.pairs[number].space());
+                if switched == Switched::RolledOver {
+                    saw("a rollover");
+                }
                 self.runs[this_cpu.id().index()].set(number as u64 + 1);
                 oracle::wakes();
             }
@@ -252,15 +205,30 @@ impl<K: Kind> World<K> {
                 oracle::rests();
                 this_cpu.lazy();
             }
-            Act::Visit => self.visit(&this_cpu, || {
-                let _ = access(PAGES[0]);
-            }),
-            Act::Write => self.visit(&this_cpu, || {
-                let _ = access_store(PAGES[0], 1);
-            }),
+            Act::Park => {
+                oracle::rests();
+                let _ = this_cpu.park();
+            }
+            Act::Firmware => self.call_firmware(),
+            // Release: it comes after what this CPU did.
+            Act::Signal => self.signal.store(1, Ordering::Release),
+            Act::Await => self.wait(),
+            Act::Release(number) => self.release(&this_cpu, number),
+            Act::Visit => {
+                let own = self.own(&this_cpu).frames[0];
+                self.visit(&this_cpu, || reaches(own, access(PAGES[0])));
+            }
+            Act::Write => {
+                let own = self.own(&this_cpu).frames[0];
+                self.visit(&this_cpu, || reaches(own, access_store(PAGES[0], 1)));
+            }
             Act::Copy => {
+                let user = self.own(&this_cpu).frames[0];
                 irq_on();
-                let _ = access(PAGES[0]);
+                reaches(
+                    if K::SHAPE == Shape::OwnRoot { KERNEL_PAGE } else { user },
+                    access(PAGES[0]),
+                );
                 irq_off();
             }
             Act::Unmap(number, page) => self.unmap(&this_cpu, number, page),
@@ -272,7 +240,7 @@ impl<K: Kind> World<K> {
     }
 
     /// Leaves for user mode and comes back. Interrupts are on there.
-    fn visit(&self, this_cpu: At<'_, K::Tags>, run: impl FnOnce()) {
+    fn visit(&self, this_cpu: At<'_, K>, run: impl FnOnce()) {
         self.leave(this_cpu);
         irq_on();
         run();
@@ -281,15 +249,49 @@ impl<K: Kind> World<K> {
     }
 
     /// The last thing before user mode.
-    fn leave(&self, this_cpu: At<'_, K::Tags>) {
-        self.out[this_cpu.id().index()].set(1);
-        x86::Insn.write_cr3(K::user_cr3(this_cpu, &self.own(this_cpu).space));
+    fn leave(&self, this_cpu: At<'_, K>) {
+        let (me, space) = (this_cpu.id().index(), self.own(this_cpu).space());
+        self.out[me].set(1);
+        self.way_in[me].set(this_cpu.kernel_root(space));
+        K::write_root(this_cpu.mmu(), this_cpu.user_root(space));
     }
 
     /// The first thing after it.
-    fn enter(&self, this_cpu: At<'_, K::Tags>) {
-        x86::Insn.write_cr3(K::kernel_cr3(this_cpu, &self.own(this_cpu).space));
-        self.out[this_cpu.id().index()].set(0);
+    fn enter(&self, this_cpu: At<'_, K>) {
+        let me = this_cpu.id().index();
+        K::write_root(this_cpu.mmu(), self.way_in[me].get());
+        self.out[me].set(0);
+    }
+
+    fn call_firmware(&self) {
+        let foreign = Root::new(self.foreign.0 << 12);
+        let called = self.this_cpu().with_root(&foreign, || {
+            irq_on();
+            reaches(FOREIGN_PAGE, access(PAGES[0]));
+            irq_off();
+        });
+        called.expect("a root that fits");
+    }
+
+    fn wait(&self) {
+        // Acquire: what is done after it comes after what the other CPU did before.
+        while self.signal.load(Ordering::Acquire) == 0 {
+            irq_on();
+            relax();
+            irq_off();
+        }
+    }
+
+    fn release(&self, this_cpu: At<'_, K>, number: usize) {
+        let pair = &self.pairs[number];
+        let runs = &self.runs[this_cpu.id().index()];
+        if runs.get() == number as u64 + 1 {
+            runs.set(0); // Its thread was the last one.
+        }
+        // SAFETY: no script uses the space from here on.
+        let _ = this_cpu.release(unsafe { &mut *pair.space.get() });
+        pair.frames.into_iter().for_each(oracle::frame_freed);
+        pair.roots.iter().copied().chain([pair.last_table]).for_each(oracle::table_freed);
     }
 
     /// The handler of the interrupt that an initiator sends: it runs in the kernel's table.
@@ -305,9 +307,9 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn unmap(&self, this_cpu: At<'_, K::Tags>, number: usize, page: usize) {
+    fn unmap(&self, this_cpu: At<'_, K>, number: usize, page: usize) {
         let pair = &self.pairs[number];
-        let mut gather = Gather::new(&pair.space);
+        let mut gather = Gather::new(pair.space());
         // Release: who finds the entry empty knows of the gather.
         pair.entries[page].store(0, Ordering::Release);
         gather.revoke(page_at(PAGES[page]));
@@ -315,9 +317,9 @@ impl<K: Kind> World<K> {
         oracle::frame_freed(pair.frames[page]);
     }
 
-    fn clear(&self, this_cpu: At<'_, K::Tags>, number: usize) {
+    fn clear(&self, this_cpu: At<'_, K>, number: usize) {
         let pair = &self.pairs[number];
-        let mut gather = Gather::new(&pair.space);
+        let mut gather = Gather::new(pair.space());
         for entry in pair.entries {
             entry.store(0, Ordering::Release); // Release: as above.
         }
@@ -326,22 +328,22 @@ impl<K: Kind> World<K> {
         pair.frames.into_iter().for_each(oracle::frame_freed);
     }
 
-    fn protect(&self, this_cpu: At<'_, K::Tags>, number: usize) {
+    fn protect(&self, this_cpu: At<'_, K>, number: usize) {
         let pair = &self.pairs[number];
-        let mut gather = Gather::new(&pair.space);
+        let mut gather = Gather::new(pair.space());
         // Release: as above.
         pair.entries[0].store(tables::page(pair.frames[0], Access::READ), Ordering::Release);
         gather.revoke(page_at(PAGES[0]));
         let _: Flushed = this_cpu.flush(gather);
-        for root in pair.roots {
+        for &root in &pair.roots {
             oracle::revoked(root, PAGES[0]);
         }
     }
 
-    fn free_table(&self, this_cpu: At<'_, K::Tags>, number: usize) {
+    fn free_table(&self, this_cpu: At<'_, K>, number: usize) {
         let pair = &self.pairs[number];
-        let mut gather = Gather::new(&pair.space);
-        for root in pair.roots {
+        let mut gather = Gather::new(pair.space());
+        for &root in &pair.roots {
             // Release: as above.
             tables::word(root, 0).store(0, Ordering::Release);
         }
@@ -350,6 +352,12 @@ impl<K: Kind> World<K> {
         pair.frames.into_iter().for_each(oracle::frame_freed);
         oracle::table_freed(pair.last_table);
     }
+}
+
+/// Fails unless an access that may fault has reached no page but `frame`.
+fn reaches(frame: Frame, reached: Option<Frame>) {
+    let fits = reached.is_none_or(|reached| reached == frame);
+    oracle::check(fits, "an access reaches a page of another root");
 }
 
 fn page_at(va: u64) -> VaRange {
@@ -373,7 +381,7 @@ impl<K: Kind> Scenario for Script<K> {
     }
 
     fn config(&self) -> Config {
-        Config::x86(self.cpus.len()).with_interrupts().with_levels(2)
+        K::config(self.cpus.len()).with_interrupts().with_levels(2)
     }
 
     fn build(&self) -> &'static World<K> {
