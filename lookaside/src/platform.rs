@@ -46,10 +46,11 @@ pub use crate::{
 ///   [`crate::CurrentCpu::handle_ipi`], and what the kernel executes and touches meanwhile is mapped.
 /// * [`crate::CurrentCpu::unpin`] is called only when no device uses the tag that the pin gave to it.
 /// * Where the kernel has another root or tag than user mode, its trampoline loads the value of
-///   [`crate::CurrentCpu::user_root`] before interrupts come on again, and before anything else of the library is called
-///   on this CPU; on the way back it loads the value of [`crate::CurrentCpu::kernel_root`] from the same exit before
-///   either. It executes the fences that those functions name. Nothing else loads a root of user mode. Neither root maps
-///   anything as global but what both map alike.
+///   [`crate::CurrentCpu::user_root`] before interrupts come on again, and before anything else of the
+///   library is called on this CPU; on the way back it loads the value of
+///   [`crate::CurrentCpu::kernel_root`] from the same exit before either. It executes the fences that those
+///   functions name. Nothing else loads a root of user mode. Neither root maps anything as global but what
+///   both map alike.
 /// * When [`Self::send_ipi`] is called, every store that the caller made before is visible to the
 ///   handlers that it causes to run. On x86 with an x2APIC this takes a fence before the write of
 ///   the command register; on Arm a `DSB ISHST` before the write of `ICC_SGI1R_EL1`; an SBI call

@@ -8,16 +8,17 @@ use crate::{
 };
 
 impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// The value that the kernel's trampoline writes to the root register on the way to user mode in `space`, which
-    /// this CPU runs: that of `CR3`, of `satp`, or on Arm64 of the register that holds the ASID. Where the kernel has
-    /// no root or tag of its own, it is what the register holds already.
+    /// The value that the kernel's trampoline writes to the root register on the way to user mode in
+    /// `space`, which this CPU runs: that of `CR3`, of `satp`, or on Arm64 of the register that holds the
+    /// ASID. Where the kernel has no root or tag of its own, it is what the register holds already.
     ///
-    /// The value is for this exit only: a tag is another space's some day. On x86 its load may be a pending flush
-    /// ([`crate::arch::x86_64::UserFlush::AtExit`]), which counts as done.
+    /// The value is for this exit only: a tag is another space's some day. On x86 its load may be a pending
+    /// flush ([`crate::arch::x86_64::UserFlush::AtExit`]), which counts as done.
     ///
-    /// It is loaded before interrupts come on again, before anything else of the library is called on this CPU, and
-    /// with the fences that the trampoline needs; the implementer of [`Platform`] promises it. On RISC-V those are none,
-    /// but a full `SFENCE.VMA` where [`crate::arch::riscv64::Riscv::trampoline_fences`]; on Arm64 see
+    /// It is loaded before interrupts come on again, before anything else of the library is called on this
+    /// CPU, and with the fences that the trampoline needs; the implementer of [`Platform`] promises it. On
+    /// RISC-V those are none, but a full `SFENCE.VMA` where
+    /// [`crate::arch::riscv64::Riscv::trampoline_fences`]; on Arm64 see
     /// [there](crate::arch::aarch64#the-trampoline); on x86 the write of `CR3` needs none.
     ///
     /// # Panics
@@ -37,9 +38,9 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.mmu().user_root(root, self.tag(), T::user_held(self), self.loaded_sharing())
     }
 
-    /// The value that the trampoline writes on the way back from user mode in `space`, which this CPU runs. It keeps all
-    /// entries. As that of [`Self::user_root`] it is for one exit, with which it is put where the trampoline finds it;
-    /// but on RISC-V with a root of the kernel's own it is always the same.
+    /// The value that the trampoline writes on the way back from user mode in `space`, which this CPU runs.
+    /// It keeps all entries. As that of [`Self::user_root`] it is for one exit, with which it is put where
+    /// the trampoline finds it; but on RISC-V with a root of the kernel's own it is always the same.
     ///
     /// # Panics
     ///

@@ -6,8 +6,8 @@ use lookaside_scenarios::scenario::{self, Depth};
 /// The steps of one scenario: a fraction of a second.
 const STEPS: u64 = 1_000_000;
 
-/// Explores the scenarios whose names contain one of these, with up to two pre-emptions within the budget of steps;
-/// no rule may be broken.
+/// Explores the scenarios whose names contain one of these, with up to two pre-emptions within the budget
+/// of steps; no rule may be broken.
 #[track_caller]
 fn sound(parts: &[&str]) {
     let names =

@@ -43,9 +43,9 @@ pub(crate) const fn foreign_tag(tag_bits: u32) -> Tag {
 /// The top tables of one address space, as physical addresses in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Root {
-    /// The table that the CPU walks while it runs in the kernel, and in user mode too unless the
-    /// kernel keeps separate user tables. On RISC-V the table for user mode in any case: where the kernel has a root of
-    /// its own, [`riscv64::Config::reserved`] names it.
+    /// The table that the CPU walks while it runs in the kernel, and in user mode too unless the kernel
+    /// keeps separate user tables. On RISC-V the table for user mode in any case: where the kernel has a
+    /// root of its own, [`riscv64::Config::reserved`] names it.
     pub table: u64,
     /// The table for user mode, where x86 kernels keep a separate one; otherwise equal to `table`.
     pub user_table: u64,
@@ -215,8 +215,9 @@ pub trait Mmu {
     ///   this.
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
 
-    /// Names a foreign root for kernel code ([`crate::CurrentCpu::with_root`]), under a tag that no space has, and
-    /// drops what is held under it. [`Self::leave_foreign`] and then [`Self::load`] or [`Self::park`] end that.
+    /// Names a foreign root for kernel code ([`crate::CurrentCpu::with_root`]), under a tag that no space
+    /// has, and drops what is held under it. [`Self::leave_foreign`] and then [`Self::load`] or
+    /// [`Self::park`] end that.
     ///
     /// # Safety
     ///
@@ -228,8 +229,8 @@ pub trait Mmu {
         unsafe { self.load(errata, root, tag, Held::Drop, Sharing::Private) };
     }
 
-    /// What comes before the load or park that ends a foreign root: nothing, unless [`Self::load`] leaves to the
-    /// trampoline what the register is to name, and relies on the kernel's root there.
+    /// What comes before the load or park that ends a foreign root: nothing, unless [`Self::load`] leaves
+    /// to the trampoline what the register is to name, and relies on the kernel's root there.
     fn leave_foreign(&self, errata: Errata) {
         let _ = errata;
     }
@@ -345,29 +346,30 @@ pub trait Mmu {
         Held::Keep
     }
 
-    /// Whether the root register names what [`Self::load`] of `root` under `tag` leaves there. True where the register
-    /// cannot be read.
+    /// Whether the root register names what [`Self::load`] of `root` under `tag` leaves there. True where
+    /// the register cannot be read.
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         let _ = (root, tag);
         true
     }
 
-    /// Whether [`Self::load`] with [`Held::Drop`] leaves entries of user mode for [`SeparateRoots::user_root`] to drop
-    /// ([`x86_64::UserFlush::AtExit`]). Only an allocator that passes it on in [`crate::tags::Tags::user_held`] may run
-    /// on such hardware.
+    /// Whether [`Self::load`] with [`Held::Drop`] leaves entries of user mode for
+    /// [`SeparateRoots::user_root`] to drop ([`x86_64::UserFlush::AtExit`]). Only an allocator that passes
+    /// it on in [`crate::tags::Tags::user_held`] may run on such hardware.
     fn defers_user_flush(&self) -> bool {
         false
     }
 }
 
-/// Hardware that a kernel may run under another root register value than user mode: what its trampoline writes there,
-/// on the way to user mode and back.
+/// Hardware that a kernel may run under another root register value than user mode: what its trampoline
+/// writes there, on the way to user mode and back.
 ///
 /// The register is the one that holds the tag: `CR3`, `satp`, and on Arm64 `TTBR0_EL1` or `TTBR1_EL1`, as
 /// [`aarch64::Config::asid_in`] says.
 pub trait SeparateRoots: Mmu {
-    /// The value for user mode in the space of `root`, which was loaded under `tag` with the same `sharing`. With
-    /// [`Held::Drop`] its load drops the entries of user mode, where [`Mmu::defers_user_flush`].
+    /// The value for user mode in the space of `root`, which was loaded under `tag` with the same
+    /// `sharing`. With [`Held::Drop`] its load drops the entries of user mode, where
+    /// [`Mmu::defers_user_flush`].
     ///
     /// # Panics
     ///

@@ -30,13 +30,13 @@ pub enum Remote {
 /// Which tables the kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
-    /// Those of the space that the hart runs, in which the kernel is mapped, too: `satp` names the space's root from
-    /// [`Mmu::load`] on.
+    /// Those of the space that the hart runs, in which the kernel is mapped, too: `satp` names the space's
+    /// root from [`Mmu::load`] on.
     One,
-    /// The kernel's own: `satp` names [`Config::reserved`], under ASID 0, for as long as the hart is in the kernel. A
-    /// *trampoline*, a page at the same address in every root, writes `satp` on the way to user mode
-    /// ([`CurrentCpu::user_root`](crate::CurrentCpu::user_root)) and back. See
-    /// [the trampoline](crate::arch::riscv64#the-trampoline).
+    /// The kernel's own: `satp` names [`Config::reserved`], under ASID 0, for as long as the hart is in the
+    /// kernel. A *trampoline*, a page at the same address in every root, writes `satp` on the way to user
+    /// mode ([`CurrentCpu::user_root`](crate::CurrentCpu::user_root)) and back. See [the
+    /// trampoline](crate::arch::riscv64#the-trampoline).
     #[doc(alias = "trampoline")]
     Separate,
 }
@@ -63,10 +63,10 @@ pub struct Config {
 /// # ASID 0
 ///
 /// Unlike other tags, ASID 0 is shared: by the reserved root, by roots that are loaded under
-/// [`Tag::RESERVED`], and by all roots on hardware without ASIDs. The methods keep this invariant:
-/// while `satp` names another ASID, or the reserved root, *ASID 0 holds entries of the reserved root
-/// only*; without ASIDs and with [`Tables::Separate`] the trampoline keeps it, too. So nothing is left behind under ASID 0 through which a parked hart could walk tables that
-/// were freed meanwhile.
+/// [`Tag::RESERVED`], and by all roots on hardware without ASIDs. The methods keep this invariant: while
+/// `satp` names another ASID, or the reserved root, *ASID 0 holds entries of the reserved root only*;
+/// without ASIDs and with [`Tables::Separate`] the trampoline keeps it, too. So nothing is left behind
+/// under ASID 0 through which a parked hart could walk tables that were freed meanwhile.
 #[derive(Debug)]
 pub struct Riscv<I> {
     instructions: I,
@@ -123,8 +123,9 @@ impl<I: Instructions> Riscv<I> {
         Ok(riscv)
     }
 
-    /// Whether the trampoline executes `SFENCE.VMA x0, x0` after each write of `satp`, on the way to user mode and on
-    /// the way back. It does on harts without ASIDs, where the kernel's root and all others share ASID 0.
+    /// Whether the trampoline executes `SFENCE.VMA x0, x0` after each write of `satp`, on the way to user
+    /// mode and on the way back. It does on harts without ASIDs, where the kernel's root and all others
+    /// share ASID 0.
     #[must_use]
     pub fn trampoline_fences(&self) -> bool {
         self.tag_bits == 0
@@ -224,9 +225,10 @@ impl<I: Instructions> Riscv<I> {
     fn prepare_for_user(&self, errata: Errata, asid: u16, held: Held) {
         // Without ASIDs nothing of user mode is held: the trampoline has fenced on the way in.
         if held == Held::Drop && asid != Tag::RESERVED.0 {
-            // FENCE F-RV-DROP-USER (pairs with F-RV-SETTLE, the write of satp by the trampoline): as F-RV-DROP. `satp`
-            // names the kernel's root until the trampoline writes it, so no walk makes entries under this ASID before
-            // user mode runs, and none of a former owner or of revoked entries is left by then.
+            // FENCE F-RV-DROP-USER (pairs with F-RV-SETTLE, the write of satp by the trampoline): as
+            // F-RV-DROP. `satp` names the kernel's root until the trampoline writes it, so no walk makes
+            // entries under this ASID before user mode runs, and none of a former owner or of revoked
+            // entries is left by then.
             self.fence_asid(errata, asid);
         }
     }
@@ -327,7 +329,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
             // when the next instruction begins.
             self.instructions.sfence_inval_ir();
         }
-        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-PUBLISH of the revoker):
+        // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-DROP-USER, F-RV-PUBLISH of the revoker):
         // orders "this hart runs the space" before the reading of its generation, and makes the
         // stores to the tables that the generation stands for visible to this hart, which is what
         // the SFENCE.VMA orders that follows if the generation is behind.
@@ -504,8 +506,8 @@ impl<I: Instructions> Mmu for Riscv<I> {
 impl<I: Instructions> SeparateRoots for Riscv<I> {
     /// The value of `satp` for user mode. With [`Tables::One`] that of [`Mmu::load`].
     ///
-    /// `held` changes nothing: [`Mmu::load`] has dropped the entries, and while the kernel's root is loaded the hart
-    /// makes no new ones.
+    /// `held` changes nothing: [`Mmu::load`] has dropped the entries, and while the kernel's root is loaded
+    /// the hart makes no new ones.
     ///
     /// # Panics
     ///

@@ -66,20 +66,20 @@
 //!
 //! # The trampoline
 //!
-//! A kernel with a root of its own ([`Tables::Separate`]) enters and leaves user mode through a page that is mapped at
-//! the same address in every root, and writes `satp` there: to the value of
+//! A kernel with a root of its own ([`Tables::Separate`]) enters and leaves user mode through a page that
+//! is mapped at the same address in every root, and writes `satp` there: to the value of
 //! [`CurrentCpu::user_root`](crate::CurrentCpu::user_root) on the way out, to that of
 //! [`CurrentCpu::kernel_root`](crate::CurrentCpu::kernel_root) on the way in.
 //!
-//! With ASIDs no fence belongs there. The kernel's root has ASID 0 to itself, and a space's entries are removed
-//! by its ASID while the kernel's root is loaded, where nothing can refill them (F-RV-DROP-USER). So a full
-//! `SFENCE.VMA` at each crossing, which kernels of this shape execute, only costs. Without ASIDs
-//! ([`Riscv::trampoline_fences`]) it is needed after *both* writes: on the way out, or user code translates by the
-//! kernel's entries; on the way in, or the kernel translates by the user's, which may be revoked by the time that
-//! the same root is loaded again.
+//! With ASIDs no fence belongs there. The kernel's root has ASID 0 to itself, and a space's entries are
+//! removed by its ASID while the kernel's root is loaded, where nothing can refill them (F-RV-DROP-USER).
+//! So a full `SFENCE.VMA` at each crossing, which kernels of this shape execute, only costs. Without ASIDs
+//! ([`Riscv::trampoline_fences`]) it is needed after *both* writes: on the way out, or user code translates
+//! by the kernel's entries; on the way in, or the kernel translates by the user's, which may be revoked by
+//! the time that the same root is loaded again.
 //!
-//! No root maps anything as global but what is the same in all roots, as the trampoline is: entries with the G bit
-//! serve every ASID, and a fence by ASID spares them.
+//! No root maps anything as global but what is the same in all roots, as the trampoline is: entries with
+//! the G bit serve every ASID, and a fence by ASID spares them.
 //!
 //! # What the firmware is relied on for
 //!

@@ -11,8 +11,8 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         self.user_needs_flush.set(self.user_needs_flush.get() | 1 << slot);
     }
 
-    /// What the load of the user's root must do with the entries under its tag. A flush that is pending counts as
-    /// done from here on.
+    /// What the load of the user's root must do with the entries under its tag. A flush that is pending
+    /// counts as done from here on.
     pub(super) fn take_user_flush(&self) -> Held {
         let (pending, slot) = (self.user_needs_flush.get(), 1 << self.current());
         let held = if pending & slot == 0 { Held::Keep } else { Held::Drop };

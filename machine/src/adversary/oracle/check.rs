@@ -141,8 +141,8 @@ impl Machine {
         }
     }
 
-    /// A program of `cpu` accesses memory. Without tags it must not meet entries of another space: between the write
-    /// of a root register and the fence after it they are there, and no program runs.
+    /// A program of `cpu` accesses memory. Without tags it must not meet entries of another space: between
+    /// the write of a root register and the fence after it they are there, and no program runs.
     pub(crate) fn check_accessing(&mut self, cpu: usize) {
         if self.config.tag_bits == 0 {
             for index in 0..self.cpus[cpu].tlb.len() {

@@ -1,9 +1,10 @@
-//! Scenarios of kernels that run user mode under another root or tag than themselves: a trampoline writes the root
-//! register on the way out and on the way in.
+//! Scenarios of kernels that run user mode under another root or tag than themselves: a trampoline writes
+//! the root register on the way out and on the way in.
 //!
-//! What is of interest is what a CPU holds under the tag that its root register does *not* name: under user mode's
-//! while the kernel flushes, and under the kernel's while user code runs. The oracle takes neither for an offence
-//! until a root is loaded that lets it be used. And neither mode may reach a page of the other's root.
+//! What is of interest is what a CPU holds under the tag that its root register does *not* name: under user
+//! mode's while the kernel flushes, and under the kernel's while user code runs. The oracle takes neither
+//! for an offence until a root is loaded that lets it be used. And neither mode may reach a page of the
+//! other's root.
 
 mod kind;
 
@@ -103,7 +104,8 @@ struct Pair<K: Kind> {
 
 impl<K: Kind> Pair<K> {
     fn space(&self) -> &AddressSpace<Machine<K>> {
-        // SAFETY: the only exclusive reference is that of `World::release`, when no script uses the space any more.
+        // SAFETY: the only exclusive reference is that of `World::release`, when no script uses the space
+        // any more.
         unsafe { &*self.space.get() }
     }
 }

@@ -61,8 +61,8 @@ pub enum AsidIn {
     Ttbr1 {
         /// Physical address in bytes of the kernel's table.
         table: u64,
-        /// That of the table which the trampoline leaves in the register in user mode, with [`Pairing::Paired`];
-        /// otherwise equal to `table`.
+        /// That of the table which the trampoline leaves in the register in user mode, with
+        /// [`Pairing::Paired`]; otherwise equal to `table`.
         #[doc(alias = "tramp_pg_dir")]
         user_table: u64,
     },
