@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use lookaside_hardware::Invalidation;
 
 use crate::{
-    Shadow,
+    Memory, Shadow,
     finding::Place,
     held::{Ident, Set},
 };
@@ -100,7 +100,7 @@ const FEW: u64 = 64;
 
 impl Shadow {
     /// A CPU executes an invalidation.
-    pub fn fence(&mut self, fence: Fence) {
+    pub fn fence(&mut self, memory: &impl Memory, fence: Fence) {
         let time = self.tick();
         self.counts.fences += 1;
         let form = Form::of(&fence.removes);
@@ -115,13 +115,19 @@ impl Shadow {
         let pending = Pending { fence, time };
         if fence.pending {
             self.cpus[fence.cpu as usize].pending.push(pending);
+            let later = self.tick();
+            for cpu in 0..self.cpus.len() as u32 {
+                if pending.reaches(cpu) {
+                    self.spare_walked(cpu, &fence.removes, later);
+                }
+            }
         } else {
-            self.carry_out(&pending);
+            self.carry_out(memory, &pending);
         }
     }
 
     /// A barrier of a CPU completes its pending invalidations: all, or those that reach no other CPU.
-    pub fn complete(&mut self, cpu: u32, broadcasts: bool) {
+    pub fn complete(&mut self, memory: &impl Memory, cpu: u32, broadcasts: bool) {
         if self.cpus[cpu as usize].pending.is_empty() {
             return;
         }
@@ -131,18 +137,18 @@ impl Shadow {
             pending.into_iter().partition(|one| broadcasts || one.fence.reach == Reach::Own);
         self.cpus[cpu as usize].pending = kept;
         for one in done {
-            self.carry_out(&one);
+            self.carry_out(memory, &one);
         }
     }
 
-    fn carry_out(&mut self, pending: &Pending) {
+    fn carry_out(&mut self, memory: &impl Memory, pending: &Pending) {
         let fence = pending.fence;
         let (mut removed, mut settled) = (0, 0);
         for cpu in 0..self.cpus.len() as u32 {
             if !pending.reaches(cpu) {
                 continue;
             }
-            let mut gone = Vec::new();
+            let (mut gone, mut walk) = (Vec::new(), false);
             self.named(cpu, &fence.removes, |id| gone.push(id));
             for id in gone {
                 // A large page is found by each of its pages.
@@ -157,6 +163,11 @@ impl Shadow {
                     // That CPU's fast path must see that it holds the page no longer.
                     self.turn();
                 }
+                walk = true;
+            }
+            if walk {
+                let time = self.tick();
+                self.walk_all(memory, Place { cpu, pc: fence.pc, time });
             }
         }
         let site = self.sites.entry((fence.pc, Form::of(&fence.removes))).or_default();
@@ -169,7 +180,7 @@ impl Shadow {
 
     /// The entries of a CPU that an invalidation names. Which are looked at is chosen here; which are named is for
     /// the hardware's rules to say.
-    fn named(&self, cpu: u32, removes: &Invalidation, mut each: impl FnMut(Ident)) {
+    pub(crate) fn named(&self, cpu: u32, removes: &Invalidation, mut each: impl FnMut(Ident)) {
         let cpu = &self.cpus[cpu as usize];
         let mut look = |id| {
             if removes.names(&cpu.entries[id].cached) {

@@ -1,6 +1,9 @@
 //! What a CPU may still hold.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 use core::ops::{Index, IndexMut};
 
 use lookaside_hardware::Cached;
@@ -26,6 +29,10 @@ pub(crate) struct Held {
     pub(crate) revoked: Option<Revoked>,
     /// How often its entry was stored to after it was revoked.
     pub(crate) stores: u8,
+    /// The CPU has used it. If not, the architecture permits that the CPU holds it.
+    pub(crate) used: bool,
+    /// Of the upper part of a walk: what it leads to is global.
+    pub(crate) leads_to_globals: bool,
 }
 
 impl Held {
@@ -113,24 +120,24 @@ const TABLE: u8 = 0x80;
 /// The entries of one tag, or the global ones, by page.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
-    by_page: BTreeMap<(u64, u8), Ident>,
+    by_page: BTreeSet<(u64, u8, Ident)>,
     /// Which orders occurred, one bit each; of upper parts in the upper half.
     orders: u64,
 }
 
 impl Set {
-    fn key(held: &Held) -> (u64, u8) {
-        (held.cached.pages.0, if held.cached.table { held.order | TABLE } else { held.order })
+    fn key(held: &Held, id: Ident) -> (u64, u8, Ident) {
+        (held.cached.pages.0, if held.cached.table { held.order | TABLE } else { held.order }, id)
     }
 
     pub(crate) fn add(&mut self, held: &Held, id: Ident) {
         let bit = u32::from(held.order) / 2 + if held.cached.table { 32 } else { 0 };
         self.orders |= 1 << bit;
-        self.by_page.insert(Self::key(held), id);
+        self.by_page.insert(Self::key(held, id));
     }
 
-    pub(crate) fn remove(&mut self, held: &Held) {
-        self.by_page.remove(&Self::key(held));
+    pub(crate) fn remove(&mut self, held: &Held, id: Ident) {
+        self.by_page.remove(&Self::key(held, id));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -141,8 +148,8 @@ impl Set {
     pub(crate) fn holding(&self, page: u64, mut each: impl FnMut(Ident)) {
         self.translating(page, &mut each);
         for order in [9, 18, 27, 36] {
-            if let Some(id) = self.table(page, order) {
-                each(id);
+            if self.orders & 1 << (32 + order / 2) != 0 {
+                self.tables(page, order).for_each(&mut each);
             }
         }
     }
@@ -154,26 +161,29 @@ impl Set {
             if self.orders & 1 << (order / 2) == 0 {
                 continue;
             }
-            let first = page & !((1 << order) - 1);
-            if let Some(&id) = self.by_page.get(&(first, order)) {
-                each(id);
-            }
+            self.at(page & !((1 << order) - 1), order).for_each(&mut each);
         }
     }
 
-    /// The upper part of a walk that leads to a page, by how many pages it leads to.
-    pub(crate) fn table(&self, page: u64, order: u8) -> Option<Ident> {
-        let first = page & !((1 << order) - 1);
-        self.by_page.get(&(first, order | TABLE)).copied()
+    /// The upper parts of walks that lead to a page, by how many pages they lead to.
+    pub(crate) fn tables(&self, page: u64, order: u8) -> impl Iterator<Item = Ident> + '_ {
+        self.at(page & !((1 << order) - 1), order | TABLE)
+    }
+
+    /// The entries that begin at a page and are of a kind. Only where more is permitted than was used are there
+    /// several.
+    fn at(&self, first: u64, kind: u8) -> impl Iterator<Item = Ident> + '_ {
+        self.by_page.range((first, kind, 0)..=(first, kind, Ident::MAX)).map(|&(_, _, id)| id)
     }
 
     /// The entries that begin at some pages.
     pub(crate) fn between(&self, first: u64, last: u64, each: impl FnMut(Ident)) {
-        self.by_page.range((first, 0)..=(last, u8::MAX)).map(|(_, &id)| id).for_each(each);
+        let range = (first, 0, 0)..=(last, u8::MAX, Ident::MAX);
+        self.by_page.range(range).map(|&(_, _, id)| id).for_each(each);
     }
 
     pub(crate) fn all(&self, each: impl FnMut(Ident)) {
-        self.by_page.values().copied().for_each(each);
+        self.by_page.iter().map(|&(_, _, id)| id).for_each(each);
     }
 }
 

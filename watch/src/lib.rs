@@ -4,7 +4,7 @@
 //! Ordinary emulators forget translations too early, so a kernel that lacks a flush works in them. This crate is
 //! fed with what the CPUs of an emulator do (accesses, stores, fences, writes of root registers, changes of mode)
 //! and keeps for each CPU the translations that it *may still hold*: those that it has used and that no fence has
-//! removed since. What a fence removes is asked of [`lookaside_hardware`], on which the model machine runs, too.
+//! removed since, or, with [`Strength::Permitted`], all that hardware is permitted to have cached. What a fence removes is asked of [`lookaside_hardware`], on which the model machine runs, too.
 //!
 //! | event | method |
 //! | --- | --- |
@@ -16,8 +16,9 @@
 //!
 //! Page tables are read through [`Memory`]. Findings are in [`Shadow::findings`], each once with a count.
 //!
-//! What it does not see is listed in `docs/hunt.md`. In the direction of missed errors: translations that a CPU may
-//! have cached without using them; instruction fetches; stores by devices.
+//! What it does not see is listed in `docs/hunt.md`. In the direction of missed errors: without
+//! [`Strength::Permitted`], translations that a CPU may have cached without using them; instruction fetches; stores
+//! by devices.
 #![no_std]
 
 extern crate alloc;
@@ -28,6 +29,7 @@ mod format;
 mod held;
 mod lane;
 mod memory;
+mod permitted;
 mod remedy;
 mod shadow;
 mod site;
@@ -40,6 +42,7 @@ pub use finding::{Criterion, Fill, Finding, Place, Revoked};
 pub use format::{Regime, Rights, Root, Roots, Walk};
 pub use lane::Lane;
 pub use memory::Memory;
+pub use permitted::Strength;
 pub use remedy::Remedy;
 pub use shadow::{Access, Counts, Hit, Limits, Mode, Shadow};
 pub use site::Site;

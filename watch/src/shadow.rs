@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lookaside_hardware::Cached;
 
 use crate::{
-    Criterion, Fill, Finding, FrameMarks, Memory, Place, Rights, Root, Roots, Walk,
+    Criterion, Fill, Finding, FrameMarks, Memory, Place, Rights, Root, Roots, Strength, Walk,
     finding::Findings,
     held::{Cpu, Held, Ident},
     remedy,
@@ -49,11 +49,13 @@ pub struct Hit {
 pub struct Limits {
     /// Entries of each CPU. One more evicts another, which is counted.
     pub entries: usize,
+    /// How much a CPU is taken to hold.
+    pub strength: Strength,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { entries: 1 << 16 }
+        Self { entries: 1 << 16, strength: Strength::Used }
     }
 }
 
@@ -108,6 +110,8 @@ pub struct Shadow {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) slots: Watched,
     pub(crate) stale: Watched,
+    /// Frames that a walker may read as tables, where more is permitted than was used.
+    pub(crate) reached: Watched,
     pub(crate) findings: Findings,
     pub(crate) sites: Sites,
     pub(crate) tasks: Tasks,
@@ -115,7 +119,8 @@ pub struct Shadow {
     pub(crate) owed: crate::store::Owed,
     generation: Arc<AtomicU64>,
     ignored: Vec<u64>,
-    limits: Limits,
+    pub(crate) limits: Limits,
+    found: Vec<Ident>,
     held: usize,
     time: u64,
 }
@@ -128,6 +133,7 @@ impl Shadow {
             cpus: (0..cpus).map(|_| Cpu::new()).collect(),
             slots: Watched::slots(marks),
             stale: Watched::frames(marks),
+            reached: Watched::tables(marks),
             findings: Findings::default(),
             sites: Sites::new(),
             tasks: Tasks::default(),
@@ -136,6 +142,7 @@ impl Shadow {
             generation: Arc::new(AtomicU64::new(1)),
             ignored: Vec::new(),
             limits,
+            found: Vec::new(),
             held: 0,
             time: 0,
         }
@@ -179,13 +186,16 @@ impl Shadow {
 
     /// A CPU's root registers have new values. Nothing is removed by that: where the architecture says otherwise,
     /// a [`Shadow::fence`] comes with it.
-    pub fn load_roots(&mut self, cpu: u32, roots: Roots) {
-        let cpu = &mut self.cpus[cpu as usize];
-        if cpu.roots != roots {
-            cpu.roots = roots;
-            self.counts.roots += 1;
-            self.tick();
+    pub fn load_roots(&mut self, memory: &impl Memory, cpu: u32, roots: Roots) {
+        if self.cpus[cpu as usize].roots == roots {
+            return;
         }
+        self.leave_roots(cpu);
+        self.cpus[cpu as usize].roots = roots;
+        self.enter_roots(cpu);
+        self.counts.roots += 1;
+        let time = self.tick();
+        self.walk_all(memory, Place { cpu, pc: 0, time });
     }
 
     /// A CPU runs in another mode than before. `task` is the kernel's name of the task that runs in user mode, where
@@ -214,42 +224,53 @@ impl Shadow {
         let root = roots.root(address)?;
         let page = root.page(address);
         let tag = roots.tag();
-        let mut found: [Option<Ident>; 4] = [None; 4];
-        let mut many = 0;
-        let mut note = |id| {
-            if many < found.len() {
-                found[many] = Some(id);
-                many += 1;
-            }
-        };
-        let state = &self.cpus[cpu as usize];
-        state.globals.translating(page, &mut note);
+        let mut found = core::mem::take(&mut self.found);
+        found.clear();
+        let state = &mut self.cpus[cpu as usize];
+        state.globals.translating(page, |id| found.push(id));
         if let Some(set) = state.tagged.get(&tag) {
-            set.translating(page, &mut note);
+            set.translating(page, |id| found.push(id));
         }
-        let found = || found.into_iter().flatten();
-        let as_before = |id| {
+        let as_before = |&id: &Ident| {
             let held = &state.entries[id];
             held.revoked.is_none() && held.root == root
         };
-        if let (Some(id), true) = (found().next(), found().all(as_before)) {
-            return Some(Hit { page, frame: state.entries[id].frame_of(page) });
-        }
-        let time = self.tick();
+        let hit = if let Some(&id) = found.first()
+            && found.iter().all(as_before)
+        {
+            let held = &mut state.entries[id];
+            held.used |= found.len() == 1;
+            Some(Hit { page, frame: held.frame_of(page) })
+        } else {
+            self.look(memory, (root, tag, page), address, Place { cpu, pc, time: 0 }, &found)
+        };
+        self.found = found;
+        hit
+    }
+
+    /// An access for which a CPU holds nothing, or something else than the tables may say.
+    fn look(
+        &mut self,
+        memory: &impl Memory,
+        (root, tag, page): (Root, u16, u64),
+        address: u64,
+        by: Place,
+        found: &[Ident],
+    ) -> Option<Hit> {
+        let shown = Place { time: self.tick(), ..by };
         let Some(walk) = root.walk(memory, address) else {
             self.counts.untranslated += 1;
             return None;
         };
-        let shown = Place { cpu, pc, time };
-        let mut kept = None;
-        for id in found() {
-            let fate = self.compare(id, &walk, root, page, shown);
-            if fate == Fate::Waits {
-                return None;
+        let mut kept = false;
+        for &id in found {
+            match self.compare(id, &walk, root, page, shown) {
+                Fate::Waits => return None,
+                Fate::Stays => kept = true,
+                Fate::Gone => {}
             }
-            kept = kept.or((fate == Fate::Stays).then_some(()));
         }
-        if kept.is_none() {
+        if !kept {
             self.fill(memory, root, tag, &walk, shown);
         }
         Some(Hit { page, frame: walk.frame_of(page) })
@@ -290,8 +311,13 @@ impl Shadow {
             let (global, frame) = (held.cached.global, held.frame);
             if global == walk.global && frame == walk.frame {
                 self.restore(cpu, id, root);
+                self.cpus[cpu as usize].entries[id].used = true;
                 return Fate::Stays;
             }
+        }
+        if self.limits.strength == Strength::Permitted {
+            // Hardware may hold both.
+            return Fate::Gone;
         }
         // The same frame by other tables, or by a page of another size: as good as new.
         self.forget(cpu, id);
@@ -322,6 +348,8 @@ impl Shadow {
             filled,
             revoked: None,
             stores: 0,
+            used: true,
+            leads_to_globals: false,
         };
         self.hold(by.cpu, leaf.clone());
         let mut next = walk.tables().map(|(slot, _)| slot).skip(1);
@@ -329,7 +357,8 @@ impl Shadow {
             let below = next.next().unwrap_or(leaf.slot) >> crate::PAGE_SHIFT;
             let order = 9 * level;
             let known = |cpu: &Cpu| {
-                cpu.tagged.get(&tag).is_some_and(|set| set.table(walk.first, order).is_some())
+                let set = cpu.tagged.get(&tag);
+                set.is_some_and(|set| set.tables(walk.first, order).next().is_some())
             };
             if known(&self.cpus[by.cpu as usize]) || memory.word(slot).is_none() {
                 continue;
@@ -342,7 +371,7 @@ impl Shadow {
         }
     }
 
-    fn hold(&mut self, cpu: u32, held: Held) {
+    pub(crate) fn hold(&mut self, cpu: u32, held: Held) {
         if self.cpus[cpu as usize].entries.len() >= self.limits.entries
             && let Some(victim) = self.cpus[cpu as usize].entries.next_victim()
         {
@@ -357,6 +386,7 @@ impl Shadow {
         let held = state.entries[id].clone();
         state.set_of(&held.cached).add(&held, id);
         self.watch(&held, (cpu, id));
+        self.watch_below(&held, (cpu, id), true);
     }
 
     /// Makes stores to the table entries of `held` known.
@@ -382,9 +412,10 @@ impl Shadow {
         let state = &mut self.cpus[cpu as usize];
         let Some(held) = state.entries.remove(id) else { return };
         self.held -= 1;
-        state.set_of(&held.cached).remove(&held);
+        state.set_of(&held.cached).remove(&held, id);
         state.drop_empty_set(held.cached.tag);
         self.unwatch(&held, (cpu, id));
+        self.watch_below(&held, (cpu, id), false);
     }
 
     /// The tables say again what an entry says.
@@ -421,6 +452,12 @@ impl Shadow {
         now: Option<(u64, u64)>,
     ) {
         let held = &self.cpus[holder as usize].entries[id];
+        let criterion = match criterion {
+            _ if held.used => criterion,
+            // A policy is about what is there, not about what might be.
+            Criterion::UnfencedReturn => return,
+            _ => Criterion::PermittedOnly,
+        };
         let fences = || self.cpus[holder as usize].last_fences();
         self.findings.add(criterion, held.revoked.map(|revoked| revoked.by), shown, || Finding {
             criterion,

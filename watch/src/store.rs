@@ -51,6 +51,7 @@ impl Shadow {
                 self.change(memory, (holder, id), slot, by, task);
             }
         }
+        self.walk_stored(memory, by, physical, bytes);
         let frame = physical >> PAGE_SHIFT;
         for (holder, id) in self.stale.get(frame).to_vec() {
             let Some(held) = self.cpus[holder as usize].entries.get(id) else { continue };

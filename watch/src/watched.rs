@@ -19,6 +19,8 @@ pub struct FrameMarks {
 const TABLE: u8 = 1;
 /// A revoked entry points to the frame.
 const STALE: u8 = 2;
+/// A walker may read the frame as a table.
+const REACHED: u8 = 4;
 
 impl FrameMarks {
     /// Of the memory that begins at a physical address and has so many bytes.
@@ -72,6 +74,11 @@ impl Watched {
     /// Of frames, by their number.
     pub(crate) fn frames(marks: &FrameMarks) -> Self {
         Self { holders: BTreeMap::new(), bit: STALE, shift: 0, marks: marks.clone() }
+    }
+
+    /// Of frames that walkers may read, by their number.
+    pub(crate) fn tables(marks: &FrameMarks) -> Self {
+        Self { holders: BTreeMap::new(), bit: REACHED, shift: 0, marks: marks.clone() }
     }
 
     pub(crate) fn add(&mut self, key: u64, holder: Holder) {

@@ -165,7 +165,7 @@ fn a_tlbi_removes_nothing_before_the_dsb() {
         machine.unmap(0, 0, 5);
         machine.tlbi(0, TlbiKind::Val, 5, 7);
         if completed {
-            machine.shadow.complete(0, true);
+            machine.shadow.complete(&machine.memory, 0, true);
         }
         machine.map(0, 0, 5, 0x21, !USER);
         machine.touch(1, 5);

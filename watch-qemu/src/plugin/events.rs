@@ -122,7 +122,7 @@ fn catch_up(plugin: &Plugin, state: &mut State, shadow: &mut Shadow, cpu: u32) {
         state.lane.clear();
         let roots = roots(plugin);
         state.physical = roots == Roots::Off;
-        shadow.load_roots(cpu, roots);
+        shadow.load_roots(plugin.guest(), cpu, roots);
     }
 }
 
@@ -180,7 +180,8 @@ pub(super) extern "C" fn executed(cpu: c_uint, seen: *mut c_void) {
     let mut shadow = plugin.shadow();
     catch_up(plugin, state, &mut shadow, cpu);
     let mut fence = |removes, reach, pending| {
-        shadow.fence(Fence { cpu, pc: seen.pc, removes, reach, pending });
+        let fence = Fence { cpu, pc: seen.pc, removes, reach, pending };
+        shadow.fence(plugin.guest(), fence);
     };
     match seen.what {
         Special::Sfence { address, asid, pending } => {
@@ -190,7 +191,7 @@ pub(super) extern "C" fn executed(cpu: c_uint, seen: *mut c_void) {
             state.lane.clear();
         }
         Special::CompletesSinval => {
-            shadow.complete(cpu, true);
+            shadow.complete(plugin.guest(), cpu, true);
             state.lane.clear();
         }
         Special::Tlbi { kind, register, shared } => {
@@ -202,7 +203,7 @@ pub(super) extern "C" fn executed(cpu: c_uint, seen: *mut c_void) {
         }
         Special::Dsb { barrier, domain } => {
             if barrier.completes_tlbis() {
-                shadow.complete(cpu, domain.completes_broadcasts());
+                shadow.complete(plugin.guest(), cpu, domain.completes_broadcasts());
                 state.lane.clear();
             }
         }

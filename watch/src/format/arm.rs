@@ -8,6 +8,8 @@ const VALID: u64 = 1;
 const TABLE_OR_PAGE: u64 = 1 << 1;
 const USER: u64 = 1 << 6;
 const READ_ONLY: u64 = 1 << 7;
+/// `AF`.
+pub(super) const ACCESSED: u64 = 1 << 10;
 const NOT_GLOBAL: u64 = 1 << 11;
 /// `DBM`: hardware may clear `READ_ONLY` at the first store.
 const DIRTY_BY_HARDWARE: u64 = 1 << 51;

@@ -28,6 +28,12 @@ impl Rights {
         if condition { Self(self.0 | more.0) } else { self }
     }
 
+    /// What one of the two permits.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether everything that `other` permits is permitted.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
@@ -115,7 +121,7 @@ impl Walk {
 }
 
 /// An entry, as its format reads it.
-enum Entry {
+pub(crate) enum Entry {
     Invalid,
     Table { table: u64, global: bool },
     Leaf { frame: u64, rights: Rights, global: bool, group_order: u8 },
@@ -133,7 +139,7 @@ impl Root {
     }
 
     /// The levels of the tables.
-    const fn levels(&self) -> u8 {
+    pub(crate) const fn levels(&self) -> u8 {
         match self.regime {
             Regime::Riscv { levels } | Regime::X86 { levels, .. } => levels,
             Regime::Arm { bits } => arm::levels(bits),
@@ -179,18 +185,42 @@ impl Root {
     }
 
     /// Which bits of a page number index a table. The top table of Arm may be larger or smaller than a page.
-    const fn index_mask(&self, top: bool) -> u64 {
+    pub(crate) const fn index_mask(&self, top: bool) -> u64 {
         match self.regime {
             Regime::Arm { bits } if top => arm::top_mask(bits),
             _ => 0x1ff,
         }
     }
 
-    fn read(&self, entry: u64, level: u8) -> Entry {
+    pub(crate) fn read(&self, entry: u64, level: u8) -> Entry {
         match self.regime {
             Regime::Riscv { .. } => riscv::read(entry, level),
             Regime::Arm { .. } => arm::read(entry, level),
             Regime::X86 { globals, .. } => x86::read(entry, level, globals),
+        }
+    }
+
+    /// The first page that an entry of the top table leads to. Where addresses are sign-extended, the upper half
+    /// is at the end of the page numbers.
+    pub(crate) const fn top_page(&self, index: u64, upper: bool) -> u64 {
+        let shift = 9 * (self.levels() as u32 - 1);
+        let page = index << shift;
+        match self.regime {
+            Regime::Arm { bits } if upper => page | arm_rules::PAGE_MASK & !((1 << (bits - 12)) - 1),
+            Regime::Arm { .. } => page,
+            Regime::Riscv { .. } | Regime::X86 { .. } if index & 0x100 != 0 => {
+                page | (1 << (64 - PAGE_SHIFT)) - (1 << (shift + 9))
+            }
+            Regime::Riscv { .. } | Regime::X86 { .. } => page,
+        }
+    }
+
+    /// Whether hardware may cache an entry that nothing has accessed. Arm's may not (D8.5.1: an entry that raises an
+    /// Access-flag fault is not cached).
+    pub(crate) const fn may_be_cached(&self, entry: u64) -> bool {
+        match self.regime {
+            Regime::Arm { .. } => entry & arm::ACCESSED != 0,
+            Regime::Riscv { .. } | Regime::X86 { .. } => true,
         }
     }
 
@@ -252,6 +282,17 @@ impl Roots {
             Self::Riscv { satp } => (satp >> 44) as u16,
             Self::Arm { ttbr0, ttbr1, tcr } => arm_rules::loaded(ttbr0, ttbr1, tcr).asid,
             Self::X86(registers) => registers.pcid(),
+        }
+    }
+
+    /// The roots that translate the lower and the upper half of the addresses. Where both are the same, it is
+    /// given once.
+    #[must_use]
+    pub fn halves(&self) -> [Option<Root>; 2] {
+        const UPPER: u64 = 1 << 63 | 1 << 55;
+        match self {
+            Self::Arm { .. } => [self.root(0), self.root(UPPER)],
+            _ => [self.root(0), None],
         }
     }
 

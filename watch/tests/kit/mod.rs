@@ -98,7 +98,7 @@ impl Machine {
         } else {
             Roots::Riscv { satp: 8 << 60 | u64::from(tag) << 44 | base >> 12 }
         };
-        self.shadow.load_roots(cpu, roots);
+        self.shadow.load_roots(&self.memory, cpu, roots);
     }
 
     pub(crate) fn mode(&mut self, cpu: u32, mode: Mode, task: u64) {
@@ -127,12 +127,14 @@ impl Machine {
 
     pub(crate) fn sfence(&mut self, cpu: u32, page: Option<u64>, asid: Option<u16>) {
         let removes = riscv::fenced(page.map(|page| (page, page)), asid);
-        self.shadow.fence(Fence { cpu, pc: 0x40, removes, reach: Reach::Own, pending: false });
+        let fence = Fence { cpu, pc: 0x40, removes, reach: Reach::Own, pending: false };
+        self.shadow.fence(&self.memory, fence);
     }
 
     pub(crate) fn tlbi(&mut self, cpu: u32, kind: arm::TlbiKind, page: u64, asid: u16) {
         let removes = arm::tlbi(kind, u64::from(asid) << 48 | page, 16, &[0]).unwrap();
-        self.shadow.fence(Fence { cpu, pc: 0x44, removes, reach: Reach::All, pending: true });
+        let fence = Fence { cpu, pc: 0x44, removes, reach: Reach::All, pending: true };
+        self.shadow.fence(&self.memory, fence);
     }
 
     pub(crate) fn found(&self) -> Vec<Criterion> {
