@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Ends the run after so many seconds.
     #[arg(long)]
     pub(crate) seconds: Option<u64>,
+    /// Takes each CPU to hold all that its architecture permits, and not only what it has used: finds C.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// How many entries of each CPU are kept.
     #[arg(long, default_value_t = 1 << 16)]
     pub(crate) entries: usize,

@@ -149,14 +149,15 @@ pub(crate) fn run(
     let mut command = emulator.command(kernel, machine, &files);
     let (report, progress) = (scratch.0.join("report"), scratch.0.join("progress"));
     let mut option = format!(
-        "{},memory={},base={:#x},report={},progress={},task={},entries={}",
+        "{},memory={},base={:#x},report={},progress={},task={},entries={},strict={}",
         plugin.display(),
         memory.display(),
         machine.base,
         report.display(),
         progress.display(),
         kernel.task,
-        arguments.entries
+        arguments.entries,
+        if arguments.strict { "on" } else { "off" }
     );
     for site in skip {
         for address in symbols.addresses(site)? {

@@ -36,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) skip: Vec<u64>,
     /// Entries of each CPU.
     pub(crate) entries: Option<usize>,
+    /// What the architecture permits is held, too.
+    pub(crate) strict: bool,
 }
 
 impl Options {
@@ -51,6 +53,7 @@ impl Options {
         };
         let (mut memory, mut base, mut report, mut progress) = (None, None, None, None);
         let (mut skip, mut entries, mut task) = (Vec::new(), None, TaskRegister::None);
+        let mut strict = false;
         for argument in arguments {
             let (name, value) = argument
                 .split_once('=')
@@ -62,6 +65,7 @@ impl Options {
                 "progress" => progress = Some(PathBuf::from(value)),
                 "skip" => skip.push(number(value)?),
                 "entries" => entries = Some(number(value)? as usize),
+                "strict" => strict = value == "on",
                 "task" => task = register(value)?,
                 _ => return Err(format!("there is no argument `{name}`")),
             }
@@ -76,6 +80,7 @@ impl Options {
             task,
             skip,
             entries,
+            strict,
         })
     }
 }

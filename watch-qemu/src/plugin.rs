@@ -5,7 +5,7 @@ mod end;
 mod events;
 mod start;
 
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -33,6 +33,8 @@ pub(crate) struct Plugin {
     shadow: OnceLock<Mutex<Shadow>>,
     generation: OnceLock<Arc<AtomicU64>>,
     lanes: Box<[cpu::Lane]>,
+    /// What each CPU says of itself: `mhartid`, or `MPIDR_EL1`.
+    names: Box<[AtomicU64]>,
     handles: OnceLock<Handles>,
     /// Instructions that were told apart at translation, each once.
     specials: Mutex<HashMap<(u64, u32), &'static Seen>>,
@@ -67,6 +69,8 @@ struct Handles {
     task: Option<(Handle, Handle)>,
     /// The size of the block that `DC ZVA` zeroes.
     block: Option<Handle>,
+    /// By which the CPU that runs is told.
+    name: Option<Handle>,
 }
 
 impl Handles {
@@ -82,6 +86,7 @@ impl Handles {
                 roots: ["satp"].iter().map(need).collect(),
                 task: Some((registers.need("tp"), registers.need("sscratch"))),
                 block: None,
+                name: registers.handle("mhartid"),
             },
             Architecture::Arm => Self {
                 general: (0..31).map(|at| registers.handle(&format!("x{at}"))).collect(),
@@ -89,6 +94,7 @@ impl Handles {
                 roots: ["TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR"].iter().map(need).collect(),
                 task: None,
                 block: registers.handle("DCZID_EL0"),
+                name: registers.handle("MPIDR_EL1"),
             },
         }
     }
@@ -102,6 +108,15 @@ impl Handles {
 impl Plugin {
     fn get() -> &'static Self {
         PLUGIN.get().expect("QEMU has installed the plugin before it calls it")
+    }
+
+    /// Which CPU executes an instruction. QEMU's number is that of another CPU where it has translated for one
+    /// thread, so the CPU's own register is read.
+    fn running(&self, told: u32) -> u32 {
+        let Some(name) = self.handles().name.map(Handle::read) else { return told };
+        // Relaxed: each was written before its CPU ran.
+        let known = self.names.iter().position(|own| own.load(Ordering::Relaxed) == name);
+        known.map_or(told, |cpu| cpu as u32)
     }
 
     fn guest(&self) -> &Guest {

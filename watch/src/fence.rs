@@ -7,7 +7,7 @@ use lookaside_hardware::Invalidation;
 use crate::{
     Memory, Shadow,
     finding::Place,
-    held::{Ident, Set},
+    held::{Held, Ident, Set},
 };
 
 /// Which CPUs an invalidation reaches.
@@ -90,6 +90,17 @@ impl Pending {
         self.fence.reach == Reach::All || self.fence.cpu == cpu
     }
 
+    /// Whether an entry was held when it was issued.
+    pub(crate) fn is_after(&self, held: &Held) -> bool {
+        held.filled.by.time <= self.time
+    }
+
+    /// The bit of the CPU that issued it, if it names an entry of a CPU.
+    pub(crate) fn names(&self, cpu: u32, held: &Held) -> u64 {
+        u64::from(self.reaches(cpu) && self.fence.removes.names(&held.cached))
+            << (self.fence.cpu % 64)
+    }
+
     pub(crate) fn removes(&self) -> &Invalidation {
         &self.fence.removes
     }
@@ -116,13 +127,12 @@ impl Shadow {
         if fence.pending {
             self.cpus[fence.cpu as usize].pending.push(pending);
             let later = self.tick();
-            for cpu in 0..self.cpus.len() as u32 {
-                if pending.reaches(cpu) {
-                    self.spare_walked(cpu, &fence.removes, later);
-                }
+            for cpu in (0..self.cpus.len() as u32).filter(|&cpu| pending.reaches(cpu)) {
+                let by = Place { cpu, pc: fence.pc, time: later };
+                self.spare_walked(memory, &fence.removes, by);
             }
         } else {
-            self.carry_out(memory, &pending);
+            self.carry_out(memory, &[pending]);
         }
     }
 
@@ -136,24 +146,37 @@ impl Shadow {
         let (done, kept): (Vec<_>, Vec<_>) =
             pending.into_iter().partition(|one| broadcasts || one.fence.reach == Reach::Own);
         self.cpus[cpu as usize].pending = kept;
-        for one in done {
-            self.carry_out(memory, &one);
+        self.carry_out(memory, &done);
+    }
+
+    /// Removes what fences name, and then adds what can be walked to.
+    fn carry_out(&mut self, memory: &impl Memory, fences: &[Pending]) {
+        let mut walk = 0_u64;
+        for pending in fences {
+            walk |= self.remove(pending);
+        }
+        let Some(last) = fences.last() else { return };
+        for cpu in (0..self.cpus.len() as u32).filter(|cpu| walk >> (cpu % 64) & 1 != 0) {
+            let time = self.tick();
+            self.walk_all(memory, Place { cpu, pc: last.fence.pc, time });
         }
     }
 
-    fn carry_out(&mut self, memory: &impl Memory, pending: &Pending) {
+    /// Removes what a fence names, and says from which CPUs something went, a bit for each (modulo 64).
+    fn remove(&mut self, pending: &Pending) -> u64 {
         let fence = pending.fence;
+        let mut walk = 0;
         let (mut removed, mut settled) = (0, 0);
         for cpu in 0..self.cpus.len() as u32 {
             if !pending.reaches(cpu) {
                 continue;
             }
-            let (mut gone, mut walk) = (Vec::new(), false);
+            let mut gone = Vec::new();
             self.named(cpu, &fence.removes, |id| gone.push(id));
             for id in gone {
                 // A large page is found by each of its pages.
                 let Some(held) = self.cpus[cpu as usize].entries.get(id) else { continue };
-                if held.filled.by.time > pending.time {
+                if !pending.is_after(held) && held.doomed >> (fence.cpu % 64) & 1 == 0 {
                     continue;
                 }
                 removed += 1;
@@ -163,11 +186,7 @@ impl Shadow {
                     // That CPU's fast path must see that it holds the page no longer.
                     self.turn();
                 }
-                walk = true;
-            }
-            if walk {
-                let time = self.tick();
-                self.walk_all(memory, Place { cpu, pc: fence.pc, time });
+                walk |= 1 << (cpu % 64);
             }
         }
         let site = self.sites.entry((fence.pc, Form::of(&fence.removes))).or_default();
@@ -176,6 +195,7 @@ impl Shadow {
         site.removed += removed;
         site.settled += settled;
         self.counts.settled += settled;
+        walk
     }
 
     /// The entries of a CPU that an invalidation names. Which are looked at is chosen here; which are named is for

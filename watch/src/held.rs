@@ -31,6 +31,9 @@ pub(crate) struct Held {
     pub(crate) stores: u8,
     /// The CPU has used it. If not, the architecture permits that the CPU holds it.
     pub(crate) used: bool,
+    /// It was walked to by what fences that are not complete will remove, and that name it, too: a bit for each CPU
+    /// that has issued such fences. The walk may have begun before them.
+    pub(crate) doomed: u64,
     /// Of the upper part of a walk: what it leads to is global.
     pub(crate) leads_to_globals: bool,
 }

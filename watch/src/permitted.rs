@@ -7,7 +7,7 @@
 use lookaside_hardware::Cached;
 
 use crate::{
-    Fill, Memory, PAGE_SHIFT, Place, Root, Shadow,
+    Fill, Memory, PAGE_SHIFT, Place, Revoked, Root, Shadow,
     format::Entry,
     held::{Held, Ident},
 };
@@ -38,16 +38,32 @@ struct Reading {
     /// Which half of the addresses, for the top table.
     upper: bool,
     leads_to_globals: bool,
+    /// The table is reached by what was revoked, and so is everything in it.
+    revoked: Option<Revoked>,
+    /// It is reached by what fences will remove that are not complete: those of these CPUs, a bit for each.
+    doomed: u64,
 }
 
 impl Reading {
     fn of_root(cpu: u32, root: Root, upper: bool) -> Self {
         let level = root.levels() - 1;
-        Self { cpu, root, table: root.base, level, first: 0, upper, leads_to_globals: false }
+        let (table, first) = (root.base, 0);
+        Self {
+            cpu,
+            root,
+            table,
+            level,
+            first,
+            upper,
+            leads_to_globals: false,
+            revoked: None,
+            doomed: 0,
+        }
     }
 
-    fn below(cpu: u32, held: &Held) -> Self {
+    fn below(cpu: u32, held: &Held, doomed: u64) -> Self {
         Self {
+            doomed,
             cpu,
             root: held.root,
             table: held.frame << PAGE_SHIFT,
@@ -55,6 +71,7 @@ impl Reading {
             first: held.cached.pages.0,
             upper: false,
             leads_to_globals: held.leads_to_globals,
+            revoked: held.revoked,
         }
     }
 
@@ -97,14 +114,18 @@ impl Shadow {
         if let Some(set) = state.tagged.get(&state.roots.tag()) {
             set.all(|id| {
                 let held = &state.entries[id];
-                if held.cached.table && (held.revoked.is_some() || !halves.contains(&Some(held.root))) {
+                if held.cached.table
+                    && (held.revoked.is_some() || !halves.contains(&Some(held.root)))
+                {
                     stale.push(id);
                 }
             });
         }
+        // From the top down: what is below may be reached by what is above.
+        stale.sort_by_key(|&id| core::cmp::Reverse(state.entries[id].cached.level));
         for id in stale {
             let Some(held) = self.cpus[by.cpu as usize].entries.get(id) else { continue };
-            let reading = Reading::below(by.cpu, held);
+            let reading = Reading::below(by.cpu, held, self.doom(by.cpu, held));
             self.read_table(memory, reading, by);
         }
     }
@@ -148,7 +169,13 @@ impl Shadow {
     }
 
     /// Somebody has stored to a page that walkers may read: they may read the new entries.
-    pub(crate) fn walk_stored(&mut self, memory: &impl Memory, by: Place, physical: u64, bytes: u64) {
+    pub(crate) fn walk_stored(
+        &mut self,
+        memory: &impl Memory,
+        by: Place,
+        physical: u64,
+        bytes: u64,
+    ) {
         if !self.permits() {
             return;
         }
@@ -157,8 +184,9 @@ impl Shadow {
             let reading = if let Some(at) = ROOTS.iter().position(|&root| root == id) {
                 state.roots.halves()[at].map(|root| Reading::of_root(cpu, root, at == 1))
             } else {
-                let held = state.entries.get(id).filter(|held| held.cached.tag == state.roots.tag());
-                held.map(|held| Reading::below(cpu, held))
+                let held =
+                    state.entries.get(id).filter(|held| held.cached.tag == state.roots.tag());
+                held.map(|held| Reading::below(cpu, held, self.doom(cpu, held)))
             };
             let Some(reading) = reading else { continue };
             for slot in (physical & !7..physical + bytes).step_by(8) {
@@ -171,23 +199,27 @@ impl Shadow {
     }
 
     /// A fence that is not complete yet spares what can be walked to after it has begun.
-    pub(crate) fn spare_walked(&mut self, cpu: u32, removes: &lookaside_hardware::Invalidation, time: u64) {
+    pub(crate) fn spare_walked(
+        &mut self,
+        memory: &impl Memory,
+        removes: &lookaside_hardware::Invalidation,
+        by: Place,
+    ) {
         if !self.permits() {
             return;
         }
-        let mut walked = alloc::vec::Vec::new();
-        let state = &self.cpus[cpu as usize];
-        let tag = state.roots.tag();
-        self.named(cpu, removes, |id| {
-            let held = &state.entries[id];
-            let active = state.roots.halves().contains(&Some(held.root));
-            if held.revoked.is_none() && active && (held.cached.global || held.cached.tag == tag) {
-                walked.push(id);
-            }
-        });
-        for id in walked {
-            self.cpus[cpu as usize].entries[id].filled.by.time = time;
+        let mut any = false;
+        self.named(by.cpu, removes, |_| any = true);
+        if any {
+            self.walk_all(memory, by);
         }
+    }
+
+    /// The CPUs whose fences, when they are complete, will remove an entry: a bit for each.
+    fn doom(&self, cpu: u32, held: &Held) -> u64 {
+        let pending = self.cpus.iter().flat_map(|cpu| &cpu.pending);
+        let named = pending.filter(|one| one.is_after(held));
+        named.fold(held.doomed, |doomed, one| doomed | one.names(cpu, held))
     }
 
     fn read_table(&mut self, memory: &impl Memory, reading: Reading, by: Place) {
@@ -223,7 +255,7 @@ impl Shadow {
                 (frame, rights, global || inherited, order, 1 << group_order, false)
             }
         };
-        let held = Held {
+        let mut held = Held {
             // As in `Shadow::fill`: fences of a tag remove the upper parts of walks.
             cached: Cached { tag, global: global && !table, pages: pages(order), level, table },
             order,
@@ -233,12 +265,16 @@ impl Shadow {
             slot: slot & !(u64::from(group) * 8 - 1),
             group,
             filled,
-            revoked: None,
+            revoked: reading.revoked,
             stores: 0,
             used: false,
+            doomed: 0,
             leads_to_globals: global && table,
         };
-        let below = table.then(|| Reading::below(cpu, &held));
+        let pending = self.cpus.iter().flat_map(|cpu| &cpu.pending);
+        held.doomed =
+            pending.fold(0, |doomed, one| doomed | one.names(cpu, &held)) & reading.doomed;
+        let below = table.then(|| Reading::below(cpu, &held, held.doomed));
         self.hold_once(cpu, held);
         if let Some(below) = below {
             self.read_table(memory, below, by);
@@ -248,7 +284,11 @@ impl Shadow {
     /// Holds an entry unless the CPU holds it already; then it is as good as new.
     fn hold_once(&mut self, cpu: u32, held: Held) {
         let state = &self.cpus[cpu as usize];
-        let set = if held.cached.global { Some(&state.globals) } else { state.tagged.get(&held.cached.tag) };
+        let set = if held.cached.global {
+            Some(&state.globals)
+        } else {
+            state.tagged.get(&held.cached.tag)
+        };
         let mut known = None;
         if let Some(set) = set {
             let mut look = |id| {
@@ -269,18 +309,31 @@ impl Shadow {
             self.hold(cpu, held);
             return;
         };
-        if state.entries[id].revoked.is_some() {
-            self.restore(cpu, id, held.root);
+        let was_revoked = state.entries[id].revoked.is_some();
+        match held.revoked {
+            None if was_revoked => self.restore(cpu, id, held.root),
+            Some(_) if !was_revoked => return,
+            _ => {}
         }
+        // It goes with a fence only if both walks may have begun before that.
+        let doomed = self.doom(cpu, self.held(cpu, id));
         let known = &mut self.cpus[cpu as usize].entries[id];
         known.root = held.root;
         known.rights = known.rights.union(held.rights);
-        known.filled.by.time = held.filled.by.time;
+        if held.doomed & doomed != doomed {
+            known.doomed = held.doomed & doomed;
+            known.filled.by.time = held.filled.by.time;
+        }
     }
 
     /// The frames that a CPU may reach by an address now: by what it may hold, and by what the tables say.
     #[must_use]
-    pub fn may_reach(&self, memory: &impl Memory, cpu: u32, address: u64) -> alloc::collections::BTreeSet<u64> {
+    pub fn may_reach(
+        &self,
+        memory: &impl Memory,
+        cpu: u32,
+        address: u64,
+    ) -> alloc::collections::BTreeSet<u64> {
         let state = &self.cpus[cpu as usize];
         let mut frames = alloc::collections::BTreeSet::new();
         let Some(root) = state.roots.root(address) else { return frames };

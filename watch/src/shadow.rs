@@ -185,7 +185,7 @@ impl Shadow {
     }
 
     /// A CPU's root registers have new values. Nothing is removed by that: where the architecture says otherwise,
-    /// a [`Shadow::fence`] comes with it.
+    /// [`Roots::Off`] and a [`Shadow::fence`] come first.
     pub fn load_roots(&mut self, memory: &impl Memory, cpu: u32, roots: Roots) {
         if self.cpus[cpu as usize].roots == roots {
             return;
@@ -349,6 +349,7 @@ impl Shadow {
             revoked: None,
             stores: 0,
             used: true,
+            doomed: 0,
             leads_to_globals: false,
         };
         self.hold(by.cpu, leaf.clone());
@@ -387,6 +388,11 @@ impl Shadow {
         state.set_of(&held.cached).add(&held, id);
         self.watch(&held, (cpu, id));
         self.watch_below(&held, (cpu, id), true);
+        if held.revoked.is_some() {
+            for frame in crate::store::stale_frames(&held) {
+                self.stale.add(frame, (cpu, id));
+            }
+        }
     }
 
     /// Makes stores to the table entries of `held` known.

@@ -174,6 +174,7 @@ pub(super) extern "C" fn executed(cpu: c_uint, seen: *mut c_void) {
     let plugin = Plugin::get();
     // SAFETY: this is what the translation has left for this instruction, and it lives for ever.
     let seen = unsafe { &*seen.cast::<Seen>() };
+    let cpu = plugin.running(cpu);
     // SAFETY: this is the thread of the CPU, in one callback.
     let state = unsafe { plugin.lanes[cpu as usize].state() };
     let handles = plugin.handles();

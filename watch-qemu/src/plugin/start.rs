@@ -3,7 +3,7 @@
 use core::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr,
-    sync::atomic::{AtomicBool, AtomicU64},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use lookaside_watch::{FrameMarks, Limits, Shadow};
+use lookaside_watch::{FrameMarks, Limits, Shadow, Strength};
 
 use super::{Handles, PLUGIN, Plugin, Seen, end, events};
 use crate::{
@@ -60,6 +60,7 @@ extern "C" fn qemu_plugin_install(
         shadow: OnceLock::new(),
         generation: OnceLock::new(),
         lanes: (0..cpus).map(|_| super::cpu::Lane::default()).collect(),
+        names: (0..cpus).map(|_| AtomicU64::new(u64::MAX)).collect(),
         handles: OnceLock::new(),
         specials: Mutex::new(HashMap::new()),
         instructions: ffi::Counter { score, offset: 0 },
@@ -80,9 +81,13 @@ extern "C" fn qemu_plugin_install(
     0
 }
 
-extern "C" fn new_cpu(_: ffi::Id, _: c_uint) {
+extern "C" fn new_cpu(_: ffi::Id, cpu: c_uint) {
     let plugin = Plugin::get();
-    plugin.handles.get_or_init(|| Handles::new(&Registers::list(), &plugin.options));
+    let handles = plugin.handles.get_or_init(|| Handles::new(&Registers::list(), &plugin.options));
+    if let (Some(own), Some(name)) = (plugin.names.get(cpu as usize), handles.name) {
+        // Relaxed: this is the CPU's own thread.
+        own.store(name.read(), Ordering::Relaxed);
+    }
     let guest = plugin.guest.get_or_init(|| {
         Guest::open(&plugin.options.memory, plugin.options.base).unwrap_or_else(|error| {
             eprintln!("lookaside: the guest's memory cannot be mapped: {error}");
@@ -93,6 +98,9 @@ extern "C" fn new_cpu(_: ffi::Id, _: c_uint) {
     plugin.shadow.get_or_init(|| {
         let mut limits = Limits::default();
         limits.entries = plugin.options.entries.unwrap_or(limits.entries);
+        if plugin.options.strict {
+            limits.strength = Strength::Permitted;
+        }
         let mut shadow = Shadow::new(plugin.lanes.len() as u32, marks, limits);
         plugin.options.skip.iter().for_each(|&pc| shadow.ignore(pc));
         Mutex::new(shadow)

@@ -206,7 +206,9 @@ impl Root {
         let shift = 9 * (self.levels() as u32 - 1);
         let page = index << shift;
         match self.regime {
-            Regime::Arm { bits } if upper => page | arm_rules::PAGE_MASK & !((1 << (bits - 12)) - 1),
+            Regime::Arm { bits } if upper => {
+                page | arm_rules::PAGE_MASK & !((1 << (bits - 12)) - 1)
+            }
             Regime::Arm { .. } => page,
             Regime::Riscv { .. } | Regime::X86 { .. } if index & 0x100 != 0 => {
                 page | (1 << (64 - PAGE_SHIFT)) - (1 << (shift + 9))
