@@ -58,6 +58,12 @@ pub struct Arguments {
     /// Where the guest's console goes.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// Says whether there is a QEMU that can load the plugin, and runs nothing.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Runs the kernel without the plugin, to see how long it takes by itself.
+    #[arg(long, conflicts_with_all = ["skip", "strict"])]
+    pub(crate) plain: bool,
     /// Unpacks QEMU 10 from Debian's packages into this project's `target/hunt`, and installs nothing.
     #[arg(long)]
     pub(crate) setup: bool,
@@ -100,7 +106,13 @@ fn attempt(arguments: &Arguments) -> Result<bool, String> {
     if arguments.setup {
         return setup::run().map(|()| true);
     }
+    if arguments.check {
+        return run::check().map(|()| true);
+    }
     let kernel = described(arguments)?;
+    if arguments.plain {
+        return run::plain(arguments, &kernel).map(|()| true);
+    }
     if arguments.skip.iter().any(|site| site == "each") {
         return skip::each(arguments, &kernel);
     }

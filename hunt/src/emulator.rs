@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub(crate) target: &'static str,
 }
 
-const MACHINES: [(&str, Machine); 2] = [
+static MACHINES: [(&str, Machine); 2] = [
     (
         "riscv64",
         Machine {
@@ -41,6 +41,11 @@ const MACHINES: [(&str, Machine); 2] = [
 ];
 
 impl Machine {
+    /// Those that can be watched.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        MACHINES.iter().map(|(_, machine)| machine)
+    }
+
     pub(crate) fn of(architecture: &str) -> Result<&'static Self, String> {
         let known = MACHINES.iter().find(|(name, _)| *name == architecture);
         known.map(|(_, machine)| machine).ok_or_else(|| {

@@ -5,7 +5,7 @@ use std::{
     env, fs,
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     thread,
     time::Instant,
 };
@@ -27,6 +27,8 @@ use crate::{
 #[derive(Serialize)]
 pub(crate) struct Outcome {
     pub(crate) kernel: String,
+    /// How long the emulator has kept processors busy, in seconds.
+    pub(crate) processors: f64,
     pub(crate) report: Report,
     /// Findings that the kernel's description forgives: the function, the reason, how many.
     pub(crate) forgiven: Vec<(String, String, u64)>,
@@ -51,9 +53,9 @@ impl Outcome {
         self.findings().filter(|finding| finding.criterion.is_certain()).count()
     }
 
-    /// Whether anything was watched at all.
+    /// Whether a fence was put to the test at all.
     pub(crate) fn proves_something(&self) -> bool {
-        self.report.counts.filled > 0
+        self.report.counts.revoked > 0
     }
 
     pub(crate) fn name(&self, address: u64) -> String {
@@ -95,6 +97,16 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    fn report(&self) -> PathBuf {
+        self.0.join("report")
+    }
+
+    fn progress(&self) -> PathBuf {
+        self.0.join("progress")
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What is left behind is left in a folder for temporary files.
@@ -102,12 +114,27 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a kernel with some fences ignored.
-pub(crate) fn run(
+/// An emulator that is ready to start.
+struct Ready {
+    scratch: Scratch,
+    command: Command,
+    symbols: Symbols,
+}
+
+/// Says whether there is an emulator for each architecture that can be watched.
+pub(crate) fn check() -> Result<(), String> {
+    for machine in Machine::all() {
+        Emulator::find(machine, &store())?;
+    }
+    plugin().map(|_| ())
+}
+
+/// Makes everything ready. `skip` are the fences that are ignored; nothing if the plugin is left out.
+fn prepare(
     arguments: &Arguments,
     kernel: &Kernel,
-    skip: &[String],
-) -> Result<Outcome, String> {
+    skip: Option<&[String]>,
+) -> Result<Ready, String> {
     let machine = Machine::of(&kernel.architecture)?;
     let emulator = Emulator::find(machine, &store())?;
     let from = if arguments.image.is_some() { Path::new(".") } else { &arguments.from };
@@ -147,45 +174,95 @@ pub(crate) fn run(
     };
     let symbols = symbols(kernel, &emulator, machine, &mut files)?;
     let mut command = emulator.command(kernel, machine, &files);
-    let (report, progress) = (scratch.0.join("report"), scratch.0.join("progress"));
-    let mut option = format!(
-        "{},memory={},base={:#x},report={},progress={},task={},entries={},strict={}",
-        plugin.display(),
-        memory.display(),
-        machine.base,
-        report.display(),
-        progress.display(),
-        kernel.task,
-        arguments.entries,
-        if arguments.strict { "on" } else { "off" }
-    );
-    for site in skip {
-        for address in symbols.addresses(site)? {
-            option.push_str(&format!(",skip={address:#x}"));
+    if let Some(skip) = skip {
+        let mut option = format!(
+            "{},memory={},base={:#x},report={},progress={},task={},entries={},strict={}",
+            plugin.display(),
+            memory.display(),
+            machine.base,
+            scratch.report().display(),
+            scratch.progress().display(),
+            kernel.task,
+            arguments.entries,
+            if arguments.strict { "on" } else { "off" }
+        );
+        for site in skip {
+            for address in symbols.addresses(site)? {
+                option.push_str(&format!(",skip={address:#x}"));
+            }
         }
+        command.arg("-plugin").arg(option);
     }
-    command.arg("-plugin").arg(option);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(Ready { scratch, command, symbols })
+}
+
+fn start(command: &mut Command) -> Result<Child, String> {
+    command.spawn().map_err(|error| format!("QEMU does not start: {error}"))
+}
+
+/// Runs a kernel without the plugin, and says how long it takes.
+pub(crate) fn plain(arguments: &Arguments, kernel: &Kernel) -> Result<(), String> {
+    let mut ready = prepare(arguments, kernel, None)?;
     let mut remarks = Vec::new();
-    let child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("QEMU does not start: {error}"))?;
-    let said = follow(child, kernel, Some(&progress), &mut remarks)?;
-    if let Some(log) = &arguments.log {
-        said.with(|text| fs::write(log, text))
-            .map_err(|error| format!("{}: {error}", log.display()))?;
-    }
-    let text = fs::read(&report).map_err(|_| {
-        let tail =
-            said.with(|text| text.lines().rev().take(3).map(str::to_owned).collect::<Vec<_>>());
-        format!("QEMU has left no report. {} The console ended with: {tail:?}", remarks.join(" "))
-    })?;
+    let began = Instant::now();
+    let followed = follow(start(&mut ready.command)?, kernel, None, &mut remarks)?;
+    let seconds = began.elapsed().as_secs_f64();
+    keep_log(arguments, &followed.said)?;
+    remarks.iter().for_each(|remark| println!("remark: {remark}"));
+    println!(
+        "hunt: {}: without the plugin: {seconds:.1} s, {:.1} s of processors",
+        kernel.name, followed.processors
+    );
+    Ok(())
+}
+
+fn keep_log(arguments: &Arguments, said: &Said) -> Result<(), String> {
+    let Some(log) = &arguments.log else { return Ok(()) };
+    said.with(|text| fs::write(log, text)).map_err(|error| format!("{}: {error}", log.display()))
+}
+
+/// Runs a kernel with some fences ignored.
+pub(crate) fn run(
+    arguments: &Arguments,
+    kernel: &Kernel,
+    skip: &[String],
+) -> Result<Outcome, String> {
+    let mut ready = prepare(arguments, kernel, Some(skip))?;
+    let progress = ready.scratch.progress();
+    let mut remarks = Vec::new();
+    let followed = follow(start(&mut ready.command)?, kernel, Some(&progress), &mut remarks)?;
+    let said = followed.said;
+    keep_log(arguments, &said)?;
+    let tail = || {
+        let tail = |text: &mut String| {
+            let mut lines: Vec<_> =
+                text.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
+            lines.reverse();
+            lines.join(" / ")
+        };
+        let tail = said.with(tail);
+        if tail.is_empty() {
+            "The console said nothing.".to_owned()
+        } else {
+            format!("The console ended with: {tail}")
+        }
+    };
+    let text = fs::read(ready.scratch.report())
+        .map_err(|_| format!("QEMU has left no report. {} {}", remarks.join(" "), tail()))?;
     let report: Report =
         serde_json::from_slice(&text).map_err(|error| format!("the report: {error}"))?;
-    let mut outcome =
-        Outcome { kernel: kernel.name.clone(), report, forgiven: Vec::new(), remarks, symbols };
+    if report.counts.filled == 0 {
+        remarks.push(tail());
+    }
+    let mut outcome = Outcome {
+        kernel: kernel.name.clone(),
+        processors: followed.processors,
+        report,
+        forgiven: Vec::new(),
+        remarks,
+        symbols: ready.symbols,
+    };
     forgive(&mut outcome, kernel);
     outcome.remarks.extend(limits(&outcome));
     Ok(outcome)
@@ -244,13 +321,29 @@ fn limits(outcome: &Outcome) -> Vec<String> {
     remarks
 }
 
+/// What came of an emulator.
+struct Followed {
+    said: Said,
+    /// How long it has kept processors busy, in seconds; 0 where that is not known.
+    processors: f64,
+}
+
+/// How long a process has kept processors busy: the fields 14 and 15 of Linux's `stat`, in hundredths of a second.
+fn processors(process: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(ticks as f64 / 100.0)
+}
+
 /// Follows an emulator to its end, or ends it.
 fn follow(
     mut child: Child,
     kernel: &Kernel,
     progress: Option<&Path>,
     remarks: &mut Vec<String>,
-) -> Result<Said, String> {
+) -> Result<Followed, String> {
+    let mut busy = 0.0;
     let said = Said::collect(child.stdout.take().expect("it is piped"));
     let mut errors = child.stderr.take().expect("it is piped");
     let errors = thread::spawn(move || {
@@ -267,6 +360,7 @@ fn follow(
         if child.try_wait().map_err(|error| format!("QEMU: {error}"))?.is_some() {
             break;
         }
+        busy = processors(child.id()).unwrap_or(busy);
         script.go_on(&said, &mut input);
         let done = said.with(|text| kernel.done.iter().any(|words| text.contains(words.as_str())));
         if done || began.elapsed() > Duration::from_secs(kernel.seconds) {
@@ -307,7 +401,7 @@ fn follow(
     let own = errors.lines().filter(|line| !usual.iter().any(|words| line.contains(words)));
     remarks.extend(own.map(|line| format!("QEMU says: {line}")));
     let _ = std::io::stderr().flush();
-    Ok(said)
+    Ok(Followed { said, processors: busy })
 }
 
 /// Ends an emulator so that the plugin writes its report.
@@ -345,16 +439,11 @@ fn symbols(
     eprintln!("hunt: the kernel prints its symbols, once");
     let append = format!("{} hunt.symbols", kernel.append);
     let plain = Files { append: &append, firmware: files.firmware.clone(), ..*files };
-    let child = emulator
-        .command(kernel, machine, &plain)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("QEMU does not start: {error}"))?;
+    let mut command = emulator.command(kernel, machine, &plain);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let until =
         Kernel { done: vec!["hunt: end of symbols".to_owned()], seconds: 240, ..kernel.clone() };
-    let said = follow(child, &until, None, &mut Vec::new())?;
+    let said = follow(start(&mut command)?, &until, None, &mut Vec::new())?.said;
     let symbols = said.with(|text| Symbols::of_console(text)).unwrap_or_default();
     if symbols.is_empty() {
         eprintln!("hunt: the kernel has printed no symbols; addresses stay numbers");

@@ -3,6 +3,7 @@
 mod cpu;
 mod end;
 mod events;
+mod memory;
 mod start;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

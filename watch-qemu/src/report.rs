@@ -26,6 +26,10 @@ pub struct Report {
     pub instructions: u64,
     /// How long it took, in seconds.
     pub seconds: f64,
+    /// The most memory that the shadow took at one time, in bytes.
+    pub most_bytes: u64,
+    /// The guest's memory, in bytes.
+    pub guest_bytes: u64,
     /// What happened, in numbers.
     pub counts: Counts,
     /// Revoked entries that were still held at the end.

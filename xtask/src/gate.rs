@@ -10,7 +10,7 @@ use crate::{
     callgrind, dependencies,
     failure::{Failure, Result},
     fences, imports, instructions, integration, litmus, loom, miri, mutants, path_length, process,
-    report, root_names, seeds,
+    report, root_names, sanitizer, seeds,
     setup::{self, BareMetal, TARGETS},
     words,
     workspace::Workspace,
@@ -294,6 +294,17 @@ fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal, quick:
                 boot::conformance_finds(workspace, bare, &options, fault).map(|()| Outcome::Passed)
             });
         }
+    }
+    for architecture in sanitizer::ARCHITECTURES {
+        gate.step(&format!("hunt, {architecture}"), || {
+            if quick {
+                return Ok(Outcome::Skipped(QUICK));
+            }
+            let Some(hunt) = sanitizer::get(workspace)? else {
+                return Ok(Outcome::Skipped(sanitizer::NOT_HERE));
+            };
+            sanitizer::run(workspace, bare, &hunt, architecture).map(|()| Outcome::Passed)
+        });
     }
     gate.step("boot, x86_64, Bochs", || {
         if quick {

@@ -31,6 +31,7 @@ mod path_length;
 mod process;
 mod report;
 mod root_names;
+mod sanitizer;
 mod seeds;
 mod setup;
 mod source;

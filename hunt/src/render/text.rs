@@ -34,7 +34,7 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     let certain = outcome.certain();
     format!(
         "hunt: {}: {certain} certain findings, {} likely, {policy} of policy (D); {} revocations by {} stores, {} \
-         overlaps; {} fence sites, {} needed in this run; {} million instructions in {:.1} s",
+         overlaps; {} fence sites, {} needed in this run; {} million instructions in {:.1} s ({:.1} s of processors), {:.1} MiB of shadow",
         outcome.kernel,
         all - certain - policy,
         counts.revoked,
@@ -44,6 +44,8 @@ pub(super) fn summary(outcome: &Outcome) -> String {
         outcome.report.sites.iter().filter(|row| row.site.needed > 0).count(),
         outcome.report.instructions / 1_000_000,
         outcome.report.seconds,
+        outcome.processors,
+        outcome.report.most_bytes as f64 / f64::from(1 << 20),
     )
 }
 

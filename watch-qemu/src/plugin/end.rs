@@ -56,6 +56,8 @@ pub(super) extern "C" fn at_exit(_: ffi::Id, _: *mut c_void) {
         cpus: plugin.lanes.len() as u32,
         instructions,
         seconds: plugin.began.elapsed().as_secs_f64(),
+        most_bytes: super::memory::most(),
+        guest_bytes: plugin.guest().bytes(),
         counts: shadow.counts(),
         revoked_at_end: shadow.revoked_now(),
         findings: shadow.findings().to_vec(),

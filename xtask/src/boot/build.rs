@@ -107,7 +107,7 @@ pub(crate) fn user(
 }
 
 /// Builds the kernel around the programs, and says where it is.
-pub(super) fn kernel(
+pub(crate) fn kernel(
     workspace: &Workspace,
     bare: &BareMetal,
     architecture: Architecture,

@@ -1,0 +1,57 @@
+//! The kernel under the TLB sanitizer: `hunt`, in a QEMU whose plugins can read registers.
+
+use std::{path::PathBuf, process::Command};
+
+use crate::{
+    boot::{Architecture, build},
+    failure::Result,
+    process, setup,
+    setup::BareMetal,
+    workspace::Workspace,
+};
+
+/// For how long one kernel is watched, in seconds.
+const SECONDS: &str = "60";
+
+/// Why the step was left out.
+pub(crate) const NOT_HERE: &str =
+    "there is no QEMU 10, and it could not be unpacked from Debian's packages";
+
+/// The architectures of the kernel that the plugin can watch.
+pub(crate) const ARCHITECTURES: [Architecture; 2] = [Architecture::Riscv64, Architecture::Aarch64];
+
+/// Builds `hunt` with its plugin, and gets QEMU if it may. Nothing if there is none.
+pub(crate) fn get(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    let mut command = setup::cargo();
+    command.current_dir(workspace.root()).args(["build", "--release", "--quiet"]);
+    command.args(["--package", "lookaside-watch-qemu", "--package", "lookaside-hunt"]);
+    process::run(&mut command)?;
+    let hunt = workspace.target().join("release/hunt");
+    let ready = || process::succeeds(command_of(workspace, &hunt).arg("--check"));
+    if ready() {
+        return Ok(Some(hunt));
+    }
+    // Without network, or elsewhere than on Debian, it says why.
+    let unpacked = process::run(command_of(workspace, &hunt).arg("--setup")).is_ok();
+    Ok((unpacked && ready()).then_some(hunt))
+}
+
+/// Watches the kernel. It fails on a certain finding, and if nothing was put to the test.
+pub(crate) fn run(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    hunt: &std::path::Path,
+    architecture: Architecture,
+) -> Result<()> {
+    let user = build::user(workspace, bare, architecture)?;
+    build::kernel(workspace, bare, architecture, &user, false)?;
+    let mut command = command_of(workspace, hunt);
+    command.arg(format!("lookaside-{architecture}")).args(["--seconds", SECONDS, "--from"]);
+    process::run(command.arg(workspace.root()))
+}
+
+fn command_of(workspace: &Workspace, hunt: &std::path::Path) -> Command {
+    let mut command = Command::new(hunt);
+    command.current_dir(workspace.root()).env("CARGO_TARGET_DIR", workspace.target());
+    command
+}
