@@ -407,7 +407,7 @@ fn follow(
 /// Ends an emulator so that the plugin writes its report.
 fn end(child: &mut Child) {
     // `kill` of the standard library would not let it.
-    let asked = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    let asked = Command::new("kill").arg(child.id().to_string()).status();
     let began = Instant::now();
     while asked.is_ok() && began.elapsed() < Duration::from_secs(30) {
         if child.try_wait().is_ok_and(|status| status.is_some()) {

@@ -219,3 +219,40 @@ fn entries_of_a_space_that_a_cpu_has_left_need_no_break() {
         assert_eq!(machine.found(), expected);
     }
 }
+
+#[test]
+fn what_nobody_has_used_is_found_only_where_it_is_permitted() {
+    let remap = |mut machine: Machine, fenced| {
+        machine.run(1, 0, 7);
+        machine.map(0, 0, 5, 0x20, !USER);
+        machine.unmap(0, 0, 5);
+        if fenced {
+            machine.sfence(1, Some(5), None);
+        }
+        machine.map(0, 0, 5, 0x21, !USER);
+        machine.touch(1, 5);
+        machine.found()
+    };
+    assert_eq!(remap(Machine::riscv(2), false), []);
+    assert_eq!(remap(Machine::permitted(2), false), [Criterion::PermittedOnly]);
+    assert_eq!(remap(Machine::permitted(2), true), []);
+}
+
+#[test]
+fn a_fence_before_the_store_removes_what_can_be_walked_to_again() {
+    for (early, expected) in [(true, vec![Criterion::PermittedOnly]), (false, vec![])] {
+        let mut machine = Machine::permitted(1);
+        machine.run(0, 0, 7);
+        machine.map(0, 0, 5, 0x20, !USER);
+        if early {
+            machine.sfence(0, None, None);
+        }
+        machine.unmap(0, 0, 5);
+        if !early {
+            machine.sfence(0, None, None);
+        }
+        machine.map(0, 0, 5, 0x21, !USER);
+        machine.touch(0, 5);
+        assert_eq!(machine.found(), expected);
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use lookaside_hardware::{arm, riscv};
 use lookaside_watch::{
-    Access, Criterion, Fence, FrameMarks, Hit, Limits, Memory, Mode, Reach, Roots, Shadow,
+    Access, Criterion, Fence, FrameMarks, Hit, Limits, Memory, Mode, Reach, Roots, Shadow, Strength,
 };
 
 #[derive(Default)]
@@ -38,16 +38,21 @@ pub(crate) const USER: bool = true;
 
 impl Machine {
     pub(crate) fn riscv(cpus: u32) -> Self {
-        Self::new(cpus, false)
+        Self::new(cpus, false, Strength::Used)
+    }
+
+    /// One whose CPUs hold all that they are permitted to.
+    pub(crate) fn permitted(cpus: u32) -> Self {
+        Self::new(cpus, false, Strength::Permitted)
     }
 
     pub(crate) fn arm(cpus: u32) -> Self {
-        Self::new(cpus, true)
+        Self::new(cpus, true, Strength::Used)
     }
 
-    fn new(cpus: u32, arm: bool) -> Self {
+    fn new(cpus: u32, arm: bool, strength: Strength) -> Self {
         let marks = FrameMarks::new(0, BYTES);
-        let shadow = Shadow::new(cpus, &marks, Limits::default());
+        let shadow = Shadow::new(cpus, &marks, Limits { strength, ..Limits::default() });
         let machine = Self { memory: Words::default(), shadow, arm };
         for root in 0..4 {
             for level in 0..2 {
