@@ -207,11 +207,11 @@ impl Root {
         let page = index << shift;
         match self.regime {
             Regime::Arm { bits } if upper => {
-                page | arm_rules::PAGE_MASK & !((1 << (bits - 12)) - 1)
+                page | (arm_rules::PAGE_MASK & !((1 << (bits - 12)) - 1))
             }
             Regime::Arm { .. } => page,
             Regime::Riscv { .. } | Regime::X86 { .. } if index & 0x100 != 0 => {
-                page | (1 << (64 - PAGE_SHIFT)) - (1 << (shift + 9))
+                page | ((1 << (64 - PAGE_SHIFT)) - (1 << (shift + 9)))
             }
             Regime::Riscv { .. } | Regime::X86 { .. } => page,
         }
