@@ -377,7 +377,9 @@ fn follow(
             end(&mut child);
             break;
         }
-        if live && let Some(line) = progress.and_then(|file| fs::read(file).ok()) {
+        if live && let Some(file) = progress {
+            // Before the guest has page tables nothing is counted: then the time alone goes on.
+            let line = fs::read(file).unwrap_or_default();
             let now: Progress = serde_json::from_slice(&line).unwrap_or_default();
             eprint!(
                 "\r{:4} s  {:6} million instructions  {:8} revocations  {:3} findings ",
