@@ -44,7 +44,7 @@ pub(crate) fn run(
     architecture: Architecture,
 ) -> Result<()> {
     let user = build::user(workspace, bare, architecture)?;
-    build::kernel(workspace, bare, architecture, &user, false)?;
+    build::kernel(workspace, bare, architecture, &user, None)?;
     let mut command = command_of(workspace, hunt);
     command.arg(format!("lookaside-{architecture}")).args(["--seconds", SECONDS, "--from"]);
     process::run(command.arg(workspace.root()))
