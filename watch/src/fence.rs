@@ -8,6 +8,7 @@ use crate::{
     Memory, Shadow,
     finding::Place,
     held::{Held, Ident, Set},
+    permitted::pages_of,
 };
 
 /// Which CPUs an invalidation reaches.
@@ -151,14 +152,16 @@ impl Shadow {
 
     /// Removes what fences name, and then adds what can be walked to.
     fn carry_out(&mut self, memory: &impl Memory, fences: &[Pending]) {
-        let mut walk = 0_u64;
+        let (mut walk, mut only) = (0_u64, (u64::MAX, 0));
         for pending in fences {
             walk |= self.remove(pending);
+            let (first, last) = pages_of(pending.removes());
+            only = (only.0.min(first), only.1.max(last));
         }
         let Some(last) = fences.last() else { return };
         for cpu in (0..self.cpus.len() as u32).filter(|cpu| walk >> (cpu % 64) & 1 != 0) {
             let time = self.tick();
-            self.walk_all(memory, Place { cpu, pc: last.fence.pc, time });
+            self.walk_all(memory, Place { cpu, pc: last.fence.pc, time }, only);
         }
     }
 

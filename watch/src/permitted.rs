@@ -4,7 +4,7 @@
 //! Kept as a set that is closed under walking, as the model machine keeps it: a root that is loaded and a table entry
 //! that is stored to add entries, and fences remove them, after which what can still be walked is added again.
 
-use lookaside_hardware::Cached;
+use lookaside_hardware::{Cached, Invalidation, Partial};
 
 use crate::{
     Fill, Memory, PAGE_SHIFT, Place, Revoked, Root, Shadow,
@@ -42,10 +42,13 @@ struct Reading {
     revoked: Option<Revoked>,
     /// It is reached by what fences will remove that are not complete: those of these CPUs, a bit for each.
     doomed: u64,
+    /// The first and the last page that matter.
+    only: (u64, u64),
 }
 
 impl Reading {
     fn of_root(cpu: u32, root: Root, upper: bool) -> Self {
+        let only = Invalidation::EVERYWHERE;
         let level = root.levels() - 1;
         let (table, first) = (root.base, 0);
         Self {
@@ -58,11 +61,13 @@ impl Reading {
             leads_to_globals: false,
             revoked: None,
             doomed: 0,
+            only,
         }
     }
 
     fn below(cpu: u32, held: &Held, doomed: u64) -> Self {
         Self {
+            only: Invalidation::EVERYWHERE,
             doomed,
             cpu,
             root: held.root,
@@ -92,20 +97,26 @@ impl Reading {
     }
 }
 
+/// The pages of which a fence removes something.
+pub(crate) fn pages_of(removes: &Invalidation) -> (u64, u64) {
+    if removes.partial == Partial::All { Invalidation::EVERYWHERE } else { removes.pages }
+}
+
 impl Shadow {
     fn permits(&self) -> bool {
         self.limits.strength == Strength::Permitted
     }
 
-    /// A CPU has loaded roots, or has fenced: it may hold what can be walked to now.
-    pub(crate) fn walk_all(&mut self, memory: &impl Memory, by: Place) {
+    /// A CPU has loaded roots, or has fenced some pages: it may hold what can be walked to now.
+    pub(crate) fn walk_all(&mut self, memory: &impl Memory, by: Place, only: (u64, u64)) {
         if !self.permits() {
             return;
         }
         let halves = self.cpus[by.cpu as usize].roots.halves();
         for (at, root) in halves.into_iter().enumerate() {
             if let Some(root) = root {
-                self.read_table(memory, Reading::of_root(by.cpu, root, at == 1), by);
+                let reading = Reading::of_root(by.cpu, root, at == 1);
+                self.read_table(memory, Reading { only, ..reading }, by);
             }
         }
         // What can be walked to from the upper part of a walk whose entry memory holds no more.
@@ -126,7 +137,7 @@ impl Shadow {
         for id in stale {
             let Some(held) = self.cpus[by.cpu as usize].entries.get(id) else { continue };
             let reading = Reading::below(by.cpu, held, self.doom(by.cpu, held));
-            self.read_table(memory, reading, by);
+            self.read_table(memory, Reading { only, ..reading }, by);
         }
     }
 
@@ -199,19 +210,14 @@ impl Shadow {
     }
 
     /// A fence that is not complete yet spares what can be walked to after it has begun.
-    pub(crate) fn spare_walked(
-        &mut self,
-        memory: &impl Memory,
-        removes: &lookaside_hardware::Invalidation,
-        by: Place,
-    ) {
+    pub(crate) fn spare_walked(&mut self, memory: &impl Memory, removes: &Invalidation, by: Place) {
         if !self.permits() {
             return;
         }
         let mut any = false;
         self.named(by.cpu, removes, |_| any = true);
         if any {
-            self.walk_all(memory, by);
+            self.walk_all(memory, by, pages_of(removes));
         }
     }
 
@@ -223,8 +229,12 @@ impl Shadow {
     }
 
     fn read_table(&mut self, memory: &impl Memory, reading: Reading, by: Place) {
+        let pages = (1 << (9 * u32::from(reading.level))) - 1;
         for index in 0..reading.entries() {
-            self.read_entry(memory, reading, index, by);
+            let first = reading.page(index);
+            if first <= reading.only.1 && first + pages >= reading.only.0 {
+                self.read_entry(memory, reading, index, by);
+            }
         }
     }
 
@@ -277,7 +287,7 @@ impl Shadow {
         let below = table.then(|| Reading::below(cpu, &held, held.doomed));
         self.hold_once(cpu, held);
         if let Some(below) = below {
-            self.read_table(memory, below, by);
+            self.read_table(memory, Reading { only: reading.only, ..below }, by);
         }
     }
 

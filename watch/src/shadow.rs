@@ -195,7 +195,8 @@ impl Shadow {
         self.enter_roots(cpu);
         self.counts.roots += 1;
         let time = self.tick();
-        self.walk_all(memory, Place { cpu, pc: 0, time });
+        let by = Place { cpu, pc: 0, time };
+        self.walk_all(memory, by, lookaside_hardware::Invalidation::EVERYWHERE);
     }
 
     /// A CPU runs in another mode than before. `task` is the kernel's name of the task that runs in user mode, where
