@@ -313,9 +313,10 @@ fn limits(outcome: &Outcome) -> Vec<String> {
     }
     if counts.evicted > 0 {
         remarks.push(format!(
-            "the shadow was full {} times: errors about what was forgotten are missed; try --entries {}",
+            "the shadow was full {} times: errors about what was forgotten are missed; try a larger --entries, as \
+             {}",
             counts.evicted,
-            1 << 18
+            1 << 20
         ));
     }
     remarks
