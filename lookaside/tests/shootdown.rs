@@ -404,9 +404,12 @@ fn flag_12_interrupts_and_what_they_were_good_for_are_counted() {
         assert_eq!(tlb.platform().counts[FAR as usize].served(), (3, 3));
         // A request that comes too late: the CPU has left before it is interrupted.
         tlb.platform().set_answer(Answer::Never);
+        let relaxed = || tlb.platform().relaxed.load(Ordering::Relaxed);
+        let before = relaxed();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| flush(tlb, 0, &a, |gather| What::Page.tell(gather)));
-            while tlb.platform().pending().len() < 2 {
+            // Until the initiator waits: otherwise its targets might have answered before.
+            while relaxed() == before {
                 std::thread::yield_now();
             }
             on(1, || this_cpu(tlb).handle_ipi());

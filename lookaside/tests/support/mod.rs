@@ -7,7 +7,10 @@
 
 pub(crate) mod machine;
 
-use core::{cell::Cell, sync::atomic::AtomicU64};
+use core::{
+    cell::Cell,
+    sync::atomic::{AtomicU64, Ordering},
+};
 use std::{
     collections::BTreeSet,
     sync::{Mutex, OnceLock},
@@ -129,6 +132,8 @@ pub(crate) struct Fake {
     stuck: Mutex<Vec<Stuck>>,
     costs: Mutex<Costs>,
     acknowledge: Mutex<Answer>,
+    /// Rounds of waiting, on all threads.
+    pub(crate) relaxed: AtomicU64,
     pending: Mutex<BTreeSet<u32>>,
     handler: OnceLock<Handler>,
     /// Called with each [`Stuck`].
@@ -188,6 +193,7 @@ impl Fake {
             stuck: Mutex::default(),
             costs: Mutex::new(COSTS),
             acknowledge: Mutex::new(Answer::AtOnce),
+            relaxed: AtomicU64::new(0),
             pending: Mutex::default(),
             handler: OnceLock::new(),
             diagnosis: OnceLock::new(),
@@ -427,6 +433,7 @@ unsafe impl Platform for Fake {
         if *self.acknowledge.lock().unwrap() == Answer::WhenWaitedFor {
             self.deliver();
         }
+        self.relaxed.fetch_add(1, Ordering::Relaxed);
         // Tests wait for millions of rounds. On a busy machine each yield can take milliseconds.
         let rounds = ROUNDS.get();
         ROUNDS.set(rounds + 1);
