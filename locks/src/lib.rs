@@ -42,8 +42,8 @@
 //!
 //! * In NMI handlers, which may call nothing of the library but
 //!   [`Tlb::nmi_uaccess_okay`](lookaside::Tlb::nmi_uaccess_okay).
-//! * In the kernel's implementation of [`Platform`](lookaside::Platform), which runs in the middle of the
-//!   library's work. [`Platform::stuck`](lookaside::Platform::stuck) is the exception: it is called where
+//! * In the kernel's implementation of [`Platform`], which runs in the middle of the
+//!   library's work. [`Platform::stuck`] is the exception: it is called where
 //!   the library waits, and handles requests itself.
 //!
 //! # Example

@@ -141,7 +141,8 @@ impl<P: Platform> AddressSpace<P> {
         self.tlb
     }
 
-    /// The word in which the ASID allocator keeps the tag of this space: [`crate::GlobalAsids`] a [`Cookie`],
+    /// The word in which the ASID allocator keeps the tag of this space: [`crate::GlobalAsids`] a
+    /// [`Cookie`](crate::tags::Cookie),
     /// [`crate::PerCpuAsids`] nothing.
     ///
     /// # Safety

@@ -53,7 +53,7 @@ pub trait Word: Sized {
     fn fetch_and(&self, bits: u64, order: Ordering) -> u64;
 
     /// Orders memory accesses, as [`core::sync::atomic::fence`] does. It orders loads and stores,
-    /// **not** page walks: those need the barriers of [`Mmu`].
+    /// **not** page walks: those need the barriers of [`crate::arch::Mmu`].
     #[track_caller]
     fn fence(order: Ordering);
 

@@ -38,7 +38,8 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
     let wanted = Extensions::SVINVAL.union(Extensions::SVNAPOT);
     let relies_on = harts::all().fold(wanted, |common, hart| common.intersection(hart.extensions));
     let reserved = Root::new(paging::reserved_root());
-    Riscv::new(native(), &features(), Config { mode: Mode::Sv39, relies_on, reserved, tables: Tables::One, remote })
+    let config = Config { mode: Mode::Sv39, relies_on, reserved, tables: Tables::One, remote };
+    Riscv::new(native(), &features(), config)
 }
 
 /// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.
