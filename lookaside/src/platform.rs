@@ -47,7 +47,7 @@ pub use crate::{
 /// * [`crate::CurrentCpu::unpin`] is called only when no device uses the tag that the pin gave to it.
 /// * Where the kernel has another root or tag than user mode, its trampoline loads the value of
 ///   [`crate::CurrentCpu::user_root`] before interrupts come on again, and before anything else of the
-///   library is called on this CPU; on the way back it loads the value of
+///   library is called on this CPU; at a trap from user mode it loads the value of
 ///   [`crate::CurrentCpu::kernel_root`] from the same exit before either. It executes the fences that those
 ///   functions name. Nothing else loads a root of user mode. Neither root maps anything as global but what
 ///   both map alike.

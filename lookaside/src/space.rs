@@ -142,8 +142,7 @@ impl<P: Platform> AddressSpace<P> {
     }
 
     /// The word in which the ASID allocator keeps the tag of this space: [`crate::GlobalAsids`] a
-    /// [`Cookie`](crate::tags::Cookie),
-    /// [`crate::PerCpuAsids`] nothing.
+    /// [`Cookie`](crate::tags::Cookie), [`crate::PerCpuAsids`] nothing.
     ///
     /// # Safety
     ///

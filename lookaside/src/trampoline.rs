@@ -1,4 +1,4 @@
-//! The return to user mode and the way back, where the kernel has another root than user mode, or another tag.
+//! The exit to user mode and the trap from it, where the kernel has another root than user mode, or another tag.
 
 use crate::{
     arch::{FOREIGN_TAG, Mmu as _, Root, SeparateRoots, Sharing},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// The value that the kernel's trampoline writes to the root register on the way to user mode in
+    /// The value that the kernel's trampoline writes to the root register at the exit to user mode in
     /// `space`, which this CPU runs: that of `CR3`, of `satp`, or on Arm64 of the register that holds the
     /// ASID. Where the kernel has no root or tag of its own, it is what the register holds already.
     ///
@@ -38,7 +38,7 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.mmu().user_root(root, self.tag(), T::user_held(self), self.loaded_sharing())
     }
 
-    /// The value that the trampoline writes on the way back from user mode in `space`, which this CPU runs.
+    /// The value that the trampoline writes at a trap from user mode in `space`, which this CPU runs.
     /// It keeps all entries. As that of [`Self::user_root`] it is for one exit, with which it is put where
     /// the trampoline finds it; but on RISC-V with a root of the kernel's own it is always the same.
     ///

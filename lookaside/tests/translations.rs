@@ -1,6 +1,10 @@
 //! The conformance tests of what a kernel does to translations: they pass a good kernel, call each fault by
 //! its name, and say where nothing was proved.
 
+#[macro_use]
+#[path = "support/idle.rs"]
+mod idle;
+
 use core::{cell::Cell, sync::atomic::AtomicU64};
 use std::{
     collections::BTreeMap,
@@ -8,11 +12,11 @@ use std::{
 };
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
     conformance::{Fault, Scratch, ScratchSpace, Translations, check_translations},
     flush::Permissions,
-    platform::{Costs, CpuId, OperationCosts, Targets},
+    platform::{CpuId, Targets},
     tags::{GlobalAsidsConfig, Tags},
 };
 
@@ -104,29 +108,16 @@ impl Soft {
 }
 
 impl Mmu for Soft {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         12
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         false
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn settle(&self) {}
 
     unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         if self.wrong == NoLoad && self.act(|core| core.loaded.is_some()) {
@@ -159,23 +150,6 @@ impl Mmu for Soft {
     fn flush_all_broadcast(&self, _: Errata) {}
 
     fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
-
-    fn flush_kernel(&self, _: Errata, _: &[VaRange], _: TableChange) {}
-
-    fn flush_kernel_broadcast(&self, _: Errata, _: &[VaRange], _: TableChange) {}
-
-    fn typical_costs(&self) -> Costs {
-        let operation = OperationCosts { address: 1, tag: 1, wait: 1 };
-        Costs {
-            local: operation,
-            broadcast: operation,
-            refill: 1,
-            useful_entries: 1,
-            ipi: 1,
-            ipi_more: 1,
-            retag: 1,
-        }
-    }
 
     fn faults_forget(&self) -> bool {
         self.faults_forget

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use syn::{Attribute, Item, UseTree, visit::Visit};
+use syn::{Attribute, Item, visit::Visit};
 
 use crate::{
     failure::{Failure, Result},
+    source,
     workspace::Workspace,
 };
 
@@ -69,32 +70,14 @@ fn reexports(root: &syn::File) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for item in &root.items {
         if let Item::Use(item) = item {
-            let mut leaves = Vec::new();
-            flatten(&item.tree, &mut Vec::new(), &mut leaves);
-            for leaf in leaves {
-                if let [module, .., name] = &leaf[..] {
-                    found.insert(name.clone(), module.clone());
+            for import in source::imports(&item.tree) {
+                if let [module, _, ..] = &import.path[..] {
+                    found.insert(import.name, module.clone());
                 }
             }
         }
     }
     found
-}
-
-fn flatten(tree: &UseTree, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
-    match tree {
-        UseTree::Path(part) => {
-            path.push(part.ident.to_string());
-            flatten(&part.tree, path, found);
-            path.pop();
-        }
-        UseTree::Name(name) => found.push([&path[..], &[name.ident.to_string()]].concat()),
-        UseTree::Rename(name) => found.push([&path[..], &[name.ident.to_string()]].concat()),
-        UseTree::Glob(_) => found.push([&path[..], &["*".to_owned()]].concat()),
-        UseTree::Group(group) => {
-            group.items.iter().for_each(|tree| flatten(tree, path, found));
-        }
-    }
 }
 
 /// Whether an item exists in tests only.
@@ -149,9 +132,7 @@ impl<'ast> Visit<'ast> for Imports<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        let mut leaves = Vec::new();
-        flatten(&item.tree, &mut Vec::new(), &mut leaves);
-        leaves.iter().for_each(|leaf| self.note(leaf));
+        source::imports(&item.tree).iter().for_each(|import| self.note(&import.path));
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

@@ -1,9 +1,10 @@
 //! The names at the root of the library: what a kernel's author meets first, and no more.
 
-use syn::{Item, UseTree, Visibility};
+use syn::{Item, Visibility};
 
 use crate::{
     failure::{Failure, Result},
+    source,
     workspace::Workspace,
 };
 
@@ -32,7 +33,9 @@ fn names(file: &syn::File) -> (Vec<String>, Vec<String>) {
     let (mut types, mut modules) = (Vec::new(), Vec::new());
     for item in &file.items {
         match item {
-            Item::Use(item) if is_public(&item.vis) => leaves(&item.tree, &mut types),
+            Item::Use(item) if is_public(&item.vis) => {
+                types.extend(source::imports(&item.tree).into_iter().map(|import| import.name))
+            }
             Item::Mod(item) if is_public(&item.vis) => modules.push(item.ident.to_string()),
             _ => {}
         }
@@ -42,16 +45,6 @@ fn names(file: &syn::File) -> (Vec<String>, Vec<String>) {
 
 const fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
-}
-
-fn leaves(tree: &UseTree, found: &mut Vec<String>) {
-    match tree {
-        UseTree::Path(path) => leaves(&path.tree, found),
-        UseTree::Name(name) => found.push(name.ident.to_string()),
-        UseTree::Rename(rename) => found.push(rename.rename.to_string()),
-        UseTree::Glob(_) => found.push("*".to_owned()),
-        UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, found)),
-    }
 }
 
 #[cfg(test)]

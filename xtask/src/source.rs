@@ -2,7 +2,35 @@
 //!
 //! This is no parser. It knows just enough of the language (comments, strings, characters,
 //! attributes for tests) that a check of comments is not fooled by a string, nor a check of code
-//! by a comment.
+//! by a comment. What a `use` brings is parsed.
+
+use syn::UseTree;
+
+/// One name that a `use` brings.
+pub(crate) struct Import {
+    /// Where it comes from, its own name there included; `*` for all names.
+    pub(crate) path: Vec<String>,
+    /// What it is called here.
+    pub(crate) name: String,
+}
+
+/// The names of a `use`, which may have groups within groups.
+pub(crate) fn imports(tree: &UseTree) -> Vec<Import> {
+    fn add(tree: &UseTree, path: &[String], found: &mut Vec<Import>) {
+        let below = |name: &dyn ToString| [path, &[name.to_string()]].concat();
+        let mut leaf = |path, name| found.push(Import { path, name });
+        match tree {
+            UseTree::Path(part) => add(&part.tree, &below(&part.ident), found),
+            UseTree::Name(name) => leaf(below(&name.ident), name.ident.to_string()),
+            UseTree::Rename(name) => leaf(below(&name.ident), name.rename.to_string()),
+            UseTree::Glob(_) => leaf(below(&"*"), "*".to_owned()),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| add(tree, path, found)),
+        }
+    }
+    let mut found = Vec::new();
+    add(tree, &[], &mut found);
+    found
+}
 
 /// One line of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -115,7 +115,7 @@ pub(crate) unsafe extern "C" fn return_to_user(frame: *const TrapFrame) -> ! {
         ".option pop",
         "ld t0, 0(a0)",
         "csrw sepc, t0",
-        "li t0, {spp}",
+        "li t0, {cleared}",
         "csrc sstatus, t0",
         // a0 comes last.
         ".irp n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, \
@@ -124,14 +124,14 @@ pub(crate) unsafe extern "C" fn return_to_user(frame: *const TrapFrame) -> ! {
         ".endr",
         "sret",
         scratch = const offset_of!(Local, scratch),
-        spp = const SPP,
+        cleared = const SPP | SUM,
     )
 }
 
 /// `sstatus.SPP`: the trap came from the kernel, or `sret` goes there.
 const SPP: usize = 1 << 8;
 
-/// `sstatus.SUM`: the kernel may access pages of user mode.
+/// `sstatus.SUM`: the kernel may access pages of user mode. Only [`probe`] sets it, until the next return to user mode.
 const SUM: usize = 1 << 18;
 
 /// `scause`: the sign tells interrupts from what an instruction has done.
@@ -169,7 +169,7 @@ pub(crate) fn probe(address: usize) -> Option<u64> {
     let (value, faulted): (u64, u64);
     // SAFETY: nothing but the load traps, to the label, where `stvec` is as before. The trap changes
     // `sepc`, `scause`, `stval` and `sstatus`, of which the kernel relies on nothing while it runs. SUM
-    // stays set: QEMU forgets all translations when it changes, and the test is about what is kept.
+    // stays set until then: QEMU forgets all translations when it changes, and the test is about what is kept.
     unsafe {
         asm!(
             "la {vector}, 2f",

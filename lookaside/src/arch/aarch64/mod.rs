@@ -46,16 +46,16 @@
 //! A kernel that hides itself from user mode ([`Pairing::Paired`]) runs under the ASID `2t` and lets user
 //! mode run under `2t + 1`. What the library loads is the kernel's; the trampoline, a page at the same
 //! address in both tables of the upper half, writes the register that holds the ASID, to the value of
-//! [`CurrentCpu::user_root`](crate::CurrentCpu::user_root) on the way out, and to that of
-//! [`CurrentCpu::kernel_root`](crate::CurrentCpu::kernel_root) on the way in. No invalidation belongs
+//! [`CurrentCpu::user_root`](crate::CurrentCpu::user_root) at the exit, and to that of
+//! [`CurrentCpu::kernel_root`](crate::CurrentCpu::kernel_root) at a trap. No invalidation belongs
 //! there: flushes name both ASIDs.
 //!
-//! * [`AsidIn::Ttbr1`]: the write changes the ASID and the table of the upper half together. On the way out
-//!   the `ERET` synchronises; on the way in an `ISB` comes before the first access to what the trampoline
+//! * [`AsidIn::Ttbr1`]: the write changes the ASID and the table of the upper half together. At the exit
+//!   the `ERET` synchronises; at a trap an `ISB` comes before the first access to what the trampoline
 //!   does not map. On a CPU with Falkor erratum 1003, which may mix old table and new ASID, the trampoline
 //!   needs the workaround of its own.
 //! * [`AsidIn::Ttbr0`]: the table of the lower half stays, the kernel writes `TTBR1_EL1` by itself, and an
-//!   `ISB` stands between the two. On the way out `TTBR1_EL1` is first, on the way in it is last: under user
+//!   `ISB` stands between the two. At the exit `TTBR1_EL1` is first, at a trap it is last: under user
 //!   mode's ASID the kernel's table is never in force, and nothing of it is cached there.
 //!
 //! The kernel maps itself as not global, or its entries serve user mode, too. A CPU with Cavium erratum

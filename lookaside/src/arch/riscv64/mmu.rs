@@ -124,7 +124,7 @@ impl<I: Instructions> Riscv<I> {
     }
 
     /// Whether the trampoline executes `SFENCE.VMA x0, x0` after each write of `satp`, on the way to user
-    /// mode and on the way back. It does on harts without ASIDs, where the kernel's root and all others
+    /// mode and at a trap from it. It does on harts without ASIDs, where the kernel's root and all others
     /// share ASID 0.
     #[must_use]
     pub fn trampoline_fences(&self) -> bool {
@@ -223,7 +223,7 @@ impl<I: Instructions> Riscv<I> {
     /// What is left of a load where the trampoline names the root.
     #[track_caller]
     fn prepare_for_user(&self, errata: Errata, asid: u16, held: Held) {
-        // Without ASIDs nothing of user mode is held: the trampoline has fenced on the way in.
+        // Without ASIDs nothing of user mode is held: the trampoline has fenced at the trap.
         if held == Held::Drop && asid != Tag::RESERVED.0 {
             // FENCE F-RV-DROP-USER (pairs with F-RV-SETTLE, the write of satp by the trampoline): as
             // F-RV-DROP. `satp` names the kernel's root until the trampoline writes it, so no walk makes

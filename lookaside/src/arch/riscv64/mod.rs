@@ -68,14 +68,14 @@
 //!
 //! A kernel with a root of its own ([`Tables::Separate`]) enters and leaves user mode through a page that
 //! is mapped at the same address in every root, and writes `satp` there: to the value of
-//! [`CurrentCpu::user_root`](crate::CurrentCpu::user_root) on the way out, to that of
-//! [`CurrentCpu::kernel_root`](crate::CurrentCpu::kernel_root) on the way in.
+//! [`CurrentCpu::user_root`](crate::CurrentCpu::user_root) at the exit, to that of
+//! [`CurrentCpu::kernel_root`](crate::CurrentCpu::kernel_root) at a trap.
 //!
 //! With ASIDs no fence belongs there. The kernel's root has ASID 0 to itself, and a space's entries are
 //! removed by its ASID while the kernel's root is loaded, where nothing can refill them (F-RV-DROP-USER).
 //! So a full `SFENCE.VMA` at each crossing, which kernels of this shape execute, only costs. Without ASIDs
-//! ([`Riscv::trampoline_fences`]) it is needed after *both* writes: on the way out, or user code translates
-//! by the kernel's entries; on the way in, or the kernel translates by the user's, which may be revoked by
+//! ([`Riscv::trampoline_fences`]) it is needed after *both* writes: at the exit, or user code translates
+//! by the kernel's entries; at a trap, or the kernel translates by the user's, which may be revoked by
 //! the time that the same root is loaded again.
 //!
 //! No root maps anything as global but what is the same in all roots, as the trampoline is: entries with

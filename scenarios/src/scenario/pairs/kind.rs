@@ -273,7 +273,7 @@ macro_rules! on_arm {
                 } else {
                     arm::Insn.write_ttbr1(value);
                 }
-                // On the way out this is the `ERET`.
+                // At the exit this is the `ERET`.
                 arm::Insn.isb();
             }
         }

@@ -1,5 +1,5 @@
 //! Scenarios of kernels that run user mode under another root or tag than themselves: a trampoline writes
-//! the root register on the way out and on the way in.
+//! the root register at the exit to user mode and at a trap from it.
 //!
 //! What is of interest is what a CPU holds under the tag that its root register does *not* name: under user
 //! mode's while the kernel flushes, and under the kernel's while user code runs. The oracle takes neither
@@ -118,7 +118,7 @@ pub(super) struct World<K: Kind> {
     runs: Vec<Word>,
     /// Whether it is in user mode. Private to the CPU.
     out: Vec<Word>,
-    /// What the trampoline writes on the way back. Private to the CPU.
+    /// What the trampoline writes at a trap. Private to the CPU.
     way_in: Vec<Word>,
     /// Whether a CPU has signalled.
     signal: Word,

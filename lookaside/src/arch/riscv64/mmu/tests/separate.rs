@@ -34,7 +34,7 @@ fn a_switch_fences_at_most_and_leaves_the_kernels_root_loaded() {
     assert_eq!(from(&park), []);
     let all = Event::SfenceVma(None, None);
     assert_eq!(executed(16, (RESERVED, 0), FENCE_OPERANDS, load(A, 1, Drop)), [all]);
-    // Without ASIDs the trampoline has fenced on the way in, and will on the way out.
+    // Without ASIDs the trampoline has fenced at the trap, and will at the exit.
     for held in [Keep, Drop] {
         assert_eq!(executed(0, (RESERVED, 0), NO_ERRATA, load(A, 0, held)), []);
     }

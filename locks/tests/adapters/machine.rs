@@ -1,8 +1,6 @@
 //! A machine of two CPUs, each of which is a thread, and a kernel on it. No IPI ever arrives as an
 //! interrupt: the CPUs keep interrupts off.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use core::{
     cell::Cell,
     marker::PhantomData,
@@ -11,9 +9,9 @@ use core::{
 use std::thread;
 
 use lookaside::{
-    AddressSpace, Cpu, Error, Gather, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
-    platform::{Costs, CpuId, OperationCosts, Stuck, Targets},
+    AddressSpace, Cpu, Gather, PerCpuAsids, Platform, Tlb, VaRange,
+    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    platform::{CpuId, Stuck, Targets},
 };
 use lookaside_locks::Kernel;
 use spin::RelaxStrategy;
@@ -215,29 +213,16 @@ unsafe impl Platform for Threads {
 pub(crate) struct NoTlb;
 
 impl Mmu for NoTlb {
-    type Features = ();
+    idle_admission!();
+    idle_kernel!();
 
     fn tag_bits(&self) -> u32 {
         12
     }
 
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
     fn broadcasts(&self) -> bool {
         false
     }
-
-    fn admit(&self, (): &()) -> Result<Errata, Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn settle(&self) {}
 
     unsafe fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {}
 
@@ -250,21 +235,4 @@ impl Mmu for NoTlb {
     fn flush_all_broadcast(&self, _: Errata) {}
 
     fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
-
-    fn flush_kernel(&self, _: Errata, _: &[VaRange], _: TableChange) {}
-
-    fn flush_kernel_broadcast(&self, _: Errata, _: &[VaRange], _: TableChange) {}
-
-    fn typical_costs(&self) -> Costs {
-        let operation = OperationCosts { address: 1, tag: 1, wait: 1 };
-        Costs {
-            local: operation,
-            broadcast: operation,
-            refill: 1,
-            useful_entries: 1,
-            ipi: 1,
-            ipi_more: 1,
-            retag: 1,
-        }
-    }
 }

@@ -1,13 +1,11 @@
 //! The adapters as locks: they exclude, and wait wherever they are.
 
-mod machine;
-
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
+use crate::machine::{Test, become_cpu, irqs_on, machine, rounds};
 use lock_api::{Mutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use lookaside_locks::{HandleIpi, Spinning, relax};
-use machine::{Test, become_cpu, irqs_on, machine, rounds};
 use spin::mutex::SpinMutex;
 
 type RawMutex = Spinning<SpinMutex<()>, Test>;

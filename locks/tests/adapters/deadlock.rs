@@ -1,11 +1,9 @@
 //! A CPU spins, with interrupts off, for a lock whose holder waits for it to flush: with locks as they are,
 //! and with the adapters.
 
-mod machine;
-
+use crate::machine::{Deaf, Test, flush_under_lock};
 use lock_api::{RawMutex, RawRwLock};
 use lookaside_locks::{HandleIpi, Spinning};
-use machine::{Deaf, Test, flush_under_lock};
 use spin::{
     RelaxStrategy,
     mutex::{SpinMutex, TicketMutex},
