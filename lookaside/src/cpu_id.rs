@@ -35,9 +35,12 @@ impl Targets {
     pub fn iter(self) -> impl Iterator<Item = CpuId> {
         let mut left = self.mask;
         core::iter::from_fn(move || {
-            let bit = left.trailing_zeros();
-            left &= left.wrapping_sub(1);
-            (bit < 64).then_some(CpuId(self.first.0 + bit))
+            if left == 0 {
+                return None;
+            }
+            let cpu = CpuId(self.first.0 + left.trailing_zeros());
+            left &= left - 1;
+            Some(cpu)
         })
     }
 

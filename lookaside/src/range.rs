@@ -67,10 +67,16 @@ impl VaRange {
         [self.start_and_shift, self.pages]
     }
 
+    /// What [`Self::to_words`] returned. If the words are of two ranges, it is none, and is not to be used.
+    #[inline]
+    pub(crate) const fn of_words([start_and_shift, pages]: [u64; 2]) -> Self {
+        Self { start_and_shift, pages }
+    }
+
     /// What [`Self::to_words`] returned; `None` if the words are of no range, since they are of two.
     #[inline]
     pub(crate) fn from_words([start_and_shift, pages]: [u64; 2]) -> Option<Self> {
-        let range = Self { start_and_shift, pages };
+        let range = Self::of_words([start_and_shift, pages]);
         let bytes = pages.checked_shl(range.page_shift())?;
         Self::new(range.start(), bytes, range.page_shift()).is_ok().then_some(range)
     }

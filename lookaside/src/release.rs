@@ -65,12 +65,15 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             if targets.mask != 0 {
                 let shootdown = shootdown.get_or_insert_with(|| {
                     self.queue().set_leaving(Some(root));
-                    Shootdown::new(self, &request)
+                    Shootdown::new(self)
                 });
+                if shootdown.targets() == 0 {
+                    shootdown.describe(self, &request);
+                }
                 shootdown.send_to(self, targets);
             }
         }
-        if let Some(shootdown) = shootdown {
+        if let Some(mut shootdown) = shootdown {
             let _ = shootdown.wait(self);
             self.queue().set_leaving(None); // A later table may have the same address.
         }

@@ -141,7 +141,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let everything = FlushRanges::everything();
         let request =
             FlushRequest { scope: FlushScope::EverySpace, ranges: &everything, early: false };
-        let mut shootdown = None;
+        let mut shootdown = Shootdown::new(self);
         for (first, word) in deferred.targets.words() {
             // Relaxed: the batch is ours.
             let mut group = Targets { first: CpuId(first), mask: word.load(Ordering::Relaxed) };
@@ -153,13 +153,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 outcome = Outcome::Local;
             }
             if group.mask != 0 {
-                shootdown
-                    .get_or_insert_with(|| Shootdown::new(self, &request))
-                    .send_to(self, group);
+                if shootdown.targets() == 0 {
+                    shootdown.describe(self, &request);
+                }
+                shootdown.send_to(self, group);
                 outcome = Outcome::Ipis;
             }
         }
-        let (targets, rounds) = shootdown.map_or((0, 0), |shootdown| shootdown.wait(self));
+        let (targets, rounds) = shootdown.wait(self);
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }

@@ -50,12 +50,6 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
 /// So many CPUs must act that a broadcast is cheaper than IPIs.
 pub(super) struct Broadcast;
 
-/// What was done, but for the acknowledgements of the targets of `shootdown`.
-pub(super) struct Started<'t, P: Platform, T: Tags<P>> {
-    pub(super) outcome: Outcome,
-    pub(super) shootdown: Option<Shootdown<'t, P, T>>,
-}
-
 /// What was done.
 pub(super) struct Done {
     pub(super) outcome: Outcome,
@@ -69,33 +63,26 @@ impl Done {
     }
 }
 
-impl<'t, P: Platform, T: Tags<P>> Started<'t, P, T> {
-    pub(super) const fn by(outcome: Outcome) -> Self {
-        Self { outcome, shootdown: None }
-    }
-
-    /// Waits for the targets.
-    pub(super) fn wait(self, this_cpu: &CurrentCpu<'t, P, T>) -> Done {
-        let waited = self.shootdown.map(|shootdown| shootdown.wait(this_cpu));
-        let (targets, rounds) = waited.unwrap_or((0, 0));
-        Done { outcome: self.outcome, targets, rounds }
-    }
-}
-
 impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
-    /// Chooses the means, and invalidates; other CPUs may have got requests, and are still to be waited for.
-    pub(super) fn start(&self) -> Started<'t, P, T> {
+    /// Chooses the means, and invalidates; the targets of `shootdown`, which had none, are still to be waited for.
+    pub(super) fn start(&self, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
         let runs_here = self.runs_here();
         if self.is_alone(runs_here) {
-            Started::by(self.act_alone(runs_here))
+            self.act_alone(runs_here)
         } else {
-            self.start_with_others(runs_here)
+            let broadcast = self.broadcast_if_cheaper(runs_here);
+            broadcast.unwrap_or_else(|| self.send_requests(runs_here, shootdown))
         }
     }
 
     /// As [`Self::start`], and waits for the targets.
     pub(super) fn act(&self) -> Done {
-        self.start().wait(self.this_cpu)
+        let runs_here = self.runs_here();
+        if self.is_alone(runs_here) {
+            Done::by(self.act_alone(runs_here))
+        } else {
+            Self { ..*self }.act_with_others(runs_here)
+        }
     }
 
     /// As [`Self::act`], where one page is to be flushed. Nothing is cheaper than to remove one page, so that no costs
@@ -117,44 +104,56 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline(never)]
     fn act_with_others(self, runs_here: bool) -> Done {
-        self.start_with_others(runs_here).wait(self.this_cpu)
+        if let Some(outcome) = self.broadcast_if_cheaper(runs_here) {
+            return Done::by(outcome);
+        }
+        let mut shootdown = Shootdown::new(self.this_cpu);
+        let outcome = self.send_requests(runs_here, &mut shootdown);
+        let (targets, rounds) = shootdown.wait(self.this_cpu);
+        Done { outcome, targets, rounds }
     }
 
-    /// Chooses the means, invalidates, and sends requests to the targets.
-    fn start_with_others(&self, runs_here: bool) -> Started<'t, P, T> {
-        let broadcast = self.should_broadcast(runs_here);
-        if broadcast && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
-            return Started::by(Outcome::Retagged);
+    /// Removes the entries without IPIs, by broadcast or by a new tag, if that costs less.
+    fn broadcast_if_cheaper(&self, runs_here: bool) -> Option<Outcome> {
+        if !self.should_broadcast(runs_here) {
+            return None;
         }
-        if broadcast {
-            self.broadcast(runs_here, Wait::Now);
-            return Started::by(Outcome::Broadcast);
+        if self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
+            return Some(Outcome::Retagged);
         }
-        let mut shootdown = None;
+        self.broadcast(runs_here, Wait::Now);
+        Some(Outcome::Broadcast)
+    }
+
+    /// Sends requests to the CPUs that must act, and invalidates here.
+    fn send_requests(&self, runs_here: bool, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
         let told = self.for_each_running(runs_here, |running| {
-            shootdown.get_or_insert_with(|| self.shootdown()).send_to(self.this_cpu, running);
+            if shootdown.targets() == 0 {
+                self.describe(shootdown);
+            }
+            shootdown.send_to(self.this_cpu, running);
         });
         // This CPU invalidates while the targets do.
         let enough = told.is_ok() && (!runs_here || self.flush_local());
         if !enough {
             self.broadcast(runs_here, Wait::Now);
         }
-        let outcome = match (enough, &shootdown) {
-            (false, _) => Outcome::Broadcast,
-            (true, Some(_)) => Outcome::Ipis,
-            (true, None) if runs_here => Outcome::Local,
-            (true, None) => Outcome::NoCpu,
-        };
         // After a broadcast the acknowledgements are not needed; but targets may still read the request.
-        Started { outcome, shootdown }
+        match (enough, shootdown.targets()) {
+            (false, _) => Outcome::Broadcast,
+            (true, 1..) => Outcome::Ipis,
+            (true, 0) if runs_here => Outcome::Local,
+            (true, 0) => Outcome::NoCpu,
+        }
     }
 
-    /// A request to the CPUs that must act.
-    fn shootdown(&self) -> Shootdown<'t, P, T> {
+    /// Describes the request to the CPUs that must act.
+    fn describe(&self, shootdown: &mut Shootdown<'t, P, T>) {
+        let (this_cpu, request) = (self.this_cpu, &self.request);
         if T::TRACKS_GENERATIONS && !self.targets_stale() {
-            Shootdown::of_generation(self.this_cpu, self.space, &self.request, self.targets_lazy())
+            shootdown.describe_generation(this_cpu, self.space, request, self.targets_lazy());
         } else {
-            Shootdown::new(self.this_cpu, &self.request)
+            shootdown.describe(this_cpu, request);
         }
     }
 
@@ -230,12 +229,14 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         runs_here: bool,
         mut send: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
-        let mut left = if self.can_broadcast() { self.max_ipi_targets() } else { u64::MAX };
+        let mut left = self.can_broadcast().then(|| self.max_ipi_targets());
         for word in self.space.residents().scan() {
             let running = self.select_targets(word, runs_here);
             if running.mask != 0 {
                 // More CPUs may run it than when `should_broadcast` was called.
-                left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
+                if let Some(left) = &mut left {
+                    *left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
+                }
                 send(running);
             }
         }

@@ -2,7 +2,6 @@
 
 use super::{
     flushed::{Flushed, Held},
-    initiator::{Done, Started},
     pending::PendingFlush,
     shootdown::Shootdown,
 };
@@ -92,7 +91,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     pub fn flush_kernel<F>(&self, gather: KernelGather<F>) -> Flushed<F> {
         let KernelGather { tlb, ranges, held } = gather;
         self.must_own(tlb);
-        let Done { outcome, targets, rounds } = self.start_on_all_online(&ranges).wait(self);
+        let mut shootdown = Shootdown::new(self);
+        let outcome = self.start_on_all_online(&ranges, &mut shootdown);
+        let (targets, rounds) = shootdown.wait(self);
         self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
@@ -109,14 +110,19 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     ) -> PendingFlush<'static, 't, P, T, F> {
         let KernelGather { tlb, ranges, held } = gather;
         self.must_own(tlb);
-        let started = self.start_on_all_online(&ranges);
-        PendingFlush::new(self, started, None, held, Flags::default())
+        let mut shootdown = Shootdown::new(self);
+        let outcome = self.start_on_all_online(&ranges, &mut shootdown);
+        PendingFlush::new(self, outcome, shootdown, None, held, Flags::default())
     }
 
     /// Flushes on this CPU, and sends requests to all others that are online.
-    fn start_on_all_online(&self, ranges: &FlushRanges) -> Started<'t, P, T> {
+    fn start_on_all_online(
+        &self,
+        ranges: &FlushRanges,
+        shootdown: &mut Shootdown<'t, P, T>,
+    ) -> Outcome {
         if ranges.is_empty() {
-            return Started::by(Outcome::NoCpu);
+            return Outcome::NoCpu;
         }
         let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         let mmu = self.mmu();
@@ -124,9 +130,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         if mmu.broadcasts() {
             let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
             mmu.flush_kernel_broadcast(self.errata(), ranges, request.ranges.change());
-            return Started::by(Outcome::Broadcast);
+            return Outcome::Broadcast;
         }
-        let mut shootdown = Shootdown::to_all(self, request);
+        shootdown.post_to_all(self, request);
         for mut up in self.tlb().up().groups(self.tlb().cpus().len()) {
             let me = self.id().0.wrapping_sub(up.first.0);
             if me < 64 {
@@ -135,7 +141,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             shootdown.send_to(self, up);
         }
         request.ranges.flush_kernel(mmu, self.errata());
-        let outcome = if shootdown.targets() == 0 { Outcome::Local } else { Outcome::Ipis };
-        Started { outcome, shootdown: Some(shootdown) }
+        if shootdown.targets() == 0 { Outcome::Local } else { Outcome::Ipis }
     }
 }

@@ -31,7 +31,8 @@ pub use self::{
 };
 use self::{
     gather::{Changes, Gather},
-    initiator::{Done, Initiator, Started},
+    initiator::{Done, Initiator},
+    shootdown::Shootdown,
 };
 pub use crate::flags::Flags;
 use crate::{
@@ -111,15 +112,15 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let changes = &mut gather.changes;
         let space = changes.space();
         let ranges = changes.ranges(false);
-        let started = if ranges.is_empty() {
-            Started::by(Outcome::NoCpu)
-        } else {
+        let (mut outcome, mut shootdown) = (Outcome::NoCpu, Shootdown::new(self));
+        if !ranges.is_empty() {
             let tables = ranges.change() == TableChange::FreedTables;
-            self.flush_everywhere(space, ranges, (tables, false), |initiator| initiator.start())
-                .unwrap_or(Started::by(Outcome::NoCpu))
-        };
+            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(&mut shootdown);
+            let started = self.flush_everywhere(space, ranges, (tables, false), start);
+            outcome = started.unwrap_or(outcome);
+        }
         let Gather { changes, held, flags } = gather;
-        PendingFlush::new(self, started, Some(changes), held, flags)
+        PendingFlush::new(self, outcome, shootdown, Some(changes), held, flags)
     }
 
     /// Flushes everything of a space from every CPU, walk caches too.

@@ -5,11 +5,10 @@ use core::fmt;
 use super::{
     flushed::{Flushed, Held},
     gather::Changes,
-    initiator::Started,
     shootdown::Shootdown,
 };
 use crate::{
-    counts::Event,
+    counts::{Event, Outcome},
     flags::Flags,
     platform::Platform,
     tlb::{CurrentCpu, Tags},
@@ -69,14 +68,14 @@ impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
     /// This CPU has flushed, and has sent the requests.
     pub(super) fn new(
         this_cpu: &CurrentCpu<'t, P, T>,
-        started: Started<'t, P, T>,
+        outcome: Outcome,
+        shootdown: Shootdown<'t, P, T>,
         changes: Option<Changes<'g, P>>,
         held: Held<F>,
         flags: Flags,
     ) -> Self {
-        let Started { outcome, shootdown } = started;
-        let targets = shootdown.as_ref().map_or(0, Shootdown::targets);
-        let request = shootdown.map(KeptRequest::new);
+        let targets = shootdown.targets();
+        let request = (targets > 0).then(|| KeptRequest::new(shootdown));
         if request.is_some() {
             // This CPU may be a target, and has sent itself no IPI.
             this_cpu.handle_ipi();

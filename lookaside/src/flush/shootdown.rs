@@ -24,15 +24,18 @@ const PATIENCE: u64 = 1 << 20;
 pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
     tlb: &'t Tlb<'t, P, T>,
     initiator: CpuId,
-    /// The targets that have not been seen to acknowledge, from `done` to `begun`.
-    groups: [Targets; WINDOW],
+    /// The targets that have not been seen to acknowledge, from `done` to `begun`: two arrays without padding, which
+    /// cost least to clear.
+    first: [CpuId; WINDOW],
+    masks: [u64; WINDOW],
     begun: usize,
     done: usize,
     /// What the first of them must acknowledge, once it was looked at.
     posted: Option<u64>,
     targets: u32,
     rounds: u64,
-    channel: Channel,
+    /// Once the request was described.
+    channel: Option<Channel>,
 }
 
 /// How a target finds the request, and where it acknowledges.
@@ -47,58 +50,62 @@ enum Channel {
 }
 
 impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
+    /// A request to no CPU so far. It is large, so it is passed by reference from here to the wait.
+    #[inline]
+    pub(crate) const fn new(this_cpu: &CurrentCpu<'t, P, T>) -> Self {
+        Self {
+            tlb: this_cpu.tlb(),
+            initiator: this_cpu.id(),
+            first: [CpuId(0); WINDOW],
+            masks: [0; WINDOW],
+            begun: 0,
+            done: 0,
+            posted: None,
+            targets: 0,
+            rounds: 0,
+            channel: None,
+        }
+    }
+
     /// Describes the request, for the queue of each target.
-    pub(crate) fn new(this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
+    pub(crate) fn describe(&mut self, this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) {
         this_cpu.queue().describe(request);
-        Self::begin(this_cpu, Channel::Queues)
+        self.channel = Some(Channel::Queues);
     }
 
     /// Describes the request for CPUs that run `space`, which find it by its generation. CPUs that are lazy
     /// in the space must act if `lazily`.
-    pub(crate) fn of_generation(
+    pub(crate) fn describe_generation(
+        &mut self,
         this_cpu: &CurrentCpu<'t, P, T>,
         space: &AddressSpace<P>,
         request: &FlushRequest<'_>,
         lazily: bool,
-    ) -> Self {
-        let FlushScope::AddressSpace { context, last, .. } = request.scope else {
-            return Self::new(this_cpu, request);
-        };
-        this_cpu.queue().describe(request);
-        let has_concurrent = space.may_have_concurrent_flushes();
-        Self::begin(
-            this_cpu,
-            Channel::Generation { context, generation: last, lazily, has_concurrent },
-        )
+    ) {
+        self.describe(this_cpu, request);
+        if let FlushScope::AddressSpace { context, last, .. } = request.scope {
+            let has_concurrent = space.may_have_concurrent_flushes();
+            self.channel =
+                Some(Channel::Generation { context, generation: last, lazily, has_concurrent });
+        }
     }
 
     /// Posts the request on the broadcast ring. The tables have been changed before.
-    pub(crate) fn to_all(this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) -> Self {
+    pub(crate) fn post_to_all(
+        &mut self,
+        this_cpu: &CurrentCpu<'t, P, T>,
+        request: &FlushRequest<'_>,
+    ) {
         let posted = BroadcastRequest::new(this_cpu.id(), request);
         if let BroadcastRequest::Described(_) = posted {
             this_cpu.queue().describe(request);
         }
         let number = this_cpu.tlb().ring().post(posted);
         this_cpu.queue().set_own_broadcast(number);
-        Self::begin(this_cpu, Channel::Ring(number))
+        self.channel = Some(Channel::Ring(number));
     }
 
-    const fn begin(this_cpu: &CurrentCpu<'t, P, T>, channel: Channel) -> Self {
-        let none = Targets { first: CpuId(0), mask: 0 };
-        Self {
-            tlb: this_cpu.tlb(),
-            initiator: this_cpu.id(),
-            groups: [none; WINDOW],
-            begun: 0,
-            done: 0,
-            posted: None,
-            targets: 0,
-            rounds: 0,
-            channel,
-        }
-    }
-
-    /// Sends the request to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
+    /// Sends the request, which was described, to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
     /// does not run: it handles its own request while it waits, so it gets no IPI.
     pub(crate) fn send_to(&mut self, this_cpu: &CurrentCpu<'t, P, T>, group: Targets) {
         if group.mask == 0 {
@@ -111,9 +118,9 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         for cpu in group.iter() {
             let Some(target) = self.tlb.queue(cpu) else { continue };
             match self.channel {
-                Channel::Queues => target.post(self.initiator),
-                Channel::Ring(_) => break,
-                Channel::Generation { has_concurrent, .. } => {
+                Some(Channel::Queues) => target.post(self.initiator),
+                Some(Channel::Ring(_)) | None => break,
+                Some(Channel::Generation { has_concurrent, .. }) => {
                     if !target.set_ipi_pending(self.initiator, has_concurrent) {
                         interrupted.mask &= !(1 << (cpu.0 - group.first.0));
                     }
@@ -128,19 +135,20 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         if interrupted.mask != 0 {
             self.tlb.platform().send_ipi(interrupted);
         }
-        self.groups[self.begun % WINDOW] = group;
+        self.first[self.begun % WINDOW] = group.first;
+        self.masks[self.begun % WINDOW] = group.mask;
         self.begun += 1;
         self.targets += group.count();
     }
 
     /// How many targets there are.
-    pub(super) const fn targets(&self) -> u32 {
+    pub(crate) const fn targets(&self) -> u32 {
         self.targets
     }
 
     /// Returns when all targets have acknowledged: how many there were, and the rounds of waiting. The initiator waits
     /// with interrupts off, so it handles the requests of others: a target may be waiting for it in the same way.
-    pub(crate) fn wait(mut self, this_cpu: &CurrentCpu<'t, P, T>) -> (u32, u64) {
+    pub(crate) fn wait(&mut self, this_cpu: &CurrentCpu<'t, P, T>) -> (u32, u64) {
         while self.done < self.begun {
             self.await_oldest(|| this_cpu.handle_ipi());
         }
@@ -189,9 +197,11 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     /// The first target of the oldest group that has not acknowledged. If there is none, the group is done.
     fn first_missing(&mut self) -> Option<Stuck> {
         let oldest = self.done % WINDOW;
-        while let Some(target) = self.groups[oldest].iter().next() {
+        let mut left = Targets { first: self.first[oldest], mask: self.masks[oldest] };
+        while let Some(target) = left.iter().next() {
             let (posted, acknowledged) = self.acknowledged(target);
             if acknowledged < posted {
+                self.masks[oldest] = left.mask;
                 self.posted = Some(posted);
                 return Some(Stuck {
                     waiting: self.initiator,
@@ -202,7 +212,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                 });
             }
             self.posted = None;
-            self.groups[oldest].mask &= self.groups[oldest].mask - 1;
+            left.mask &= left.mask - 1;
         }
         self.done += 1;
         None
@@ -210,17 +220,15 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
 
     /// What a target must acknowledge, and what it has acknowledged.
     fn acknowledged(&self, target: CpuId) -> (u64, u64) {
+        if let Some(Channel::Generation { context, generation, lazily, .. }) = self.channel {
+            return (generation, T::local_generation(self.tlb, target, context, lazily));
+        }
         let Some(queue) = self.tlb.queue(target) else { return (0, 0) };
         match self.channel {
+            Some(Channel::Ring(number)) => (number, queue.acknowledged_broadcast()),
             // Another initiator may have posted after us. To wait for its number too costs at most one more
             // round of the target, and we need not remember our number for each target.
-            Channel::Queues => {
-                (self.posted.unwrap_or_else(|| queue.latest()), queue.acknowledged())
-            }
-            Channel::Ring(number) => (number, queue.acknowledged_broadcast()),
-            Channel::Generation { context, generation, lazily, .. } => {
-                (generation, T::local_generation(self.tlb, target, context, lazily))
-            }
+            _ => (self.posted.unwrap_or_else(|| queue.latest()), queue.acknowledged()),
         }
     }
 }

@@ -102,6 +102,8 @@ const _: () = {
     );
 };
 
+/// One range of one space, of last-level entries, whose flush is acknowledged when it is done.
+const ONE_RANGE: u64 = 1;
 const EVERYTHING: u64 = 1 << 8;
 const TABLES: u64 = 1 << 9;
 const KERNEL: u64 = 1 << 10;
@@ -207,6 +209,20 @@ impl<W: Word> RequestQueue<W> {
         self.request.own.get()
     }
 
+    /// As [`Self::read_flush`], if nothing but one page is to be flushed, which is most requests.
+    #[inline]
+    pub(crate) fn read_page(&self, context: u64, generation: u64) -> Option<VaRange> {
+        let request = &*self.request;
+        self.if_whole(|| {
+            let page = VaRange::of_words(request.ranges[0].each_ref().map(described));
+            let matches = described(&request.shape) == ONE_RANGE
+                && page.pages() == 1
+                && described(&request.context) == context
+                && described(&request.generation) == generation;
+            matches.then_some(page)
+        })
+    }
+
     /// As a CPU that runs the space with this context id: the owner's request, if it is the flush of
     /// `generation`. The owner may be writing its next one.
     pub(crate) fn read_flush(&self, context: u64, generation: u64) -> Option<ReceivedRequest> {
@@ -217,27 +233,40 @@ impl<W: Word> RequestQueue<W> {
     /// As a target: the request of the owner of this queue, if it is readable. The owner does not write it while it
     /// waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
     pub(crate) fn read_whole(&self) -> Option<ReceivedRequest> {
+        self.if_whole(|| Some(self.read()))
+    }
+
+    /// What `read` returns, if all that it has read of the owner's request is of one request.
+    #[inline]
+    fn if_whole<R>(&self, read: impl FnOnce() -> Option<R>) -> Option<R> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);
-        let received = self.read();
-        // Relaxed: after the loads in `read`, which acquire.
-        let whole =
-            serial.is_multiple_of(2) && self.request.serial.load(Ordering::Relaxed) == serial;
-        whole.then_some(received)
+        if !serial.is_multiple_of(2) {
+            return None;
+        }
+        let received = read()?;
+        // Relaxed: after the loads of `described`, which acquire.
+        if self.request.serial.load(Ordering::Relaxed) == serial { Some(received) } else { None }
     }
 
     /// The words of the owner's request, which may be of several requests.
+    #[inline]
     fn read(&self) -> ReceivedRequest {
         let request = &*self.request;
-        // As O-DESCRIBED.
-        let load = |word: &W| word.load(Ordering::Acquire);
-        let shape = load(&request.shape);
+        let shape = described(&request.shape);
         let mut ranges = FlushRanges::new();
-        for words in request.ranges.iter().take((shape & 0xff) as usize) {
-            match VaRange::from_words(words.each_ref().map(load)) {
-                Some(range) => ranges.add(range),
-                None => ranges.widen(),
+        let words = |index: usize| request.ranges[index].each_ref().map(described);
+        match shape & 0xff {
+            // The caller finds out whether the words are of one request.
+            1 => ranges.add(VaRange::of_words(words(0))),
+            count => {
+                (0..MAX_RANGES).take(count as usize).for_each(|index| {
+                    match VaRange::from_words(words(index)) {
+                        Some(range) => ranges.add(range),
+                        None => ranges.widen(),
+                    }
+                })
             }
         }
         if shape & TABLES != 0 {
@@ -251,9 +280,10 @@ impl<W: Word> RequestQueue<W> {
         } else if shape & EVERY_SPACE != 0 {
             FlushScope::EverySpace
         } else if shape & LEAVE != 0 {
-            FlushScope::Leave { root: load(&request.context) }
+            FlushScope::Leave { root: described(&request.context) }
         } else {
-            let (generation, context) = (load(&request.generation), load(&request.context));
+            let (generation, context) =
+                (described(&request.generation), described(&request.context));
             FlushScope::AddressSpace { context, first: generation, last: generation }
         };
         ReceivedRequest { scope, ranges, early: shape & EARLY != 0 }
@@ -396,6 +426,12 @@ impl<W: Word> RequestQueue<W> {
     fn slot(&self, number: u64) -> &W {
         &self.posted.ring[(number % RING as u64) as usize]
     }
+}
+
+/// A word of a request.
+#[inline]
+fn described<W: Word>(word: &W) -> u64 {
+    word.load(Ordering::Acquire) // As O-DESCRIBED.
 }
 
 /// The slot of `number` from `from`. The upper bits of the number do not fit; they would matter only for a

@@ -149,6 +149,9 @@ impl FlushRanges {
 
     /// How many invalidations by address this takes, or `None` if those by tag are cheaper.
     pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, scope: Scope) -> Option<u64> {
+        if self.is_one_page() {
+            return mmu.operations(&self.ranges[0], TableChange::LastLevel, scope);
+        }
         if self.is_everything() {
             return None;
         }

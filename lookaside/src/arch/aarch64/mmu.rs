@@ -371,9 +371,12 @@ impl<I: Instructions> Mmu for Aarch64<I> {
 
     /// The same on this CPU and on all.
     fn operations(&self, range: &VaRange, change: TableChange, _: Scope) -> Option<u64> {
-        let planner = self.planner_of(range)?;
-        let plan = planner.plan_range(range, Asid::Every, change, Scope::Local);
-        Some(plan.operations() * self.config.pairing.width() as u64)
+        let width = self.config.pairing.width() as u64;
+        if change == TableChange::LastLevel && self.lower.user_page(range).is_some() {
+            return Some(width);
+        }
+        let plan = self.planner_of(range)?.plan_range(range, Asid::Every, change, Scope::Local);
+        Some(plan.operations() * width)
     }
 
     fn typical_costs(&self) -> Costs {

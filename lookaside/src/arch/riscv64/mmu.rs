@@ -471,8 +471,12 @@ impl<I: Instructions> Mmu for Riscv<I> {
     /// The fences of this hart, on a machine without errata; a request to the firmware counts as one
     /// more.
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
-        let planner = self.planner(Errata::NONE, u64::MAX);
-        let fences = self.leaves(&planner, &[*range], change)?;
+        let fences =
+            if change == TableChange::LastLevel && self.only_page(Errata::NONE, range).is_some() {
+                1
+            } else {
+                self.leaves(&self.planner(Errata::NONE, u64::MAX), &[*range], change)?
+            };
         Some(match scope {
             Scope::Local => fences,
             Scope::Broadcast => fences + 1,

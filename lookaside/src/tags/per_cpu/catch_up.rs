@@ -14,9 +14,9 @@
 
 use super::{DROPPED, LAZY, PerCpuAsids, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
 use crate::{
-    arch::Mmu,
+    arch::{Mmu, TableChange},
     platform::Platform,
-    request::ReceivedRequest,
+    request::{ReceivedRequest, RequestQueue},
     tags::Replacement,
     tlb::{StrategyCpu, Tags as _},
     word::{Ordering, Word},
@@ -115,12 +115,42 @@ impl CatchUp {
         }
     }
 
+    /// Does the flush that the owner of `initiator` requests, if that is the next one of the space. The request may be
+    /// about another space, which this CPU has left before it got the IPI. Returns how many flushes this did.
+    #[inline]
+    pub(super) fn flush_request<P: Platform, const SLOTS: usize, R: Replacement>(
+        self,
+        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+        initiator: &RequestQueue<P::Word>,
+    ) -> u64 {
+        let next = self.flushed_up_to + 1;
+        let Some(page) = initiator.read_page(self.context, next) else {
+            return self.flush_ranges(&this_cpu.copied(), initiator);
+        };
+        let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
+        mmu.flush_ranges(errata, this_cpu.tag(), &[page], TableChange::LastLevel);
+        this_cpu.cpu().slots.set_flushed_up_to(self.slot, next);
+        1
+    }
+
+    /// As [`Self::flush_request`], of any request.
+    #[inline(never)]
+    fn flush_ranges<P: Platform, const SLOTS: usize, R: Replacement>(
+        self,
+        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+        initiator: &RequestQueue<P::Word>,
+    ) -> u64 {
+        let next = self.flushed_up_to + 1;
+        let received = initiator.read_flush(self.context, next);
+        received.map_or(0, |received| self.flush_missed(this_cpu, Some(&received), next))
+    }
+
     /// Flushes up to generation `now`: the ranges of the request, or the whole tag if there is none. Returns
     /// how many flushes this did.
     pub(super) fn flush_missed<P: Platform, const SLOTS: usize, R: Replacement>(
         self,
         this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
-        received: Option<ReceivedRequest>,
+        received: Option<&ReceivedRequest>,
         now: u64,
     ) -> u64 {
         let (slots, tag) = (&*this_cpu.cpu().slots, this_cpu.tag());

@@ -326,21 +326,14 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             .map_or(u64::MAX, |cpu| cpu.tags.local_generation(context, lazily))
     }
 
+    #[inline]
     fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
-        // The request may be about another space, which this CPU has left before it got the IPI.
-        let initiator = this_cpu.tlb().queue(initiator);
-        match initiator
-            .and_then(|initiator| initiator.read_flush(missed.context, missed.flushed_up_to + 1))
-        {
-            Some(received) => {
-                missed.flush_missed(this_cpu, Some(received), missed.flushed_up_to + 1)
-            }
-            None => 0,
-        }
+        let Some(initiator) = this_cpu.tlb().queue(initiator) else { return 0 };
+        missed.flush_request(this_cpu, initiator)
     }
 
     fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {

@@ -39,7 +39,7 @@ impl<I: Instructions> Riscv<I> {
 
     /// The address that one fence with operands names, if one will do.
     #[inline]
-    fn only_page(&self, errata: Errata, range: &VaRange) -> Option<u64> {
+    pub(super) fn only_page(&self, errata: Errata, range: &VaRange) -> Option<u64> {
         let uniform = range.is_uniform();
         let plain = uniform || !self.relies_on.contains(Extensions::SVNAPOT);
         let nameable = !errata.contains(FENCE_OPERANDS) && self.mode.is_canonical(range.start());
