@@ -73,7 +73,7 @@ pub(crate) fn start(machine: Machine) -> ! {
         println!("the machine is not fit: {error}");
         arch::exit(1);
     }
-    println!("tags have {} bits", tlb::tlb().platform().mmu().tag_bits());
+    println!("tags have {} bits", tlb::tlb().platform().mmu().properties().tag_bits);
     come_up();
     arch::start_others(cpus);
     let (mut seen, mut since) = (up(), arch::now());

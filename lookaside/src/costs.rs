@@ -3,7 +3,7 @@
 /// Costs in picoseconds. Every decision between several sound ways to flush compares sums of these; no
 /// threshold is a constant in the code.
 ///
-/// [`crate::arch::Mmu::typical_costs`] has a table for each architecture, with sources. A kernel that
+/// [`crate::arch::Properties::typical_costs`] has a table for each architecture, with sources. A kernel that
 /// measures its machine when it boots returns its own from [`crate::Platform::costs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {

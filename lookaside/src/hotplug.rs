@@ -1,7 +1,7 @@
 //! CPUs come online, go offline, and stop.
 
 use crate::{
-    arch::{Errata, Mmu, TableChange, Tag},
+    arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag},
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
@@ -89,7 +89,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         // before.
         self.tlb().come_up(self.id());
         // What the ASID allocator has recorded stays true: nothing is held under any tag.
-        self.mmu().flush_kernel(errata, &[], TableChange::FreedTables);
+        self.mmu().flush(errata, Invalidation::kernel(&[], TableChange::FreedTables), Scope::Local);
     }
 
     /// Takes this CPU down: it loads the reserved root, and nobody waits for it any more. The flushes that it

@@ -105,8 +105,9 @@ pub unsafe trait Platform {
     fn relax(&self);
 
     /// What flushes cost on this machine.
-    fn costs(&self) -> Costs {
-        self.mmu().typical_costs()
+    #[inline]
+    fn costs(&self) -> &Costs {
+        self.mmu().properties().typical_costs
     }
 
     /// Called at growing intervals by a CPU that waits for another one to acknowledge a flush. The place to print

@@ -67,6 +67,6 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
 
     /// How the root was loaded: privately where spaces have no tag of their own.
     fn loaded_sharing(&self) -> Sharing {
-        if self.tag() <= FOREIGN_TAG { Sharing::Private } else { self.mmu().sharing() }
+        if self.tag() <= FOREIGN_TAG { Sharing::Private } else { self.mmu().properties().sharing }
     }
 }

@@ -24,16 +24,16 @@ fn asid_01_a_cpu_with_fewer_tag_bits_is_refused() {
     let recorder = Recorder::default();
     let eight = Features { asid_bits: 8, ..features() };
     let machine = Aarch64::new(&recorder, config()).unwrap();
-    assert_eq!(machine.tag_bits(), 16);
+    assert_eq!(machine.properties().tag_bits, 16);
     assert_eq!(machine.admit(&features()), Ok(Errata::NONE));
     assert_eq!(machine.admit(&eight), Err(Error::FewerTagBits { machine: 16, cpu: 8 }));
     let machine = Aarch64::new(&recorder, paired()).unwrap();
-    assert_eq!(machine.tag_bits(), 15);
+    assert_eq!(machine.properties().tag_bits, 15);
     assert_eq!(machine.admit(&eight), Err(Error::FewerTagBits { machine: 15, cpu: 7 }));
     // The machine that boots on the narrow CPU takes both.
     let narrow = Config { features: eight, tcr: TCR & !TCR_AS, ..config() };
     let machine = Aarch64::new(&recorder, narrow).unwrap();
-    assert_eq!(machine.tag_bits(), 8);
+    assert_eq!(machine.properties().tag_bits, 8);
     assert_eq!(machine.admit(&features()), Ok(Errata::NONE));
     assert_eq!(machine.admit(&eight), Ok(Errata::NONE));
 }
@@ -42,7 +42,7 @@ fn asid_01_a_cpu_with_fewer_tag_bits_is_refused() {
 fn asid_03_tag_width_comes_from_the_register_and_not_from_the_cpu() {
     let recorder = Recorder::default();
     let cautious = Config { tcr: TCR & !TCR_AS, ..config() };
-    assert_eq!(Aarch64::new(&recorder, cautious).unwrap().tag_bits(), 8);
+    assert_eq!(Aarch64::new(&recorder, cautious).unwrap().properties().tag_bits, 8);
     let bold = Config { features: Features { asid_bits: 8, ..features() }, ..config() };
     assert_eq!(refused(bold), Error::FewerTagBits { machine: 16, cpu: 8 });
 }
@@ -140,7 +140,7 @@ fn asid_15_vmid_width_is_read_back_and_checked() {
     assert_eq!(stage2.admit(&eight), Err(Error::FewerTagBits { machine: 16, cpu: 8 }));
     let narrow = Stage2Config { vtcr: VTCR & !(1 << 19), ..stage2_config() };
     let stage2 = Stage2::new(&recorder, narrow).unwrap();
-    assert_eq!(stage2.tag_bits(), 8);
+    assert_eq!(stage2.properties().tag_bits, 8);
     assert_eq!(stage2.admit(&eight), Ok(Errata::NONE));
     // Two concatenated tables: aligned to 8 KiB, within 44 bits.
     assert_eq!(stage2.check_root(Root::new(0x1000)), Err(Error::BadRoot { address: 0x1000 }));

@@ -7,7 +7,7 @@ use aarch64::*;
 use lookaside::{
     VaRange,
     arch::{
-        Errata, Mmu, Tag,
+        Errata, Invalidation, Mmu, Tag,
         aarch64::{Aarch64, Config, Level, RangeFlush, Reach, Scope},
         errata,
     },
@@ -16,22 +16,34 @@ use lookaside::{
 #[test]
 fn asid_16_flushes_carry_the_tag_between_their_barriers() {
     let none = Errata::NONE;
-    runs(config(), |m| m.flush_all(none), "dsb nshst; tlbi vmall; dsb nsh; isb");
-    runs(config(), |m| m.flush_tag(none, Tag(7)), "dsb nshst; tlbi aside 7; dsb nsh; isb");
-    runs(config(), |m| m.flush_all_broadcast(none), "dsb ishst; tlbi vmallis; dsb ish; isb");
     runs(
         config(),
-        |m| m.flush_tag_broadcast(none, Tag(7)),
+        |m| m.flush(none, Invalidation::All, Scope::Local),
+        "dsb nshst; tlbi vmall; dsb nsh; isb",
+    );
+    runs(
+        config(),
+        |m| m.flush(none, Invalidation::Tag(Tag(7)), Scope::Local),
+        "dsb nshst; tlbi aside 7; dsb nsh; isb",
+    );
+    runs(
+        config(),
+        |m| m.flush(none, Invalidation::All, Scope::Broadcast),
+        "dsb ishst; tlbi vmallis; dsb ish; isb",
+    );
+    runs(
+        config(),
+        |m| m.flush(none, Invalidation::Tag(Tag(7)), Scope::Broadcast),
         "dsb ishst; tlbi asideis 7; dsb ish; isb",
     );
     runs(
         paired(),
-        |m| m.flush_tag_broadcast(none, Tag(7)),
+        |m| m.flush(none, Invalidation::Tag(Tag(7)), Scope::Broadcast),
         "dsb ishst; tlbi asideis 14; tlbi asideis 15; dsb ish; isb",
     );
     runs(
         paired(),
-        |m| m.flush_tag(none, Tag(7)),
+        |m| m.flush(none, Invalidation::Tag(Tag(7)), Scope::Local),
         "dsb nshst; tlbi aside 14; tlbi aside 15; dsb nsh; isb",
     );
 }
@@ -41,16 +53,20 @@ fn the_second_broadcast_follows_each_completion_once() {
     let e = errata::REPEAT_BROADCAST;
     runs(
         config(),
-        |m| m.flush_all_broadcast(e),
+        |m| m.flush(e, Invalidation::All, Scope::Broadcast),
         "dsb ishst; tlbi vmallis; dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     runs(
         paired(),
-        |m| m.flush_tag_broadcast(e, Tag(1)),
+        |m| m.flush(e, Invalidation::Tag(Tag(1)), Scope::Broadcast),
         "dsb ishst; tlbi asideis 2; tlbi asideis 3; dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     // Local invalidation is not affected.
-    runs(config(), |m| m.flush_all(e), "dsb nshst; tlbi vmall; dsb nsh; isb");
+    runs(
+        config(),
+        |m| m.flush(e, Invalidation::All, Scope::Local),
+        "dsb nshst; tlbi vmall; dsb nsh; isb",
+    );
 }
 
 fn three_pages(scope: Scope) -> RangeFlush {
@@ -131,5 +147,5 @@ fn asid_16_kernel_ranges_name_all_tags_and_the_granule_of_their_half() {
 #[cfg(debug_assertions)]
 #[should_panic(expected = "too wide")]
 fn a_tag_that_would_be_cut_off_is_refused() {
-    runs(paired(), |m| m.flush_tag(Errata::NONE, Tag(0x8000)), "");
+    runs(paired(), |m| m.flush(Errata::NONE, Invalidation::Tag(Tag(0x8000)), Scope::Local), "");
 }

@@ -5,7 +5,7 @@ mod aarch64;
 
 use aarch64::*;
 use lookaside::arch::{
-    Errata, Held, Mmu, SeparateRoots, Sharing, Tag,
+    Errata, Held, Invalidation, Mmu, Scope, SeparateRoots, Sharing, Tag,
     aarch64::{
         Aarch64, AsidIn, Config, Features, Pairing, Park, Stage2, Stage2Config, registers::TCR_EPD0,
     },
@@ -220,7 +220,11 @@ fn asid_13_icache_fix_follows_every_tag_change() {
     );
     // A switch that changes nothing, and flushes, need none.
     runs(config(), |m| m.settle(), "dsb ish; isb");
-    runs(config(), |m| m.flush_tag(e, Tag(7)), "dsb nshst; tlbi aside 7; dsb nsh; isb");
+    runs(
+        config(),
+        |m| m.flush(e, Invalidation::Tag(Tag(7)), Scope::Local),
+        "dsb nshst; tlbi aside 7; dsb nsh; isb",
+    );
 }
 
 #[test]
@@ -255,7 +259,7 @@ fn every_row_of_the_errata_table_changes_what_is_executed() {
         let machine = Aarch64::new(&recorder, config()).unwrap();
         // SAFETY: no hardware walks this root.
         unsafe { machine.load(errata, ROOT, Tag(7), Held::Keep, Sharing::Private) };
-        machine.flush_all_broadcast(errata);
+        machine.flush(errata, Invalidation::All, Scope::Broadcast);
         recorder.take().join("; ")
     };
     let plain = extra(Errata::NONE);
@@ -291,7 +295,7 @@ fn every_row_of_the_errata_table_changes_what_is_executed() {
 fn asid_15_vmids_have_their_own_register_width_and_flush() {
     let none = Errata::NONE;
     let c = stage2_config();
-    guests(c, |s| assert_eq!((s.tag_bits(), s.broadcasts()), (16, true)), "");
+    guests(c, |s| assert_eq!((s.properties().tag_bits, s.properties().broadcasts), (16, true)), "");
     guests(c, |s| s.settle(), "dsb ish; isb");
     guests(c, |s| s.park(none), "ttbr0 0:0x2000; isb");
     let load = |held| {
@@ -307,10 +311,26 @@ fn asid_15_vmids_have_their_own_register_width_and_flush() {
         load(Held::Drop),
         "ttbr0 300:0x2000; isb; tlbi vmalls12; dsb nsh; isb; ttbr0 300:0x8000; isb",
     );
-    guests(c, |s| s.flush_all(none), "dsb nshst; tlbi alle1; dsb nsh; isb");
-    guests(c, |s| s.flush_all_broadcast(none), "dsb ishst; tlbi alle1is; dsb ish; isb");
-    guests(c, |s| s.flush_tag(none, Tag(3)), "dsb nshst; tlbi alle1; dsb nsh; isb");
-    guests(c, |s| s.flush_tag_broadcast(none, Tag(3)), "dsb ishst; tlbi alle1is; dsb ish; isb");
+    guests(
+        c,
+        |s| s.flush(none, Invalidation::All, Scope::Local),
+        "dsb nshst; tlbi alle1; dsb nsh; isb",
+    );
+    guests(
+        c,
+        |s| s.flush(none, Invalidation::All, Scope::Broadcast),
+        "dsb ishst; tlbi alle1is; dsb ish; isb",
+    );
+    guests(
+        c,
+        |s| s.flush(none, Invalidation::Tag(Tag(3)), Scope::Local),
+        "dsb nshst; tlbi alle1; dsb nsh; isb",
+    );
+    guests(
+        c,
+        |s| s.flush(none, Invalidation::Tag(Tag(3)), Scope::Broadcast),
+        "dsb ishst; tlbi alle1is; dsb ish; isb",
+    );
     guests(c, |s| s.flush_current_broadcast(none), "dsb ishst; tlbi vmalls12is; dsb ish; isb");
     let shared = Stage2Config { sharing: Sharing::Shared, ..c };
     guests(shared, load(Held::Keep), "ttbr0 300:0x8000 +cnp; isb");

@@ -10,7 +10,7 @@ use aarch64::*;
 use lookaside::{
     VaRange,
     arch::{
-        Errata, Mmu, Scope,
+        Errata, Invalidation, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
         Tag, Wait,
         aarch64::{Aarch64, Config, Features},
@@ -36,7 +36,7 @@ fn plain() -> Config {
 }
 
 fn this_cpu(ranges: &[VaRange], change: TableChange) -> impl Fn(&Aarch64<&Recorder>) {
-    move |m| m.flush_ranges(NONE, TAG, ranges, change)
+    move |m| m.flush(NONE, Invalidation::ranges(TAG, ranges, change), Scope::Local)
 }
 
 fn everywhere(
@@ -45,7 +45,11 @@ fn everywhere(
     change: TableChange,
     wait: Wait,
 ) -> impl Fn(&Aarch64<&Recorder>) {
-    move |m| m.flush_ranges_broadcast(errata, TAG, ranges, change, wait)
+    let entries = Invalidation::ranges(TAG, ranges, change);
+    move |m| match wait {
+        Wait::Now => m.flush(errata, entries, Scope::Broadcast),
+        Wait::Later => m.begin_broadcast(errata, entries),
+    }
 }
 
 #[test]
@@ -97,7 +101,7 @@ fn later_leaves_the_completion_and_its_erratum_to_one_call() {
     // Local invalidation is not affected.
     runs(
         config(),
-        |m| m.flush_ranges(e, TAG, &page, LastLevel),
+        |m| m.flush(e, Invalidation::ranges(TAG, &page, LastLevel), Scope::Local),
         "dsb nshst; tlbi val 0x7700000000400; dsb nsh; isb",
     );
 }
@@ -180,7 +184,7 @@ fn a_range_that_operands_cannot_name_takes_the_tag_with_it() {
                 runs(config(), this_cpu(&ranges, change), "dsb nshst; tlbi aside 7; dsb nsh; isb");
                 runs(
                     config(),
-                    |m| m.flush_kernel(NONE, &ranges, change),
+                    |m| m.flush(NONE, Invalidation::kernel(&ranges, change), Scope::Local),
                     "dsb nshst; tlbi vmall; dsb nsh; isb",
                 );
             }
@@ -200,7 +204,7 @@ fn eco_m1_what_widens_is_broadcast_all_the_same() {
     for ranges in [&bad[..], &[]] {
         runs(
             config(),
-            |m| m.flush_kernel_broadcast(NONE, ranges, LastLevel),
+            |m| m.flush(NONE, Invalidation::kernel(ranges, LastLevel), Scope::Broadcast),
             "dsb ishst; tlbi vmallis; dsb ish; isb",
         );
     }
@@ -216,12 +220,12 @@ fn eco_m2_every_flush_begins_with_a_store_barrier() {
         recorder.take().swap_remove(0)
     };
     for change in [LastLevel, FreedTables] {
-        assert_eq!(first(&|| m.flush_ranges(NONE, TAG, &page, change)), "dsb nshst");
-        assert_eq!(first(&|| m.flush_kernel(NONE, &page, change)), "dsb nshst");
-        assert_eq!(first(&|| m.flush_kernel_broadcast(NONE, &page, change)), "dsb ishst");
-        for wait in [Wait::Now, Wait::Later] {
-            let flush = || m.flush_ranges_broadcast(NONE, TAG, &page, change, wait);
-            assert_eq!(first(&flush), "dsb ishst");
+        let (user, kernel) =
+            (Invalidation::ranges(TAG, &page, change), Invalidation::kernel(&page, change));
+        for entries in [user, kernel] {
+            assert_eq!(first(&|| m.flush(NONE, entries, Scope::Local)), "dsb nshst");
+            assert_eq!(first(&|| m.flush(NONE, entries, Scope::Broadcast)), "dsb ishst");
+            assert_eq!(first(&|| m.begin_broadcast(NONE, entries)), "dsb ishst");
         }
     }
 }
@@ -243,7 +247,7 @@ fn eco_m3_the_upper_bits_of_an_address_reach_no_other_field() {
     // 512 pages are SCALE 1, NUM 7; the base has 37 bits.
     runs(
         config(),
-        |m| m.flush_kernel_broadcast(NONE, &top, FreedTables),
+        |m| m.flush(NONE, Invalidation::kernel(&top, FreedTables), Scope::Broadcast),
         "dsb ishst; tlbi rvaais 0x539ffffffe00; dsb ish; isb",
     );
 }
@@ -255,7 +259,7 @@ fn eco_m4_every_operand_names_an_asid_of_the_tag() {
         let recorder = Recorder::default();
         let m = Aarch64::new(&recorder, config).unwrap();
         for change in [LastLevel, FreedTables] {
-            m.flush_ranges_broadcast(NONE, TAG, &ranges, change, Wait::Now);
+            m.flush(NONE, Invalidation::ranges(TAG, &ranges, change), Scope::Broadcast);
             let mut named: Vec<_> = recorder.take().iter().filter_map(|l| asid(l)).collect();
             named.dedup();
             assert_eq!(named, asids);
@@ -274,25 +278,39 @@ fn kernel_addresses_go_for_every_asid() {
     let two = [uniform(TOP, 1, 12), uniform(0xffff_8000_0020_0000, 1, 21)];
     runs(
         plain(),
-        |m| m.flush_kernel(NONE, &two, LastLevel),
+        |m| m.flush(NONE, Invalidation::kernel(&two, LastLevel), Scope::Local),
         "dsb nshst; tlbi vaal 0x7fffffffffff; tlbi vaal 0x6ff800000200; dsb nsh; isb",
     );
     runs(
         plain(),
-        |m| m.flush_kernel_broadcast(errata::REPEAT_BROADCAST, &two, FreedTables),
+        |m| {
+            m.flush(
+                errata::REPEAT_BROADCAST,
+                Invalidation::kernel(&two, FreedTables),
+                Scope::Broadcast,
+            )
+        },
         "dsb ishst; tlbi vaais 0xfffffffffff; tlbi vaais 0xff800000200;
          dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     // A pair has nothing to do with it.
     runs(
         Config { features: plain().features, ..paired() },
-        |m| m.flush_kernel(NONE, &two[..1], LastLevel),
+        |m| m.flush(NONE, Invalidation::kernel(&two[..1], LastLevel), Scope::Local),
         "dsb nshst; tlbi vaal 0x7fffffffffff; dsb nsh; isb",
     );
-    runs(config(), |m| m.flush_kernel(NONE, &[], LastLevel), "dsb nshst; tlbi vmall; dsb nsh; isb");
+    runs(
+        config(),
+        |m| m.flush(NONE, Invalidation::kernel(&[], LastLevel), Scope::Local),
+        "dsb nshst; tlbi vmall; dsb nsh; isb",
+    );
     // Nothing is known of the upper half, not even the size of a page: TG1 is reserved.
     let blind = Config { tcr: TCR & !(0b11 << 30), ..config() };
-    runs(blind, |m| m.flush_kernel(NONE, &two, LastLevel), "dsb nshst; tlbi vmall; dsb nsh; isb");
+    runs(
+        blind,
+        |m| m.flush(NONE, Invalidation::kernel(&two, LastLevel), Scope::Local),
+        "dsb nshst; tlbi vmall; dsb nsh; isb",
+    );
     runs(blind, this_cpu(&two[..1], LastLevel), "dsb nshst; tlbi aside 7; dsb nsh; isb");
 }
 
@@ -311,7 +329,7 @@ fn operations_are_counted_as_they_are_executed() {
             uniform(TOP, 1, 12),
         ] {
             for change in [LastLevel, FreedTables] {
-                m.flush_ranges(NONE, TAG, &[range], change);
+                m.flush(NONE, Invalidation::ranges(TAG, &[range], change), Scope::Local);
                 let executed = recorder.take().len() as u64 - 3;
                 for place in [Scope::Local, Scope::Broadcast] {
                     assert_eq!(m.operations(&range, change, place), Some(executed));
@@ -323,8 +341,8 @@ fn operations_are_counted_as_they_are_executed() {
         let pages = if config.features.range_ops { 1 << 22 } else { 1 << 43 };
         let tags = if config == paired() { 2 } else { 1 };
         assert_eq!(m.operations(&half, LastLevel, Scope::Local), Some(pages * tags));
-        assert!(m.walks_outlive_tags() && !m.faults_forget());
-        let costs = m.typical_costs();
+        assert!(m.properties().walks_outlive_tags && !m.properties().faults_forget);
+        let costs = m.properties().typical_costs;
         for place in [costs.local, costs.broadcast] {
             assert!(costs.by_address(place, 256, 256) && !costs.by_address(place, 512, 512));
         }
@@ -338,13 +356,17 @@ fn guests_lose_all_entries_for_any_range() {
     let all = "dsb ishst; tlbi alle1is; dsb ish; isb";
     let c = stage2_config();
     for change in [LastLevel, FreedTables] {
-        guests(c, |s| s.flush_ranges(NONE, TAG, &page, change), local);
-        guests(c, |s| s.flush_kernel(NONE, &page, change), local);
-        guests(c, |s| s.flush_kernel_broadcast(NONE, &page, change), all);
-        guests(c, |s| s.flush_ranges_broadcast(NONE, TAG, &page, change, Wait::Now), all);
+        guests(c, |s| s.flush(NONE, Invalidation::ranges(TAG, &page, change), Scope::Local), local);
+        guests(c, |s| s.flush(NONE, Invalidation::kernel(&page, change), Scope::Local), local);
+        guests(c, |s| s.flush(NONE, Invalidation::kernel(&page, change), Scope::Broadcast), all);
         guests(
             c,
-            |s| s.flush_ranges_broadcast(NONE, TAG, &page, change, Wait::Later),
+            |s| s.flush(NONE, Invalidation::ranges(TAG, &page, change), Scope::Broadcast),
+            all,
+        );
+        guests(
+            c,
+            |s| s.begin_broadcast(NONE, Invalidation::ranges(TAG, &page, change)),
             "dsb ishst; tlbi alle1is",
         );
     }
@@ -354,5 +376,5 @@ fn guests_lose_all_entries_for_any_range() {
         "dsb ish; tlbi valis 0x0; dsb ish; isb",
     );
     guests(c, |s| assert_eq!(s.operations(&page[0], LastLevel, Scope::Broadcast), None), "");
-    guests(c, |s| assert!(s.walks_outlive_tags()), "");
+    guests(c, |s| assert!(s.properties().walks_outlive_tags), "");
 }

@@ -186,7 +186,7 @@ fn a_cpu_on_a_newer_tag_is_not_removed_by_a_flush_of_the_old() {
     let a: &'static _ = Box::leak(Box::new(with_cached_tags(tlb)));
     let before = tag(tlb, 0);
     cheap_tags(tlb);
-    tlb.platform().meanwhile(Moment::BroadcastsAsked, move || {
+    tlb.platform().meanwhile(Moment::PropertiesAsked(1), move || {
         let _ = flush(tlb, 0, a, |gather| What::Range.tell(gather));
         assert_eq!(tlb.platform().outcome(), (Outcome::Retagged, 0));
         tlb.platform().set_costs(|costs| costs.retag = 1 << 40);

@@ -4,10 +4,6 @@
 //! everybody. On the common paths nothing of the last kind may be written, because each such write
 //! takes a cache line away from every other CPU.
 
-#[macro_use]
-#[path = "support/idle.rs"]
-mod idle;
-
 use core::{
     cell::{Cell, RefCell},
     ops::Range,
@@ -17,10 +13,11 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Held, Invalidation, Properties, Root, Scope, Tag},
     platform::{Costs, CpuId, Ordering, Targets, Word},
     tags::{GlobalAsidsConfig, Released, Residents, Switched, Tags},
 };
+use lookaside_testkit::{COSTS, Hardware, TestMmu};
 
 // ---- Words that count
 
@@ -111,7 +108,7 @@ impl Word for Counted {
 // ---- The machine
 
 struct Host {
-    mmu: HostMmu,
+    mmu: TestMmu<HostMmu>,
 }
 
 struct HostMmu {
@@ -121,7 +118,7 @@ struct HostMmu {
 // SAFETY: there is one thread, which is one CPU at a time.
 unsafe impl Platform for Host {
     type Word = Counted;
-    type Mmu = HostMmu;
+    type Mmu = TestMmu<HostMmu>;
     type IrqsOff = ();
     type Tables = Root;
     type ResidentWords = &'static mut [Counted];
@@ -130,7 +127,7 @@ unsafe impl Platform for Host {
         *root
     }
 
-    fn mmu(&self) -> &HostMmu {
+    fn mmu(&self) -> &TestMmu<HostMmu> {
         &self.mmu
     }
 
@@ -140,11 +137,6 @@ unsafe impl Platform for Host {
 
     fn send_ipi(&self, targets: Targets) {
         PENDING.with_borrow_mut(|pending| pending.extend(targets.iter().map(|cpu| cpu.0)));
-    }
-
-    fn costs(&self) -> Costs {
-        // A fresh tag never pays.
-        Costs { retag: 1000, ..self.mmu.typical_costs() }
     }
 
     fn relax(&self) {
@@ -163,40 +155,23 @@ fn flushed() {
     FLUSHED_AT.with_borrow_mut(|all| all.push(accesses));
 }
 
-impl Mmu for HostMmu {
-    idle_admission!();
-    idle_kernel!();
-
-    fn tag_bits(&self) -> u32 {
-        16
+impl Hardware for HostMmu {
+    fn properties(&self) -> Properties {
+        // A fresh tag never pays.
+        const COSTLY_TAGS: Costs = Costs { retag: 1000, ..COSTS };
+        Properties { broadcasts: self.broadcasts, ..Properties::plain(16, &COSTLY_TAGS) }
     }
 
-    fn broadcasts(&self) -> bool {
-        self.broadcasts
-    }
-
-    unsafe fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
+    fn load(&self, _: Root, _: Tag, held: Held) {
         if held == Held::Drop {
             flushed();
         }
     }
 
-    fn park(&self, _: Errata) {}
-
-    fn flush_all(&self, _: Errata) {
-        flushed();
-    }
-
-    fn flush_tag(&self, _: Errata, _: Tag) {
-        flushed();
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {
-        flushed();
-    }
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
-        flushed();
+    fn flush(&self, entries: Invalidation<'_>, _: Scope) {
+        if !matches!(entries, Invalidation::Kernel { .. }) {
+            flushed();
+        }
     }
 }
 
@@ -212,7 +187,7 @@ const MANY: usize = 4096;
 
 fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, broadcasts: bool) -> &'static Machine<T> {
     let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
-    let tlb = Tlb::new(Host { mmu: HostMmu { broadcasts } }, tags, storage).unwrap();
+    let tlb = Tlb::new(Host { mmu: TestMmu(HostMmu { broadcasts }) }, tags, storage).unwrap();
     let tlb: &'static _ = Box::leak(Box::new(tlb));
     for cpu in 0..cpus as u32 {
         CPU.set(cpu);
@@ -227,7 +202,8 @@ fn recent(cpus: usize) -> &'static Machine<PerCpuAsids<6>> {
 }
 
 fn epochs_of(cpus: usize, broadcasts: bool) -> &'static Machine<GlobalAsids<'static, Host>> {
-    let (host, config) = (Host { mmu: HostMmu { broadcasts } }, GlobalAsidsConfig::default());
+    let (host, config) =
+        (Host { mmu: TestMmu(HostMmu { broadcasts }) }, GlobalAsidsConfig::default());
     let storage = words(GlobalAsids::<Host>::words_for(config.tags));
     machine(GlobalAsids::new(&host, config, storage).unwrap(), cpus, broadcasts)
 }

@@ -27,7 +27,7 @@ fn machine(cpus: usize, fake: Fake, tags: u32) -> Machine {
 
 fn machine_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) -> Machine {
     let tlb = try_machine(cpus, fake, config).unwrap();
-    let bits = tlb.platform().mmu.tag_bits();
+    let bits = tlb.platform().mmu.properties().tag_bits;
     for cpu in 0..cpus as u32 {
         on(cpu, || tlb.online(&(), &bits).unwrap());
     }

@@ -46,7 +46,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     assert_eq!(flushed, expected, "each once");
     // Who comes up later holds nothing, and needs not be asked before.
     tlb.platform().forget_logs();
-    let bits = tlb.platform().mmu.tag_bits;
+    let bits = tlb.platform().mmu.properties.tag_bits;
     on(0, || tlb.online(&(), &bits).unwrap());
     assert!(tlb.platform().log(0).contains(&Op::FlushKernel(vec![])), "everything it held");
     assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::FreedTables), "of tables too");

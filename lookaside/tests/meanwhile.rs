@@ -117,7 +117,7 @@ fn a_flush_local_on_recheck_broadcasts_if_a_cpu_enters_later() {
     let tag = this_cpu(tlb).pin(a).unwrap().0;
     this_cpu(tlb).unpin(a).unwrap();
     tlb.platform().forget_logs();
-    tlb.platform().meanwhile(Moment::BroadcastsAsked, || {
+    tlb.platform().meanwhile(Moment::PropertiesAsked(1), || {
         // Another CPU has all of that forgotten. Only then does a third one come in.
         let _ = flush(tlb, 5, a, |gather| What::Table.tell(gather));
         tlb.platform().meanwhile(Moment::Removed, || {

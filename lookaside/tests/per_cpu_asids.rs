@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 
 use lookaside::{
     AddressSpace, Cpu, Error, PerCpuAsids, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, Tag},
     counts::Outcome,
     platform::CpuId,
     tags::{PerCpuAsidsCpu, Released, Replacement, RoundRobin, Switched},
@@ -266,7 +266,7 @@ fn pcid_09_flushing_more_than_was_missed_changes_nothing() {
         let _ = this_cpu(tlb).switch(space);
     }
     // The hardware loses entries by itself, or another part of the kernel flushes.
-    tlb.platform().mmu.flush_all(Errata::NONE);
+    tlb.platform().mmu.flush(Errata::NONE, Invalidation::All, Scope::Local);
     assert_eq!(this_cpu(tlb).switch(&a), Switched::Kept);
     revoke(tlb, 1, &a, Revoked::Everything);
     tlb.platform().forget_logs();

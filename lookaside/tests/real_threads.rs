@@ -12,10 +12,11 @@ use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
     AddressSpace, Batch, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
+    arch::{Held, Invalidation, Properties, Root, Scope, TableChange, Tag},
     platform::{Costs, CpuId, CpuSet, OperationCosts, Ordering, Stuck, Targets, Word},
     tags::{GlobalAsidsConfig, Residents, Switched, Tags},
 };
+use lookaside_testkit::TestMmu;
 
 /// CPUs that are up, and the numbers that they have: in words and groups of their own.
 const CPUS: [u32; 4] = [0, 1, 33, 130];
@@ -152,34 +153,20 @@ fn covers(ranges: &[VaRange], change: TableChange, entry: &Entry) -> bool {
     ranges.iter().any(|s| s.start() <= last && start <= s.last())
 }
 
-impl Mmu for Hardware {
-    type Features = ();
-
-    fn tag_bits(&self) -> u32 {
-        12
-    }
-
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
-    fn broadcasts(&self) -> bool {
-        self.broadcasts
-    }
-
-    fn admit(&self, (): &()) -> Result<Errata, lookaside::Error> {
-        Ok(Errata::NONE)
-    }
-
-    fn check_root(&self, _: Root) -> Result<(), lookaside::Error> {
-        Ok(())
+impl lookaside_testkit::Hardware for Hardware {
+    fn properties(&self) -> Properties {
+        Properties {
+            broadcasts: self.broadcasts,
+            walks_outlive_tags: self.outlive,
+            ..Properties::plain(12, &COSTS)
+        }
     }
 
     fn settle(&self) {
         core::sync::atomic::fence(Ordering::SeqCst);
     }
 
-    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+    fn load(&self, root: Root, tag: Tag, held: Held) {
         self.this_cpu(|core| {
             if held == Held::Drop {
                 core.entries.retain(|entry| entry.tag != tag.0);
@@ -188,67 +175,27 @@ impl Mmu for Hardware {
         });
     }
 
-    fn park(&self, _: Errata) {
+    fn park(&self) {
         self.this_cpu(|core| core.named = None);
     }
 
-    fn flush_all(&self, _: Errata) {
-        self.this_cpu(|core| core.entries.clear());
-    }
-
-    fn flush_tag(&self, _: Errata, tag: Tag) {
-        self.this_cpu(|core| core.entries.retain(|entry| entry.tag != tag.0));
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {
-        self.everywhere(|core| core.entries.clear());
-    }
-
-    fn flush_tag_broadcast(&self, _: Errata, tag: Tag) {
-        self.everywhere(|core| core.entries.retain(|entry| entry.tag != tag.0));
-    }
-
-    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        self.this_cpu(|core| {
-            core.entries.retain(|entry| entry.tag != tag.0 || !covers(ranges, change, entry));
-        });
-    }
-
-    fn flush_ranges_broadcast(
-        &self,
-        _: Errata,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        _: Wait,
-    ) {
-        self.everywhere(|core| {
-            core.entries.retain(|entry| entry.tag != tag.0 || !covers(ranges, change, entry));
-        });
-    }
-
-    fn flush_kernel(&self, _: Errata, ranges: &[VaRange], _: TableChange) {
-        if ranges.is_empty() {
-            self.this_cpu(|core| core.entries.clear());
-        }
-    }
-
-    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[VaRange], _: TableChange) {
-        if ranges.is_empty() {
-            self.everywhere(|core| core.entries.clear());
+    fn flush(&self, entries: Invalidation<'_>, scope: Scope) {
+        let stays = |entry: &Entry| match entries {
+            Invalidation::All => false,
+            Invalidation::Tag(tag) => entry.tag != tag.0,
+            Invalidation::Ranges { tag, ranges, change } => {
+                entry.tag != tag.0 || !covers(ranges, change, entry)
+            }
+            Invalidation::Kernel { ranges, .. } => !ranges.is_empty(),
+        };
+        match scope {
+            Scope::Local => self.this_cpu(|core| core.entries.retain(stays)),
+            Scope::Broadcast => self.everywhere(|core| core.entries.retain(stays)),
         }
     }
 
     fn operations(&self, range: &VaRange, _: TableChange, _: Scope) -> Option<u64> {
         Some(range.pages())
-    }
-
-    fn typical_costs(&self) -> Costs {
-        COSTS
-    }
-
-    fn walks_outlive_tags(&self) -> bool {
-        self.outlive
     }
 }
 
@@ -265,7 +212,7 @@ const COSTS: Costs = Costs {
 };
 
 struct Host {
-    mmu: Hardware,
+    mmu: TestMmu<Hardware>,
     /// Who was interrupted and has not noticed.
     interrupted: Vec<AtomicBool>,
     interrupts: AtomicUsize,
@@ -274,7 +221,7 @@ struct Host {
 // SAFETY: `CPU` is set to a number of its own by every thread that is a CPU.
 unsafe impl Platform for Host {
     type Word = AtomicU64;
-    type Mmu = Hardware;
+    type Mmu = TestMmu<Hardware>;
     type IrqsOff = ();
     type Tables = Root;
     type ResidentWords = &'static mut [AtomicU64];
@@ -287,7 +234,7 @@ unsafe impl Platform for Host {
         true // A pretended CPU executes nothing unless the test says so.
     }
 
-    fn mmu(&self) -> &Hardware {
+    fn mmu(&self) -> &TestMmu<Hardware> {
         &self.mmu
     }
 
@@ -315,13 +262,13 @@ unsafe impl Platform for Host {
 impl Host {
     fn new(broadcasts: bool, outlive: bool) -> Self {
         Self {
-            mmu: Hardware {
+            mmu: TestMmu(Hardware {
                 cores: (0..STORAGE).map(|_| Mutex::default()).collect(),
                 tables: Default::default(),
                 broadcasts,
                 outlive,
                 moments: AtomicUsize::new(0),
-            },
+            }),
             interrupted: (0..STORAGE).map(|_| AtomicBool::new(false)).collect(),
             interrupts: AtomicUsize::new(0),
         }
@@ -395,7 +342,7 @@ impl<T: Tags<Host> + 'static> Thread<'_, T> {
         (self.random >> 33) as usize % below
     }
 
-    fn mmu(&self) -> &Hardware {
+    fn mmu(&self) -> &TestMmu<Hardware> {
         &self.tlb.platform().mmu
     }
 

@@ -72,7 +72,7 @@ fn a_fault_that_the_tables_no_longer_ask_for_is_spurious_and_forgotten_by_who_ru
             (spurious, tlb.platform().log(0))
         };
         let tag = this_cpu(tlb).tag().0;
-        let forgets = tlb.platform().mmu.faults_forget;
+        let forgets = tlb.platform().mmu.properties.faults_forget;
         let page = if forgets { vec![] } else { vec![Op::FlushRange(tag, 0x5000, 1)] };
         assert_eq!(fault(&a, write, read), (false, vec![]), "the kernel's business");
         assert_eq!(fault(&a, write, write), (true, page.clone()));

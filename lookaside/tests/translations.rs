@@ -1,10 +1,6 @@
 //! The conformance tests of what a kernel does to translations: they pass a good kernel, call each fault by
 //! its name, and say where nothing was proved.
 
-#[macro_use]
-#[path = "support/idle.rs"]
-mod idle;
-
 use core::{cell::Cell, sync::atomic::AtomicU64};
 use std::{
     collections::BTreeMap,
@@ -13,12 +9,13 @@ use std::{
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Held, Invalidation, Properties, Root, Scope, Tag},
     conformance::{Fault, Scratch, ScratchSpace, Translations, check_translations},
     flush::Permissions,
     platform::{CpuId, Targets},
     tags::{GlobalAsidsConfig, Tags},
 };
+use lookaside_testkit::{COSTS, Hardware, TestMmu};
 
 const CPUS: u32 = 3;
 
@@ -107,19 +104,12 @@ impl Soft {
     }
 }
 
-impl Mmu for Soft {
-    idle_admission!();
-    idle_kernel!();
-
-    fn tag_bits(&self) -> u32 {
-        12
+impl Hardware for Soft {
+    fn properties(&self) -> Properties {
+        Properties { faults_forget: self.faults_forget, ..Properties::plain(12, &COSTS) }
     }
 
-    fn broadcasts(&self) -> bool {
-        false
-    }
-
-    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
+    fn load(&self, root: Root, tag: Tag, held: Held) {
         if self.wrong == NoLoad && self.act(|core| core.loaded.is_some()) {
             return;
         }
@@ -135,37 +125,31 @@ impl Mmu for Soft {
         });
     }
 
-    fn park(&self, _: Errata) {
+    fn park(&self) {
         self.act(|core| core.loaded = None);
     }
 
-    fn flush_all(&self, _: Errata) {
-        self.remove(|_| true);
-    }
-
-    fn flush_tag(&self, _: Errata, tag: Tag) {
-        self.remove(|other| other == tag.0);
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {}
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
-
-    fn faults_forget(&self) -> bool {
-        self.faults_forget
+    fn flush(&self, entries: Invalidation<'_>, _: Scope) {
+        match entries {
+            Invalidation::All => self.remove(|_| true),
+            Invalidation::Tag(tag) | Invalidation::Ranges { tag, .. } => {
+                self.remove(|other| other == tag.0)
+            }
+            Invalidation::Kernel { .. } => {}
+        }
     }
 }
 
 /// A machine on which an IPI arrives at once.
 struct Hw {
-    mmu: Soft,
+    mmu: TestMmu<Soft>,
     handler: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 // SAFETY: the CPU is the one that the test pretends to be.
 unsafe impl Platform for Hw {
     type Word = AtomicU64;
-    type Mmu = Soft;
+    type Mmu = TestMmu<Soft>;
     type IrqsOff = ();
     type Tables = Root;
     type ResidentWords = [AtomicU64; 1];
@@ -174,7 +158,7 @@ unsafe impl Platform for Hw {
         *root
     }
 
-    fn mmu(&self) -> &Soft {
+    fn mmu(&self) -> &TestMmu<Soft> {
         &self.mmu
     }
 
@@ -207,7 +191,7 @@ impl<T: Tags<Hw> + 'static> Kernel<T> {
         &self.spaces[which as usize]
     }
 
-    fn mmu(&self) -> &Soft {
+    fn mmu(&self) -> &TestMmu<Soft> {
         self.tlb.platform().mmu()
     }
 
@@ -318,7 +302,7 @@ where
 
 fn hw(wrong: Wrong, faults_forget: bool) -> Hw {
     let (cores, tables) = ([const { Mutex::new(Core::NEW) }; CPUS as usize], Mutex::default());
-    Hw { mmu: Soft { wrong, faults_forget, cores, tables }, handler: OnceLock::new() }
+    Hw { mmu: TestMmu(Soft { wrong, faults_forget, cores, tables }), handler: OnceLock::new() }
 }
 
 impl Core {

@@ -4,7 +4,9 @@ use core::cell::{RefCell, RefMut};
 
 use lookaside::{
     Error, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, Wait},
+    arch::{
+        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, TableChange, Tag, Wait,
+    },
     platform::{Costs, OperationCosts, Ordering, Word as _},
 };
 use loom::{cell::UnsafeCell, sync::atomic::fence};
@@ -122,16 +124,8 @@ impl Hardware {
 impl Mmu for Hardware {
     type Features = ();
 
-    fn tag_bits(&self) -> u32 {
-        TAG_BITS
-    }
-
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
-    fn broadcasts(&self) -> bool {
-        false
+    fn properties(&self) -> Properties {
+        Properties::plain(TAG_BITS, &COSTS)
     }
 
     fn admit(&self, (): &()) -> Result<Errata, Error> {
@@ -162,45 +156,27 @@ impl Mmu for Hardware {
         self.cpu().named = None;
     }
 
-    fn flush_all(&self, _: Errata) {
-        self.cpu().held.clear();
-        self.walk_again();
-    }
-
-    fn flush_tag(&self, _: Errata, tag: Tag) {
-        self.drop_tag(tag);
-        self.walk_again();
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {
-        unreachable!("nothing is broadcast");
-    }
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
-        unreachable!("nothing is broadcast");
-    }
-
-    fn flush_ranges_broadcast(&self, _: Errata, _: Tag, _: &[VaRange], _: TableChange, _: Wait) {
-        unreachable!("nothing is broadcast");
-    }
-
-    fn flush_kernel(&self, _: Errata, _: &[VaRange], _: TableChange) {}
-
-    fn flush_kernel_broadcast(&self, _: Errata, _: &[VaRange], _: TableChange) {
-        unreachable!("nothing is broadcast");
-    }
-
-    fn typical_costs(&self) -> Costs {
-        let each = OperationCosts { address: 1, tag: 1, wait: 1 };
-        // A new tag costs more than any flush, so that the library never retags instead.
-        Costs {
-            local: each,
-            broadcast: each,
-            refill: 1,
-            useful_entries: 1,
-            ipi: 1,
-            ipi_more: 1,
-            retag: 100,
+    fn flush(&self, _: Errata, entries: Invalidation<'_>, scope: Scope) {
+        assert_eq!(scope, Scope::Local, "nothing is broadcast");
+        match entries {
+            Invalidation::All => self.cpu().held.clear(),
+            Invalidation::Tag(tag) | Invalidation::Ranges { tag, .. } => self.drop_tag(tag),
+            Invalidation::Kernel { .. } => return,
         }
+        self.walk_again();
     }
 }
+
+/// A new tag costs more than any flush, so that the library never retags instead.
+const COSTS: Costs = {
+    let each = OperationCosts { address: 1, tag: 1, wait: 1 };
+    Costs {
+        local: each,
+        broadcast: each,
+        refill: 1,
+        useful_entries: 1,
+        ipi: 1,
+        ipi_more: 1,
+        retag: 100,
+    }
+};

@@ -1,59 +1,43 @@
 //! The machine as the library's platform.
 
 mod common;
-#[macro_use]
-#[path = "../../lookaside/tests/support/idle.rs"]
-mod idle;
-
 use common::programs;
 use lookaside::{
     Platform as _,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag, x86_64::Instructions as _},
+    arch::{
+        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Tag, x86_64::Instructions as _,
+    },
     platform::{CpuId, Ordering::Relaxed, Targets, Word as _},
 };
 use lookaside_machine::adversary::{
     Config, Platform, Word, as_cpu, irq_off, irq_on, oracle, outcome, x86,
 };
+use lookaside_testkit::{COSTS, Hardware, TestMmu};
 
 /// Hardware that knows how to forget everything and nothing else.
 struct Plain;
 
-impl Mmu for Plain {
-    idle_admission!();
-    idle_kernel!();
-
-    fn tag_bits(&self) -> u32 {
-        0
+impl Hardware for Plain {
+    fn properties(&self) -> Properties {
+        Properties::plain(0, &COSTS)
     }
 
-    fn broadcasts(&self) -> bool {
-        false
-    }
-
-    unsafe fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
+    fn load(&self, root: Root, _: Tag, _: Held) {
         x86::Insn.write_cr3(root.table);
     }
 
-    fn park(&self, _: Errata) {
+    fn park(&self) {
         x86::Insn.write_cr3(0);
     }
 
-    fn flush_all(&self, _: Errata) {
+    fn flush(&self, _: Invalidation<'_>, _: Scope) {
         let root = x86::Insn.read_cr3();
         x86::Insn.write_cr3(root);
     }
-
-    fn flush_tag(&self, errata: Errata, _: Tag) {
-        self.flush_all(errata);
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {}
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
 }
 
 struct Machine {
-    platform: Platform<Plain>,
+    platform: Platform<TestMmu<Plain>>,
     answers: Word,
     early: Word,
 }
@@ -61,8 +45,11 @@ struct Machine {
 #[test]
 fn interrupts_reach_the_set_and_find_earlier_stores() {
     let build = || {
-        let machine =
-            Machine { platform: Platform::new(Plain), answers: Word::ZERO, early: Word::ZERO };
+        let machine = Machine {
+            platform: Platform::new(TestMmu(Plain)),
+            answers: Word::ZERO,
+            early: Word::ZERO,
+        };
         assert_eq!(machine.platform.cpu(), CpuId(0));
         as_cpu(CpuId(2), || assert_eq!(machine.platform.cpu(), CpuId(2)));
         machine
@@ -82,7 +69,7 @@ fn interrupts_reach_the_set_and_find_earlier_stores() {
     })
     .interrupt(|machine, cpu| {
         oracle::check(machine.early.load(Relaxed) == 1, "earlier stores are visible");
-        machine.platform.mmu().flush_all(Errata::NONE);
+        machine.platform.mmu().flush(Errata::NONE, Invalidation::All, Scope::Local);
         machine.answers.fetch_or(1 << cpu, Relaxed);
     })
     .finish(|machine| outcome(machine.answers.peek()));

@@ -326,7 +326,7 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
 }
 
 /// What kernels link, on every target and with the oldest Rust.
-const LIBRARIES: [&str; 2] = ["lookaside", "lookaside-locks"];
+const LIBRARIES: [&str; 3] = ["lookaside", "lookaside-testkit", "lookaside-locks"];
 
 fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {
     LIBRARIES.into_iter().try_for_each(|package| work(package).map(drop))?;

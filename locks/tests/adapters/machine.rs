@@ -10,10 +10,11 @@ use std::thread;
 
 use lookaside::{
     AddressSpace, Cpu, Gather, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::Root,
     platform::{CpuId, Stuck, Targets},
 };
 use lookaside_locks::Kernel;
+use lookaside_testkit::TestMmu;
 use spin::RelaxStrategy;
 
 /// After so many rounds of a waiting CPU that has handled no request, it never will.
@@ -162,7 +163,7 @@ fn count_round(tlb: &'static Machine) {
 // SAFETY: each thread is a CPU with a number of its own.
 unsafe impl Platform for Threads {
     type Word = AtomicU64;
-    type Mmu = NoTlb;
+    type Mmu = TestMmu<()>;
     type IrqsOff = IrqsOff;
     type Tables = Root;
     type ResidentWords = [AtomicU64; 1];
@@ -171,8 +172,8 @@ unsafe impl Platform for Threads {
         *root
     }
 
-    fn mmu(&self) -> &NoTlb {
-        &NoTlb
+    fn mmu(&self) -> &TestMmu<()> {
+        &TestMmu(())
     }
 
     fn cpu(&self) -> CpuId {
@@ -207,32 +208,4 @@ unsafe impl Platform for Threads {
             self.deadlocked.store(true, SeqCst);
         }
     }
-}
-
-/// Translation hardware that holds nothing.
-pub(crate) struct NoTlb;
-
-impl Mmu for NoTlb {
-    idle_admission!();
-    idle_kernel!();
-
-    fn tag_bits(&self) -> u32 {
-        12
-    }
-
-    fn broadcasts(&self) -> bool {
-        false
-    }
-
-    unsafe fn load(&self, _: Errata, _: Root, _: Tag, _: Held, _: Sharing) {}
-
-    fn park(&self, _: Errata) {}
-
-    fn flush_all(&self, _: Errata) {}
-
-    fn flush_tag(&self, _: Errata, _: Tag) {}
-
-    fn flush_all_broadcast(&self, _: Errata) {}
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
 }

@@ -1,16 +1,13 @@
 //! The host as a machine whose translation instructions cost nothing.
 
-#[macro_use]
-#[path = "../../tests/support/idle.rs"]
-mod idle;
-
 use core::{cell::Cell, hint::black_box, sync::atomic::AtomicU64};
 
 use lookaside::{
     Platform,
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Held, Properties, Root, Tag},
     platform::CpuId,
 };
+use lookaside_testkit::{COSTS, Hardware, TestMmu};
 
 thread_local! {
     static CPU: Cell<u32> = const { Cell::new(0) };
@@ -22,7 +19,7 @@ pub(crate) fn become_cpu(cpu: u32) {
 }
 
 pub(crate) struct Host {
-    mmu: HostMmu,
+    mmu: TestMmu<HostMmu>,
 }
 
 pub(crate) struct HostMmu {
@@ -31,14 +28,14 @@ pub(crate) struct HostMmu {
 
 impl Host {
     pub(crate) fn new(tag_bits: u32) -> Self {
-        Self { mmu: HostMmu { tag_bits } }
+        Self { mmu: TestMmu(HostMmu { tag_bits }) }
     }
 }
 
 // SAFETY: every benchmark thread has a CPU number of its own.
 unsafe impl Platform for Host {
     type Word = AtomicU64;
-    type Mmu = HostMmu;
+    type Mmu = TestMmu<HostMmu>;
     type IrqsOff = ();
     type Tables = Root;
     type ResidentWords = &'static mut [AtomicU64];
@@ -47,7 +44,7 @@ unsafe impl Platform for Host {
         *root
     }
 
-    fn mmu(&self) -> &HostMmu {
+    fn mmu(&self) -> &TestMmu<HostMmu> {
         &self.mmu
     }
 
@@ -63,30 +60,14 @@ unsafe impl Platform for Host {
     }
 }
 
-impl Mmu for HostMmu {
-    idle_admission!();
-    idle_kernel!();
-
-    fn tag_bits(&self) -> u32 {
-        self.tag_bits
-    }
-
-    fn broadcasts(&self) -> bool {
-        true
+impl Hardware for HostMmu {
+    #[inline]
+    fn properties(&self) -> Properties {
+        Properties { broadcasts: true, ..Properties::plain(self.tag_bits, &COSTS) }
     }
 
     #[inline]
-    unsafe fn load(&self, _: Errata, root: Root, tag: Tag, _: Held, _: Sharing) {
+    fn load(&self, root: Root, tag: Tag, _: Held) {
         black_box((root.table, tag));
     }
-
-    fn park(&self, _: Errata) {}
-
-    fn flush_all(&self, _: Errata) {}
-
-    fn flush_tag(&self, _: Errata, _: Tag) {}
-
-    fn flush_all_broadcast(&self, _: Errata) {}
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
 }

@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 
 use lookaside::{
     AddressSpace, Cpu, Error, Platform, Tlb,
-    arch::{Held, Mmu, Sharing, Tag, Wait},
+    arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     platform::{CpuId, Ordering, Word},
     tags::{
         FlushRanges, FlushRequest, FlushScope, Released, RootState, StrategyCpu, Switched, Tags,
@@ -135,7 +135,7 @@ impl<W: Word> Locked<W> {
             word.store(cookie, Ordering::Release);
         }
         if this_cpu.cpu().pending.swap(0, Ordering::Relaxed) != 0 {
-            this_cpu.mmu().flush_all(this_cpu.errata());
+            this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
         }
         this_cpu.cpu().active.store(cookie, Ordering::Relaxed);
         cookie
@@ -197,7 +197,11 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
 
     fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest) -> bool {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
-            this_cpu.mmu().flush_tag(this_cpu.errata(), Tag(context as u16));
+            this_cpu.mmu().flush(
+                this_cpu.errata(),
+                Invalidation::Tag(Tag(context as u16)),
+                Scope::Local,
+            );
         }
         true
     }
@@ -208,7 +212,11 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         _: &FlushRanges,
         _: Wait,
     ) {
-        this_cpu.mmu().flush_tag_broadcast(this_cpu.errata(), Tag(context as u16));
+        this_cpu.mmu().flush(
+            this_cpu.errata(),
+            Invalidation::Tag(Tag(context as u16)),
+            Scope::Broadcast,
+        );
     }
 
     fn restore_root(_: &StrategyCpu<'_, P, Self>) {}

@@ -1,10 +1,6 @@
 //! The instructions of three architectures on the host: each is a volatile store of its operand,
 //! which is one or two instructions of the host, as it would be of the real CPU.
 
-#[macro_use]
-#[path = "../../tests/support/idle.rs"]
-mod idle;
-
 use core::{
     cell::{Cell, UnsafeCell},
     ptr,
@@ -14,13 +10,14 @@ use core::{
 use lookaside::{
     Error, Platform,
     arch::{
-        Errata, Held, Mmu, Root, Sharing, Tag,
+        Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, Tag,
         aarch64::{self, Aarch64, AsidIn, Dsb, IdRegisters, Pairing, Park, Tlbi},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Invpcid, Levels, Tables, Use, UserFlush, X86},
     },
     platform::CpuId,
 };
+use lookaside_testkit::{COSTS, Hardware};
 
 /// A place that the compiler must write to when it is told to, and read from.
 struct Port(UnsafeCell<u64>);
@@ -313,39 +310,26 @@ pub(crate) fn x86(invlpgb: bool, pcids: Use, separate: bool) -> Result<X86<Insn>
 /// Hardware that does each thing in one instruction: what is counted over it is the library alone.
 pub(crate) struct Bookkeeping;
 
-impl Mmu for Bookkeeping {
-    idle_admission!();
-    idle_kernel!();
-
-    fn tag_bits(&self) -> u32 {
-        12
+impl Hardware for Bookkeeping {
+    #[inline]
+    fn properties(&self) -> Properties {
+        Properties { broadcasts: true, ..Properties::plain(12, &COSTS) }
     }
 
-    fn broadcasts(&self) -> bool {
-        true
-    }
-
-    unsafe fn load(&self, _: Errata, root: Root, _: Tag, _: Held, _: Sharing) {
+    #[inline]
+    fn load(&self, root: Root, _: Tag, _: Held) {
         ROOT.write(root.table);
     }
 
-    fn park(&self, _: Errata) {
+    #[inline]
+    fn park(&self) {
         ROOT.write(RESERVED);
     }
 
-    fn flush_all(&self, _: Errata) {
-        OTHER.write(0);
-    }
-
-    fn flush_tag(&self, _: Errata, _: Tag) {
-        OTHER.write(0);
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {
-        OTHER.write(0);
-    }
-
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {
-        OTHER.write(0);
+    #[inline]
+    fn flush(&self, entries: Invalidation<'_>, _: Scope) {
+        if !matches!(entries, Invalidation::Kernel { .. }) {
+            OTHER.write(0);
+        }
     }
 }

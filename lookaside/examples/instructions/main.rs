@@ -25,6 +25,7 @@ use lookaside::{
     platform::Word,
     tags::{GlobalAsidsConfig, Released, Switched, Tags},
 };
+use lookaside_testkit::TestMmu;
 
 /// The machines that are simulated have so many CPUs, of which one runs unless a path says otherwise.
 const CPUS: usize = 4;
@@ -222,8 +223,10 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
     let x86_running =
         |cpus| recent(x86(false, Use::WherePresent, false)?, &x86_features(false), cpus);
     match path {
-        "global-bare/switch" => epochs(Bookkeeping, &(), 1)?.switch(count, Switched::Kept),
-        "per-cpu-bare/switch" => recent(Bookkeeping, &(), 1)?.switch(count, Switched::Kept),
+        "global-bare/switch" => epochs(TestMmu(Bookkeeping), &(), 1)?.switch(count, Switched::Kept),
+        "per-cpu-bare/switch" => {
+            recent(TestMmu(Bookkeeping), &(), 1)?.switch(count, Switched::Kept)
+        }
         "arm64/switch" => arm()?.switch(count, Switched::Kept),
         "riscv/switch" => riscv()?.switch(count, Switched::Kept),
         "x86-epochs/switch" => x86_epochs()?.switch(count, Switched::Kept),
@@ -237,8 +240,8 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "arm64/fresh" => arm()?.fresh(count),
         "riscv/fresh" => riscv()?.fresh(count),
         "x86-epochs/fresh" => x86_epochs()?.fresh(count),
-        "global-bare/flush" => epochs(Bookkeeping, &(), 1)?.flush(count)?,
-        "per-cpu-bare/flush" => recent(Bookkeeping, &(), 1)?.flush(count)?,
+        "global-bare/flush" => epochs(TestMmu(Bookkeeping), &(), 1)?.flush(count)?,
+        "per-cpu-bare/flush" => recent(TestMmu(Bookkeeping), &(), 1)?.flush(count)?,
         "arm64/unmap" => arm()?.unmap(count)?,
         "riscv/unmap" => riscv()?.unmap(count)?,
         "x86-recent/unmap" => x86_recent(Use::WherePresent, false)?.unmap(count)?,
@@ -249,8 +252,8 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "x86-recent/shootdown-63" => x86_running(64)?.shootdown(count, 63)?,
         "arm64/release" => arm()?.release(count),
         "riscv/release" => riscv()?.release(count),
-        "global-bare/fresh" => epochs(Bookkeeping, &(), 1)?.fresh(count),
-        "global-bare/release" => epochs(Bookkeeping, &(), 1)?.release(count),
+        "global-bare/fresh" => epochs(TestMmu(Bookkeeping), &(), 1)?.fresh(count),
+        "global-bare/release" => epochs(TestMmu(Bookkeeping), &(), 1)?.release(count),
         "x86-epochs/release" => x86_epochs()?.release(count),
         _ => return Ok(false),
     }

@@ -1,6 +1,6 @@
 //! Costs of invalidations, measured on this machine.
 
-use super::{Errata, Mmu, Scope, TableChange, Tag};
+use super::{Errata, Invalidation, Mmu, Scope, TableChange, Tag};
 use crate::{
     costs::{Costs, OperationCosts},
     range::VaRange,
@@ -25,7 +25,7 @@ const PAGES: [VaRange; 16] = {
 };
 
 impl Costs {
-    /// The [typical](Mmu::typical_costs) costs, with those of [`Self::local`] measured on this CPU.
+    /// The [typical](super::Properties::typical_costs) costs, with those of [`Self::local`] measured on this CPU.
     ///
     /// `clock` returns a time in picoseconds, of whatever origin; the time of a call of it is subtracted.
     /// Everything is done `rounds` times and the shortest time counts, since whatever else happens on a
@@ -44,15 +44,19 @@ impl Costs {
         rounds: u32,
         mut clock: impl FnMut() -> u64,
     ) -> Self {
-        let typical = mmu.typical_costs();
+        let typical = mmu.properties().typical_costs;
         let overhead = least(rounds, &mut clock, || ());
         let mut time = |act: &dyn Fn()| least(rounds, &mut clock, act).saturating_sub(overhead);
         let flush = |pages: &[VaRange]| {
-            mmu.flush_ranges(errata, Tag::RESERVED, pages, TableChange::LastLevel);
+            mmu.flush(
+                errata,
+                Invalidation::ranges(Tag::RESERVED, pages, TableChange::LastLevel),
+                Scope::Local,
+            );
         };
         let one = time(&|| flush(&PAGES[..1]));
         let many = time(&|| flush(&PAGES));
-        let tag = time(&|| mmu.flush_tag(errata, Tag::RESERVED));
+        let tag = time(&|| mmu.flush(errata, Invalidation::Tag(Tag::RESERVED), Scope::Local));
 
         let operations = |pages: &[VaRange]| {
             let each = |page| mmu.operations(page, TableChange::LastLevel, Scope::Local);
@@ -67,7 +71,7 @@ impl Costs {
             // Whatever the range is, the whole tag is flushed.
             _ => OperationCosts { address: tag, tag, wait: 0 },
         };
-        Self { local, ..typical }
+        Self { local, ..*typical }
     }
 }
 

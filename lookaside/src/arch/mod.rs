@@ -98,6 +98,110 @@ pub enum Wait {
     Later,
 }
 
+/// The entries that a flush removes. It may remove more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalidation<'r> {
+    /// Every entry that is not global, of every tag.
+    All,
+    /// Every entry that is not global, of one tag.
+    Tag(Tag),
+    /// Those of one tag for user addresses. A range with addresses that hardware cannot name takes the whole
+    /// tag with it.
+    Ranges {
+        /// The tag.
+        tag: Tag,
+        /// The addresses.
+        ranges: &'r [VaRange],
+        /// Whether walk caches are concerned.
+        change: TableChange,
+    },
+    /// Those for kernel addresses, global or not, of every tag.
+    Kernel {
+        /// The addresses. An empty slice means every entry there is.
+        ranges: &'r [VaRange],
+        /// Whether walk caches are concerned.
+        change: TableChange,
+    },
+}
+
+impl<'r> Invalidation<'r> {
+    /// [`Self::Ranges`].
+    #[must_use]
+    #[inline]
+    pub const fn ranges(tag: Tag, ranges: &'r [VaRange], change: TableChange) -> Self {
+        Self::Ranges { tag, ranges, change }
+    }
+
+    /// [`Self::Kernel`].
+    #[must_use]
+    #[inline]
+    pub const fn kernel(ranges: &'r [VaRange], change: TableChange) -> Self {
+        Self::Kernel { ranges, change }
+    }
+}
+
+/// What is known of the translation hardware of a machine, and does not change once its first CPU is online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// How many bits a tag has; 0 if the hardware has no tags. With paired tags (one for the kernel's table
+    /// and one for the user's) this counts pairs.
+    pub tag_bits: u32,
+    /// Whether CPUs may use each other's cached translations.
+    pub sharing: Sharing,
+    /// Whether a flush may have [`Scope::Broadcast`].
+    pub broadcasts: bool,
+    /// Whether freeing a page table obliges CPUs to act that hold entries of the space but whose root register
+    /// does not name it.
+    ///
+    /// On x86 and RISC-V hardware walks for the current root only, and what a walk cached under another tag is
+    /// dropped before that tag is used again. For Arm the maintainers of Linux hold that the walk caches of a
+    /// CPU may be consulted for tags that it does not run, so that a table which is reused while they point to
+    /// it breaks the rules of break-before-make (review of the local-only invalidation of 2020).
+    pub walks_outlive_tags: bool,
+    /// Whether a TLB may not come to hold an old and a new translation of one address: on Arm it then raises a
+    /// conflict abort or yields a mixture of both, whatever runs (DDI 0487, "Using break-before-make when
+    /// updating translation table entries"). A lazy CPU is then as good as one that runs the space, for its
+    /// walker may find the new one at any time.
+    pub breaks_before_making: bool,
+    /// Whether a page fault itself removes what the CPU held for the address, so that a spurious fault does not
+    /// come again (SDM vol. 3, 4.10.4.1).
+    pub faults_forget: bool,
+    /// Whether a TLB may remember that an entry was absent, so that an access goes on to fault after the entry
+    /// was written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol.
+    /// 3, 4.10.2.3; DDI 0487, D8.16).
+    pub caches_absent: bool,
+    /// What [`Mmu::load`] must be told when the CPU runs a space for the first time, and the tag is not known to
+    /// be used up: [`Held::Keep`], unless the stores that built the tables are ordered before the walks by
+    /// nothing but an invalidation (RISC-V).
+    pub first_load: Held,
+    /// Whether [`Mmu::load`] with [`Held::Drop`] leaves entries of user mode for [`SeparateRoots::user_root`] to
+    /// drop ([`x86_64::UserFlush::AtExit`]). Only an allocator that passes it on in
+    /// [`crate::tags::Tags::user_held`] may run on such hardware.
+    pub defers_user_flush: bool,
+    /// What the operations cost on a typical machine, with sources. A kernel that knows better says so in
+    /// [`crate::Platform::costs`].
+    pub typical_costs: &'static Costs,
+}
+
+impl Properties {
+    /// Of hardware without any of the peculiarities, with tags of so many bits.
+    #[must_use]
+    pub const fn plain(tag_bits: u32, typical_costs: &'static Costs) -> Self {
+        Self {
+            tag_bits,
+            sharing: Sharing::Private,
+            broadcasts: false,
+            walks_outlive_tags: false,
+            breaks_before_making: false,
+            faults_forget: false,
+            caches_absent: false,
+            first_load: Held::Keep,
+            defers_user_flush: false,
+            typical_costs,
+        }
+    }
+}
+
 /// Where an invalidation acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -146,7 +250,7 @@ impl Errata {
 /// fence the other. Otherwise a CPU may load the space under the new tag and walk the old entry,
 /// and the flush goes to the old tag.
 ///
-/// *Tags that fit.* A method that takes a tag may panic if it has more than [`Self::tag_bits`]
+/// *Tags that fit.* A method that takes a tag may panic if it has more than [`Properties::tag_bits`]
 /// bits: cut off, it would be another space's.
 ///
 /// *Errata.* [`Self::load`] and [`Self::park`] are told the errata of the calling CPU, as
@@ -156,22 +260,15 @@ pub trait Mmu {
     /// What one CPU says about itself in its ID registers.
     type Features;
 
-    /// How many bits a tag has; 0 if the hardware has no tags. With paired tags (one for the
-    /// kernel's table and one for the user's) this counts pairs.
-    fn tag_bits(&self) -> u32;
-
-    /// Whether CPUs may use each other's cached translations.
-    fn sharing(&self) -> Sharing;
-
-    /// Whether [`Self::flush_all_broadcast`] and [`Self::flush_tag_broadcast`] work.
-    fn broadcasts(&self) -> bool;
+    /// What the library asks about the hardware. Inlined, it costs what the fields cost that are used.
+    fn properties(&self) -> Properties;
 
     /// Admits a CPU that comes up: checks that it can do everything the machine runs with, and
     /// says what must be worked around on it.
     ///
     /// # Errors
     ///
-    /// * [`Error::FewerTagBits`] if its tags are narrower than [`Self::tag_bits`].
+    /// * [`Error::FewerTagBits`] if its tags are narrower than [`Properties::tag_bits`].
     /// * [`Error::MissingFeature`] if it lacks something else.
     fn admit(&self, cpu: &Self::Features) -> Result<Errata, Error>;
 
@@ -199,12 +296,12 @@ pub trait Mmu {
         self.settle();
     }
 
-    /// Names `root` and `tag`, which [`Self::check_root`] and [`Self::tag_bits`] allow, in the root
+    /// Names `root` and `tag`, which [`Self::check_root`] and [`Properties::tag_bits`] allow, in the root
     /// register. Returns when no walk from the previous root can start any more. With
     /// [`Held::Drop`], entries under `tag` are removed, after the previous root can no longer
     /// produce entries under it and before the new one does.
     ///
-    /// `sharing` may narrow what [`Self::sharing`] says, never widen it.
+    /// `sharing` may narrow what [`Properties::sharing`] says, never widen it.
     ///
     /// # Safety
     ///
@@ -224,7 +321,7 @@ pub trait Mmu {
     /// * As for [`Self::load`].
     /// * Both come before the CPU returns to user mode.
     unsafe fn load_foreign(&self, errata: Errata, root: Root) {
-        let tag = foreign_tag(self.tag_bits());
+        let tag = foreign_tag(self.properties().tag_bits);
         // SAFETY: the caller promises it; nothing is kept under the tag.
         unsafe { self.load(errata, root, tag, Held::Drop, Sharing::Private) };
     }
@@ -239,111 +336,31 @@ pub trait Mmu {
     /// when no walk from the previous root can start any more.
     fn park(&self, errata: Errata);
 
-    /// Removes every entry that is not global, of every tag, and waits for completion.
-    fn flush_all(&self, errata: Errata);
-
-    /// Removes every entry that is not global of one tag, and waits for completion.
-    fn flush_tag(&self, errata: Errata, tag: Tag);
-
-    /// As [`Self::flush_all`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_all_broadcast(&self, errata: Errata);
-
-    /// As [`Self::flush_tag`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_tag_broadcast(&self, errata: Errata, tag: Tag);
-
-    /// Removes the entries of one tag for the addresses in `ranges`, which are user addresses,
-    /// and waits for completion once, after the last. May remove more: a range with addresses that
-    /// hardware cannot name takes the whole tag with it.
+    /// Removes entries, and waits for completion once, after the last. Called with [`Scope::Broadcast`] only if
+    /// [`Properties::broadcasts`].
     ///
-    /// It does as it is told, for a thousand pages with a thousand instructions. Whether that is
-    /// cheaper than the tag is for the caller to find out, from [`Self::operations`] and costs.
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        let _ = (ranges, change);
-        self.flush_tag(errata, tag);
+    /// It does as it is told, for a thousand pages with a thousand instructions. Whether that is cheaper than the
+    /// tag is for the caller to find out, from [`Self::operations`] and costs.
+    fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope);
+
+    /// Begins to remove entries on every CPU. They are gone once the same CPU has called
+    /// [`Self::complete_broadcast`]; where `errata` is empty, [`Self::settle`] will do.
+    fn begin_broadcast(&self, errata: Errata, entries: Invalidation<'_>) {
+        self.flush(errata, entries, Scope::Broadcast);
     }
 
-    /// As [`Self::flush_ranges`], on every CPU. Called only if [`Self::broadcasts`].
-    ///
-    /// With [`Wait::Later`] it may return before the entries are gone: they are once the same CPU has
-    /// called [`Self::complete_broadcast`]. Where `errata` is empty, [`Self::settle`] will do.
-    fn flush_ranges_broadcast(
-        &self,
-        errata: Errata,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        wait: Wait,
-    ) {
-        let _ = (ranges, change, wait);
-        self.flush_tag_broadcast(errata, tag);
-    }
-
-    /// Waits until every invalidation is complete that this CPU began with [`Wait::Later`].
+    /// Waits until every invalidation is complete that this CPU began by [`Self::begin_broadcast`].
     fn complete_broadcast(&self, errata: Errata) {
         let _ = errata;
         self.settle();
     }
 
-    /// Removes the entries for kernel addresses in `ranges`, global or not and of every tag, and
-    /// waits for completion. May remove more. An empty slice means every entry there is.
-    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange);
-
-    /// As [`Self::flush_kernel`], on every CPU. Called only if [`Self::broadcasts`].
-    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange);
-
-    /// How many invalidations [`Self::flush_ranges`] executes for one range of the space that
-    /// the CPU runs, or `None` if it removes the whole tag instead. `scope` says whether the question
-    /// is about [`Self::flush_ranges_broadcast`]. The answer takes a few steps, however long the
+    /// How many invalidations a flush of [`Invalidation::Ranges`] executes for one range of the space that the
+    /// CPU runs, or `None` if it removes the whole tag instead. The answer takes a few steps, however long the
     /// range is.
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let _ = (range, change, scope);
         None
-    }
-
-    /// What the operations of this architecture cost on a typical machine, with sources. A kernel
-    /// that knows better says so in [`crate::Platform::costs`].
-    fn typical_costs(&self) -> Costs;
-
-    /// Whether freeing a page table obliges CPUs to act that hold entries of the space but whose
-    /// root register does not name it.
-    ///
-    /// On x86 and RISC-V hardware walks for the current root only, and what a walk cached under
-    /// another tag is dropped before that tag is used again. For Arm the maintainers of Linux hold
-    /// that the walk caches of a CPU may be consulted for tags that it does not run, so that a
-    /// table which is reused while they point to it breaks the rules of break-before-make (review
-    /// of the local-only invalidation of 2020).
-    #[inline]
-    fn walks_outlive_tags(&self) -> bool {
-        false
-    }
-
-    /// Whether a TLB may not come to hold an old and a new translation of one address: on Arm it then
-    /// raises a conflict abort or yields a mixture of both, whatever runs (DDI 0487, "Using
-    /// break-before-make when updating translation table entries"). A lazy CPU is then as good as one
-    /// that runs the space, for its walker may find the new one at any time.
-    #[inline]
-    fn breaks_before_making(&self) -> bool {
-        false
-    }
-
-    /// Whether a page fault itself removes what the CPU held for the address, so that a spurious
-    /// fault does not come again (SDM vol. 3, 4.10.4.1).
-    fn faults_forget(&self) -> bool {
-        false
-    }
-
-    /// Whether a TLB may remember that an entry was absent, so that an access goes on to fault after the entry was
-    /// written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol. 3,
-    /// 4.10.2.3; DDI 0487, D8.16).
-    fn caches_absent(&self) -> bool {
-        false
-    }
-
-    /// What [`Self::load`] must be told when the CPU runs a space for the first time, and the tag
-    /// is not known to be used up: [`Held::Keep`], unless the stores that built the tables are
-    /// ordered before the walks by nothing but an invalidation (RISC-V).
-    fn first_load(&self) -> Held {
-        Held::Keep
     }
 
     /// Whether the root register names what [`Self::load`] of `root` under `tag` leaves there. True where
@@ -351,13 +368,6 @@ pub trait Mmu {
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         let _ = (root, tag);
         true
-    }
-
-    /// Whether [`Self::load`] with [`Held::Drop`] leaves entries of user mode for
-    /// [`SeparateRoots::user_root`] to drop ([`x86_64::UserFlush::AtExit`]). Only an allocator that passes
-    /// it on in [`crate::tags::Tags::user_held`] may run on such hardware.
-    fn defers_user_flush(&self) -> bool {
-        false
     }
 }
 
@@ -369,17 +379,17 @@ pub trait Mmu {
 pub trait SeparateRoots: Mmu {
     /// The value for user mode in the space of `root`, which was loaded under `tag` with the same
     /// `sharing`. With [`Held::Drop`] its load drops the entries of user mode, where
-    /// [`Mmu::defers_user_flush`].
+    /// [`Properties::defers_user_flush`].
     ///
     /// # Panics
     ///
-    /// If `tag` does not fit [`Mmu::tag_bits`].
+    /// If `tag` does not fit [`Properties::tag_bits`].
     fn user_root(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) -> u64;
 
     /// The value for the kernel: that which [`Mmu::load`] left in the register.
     ///
     /// # Panics
     ///
-    /// If `tag` does not fit [`Mmu::tag_bits`].
+    /// If `tag` does not fit [`Properties::tag_bits`].
     fn kernel_root(&self, root: Root, tag: Tag, sharing: Sharing) -> u64;
 }

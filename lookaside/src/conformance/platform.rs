@@ -2,7 +2,7 @@
 
 use super::Fault;
 use crate::{
-    arch::{Mmu, TableChange, foreign_tag},
+    arch::{Invalidation, Mmu, Scope, TableChange, foreign_tag},
     cpu_id::{CpuId, Targets},
     platform::Platform,
     range::VaRange,
@@ -144,14 +144,18 @@ fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result
     let range = |pages: u64| VaRange::new(1 << 21, pages << 12, 12);
     let (Ok(few), Ok(many)) = (range(1), range(512)) else { return Ok(()) };
     // Under a tag that no space has, so that no useful entries are lost.
-    let tag = foreign_tag(mmu.tag_bits());
+    let tag = foreign_tag(mmu.properties().tag_bits);
     mmu.settle();
     mmu.publish();
-    mmu.flush_ranges(errata, tag, &[few], TableChange::LastLevel);
-    mmu.flush_ranges(errata, tag, &[few, many], TableChange::FreedTables);
-    mmu.flush_tag(errata, tag);
-    if mmu.broadcasts() {
-        mmu.flush_tag_broadcast(errata, tag);
+    mmu.flush(errata, Invalidation::ranges(tag, &[few], TableChange::LastLevel), Scope::Local);
+    mmu.flush(
+        errata,
+        Invalidation::ranges(tag, &[few, many], TableChange::FreedTables),
+        Scope::Local,
+    );
+    mmu.flush(errata, Invalidation::Tag(tag), Scope::Local);
+    if mmu.properties().broadcasts {
+        mmu.flush(errata, Invalidation::Tag(tag), Scope::Broadcast);
     }
     Ok(())
 }

@@ -220,7 +220,7 @@ impl<P: Platform, T: Tags<P>, S: Scratch<P, T>> Subject<'_, '_, P, T, S> {
         if !goes_on.into_inner() {
             return Err(Fault::SpuriousFaultRefused { cpu: self.cpu });
         }
-        if !counted.into_inner() && !self.this_cpu.mmu().faults_forget() {
+        if !counted.into_inner() && !self.this_cpu.mmu().properties().faults_forget {
             return Err(Fault::SpuriousFaultStays { cpu: self.cpu });
         }
         self.scratch.unmap(A);

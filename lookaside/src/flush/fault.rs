@@ -1,7 +1,7 @@
 //! Faults that only mean that a CPU has not noticed yet.
 
 use crate::{
-    arch::{Mmu, Sharing, TableChange, Wait},
+    arch::{Invalidation, Mmu, Scope, Sharing, TableChange},
     platform::Platform,
     range::VaRange,
     space::AddressSpace,
@@ -53,7 +53,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             return false;
         }
         self.count_spurious_fault();
-        if !self.mmu().faults_forget() {
+        if !self.mmu().properties().faults_forget {
             self.flush_here(space, page);
         }
         true
@@ -67,13 +67,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if T::context_id(self.tlb(), space).filter(runs).is_none() {
             return;
         }
-        let (errata, tag, change) = (self.errata(), self.tag(), TableChange::LastLevel);
-        if self.mmu().sharing() == Sharing::Shared {
+        let scope = match self.mmu().properties().sharing {
+            Sharing::Private => Scope::Local,
             // What another CPU holds may have made a fault, and may make it again.
-            let wait = Wait::Now;
-            self.mmu().flush_ranges_broadcast(errata, tag, &[range.mixed()], change, wait);
-        } else {
-            self.mmu().flush_ranges(errata, tag, &[range.mixed()], change);
-        }
+            Sharing::Shared => Scope::Broadcast,
+        };
+        let ranges = &[range.mixed()];
+        let entries = Invalidation::ranges(self.tag(), ranges, TableChange::LastLevel);
+        self.mmu().flush(self.errata(), entries, scope);
     }
 }

@@ -14,18 +14,18 @@
 //!   initiator makes it absent.
 //!
 //! A *lazy* CPU counts as resting unless a table is freed: it flushes when it stops being lazy. If the
-//! architecture requires break-before-make ([`Mmu::breaks_before_making`]), it counts as running.
+//! architecture requires break-before-make ([`crate::arch::Properties::breaks_before_making`]), it counts as running.
 //!
 //! # Where they are not enough
 //!
-//! If walk-cache entries outlive tags ([`Mmu::walks_outlive_tags`]) and a table is freed, or if CPUs use
+//! If walk-cache entries outlive tags ([`crate::arch::Properties::walks_outlive_tags`]) and a table is freed, or if CPUs use
 //! each other's entries ([`Sharing::Shared`]), stale entries of a CPU do harm although it does not run the
 //! space. Then every CPU that may hold entries must act. That is all CPUs, by broadcast, unless the
 //! residency says that all others are absent and hold nothing.
 
 use super::shootdown::Shootdown;
 use crate::{
-    arch::{Mmu, Scope, Sharing, Wait},
+    arch::{Invalidation, Mmu, Scope, Sharing, Wait},
     costs::Costs,
     counts::Outcome,
     cpu_id::{CpuId, Targets},
@@ -194,7 +194,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     }
 
     #[inline]
-    fn costs(&self) -> Costs {
+    fn costs(&self) -> &'t Costs {
         self.this_cpu.tlb().platform().costs()
     }
 
@@ -211,7 +211,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     #[inline]
     pub(super) fn flush_local(&self) -> bool {
         T::flush_local(&self.this_cpu.strategy(), &self.request);
-        self.mmu().sharing() == Sharing::Private || Self { ..*self }.stays_alone()
+        self.mmu().properties().sharing == Sharing::Private || Self { ..*self }.stays_alone()
     }
 
     fn stays_alone(self) -> bool {
@@ -255,11 +255,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if costs.retag >= flush.tag.saturating_add(flush.wait) {
             return false;
         }
-        if self.tables && self.mmu().walks_outlive_tags() {
+        if self.tables && self.mmu().properties().walks_outlive_tags {
             return false;
         }
         let loss = costs.loss_beside(ranges.pages());
-        let cost = match ranges.operations(self.mmu(), &costs, scope) {
+        let cost = match ranges.operations(self.mmu(), costs, scope) {
             Some(operations) => operations.saturating_mul(flush.address),
             None => flush.tag.saturating_add(loss),
         };
@@ -268,7 +268,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline]
     fn can_broadcast(&self) -> bool {
-        self.mmu().broadcasts() && T::GLOBAL_TAGS
+        self.mmu().properties().broadcasts && T::GLOBAL_TAGS
     }
 
     /// Whether a broadcast is possible, and necessary or cheaper than interrupts.
@@ -297,7 +297,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// The number of CPUs up to which IPIs are cheaper than a broadcast.
     fn max_ipi_targets(&self) -> u64 {
         let costs = self.costs();
-        let operations = self.request.ranges.operations(self.mmu(), &costs, Scope::Broadcast);
+        let operations = self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast);
         let broadcast = costs.broadcast.wait.saturating_add(match operations {
             Some(operations) => operations.saturating_mul(costs.broadcast.address),
             None => costs.broadcast.tag,
@@ -311,13 +311,14 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Whether CPUs must act that hold entries but do not run the space.
     #[inline]
     fn targets_stale(&self) -> bool {
-        self.tables && self.mmu().walks_outlive_tags() || self.mmu().sharing() == Sharing::Shared
+        let hardware = self.mmu().properties();
+        self.tables && hardware.walks_outlive_tags || hardware.sharing == Sharing::Shared
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
     /// table that is freed, and find a page that is mapped where another one was.
     fn targets_lazy(&self) -> bool {
-        self.tables || self.mmu().breaks_before_making()
+        self.tables || self.mmu().properties().breaks_before_making
     }
 
     /// Flushes on every CPU, by broadcast.
@@ -334,14 +335,16 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Whether walk-cache entries under former tags of the space must be flushed.
     #[inline]
     fn walks_under_older_tags(&self) -> bool {
-        self.tables && self.mmu().walks_outlive_tags() && self.space.held_under_older_tags()
+        self.tables
+            && self.mmu().properties().walks_outlive_tags
+            && self.space.held_under_older_tags()
     }
 
     /// Flushes everything on every CPU, because the former tags are not recorded. Needed at most once after
     /// each rollover, by spaces that outlive it and free tables.
     fn flush_every_tag(&self) {
         let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
-        self.mmu().flush_all_broadcast(self.this_cpu.errata());
+        self.mmu().flush(self.this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         // CPUs that are absent, and former tags, became so before this flush.
         residency.clear_stale_notes();
     }
@@ -419,7 +422,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// cheaper.
     fn missed(&self) -> MissedFlush {
         let ranges = self.request.ranges;
-        match ranges.operations(self.mmu(), &self.costs(), Scope::Local) {
+        match ranges.operations(self.mmu(), self.costs(), Scope::Local) {
             Some(_) => ranges.missed(),
             None => MissedFlush::Everything,
         }
@@ -427,7 +430,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
     fn may_trim(&self) -> bool {
-        T::GLOBAL_TAGS || !self.mmu().walks_outlive_tags()
+        T::GLOBAL_TAGS || !self.mmu().properties().walks_outlive_tags
     }
 
     /// Marks resting CPUs stale, so that they flush on switch-in, and returns those that must act now

@@ -6,7 +6,7 @@ use super::{
     shootdown::Shootdown,
 };
 use crate::{
-    arch::{Mmu, TableChange},
+    arch::{Invalidation, Mmu, Scope, TableChange},
     counts::{Event, Outcome},
     flags::Flags,
     platform::Platform,
@@ -127,9 +127,13 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         let mmu = self.mmu();
         mmu.publish();
-        if mmu.broadcasts() {
+        if mmu.properties().broadcasts {
             let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
-            mmu.flush_kernel_broadcast(self.errata(), ranges, request.ranges.change());
+            mmu.flush(
+                self.errata(),
+                Invalidation::kernel(ranges, request.ranges.change()),
+                Scope::Broadcast,
+            );
             return Outcome::Broadcast;
         }
         shootdown.post_to_all(self, request);

@@ -15,7 +15,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// `mmap` after it has mapped some in advance. `range` had no valid entries before; what was revoked there is
     /// flushed.
     ///
-    /// Where a TLB may remember that nothing was mapped ([`Mmu::caches_absent`]), this CPU forgets that, if it runs the
+    /// Where a TLB may remember that nothing was mapped ([`crate::arch::Properties::caches_absent`]), this CPU forgets that, if it runs the
     /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]).
     ///
     /// # Panics
@@ -27,7 +27,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn map(&self, space: &AddressSpace<P>, range: VaRange) {
         self.must_own(space.tlb());
         self.mmu().publish();
-        if self.mmu().caches_absent() {
+        if self.mmu().properties().caches_absent {
             self.flush_here(space, range);
         }
     }
@@ -44,7 +44,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[doc(alias = "flush_cache_vmap")]
     #[doc(alias = "pmap_qenter")]
     pub fn map_kernel(&self, range: VaRange) {
-        if self.mmu().caches_absent() {
+        if self.mmu().properties().caches_absent {
             let mut gather = KernelGather::new(self.tlb());
             gather.revoke_mixed(range);
             let _ = self.flush_kernel(gather);

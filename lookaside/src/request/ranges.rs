@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::{
-    arch::{Errata, Mmu, Scope, TableChange, Tag, Wait},
+    arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag, Wait},
     costs::{Costs, OperationCosts},
     platform::Platform,
     range::VaRange,
@@ -179,7 +179,8 @@ impl FlushRanges {
     #[inline]
     pub(crate) fn flush<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
         if self.is_one_page() {
-            platform.mmu().flush_ranges(errata, tag, &self.ranges[..1], TableChange::LastLevel);
+            let page = Invalidation::ranges(tag, &self.ranges[..1], TableChange::LastLevel);
+            platform.mmu().flush(errata, page, Scope::Local);
         } else {
             self.flush_several(platform, errata, tag);
         }
@@ -188,10 +189,8 @@ impl FlushRanges {
     #[inline(never)]
     fn flush_several<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
         let mmu = platform.mmu();
-        match self.operations(mmu, &platform.costs(), Scope::Local) {
-            Some(_) => mmu.flush_ranges(errata, tag, self.ranges(), self.change()),
-            None => mmu.flush_tag(errata, tag),
-        }
+        let entries = self.cheapest(mmu, platform.costs(), tag, Scope::Local);
+        mmu.flush(errata, entries, Scope::Local);
     }
 
     /// Removes it on every CPU, under `tag`.
@@ -203,18 +202,25 @@ impl FlushRanges {
         wait: Wait,
     ) {
         let mmu = platform.mmu();
-        match self.operations(mmu, &platform.costs(), Scope::Broadcast) {
-            Some(_) => {
-                mmu.flush_ranges_broadcast(errata, tag, self.ranges(), self.change(), wait);
-            }
-            None => mmu.flush_tag_broadcast(errata, tag),
+        let entries = self.cheapest(mmu, platform.costs(), tag, Scope::Broadcast);
+        match wait {
+            Wait::Now => mmu.flush(errata, entries, Scope::Broadcast),
+            Wait::Later => mmu.begin_broadcast(errata, entries),
+        }
+    }
+
+    /// The ranges under `tag`, or all of the tag where that is cheaper.
+    fn cheapest<M: Mmu>(&self, mmu: &M, costs: &Costs, tag: Tag, scope: Scope) -> Invalidation<'_> {
+        match self.operations(mmu, costs, scope) {
+            Some(_) => Invalidation::ranges(tag, self.ranges(), self.change()),
+            None => Invalidation::Tag(tag),
         }
     }
 
     /// Removes it on this CPU, as kernel addresses.
     pub(crate) fn flush_kernel<M: Mmu>(&self, mmu: &M, errata: Errata) {
         let ranges = if self.is_everything() { &[] } else { self.ranges() };
-        mmu.flush_kernel(errata, ranges, self.change());
+        mmu.flush(errata, Invalidation::kernel(ranges, self.change()), Scope::Local);
     }
 
     fn nearest(&self, to: &VaRange) -> usize {

@@ -2,7 +2,7 @@
 
 use super::{CurrentCpu, StrategyCpu, Tlb};
 use crate::{
-    arch::{Held, Mmu as _, Wait},
+    arch::{Held, Invalidation, Mmu as _, Scope, Wait},
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
@@ -180,7 +180,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
     /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
     /// the space that the CPU runs.
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
-        this_cpu.mmu().flush_all(this_cpu.errata());
+        this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
     }
 
     /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::GLOBAL_TAGS`].
@@ -209,7 +209,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
 
     /// What the load of the user's root on the way to user mode does with entries under its tag, where
-    /// [`crate::arch::Mmu::defers_user_flush`]. The flush that it stands for counts as done. An allocator
+    /// [`crate::arch::Properties::defers_user_flush`]. The flush that it stands for counts as done. An allocator
     /// that leaves this out refuses such hardware in [`Self::begin`].
     fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
         let _ = this_cpu;
@@ -218,7 +218,7 @@ pub unsafe trait Tags<P: Platform>: Sized {
 
     /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
     /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags
-    /// ([`crate::arch::Mmu::walks_outlive_tags`]), an allocator with [`Self::GLOBAL_TAGS`] flushes them; for
+    /// ([`crate::arch::Properties::walks_outlive_tags`]), an allocator with [`Self::GLOBAL_TAGS`] flushes them; for
     /// others that was done before.
     ///
     /// # Panics

@@ -246,7 +246,7 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         let held = if was != Residency::Absent || space.absent_may_hold_entries() {
             Held::Drop
         } else {
-            self.mmu().first_load()
+            self.mmu().properties().first_load
         };
         // An initiator that has skipped this CPU has changed the tables before: walks from here on see that.
         self.mmu().publish();

@@ -1,12 +1,11 @@
 // A machine for the programs in `misuse.md`, which include this file.
 
-include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/idle.rs"));
-
 struct Machine {
     mmu: Hardware,
 }
 
-struct Hardware;
+/// The test's hardware.
+type Hardware = lookaside_testkit::TestMmu<()>;
 
 struct IrqsOff;
 
@@ -47,38 +46,13 @@ unsafe impl lookaside::Platform for Machine {
     fn relax(&self) {}
 }
 
-impl lookaside::arch::Mmu for Hardware {
-    idle_admission!();
-    idle_kernel!();
-    fn tag_bits(&self) -> u32 {
-        12
-    }
-    fn broadcasts(&self) -> bool {
-        false
-    }
-    unsafe fn load(
-        &self,
-        _: lookaside::arch::Errata,
-        _: lookaside::arch::Root,
-        _: lookaside::arch::Tag,
-        _: lookaside::arch::Held,
-        _: lookaside::arch::Sharing,
-    ) {
-    }
-    fn park(&self, _: lookaside::arch::Errata) {}
-    fn flush_all(&self, _: lookaside::arch::Errata) {}
-    fn flush_tag(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
-    fn flush_all_broadcast(&self, _: lookaside::arch::Errata) {}
-    fn flush_tag_broadcast(&self, _: lookaside::arch::Errata, _: lookaside::arch::Tag) {}
-}
-
 fn words() -> &'static mut [core::sync::atomic::AtomicU64] {
     Box::leak(Box::new([const { core::sync::atomic::AtomicU64::new(0) }; 1]))
 }
 
 fn machine() -> Tlb {
     let cpus = Box::leak(Box::new([lookaside::Cpu::new()]));
-    let tlb = lookaside::Tlb::new(Machine { mmu: Hardware }, lookaside::PerCpuAsids::new(), cpus);
+    let tlb = lookaside::Tlb::new(Machine { mmu: lookaside_testkit::TestMmu(()) }, lookaside::PerCpuAsids::new(), cpus);
     let tlb = tlb.unwrap();
     tlb.online(&IrqsOff, &()).unwrap();
     tlb

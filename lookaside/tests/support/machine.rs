@@ -27,7 +27,7 @@ impl<T: Tags<Fake, Cpu: Sync> + Sync + 'static> Strategy for T {}
 pub(crate) fn start<T: Strategy>(cpus: usize, fake: Fake, tags: T) -> Machine<T> {
     let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
     let tlb: Machine<T> = Box::leak(Box::new(Tlb::new(fake, tags, storage).unwrap()));
-    let bits = tlb.platform().mmu.tag_bits;
+    let bits = tlb.platform().mmu.properties.tag_bits;
     for cpu in 0..cpus as u32 {
         on(cpu, || tlb.online(&(), &bits).unwrap());
     }

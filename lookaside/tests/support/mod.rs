@@ -18,7 +18,9 @@ use std::{
 
 use lookaside::{
     Error, Platform, VaRange,
-    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait},
+    arch::{
+        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, TableChange, Tag, Wait,
+    },
     counts::{Counts, Event, Outcome},
     platform::{Costs, CpuId, OperationCosts, Stuck, Targets, Word},
 };
@@ -115,8 +117,8 @@ pub(crate) enum Moment {
     KernelRemoved,
     /// When the platform is asked for the so many-th time what things cost.
     CostsAsked(u32),
-    /// When it is asked whether hardware broadcasts.
-    BroadcastsAsked,
+    /// When the hardware is asked for the so many-th time what it is.
+    PropertiesAsked(u32),
 }
 
 type Meanwhile = Option<(Moment, Box<dyn FnOnce() + Send>)>;
@@ -130,7 +132,7 @@ pub(crate) struct Fake {
     events: Mutex<Vec<(u32, Event)>>,
     /// Who waited for whom for too long.
     stuck: Mutex<Vec<Stuck>>,
-    costs: Mutex<Costs>,
+    costs: Mutex<&'static Costs>,
     acknowledge: Mutex<Answer>,
     /// Rounds of waiting, on all threads.
     pub(crate) relaxed: AtomicU64,
@@ -141,13 +143,7 @@ pub(crate) struct Fake {
 }
 
 pub(crate) struct FakeMmu {
-    pub(crate) tag_bits: u32,
-    pub(crate) sharing: Sharing,
-    pub(crate) broadcasts: bool,
-    pub(crate) walks_outlive_tags: bool,
-    pub(crate) faults_forget: bool,
-    caches_absent: bool,
-    first_load: Held,
+    pub(crate) properties: Properties,
     cpus: Vec<Mutex<Hardware>>,
     /// What each CPU did, in order.
     trace: Mutex<Vec<(u32, Op)>>,
@@ -175,13 +171,7 @@ impl Fake {
         let hardware = (0..cpus).map(|_| Mutex::default()).collect();
         Self {
             mmu: FakeMmu {
-                tag_bits,
-                sharing: Sharing::Private,
-                broadcasts: true,
-                walks_outlive_tags: false,
-                faults_forget: false,
-                caches_absent: false,
-                first_load: Held::Keep,
+                properties: Properties { broadcasts: true, ..Properties::plain(tag_bits, &COSTS) },
                 cpus: hardware,
                 trace: Mutex::default(),
                 kernel_depth: Mutex::default(),
@@ -191,7 +181,7 @@ impl Fake {
             counts: (0..cpus).map(|_| Counts::new()).collect(),
             events: Mutex::default(),
             stuck: Mutex::default(),
-            costs: Mutex::new(COSTS),
+            costs: Mutex::new(&COSTS),
             acknowledge: Mutex::new(Answer::AtOnce),
             relaxed: AtomicU64::new(0),
             pending: Mutex::default(),
@@ -201,36 +191,36 @@ impl Fake {
     }
 
     pub(crate) fn shared(mut self) -> Self {
-        self.mmu.sharing = Sharing::Shared;
+        self.mmu.properties.sharing = Sharing::Shared;
         self
     }
 
     pub(crate) fn without_broadcast(mut self) -> Self {
-        self.mmu.broadcasts = false;
+        self.mmu.properties.broadcasts = false;
         self
     }
 
     /// As Arm is held to be.
     pub(crate) fn with_walks_that_outlive_tags(mut self) -> Self {
-        self.mmu.walks_outlive_tags = true;
+        self.mmu.properties.walks_outlive_tags = true;
         self
     }
 
     /// As x86.
     pub(crate) fn with_faults_that_forget(mut self) -> Self {
-        self.mmu.faults_forget = true;
+        self.mmu.properties.faults_forget = true;
         self
     }
 
     /// As RISC-V.
     pub(crate) fn with_absent_entries_cached(mut self) -> Self {
-        self.mmu.caches_absent = true;
+        self.mmu.properties.caches_absent = true;
         self
     }
 
     /// As RISC-V, where nothing else orders the tables before the walks.
     pub(crate) fn with_first_loads_that_drop(mut self) -> Self {
-        self.mmu.first_load = Held::Drop;
+        self.mmu.properties.first_load = Held::Drop;
         self
     }
 
@@ -280,7 +270,10 @@ impl Fake {
     }
 
     pub(crate) fn set_costs(&self, change: impl FnOnce(&mut Costs)) {
-        change(&mut self.costs.lock().unwrap());
+        let mut costs = self.costs.lock().unwrap();
+        let mut changed = **costs;
+        change(&mut changed);
+        *costs = Box::leak(Box::new(changed));
     }
 
     pub(crate) fn set_answer(&self, acknowledge: Answer) {
@@ -338,7 +331,7 @@ impl FakeMmu {
             Moment::Published => op == Op::Publish,
             Moment::Removed => matches!(op, Op::FlushTag(_) | Op::FlushRange(..)),
             Moment::KernelRemoved => matches!(op, Op::FlushKernel(_)),
-            Moment::CostsAsked(_) | Moment::BroadcastsAsked => false,
+            Moment::CostsAsked(_) | Moment::PropertiesAsked(_) => false,
         });
         self.trace.lock().unwrap().push((CPU.get(), op));
         let mut cpu = self.cpus[CPU.get() as usize].lock().unwrap();
@@ -358,7 +351,7 @@ impl FakeMmu {
             }
         }
         drop(cpu);
-        if self.sharing == Sharing::Shared {
+        if self.properties.sharing == Sharing::Shared {
             self.check_shared();
         }
         result
@@ -376,6 +369,65 @@ impl FakeMmu {
                 );
             }
         }
+    }
+
+    fn flush_here(&self, entries: Invalidation<'_>) {
+        match entries {
+            Invalidation::All => self.act(Op::FlushAll, |cpu| cpu.entries.clear()),
+            Invalidation::Tag(tag) => {
+                self.act(Op::FlushTag(tag.0), |cpu| cpu.entries.retain(|entry| entry.tag != tag.0));
+            }
+            Invalidation::Ranges { tag, ranges, change } => {
+                self.note_uniform(ranges);
+                for range in ranges {
+                    let (start, pages) = (range.start(), range.pages());
+                    let op = match change {
+                        TableChange::LastLevel => Op::FlushRange(tag.0, start, pages),
+                        TableChange::FreedTables => Op::FlushTables(tag.0, start, pages),
+                    };
+                    self.act(op, |_| ());
+                }
+            }
+            Invalidation::Kernel { ranges, change } => {
+                *self.kernel_depth.lock().unwrap() = Some(change);
+                let every = ranges.is_empty();
+                self.act(Op::FlushKernel(addresses(ranges)), |cpu| cpu.entries.retain(|_| !every));
+            }
+        }
+    }
+
+    fn flush_everywhere(&self, entries: Invalidation<'_>, wait: Wait) {
+        assert!(self.properties.broadcasts);
+        match entries {
+            Invalidation::All => self.everywhere(Op::FlushAllEverywhere, |_| false),
+            Invalidation::Tag(tag) => {
+                self.everywhere(Op::FlushTagEverywhere(tag.0), |entry| entry.tag != tag.0);
+            }
+            Invalidation::Ranges { tag, ranges, change } => {
+                self.note_uniform(ranges);
+                for range in ranges {
+                    let (start, pages) = (range.start(), range.pages());
+                    let op = match change {
+                        TableChange::LastLevel => {
+                            Op::FlushRangeEverywhere(tag.0, start, pages, wait)
+                        }
+                        TableChange::FreedTables => {
+                            Op::FlushTablesEverywhere(tag.0, start, pages, wait)
+                        }
+                    };
+                    self.act(op, |_| ());
+                }
+            }
+            Invalidation::Kernel { ranges, change } => {
+                *self.kernel_depth.lock().unwrap() = Some(change);
+                let every = ranges.is_empty();
+                self.everywhere(Op::FlushKernelEverywhere(addresses(ranges)), |_| !every);
+            }
+        }
+    }
+
+    fn note_uniform(&self, ranges: &[VaRange]) {
+        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.is_uniform()));
     }
 
     fn everywhere(&self, op: Op, keep: impl Fn(&Entry) -> bool) {
@@ -444,7 +496,7 @@ unsafe impl Platform for Fake {
         }
     }
 
-    fn costs(&self) -> Costs {
+    fn costs(&self) -> &Costs {
         self.mmu.reach(|when| match when {
             Moment::CostsAsked(times) => {
                 *times -= 1;
@@ -472,22 +524,21 @@ impl Mmu for FakeMmu {
     /// Tag bits.
     type Features = u32;
 
-    fn tag_bits(&self) -> u32 {
-        self.tag_bits
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.sharing
-    }
-
-    fn broadcasts(&self) -> bool {
-        self.reach(|when| matches!(when, Moment::BroadcastsAsked));
-        self.broadcasts
+    fn properties(&self) -> Properties {
+        self.reach(|when| match when {
+            Moment::PropertiesAsked(times) => {
+                *times -= 1;
+                *times == 0
+            }
+            _ => false,
+        });
+        self.properties
     }
 
     fn admit(&self, cpu: &u32) -> Result<Errata, Error> {
-        if *cpu < self.tag_bits {
-            return Err(Error::FewerTagBits { machine: self.tag_bits, cpu: *cpu });
+        let machine = self.properties.tag_bits;
+        if *cpu < machine {
+            return Err(Error::FewerTagBits { machine, cpu: *cpu });
         }
         Ok(Errata::NONE)
     }
@@ -518,100 +569,28 @@ impl Mmu for FakeMmu {
         self.act(Op::Park, |cpu| cpu.named = None);
     }
 
-    fn flush_all(&self, _: Errata) {
-        self.act(Op::FlushAll, |cpu| cpu.entries.clear());
-    }
-
-    fn flush_tag(&self, _: Errata, tag: Tag) {
-        self.act(Op::FlushTag(tag.0), |cpu| cpu.entries.retain(|entry| entry.tag != tag.0));
-    }
-
-    fn flush_all_broadcast(&self, _: Errata) {
-        assert!(self.broadcasts);
-        self.everywhere(Op::FlushAllEverywhere, |_| false);
-    }
-
-    fn flush_tag_broadcast(&self, _: Errata, tag: Tag) {
-        assert!(self.broadcasts);
-        self.everywhere(Op::FlushTagEverywhere(tag.0), |entry| entry.tag != tag.0);
-    }
-
     fn publish(&self) {
         self.act(Op::Publish, |_| ());
     }
 
-    fn flush_ranges(&self, _: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.is_uniform()));
-        for range in ranges {
-            let (start, pages) = (range.start(), range.pages());
-            let op = match change {
-                TableChange::LastLevel => Op::FlushRange(tag.0, start, pages),
-                TableChange::FreedTables => Op::FlushTables(tag.0, start, pages),
-            };
-            self.act(op, |_| ());
+    fn flush(&self, _: Errata, entries: Invalidation<'_>, scope: Scope) {
+        match scope {
+            Scope::Local => self.flush_here(entries),
+            Scope::Broadcast => self.flush_everywhere(entries, Wait::Now),
         }
     }
 
-    fn flush_ranges_broadcast(
-        &self,
-        _: Errata,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        wait: Wait,
-    ) {
-        assert!(self.broadcasts);
-        *self.uniform.lock().unwrap() = Some(ranges.iter().all(|range| range.is_uniform()));
-        for range in ranges {
-            let (start, pages) = (range.start(), range.pages());
-            let op = match change {
-                TableChange::LastLevel => Op::FlushRangeEverywhere(tag.0, start, pages, wait),
-                TableChange::FreedTables => Op::FlushTablesEverywhere(tag.0, start, pages, wait),
-            };
-            self.act(op, |_| ());
-        }
+    fn begin_broadcast(&self, _: Errata, entries: Invalidation<'_>) {
+        self.flush_everywhere(entries, Wait::Later);
     }
 
     fn complete_broadcast(&self, _: Errata) {
-        assert!(self.broadcasts);
+        assert!(self.properties.broadcasts);
         self.act(Op::CompleteEverywhere, |_| ());
-    }
-
-    fn flush_kernel(&self, _: Errata, ranges: &[VaRange], change: TableChange) {
-        *self.kernel_depth.lock().unwrap() = Some(change);
-        let every = ranges.is_empty();
-        self.act(Op::FlushKernel(addresses(ranges)), |cpu| cpu.entries.retain(|_| !every));
-    }
-
-    fn flush_kernel_broadcast(&self, _: Errata, ranges: &[VaRange], change: TableChange) {
-        *self.kernel_depth.lock().unwrap() = Some(change);
-        assert!(self.broadcasts);
-        let every = ranges.is_empty();
-        self.everywhere(Op::FlushKernelEverywhere(addresses(ranges)), |_| !every);
     }
 
     fn operations(&self, range: &VaRange, _: TableChange, _: Scope) -> Option<u64> {
         Some(range.pages())
-    }
-
-    fn typical_costs(&self) -> Costs {
-        COSTS
-    }
-
-    fn walks_outlive_tags(&self) -> bool {
-        self.walks_outlive_tags
-    }
-
-    fn first_load(&self) -> Held {
-        self.first_load
-    }
-
-    fn faults_forget(&self) -> bool {
-        self.faults_forget
-    }
-
-    fn caches_absent(&self) -> bool {
-        self.caches_absent
     }
 
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {

@@ -188,8 +188,8 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<'a, M>> + 'a>(
     let options = Options { cpus: storm.cpus, seed, limit: 4_000_000_000_000_000, timeline };
     let build = || {
         let mmu = mmu();
-        let costs = mmu.typical_costs();
-        let platform = Platform::new(mmu, costs);
+        let costs = mmu.properties().typical_costs;
+        let platform = Platform::new(mmu, *costs);
         let tags = tags(&platform);
         let cpus = arena.fill(storm.cpus, |_| Cpu::new());
         timed::name(cpus, "CPUs");

@@ -90,8 +90,8 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
         true // A scenario reports only a CPU that executes nothing.
     }
 
-    fn costs(&self) -> Costs {
-        self.costs
+    fn costs(&self) -> &Costs {
+        &self.costs
     }
 
     fn observe(&self, event: Event) {

@@ -61,8 +61,8 @@ unsafe impl<'a, M: Mmu> lookaside::Platform for Platform<'a, M> {
     }
 
     #[inline]
-    fn costs(&self) -> Costs {
-        self.costs
+    fn costs(&self) -> &Costs {
+        &self.costs
     }
 
     fn observe(&self, event: Event) {

@@ -169,6 +169,6 @@ pub(crate) fn interrupt(mask: u64) {
         reserved_root: 0x7fff_f000,
     };
     let mmu = x86_64::X86::new(x86::Insn, &features, config).expect("a CPU");
-    let costs = mmu.typical_costs();
-    Platform::new(mmu, costs).send_ipi(Targets { first: CpuId(0), mask });
+    let costs = mmu.properties().typical_costs;
+    Platform::new(mmu, *costs).send_ipi(Targets { first: CpuId(0), mask });
 }

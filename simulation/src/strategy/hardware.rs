@@ -163,7 +163,7 @@ impl Hardware for Rv {
 
 /// The costs that a kernel which measures the machine at boot would give to the library: the machine's own
 /// prices where they are known, typical ones elsewhere.
-pub fn costs(machine: &Machine, typical: Costs) -> Costs {
+pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
     let prices = &machine.model.prices;
     let known = |price: Price| prices.get(price);
     let sum = |parts: &[Price], typical: Ps| {
@@ -205,6 +205,6 @@ pub fn costs(machine: &Machine, typical: Costs) -> Costs {
         ipi_more: sum(&[Price::InterruptSend, line], typical.ipi_more),
         // Entries that an invalidation by address removes anyway are not worth sparing.
         useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
-        ..typical
+        ..*typical
     }
 }

@@ -53,7 +53,7 @@ fn recommended(place: Place<'_>, early: bool) -> Result<Box<dyn Strategy + '_>, 
 
 fn platform<'a, H: Hardware>(machine: &Machine) -> Result<Words<'a, H>, Refused> {
     let mmu = H::mmu(machine).map_err(Refused::because)?;
-    let costs = hardware::costs(machine, mmu.typical_costs());
+    let costs = hardware::costs(machine, mmu.properties().typical_costs);
     Ok(Platform::new(mmu, costs))
 }
 

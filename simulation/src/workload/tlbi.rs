@@ -8,7 +8,7 @@ use core::cell::Cell;
 
 use lookaside::{
     VaRange,
-    arch::{Errata, Mmu, TableChange, Tag, Wait},
+    arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag},
 };
 use lookaside_machine::timed::{self, Arena, Price, Ps};
 use lookaside_terminal::Refused;
@@ -81,9 +81,13 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             for _ in 0..BATCHES {
                 timed::interrupts_off(|| {
                     if broadcast {
-                        mmu.flush_ranges_broadcast(errata, tag, &range, depth, Wait::Now);
+                        mmu.flush(
+                            errata,
+                            Invalidation::ranges(tag, &range, depth),
+                            Scope::Broadcast,
+                        );
                     } else {
-                        mmu.flush_ranges(errata, tag, &range, depth);
+                        mmu.flush(errata, Invalidation::ranges(tag, &range, depth), Scope::Local);
                     }
                 });
             }

@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     arch::{
-        Errata, Held, Mmu, Root, Scope, SeparateRoots, Sharing, TableChange, Tag, Wait, errata,
+        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
+        TableChange, Tag, errata,
     },
-    costs::Costs,
     error::Error,
     range::VaRange,
 };
@@ -74,7 +74,7 @@ impl<I: Instructions> Aarch64<I> {
     /// # Panics
     ///
     /// In debug builds, as every method that takes a tag, if `tag` has more than
-    /// [`Mmu::tag_bits`] bits.
+    /// [`Properties::tag_bits`] bits.
     #[must_use]
     pub const fn asid(&self, tag: Tag) -> u16 {
         self.check_width(tag);
@@ -253,17 +253,15 @@ impl<I: Instructions> Aarch64<I> {
 impl<I: Instructions> Mmu for Aarch64<I> {
     type Features = Features;
 
-    fn tag_bits(&self) -> u32 {
-        self.config.tag_bits()
-    }
-
     #[inline]
-    fn sharing(&self) -> Sharing {
-        self.config.sharing
-    }
-
-    fn broadcasts(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            sharing: self.config.sharing,
+            broadcasts: true,
+            walks_outlive_tags: true,
+            breaks_before_making: true,
+            ..Properties::plain(self.config.tag_bits(), &costs::TYPICAL)
+        }
     }
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
@@ -311,62 +309,21 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         revoke(&self.insn);
     }
 
-    /// Global entries go too: Arm64 has no invalidation that spares them.
-    fn flush_all(&self, errata: Errata) {
-        self.flush(errata, Scope::Local, || self.invalidate_everything(Scope::Local));
-    }
-
-    fn flush_tag(&self, errata: Errata, tag: Tag) {
-        self.flush(errata, Scope::Local, || self.invalidate_tag(tag, Scope::Local));
-    }
-
-    fn flush_all_broadcast(&self, errata: Errata) {
-        let scope = Scope::Broadcast;
-        self.flush(errata, scope, || self.invalidate_everything(scope));
-    }
-
-    fn flush_tag_broadcast(&self, errata: Errata, tag: Tag) {
-        let scope = Scope::Broadcast;
-        self.flush(errata, scope, || self.invalidate_tag(tag, scope));
-    }
-
-    /// A range that no operand can name takes the whole tag with it: one that is not canonical
-    /// (tagged pointers must lose their tags first) or reaches into both halves.
+    /// [`Invalidation::All`] removes global entries too: Arm64 has nothing that spares them. A range that no
+    /// operand can name takes the whole tag with it: one that is not canonical (tagged pointers must lose their
+    /// tags first) or reaches into both halves.
     #[inline(always)] // Out of line, an unmap of one page takes 16 instructions more.
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        let scope = Scope::Local;
-        self.flush(errata, scope, || self.invalidate_ranges(tag, ranges, change, scope));
+    fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope) {
+        self.begin(entries, scope);
+        complete(&self.insn, errata, scope);
     }
 
-    /// As [`Mmu::flush_ranges`] on this type.
-    fn flush_ranges_broadcast(
-        &self,
-        errata: Errata,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        wait: Wait,
-    ) {
-        let scope = Scope::Broadcast;
-        let invalidate = || self.invalidate_ranges(tag, ranges, change, scope);
-        match wait {
-            Wait::Now => self.flush(errata, scope, invalidate),
-            Wait::Later => self.begin(scope, invalidate),
-        }
+    fn begin_broadcast(&self, _: Errata, entries: Invalidation<'_>) {
+        self.begin(entries, Scope::Broadcast);
     }
 
     fn complete_broadcast(&self, errata: Errata) {
         complete(&self.insn, errata, Scope::Broadcast);
-    }
-
-    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
-        let scope = Scope::Local;
-        self.flush(errata, scope, || self.invalidate_kernel(ranges, change, scope));
-    }
-
-    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
-        let scope = Scope::Broadcast;
-        self.flush(errata, scope, || self.invalidate_kernel(ranges, change, scope));
     }
 
     /// The same on this CPU and on all.
@@ -377,18 +334,6 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         }
         let plan = self.planner_of(range)?.plan_range(range, Asid::Every, change, Scope::Local);
         Some(plan.operations() * width)
-    }
-
-    fn typical_costs(&self) -> Costs {
-        costs::TYPICAL
-    }
-
-    fn walks_outlive_tags(&self) -> bool {
-        true
-    }
-
-    fn breaks_before_making(&self) -> bool {
-        true
     }
 }
 

@@ -19,10 +19,8 @@ use super::{
     tlbi::AddressSize,
 };
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait, errata},
-    costs::Costs,
+    arch::{Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, Tag, errata},
     error::Error,
-    range::VaRange,
 };
 
 /// How a hypervisor operates stage 2.
@@ -47,9 +45,8 @@ pub struct Stage2Config {
 ///
 /// * [`Held::Drop`] is exact, because the VMID is about to be loaded anyway;
 /// * [`Self::flush_current_broadcast`] is exact, for a caller that has the VMID loaded;
-/// * [`Mmu::flush_tag`] and [`Mmu::flush_tag_broadcast`], which may not disturb the register,
-///   invalidate *every* VMID (`ALLE1`): too much, but never too little. A hypervisor frees VMIDs by
-///   at the rollover and not one by one.
+/// * [`Mmu::flush`], which may not disturb the register, invalidates *every* VMID (`ALLE1`): too much, but
+///   never too little. A hypervisor frees VMIDs at the rollover and not one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage2<I> {
     insn: I,
@@ -79,10 +76,10 @@ impl<I: Instructions> Stage2<I> {
     /// Removes every entry of the VMID that this CPU has loaded, on every CPU, and waits for
     /// completion.
     pub fn flush_current_broadcast(&self, errata: Errata) {
-        self.flush(errata, TlbiOp::Vmalls12, Scope::Broadcast);
+        self.remove(errata, TlbiOp::Vmalls12, Scope::Broadcast);
     }
 
-    fn flush(&self, errata: Errata, op: TlbiOp, scope: Scope) {
+    fn remove(&self, errata: Errata, op: TlbiOp, scope: Scope) {
         self.begin(op, scope);
         complete(&self.insn, errata, scope);
     }
@@ -110,21 +107,19 @@ impl<I: Instructions> Stage2<I> {
 impl<I: Instructions> Mmu for Stage2<I> {
     type Features = Features;
 
-    fn tag_bits(&self) -> u32 {
-        vmid_bits_of(self.config.vtcr)
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.config.sharing
-    }
-
-    fn broadcasts(&self) -> bool {
-        true
+    fn properties(&self) -> Properties {
+        Properties {
+            sharing: self.config.sharing,
+            broadcasts: true,
+            walks_outlive_tags: true,
+            breaks_before_making: true,
+            ..Properties::plain(vmid_bits_of(self.config.vtcr), &costs::STAGE_2)
+        }
     }
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
         let cpu = &cpu.corrected();
-        let machine = self.tag_bits();
+        let machine = self.properties().tag_bits;
         if cpu.vmid_bits < machine {
             return Err(Error::FewerTagBits { machine, cpu: cpu.vmid_bits });
         }
@@ -162,7 +157,11 @@ impl<I: Instructions> Mmu for Stage2<I> {
     }
 
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        debug_assert!(u32::from(tag.0) >> self.tag_bits() == 0, "VMID {} is too wide", tag.0);
+        debug_assert!(
+            u32::from(tag.0) >> self.properties().tag_bits == 0,
+            "VMID {} is too wide",
+            tag.0
+        );
         if held == Held::Drop {
             // The VMID over a table that maps nothing: it can be named, and produces no entries.
             self.write(errata, ttbr(self.config.reserved_root, tag.0));
@@ -184,69 +183,18 @@ impl<I: Instructions> Mmu for Stage2<I> {
         self.write(errata, ttbr(self.config.reserved_root, Tag::RESERVED.0));
     }
 
-    fn flush_all(&self, errata: Errata) {
-        self.flush(errata, TlbiOp::Alle1, Scope::Local);
+    /// Removes the entries of all VMIDs, whatever `entries` are: what is cached by guest-physical address can be
+    /// named only for the VMID in the register, and what is cached by the guest's own addresses not at all. The
+    /// kernel's own translations are those of another regime: its [`super::Aarch64`] flushes them.
+    fn flush(&self, errata: Errata, _: Invalidation<'_>, scope: Scope) {
+        self.remove(errata, TlbiOp::Alle1, scope);
     }
 
-    /// Removes the entries of all VMIDs; see the type.
-    fn flush_tag(&self, errata: Errata, _: Tag) {
-        self.flush(errata, TlbiOp::Alle1, Scope::Local);
-    }
-
-    fn flush_all_broadcast(&self, errata: Errata) {
-        self.flush(errata, TlbiOp::Alle1, Scope::Broadcast);
-    }
-
-    /// Removes the entries of all VMIDs; see the type.
-    fn flush_tag_broadcast(&self, errata: Errata, _: Tag) {
-        self.flush(errata, TlbiOp::Alle1, Scope::Broadcast);
-    }
-
-    /// Removes the entries of all VMIDs: what is cached by guest-physical address can be named only
-    /// for the VMID in the register, and what is cached by the guest's own addresses not at all.
-    fn flush_ranges(&self, errata: Errata, _: Tag, _: &[VaRange], _: TableChange) {
-        self.flush(errata, TlbiOp::Alle1, Scope::Local);
-    }
-
-    /// As [`Mmu::flush_ranges`] on this type.
-    fn flush_ranges_broadcast(
-        &self,
-        errata: Errata,
-        _: Tag,
-        _: &[VaRange],
-        _: TableChange,
-        wait: Wait,
-    ) {
-        match wait {
-            Wait::Now => self.flush(errata, TlbiOp::Alle1, Scope::Broadcast),
-            Wait::Later => self.begin(TlbiOp::Alle1, Scope::Broadcast),
-        }
+    fn begin_broadcast(&self, _: Errata, _: Invalidation<'_>) {
+        self.begin(TlbiOp::Alle1, Scope::Broadcast);
     }
 
     fn complete_broadcast(&self, errata: Errata) {
         complete(&self.insn, errata, Scope::Broadcast);
-    }
-
-    /// Removes everything of stages 1 and 2. The kernel's own translations are those of another
-    /// regime: its [`super::Aarch64`] flushes them.
-    fn flush_kernel(&self, errata: Errata, _: &[VaRange], _: TableChange) {
-        self.flush_all(errata);
-    }
-
-    /// As [`Mmu::flush_kernel`] on this type.
-    fn flush_kernel_broadcast(&self, errata: Errata, _: &[VaRange], _: TableChange) {
-        self.flush_all_broadcast(errata);
-    }
-
-    fn typical_costs(&self) -> Costs {
-        costs::STAGE_2
-    }
-
-    fn walks_outlive_tags(&self) -> bool {
-        true
-    }
-
-    fn breaks_before_making(&self) -> bool {
-        true
     }
 }

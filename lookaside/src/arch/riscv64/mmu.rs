@@ -9,10 +9,9 @@ use super::{
 };
 use crate::{
     arch::{
-        Errata, Held, Mmu, Root, Scope, SeparateRoots, Sharing, TableChange, Tag, Wait, errata,
-        foreign_tag,
+        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
+        TableChange, Tag, errata, foreign_tag,
     },
-    costs::Costs,
     error::Error,
     range::VaRange,
 };
@@ -140,7 +139,7 @@ impl<I: Instructions> Riscv<I> {
     /// Executes a plan on this hart and waits for completion. Call with interrupts off: the steps
     /// must all run on one hart.
     #[track_caller]
-    pub fn flush(&self, plan: Plan) {
+    pub fn execute(&self, plan: Plan) {
         for step in plan {
             step.execute(&self.instructions);
         }
@@ -152,7 +151,7 @@ impl<I: Instructions> Riscv<I> {
     ///
     /// # Panics
     ///
-    /// If [`Remote::Sbi`] was not configured, or as [`Mmu::flush_tag_broadcast`] on this type.
+    /// If [`Remote::Sbi`] was not configured, or as [`Mmu::flush`] on this type.
     #[track_caller]
     pub fn flush_on(&self, harts: impl IntoIterator<Item = u64>, request: Request) {
         self.publish();
@@ -188,7 +187,7 @@ impl<I: Instructions> Riscv<I> {
     /// Has the firmware fence, whatever it takes.
     #[track_caller]
     fn ask(&self, harts: HartMask, request: Request) {
-        assert!(self.broadcasts(), "the machine was set up without SBI remote fences");
+        assert!(self.remote == Remote::Sbi, "the machine was set up without SBI remote fences");
         if self.call(harts, request).is_err()
             && self.call(HartMask::ALL, Request::EVERYTHING).is_err()
         {
@@ -280,20 +279,17 @@ impl<I: Instructions> Riscv<I> {
 impl<I: Instructions> Mmu for Riscv<I> {
     type Features = Features;
 
+    /// An ASID means something to one hart alone (`norm:asid_hart_private`), so that nothing is shared. Absent
+    /// entries may be cached with Svvptc too, which only bounds for how long: the kernel's own accesses must not
+    /// fault. A hart orders the stores that built a table before its own walks only by an invalidation.
     #[inline]
-    fn tag_bits(&self) -> u32 {
-        self.tag_bits
-    }
-
-    /// Private: the meaning of an ASID is local to a hart (`norm:asid_hart_private`).
-    #[inline]
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
-    #[inline]
-    fn broadcasts(&self) -> bool {
-        self.remote == Remote::Sbi
+    fn properties(&self) -> Properties {
+        Properties {
+            broadcasts: self.remote == Remote::Sbi,
+            caches_absent: true,
+            first_load: Held::Drop,
+            ..Properties::plain(self.tag_bits, &costs::TYPICAL)
+        }
     }
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
@@ -347,7 +343,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// # Panics
     ///
-    /// If `root` does not pass [`Mmu::check_root`] or `tag` has more bits than [`Mmu::tag_bits`]:
+    /// If `root` does not pass [`Mmu::check_root`] or `tag` has more bits than [`Properties::tag_bits`]:
     /// the surplus bits would be dropped and two spaces share a tag.
     #[inline]
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
@@ -374,97 +370,36 @@ impl<I: Instructions> Mmu for Riscv<I> {
         self.write_root(errata, self.parked, Held::Keep);
     }
 
-    /// Removes global entries as well: no form of `SFENCE.VMA` means "all ASIDs, but not those".
-    fn flush_all(&self, _: Errata) {
-        // FENCE F-RV-FLUSH (pairs with the stores to the tables, walks): walks after this see the
-        // stores, this hart's own and those made visible to it by what told it to flush.
-        self.instructions.sfence_vma(None, None);
-        self.complete();
-    }
-
-    fn flush_tag(&self, errata: Errata, tag: Tag) {
-        // As F-RV-FLUSH.
-        self.fence_asid(errata, tag.0);
-        self.complete();
-    }
-
-    /// # Panics
+    /// [`Invalidation::All`] removes global entries as well: no form of `SFENCE.VMA` means "all ASIDs, but not
+    /// those". A range that is not canonical, or reaches into both halves, takes the whole tag with it.
     ///
-    /// As [`Mmu::flush_tag_broadcast`] on this type.
-    fn flush_all_broadcast(&self, _: Errata) {
-        self.publish();
-        // As F-RV-FLUSH.
-        self.instructions.sfence_vma(None, None);
-        self.ask(HartMask::ALL, Request::EVERYTHING);
-        self.complete();
-    }
-
-    /// If the firmware refuses, it is asked once more, for everything on every hart.
-    ///
-    /// On a machine where any hart has [`errata::FENCE_OPERANDS`], pass it in `errata` on every hart.
+    /// If the firmware refuses a broadcast, it is asked once more, for everything on every hart. On a machine
+    /// where any hart has [`errata::FENCE_OPERANDS`], pass it in `errata` on every hart.
     ///
     /// # Panics
     ///
-    /// If it refuses again. It granted both calls when the machine came up, so it is broken, and
-    /// there is no way to go on: returning would report a flush that did not happen.
-    fn flush_tag_broadcast(&self, errata: Errata, tag: Tag) {
-        self.publish();
-        // As F-RV-FLUSH. The specification does not say whether "all harts" of a remote fence
-        // includes this one.
-        self.fence_asid(errata, tag.0);
-        self.ask(HartMask::ALL, self.request_for_all(errata, Reach::Tag(tag)));
-        self.complete();
-    }
-
-    /// A range that is not canonical, or reaches into both halves, takes the whole tag with it.
+    /// If it refuses again. It granted both calls when the machine came up, so it is broken, and there is no way
+    /// to go on: returning would report a flush that did not happen.
     #[inline(always)] // Out of line, an unmap of one page takes 28 instructions more.
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
+    fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope) {
+        match scope {
+            Scope::Local => self.fence_here(errata, entries),
+            Scope::Broadcast => self.fence_everywhere(errata, entries),
+        }
         self.complete();
     }
 
-    /// As [`Mmu::flush_ranges`] on this type, and a request to the firmware for each range. The
-    /// harts have fenced when it returns, also with [`Wait::Later`]; what is left for later is the
-    /// ordering of this hart's own accesses.
+    /// The harts have fenced when it returns. What is left for later is the ordering of this hart's own
+    /// accesses.
     ///
     /// # Panics
     ///
-    /// As [`Mmu::flush_tag_broadcast`] on this type.
-    fn flush_ranges_broadcast(
-        &self,
-        errata: Errata,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        wait: Wait,
-    ) {
-        self.publish();
-        self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
-        self.ask_for_ranges(errata, Reach::Tag(tag), ranges, change);
-        match wait {
-            Wait::Now => self.complete(),
-            Wait::Later => {}
-        }
+    /// As [`Mmu::flush`] on this type.
+    fn begin_broadcast(&self, errata: Errata, entries: Invalidation<'_>) {
+        self.fence_everywhere(errata, entries);
     }
 
     fn complete_broadcast(&self, _: Errata) {
-        self.complete();
-    }
-
-    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
-        let change = Self::kernel_depth(ranges, change);
-        self.fence_ranges(errata, Reach::Global, ranges, change);
-        self.complete();
-    }
-
-    /// # Panics
-    ///
-    /// As [`Mmu::flush_tag_broadcast`] on this type.
-    fn flush_kernel_broadcast(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
-        let change = Self::kernel_depth(ranges, change);
-        self.publish();
-        self.fence_ranges(errata, Reach::Global, ranges, change);
-        self.ask_for_ranges(errata, Reach::Global, ranges, change);
         self.complete();
     }
 
@@ -481,20 +416,6 @@ impl<I: Instructions> Mmu for Riscv<I> {
             Scope::Local => fences,
             Scope::Broadcast => fences + 1,
         })
-    }
-
-    fn typical_costs(&self) -> Costs {
-        costs::TYPICAL
-    }
-
-    /// With Svvptc too, which only bounds for how long: the kernel's own accesses must not fault.
-    fn caches_absent(&self) -> bool {
-        true
-    }
-
-    /// A hart orders the stores that built a table before its own walks only by an invalidation.
-    fn first_load(&self) -> Held {
-        Held::Drop
     }
 
     /// With [`Tables::Separate`]: whether it names the kernel's root, which is what [`Mmu::load`] leaves there.
@@ -515,7 +436,7 @@ impl<I: Instructions> SeparateRoots for Riscv<I> {
     ///
     /// # Panics
     ///
-    /// If `tag` has more bits than [`Mmu::tag_bits`].
+    /// If `tag` has more bits than [`Properties::tag_bits`].
     fn user_root(&self, root: Root, tag: Tag, _: Held, _: Sharing) -> u64 {
         assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
         self.blank.fill(tag.0, root.table).bits()

@@ -5,13 +5,12 @@ use super::{
     cr3::{self, Cr3, Lam},
     features::Features,
     invlpgb::{Operands, PageLimit},
-    invpcid::Command,
 };
 use crate::{
     arch::{
-        Errata, Held, Mmu, Root, Scope, SeparateRoots, Sharing, TableChange, Tag, Wait, errata,
+        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
+        TableChange, Tag, errata,
     },
-    costs::Costs,
     error::Error,
     range::VaRange,
 };
@@ -85,7 +84,7 @@ impl<I: Instructions> X86<I> {
     }
 
     /// The same hardware, of a kernel that maps all of its own addresses globally: with the `G` bit in
-    /// every leaf entry, and `CR4.PGE` set on every CPU. [`Mmu::flush_kernel`] may then go by address
+    /// every leaf entry, and `CR4.PGE` set on every CPU. [`Invalidation::Kernel`] may then go by address
     /// with PCIDs in use. Without this promise it removes everything; if the promise is wrong, it
     /// leaves entries behind.
     ///
@@ -131,7 +130,7 @@ impl<I: Instructions> X86<I> {
     ///
     /// # Panics
     ///
-    /// If `tag` does not fit [`Mmu::tag_bits`].
+    /// If `tag` does not fit [`Properties::tag_bits`].
     #[must_use]
     pub const fn user_cr3(&self, root: Root, tag: Tag, held: Held) -> u64 {
         let kernel = self.kernel_pcid(tag);
@@ -148,7 +147,7 @@ impl<I: Instructions> X86<I> {
     ///
     /// # Panics
     ///
-    /// If `tag` does not fit [`Mmu::tag_bits`].
+    /// If `tag` does not fit [`Properties::tag_bits`].
     #[must_use]
     pub const fn kernel_cr3(&self, root: Root, tag: Tag) -> u64 {
         self.cr3(root.table, self.kernel_pcid(tag), Held::Keep)
@@ -159,7 +158,7 @@ impl<I: Instructions> X86<I> {
     ///
     /// # Panics
     ///
-    /// If `tag` does not fit [`Mmu::tag_bits`].
+    /// If `tag` does not fit [`Properties::tag_bits`].
     pub fn flush_user_half(&self, tag: Tag) {
         if let Some(user) = self.user_pcid(tag) {
             // Never the current PCID: it is named only in user mode and on the way there.
@@ -220,27 +219,23 @@ impl<I: Instructions> X86<I> {
 
 /// # Panics
 ///
-/// Every method that takes a tag panics if it does not fit [`Mmu::tag_bits`]: cut off, it would be
+/// Every method that takes a tag panics if it does not fit [`Properties::tag_bits`]: cut off, it would be
 /// the tag of another space. [`Mmu::load`] panics in debug builds if [`Mmu::check_root`] would
 /// refuse the root.
 impl<I: Instructions> Mmu for X86<I> {
     type Features = Features;
 
+    /// Broadcasting by tag is meaningful only under an allocator that gives a space the same tag on all CPUs.
+    /// Where each CPU numbers the spaces that it ran recently, the same PCID is another space's elsewhere, and
+    /// the one that is meant is missed.
     #[inline]
-    fn tag_bits(&self) -> u32 {
-        self.tag_bits
-    }
-
-    #[inline]
-    fn sharing(&self) -> Sharing {
-        Sharing::Private
-    }
-
-    /// Broadcasting by tag is meaningful only under a strategy that gives a space the same tag on
-    /// all CPUs. Where each CPU numbers the spaces that it ran recently, the same PCID is another
-    /// space's elsewhere, and the one that is meant is missed.
-    fn broadcasts(&self) -> bool {
-        self.invlpgb.is_some()
+    fn properties(&self) -> Properties {
+        Properties {
+            broadcasts: self.invlpgb.is_some(),
+            faults_forget: true,
+            defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
+            ..Properties::plain(self.tag_bits, &costs::TYPICAL)
+        }
     }
 
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
@@ -316,66 +311,27 @@ impl<I: Instructions> Mmu for X86<I> {
         self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Drop));
     }
 
-    fn flush_all(&self, _errata: Errata) {
-        if self.has_invpcid {
-            self.invpcid(Command::ALL_BUT_GLOBAL);
-        } else if self.has_pcids {
-            // A reload reaches one PCID only.
-            self.toggle_pge();
-        } else {
-            self.reload();
-        }
-    }
-
-    /// The current PCID goes by a reload of `CR3`: on Skylake `INVPCID` takes 1.85 times as long as
-    /// that (D. Hansen, linux-mm, 13 Jan 2016), and both remove the same, entries and cached upper
-    /// levels of that PCID alone (SDM vol. 3, 4.10.4.1).
-    fn flush_tag(&self, errata: Errata, tag: Tag) {
-        let kernel = self.kernel_pcid(tag);
-        let user = self.user_pcid(tag);
-        if !self.has_pcids {
-            self.flush_all(errata);
-        } else if self.is_current(kernel) && (user.is_none() || self.has_invpcid) {
-            self.reload();
-            if let Some(user) = user {
-                self.drop_other(user);
+    /// A range with an address that is not canonical takes the whole tag with it, and so does on this CPU a tag
+    /// whose PCIDs no instruction can reach: see the table in [this module](super). Kernel addresses go one by
+    /// one where there are no PCIDs, or where the kernel [says](X86::with_global_kernel) that its entries are
+    /// global and no table was unlinked; otherwise everything goes.
+    #[inline(always)] // What is flushed, and where, is known to the caller.
+    fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope) {
+        match scope {
+            Scope::Local => self.flush_here(errata, entries),
+            Scope::Broadcast => {
+                self.begin_broadcast(errata, entries);
+                self.complete();
             }
-        } else if self.has_invpcid {
-            self.invpcids([kernel].into_iter().chain(user).map(Command::context));
-        } else {
-            // A reload would have to name the other PCID, and with it a root.
-            self.toggle_pge();
         }
     }
 
-    fn flush_all_broadcast(&self, _errata: Errata) {
-        self.broadcast([Operands::ALL_BUT_GLOBAL]);
-    }
-
-    fn flush_tag_broadcast(&self, _errata: Errata, tag: Tag) {
-        self.begin_tag_broadcast(tag);
-        self.complete();
-    }
-
-    /// A range with an address that is not canonical takes the whole tag with it, and so does a
-    /// tag whose PCIDs no instruction can reach: see the table in [this module](super).
-    fn flush_ranges(&self, errata: Errata, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        self.flush_here(errata, tag, ranges, change);
-    }
-
-    /// A range with an address that is not canonical takes the whole tag with it.
-    fn flush_ranges_broadcast(
-        &self,
-        _errata: Errata,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        wait: Wait,
-    ) {
-        self.begin_broadcast(tag, ranges, change);
-        match wait {
-            Wait::Now => self.complete(),
-            Wait::Later => {}
+    fn begin_broadcast(&self, _errata: Errata, entries: Invalidation<'_>) {
+        match entries {
+            Invalidation::All => self.begin([Operands::ALL_BUT_GLOBAL]),
+            Invalidation::Tag(tag) => self.begin_tag(tag),
+            Invalidation::Ranges { tag, ranges, change } => self.begin_ranges(tag, ranges, change),
+            Invalidation::Kernel { ranges, change } => self.begin_kernel(ranges, change),
         }
     }
 
@@ -386,35 +342,13 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
-    /// By address where there are no PCIDs, or where the kernel [says](X86::with_global_kernel) that
-    /// its entries are global and no table was unlinked; otherwise everything.
-    fn flush_kernel(&self, errata: Errata, ranges: &[VaRange], change: TableChange) {
-        self.flush_kernel_here(errata, ranges, change);
-    }
-
-    fn flush_kernel_broadcast(&self, _errata: Errata, ranges: &[VaRange], change: TableChange) {
-        self.flush_kernel_on_all(ranges, change);
-    }
-
     /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole.
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.count(range, change, scope)
     }
 
-    fn typical_costs(&self) -> Costs {
-        costs::TYPICAL
-    }
-
-    fn faults_forget(&self) -> bool {
-        true
-    }
-
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {
         self.hardware_matches(root, tag)
-    }
-
-    fn defers_user_flush(&self) -> bool {
-        self.tables == Tables::Separate(UserFlush::AtExit)
     }
 }
 

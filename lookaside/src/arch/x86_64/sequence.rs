@@ -78,12 +78,6 @@ impl<I: Instructions> X86<I> {
         if self.has_invpcid { self.invpcid(Command::context(pcid)) } else { self.toggle_pge() }
     }
 
-    /// `INVLPGB` for all of `operands`, and waits until every CPU has done them.
-    pub(super) fn broadcast(&self, operands: impl IntoIterator<Item = Operands>) {
-        self.begin(operands);
-        self.complete();
-    }
-
     /// `INVLPGB` for all of `operands`, after the stores of this CPU.
     pub(super) fn begin(&self, operands: impl IntoIterator<Item = Operands>) {
         // FENCE F-X86-PUBLISH (pairs with F-X86-DONE, walks): INVLPGB is weakly ordered, so it might

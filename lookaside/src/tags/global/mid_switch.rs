@@ -25,7 +25,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         _held: &ticket::Held<'_, P::Word>,
     ) {
         // Where CPUs use each other's entries, the register is parked before `active` is written (F-PARK).
-        let parked = this_cpu.mmu().sharing() == Sharing::Shared;
+        let parked = this_cpu.mmu().properties().sharing == Sharing::Shared;
         let mid_switch = !parked && this_cpu.tlb().cpus().iter().any(Self::is_mid_switch);
         self.turn.mid_switch.store(u64::from(mid_switch), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
     }

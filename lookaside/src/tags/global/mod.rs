@@ -77,7 +77,7 @@ use core::{fmt, marker::PhantomData};
 pub use self::cookie::Cookie;
 use self::{asid_cache::AsidCache, ticket::Ticket};
 use crate::{
-    arch::{FOREIGN_TAG, Held, Mmu, Sharing, Tag, Wait},
+    arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
@@ -179,7 +179,7 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         config: GlobalAsidsConfig,
         words: &'a mut [P::Word],
     ) -> Result<Self, Error> {
-        let bits = platform.mmu().tag_bits();
+        let bits = platform.mmu().properties().tag_bits;
         if bits == 0 {
             return Err(Error::Unsupported("tags"));
         }
@@ -246,7 +246,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
 
     fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
         // The allocator may have been made for other hardware.
-        let tags = 1 << platform.mmu().tag_bits().min(16);
+        let tags = 1 << platform.mmu().properties().tag_bits.min(16);
         if self.tags > tags {
             return Err(Error::TagOutOfRange { tag: self.tags - 1, tags });
         }
@@ -254,10 +254,12 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         if self.usable() < needed {
             return Err(Error::TooFewTags { usable: self.usable(), needed });
         }
-        if platform.mmu().sharing() == Sharing::Shared && !platform.mmu().broadcasts() {
+        if platform.mmu().properties().sharing == Sharing::Shared
+            && !platform.mmu().properties().broadcasts
+        {
             return Err(Error::Unsupported("shared translations without broadcast invalidation"));
         }
-        if platform.mmu().defers_user_flush() {
+        if platform.mmu().properties().defers_user_flush {
             return Err(Error::Unsupported("flushes at the exit to user mode with global ASIDs"));
         }
         // Relaxed, all of them: no CPU knows these words yet.
@@ -386,7 +388,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
             let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
             if tag == LAST_TAG {
-                mmu.flush_all(this_cpu.errata());
+                mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Local);
             } else {
                 request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag);
             }
@@ -402,7 +404,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     ) {
         let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
         if tag == LAST_TAG {
-            return mmu.flush_all_broadcast(this_cpu.errata());
+            return mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         }
         ranges.flush_broadcast(this_cpu.tlb().platform(), this_cpu.errata(), tag, wait);
     }
@@ -422,7 +424,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
             Tag::RESERVED => this_cpu.park_register(),
             LAST_TAG => this_cpu.reload(Held::Drop, Sharing::Private),
             // No rollover gives away the tag that a register names: the number is still right.
-            _ => this_cpu.reload(Held::Keep, this_cpu.mmu().sharing()),
+            _ => this_cpu.reload(Held::Keep, this_cpu.mmu().properties().sharing),
         }
     }
 

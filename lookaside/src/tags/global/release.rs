@@ -2,7 +2,7 @@
 
 use super::{Cookie, GlobalAsids, LAST_TAG, pins::pins};
 use crate::{
-    arch::{Mmu, Sharing},
+    arch::{Invalidation, Mmu, Scope, Sharing},
     error::Error,
     platform::Platform,
     residency::Residency,
@@ -23,11 +23,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
         // No register names the tag, so entries that are removed now do not come back. In the last epoch
         // spaces run without a cookie of their own, and all under one tag.
-        let last = self.epoch() == self.last_epoch() && mmu.walks_outlive_tags();
+        let last = self.epoch() == self.last_epoch() && mmu.properties().walks_outlive_tags;
         let all = space.held_under_older_tags() || last;
         if all {
             // After this nothing records that the space had other tags, and its tables may be freed.
-            mmu.flush_all_broadcast(errata);
+            mmu.flush(errata, Invalidation::All, Scope::Broadcast);
             space.lock_residency(this_cpu.tlb().platform()).clear_stale_notes();
         }
         let cookie = space.cookie();
@@ -38,13 +38,13 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space.pins.store(0, Ordering::Relaxed);
         let alone = Self::only_this_cpu_holds(this_cpu, space);
         space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed);
-        if !alone && !mmu.broadcasts() {
+        if !alone && !mmu.properties().broadcasts {
             return Released::Later;
         }
         if !all && !alone {
-            mmu.flush_tag_broadcast(errata, cookie.tag());
+            mmu.flush(errata, Invalidation::Tag(cookie.tag()), Scope::Broadcast);
         } else if !all && space.residents().get(this_cpu.id()) != Residency::Absent {
-            mmu.flush_tag(errata, cookie.tag());
+            mmu.flush(errata, Invalidation::Tag(cookie.tag()), Scope::Local);
         }
         // After a rollover the tag was free again with all the others: the `asid_cache` is of the later
         // epoch and refuses it, or it becomes void as soon as this CPU sees the later epoch.
@@ -56,7 +56,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// other's entries this is always `false`: another CPU may have taken over entries of this one without
     /// ever running the space. No scenario shows it.
     fn only_this_cpu_holds(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> bool {
-        this_cpu.mmu().sharing() == Sharing::Private
+        this_cpu.mmu().properties().sharing == Sharing::Private
             && space.residents().none_but(this_cpu.id())
             && !space.absent_may_hold_entries()
     }

@@ -61,7 +61,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if runs_here {
             this_cpu.park_register();
         }
-        residency.note_former_tag(this_cpu.mmu().walks_outlive_tags());
+        residency.note_former_tag(this_cpu.mmu().properties().walks_outlive_tags);
         space.residents().clear();
         residency.set_spent(0);
         // As O-CLEAR. If a rollover happens meanwhile, the cookie is of a former epoch and its tag is not

@@ -2,7 +2,7 @@
 
 use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
 use crate::{
-    arch::{Mmu, Sharing},
+    arch::{Invalidation, Mmu, Scope, Sharing},
     platform::Platform,
     tlb::StrategyCpu,
     word::{Ordering, Word},
@@ -78,8 +78,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         //    another holds from the old epoch. No CPU makes such entries any more, except under reserved
         //    tags; so one broadcast removes them all. Elsewhere each CPU flushes its own TLB when it adopts
         //    the epoch, without disturbing the others.
-        if this_cpu.mmu().sharing() == Sharing::Shared {
-            this_cpu.mmu().flush_all_broadcast(this_cpu.errata());
+        if this_cpu.mmu().properties().sharing == Sharing::Shared {
+            this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         }
 
         // ORDER O-PUBLISH (pairs with O-EPOCH, O-RUNS, O-LAST): a CPU that sees the epoch sees its map and the

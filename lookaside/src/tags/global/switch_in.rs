@@ -2,7 +2,7 @@
 
 use super::{Cookie, GlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
 use crate::{
-    arch::{Held, Mmu, Sharing, Tag},
+    arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag},
     counts::Event,
     platform::Platform,
     space::AddressSpace,
@@ -36,7 +36,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             mmu.settle();
             return Switched::Unchanged;
         }
-        if mmu.sharing() == Sharing::Shared {
+        if mmu.properties().sharing == Sharing::Shared {
             return self.switch_in_shared(&this_cpu.copied(), next, active, cookie);
         }
         if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
@@ -80,7 +80,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ) -> Switched {
         match self.mark_present_in(this_cpu, next, cookie) {
             Ok(held) => {
-                this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().sharing());
+                this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().properties().sharing);
                 Switched::Kept
             }
             Err(NeedsLock) => {
@@ -122,7 +122,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
         // flush, so the flush covers everything that was revoked without an IPI.
-        this_cpu.mmu().flush_tag(this_cpu.errata(), this_cpu.tag());
+        this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(this_cpu.tag()), Scope::Local);
         this_cpu.tlb().platform().observe(Event::CaughtUp);
         Switched::CaughtUp
     }
@@ -197,9 +197,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
             *flushed = false;
             return self.try_switch_in(this_cpu, next, flushed, lock);
         };
-        let first = if fresh { this_cpu.mmu().first_load() } else { Held::Keep };
+        let first = if fresh { this_cpu.mmu().properties().first_load } else { Held::Keep };
         let held = if held == Held::Keep { first } else { held };
-        this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().sharing());
+        this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().properties().sharing);
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
@@ -215,9 +215,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
         active: Cookie,
         flushed: &mut bool,
     ) {
-        let shared = this_cpu.mmu().sharing() == Sharing::Shared;
+        let shared = this_cpu.mmu().properties().sharing == Sharing::Shared;
         if !active.adopted() && !*flushed && !shared {
-            this_cpu.mmu().flush_all(this_cpu.errata());
+            this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
             *flushed = true;
         }
     }
@@ -308,7 +308,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
                     continue;
                 }
                 if old != Cookie::NONE {
-                    residency.note_former_tag(this_cpu.mmu().walks_outlive_tags());
+                    residency.note_former_tag(this_cpu.mmu().properties().walks_outlive_tags);
                 }
                 next.residents().clear();
                 if enters {

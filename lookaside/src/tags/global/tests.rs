@@ -24,8 +24,8 @@ mod switching_in;
 
 use super::*;
 use crate::{
-    arch::{Errata, Root, TableChange},
-    costs::Costs,
+    arch::{Errata, Invalidation, Properties, Root, Scope},
+    costs::{Costs, OperationCosts},
     cpu_id::Targets,
     range::VaRange,
     residency::Residents,
@@ -78,19 +78,26 @@ unsafe impl Platform for Paper {
     }
 }
 
+/// Nothing is flushed.
+const COSTS: Costs = {
+    let each = OperationCosts { address: 1, tag: 1, wait: 1 };
+    Costs {
+        local: each,
+        broadcast: each,
+        refill: 1,
+        useful_entries: 1,
+        ipi: 1,
+        ipi_more: 1,
+        retag: 1,
+    }
+};
+
 impl Mmu for Paper {
     type Features = ();
 
-    fn tag_bits(&self) -> u32 {
-        16
-    }
-
-    fn sharing(&self) -> Sharing {
-        self.sharing
-    }
-
-    fn broadcasts(&self) -> bool {
-        self.broadcasts
+    fn properties(&self) -> Properties {
+        let Self { sharing, broadcasts, .. } = *self;
+        Properties { sharing, broadcasts, ..Properties::plain(16, &COSTS) }
     }
 
     fn admit(&self, (): &()) -> Result<Errata, Error> {
@@ -101,21 +108,12 @@ impl Mmu for Paper {
         Ok(())
     }
 
-    fn typical_costs(&self) -> Costs {
-        unreachable!("nothing is flushed")
-    }
-
     fn settle(&self) {}
     unsafe fn load(&self, _: Errata, _: Root, _: Tag, held: Held, _: Sharing) {
         HELD.set(held);
     }
     fn park(&self, _: Errata) {}
-    fn flush_all(&self, _: Errata) {}
-    fn flush_tag(&self, _: Errata, _: Tag) {}
-    fn flush_all_broadcast(&self, _: Errata) {}
-    fn flush_tag_broadcast(&self, _: Errata, _: Tag) {}
-    fn flush_kernel(&self, _: Errata, _: &[VaRange], _: TableChange) {}
-    fn flush_kernel_broadcast(&self, _: Errata, _: &[VaRange], _: TableChange) {}
+    fn flush(&self, _: Errata, _: Invalidation<'_>, _: Scope) {}
 }
 
 type Asids = GlobalAsids<'static, Paper>;

@@ -14,7 +14,7 @@
 
 use super::{DROPPED, LAZY, PerCpuAsids, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
 use crate::{
-    arch::{Mmu, TableChange},
+    arch::{Invalidation, Mmu, Scope, TableChange},
     platform::Platform,
     request::{ReceivedRequest, RequestQueue},
     tags::Replacement,
@@ -128,7 +128,11 @@ impl CatchUp {
             return self.flush_ranges(&this_cpu.copied(), initiator);
         };
         let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
-        mmu.flush_ranges(errata, this_cpu.tag(), &[page], TableChange::LastLevel);
+        mmu.flush(
+            errata,
+            Invalidation::ranges(this_cpu.tag(), &[page], TableChange::LastLevel),
+            Scope::Local,
+        );
         this_cpu.cpu().slots.set_flushed_up_to(self.slot, next);
         1
     }
@@ -166,7 +170,7 @@ impl CatchUp {
             Some(received) => {
                 received.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag)
             }
-            None => this_cpu.mmu().flush_tag(this_cpu.errata(), tag),
+            None => this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local),
         }
         // Recorded after the flush: what is recorded was flushed.
         if early {

@@ -38,7 +38,7 @@ use core::{
 use self::catch_up::{CatchUp, leave_if_lazy};
 pub use self::replacement::{Replacement, RoundRobin};
 use crate::{
-    arch::{FOREIGN_TAG, Held, Mmu, Sharing, TableChange, Tag, Wait},
+    arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, TableChange, Tag, Wait},
     counts::Event,
     cpu_id::CpuId,
     error::Error,
@@ -203,12 +203,12 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         if let Some(cpu) = cpus.iter().position(used) {
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
         }
-        let bits = platform.mmu().tag_bits();
+        let bits = platform.mmu().properties().tag_bits;
         let needed = SLOTS as u32 + u32::from(FOREIGN_TAG.0) + 1;
         if bits != 0 && 1 << bits < needed {
             return Err(Error::TooFewTags { usable: 1 << bits, needed });
         }
-        if platform.mmu().sharing() == Sharing::Shared {
+        if platform.mmu().properties().sharing == Sharing::Shared {
             return Err(Error::Unsupported("numbers of one CPU's own on CPUs that share entries"));
         }
         Ok(())
@@ -297,7 +297,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         // Relaxed: this CPU's own word.
         let (slot, tag) = if id_of(this_cpu.cpu().active.load(Ordering::Relaxed)) == context {
             (slots.current(), this_cpu.tag())
-        } else if tables && mmu.walks_outlive_tags() {
+        } else if tables && mmu.properties().walks_outlive_tags {
             match slots.holding(running(context)) {
                 Some(slot) => (slot, tag_of(slot)),
                 None => return false,
@@ -313,7 +313,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
             request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag);
         } else {
             // Flushes were missed in between, of ranges that are not known here.
-            mmu.flush_tag(this_cpu.errata(), tag);
+            mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
         }
         // Recorded after the flush: what is recorded was flushed.
         slots.set_flushed_up_to(slot, last);
@@ -351,7 +351,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         //
         // SAFETY: the register names a space if `missed` is not `None`.
         let now = missed.map_or(0, |_| unsafe { this_cpu.cpu().slots.current_generation() });
-        this_cpu.mmu().flush_all(this_cpu.errata());
+        this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
         if let Some(missed) = missed {
             missed.note_flushed(this_cpu, now);
         }
@@ -458,7 +458,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     ) -> Switched {
         let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
         // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
-        let tagless = mmu.tag_bits() == 0;
+        let tagless = mmu.properties().tag_bits == 0;
         let slot = match known {
             Some(slot) => slot,
             None if tagless => 0,
@@ -469,7 +469,11 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
             known.and_then(|slot| next.missed_flush(slots.flushed_up_to(slot), generation));
         let held = match missed {
             Some(MissedFlush::Pages(pages)) => {
-                mmu.flush_ranges(this_cpu.errata(), tag, &[pages], TableChange::LastLevel);
+                mmu.flush(
+                    this_cpu.errata(),
+                    Invalidation::ranges(tag, &[pages], TableChange::LastLevel),
+                    Scope::Local,
+                );
                 Held::Keep
             }
             _ => Held::Drop,
@@ -529,9 +533,15 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         match space.missed_flush(slots.flushed_up_to(slot), generation) {
             None => return Switched::Unchanged,
             Some(MissedFlush::Pages(pages)) => {
-                mmu.flush_ranges(this_cpu.errata(), tag, &[pages], TableChange::LastLevel);
+                mmu.flush(
+                    this_cpu.errata(),
+                    Invalidation::ranges(tag, &[pages], TableChange::LastLevel),
+                    Scope::Local,
+                );
             }
-            Some(MissedFlush::Everything) => mmu.flush_tag(this_cpu.errata(), tag),
+            Some(MissedFlush::Everything) => {
+                mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local)
+            }
         }
         slots.set_flushed_up_to(slot, generation);
         this_cpu.tlb().platform().observe(Event::CaughtUp);

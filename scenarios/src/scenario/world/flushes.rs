@@ -206,7 +206,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         // A fault that itself removes the cached entry may have come before the entry permitted the access;
         // an entry that was cached since is removed by the second fault.
         let faulted = !(access()
-            || lookaside::Platform::mmu(self.tlb.platform()).faults_forget() && access());
+            || lookaside::Platform::mmu(self.tlb.platform()).properties().faults_forget
+                && access());
         let linked = tables::entry(self.spaces[number].root, PAGES[0], 1).peek() != 0;
         let same = word.peek() == entry && oracle::removals(word) == serial;
         oracle::check(!(faulted && same && linked), "the fault came again");

@@ -10,7 +10,7 @@
 use core::cell::Cell;
 
 use lookaside::{
-    arch::{Held, Mmu as _, Root, Sharing, Tag},
+    arch::{Held, Invalidation, Mmu as _, Root, Scope, Sharing, Tag},
     platform::{
         Ordering::{Acquire, Relaxed, Release},
         Word as _,
@@ -77,7 +77,7 @@ struct FreeBsd<'a> {
 pub(super) fn build(place: Place<'_>) -> Result<Box<dyn Strategy + '_>, Refused> {
     let Place { arena, machine, cpus } = place;
     let mmu = super::mmu(machine)?;
-    let tags = 1_u64 << mmu.tag_bits();
+    let tags = 1_u64 << mmu.properties().tag_bits;
     let used = arena.fill(tags.div_ceil(64) as usize, |_| Word::ZERO);
     timed::name(used, "map of tags");
     let set = arena.put(Set { lock: Lock::new(), epoch: Word::ZERO, cursor: Word::ZERO, used });
@@ -153,7 +153,7 @@ impl FreeBsd<'_> {
         let set = self.set;
         let epoch = set.epoch.load(Relaxed) + 1;
         set.epoch.store(epoch, Release);
-        self.mmu.flush_all_broadcast(NO_ERRATA);
+        self.mmu.flush(NO_ERRATA, Invalidation::All, Scope::Broadcast);
         set.used.iter().for_each(|word| word.store(0, Relaxed));
         set.reserve();
         let me = timed::cpu().index();

@@ -13,7 +13,7 @@
 use core::cell::Cell;
 
 use lookaside::{
-    arch::{Held, Mmu as _, Root, Sharing, Tag},
+    arch::{Held, Invalidation, Mmu as _, Root, Scope, Sharing, Tag},
     platform::{
         Ordering::{AcqRel, Relaxed, SeqCst},
         Word as _,
@@ -99,7 +99,7 @@ pub(super) fn build(place: Place<'_>, reach: Reach) -> Result<Box<dyn Strategy +
     }
     let Place { arena, machine, cpus } = place;
     let mmu = super::mmu(machine)?;
-    let asids = Asids::new(arena, cpus, mmu.tag_bits());
+    let asids = Asids::new(arena, cpus, mmu.properties().tag_bits);
     let spaces = Spaces::new(arena, make);
     let runs = vec![Cell::new(Runs { space: None, loaded: false }); cpus];
     Ok(Box::new(Linux { mmu, machine, spaces, asids, runs, reach }))
@@ -120,7 +120,7 @@ impl<'a> Linux<'a> {
     fn load(&self, space: &Space<'a>) {
         let chosen = self.asids.choose(&space.id);
         if chosen.flush {
-            self.mmu.flush_all(NO_ERRATA);
+            self.mmu.flush(NO_ERRATA, Invalidation::All, Scope::Local);
         }
         if self.reach != Reach::Everywhere {
             if chosen.fresh {
@@ -129,7 +129,7 @@ impl<'a> Linux<'a> {
             // The space counts as active before its marks are read.
             Word::fence(SeqCst);
             if space.stale.take(timed::cpu().index()) {
-                self.mmu.flush_tag(NO_ERRATA, chosen.tag);
+                self.mmu.flush(NO_ERRATA, Invalidation::Tag(chosen.tag), Scope::Local);
             }
         }
         let root = Root::new(space.root.get());

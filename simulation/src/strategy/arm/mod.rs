@@ -15,7 +15,7 @@ mod untagged;
 use lookaside::{
     VaRange,
     arch::{
-        Errata, Mmu as _, TableChange, Tag, Wait,
+        Errata, Invalidation, Mmu as _, Scope, TableChange, Tag,
         aarch64::{self, Aarch64},
     },
 };
@@ -98,29 +98,29 @@ impl Named {
 /// every CPU, and waits.
 fn flush_broadcast(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
     if flush.everything || flush.pages > limit {
-        mmu.flush_tag_broadcast(NO_ERRATA, tag);
+        mmu.flush(NO_ERRATA, Invalidation::Tag(tag), Scope::Broadcast);
     } else {
         let Named { range, depth } = Named::of(flush);
-        mmu.flush_ranges_broadcast(NO_ERRATA, tag, &[range], depth, Wait::Now);
+        mmu.flush(NO_ERRATA, Invalidation::ranges(tag, &[range], depth), Scope::Broadcast);
     }
 }
 
 /// The same on this CPU alone.
 fn flush_here(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
     if flush.everything || flush.pages > limit {
-        mmu.flush_tag(NO_ERRATA, tag);
+        mmu.flush(NO_ERRATA, Invalidation::Tag(tag), Scope::Local);
     } else {
         let Named { range, depth } = Named::of(flush);
-        mmu.flush_ranges(NO_ERRATA, tag, &[range], depth);
+        mmu.flush(NO_ERRATA, Invalidation::ranges(tag, &[range], depth), Scope::Local);
     }
 }
 
 /// Removes kernel pages on every CPU, or everything if they are more than `limit`.
 fn flush_kernel(mmu: &Hardware, flush: &Flush, limit: u64) {
     if flush.pages > limit {
-        mmu.flush_kernel_broadcast(NO_ERRATA, &[], TableChange::FreedTables);
+        mmu.flush(NO_ERRATA, Invalidation::kernel(&[], TableChange::FreedTables), Scope::Broadcast);
     } else {
         let Named { range, depth } = Named::of(flush);
-        mmu.flush_kernel_broadcast(NO_ERRATA, &[range], depth);
+        mmu.flush(NO_ERRATA, Invalidation::kernel(&[range], depth), Scope::Broadcast);
     }
 }

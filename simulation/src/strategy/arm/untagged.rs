@@ -6,7 +6,7 @@
 
 use core::cell::Cell;
 
-use lookaside::arch::{Held, Mmu as _, Root, Sharing, Tag};
+use lookaside::arch::{Held, Invalidation, Mmu as _, Root, Scope, Sharing, Tag};
 use lookaside_machine::timed;
 use lookaside_terminal::Refused;
 
@@ -63,7 +63,7 @@ impl Untagged<'_> {
                 self.mmu.load(NO_ERRATA, Root::new(root), NO_TAG, Held::Keep, Sharing::Private)
             };
         }
-        self.mmu.flush_all_broadcast(NO_ERRATA);
+        self.mmu.flush(NO_ERRATA, Invalidation::All, Scope::Broadcast);
     }
 }
 
@@ -90,7 +90,9 @@ impl Strategy for Untagged<'_> {
     fn flush(&self, flush: &Flush) {
         match flush.space {
             None => flush_kernel(&self.mmu, flush, u64::MAX),
-            Some(_) if flush.everything => self.mmu.flush_all_broadcast(NO_ERRATA),
+            Some(_) if flush.everything => {
+                self.mmu.flush(NO_ERRATA, Invalidation::All, Scope::Broadcast)
+            }
             // The originals name the address under every tag. There is one tag.
             Some(_) => flush_broadcast(&self.mmu, NO_TAG, flush, u64::MAX),
         }

@@ -12,7 +12,7 @@ use core::cell::{Cell, RefCell};
 
 use lookaside::{
     Platform as _,
-    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag, x86_64::X86},
+    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, x86_64::X86},
     platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
@@ -145,7 +145,7 @@ impl<'a> Linux<'a> {
             return Err(Refused(format!("a strategy of Linux runs on {MOST} CPUs at most: {why}")));
         }
         let mmu = X86Cpu::mmu(machine).map_err(Refused::because)?;
-        let costs = hardware::costs(machine, mmu.typical_costs());
+        let costs = hardware::costs(machine, mmu.properties().typical_costs);
         let state = |_| State { loaded: Word::ZERO, generation: Word::ZERO, lazy: Word::ZERO };
         let new = Self {
             platform: Platform::new(mmu, costs),
@@ -184,7 +184,7 @@ impl<'a> Linux<'a> {
     /// Loads a space on this CPU, and drops the entries under its tag.
     fn load(&self, mm: Mm<'_>) {
         let tag = match mm.global.0.load(Ordering::Acquire) & !READY {
-            _ if self.mmu().tag_bits() == 0 => Tag::RESERVED,
+            _ if self.mmu().properties().tag_bits == 0 => Tag::RESERVED,
             0 => LOCAL,
             tag => Tag(tag as u16),
         };
@@ -254,7 +254,11 @@ impl<'a> Linux<'a> {
     fn act(&self, asked: &Asked) {
         let Some(space) = asked.space else {
             let ranges = [flush_range(KERNEL + (asked.first << 12), asked.pages)];
-            self.mmu().flush_kernel(Errata::NONE, &ranges, TableChange::LastLevel);
+            self.mmu().flush(
+                Errata::NONE,
+                Invalidation::kernel(&ranges, TableChange::LastLevel),
+                Scope::Local,
+            );
             return;
         };
         let state = self.state();
@@ -274,7 +278,11 @@ impl<'a> Linux<'a> {
         if next && asked.pages != 0 && asked.pages <= self.kind.ceiling {
             let ranges = [flush_range(asked.first << 12, asked.pages)];
             let tag = self.tags[timed::cpu().index()].get();
-            self.mmu().flush_ranges(Errata::NONE, tag, &ranges, TableChange::LastLevel);
+            self.mmu().flush(
+                Errata::NONE,
+                Invalidation::ranges(tag, &ranges, TableChange::LastLevel),
+                Scope::Local,
+            );
         } else {
             // As Linux does it: a load of the root that drops the tag's entries.
             self.load(mm);

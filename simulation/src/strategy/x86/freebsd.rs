@@ -13,7 +13,7 @@ use core::cell::{Cell, RefCell};
 
 use lookaside::{
     Platform as _,
-    arch::{Errata, Held, Mmu, Root, Sharing, TableChange, Tag},
+    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag},
     platform::{Ordering, Targets, Word as _},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word, x86};
@@ -81,7 +81,7 @@ struct FreeBsd<'a> {
 fn build(place: Place<'_>, completion: Completion) -> Result<Box<dyn Strategy + '_>, Refused> {
     let Place { arena, machine, cpus } = place;
     let mmu = X86Plain::mmu(machine).map_err(Refused::because)?;
-    let costs = hardware::costs(machine, mmu.typical_costs());
+    let costs = hardware::costs(machine, mmu.properties().typical_costs);
     let line = || arena.put(Line(Word::ZERO));
     let operands = Operands {
         space: Word::ZERO,
@@ -119,15 +119,23 @@ impl FreeBsd<'_> {
     /// Performs the request on this CPU.
     fn invalidate(&self, kernel: bool, first: u64, pages: u64) {
         if pages == 0 {
-            self.mmu().flush_tag(Errata::NONE, Tag::RESERVED);
+            self.mmu().flush(Errata::NONE, Invalidation::Tag(Tag::RESERVED), Scope::Local);
             return;
         }
         let start = if kernel { KERNEL + (first << 12) } else { first << 12 };
         let ranges = [flush_range(start, pages)];
         if kernel {
-            self.mmu().flush_kernel(Errata::NONE, &ranges, TableChange::LastLevel);
+            self.mmu().flush(
+                Errata::NONE,
+                Invalidation::kernel(&ranges, TableChange::LastLevel),
+                Scope::Local,
+            );
         } else {
-            self.mmu().flush_ranges(Errata::NONE, Tag::RESERVED, &ranges, TableChange::LastLevel);
+            self.mmu().flush(
+                Errata::NONE,
+                Invalidation::ranges(Tag::RESERVED, &ranges, TableChange::LastLevel),
+                Scope::Local,
+            );
         }
     }
 

@@ -8,7 +8,7 @@
 
 use core::cell::Cell;
 
-use lookaside::arch::{Errata, Mmu, TableChange, Tag, Wait};
+use lookaside::arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag};
 use lookaside_terminal::Refused;
 
 use super::{
@@ -58,7 +58,8 @@ impl Broadcasts<'_> {
             return Some(tag);
         }
         let next = self.next.get();
-        if u32::from(next) >= 1 << self.linux.mmu().tag_bits() || self.linux.runners(space) < ENOUGH
+        if u32::from(next) >= 1 << self.linux.mmu().properties().tag_bits
+            || self.linux.runners(space) < ENOUGH
         {
             return None;
         }
@@ -89,7 +90,11 @@ impl Strategy for Broadcasts<'_> {
         let Some(space) = flush.space else {
             let start = lookaside_machine::timed::KERNEL + (flush.first << 12);
             let ranges = [flush_range(start, flush.pages)];
-            mmu.flush_kernel_broadcast(Errata::NONE, &ranges, TableChange::LastLevel);
+            mmu.flush(
+                Errata::NONE,
+                Invalidation::kernel(&ranges, TableChange::LastLevel),
+                Scope::Broadcast,
+            );
             return;
         };
         let generation = self.linux.begin(space);
@@ -98,11 +103,11 @@ impl Strategy for Broadcasts<'_> {
             return self.linux.end(space);
         };
         if flush.everything || flush.tables {
-            mmu.flush_tag_broadcast(Errata::NONE, tag);
+            mmu.flush(Errata::NONE, Invalidation::Tag(tag), Scope::Broadcast);
         } else {
             let ranges = [flush_range(flush.first << 12, flush.pages)];
             let depth = TableChange::LastLevel;
-            mmu.flush_ranges_broadcast(Errata::NONE, tag, &ranges, depth, Wait::Now);
+            mmu.flush(Errata::NONE, Invalidation::ranges(tag, &ranges, depth), Scope::Broadcast);
         }
         self.linux.end(space);
     }

@@ -150,7 +150,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
     pub(super) fn new(place: Place<'a>) -> Result<Self, Refused> {
         let Place { arena, machine, cpus } = place;
         let mmu = H::mmu(machine).map_err(Refused::because)?;
-        let costs = hardware::costs(machine, mmu.typical_costs());
+        let costs = hardware::costs(machine, mmu.properties().typical_costs);
         let slip = |_| Slip {
             space: Word::ZERO,
             generation: Word::ZERO,

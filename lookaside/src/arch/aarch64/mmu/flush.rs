@@ -11,7 +11,7 @@ use super::{
     Aarch64, Pairing,
 };
 use crate::{
-    arch::{Errata, Scope, TableChange, Tag},
+    arch::{Errata, Invalidation, Scope, TableChange, Tag},
     range::VaRange,
 };
 
@@ -49,7 +49,9 @@ impl<I: Instructions> Aarch64<I> {
     /// Invalidates `what` for every tag, and waits for completion: what kernel mappings need, global
     /// or not.
     pub fn invalidate_all_tags(&self, errata: Errata, what: &RangeFlush) {
-        self.flush(errata, what.scope, || self.execute(what, Asid::Every));
+        publish(&self.insn, what.scope);
+        self.execute(what, Asid::Every);
+        complete(&self.insn, errata, what.scope);
     }
 
     fn execute(&self, what: &RangeFlush, asid: Asid) {
@@ -63,18 +65,20 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
-    /// Executes the invalidations after the stores of this CPU, and waits for completion.
-    #[inline]
-    pub(super) fn flush(&self, errata: Errata, scope: Scope, invalidate: impl FnOnce()) {
-        self.begin(scope, invalidate);
-        complete(&self.insn, errata, scope);
-    }
-
     /// Executes the invalidations after the stores of this CPU. They are complete some time later.
-    #[inline]
-    pub(super) fn begin(&self, scope: Scope, invalidate: impl FnOnce()) {
+    #[inline(always)] // As `Mmu::flush` on this type.
+    pub(super) fn begin(&self, entries: Invalidation<'_>, scope: Scope) {
         publish(&self.insn, scope);
-        invalidate();
+        match entries {
+            Invalidation::All => self.invalidate_everything(scope),
+            Invalidation::Tag(tag) => self.invalidate_tag(tag, scope),
+            Invalidation::Ranges { tag, ranges, change } => {
+                self.invalidate_ranges(tag, ranges, change, scope);
+            }
+            Invalidation::Kernel { ranges, change } => {
+                self.invalidate_kernel(ranges, change, scope)
+            }
+        }
     }
 
     /// Invalidates all ASIDs of a tag.
@@ -87,20 +91,14 @@ impl<I: Instructions> Aarch64<I> {
     }
 
     /// Invalidates everything of stage 1, global entries too.
-    pub(super) fn invalidate_everything(&self, scope: Scope) {
+    fn invalidate_everything(&self, scope: Scope) {
         self.insn.tlbi(Tlbi { op: TlbiOp::Vmall, scope, operand: 0 });
     }
 
     /// Invalidates the ranges for all ASIDs of a tag, or the tag if there is a range among them
     /// that operands cannot name.
     #[inline]
-    pub(super) fn invalidate_ranges(
-        &self,
-        tag: Tag,
-        ranges: &[VaRange],
-        change: TableChange,
-        scope: Scope,
-    ) {
+    fn invalidate_ranges(&self, tag: Tag, ranges: &[VaRange], change: TableChange, scope: Scope) {
         // Most flushes are of one page, and need no plan.
         if let [page] = ranges
             && change == TableChange::LastLevel
@@ -129,7 +127,7 @@ impl<I: Instructions> Aarch64<I> {
     }
 
     /// Invalidates the ranges for every ASID, or everything if there are none.
-    pub(super) fn invalidate_kernel(&self, ranges: &[VaRange], change: TableChange, scope: Scope) {
+    fn invalidate_kernel(&self, ranges: &[VaRange], change: TableChange, scope: Scope) {
         if ranges.is_empty() || !self.can_name(ranges) {
             self.invalidate_everything(scope);
         } else {

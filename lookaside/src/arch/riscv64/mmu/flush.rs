@@ -9,22 +9,61 @@ use super::{
     Riscv,
 };
 use crate::{
-    arch::{Errata, TableChange, errata::FENCE_OPERANDS},
+    arch::{Errata, Invalidation, Mmu as _, TableChange, errata::FENCE_OPERANDS},
     range::VaRange,
 };
 
 impl<I: Instructions> Riscv<I> {
+    /// Fences on this hart.
+    #[inline(always)] // As `Mmu::flush` on this type.
+    #[track_caller]
+    pub(super) fn fence_here(&self, errata: Errata, entries: Invalidation<'_>) {
+        match entries {
+            // FENCE F-RV-FLUSH (pairs with the stores to the tables, walks): walks after this see the stores,
+            // this hart's own and those made visible to it by what told it to flush.
+            Invalidation::All => self.instructions.sfence_vma(None, None),
+            Invalidation::Tag(tag) => self.fence_all(errata, Reach::Tag(tag)),
+            Invalidation::Ranges { tag, ranges, change } => {
+                self.fence_ranges(errata, Reach::Tag(tag), ranges, change);
+            }
+            Invalidation::Kernel { ranges, change } => {
+                self.fence_ranges(
+                    errata,
+                    Reach::Global,
+                    ranges,
+                    Self::kernel_depth(ranges, change),
+                );
+            }
+        }
+    }
+
+    /// Fences on this hart, and has the firmware fence on all. The specification does not say whether "all
+    /// harts" of a remote fence includes this one.
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn fence_everywhere(&self, errata: Errata, entries: Invalidation<'_>) {
+        self.publish();
+        self.fence_here(errata, entries);
+        match entries {
+            Invalidation::All => self.ask(HartMask::ALL, Request::EVERYTHING),
+            Invalidation::Tag(tag) => {
+                self.ask(HartMask::ALL, self.request_for_all(errata, Reach::Tag(tag)));
+            }
+            Invalidation::Ranges { tag, ranges, change } => {
+                self.ask_for_ranges(errata, Reach::Tag(tag), ranges, change);
+            }
+            Invalidation::Kernel { ranges, change } => {
+                let change = Self::kernel_depth(ranges, change);
+                self.ask_for_ranges(errata, Reach::Global, ranges, change);
+            }
+        }
+    }
+
     /// Fences the ranges on this hart; all addresses of `reach` if tables were unlinked, or if one
     /// range cannot be named.
     #[inline]
     #[track_caller]
-    pub(super) fn fence_ranges(
-        &self,
-        errata: Errata,
-        reach: Reach,
-        ranges: &[VaRange],
-        change: TableChange,
-    ) {
+    fn fence_ranges(&self, errata: Errata, reach: Reach, ranges: &[VaRange], change: TableChange) {
         // Most flushes are of one page, and need no plan.
         if let [page] = ranges
             && change == TableChange::LastLevel
@@ -74,7 +113,7 @@ impl<I: Instructions> Riscv<I> {
     /// Has the firmware fence the ranges on every hart: a request for each, or one for all
     /// addresses of `reach`, as in [`Self::fence_ranges`].
     #[track_caller]
-    pub(super) fn ask_for_ranges(
+    fn ask_for_ranges(
         &self,
         errata: Errata,
         reach: Reach,
@@ -94,7 +133,7 @@ impl<I: Instructions> Riscv<I> {
     }
 
     /// How deep to fence for the kernel: no ranges at all mean everything.
-    pub(super) const fn kernel_depth(ranges: &[VaRange], change: TableChange) -> TableChange {
+    const fn kernel_depth(ranges: &[VaRange], change: TableChange) -> TableChange {
         if ranges.is_empty() { TableChange::FreedTables } else { change }
     }
 
@@ -106,7 +145,7 @@ impl<I: Instructions> Riscv<I> {
         self.instructions.sfence_vma(None, asid);
     }
 
-    pub(super) fn request_for_all(&self, errata: Errata, reach: Reach) -> Request {
+    fn request_for_all(&self, errata: Errata, reach: Reach) -> Request {
         if errata.contains(FENCE_OPERANDS) { Request::EVERYTHING } else { Request::all(reach) }
     }
 

@@ -136,16 +136,16 @@ fn where_operands_fail_switches_fence_everything() {
     assert_eq!(switch(16, (A, 1), FENCE_OPERANDS, load(A, 1, Held::Drop)), [all]);
     assert_eq!(switch(0, (A, 0), FENCE_OPERANDS, park), [write(RESERVED, 0), all]);
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
-    riscv.flush_tag(FENCE_OPERANDS, Tag(3));
+    riscv.flush(FENCE_OPERANDS, Invalidation::Tag(Tag(3)), Scope::Local);
     assert_eq!(riscv.instructions.take(), [all, Event::Fence]);
-    riscv.flush_tag_broadcast(FENCE_OPERANDS, Tag(3));
+    riscv.flush(FENCE_OPERANDS, Invalidation::Tag(Tag(3)), Scope::Broadcast);
     assert_eq!(riscv.instructions.take(), [Event::Fence, all, everyone(None), Event::Fence]);
 }
 
 #[test]
 fn a_space_is_loaded_for_the_first_time_with_an_invalidation() {
     // The stores that built its tables are ordered before walks by nothing else.
-    assert_eq!(machine(16, CONFIG, satp(A, 1)).first_load(), Held::Drop);
+    assert_eq!(machine(16, CONFIG, satp(A, 1)).properties().first_load, Held::Drop);
 }
 
 #[test]
@@ -161,15 +161,15 @@ fn settling_completes_what_this_hart_began() {
 #[test]
 fn flushes_of_this_hart() {
     let riscv = machine(16, CONFIG, satp(A, 1));
-    riscv.flush_all(NO_ERRATA);
+    riscv.flush(NO_ERRATA, Invalidation::All, Scope::Local);
     assert_eq!(riscv.instructions.take(), [Event::SfenceVma(None, None), Event::Fence]);
     for tag in [0, 1, 0xffff] {
-        riscv.flush_tag(NO_ERRATA, Tag(tag));
+        riscv.flush(NO_ERRATA, Invalidation::Tag(Tag(tag)), Scope::Local);
         assert_eq!(riscv.instructions.take(), [sfence(tag), Event::Fence]);
     }
     let pages = Changed::Leaves(VaRange::new(0x4000, 0x2000, 12).unwrap());
     let plan = riscv.planner(NO_ERRATA, 8).plan(pages, Reach::Tag(Tag(1))).unwrap();
-    riscv.flush(plan);
+    riscv.execute(plan);
     let leaf = |address| Event::SfenceVma(Some(address), Some(1));
     assert_eq!(riscv.instructions.take(), [leaf(0x4000), leaf(0x5000), Event::Fence]);
 }
@@ -181,11 +181,11 @@ pub(super) fn everyone(asid: Option<u16>) -> Event {
 #[test]
 fn flushes_everywhere() {
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
-    assert!(riscv.broadcasts());
-    riscv.flush_all_broadcast(NO_ERRATA);
+    assert!(riscv.properties().broadcasts);
+    riscv.flush(NO_ERRATA, Invalidation::All, Scope::Broadcast);
     let all = Event::SfenceVma(None, None);
     assert_eq!(riscv.instructions.take(), [Event::Fence, all, everyone(None), Event::Fence]);
-    riscv.flush_tag_broadcast(NO_ERRATA, Tag(7));
+    riscv.flush(NO_ERRATA, Invalidation::Tag(Tag(7)), Scope::Broadcast);
     let expected = [Event::Fence, sfence(7), everyone(Some(7)), Event::Fence];
     assert_eq!(riscv.instructions.take(), expected);
 
@@ -201,7 +201,7 @@ fn flushes_everywhere() {
 fn a_refused_remote_fence_is_asked_for_more_widely() {
     let riscv = machine(16, Config { remote: Remote::Sbi, ..CONFIG }, satp(A, 1));
     riscv.instructions.refuses.set(Refuses::Asids);
-    riscv.flush_tag_broadcast(NO_ERRATA, Tag(7));
+    riscv.flush(NO_ERRATA, Invalidation::Tag(Tag(7)), Scope::Broadcast);
     let expected = [Event::Fence, sfence(7), everyone(Some(7)), everyone(None), Event::Fence];
     assert_eq!(riscv.instructions.take(), expected);
     riscv.instructions.refuses.set(Refuses::Masks);
@@ -219,11 +219,17 @@ fn panics(act: impl FnOnce(&Riscv<Recorder>), remote: Remote) -> bool {
 
 #[test]
 fn a_flush_that_did_not_happen_never_returns() {
-    assert!(panics(|riscv| riscv.flush_all_broadcast(NO_ERRATA), Remote::Sbi));
-    assert!(panics(|riscv| riscv.flush_tag_broadcast(NO_ERRATA, Tag(1)), Remote::Sbi));
+    assert!(panics(
+        |riscv| riscv.flush(NO_ERRATA, Invalidation::All, Scope::Broadcast),
+        Remote::Sbi
+    ));
+    assert!(panics(
+        |riscv| riscv.flush(NO_ERRATA, Invalidation::Tag(Tag(1)), Scope::Broadcast),
+        Remote::Sbi
+    ));
     assert!(panics(|riscv| riscv.flush_on([1], Request::EVERYTHING), Remote::Sbi));
     assert!(panics(|riscv| riscv.flush_on([1], Request::EVERYTHING), Remote::Interrupts));
-    assert!(!panics(|riscv| riscv.flush_all(NO_ERRATA), Remote::Sbi));
+    assert!(!panics(|riscv| riscv.flush(NO_ERRATA, Invalidation::All, Scope::Local), Remote::Sbi));
 }
 
 #[test]
@@ -253,14 +259,15 @@ fn construction_tries_the_firmware_out() {
     // Where it is not relied on, it is not asked.
     let riscv = Riscv::new(Recorder::with_asid_bits(16, 0), &FEATURES, CONFIG).unwrap();
     assert_eq!(riscv.instructions.take(), []);
-    assert!(!riscv.broadcasts());
-    assert_eq!(riscv.sharing(), Sharing::Private);
+    assert!(!riscv.properties().broadcasts);
+    assert_eq!(riscv.properties().sharing, Sharing::Private);
 }
 
 #[test]
 fn construction_refuses_what_cannot_run() {
     let new = |cpu: Features, config| {
-        Riscv::new(Recorder::with_asid_bits(16, 0), &cpu, config).map(|riscv| riscv.tag_bits())
+        Riscv::new(Recorder::with_asid_bits(16, 0), &cpu, config)
+            .map(|riscv| riscv.properties().tag_bits)
     };
     assert_eq!(new(Features { asid_bits: 9, ..FEATURES }, CONFIG), Ok(9));
     let wide = new(Features { asid_bits: 17, ..FEATURES }, CONFIG);

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     VaRange,
     arch::{
-        Errata, Held, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
+        Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
         errata::INVLPG_KEEPS_GLOBALS,
     },
 };
@@ -110,7 +110,7 @@ fn none(set: &core::cell::RefCell<BTreeSet<Entry>>, gone: impl Fn(&Entry) -> boo
 fn pcid_10_a_tag_is_gone_after_its_flush() {
     for case in cases() {
         for tag in case.tags() {
-            let cpu = case.run(|x86| x86.flush_tag(case.errata, tag));
+            let cpu = case.run(|x86| x86.flush(case.errata, Invalidation::Tag(tag), Scope::Local));
             assert!(none(&cpu.this_cpu, case.of_tag(tag)), "{tag:?} {:?}", cpu.did());
         }
     }
@@ -119,7 +119,7 @@ fn pcid_10_a_tag_is_gone_after_its_flush() {
 #[test]
 fn pcid_10_all_tags_are_gone_after_flushing_all() {
     for case in cases() {
-        let cpu = case.run(|x86| x86.flush_all(case.errata));
+        let cpu = case.run(|x86| x86.flush(case.errata, Invalidation::All, Scope::Local));
         assert!(none(&cpu.this_cpu, |entry| !entry.global), "{:?}", cpu.did());
         let cpu = case.run(|x86| x86.flush_all_and_global());
         assert!(cpu.this_cpu.borrow().is_empty(), "{:?}", cpu.did());
@@ -169,8 +169,13 @@ fn eco_m5_a_page_and_its_tables_are_gone_after_their_flush() {
             for change in [TableChange::LastLevel, TableChange::FreedTables] {
                 for at in PAGES {
                     let missed = revoked(change, at);
-                    let cpu =
-                        case.run(|x86| x86.flush_ranges(case.errata, tag, &[page(at)], change));
+                    let cpu = case.run(|x86| {
+                        x86.flush(
+                            case.errata,
+                            Invalidation::ranges(tag, &[page(at)], change),
+                            Scope::Local,
+                        )
+                    });
                     let gone = |entry: &Entry| of_tag(entry) && missed(entry);
                     assert!(
                         none(&cpu.this_cpu, gone),
@@ -179,7 +184,9 @@ fn eco_m5_a_page_and_its_tables_are_gone_after_their_flush() {
                     );
                 }
                 let all = PAGES.map(page);
-                let cpu = case.run(|x86| x86.flush_ranges(case.errata, tag, &all, change));
+                let cpu = case.run(|x86| {
+                    x86.flush(case.errata, Invalidation::ranges(tag, &all, change), Scope::Local)
+                });
                 let gone =
                     |e: &Entry| of_tag(e) && (change == TableChange::FreedTables || !e.upper);
                 assert!(none(&cpu.this_cpu, gone), "{tag:?} {change:?} {:?}", cpu.did());
@@ -194,18 +201,25 @@ fn kernel_pages_are_gone_under_every_pcid() {
         for change in [TableChange::LastLevel, TableChange::FreedTables] {
             let missed = revoked(change, GLOBAL_PAGE);
             let kernel = [page(GLOBAL_PAGE)];
-            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &kernel, change));
+            let cpu = case.run(|x86| {
+                x86.flush(case.errata, Invalidation::kernel(&kernel, change), Scope::Local)
+            });
             assert!(none(&cpu.this_cpu, &missed), "{change:?} {:?}", cpu.did());
-            let cpu = case.run(|x86| x86.flush_kernel(case.errata, &[], change));
+            let cpu = case
+                .run(|x86| x86.flush(case.errata, Invalidation::kernel(&[], change), Scope::Local));
             assert!(cpu.this_cpu.borrow().is_empty(), "{:?}", cpu.did());
             if case.features.invlpgb.is_some() {
-                let cpu = case.run(|x86| x86.flush_kernel_broadcast(case.errata, &kernel, change));
+                let cpu = case.run(|x86| {
+                    x86.flush(case.errata, Invalidation::kernel(&kernel, change), Scope::Broadcast)
+                });
                 assert!(
                     none(&cpu.this_cpu, &missed) && none(&cpu.there, &missed),
                     "{:?}",
                     cpu.did()
                 );
-                let cpu = case.run(|x86| x86.flush_kernel_broadcast(case.errata, &[], change));
+                let cpu = case.run(|x86| {
+                    x86.flush(case.errata, Invalidation::kernel(&[], change), Scope::Broadcast)
+                });
                 assert!(cpu.this_cpu.borrow().is_empty() && cpu.there.borrow().is_empty());
             }
         }
@@ -225,7 +239,11 @@ fn a_kernel_that_is_global_loses_its_global_pages_and_all_tables() {
                     .retain(|e| e.global || e.upper || e.page != GLOBAL_PAGE);
                 let x86 = X86::new(x86.insn, &case.features, case.config).unwrap();
                 let x86 = x86.with_global_kernel();
-                x86.flush_kernel(case.errata, &[page(GLOBAL_PAGE)], change);
+                x86.flush(
+                    case.errata,
+                    Invalidation::kernel(&[page(GLOBAL_PAGE)], change),
+                    Scope::Local,
+                );
             });
             assert!(none(&cpu.this_cpu, missed), "{change:?} {:?}", cpu.did());
         }
@@ -236,23 +254,27 @@ fn a_kernel_that_is_global_loses_its_global_pages_and_all_tables() {
 fn broadcasts_reach_the_other_cpu() {
     let range = VaRange::new(0x4000, 0x4000, 12).unwrap();
     for case in cases().into_iter().filter(|case| case.features.invlpgb.is_some()) {
-        let cpu = case.run(|x86| x86.flush_all_broadcast(case.errata));
+        let cpu = case.run(|x86| x86.flush(case.errata, Invalidation::All, Scope::Broadcast));
         assert!(
             none(&cpu.this_cpu, |entry| !entry.global) && none(&cpu.there, |entry| !entry.global)
         );
         for tag in case.tags() {
             let of_tag = case.of_tag(tag);
-            let cpu = case.run(|x86| x86.flush_tag_broadcast(case.errata, tag));
+            let cpu =
+                case.run(|x86| x86.flush(case.errata, Invalidation::Tag(tag), Scope::Broadcast));
             assert!(none(&cpu.this_cpu, &of_tag) && none(&cpu.there, &of_tag));
             for change in [TableChange::LastLevel, TableChange::FreedTables] {
                 let gone = |e: &Entry| {
                     of_tag(e) && e.page < 0x8000 && (change == TableChange::FreedTables || !e.upper)
                 };
+                let (ranges, errata) = (&[range], case.errata);
+                let entries = Invalidation::ranges(tag, ranges, change);
                 for wait in [Wait::Now, Wait::Later] {
-                    let cpu = case.run(|x86| {
-                        x86.flush_ranges_broadcast(case.errata, tag, &[range], change, wait);
-                        if wait == Wait::Later {
-                            x86.complete_broadcast(case.errata);
+                    let cpu = case.run(|x86| match wait {
+                        Wait::Now => x86.flush(errata, entries, Scope::Broadcast),
+                        Wait::Later => {
+                            x86.begin_broadcast(errata, entries);
+                            x86.complete_broadcast(errata);
                         }
                     });
                     assert!(none(&cpu.this_cpu, gone) && none(&cpu.there, gone), "{:?}", cpu.did());
@@ -268,7 +290,7 @@ fn later_is_not_now() {
     let case = cases.iter().find(|case| case.features.invlpgb.is_some()).unwrap();
     let pending = case.run(|x86| {
         let (tag, page) = (case.tags()[0], [page(0x4000)]);
-        x86.flush_ranges_broadcast(case.errata, tag, &page, TableChange::LastLevel, Wait::Later);
+        x86.begin_broadcast(case.errata, Invalidation::ranges(tag, &page, TableChange::LastLevel));
         assert!(x86.insn.broadcast_pending());
         x86.settle();
     });
@@ -289,10 +311,13 @@ fn operations_are_counted_as_they_are_executed() {
         let tag = case.tags()[0];
         for range in ranges {
             for change in [TableChange::LastLevel, TableChange::FreedTables] {
-                let whole = case.run(|x86| x86.flush_tag(case.errata, tag)).did();
-                let this_cpu = case.run(|x86| x86.flush_ranges(case.errata, tag, &[range], change));
+                let (errata, ranges) = (case.errata, &[range]);
+                let of_tag = Invalidation::Tag(tag);
+                let whole = case.run(|x86| x86.flush(errata, of_tag, Scope::Local)).did();
+                let entries = Invalidation::ranges(tag, ranges, change);
+                let this_cpu = case.run(|x86| x86.flush(errata, entries, Scope::Local));
                 let this_cpu = this_cpu.did();
-                let cpu = case.run(|x86| x86.flush_all(case.errata));
+                let cpu = case.run(|x86| x86.flush(case.errata, Invalidation::All, Scope::Local));
                 let x86 = X86::new(&cpu, &case.features, case.config).unwrap();
                 match x86.operations(&range, change, Scope::Local) {
                     Some(count) => assert_eq!(count, invalidations(&this_cpu)),
@@ -302,11 +327,11 @@ fn operations_are_counted_as_they_are_executed() {
                     assert_eq!(x86.operations(&range, change, Scope::Broadcast), None);
                     continue;
                 }
-                let whole = case.run(|x86| x86.flush_tag_broadcast(case.errata, tag)).did();
-                let all = case.run(|x86| {
-                    let now = Wait::Now;
-                    x86.flush_ranges_broadcast(case.errata, tag, &[range], change, now);
-                });
+                let whole = case
+                    .run(|x86| x86.flush(case.errata, Invalidation::Tag(tag), Scope::Broadcast))
+                    .did();
+                let entries = Invalidation::ranges(tag, ranges, change);
+                let all = case.run(|x86| x86.flush(case.errata, entries, Scope::Broadcast));
                 let all = all.did();
                 match x86.operations(&range, change, Scope::Broadcast) {
                     Some(count) => assert_eq!(count, invalidations(&all)),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     VaRange,
     arch::{
-        Mmu, TableChange,
+        Invalidation, Mmu, Scope, TableChange,
         errata::{self, INVLPG_KEEPS_GLOBALS},
     },
 };
@@ -182,7 +182,7 @@ fn every_affected_cpu_gets_the_longer_sequence_and_its_neighbours_do_not() {
         let x86 = super::super::X86::new(&cpu, features, PLAIN).unwrap().with_global_kernel();
         let errata = x86.admit(features).unwrap();
         let page = VaRange::new(0x7000, 0x1000, 12).unwrap();
-        x86.flush_kernel(errata, &[page], TableChange::LastLevel);
+        x86.flush(errata, Invalidation::kernel(&[page], TableChange::LastLevel), Scope::Local);
         cpu.did()
     };
     let invlpg = [Did::Invlpg(0x7000)];

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     VaRange,
     arch::{
-        Errata, Mmu, Scope,
+        Errata, Invalidation, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
         Tag, Wait,
         errata::INVLPG_KEEPS_GLOBALS,
@@ -35,18 +35,22 @@ fn mixed(start: u64, pages: u64, shift: u32) -> VaRange {
 }
 
 fn flush(tag: Tag, ranges: &[VaRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
-    move |x86| x86.flush_ranges(Errata::NONE, tag, ranges, change)
+    move |x86| x86.flush(Errata::NONE, Invalidation::ranges(tag, ranges, change), Scope::Local)
 }
 
 fn everywhere(ranges: &[VaRange], change: TableChange, wait: Wait) -> impl Fn(&X86<&Cpu>) {
     move |x86| {
-        let tag = if x86.tag_bits() == 0 { Tag::RESERVED } else { TAG };
-        x86.flush_ranges_broadcast(Errata::NONE, tag, ranges, change, wait);
+        let tag = if x86.properties().tag_bits == 0 { Tag::RESERVED } else { TAG };
+        let (errata, entries) = (Errata::NONE, Invalidation::ranges(tag, ranges, change));
+        match wait {
+            Wait::Now => x86.flush(errata, entries, Scope::Broadcast),
+            Wait::Later => x86.begin_broadcast(errata, entries),
+        }
     }
 }
 
 fn kernel(errata: Errata, ranges: &[VaRange], change: TableChange) -> impl Fn(&X86<&Cpu>) {
-    move |x86| x86.flush_kernel(errata, ranges, change)
+    move |x86| x86.flush(errata, Invalidation::kernel(ranges, change), Scope::Local)
 }
 
 fn invlpgs(addresses: &[u64]) -> Vec<Did> {
@@ -160,8 +164,9 @@ fn xsa_279_a_range_that_is_not_canonical_widens_and_never_faults() {
                     assert_eq!(did, everything);
                 }
                 let everything = [FENCE, Did::Invlpgb(12, 0, 0), SYNC];
-                let broadcast =
-                    |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &ranges, change);
+                let broadcast = |x86: &X86<&Cpu>| {
+                    x86.flush(Errata::NONE, Invalidation::kernel(&ranges, change), Scope::Broadcast)
+                };
                 assert_eq!(emitted(BROADCASTING, PLAIN, broadcast), everything);
             }
         }
@@ -179,7 +184,9 @@ fn the_last_pages_of_the_address_space() {
     let top = [uniform(TOP, 1, 12), uniform(0xffff_ffff_ffe0_0000, 1, 21)];
     let expected = invlpgs(&[TOP, 0xffff_ffff_ffe0_0000]);
     assert_eq!(emitted(FULL, PLAIN, flush(TAG, &top, LastLevel)), expected);
-    let global = |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &top, LastLevel);
+    let global = |x86: &X86<&Cpu>| {
+        x86.flush(Errata::NONE, Invalidation::kernel(&top, LastLevel), Scope::Broadcast)
+    };
     assert_eq!(
         emitted(BROADCASTING, PLAIN, global),
         [
@@ -262,7 +269,7 @@ fn kernel_addresses_go_by_address_only_where_that_reaches_all_of_them() {
     let global = |features: Features, config, errata, change| {
         emitted(features, config, move |x86| {
             let x86 = X86::new(x86.insn, &features, config).unwrap().with_global_kernel();
-            x86.flush_kernel(errata, &[uniform(TOP, 1, 12)], change);
+            x86.flush(errata, Invalidation::kernel(&[uniform(TOP, 1, 12)], change), Scope::Local);
         })
     };
     assert_eq!(global(FULL, PLAIN, Errata::NONE, LastLevel), invlpgs(&[TOP]));
@@ -281,14 +288,20 @@ fn no_kernel_addresses_mean_everything() {
         assert_eq!(emitted(FULL, config, kernel(Errata::NONE, &[], LastLevel)), everything);
     }
     assert_eq!(emitted(NO_PCID, PLAIN, kernel(Errata::NONE, &[], LastLevel)).len(), 2);
-    let all = |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &[], LastLevel);
+    let all = |x86: &X86<&Cpu>| {
+        x86.flush(Errata::NONE, Invalidation::kernel(&[], LastLevel), Scope::Broadcast)
+    };
     assert_eq!(emitted(BROADCASTING, PLAIN, all), [FENCE, Did::Invlpgb(12, 0, 0), SYNC]);
 }
 
 #[test]
 fn a_broadcast_for_the_kernel_names_global_entries_of_every_pcid() {
     let two = [uniform(0xffff_8000_0000_0000, 9, 12), uniform(0xffff_ffff_8000_0000, 1, 21)];
-    let of = |change| move |x86: &X86<&Cpu>| x86.flush_kernel_broadcast(Errata::NONE, &two, change);
+    let of = |change| {
+        move |x86: &X86<&Cpu>| {
+            x86.flush(Errata::NONE, Invalidation::kernel(&two, change), Scope::Broadcast)
+        }
+    };
     assert_eq!(
         emitted(BROADCASTING, AT_EXIT, of(LastLevel)),
         [
@@ -327,7 +340,7 @@ fn operations_of_the_whole_address_space_are_counted_at_once() {
     assert_eq!(x86.operations(&half, LastLevel, Scope::Broadcast), Some(1 << 32));
     assert_eq!(x86.operations(&uniform(0, 1, 47), LastLevel, Scope::Local), Some(1 << 17));
     assert_eq!(x86.operations(&uniform(0, 1 << 36, 12), LastLevel, Scope::Local), None);
-    assert!(x86.faults_forget() && !x86.walks_outlive_tags());
-    let costs = x86.typical_costs();
+    assert!(x86.properties().faults_forget && !x86.properties().walks_outlive_tags);
+    let costs = x86.properties().typical_costs;
     assert!(costs.by_address(costs.local, 33, 33) && !costs.by_address(costs.local, 512, 512));
 }

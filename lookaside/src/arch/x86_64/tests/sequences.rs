@@ -9,7 +9,7 @@ use super::{
     BROADCASTING, FULL, NO_INVPCID, NO_PCID, PLAIN,
     cpu::{Cpu, Did, PCIDE, PGE},
 };
-use crate::arch::{Errata, Held, Mmu, Root, Sharing, Tag};
+use crate::arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, Tag};
 
 pub(super) const ROOT: Root = Root::new(0x5_0000);
 pub(super) const PAIR: Root = Root { table: 0x5_0000, user_table: 0x5_1000 };
@@ -65,9 +65,9 @@ fn pcid_10_how_many_tags_there_are() {
     ] {
         let cpu = Cpu::new(features);
         let x86 = x86(&cpu, &features, config);
-        assert_eq!(x86.tag_bits(), bits, "{features:?} {config:?}");
-        assert_eq!(x86.sharing(), Sharing::Private);
-        assert!(!x86.broadcasts());
+        assert_eq!(x86.properties().tag_bits, bits, "{features:?} {config:?}");
+        assert_eq!(x86.properties().sharing, Sharing::Private);
+        assert!(!x86.properties().broadcasts);
     }
 }
 
@@ -136,7 +136,7 @@ fn pcid_10_park_drops_the_reserved_pcid() {
 
 #[test]
 fn pcid_10_flush_all() {
-    let flush = |x86: &X86<&Cpu>| x86.flush_all(Errata::NONE);
+    let flush = |x86: &X86<&Cpu>| x86.flush(Errata::NONE, Invalidation::All, Scope::Local);
     let type_3 = [Did::Mfence, Did::Invpcid(3, [0, 0])];
     assert_eq!(emitted(FULL, PLAIN, flush), type_3);
     assert_eq!(emitted(FULL, AT_EXIT, flush), type_3);
@@ -149,9 +149,10 @@ fn pcid_10_flush_all() {
 
 #[test]
 fn pcid_10_flush_tag() {
-    let current = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, TAG);
-    let other = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, Tag(6));
-    let only = |x86: &X86<&Cpu>| x86.flush_tag(Errata::NONE, Tag::RESERVED);
+    let current = |x86: &X86<&Cpu>| x86.flush(Errata::NONE, Invalidation::Tag(TAG), Scope::Local);
+    let other = |x86: &X86<&Cpu>| x86.flush(Errata::NONE, Invalidation::Tag(Tag(6)), Scope::Local);
+    let only =
+        |x86: &X86<&Cpu>| x86.flush(Errata::NONE, Invalidation::Tag(Tag::RESERVED), Scope::Local);
     let fence = Did::Mfence;
     assert_eq!(emitted(FULL, PLAIN, current), [Did::Cr3(0x5_0005)]);
     assert_eq!(
@@ -174,7 +175,7 @@ fn pcid_10_flush_tag() {
 fn the_toggle_puts_back_what_it_found() {
     let cpu = Cpu::new(NO_INVPCID);
     cpu.cr4.set(PCIDE);
-    x86(&cpu, &NO_INVPCID, PLAIN).flush_all(Errata::NONE);
+    x86(&cpu, &NO_INVPCID, PLAIN).flush(Errata::NONE, Invalidation::All, Scope::Local);
     assert_eq!(cpu.did(), [Did::Cr4(CR4), Did::Cr4(PCIDE)]);
 }
 
@@ -192,9 +193,11 @@ fn settle_waits_for_broadcasts_and_costs_nothing_without_them() {
 #[test]
 fn broadcasts() {
     let (fence, sync) = (Did::Mfence, Did::Tlbsync);
-    let all = |x86: &X86<&Cpu>| x86.flush_all_broadcast(Errata::NONE);
-    let tag = |x86: &X86<&Cpu>| x86.flush_tag_broadcast(Errata::NONE, TAG);
-    let only = |x86: &X86<&Cpu>| x86.flush_tag_broadcast(Errata::NONE, Tag::RESERVED);
+    let all = |x86: &X86<&Cpu>| x86.flush(Errata::NONE, Invalidation::All, Scope::Broadcast);
+    let tag = |x86: &X86<&Cpu>| x86.flush(Errata::NONE, Invalidation::Tag(TAG), Scope::Broadcast);
+    let only = |x86: &X86<&Cpu>| {
+        x86.flush(Errata::NONE, Invalidation::Tag(Tag::RESERVED), Scope::Broadcast)
+    };
     let everything = [fence, Did::Invlpgb(4, 0, 0), sync];
     assert_eq!(emitted(BROADCASTING, PLAIN, all), everything);
     assert_eq!(emitted(BROADCASTING, OFF, all), everything);

@@ -12,7 +12,7 @@ use super::super::{
 use crate::{
     VaRange,
     arch::{
-        Errata, Mmu, Scope,
+        Errata, Invalidation, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
         Tag, Wait,
         errata::FENCE_OPERANDS,
@@ -42,7 +42,7 @@ fn executed(config: Config, act: impl FnOnce(&Riscv<Recorder>)) -> Vec<Event> {
 }
 
 fn flush(errata: Errata, ranges: &[VaRange], change: TableChange) -> impl Fn(&Riscv<Recorder>) {
-    move |riscv| riscv.flush_ranges(errata, Tag(7), ranges, change)
+    move |riscv| riscv.flush(errata, Invalidation::ranges(Tag(7), ranges, change), Scope::Local)
 }
 
 fn everywhere(
@@ -51,7 +51,11 @@ fn everywhere(
     change: TableChange,
     wait: Wait,
 ) -> impl Fn(&Riscv<Recorder>) {
-    move |riscv| riscv.flush_ranges_broadcast(errata, Tag(7), ranges, change, wait)
+    let entries = Invalidation::ranges(Tag(7), ranges, change);
+    move |riscv| match wait {
+        Wait::Now => riscv.flush(errata, entries, Scope::Broadcast),
+        Wait::Later => riscv.begin_broadcast(errata, entries),
+    }
 }
 
 fn leaf(address: u64) -> Event {
@@ -127,7 +131,9 @@ fn a_range_that_no_address_can_name_flushes_the_whole_tag() {
                 executed(SBI, everywhere(NO_ERRATA, &ranges, LastLevel, Wait::Now)),
                 [FENCE, sfence(7), everyone(Some(7)), FENCE]
             );
-            let kernel = |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &ranges, LastLevel);
+            let kernel = |riscv: &Riscv<_>| {
+                riscv.flush(NO_ERRATA, Invalidation::kernel(&ranges, LastLevel), Scope::Local)
+            };
             assert_eq!(executed(CONFIG, kernel), [ALL, FENCE]);
         }
     }
@@ -142,7 +148,9 @@ fn where_operands_fail_ranges_fence_everything() {
             executed(SBI, everywhere(FENCE_OPERANDS, &page, change, Wait::Now)),
             [FENCE, ALL, everyone(None), FENCE]
         );
-        let kernel = |riscv: &Riscv<_>| riscv.flush_kernel(FENCE_OPERANDS, &page, change);
+        let kernel = |riscv: &Riscv<_>| {
+            riscv.flush(FENCE_OPERANDS, Invalidation::kernel(&page, change), Scope::Local)
+        };
         assert_eq!(executed(CONFIG, kernel), [ALL, FENCE]);
     }
 }
@@ -191,12 +199,19 @@ fn eco_m1_everywhere_is_everywhere_by_address_too() {
 #[test]
 fn eco_m6_kernel_addresses_are_fenced_for_every_asid_and_globally() {
     let two = [uniform(TOP, 1, 12), uniform(0xffff_ffff_8000_0000, 1, 21)];
-    let local = |change| move |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &two, change);
+    let local = |change| {
+        move |riscv: &Riscv<_>| {
+            riscv.flush(NO_ERRATA, Invalidation::kernel(&two, change), Scope::Local)
+        }
+    };
     let fences = [global(TOP), global(0xffff_ffff_8000_0000)];
     assert_eq!(executed(CONFIG, local(LastLevel)), [fences[0], fences[1], FENCE]);
     assert_eq!(executed(CONFIG, local(FreedTables)), [ALL, FENCE]);
-    let remote =
-        |change| move |riscv: &Riscv<_>| riscv.flush_kernel_broadcast(NO_ERRATA, &two, change);
+    let remote = |change| {
+        move |riscv: &Riscv<_>| {
+            riscv.flush(NO_ERRATA, Invalidation::kernel(&two, change), Scope::Broadcast)
+        }
+    };
     let asked = [part(TOP, 0x1000, None), part(0xffff_ffff_8000_0000, 0x20_0000, None)];
     assert_eq!(
         executed(SBI, remote(LastLevel)),
@@ -204,9 +219,13 @@ fn eco_m6_kernel_addresses_are_fenced_for_every_asid_and_globally() {
     );
     assert_eq!(executed(SBI, remote(FreedTables)), [FENCE, ALL, everyone(None), FENCE]);
     for change in [LastLevel, FreedTables] {
-        let all = |riscv: &Riscv<_>| riscv.flush_kernel(NO_ERRATA, &[], change);
+        let all = |riscv: &Riscv<_>| {
+            riscv.flush(NO_ERRATA, Invalidation::kernel(&[], change), Scope::Local)
+        };
         assert_eq!(executed(SVINVAL, all), [ALL, FENCE]);
-        let all = |riscv: &Riscv<_>| riscv.flush_kernel_broadcast(NO_ERRATA, &[], change);
+        let all = |riscv: &Riscv<_>| {
+            riscv.flush(NO_ERRATA, Invalidation::kernel(&[], change), Scope::Broadcast)
+        };
         assert_eq!(executed(SBI, all), [FENCE, ALL, everyone(None), FENCE]);
     }
 }
@@ -230,7 +249,7 @@ fn operations_are_counted_as_they_are_executed() {
         uniform(0, 1, 30),
         uniform(0, 8, 34),
     ] {
-        riscv.flush_ranges(NO_ERRATA, Tag(7), &[range], LastLevel);
+        riscv.flush(NO_ERRATA, Invalidation::ranges(Tag(7), &[range], LastLevel), Scope::Local);
         let fences = riscv.instructions.take().len() as u64 - 1;
         assert_eq!(riscv.operations(&range, LastLevel, Scope::Local), Some(fences));
         assert_eq!(riscv.operations(&range, LastLevel, Scope::Broadcast), Some(fences + 1));
@@ -239,7 +258,7 @@ fn operations_are_counted_as_they_are_executed() {
     let half = uniform(0, 1 << 26, 12);
     assert_eq!(riscv.operations(&half, LastLevel, Scope::Local), Some(1 << 26));
     assert_eq!(riscv.operations(&uniform(0, 1 << 27, 12), LastLevel, Scope::Local), None);
-    assert!(!riscv.walks_outlive_tags() && !riscv.faults_forget());
-    let costs = riscv.typical_costs();
+    assert!(!riscv.properties().walks_outlive_tags && !riscv.properties().faults_forget);
+    let costs = riscv.properties().typical_costs;
     assert!(costs.by_address(costs.local, 33, 33) && !costs.by_address(costs.local, 512, 512));
 }

@@ -109,9 +109,13 @@ fn a_space_has_one_table_beside_the_kernels() {
 #[test]
 fn flushes_name_the_users_asid_while_the_kernels_root_is_loaded() {
     let riscv = machine(16, SEPARATE, satp(RESERVED, 0));
-    riscv.flush_tag(NO_ERRATA, Tag(7));
+    riscv.flush(NO_ERRATA, Invalidation::Tag(Tag(7)), Scope::Local);
     assert_eq!(riscv.instructions.take(), [sfence(7), Event::Fence]);
     let page = VaRange::new(0x4000, 0x1000, 12).unwrap();
-    riscv.flush_ranges(NO_ERRATA, Tag(7), &[page], TableChange::LastLevel);
+    riscv.flush(
+        NO_ERRATA,
+        Invalidation::ranges(Tag(7), &[page], TableChange::LastLevel),
+        Scope::Local,
+    );
     assert_eq!(riscv.instructions.take(), [Event::SfenceVma(Some(0x4000), Some(7)), Event::Fence]);
 }
