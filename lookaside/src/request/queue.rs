@@ -214,9 +214,12 @@ impl<W: Word> RequestQueue<W> {
     pub(crate) fn read_page(&self, context: u64, generation: u64) -> Option<VaRange> {
         let request = &*self.request;
         self.if_whole(|| {
+            // First, because all words of other requests are read once more.
+            if described(&request.shape) != ONE_RANGE {
+                return None;
+            }
             let page = VaRange::of_words(request.ranges[0].each_ref().map(described));
-            let matches = described(&request.shape) == ONE_RANGE
-                && page.pages() == 1
+            let matches = page.pages() == 1
                 && described(&request.context) == context
                 && described(&request.generation) == generation;
             matches.then_some(page)

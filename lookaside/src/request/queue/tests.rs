@@ -115,20 +115,50 @@ fn flushes_of_two_spaces_stay_two() {
 #[test]
 fn a_request_that_is_written_while_it_is_read_is_not_believed() {
     let initiator = keep(RequestQueue::<Busy>::NEW);
-    let ReceivedRequest { scope, ranges, .. } = received(7, 9, 9);
-    initiator.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+    let scope = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
     let serial = &initiator.request.serial;
-    assert_eq!(initiator.read_flush(7, 9).map(|received| received.scope), Some(scope));
-    assert!(initiator.read_flush(7, 8).is_none() && initiator.read_flush(8, 9).is_none());
-    // The next one was begun before it was looked at, and is not finished.
-    serial.fetch_add(1, Relaxed);
-    assert!(initiator.read_flush(7, 9).is_none());
-    // The next one was begun, and may be finished, between the two looks.
-    for added in [1, 2] {
+    let ways: [&dyn Fn(u64, u64) -> bool; 2] = [
+        &|context, generation| initiator.read_flush(context, generation).is_some(),
+        // One page is read in another way, too.
+        &|context, generation| initiator.read_page(context, generation).is_some(),
+    ];
+    for read in ways {
+        let mut ranges = FlushRanges::new();
+        ranges.add(page(0x5000));
+        initiator.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+        assert!(read(7, 9) && !read(7, 8) && !read(8, 9));
+        // The next one was begun before it was looked at, and is not finished.
         serial.fetch_add(1, Relaxed);
-        serial.fetch_and(!1, Relaxed);
-        let next = move || _ = serial.fetch_add(added, Relaxed);
-        assert!(meanwhile(2, next, || initiator.read_flush(7, 9)).is_none());
+        assert!(!read(7, 9));
+        // The next one was begun, and may be finished, between the two looks.
+        for added in [1, 2] {
+            serial.fetch_add(1, Relaxed);
+            serial.fetch_and(!1, Relaxed);
+            let next = move || _ = serial.fetch_add(added, Relaxed);
+            assert!(!meanwhile(2, next, || read(7, 9)));
+        }
+    }
+}
+
+#[test]
+fn only_a_page_is_read_as_a_page() {
+    let initiator = RequestQueue::<Busy>::NEW;
+    let scope = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
+    let read = |ranges: &FlushRanges, early| {
+        initiator.describe(&FlushRequest { scope, ranges, early });
+        initiator.read_page(7, 9)
+    };
+    let mut ranges = FlushRanges::new();
+    ranges.add(page(0x5000));
+    assert_eq!(read(&ranges, false), Some(page(0x5000)));
+    assert_eq!(read(&ranges, true), None, "it is acknowledged before it is flushed");
+    let (mut two, mut apart, mut tables, mut everything) = (ranges, ranges, ranges, ranges);
+    two.add(page(0x6000));
+    apart.add(page(0x9000));
+    tables.add_change(TableChange::FreedTables);
+    everything.widen();
+    for other in [FlushRanges::new(), two, apart, tables, everything] {
+        assert_eq!(read(&other, false), None, "{other:?}");
     }
 }
 
