@@ -54,7 +54,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         // Its hardware walks nothing any more, wherever it stopped.
         halted.set_loaded_tag(Tag::RESERVED);
         // SAFETY: the platform says that the CPU has stopped.
-        unsafe { T::stopped(&halted.tags) };
+        unsafe { T::stopped(self, halted) };
         self.go_down(cpu);
         Ok(())
     }

@@ -25,16 +25,16 @@
 //!
 //! # The tour
 //!
-//! An Arm64 kernel. Other architectures differ in the type of the hardware and in the strategy:
-//! [`GlobalAsids`] for Arm64 and RISC-V, [`PerCpuAsids`] for x86-64.
+//! An Arm64 kernel. Other architectures differ in the type of the hardware, and in nothing else: the ASID allocator is
+//! chosen when the kernel boots, from what the hardware has ([`tags::AsidsConfig::choose`]).
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;
 //! use lookaside::{
-//!     Cpu, GlobalAsids, Gather, Platform, Tlb, VaRange,
+//!     Cpu, Gather, Platform, Tlb, VaRange,
 //!     arch::{Root, Sharing, aarch64::*},
 //!     platform::{CpuId, Targets},
-//!     tags::{GlobalAsidsConfig, Released, Switched},
+//!     tags::{AsidScope, Asids, AsidsConfig, Released, Switched},
 //! };
 //! # // On bare metal `lookaside::arch::aarch64::Native` executes the instructions.
 //! # struct Native;
@@ -101,10 +101,11 @@
 //! };
 //! // SAFETY: this is a kernel, and nobody else writes the root register.
 //! let hw = Hw { mmu: Aarch64::new(unsafe { Native::new() }, config)? };
-//! let mut words = [const { AtomicU64::new(0) }; GlobalAsids::<Hw>::words_for(1 << 16)];
-//! let tags = GlobalAsids::new(&hw, GlobalAsidsConfig::default(), &mut words)?;
+//! let mut words = [const { AtomicU64::new(0) }; Asids::<Hw>::words_for(1 << 16)];
+//! let asids = Asids::new(AsidsConfig::default(), &mut words);
 //! let mut cpus = [const { Cpu::new() }; 4];
-//! let tlb = Tlb::new(hw, tags, &mut cpus)?;
+//! let tlb = Tlb::new(hw, asids, &mut cpus)?; // in a static: `Tlb<'static, Hw>`
+//! assert_eq!(tlb.asid_scope(), AsidScope::Global); // Arm64 broadcasts invalidations by tag
 //!
 //! // The guard that keeps interrupts off while it exists: what the kernel's `local_irq_save` returns.
 //! # fn local_irq_save() -> IrqsOff { IrqsOff(core::marker::PhantomData) }
@@ -161,8 +162,8 @@
 //! * [`Tlb`]: the state of one machine. [`CurrentCpu`]: what a CPU can do. [`AddressSpace`]: the state of a space.
 //! * [`Gather`]: what changed in the page tables. [`CurrentCpu::flush`] flushes it, and hands back the
 //!   frames that it held ([`flush::Flushed`]).
-//! * [`GlobalAsids`] and [`PerCpuAsids`]: the two ASID allocators, with their invariants in their source.
-//! * [`tags`]: what switches return and allocators are configured with, and the interface to further allocators.
+//! * [`tags`]: the ASID allocators, how one is chosen, what switches return, and the interface to further allocators.
+//!   [`GlobalAsids`] and [`PerCpuAsids`] have their invariants in their source.
 //! * [`counts`]: events for tracing and counters.
 //! * [`contig`]: contiguous page-table entries (Arm's contiguous bit, RISC-V's Svnapot).
 //! * [`arch`]: the translation hardware ([`arch::Mmu`]) of three architectures.

@@ -36,7 +36,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.must_own(space.tlb());
         let space = &*space;
         self.make_all_leave(space);
-        if self.mmu().properties().walks_outlive_tags && !T::GLOBAL_TAGS {
+        if self.mmu().properties().walks_outlive_tags && !T::has_global_tags(self.tlb()) {
             // The tables are freed, and CPUs may hold walks of them under tags of their own.
             self.flush_everything(space);
         }

@@ -65,7 +65,7 @@ fn one_page_is_removed_by_address_whatever_that_costs() {
         assert_eq!(story(tlb, 0, &a, What::Range).0, [(0, Op::FlushTag(tag(tlb, 0)))]);
         cheap_tags(tlb);
         assert_eq!(story(tlb, 0, &a, What::Page), page);
-        let more = if T::GLOBAL_TAGS { Outcome::Retagged } else { Outcome::Local };
+        let more = if T::has_global_tags(tlb) { Outcome::Retagged } else { Outcome::Local };
         assert_eq!(story(tlb, 0, &a, What::Range).1, (more, 0));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));

@@ -8,11 +8,11 @@ use lookaside::{
         Root,
         x86_64::{
             Config, Features, Instructions, Invpcid, Levels, Tables, Use, UserFlush, Vendor, X86,
-            cr3::KEEP,
+            cr3::KEEP, invlpgb::PageLimit,
         },
     },
     platform::{CpuId, Word},
-    tags::{GlobalAsidsConfig, Switched},
+    tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Switched},
 };
 
 /// A CPU that remembers its root register and what it was told to forget.
@@ -233,4 +233,41 @@ fn flag_07_a_missed_flush_by_invalidation_covers_both_halves_at_once() {
         assert_eq!(insn(), [2, 0x802]);
         assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
     }
+}
+
+#[test]
+fn the_allocator_that_is_chosen_at_run_time_flushes_at_the_exit_too() {
+    let hw = hardware(UserFlush::AtExit);
+    hw.mmu.set_up_cpu();
+    let asids = Asids::new(AsidsConfig::default(), &mut []);
+    let tlb = Tlb::new(hw, asids, Vec::leak(vec![Cpu::new()])).unwrap();
+    assert_eq!(tlb.asid_scope(), AsidScope::PerCpu);
+    tlb.online(&(), &FEATURES).unwrap();
+    let root = Root { table: 0x4000, user_table: 0x5000 };
+    let a = tlb.space(root, Vec::leak(vec![AtomicU64::ZERO])).unwrap();
+    let this_cpu = tlb.this_cpu(&());
+    assert_eq!(this_cpu.switch(&a), Switched::Fresh);
+    assert_eq!(this_cpu.user_root(&a), 0x5802);
+    assert_eq!(this_cpu.user_root(&a), 0x5802 | KEEP);
+}
+
+#[test]
+fn x86_64_is_served_by_global_tags_only_with_invlpgb() {
+    let choice = |pcids, invlpgb| {
+        let config = Config {
+            pcids,
+            invlpgb: Use::WherePresent,
+            tables: Tables::One,
+            levels: Levels::Four,
+            reserved_root: 0x1000,
+        };
+        let insn: &'static Insn = Box::leak(Box::default());
+        let mmu = X86::new(insn, &Features { invlpgb, ..FEATURES }, config).unwrap();
+        AsidsConfig::default().choose(&Hw { mmu, insn }, 4)
+    };
+    let invlpgb = Some(PageLimit::from_cpuid(7));
+    assert_eq!(choice(Use::WherePresent, None), AsidScope::PerCpu);
+    assert_eq!(choice(Use::Never, None), AsidScope::PerCpu);
+    assert_eq!(choice(Use::WherePresent, invlpgb), AsidScope::Global);
+    assert_eq!(choice(Use::Never, invlpgb), AsidScope::PerCpu);
 }

@@ -42,8 +42,13 @@ fn local_11_a_space_takes_at_most_128_bytes_and_two_bits_for_each_cpu() {
 fn a_cpu_takes_at_most_1024_bytes() {
     let (epochs, recent) =
         (size_of::<Cpu<Fake, GlobalAsids<'_, Fake>>>(), size_of::<Cpu<Fake, PerCpuAsids<6>>>());
-    println!("a CPU takes {epochs} bytes with epochs and {recent} with six recent spaces");
+    let either = size_of::<Cpu<Fake>>();
+    println!(
+        "a CPU takes {epochs} bytes with epochs, {recent} with six recent spaces, {either} with either"
+    );
     assert!(epochs <= 1024 && recent <= 1024, "{epochs} and {recent}");
+    // It has the state of both, of which one is never touched.
+    assert!(either <= 1280, "{either}");
 }
 
 /// All bytes that the library needs for so many CPUs and spaces, with 16-bit tags.

@@ -1,6 +1,7 @@
 //! The modules of the library import each other in one direction only: a reader can start at the bottom.
 //!
-//! A module here is one that `lib.rs` declares, with everything below it. What tests import does not count.
+//! A module here is one that `lib.rs` declares, with everything below it. What tests import does not count, and
+//! neither does the default of a type parameter: it is for users of the type, and its definition does without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,6 +136,10 @@ impl<'ast> Visit<'ast> for Imports<'_> {
         source::imports(&item.tree).iter().for_each(|import| self.note(&import.path));
     }
 
+    fn visit_type_param(&mut self, parameter: &'ast syn::TypeParam) {
+        parameter.bounds.iter().for_each(|bound| self.visit_type_param_bound(bound));
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let parts: Vec<String> =
             path.segments.iter().map(|segment| segment.ident.to_string()).collect();
@@ -205,9 +210,10 @@ mod tests {
     #[test]
     fn imports_of_tests_and_of_the_module_itself_do_not_count() {
         let file = "use crate::{a::{self, X}, b}; use super::super::c::Y; use super::d; \
-                    #[cfg(test)] mod tests { use crate::e; } fn f() -> crate::g::Z { h::i() }";
+                    #[cfg(test)] mod tests { use crate::e; } fn f() -> crate::g::Z { h::i() } \
+                    struct S<T: crate::j::U = crate::k::V>(T);";
         let found = Imports::of(&syn::parse_file(file).unwrap(), &["m", "n"]);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "g"]);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "g", "j"]);
     }
 
     #[test]

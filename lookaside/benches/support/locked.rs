@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    AddressSpace, Cpu, Error, Platform, Tlb,
+    AddressSpace, Cpu, CurrentCpu, Error, Platform, Tlb,
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     platform::{CpuId, Ordering, Word},
     tags::{
@@ -145,6 +145,7 @@ impl<W: Word> Locked<W> {
 // SAFETY: nothing is freed in a benchmark.
 unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
     type Cpu = LockedCpu<P::Word>;
+    type Choice = ();
     const CPU: Self::Cpu =
         LockedCpu { active: P::Word::ZERO, reserved: P::Word::ZERO, pending: P::Word::ZERO };
 
@@ -182,8 +183,31 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         Switched::Kept
     }
 
-    const GLOBAL_TAGS: bool = true;
-    const TRACKS_GENERATIONS: bool = false;
+    fn has_global_tags(_: &Tlb<'_, P, Self>) -> bool {
+        true
+    }
+
+    fn tracks_generations(_: &Tlb<'_, P, Self>) -> bool {
+        false
+    }
+
+    fn local_generation(_: &Tlb<'_, P, Self>, _: CpuId, _: u64, _: bool) -> u64 {
+        u64::MAX
+    }
+
+    fn catch_up_with(_: &StrategyCpu<'_, P, Self>, _: CpuId) -> u64 {
+        0
+    }
+
+    fn catch_up(_: &StrategyCpu<'_, P, Self>) -> u64 {
+        0
+    }
+
+    fn nmi_uaccess_okay(_: &Tlb<'_, P, Self>, _: &Cpu<P, Self>, _: &AddressSpace<P>) -> bool {
+        false
+    }
+
+    unsafe fn stopped(_: &Tlb<'_, P, Self>, _: &Cpu<P, Self>) {}
 
     fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
         // SAFETY: this is the strategy.
@@ -191,8 +215,16 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         (cookie != 0).then_some(cookie)
     }
 
+    fn has_context(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>, _: u64) -> bool {
+        true
+    }
+
     fn root_state(_: &Tlb<'_, P, Self>, _: CpuId, _: u64) -> RootState {
         RootState::Loaded
+    }
+
+    fn is_loaded(_: &CurrentCpu<'_, P, Self>, _: u64) -> bool {
+        true
     }
 
     fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest) -> bool {
@@ -206,6 +238,10 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         true
     }
 
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+        this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
+    }
+
     fn flush_broadcast(
         this_cpu: &StrategyCpu<'_, P, Self>,
         context: u64,
@@ -217,6 +253,18 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
             Invalidation::Tag(Tag(context as u16)),
             Scope::Broadcast,
         );
+    }
+
+    fn retag(_: &StrategyCpu<'_, P, Self>, _: &AddressSpace<P>, _: u64) -> bool {
+        false
+    }
+
+    fn is_pinned(_: &AddressSpace<P>) -> bool {
+        false
+    }
+
+    fn user_held(_: &CurrentCpu<'_, P, Self>) -> Held {
+        Held::Keep
     }
 
     fn restore_root(_: &StrategyCpu<'_, P, Self>) {}

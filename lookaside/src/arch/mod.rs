@@ -178,6 +178,10 @@ pub struct Properties {
     /// drop ([`x86_64::UserFlush::AtExit`]). Only an allocator that passes it on in
     /// [`crate::tags::Tags::user_held`] may run on such hardware.
     pub defers_user_flush: bool,
+    /// Whether tags of each CPU's own ([`crate::PerCpuAsids`]) serve this hardware better than tags that are the
+    /// same on all CPUs, unless it [broadcasts](Self::broadcasts). Where a flush of another CPU is an IPI anyway,
+    /// agreeing on tags gains little. [`crate::tags::Asids`] asks.
+    pub prefers_per_cpu_tags: bool,
     /// What the operations cost on a typical machine, with sources. A kernel that knows better says so in
     /// [`crate::Platform::costs`].
     pub typical_costs: &'static Costs,
@@ -197,6 +201,7 @@ impl Properties {
             caches_absent: false,
             first_load: Held::Keep,
             defers_user_flush: false,
+            prefers_per_cpu_tags: false,
             typical_costs,
         }
     }

@@ -30,7 +30,7 @@ pub enum ScratchSpace {
 /// [`Self::map`], [`Self::unmap`], [`Self::allow_writes`] and [`Self::write_fault`] go through the
 /// functions with which the kernel does this for its processes: these are what is tested. The others are
 /// for the test alone. All of them are called with interrupts off.
-pub trait Scratch<P: Platform, T: Tags<P>>: Sync {
+pub trait Scratch<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>>: Sync {
     /// How many CPUs should be online: `0..cpus`. It comes from the firmware's tables, not from what has
     /// called [`Tlb::online`](crate::Tlb::online).
     fn cpus(&self) -> u32;

@@ -150,7 +150,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Describes the request to the CPUs that must act.
     fn describe(&self, shootdown: &mut Shootdown<'t, P, T>) {
         let (this_cpu, request) = (self.this_cpu, &self.request);
-        if T::TRACKS_GENERATIONS && !self.targets_stale() {
+        if T::tracks_generations(this_cpu.tlb()) && !self.targets_stale() {
             shootdown.describe_generation(this_cpu, self.space, request, self.targets_lazy());
         } else {
             shootdown.describe(this_cpu, request);
@@ -165,7 +165,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         self.space.residents().none_but(me)
             && !(self.targets_stale()
                 && (self.space.absent_may_hold_entries() || self.walks_under_older_tags()))
-            && !(self.can_broadcast() && T::is_pinned(self.space))
+            && !(self.mmu().properties().broadcasts && T::is_pinned(self.space))
     }
 
     /// As [`Self::act`], if no other CPU must act.
@@ -268,7 +268,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline]
     fn can_broadcast(&self) -> bool {
-        self.mmu().properties().broadcasts && T::GLOBAL_TAGS
+        self.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb())
     }
 
     /// Whether a broadcast is possible, and necessary or cheaper than interrupts.
@@ -402,7 +402,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         let running = self.running(others);
         let resting = Targets { mask: others.mask & !running.mask, ..others };
         if let (FlushScope::AddressSpace { last, .. }, true) =
-            (self.request.scope, T::TRACKS_GENERATIONS)
+            (self.request.scope, T::tracks_generations(self.this_cpu.tlb()))
         {
             // Absent CPUs have missed other flushes already, and do not need the record.
             if resting.mask != 0 {
@@ -430,7 +430,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
     fn may_trim(&self) -> bool {
-        T::GLOBAL_TAGS || !self.mmu().properties().walks_outlive_tags
+        T::has_global_tags(self.this_cpu.tlb()) || !self.mmu().properties().walks_outlive_tags
     }
 
     /// Marks resting CPUs stale, so that they flush on switch-in, and returns those that must act now

@@ -33,7 +33,7 @@ use crate::{
 ///
 /// As with [`crate::Gather`], no flush is lost: the frames are leaked, and the next flush of the space flushes everything.
 #[must_use = "the flush is complete, and its frames are free, when `wait` returns"]
-pub struct PendingFlush<'g, 't, P: Platform, T: Tags<P>, F = ()> {
+pub struct PendingFlush<'g, 't, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>, F = ()> {
     /// If some CPUs may not have acknowledged yet.
     request: Option<KeptRequest<'t, P, T>>,
     /// If it is the flush of a space.

@@ -245,7 +245,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.handle_broadcasts();
         // Queues last: nothing is read there between the last invalidation and the acknowledgement.
         self.handle_requests();
-        if T::TRACKS_GENERATIONS {
+        if T::tracks_generations(self.tlb()) {
             self.handle_generations();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{CurrentCpu, StrategyCpu, Tlb};
 use crate::{
-    arch::{Held, Invalidation, Mmu as _, Scope, Wait},
+    arch::{Held, Wait},
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
@@ -57,9 +57,21 @@ pub enum RootState {
     Loaded,
 }
 
+/// Where a tag names one space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AsidScope {
+    /// On all CPUs: [`crate::GlobalAsids`].
+    Global,
+    /// On one CPU, which numbers the spaces that it runs: [`crate::PerCpuAsids`].
+    PerCpu,
+}
+
 /// An ASID allocator.
 ///
 /// Every method that takes a [`CurrentCpu`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
+///
+/// `In` is the allocator of the [`Tlb`]: the implementer itself, unless it is a part of an allocator that chooses at
+/// run time, as [`crate::tags::Asids`] does. No method has a default: one that is not passed on does not compile.
 ///
 /// # Safety
 ///
@@ -74,118 +86,104 @@ pub enum RootState {
 ///   another space and no entry that was revoked.
 /// * [`Self::release`], [`Self::retag`] and [`Self::switch_in`] give a space another tag only where the
 ///   entries under its former one can do no harm.
-pub unsafe trait Tags<P: Platform>: Sized {
+pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// The allocator's state of each CPU. All zeros to begin with.
     type Cpu;
     /// The state of a CPU that was never up.
     const CPU: Self::Cpu;
+
+    /// What the allocator decides once, in [`Self::begin`], and every path asks ([`Tlb::choice`]): `()` if nothing.
+    type Choice: Copy + Send + Sync;
 
     /// Checks, once, that the allocator works on this machine, and prepares the CPUs.
     ///
     /// # Errors
     ///
     /// What is wrong with the configuration.
-    fn begin(&mut self, platform: &P, cpus: &mut [crate::Cpu<P, Self>]) -> Result<(), Error>;
+    fn begin(
+        &mut self,
+        platform: &P,
+        cpus: &mut [crate::Cpu<P, In>],
+    ) -> Result<Self::Choice, Error>;
 
     /// Makes this CPU run `next`, and marks it present there ([`StrategyCpu::mark_present`]).
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched;
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, In>, next: &AddressSpace<P>) -> Switched;
 
     /// Enters lazy mode: this CPU uses no translations of user addresses, although its root register still
     /// names the space.
-    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>);
+    fn lazy(this_cpu: &StrategyCpu<'_, P, In>);
 
     /// Makes this CPU run no space, with the reserved root.
-    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched;
+    fn park(this_cpu: &StrategyCpu<'_, P, In>) -> Switched;
 
     /// Whether a space has the same tag on every CPU, so that a broadcast by tag means the same space
-    /// everywhere.
-    const GLOBAL_TAGS: bool;
+    /// everywhere. The answer never changes.
+    fn has_global_tags(tlb: &Tlb<'_, P, In>) -> bool;
 
     /// Whether a CPU compares a space's generation with its own at switch-in and in every IPI. It can then
-    /// flush by page instead of by tag if it missed only the latest flush.
-    const TRACKS_GENERATIONS: bool;
+    /// flush by page instead of by tag if it missed only the latest flush. The answer never changes.
+    fn tracks_generations(tlb: &Tlb<'_, P, In>) -> bool;
 
     /// The generation of the space with this context id up to which `cpu` has flushed: `u64::MAX` if it does
     /// not run the space, or if it is lazy in it and `lazily` does not say that lazy CPUs must act too. Used
-    /// only with [`Self::TRACKS_GENERATIONS`].
-    fn local_generation(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
-        let _ = (tlb, cpu, context, lazily);
-        u64::MAX
-    }
+    /// only with [`Self::tracks_generations`].
+    fn local_generation(tlb: &Tlb<'_, P, In>, cpu: CpuId, context: u64, lazily: bool) -> u64;
 
     /// Does the flush that `initiator`, which has sent this CPU an IPI, requests, if that is the next flush that
-    /// this CPU needs. Returns how many flushes were done. Used only with [`Self::TRACKS_GENERATIONS`].
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
-        let _ = (this_cpu, initiator);
-        0
-    }
+    /// this CPU needs. Returns how many flushes were done. Used only with [`Self::tracks_generations`].
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, In>, initiator: CpuId) -> u64;
 
     /// Flushes whatever this CPU has missed of the space that it runs, and returns how many flushes were
-    /// done. Used only with [`Self::TRACKS_GENERATIONS`].
-    fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
-        let _ = this_cpu;
-        0
-    }
+    /// done. Used only with [`Self::tracks_generations`].
+    fn catch_up(this_cpu: &StrategyCpu<'_, P, In>) -> u64;
 
     /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has missed no
     /// flush. NMI handlers call it, so it runs between any two steps of the other methods. `false` is always
     /// a right answer.
-    fn nmi_uaccess_okay(cpu: &crate::Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
-        let _ = (cpu, space);
-        false
-    }
+    fn nmi_uaccess_okay(
+        tlb: &Tlb<'_, P, In>,
+        cpu: &crate::Cpu<P, In>,
+        space: &AddressSpace<P>,
+    ) -> bool;
 
     /// A CPU has stopped and runs no space: no CPU waits for it from now on.
     ///
     /// # Safety
     ///
     /// The CPU executes nothing, and its hardware walks no tables, before it calls [`Tlb::online`].
-    unsafe fn stopped(cpu: &Self::Cpu) {
-        let _ = cpu;
-    }
+    unsafe fn stopped(tlb: &Tlb<'_, P, In>, cpu: &crate::Cpu<P, In>);
 
     /// The context id under which CPUs run `space`; `None` if no CPU can hold entries of it. Called after
     /// the tables were changed and the change published: a CPU that learns another context id of the space
     /// after that walks the new tables.
-    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64>;
+    fn context_id(tlb: &Tlb<'_, P, In>, space: &AddressSpace<P>) -> Option<u64>;
 
     /// Whether `context` is still the context id of `space`. Called with the residency of the space locked:
     /// a CPU that gives the space another context id holds that lock, and a CPU that switches in under
     /// another one has held it before.
-    fn has_context(
-        this_cpu: &CurrentCpu<'_, P, Self>,
-        space: &AddressSpace<P>,
-        context: u64,
-    ) -> bool {
-        let _ = (this_cpu, space, context);
-        true
-    }
+    fn has_context(this_cpu: &CurrentCpu<'_, P, In>, space: &AddressSpace<P>, context: u64)
+    -> bool;
 
     /// Whether the root register of `cpu` names the space with this context id, or may be about to, or may
     /// still do so. A CPU for which this returns [`RootState::NotLoaded`] learns from its residency
     /// ([`StrategyCpu::mark_present`]), or from the generation of the space, that it has missed a flush.
     #[doc(alias = "loaded_mm")]
-    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState;
+    fn root_state(tlb: &Tlb<'_, P, In>, cpu: CpuId, context: u64) -> RootState;
 
     /// Whether the root register of this CPU names the space with this context id.
-    #[inline]
-    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
-        Self::root_state(this_cpu.tlb(), this_cpu.id(), context) != RootState::NotLoaded
-    }
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, In>, context: u64) -> bool;
 
     /// Does on this CPU a flush that is requested of one space, unless the CPU will do it before it loads
     /// the root again. Returns whether a flush was needed.
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool;
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
 
     /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
     /// the space that the CPU runs.
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
-        this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
-    }
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, In>);
 
-    /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::GLOBAL_TAGS`].
+    /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::has_global_tags`].
     fn flush_broadcast(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, In>,
         context: u64,
         ranges: &FlushRanges,
         wait: Wait,
@@ -193,36 +191,27 @@ pub unsafe trait Tags<P: Platform>: Sized {
 
     /// Gives `space` a tag under which no CPU holds anything, instead of a flush. Returns `false`, and does
     /// nothing, if another CPU runs the space, or if no free tag is at hand.
-    fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
-        let _ = (this_cpu, space, context);
-        false
-    }
+    fn retag(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>, context: u64) -> bool;
 
     /// Whether a device may use the tag of `space`.
-    fn is_pinned(space: &AddressSpace<P>) -> bool {
-        let _ = space;
-        false
-    }
+    fn is_pinned(space: &AddressSpace<P>) -> bool;
 
     /// Loads again what the register named before a foreign root was loaded, or the reserved root if the CPU
     /// was parked meanwhile. For the allocator the register has named it all the time.
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>);
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, In>);
 
     /// What the load of the user's root on the way to user mode does with entries under its tag, where
     /// [`crate::arch::Properties::defers_user_flush`]. The flush that it stands for counts as done. An allocator
-    /// that leaves this out refuses such hardware in [`Self::begin`].
-    fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
-        let _ = this_cpu;
-        Held::Keep
-    }
+    /// that always says [`Held::Keep`] refuses such hardware in [`Self::begin`].
+    fn user_held(this_cpu: &CurrentCpu<'_, P, In>) -> Held;
 
     /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
     /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags
-    /// ([`crate::arch::Properties::walks_outlive_tags`]), an allocator with [`Self::GLOBAL_TAGS`] flushes them; for
+    /// ([`crate::arch::Properties::walks_outlive_tags`]), an allocator with [`Self::has_global_tags`] flushes them; for
     /// others that was done before.
     ///
     /// # Panics
     ///
     /// If a device may use the tag.
-    fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released;
+    fn release(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>) -> Released;
 }

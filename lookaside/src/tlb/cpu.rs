@@ -14,7 +14,7 @@ use crate::{
 ///
 /// All of it is zero to begin with, so that a static array of them can be made.
 #[repr(C, align(128))]
-pub struct Cpu<P: Platform, T: Tags<P>> {
+pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     pub(crate) tags: T::Cpu,
     pub(crate) queue: RequestQueue<P::Word>,
     /// The table that the register names, to be loaded again after a foreign root. Private to the CPU.

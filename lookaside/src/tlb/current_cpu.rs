@@ -19,7 +19,7 @@ use crate::{
 ///
 /// [`Tlb::this_cpu`] makes one. It cannot be sent to another thread and costs nothing to make, so make it where it
 /// is needed.
-pub struct CurrentCpu<'t, P: Platform, T: Tags<P>> {
+pub struct CurrentCpu<'t, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     tlb: &'t Tlb<'t, P, T>,
     cpu: &'t Cpu<P, T>,
     id: CpuId,
@@ -142,6 +142,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     }
 
     /// What the library keeps for this CPU.
+    #[inline]
     pub(crate) const fn storage(&self) -> &'t Cpu<P, T> {
         self.cpu
     }

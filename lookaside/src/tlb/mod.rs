@@ -7,7 +7,7 @@ mod current_cpu;
 use core::fmt;
 
 pub use self::{
-    allocator::{Released, RootState, Switched, Tags},
+    allocator::{AsidScope, Released, RootState, Switched, Tags},
     cpu::Cpu,
     current_cpu::{CurrentCpu, StrategyCpu},
 };
@@ -29,11 +29,16 @@ use crate::{
 /// A kernel makes one for the first stage of translation; a second one can manage another regime. All storage
 /// comes from the caller and is used by this `Tlb` alone.
 ///
+/// `T` is the ASID allocator. A kernel leaves it out: then it is chosen when the `Tlb` is made, from what the hardware
+/// has ([`crate::tags::Asids`]), and a `static` of the kernel has the type `Tlb<'static, Hw>`.
+///
 /// An address space, a gather and a batch belong to the `Tlb` that made them; every other one refuses
 /// them.
-pub struct Tlb<'a, P: Platform, T: Tags<P>> {
+pub struct Tlb<'a, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     platform: P,
     tags: T,
+    /// Beside fields that a switch reads anyway.
+    choice: T::Choice,
     cpus: &'a [Cpu<P, T>],
     id: TlbId,
     /// The errata of all CPUs that are or were online: some oblige every CPU, for example to repeat
@@ -63,7 +68,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         if cpus.is_empty() || cpus.len() > MAX_CPUS {
             return Err(Error::CpuCount { cpus: cpus.len() });
         }
-        tags.begin(&platform, cpus)?;
+        let choice = tags.begin(&platform, cpus)?;
         let cpus = &*cpus;
         let (id, errata) = (TlbId::next()?, P::Word::ZERO);
         for cpu in cpus {
@@ -71,7 +76,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
         let latest_id = Aligned(P::Word::ZERO);
         let (ring, up) = (Aligned(BroadcastRing::NEW), Aligned(Up::NEW));
-        Ok(Self { platform, tags, cpus, id, errata, latest_id, ring, up })
+        Ok(Self { platform, tags, choice, cpus, id, errata, latest_id, ring, up })
     }
 
     /// A new space, which owns these top tables. `residents` is storage for two bits a CPU
@@ -144,7 +149,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
         let id = self.platform.cpu();
         let free = self.cpus.get(id.index()).filter(|cpu| !cpu.nmi_uaccess_disabled());
-        free.is_some_and(|cpu| T::nmi_uaccess_okay(cpu, space))
+        free.is_some_and(|cpu| T::nmi_uaccess_okay(self, cpu, space))
     }
 
     pub(crate) fn queue(&self, cpu: CpuId) -> Option<&'a RequestQueue<P::Word>> {
@@ -175,6 +180,19 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// The strategy.
     pub const fn tags(&self) -> &T {
         &self.tags
+    }
+
+    /// Whether a space has one tag on all CPUs or each CPU its own.
+    #[must_use]
+    pub fn asid_scope(&self) -> AsidScope {
+        if T::has_global_tags(self) { AsidScope::Global } else { AsidScope::PerCpu }
+    }
+
+    /// What the ASID allocator decided when the `Tlb` was made, for the allocator.
+    #[must_use]
+    #[inline]
+    pub const fn choice(&self) -> T::Choice {
+        self.choice
     }
 
     /// The CPUs, online or not.
@@ -209,6 +227,7 @@ impl<P: Platform, T: Tags<P>> fmt::Debug for Tlb<'_, P, T> {
         f.debug_struct("Tlb")
             .field("id", &self.id)
             .field("cpus", &self.cpus.len())
+            .field("asid_scope", &self.asid_scope())
             .field("errata", &self.errata())
             .finish_non_exhaustive()
     }

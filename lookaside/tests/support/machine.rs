@@ -5,7 +5,7 @@ use lookaside::{
     arch::Root,
     flush::Flushed,
     platform::CpuId,
-    tags::{GlobalAsidsConfig, Residents, Switched, Tags},
+    tags::{Asids, AsidsConfig, GlobalAsidsConfig, Residents, Switched, Tags},
 };
 
 use super::{Fake, on, words};
@@ -17,6 +17,9 @@ pub(crate) type Machine<T> = &'static Tlb<'static, Fake, T>;
 pub(crate) type ByEpochs = Machine<GlobalAsids<'static, Fake>>;
 /// Tags of x86.
 pub(crate) type ByRecent = Machine<PerCpuAsids>;
+
+/// Either, chosen at run time.
+pub(crate) type ByChoice = Machine<Asids<'static, Fake>>;
 
 /// An allocator whose state threads can share.
 pub(crate) trait Strategy: Tags<Fake, Cpu: Sync> + Sync + 'static {}
@@ -54,6 +57,10 @@ pub(crate) fn epochs_with(cpus: usize, fake: Fake, config: GlobalAsidsConfig) ->
     let storage = words(GlobalAsids::<Fake>::words_for(config.tags));
     let tags = GlobalAsids::new(&fake, config, storage).unwrap();
     start(cpus, fake, tags)
+}
+
+pub(crate) fn chosen(cpus: usize, fake: Fake, config: AsidsConfig) -> ByChoice {
+    start(cpus, fake, Asids::new(config, words(Asids::<Fake>::words_for(config.global.tags))))
 }
 
 /// The CPU that the test is.

@@ -212,6 +212,18 @@ impl Fake {
         self
     }
 
+    /// As x86, too.
+    pub(crate) fn preferring_per_cpu_tags(mut self) -> Self {
+        self.mmu.properties.prefers_per_cpu_tags = true;
+        self
+    }
+
+    /// As x86 whose kernel has another root.
+    pub(crate) fn with_user_flushes_deferred(mut self) -> Self {
+        self.mmu.properties.defers_user_flush = true;
+        self
+    }
+
     /// As RISC-V.
     pub(crate) fn with_absent_entries_cached(mut self) -> Self {
         self.mmu.properties.caches_absent = true;

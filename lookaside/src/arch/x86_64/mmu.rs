@@ -234,6 +234,7 @@ impl<I: Instructions> Mmu for X86<I> {
             broadcasts: self.invlpgb.is_some(),
             faults_forget: true,
             defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
+            prefers_per_cpu_tags: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
     }

@@ -8,7 +8,7 @@
 //! The moment is short: interrupts are off, and the CPU waits only for holders of a space's residency lock.
 //! A rollover rarely meets a CPU in it; a flag records that it did, so that CPUs are searched only then.
 
-use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
+use super::{Cookie, FIRST_TAG, GlobalAsids, HasGlobalAsids, ticket};
 use crate::{
     arch::{Mmu, Sharing},
     platform::Platform,
@@ -19,9 +19,9 @@ use crate::{
 impl<P: Platform> GlobalAsids<'_, P> {
     /// Records whether this or an earlier rollover has met a CPU that is still in mid-switch. The lock is
     /// held, and a flush is pending on every CPU.
-    pub(super) fn note_mid_switch(
+    pub(super) fn note_mid_switch<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         _held: &ticket::Held<'_, P::Word>,
     ) {
         // Where CPUs use each other's entries, the register is parked before `active` is written (F-PARK).
@@ -32,7 +32,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Returns when no CPU is in mid-switch any more that the rollover to the caller's epoch met there.
     #[inline]
-    pub(super) fn wait_for_mid_switch(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
+    pub(super) fn wait_for_mid_switch<T: HasGlobalAsids<P>>(
+        &self,
+        this_cpu: &StrategyCpu<'_, P, T>,
+    ) {
         // Relaxed: the flag of the caller's epoch is visible by O-EPOCH, and a later one covers all CPUs
         // that are still in mid-switch.
         if self.turn.mid_switch.load(Ordering::Relaxed) != 0 {
@@ -41,7 +44,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     }
 
     #[cold]
-    fn wait_for_each(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn wait_for_each<T: HasGlobalAsids<P>>(this_cpu: &StrategyCpu<'_, P, T>) {
         let tlb = this_cpu.tlb();
         for cpu in tlb.cpus() {
             // A CPU that has stopped is parked as soon as the kernel reports it (`Tlb::halted`).
@@ -53,12 +56,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Whether a flush is pending on the CPU and its register does not name the tag that is reserved for it.
     /// A CPU that has adopted the epoch since then had loaded that tag before.
-    fn is_mid_switch(cpu: &Cpu<P, Self>) -> bool {
+    fn is_mid_switch<T: HasGlobalAsids<P>>(cpu: &Cpu<P, T>) -> bool {
         // ORDER O-PASSED (pairs with O-ADOPT): a CPU that is seen to have adopted the epoch has loaded the
         // reserved tag.
-        let active = Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::Acquire));
+        let active = Cookie::from_bits(T::global_cpu(cpu).active.cookie.load(Ordering::Acquire));
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
-        let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
+        let kept = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
         let names = cpu.loaded_tag();
         // A parked register names no space's tables. A CPU whose register names any has adopted an epoch
         // before, and has a reserved word.

@@ -75,7 +75,7 @@ mod ticket;
 use core::{fmt, marker::PhantomData};
 
 pub use self::cookie::Cookie;
-use self::{asid_cache::AsidCache, ticket::Ticket};
+use self::{asid_cache::AsidCache, pins::is_pinned, ticket::Ticket};
 use crate::{
     arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     cpu_id::CpuId,
@@ -104,6 +104,26 @@ pub struct GlobalAsidsConfig {
     pub pins: u32,
     /// The epoch that never ends; anything above [`Cookie::LAST_EPOCH`] means that one. For tests.
     pub last_epoch: u64,
+}
+
+impl GlobalAsidsConfig {
+    /// How many tags are used where a tag has so many bits.
+    pub(super) fn tags_of(&self, bits: u32) -> u32 {
+        self.tags.min(1 << bits.min(16))
+    }
+
+    /// Checks that so many tags suffice for so many CPUs: then one is free after a rollover.
+    pub(super) fn check_tags(&self, tags: u32, cpus: usize) -> Result<(), Error> {
+        let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+        let needed = cpus.saturating_add(1).saturating_add(self.pins);
+        let usable = usable(tags);
+        if usable < needed { Err(Error::TooFewTags { usable, needed }) } else { Ok(()) }
+    }
+}
+
+/// How many of so many tags spaces can have.
+const fn usable(tags: u32) -> u32 {
+    tags.saturating_sub(FIRST_TAG)
 }
 
 impl Default for GlobalAsidsConfig {
@@ -160,6 +180,34 @@ pub struct GlobalAsidsCpu<W> {
     reserved: Aligned<W>,
 }
 
+impl<W: Word> GlobalAsidsCpu<W> {
+    /// Whether a CPU of a [`Tlb`] has this state, or had it.
+    pub(super) fn is_used(&self) -> bool {
+        self.active.cookie.load(Ordering::Relaxed) != 0 // Relaxed: no CPU knows the word yet.
+    }
+}
+
+/// An allocator that is [`GlobalAsids`], or may turn out to be.
+pub trait HasGlobalAsids<P: Platform>: Tags<P> {
+    /// The allocator.
+    fn global(&self) -> &GlobalAsids<'_, P>;
+
+    /// What it keeps for a CPU.
+    fn global_cpu(cpu: &Cpu<P, Self>) -> &GlobalAsidsCpu<P::Word>;
+}
+
+impl<P: Platform> HasGlobalAsids<P> for GlobalAsids<'_, P> {
+    #[inline]
+    fn global(&self) -> &GlobalAsids<'_, P> {
+        self
+    }
+
+    #[inline]
+    fn global_cpu(cpu: &Cpu<P, Self>) -> &GlobalAsidsCpu<P::Word> {
+        &cpu.tags
+    }
+}
+
 impl<'a, P: Platform> GlobalAsids<'a, P> {
     /// How many words of storage `tags` tags need.
     #[must_use]
@@ -185,18 +233,23 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         }
         let config =
             GlobalAsidsConfig { last_epoch: config.last_epoch.min(Cookie::LAST_EPOCH), ..config };
-        let tags = config.tags.min(1 << bits.min(16));
+        let tags = config.tags_of(bits);
         let needed = Self::words_for(tags);
         if words.len() < needed {
             return Err(Error::Storage { needed, given: words.len() });
         }
         let (in_use, pinned) = words[..needed].split_at(needed / 2);
-        Ok(Self {
+        Ok(Self { tags, in_use, pinned, ..Self::without_tags(config) })
+    }
+
+    /// An allocator that serves no machine.
+    pub(super) const fn without_tags(config: GlobalAsidsConfig) -> Self {
+        Self {
             epoch: Aligned(P::Word::ZERO),
-            tags,
+            tags: 0,
             config,
-            in_use,
-            pinned,
+            in_use: &[],
+            pinned: &[],
             turn: Aligned(Rollover {
                 lock: Ticket::NEW,
                 cursor: P::Word::ZERO,
@@ -205,7 +258,7 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
                 mid_switch: P::Word::ZERO,
             }),
             platform: PhantomData,
-        })
+        }
     }
 
     /// The present epoch.
@@ -217,7 +270,7 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
     /// How many tags spaces can have, pinned ones included.
     #[must_use]
     pub const fn usable(&self) -> u32 {
-        self.tags.saturating_sub(FIRST_TAG)
+        usable(self.tags)
     }
 
     fn last_epoch(&self) -> u64 {
@@ -227,15 +280,15 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
     /// In the last epoch: whether this CPU, which still runs under a tag of an earlier epoch, may run any
     /// of the spaces whose context id has the shared tag.
     #[cold]
-    fn may_run_any(this_cpu: &CurrentCpu<'_, P, Self>) -> bool {
+    fn may_run_any<T: HasGlobalAsids<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> bool {
         // Relaxed: no rollover comes after the last epoch.
-        let active = this_cpu.cpu().active.cookie.load(Ordering::Relaxed);
+        let active = T::global_cpu(this_cpu.storage()).active.cookie.load(Ordering::Relaxed);
         !Cookie::from_bits(active).adopted()
     }
 }
 
 // SAFETY: see the invariants above.
-unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
+unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P> {
     type Cpu = GlobalAsidsCpu<P::Word>;
 
     const CPU: Self::Cpu = GlobalAsidsCpu {
@@ -244,16 +297,15 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         reserved: Aligned(P::Word::ZERO),
     };
 
-    fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
+    type Choice = ();
+
+    fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, T>]) -> Result<(), Error> {
         // The allocator may have been made for other hardware.
         let tags = 1 << platform.mmu().properties().tag_bits.min(16);
         if self.tags > tags {
             return Err(Error::TagOutOfRange { tag: self.tags - 1, tags });
         }
-        let needed = (cpus.len() as u32 + 1).saturating_add(self.config.pins);
-        if self.usable() < needed {
-            return Err(Error::TooFewTags { usable: self.usable(), needed });
-        }
+        self.config.check_tags(self.tags, cpus.len())?;
         if platform.mmu().properties().sharing == Sharing::Shared
             && !platform.mmu().properties().broadcasts
         {
@@ -262,11 +314,10 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         if platform.mmu().properties().defers_user_flush {
             return Err(Error::Unsupported("flushes at the exit to user mode with global ASIDs"));
         }
-        // Relaxed, all of them: no CPU knows these words yet.
-        let used = |cpu: &Cpu<P, Self>| cpu.tags.active.cookie.load(Ordering::Relaxed) != 0;
-        if let Some(cpu) = cpus.iter().position(used) {
+        if let Some(cpu) = cpus.iter().position(|cpu| T::global_cpu(cpu).is_used()) {
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
         }
+        // Relaxed, all of them: no CPU knows these words yet.
         for word in self.in_use.iter().chain(self.pinned) {
             word.store(0, Ordering::Relaxed);
         }
@@ -276,28 +327,31 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         self.turn.window.store(window, Ordering::Relaxed);
         self.epoch.store(1, Ordering::Relaxed);
         for cpu in cpus {
-            cpu.tags.active.cookie.store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
+            T::global_cpu(cpu)
+                .active
+                .cookie
+                .store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
         }
         Ok(())
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
-        this_cpu.tlb().tags().switch_in_fast(this_cpu, next)
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
+        this_cpu.tlb().tags().global().switch_in_fast(this_cpu, next)
     }
 
-    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn lazy(this_cpu: &StrategyCpu<'_, P, T>) {
         this_cpu.mmu().settle();
         // The register still names the space, and so does `active`: the tag stays in use.
         //
         // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
         // all that its user code did before.
-        this_cpu.cpu().active.lazy.store(1, Ordering::Release);
+        T::global_cpu(this_cpu.storage()).active.lazy.store(1, Ordering::Release);
     }
 
-    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+    fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
-        let cpu = this_cpu.cpu();
+        let cpu = T::global_cpu(this_cpu.storage());
         // Relaxed: this CPU's own word. After a rollover in between a flush is pending, which is right too.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         if active.adopted() && active.tag() == Tag::RESERVED {
@@ -306,7 +360,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         // The tag may be given away once the register no longer names it, not before.
         this_cpu.park_register();
         cpu.active.lazy.store(0, Ordering::Relaxed); // Relaxed: it names no space.
-        let tags = this_cpu.tlb().tags();
+        let tags = this_cpu.tlb().tags().global();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
         if !active.adopted() || !tags.adopt_epoch(this_cpu, active, parked) {
             tags.adopt_parked(this_cpu);
@@ -314,18 +368,37 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         Switched::Kept
     }
 
-    const GLOBAL_TAGS: bool = true;
-    const TRACKS_GENERATIONS: bool = false;
+    #[inline]
+    fn has_global_tags(_: &Tlb<'_, P, T>) -> bool {
+        true
+    }
 
     #[inline]
-    fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
-        let last = tlb.tags().last_epoch();
+    fn tracks_generations(_: &Tlb<'_, P, T>) -> bool {
+        false
+    }
+
+    fn local_generation(_: &Tlb<'_, P, T>, _: CpuId, _: u64, _: bool) -> u64 {
+        u64::MAX
+    }
+
+    fn catch_up_with(_: &StrategyCpu<'_, P, T>, _: CpuId) -> u64 {
+        0
+    }
+
+    fn catch_up(_: &StrategyCpu<'_, P, T>) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn context_id(tlb: &Tlb<'_, P, T>, space: &AddressSpace<P>) -> Option<u64> {
+        let last = tlb.tags().global().last_epoch();
         // The caller's barrier comes before it. A CPU that switches in by a cookie or an epoch that is not yet
         // visible here walks the tables as they are now.
         //
         // ORDER O-LAST (pairs with O-PUBLISH): if this is the last epoch, a CPU that runs the space under a tag
         // of the epoch before is seen to be met by the rollover, and not under that tag.
-        if tlb.tags().epoch.load(Ordering::Acquire) == last && !Self::is_pinned(space) {
+        if tlb.tags().global().epoch.load(Ordering::Acquire) == last && !is_pinned(space) {
             return Some(Cookie::new(last, LAST_TAG).bits());
         }
         // As O-FRESH: with the cookie come the flags about former tags.
@@ -333,27 +406,23 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         (cookie != Cookie::NONE).then_some(cookie.bits())
     }
 
-    fn has_context(
-        this_cpu: &CurrentCpu<'_, P, Self>,
-        space: &AddressSpace<P>,
-        context: u64,
-    ) -> bool {
-        this_cpu.tlb().tags().has_context(space, Cookie::from_bits(context))
+    fn has_context(this_cpu: &CurrentCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
+        this_cpu.tlb().tags().global().has_context(space, Cookie::from_bits(context))
     }
 
-    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState {
+    fn root_state(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64) -> RootState {
         let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
-        tlb.tags().root_state_of(tlb, cpu, Cookie::from_bits(context))
+        tlb.tags().global().root_state_of(tlb, cpu, Cookie::from_bits(context))
     }
 
     #[inline]
-    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, T>, context: u64) -> bool {
         // No rollover gives the tag away that the register names.
         let tag = Cookie::from_bits(context).tag();
         this_cpu.tag() == tag || tag == LAST_TAG && Self::may_run_any(this_cpu)
     }
 
-    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
+    fn nmi_uaccess_okay(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>, space: &AddressSpace<P>) -> bool {
         let (root, tag) = cpu.loaded();
         // Relaxed, both: this CPU's own word; and a cookie that is out of date has another tag, or its root
         // is not the loaded one. At switch-in the root is recorded before the load and the tag after it, so
@@ -361,11 +430,11 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         tag != Tag::RESERVED
             && root.table == space.root().table
             && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
-            && cpu.tags.active.lazy.load(Ordering::Relaxed) == 0
+            && T::global_cpu(cpu).active.lazy.load(Ordering::Relaxed) == 0
     }
 
-    unsafe fn stopped(cpu: &Self::Cpu) {
-        let cookie = &cpu.active.cookie;
+    unsafe fn stopped(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>) {
+        let cookie = &T::global_cpu(cpu).active.cookie;
         // Whether it has adopted the epoch does not matter: it walks nothing, and its TLB is flushed before
         // it runs any space again. So it is parked in the epoch of its word, and the next rollover reserves
         // nothing for it. If it was lazy, its first switch-in ends that.
@@ -384,7 +453,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
     }
 
     #[inline(always)] // Out of line, each caller writes the request to memory.
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
             let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
             if tag == LAST_TAG {
@@ -396,8 +465,12 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         true
     }
 
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, T>) {
+        this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
+    }
+
     fn flush_broadcast(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         context: u64,
         ranges: &FlushRanges,
         wait: Wait,
@@ -409,8 +482,8 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         ranges.flush_broadcast(this_cpu.tlb().platform(), this_cpu.errata(), tag, wait);
     }
 
-    fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
-        this_cpu.tlb().tags().retag(this_cpu, space, context)
+    fn retag(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
+        this_cpu.tlb().tags().global().retag(this_cpu, space, context)
     }
 
     #[inline]
@@ -419,7 +492,7 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         space.pins.load(Ordering::Relaxed) != 0
     }
 
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, T>) {
         match this_cpu.tag() {
             Tag::RESERVED => this_cpu.park_register(),
             LAST_TAG => this_cpu.reload(Held::Drop, Sharing::Private),
@@ -428,7 +501,11 @@ unsafe impl<P: Platform> Tags<P> for GlobalAsids<'_, P> {
         }
     }
 
-    fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
-        this_cpu.tlb().tags().release_asid(this_cpu, space)
+    fn user_held(_: &CurrentCpu<'_, P, T>) -> Held {
+        Held::Keep // `begin` refuses hardware that defers flushes.
+    }
+
+    fn release(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
+        this_cpu.tlb().tags().global().release_asid(this_cpu, space)
     }
 }

@@ -1,6 +1,6 @@
 //! Pinned tags: a device walks the tables of a space under the CPUs' tag, so the tag must not change.
 
-use super::{GlobalAsids, switch_in::NeedsLock};
+use super::{GlobalAsids, HasGlobalAsids, switch_in::NeedsLock};
 use crate::{
     arch::Tag,
     error::Error,
@@ -19,7 +19,13 @@ pub(super) const fn pins(word: u64) -> u64 {
     word & !PINNED_IN_LAST_EPOCH
 }
 
-impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
+/// Whether a device may use the tag of `space`.
+#[inline]
+pub(super) fn is_pinned<P: Platform>(space: &AddressSpace<P>) -> bool {
+    space.pins.load(Ordering::Relaxed) != 0 // Relaxed: as `Tags::is_pinned`.
+}
+
+impl<P: Platform> CurrentCpu<'_, P, GlobalAsids<'_, P>> {
     /// Pins the tag of `space` and returns it: the space keeps it through rollovers until [`Self::unpin`] was
     /// called as often as this.
     ///
@@ -33,11 +39,35 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
     pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {
-        if space.tlb() != self.tlb().id() {
+        self.tlb().tags().pin(self, space)
+    }
+
+    /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other; in the last epoch, until the
+    /// space is released. No device that got the tag for this pin uses it any more: the implementer of
+    /// [`Platform`] promises it.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NotPinned`] if the space is not pinned.
+    /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
+    pub fn unpin(&self, space: &AddressSpace<P>) -> Result<(), Error> {
+        self.tlb().tags().unpin(self, space)
+    }
+}
+
+impl<P: Platform> GlobalAsids<'_, P> {
+    /// See [`CurrentCpu::pin`].
+    pub(in crate::tags) fn pin<T: HasGlobalAsids<P>>(
+        &self,
+        this_cpu: &CurrentCpu<'_, P, T>,
+        space: &AddressSpace<P>,
+    ) -> Result<Tag, Error> {
+        let (this_cpu, tags) = (&this_cpu.strategy(), self);
+        if space.tlb() != this_cpu.tlb().id() {
             return Err(Error::OtherTlb);
         }
-        let (this_cpu, tags) = (&self.strategy(), self.tlb().tags());
-        let lock = tags.turn.lock.lock(self.tlb().platform());
+        let platform = this_cpu.tlb().platform();
+        let lock = tags.turn.lock.lock(platform);
         // Relaxed, here and below: pins are written under the lock only.
         let pins = space.pins.load(Ordering::Relaxed);
         if pins == 0 {
@@ -60,7 +90,7 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
             }
             // Under the residency lock no other CPU gives the space another tag, and the next holder sees
             // the pin.
-            let mut residency = space.lock_residency(self.tlb().platform());
+            let mut residency = space.lock_residency(platform);
             // The device counts as an absent CPU that holds entries.
             residency.set_stale(true);
             let tag = space.cookie().tag();
@@ -73,20 +103,17 @@ impl<'a, P: Platform> CurrentCpu<'_, P, GlobalAsids<'a, P>> {
         Ok(space.cookie().tag())
     }
 
-    /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other; in the last epoch, until the
-    /// space is released. No device that got the tag for this pin uses it any more: the implementer of
-    /// [`Platform`] promises it.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::NotPinned`] if the space is not pinned.
-    /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
-    pub fn unpin(&self, space: &AddressSpace<P>) -> Result<(), Error> {
-        if space.tlb() != self.tlb().id() {
+    /// See [`CurrentCpu::unpin`].
+    pub(in crate::tags) fn unpin<T: HasGlobalAsids<P>>(
+        &self,
+        this_cpu: &CurrentCpu<'_, P, T>,
+        space: &AddressSpace<P>,
+    ) -> Result<(), Error> {
+        if space.tlb() != this_cpu.tlb().id() {
             return Err(Error::OtherTlb);
         }
-        let tags = self.tlb().tags();
-        let _lock = tags.turn.lock.lock(self.tlb().platform());
+        let tags = self;
+        let _lock = tags.turn.lock.lock(this_cpu.tlb().platform());
         // Relaxed, here and below: as in `pin`.
         let word = space.pins.load(Ordering::Relaxed);
         if pins(word) == 0 {

@@ -1,6 +1,6 @@
 //! Giving a tag back before the next rollover.
 
-use super::{Cookie, GlobalAsids, LAST_TAG, pins::pins};
+use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, pins::pins};
 use crate::{
     arch::{Invalidation, Mmu, Scope, Sharing},
     error::Error,
@@ -13,9 +13,9 @@ use crate::{
 
 impl<P: Platform> GlobalAsids<'_, P> {
     /// Takes back the tag of a space whose root no register names: the caller has the only reference.
-    pub(super) fn release_asid(
+    pub(super) fn release_asid<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Released {
         // Relaxed: the only reference is the caller's.
@@ -48,30 +48,34 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // After a rollover the tag was free again with all the others: the `asid_cache` is of the later
         // epoch and refuses it, or it becomes void as soon as this CPU sees the later epoch.
-        let is_cached = this_cpu.cpu().asid_cache.put(cookie.epoch(), cookie.tag());
+        let is_cached =
+            T::global_cpu(this_cpu.storage()).asid_cache.put(cookie.epoch(), cookie.tag());
         if is_cached && cookie.epoch() == self.epoch() { Released::AtOnce } else { Released::Later }
     }
 
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
     /// other's entries this is always `false`: another CPU may have taken over entries of this one without
     /// ever running the space. No scenario shows it.
-    fn only_this_cpu_holds(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> bool {
+    fn only_this_cpu_holds<T: HasGlobalAsids<P>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
+        space: &AddressSpace<P>,
+    ) -> bool {
         this_cpu.mmu().properties().sharing == Sharing::Private
             && space.residents().none_but(this_cpu.id())
             && !space.absent_may_hold_entries()
     }
 
     /// Whether the register of `cpu` names the space with this cookie, or is about to, or may still do so.
-    pub(super) fn root_state_of(
+    pub(super) fn root_state_of<T: HasGlobalAsids<P>>(
         &self,
-        tlb: &Tlb<'_, P, Self>,
-        cpu: &Cpu<P, Self>,
+        tlb: &Tlb<'_, P, T>,
+        cpu: &Cpu<P, T>,
         cookie: Cookie,
     ) -> RootState {
         // ORDER O-SEES (pairs with O-ADOPT, O-LAZY-READ, F-UNLAZY): a CPU that is switching in is seen here,
         // or sees what was done to its residency before. If it is seen to have left, or to be lazy, all that
         // its user code did there is visible.
-        let load = || Cookie::from_bits(cpu.tags.active.cookie.load(Ordering::SeqCst));
+        let load = || Cookie::from_bits(T::global_cpu(cpu).active.cookie.load(Ordering::SeqCst));
         let mut active = load();
         // ORDER O-RUNS (pairs with O-PUBLISH): while a flush is pending on a CPU, its reserved word says
         // what its register names, once the epoch is published.
@@ -84,7 +88,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             active.tag() == tag
         } else {
             // Relaxed: by O-RUNS.
-            let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
+            let kept = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
             // In the last epoch nothing records which spaces share the one tag. A CPU for which nothing was
             // ever reserved has zero there, which is no space's tag.
             tag == LAST_TAG || kept.tag() == tag
@@ -94,7 +98,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // As O-SEES; and it is lazy in this space and no other, because a CPU sets the flag after its
         // switch-in.
-        let lazy = cpu.tags.active.lazy.load(Ordering::SeqCst) != 0;
+        let lazy = T::global_cpu(cpu).active.lazy.load(Ordering::SeqCst) != 0;
         if lazy { RootState::Lazy } else { RootState::Loaded }
     }
 }

@@ -1,6 +1,6 @@
 //! Retagging: a fresh tag instead of a flush.
 
-use super::{Cookie, GlobalAsids, LAST_TAG, switch_in::NeedsLock};
+use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, pins::is_pinned, switch_in::NeedsLock};
 use crate::{
     arch::Mmu,
     cpu_id::{CpuId, Targets},
@@ -18,7 +18,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was reserved is the same tag in the next epoch.
         let tag = Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag();
         let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
-        context.tag() == LAST_TAG || context.tag() == tag && (!last || Self::is_pinned(space))
+        context.tag() == LAST_TAG || context.tag() == tag && (!last || is_pinned(space))
     }
 
     /// Gives `space` a tag that no CPU has used, so that entries under the one in `context` are never used
@@ -31,9 +31,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ///
     /// A CPU that is switching in under the old tag is seen here (O-SEES), or finds that it is not present
     /// any more (O-PRESENT) and then, once it has the residency lock, that the space has another tag.
-    pub(super) fn retag(
+    pub(super) fn retag<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
@@ -43,7 +43,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Relaxed: by O-RESIDENCY-LOCK. Without the lock a cookie can only be brought to another epoch, and
         // must not be overwritten then. The shared tag of the last epoch is in no cookie.
         let retagged = space.cookie.load(Ordering::Relaxed) != context;
-        if retagged || !self.has_context(space, old) || Self::is_pinned(space) {
+        if retagged || !self.has_context(space, old) || is_pinned(space) {
             return false;
         }
         for word in space.residents().scan() {
@@ -56,7 +56,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 return false;
             }
         }
-        let Some(tag) = this_cpu.cpu().asid_cache.take(old.epoch()) else { return false };
+        let Some(tag) = T::global_cpu(this_cpu.storage()).asid_cache.take(old.epoch()) else {
+            return false;
+        };
         let runs_here = Self::root_state(tlb, this_cpu.id(), context) != RootState::NotLoaded;
         if runs_here {
             this_cpu.park_register();
@@ -76,9 +78,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Marks CPUs stale, so that they flush at their next switch-in, and returns whether no register of
     /// theirs names the space.
-    fn mark_stale_and_check(
+    fn mark_stale_and_check<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
         cookie: Cookie,
         cpus: Targets,
@@ -90,9 +92,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Marks this CPU, which is switching in under `cookie`, present in a space in which it was not. Fails if
     /// the space has another tag by now.
-    pub(super) fn mark_present_under(
+    pub(super) fn mark_present_under<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, NeedsLock> {

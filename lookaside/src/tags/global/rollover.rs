@@ -1,6 +1,6 @@
 //! Rollover: the end of an epoch and the beginning of the next.
 
-use super::{Cookie, FIRST_TAG, GlobalAsids, ticket};
+use super::{Cookie, FIRST_TAG, GlobalAsids, HasGlobalAsids, ticket};
 use crate::{
     arch::{Invalidation, Mmu, Scope, Sharing},
     platform::Platform,
@@ -29,9 +29,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ///
     /// Tag 3 stays in use for all of epoch 2, although CPU 1 left B a moment later: while CPU 1
     /// flushed its TLB for the new epoch, its register still named B, so that entries under 3 came back.
-    pub(super) fn rollover(
+    pub(super) fn rollover<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         held: &ticket::Held<'_, P::Word>,
     ) -> u64 {
         let cpus = this_cpu.tlb().cpus();
@@ -41,7 +41,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // 1. Mark a flush pending on every CPU, this one included: from here on the CPU cannot switch to
         //    another tag of the old epoch, because its compare-exchange on `active` fails.
         for cpu in cpus {
-            let cpu = &cpu.tags;
+            let cpu = T::global_cpu(cpu);
             // The order of the writes to this one word decides whether this comes before or after a
             // CPU's switch.
             //
@@ -68,7 +68,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         for cpu in cpus {
             // Relaxed: written above, or by an earlier holder of the lock.
-            let tag = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed)).tag();
+            let tag = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed)).tag();
             // O-IN-USE again: the map is in use by readers of the old epoch until they notice.
             self.in_use[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Release);
         }

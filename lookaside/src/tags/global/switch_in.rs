@@ -1,6 +1,6 @@
 //! Switch-in: finding the tag of a space in the present epoch, and adopting the epoch.
 
-use super::{Cookie, GlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
+use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
 use crate::{
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag},
     counts::Event,
@@ -16,13 +16,13 @@ pub(super) struct NeedsLock;
 impl<P: Platform> GlobalAsids<'_, P> {
     /// The fast path (1 in `mod.rs`), and the slow path if that fails.
     #[inline]
-    pub(super) fn switch_in_fast(
+    pub(super) fn switch_in_fast<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         let mmu = this_cpu.mmu();
-        let cpu = this_cpu.cpu();
+        let cpu = T::global_cpu(this_cpu.storage());
         // Relaxed: the compare-exchange in `adopt_epoch` decides, and E1 and E2 make the cookie true for a
         // CPU that has adopted its epoch.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
@@ -53,9 +53,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// The fast path where CPUs use each other's entries.
     #[inline(never)]
-    fn switch_in_shared(
+    fn switch_in_shared<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: Cookie,
         cookie: Cookie,
@@ -72,9 +72,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// The fast path after `adopt_epoch`, whether the CPU is present or not.
     #[inline(never)]
-    fn switch_in_adopted(
+    fn switch_in_adopted<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Switched {
@@ -93,9 +93,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// As [`Self::end_lazy`], which first ends lazy mode and then flushes: an NMI in between must leave user
     /// memory alone.
     #[cold]
-    fn wake_from_lazy(
+    fn wake_from_lazy<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         this_cpu.nmi_uaccess_disable();
@@ -105,8 +105,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
     }
 
     /// Ends lazy mode, in the space that the register names or at the switch to another one.
-    fn end_lazy(&self, this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
-        let active = &this_cpu.cpu().active;
+    fn end_lazy<T: HasGlobalAsids<P>>(
+        &self,
+        this_cpu: &StrategyCpu<'_, P, T>,
+        next: &AddressSpace<P>,
+    ) -> Switched {
+        let active = &T::global_cpu(this_cpu.storage()).active;
         // FENCE F-UNLAZY (pairs with O-SEES): initiators no longer skip this CPU as lazy before it reads
         // its residency, or names another space.
         active.lazy.swap(0, Ordering::SeqCst);
@@ -129,9 +133,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// The slow path (2 and 3 in `mod.rs`).
     #[cold]
-    pub(super) fn switch_in_slow(
+    pub(super) fn switch_in_slow<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         let mut flushed = false;
@@ -155,10 +159,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Adopts the present epoch with the register parked, so that no tag is reserved for this CPU.
     #[cold]
-    pub(super) fn adopt_parked(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
+    pub(super) fn adopt_parked<T: HasGlobalAsids<P>>(&self, this_cpu: &StrategyCpu<'_, P, T>) {
         let _lock = self.turn.lock.lock(this_cpu.tlb().platform());
         // Relaxed: under the lock only this CPU writes the word.
-        let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(
+            T::global_cpu(this_cpu.storage()).active.cookie.load(Ordering::Relaxed),
+        );
         let mut flushed = false;
         self.flush_if_pending(this_cpu, active, &mut flushed);
         self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
@@ -166,14 +172,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// One attempt at the slow path, 2 in `mod.rs`, or 3 with the lock held: finds a tag for `next`, adopts
     /// the epoch and loads the root.
-    fn try_switch_in(
+    fn try_switch_in<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         flushed: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, NeedsLock> {
-        let cpu = this_cpu.cpu();
+        let cpu = T::global_cpu(this_cpu.storage());
         // Relaxed: this CPU's own word; `adopt_epoch` notices a rollover that changes it.
         let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
         let epoch = active.epoch();
@@ -209,9 +215,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// The register still names the former space, under a reserved tag: entries that the walker fetches
     /// meanwhile are valid in the new epoch, and in any that follows before this CPU adopts one. So one flush
     /// is enough, however many rollovers happen during the switch-in.
-    fn flush_if_pending(
+    fn flush_if_pending<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         active: Cookie,
         flushed: &mut bool,
     ) {
@@ -226,15 +232,15 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// next rollover does not reserve the tag that the register named before, so its entries must not come
     /// back after this CPU has flushed its TLB for that rollover.
     #[cold]
-    fn park_instead(&self, this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn park_instead<T: HasGlobalAsids<P>>(&self, this_cpu: &StrategyCpu<'_, P, T>) {
         this_cpu.park_register();
     }
 
     /// Publishes the cookie that the register is about to name, and with it that this CPU has adopted the
     /// epoch. Fails if a rollover came in between.
-    pub(super) fn adopt_epoch(
+    pub(super) fn adopt_epoch<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         active: Cookie,
         cookie: Cookie,
     ) -> bool {
@@ -244,8 +250,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-ADOPT (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
         // after the record of what its register named before, and after what its user code did in the space
         // that it leaves.
-        this_cpu
-            .cpu()
+        T::global_cpu(this_cpu.storage())
             .active
             .cookie
             .compare_exchange(active.bits(), cookie.bits(), Ordering::SeqCst, Ordering::Relaxed)
@@ -255,9 +260,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// The tag of `next` in `epoch`: the one it has, or the one reserved for it, or a fresh one. Returns also
     /// whether it is fresh. `enters` says that this CPU switches to the space next: it is then marked present
     /// together with a fresh tag.
-    pub(super) fn assign_asid(
+    pub(super) fn assign_asid<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         epoch: u64,
         enters: bool,
@@ -270,7 +275,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             let old = Cookie::from_bits(next.cookie.load(Ordering::Acquire)); // And as O-FRESH.
             if old.epoch() == epoch {
                 if let Some(tag) = taken {
-                    this_cpu.cpu().asid_cache.put(epoch, tag);
+                    T::global_cpu(this_cpu.storage()).asid_cache.put(epoch, tag);
                 }
                 return Ok((old, false));
             }
@@ -337,9 +342,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// A reserved tag has belonged to one space without a break since the epoch in the reserved word. So the
     /// space whose cookie is not older than that, with the same tag, is the owner. When the owner's cookie is
     /// brought to a later epoch nothing has to be updated: that only makes the cookie younger.
-    fn is_reserved_for(
+    fn is_reserved_for<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
         old: Cookie,
         epoch: u64,
@@ -355,7 +360,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-IN-USE-READ (pairs with O-IN-USE): if the bit is of a later map, `active` says so.
         let map = self.in_use[usize::from(tag.0) / 64].load(Ordering::Acquire);
         // Relaxed: ordered by the Acquire load of the map.
-        let active = Cookie::from_bits(this_cpu.cpu().active.cookie.load(Ordering::Relaxed));
+        let active = Cookie::from_bits(
+            T::global_cpu(this_cpu.storage()).active.cookie.load(Ordering::Relaxed),
+        );
         if active.epoch() != epoch {
             return Err(NeedsLock);
         }
@@ -366,20 +373,20 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // CPUs that adopted `epoch`; a space on such a CPU has a cookie of `epoch`, and is not searched for.
         // The word of a CPU for which nothing is reserved has `Tag::RESERVED`, which no space has.
         Ok(this_cpu.tlb().cpus().iter().any(|cpu| {
-            let kept = Cookie::from_bits(cpu.tags.reserved.load(Ordering::Relaxed));
+            let kept = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
             kept.tag() == tag && kept.epoch() <= old.epoch()
         }))
     }
 
     /// Takes a tag of `epoch` from the `asid_cache` of this CPU; if that is empty and the lock is held, fills
     /// it first.
-    fn take_asid(
+    fn take_asid<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Tag, NeedsLock> {
-        let asid_cache = &this_cpu.cpu().asid_cache;
+        let asid_cache = &T::global_cpu(this_cpu.storage()).asid_cache;
         if let Some(tag) = asid_cache.take(epoch) {
             return Ok(tag);
         }
@@ -414,9 +421,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Switch-in in the last epoch: one tag for all spaces, whose entries are dropped at each switch and
     /// shared with no other CPU.
-    fn switch_in_last_epoch(
+    fn switch_in_last_epoch<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: Cookie,
     ) -> Switched {
@@ -435,9 +442,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// After this CPU has published that it switches to `next` under `cookie`: marks it present there, and
     /// returns whether the load must drop entries. Fails if the space has another tag by now.
-    fn mark_present_in(
+    fn mark_present_in<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Result<Held, NeedsLock> {

@@ -12,13 +12,12 @@
 //! space (Linux: `leave_mm`): then it gets no IPI for the next flush, and if it switches back to the space it
 //! flushes what it has missed.
 
-use super::{DROPPED, LAZY, PerCpuAsids, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
+use super::{DROPPED, HasPerCpuAsids, LAZY, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
 use crate::{
     arch::{Invalidation, Mmu, Scope, TableChange},
     platform::Platform,
     request::{ReceivedRequest, RequestQueue},
-    tags::Replacement,
-    tlb::{StrategyCpu, Tags as _},
+    tlb::StrategyCpu,
     word::{Ordering, Word},
 };
 
@@ -70,13 +69,13 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
 }
 
 /// Leaves the space if this CPU is lazy in it, and returns whether it was.
-pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, R: Replacement>(
-    this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+    this_cpu: &StrategyCpu<'_, P, T>,
 ) -> bool {
     // Relaxed: this CPU's own word.
-    let lazy = this_cpu.cpu().active.load(Ordering::Relaxed) & LAZY != 0;
+    let lazy = T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed) & LAZY != 0;
     if lazy {
-        let _ = PerCpuAsids::park(this_cpu);
+        let _ = T::park(this_cpu);
     }
     lazy
 }
@@ -92,10 +91,10 @@ pub(super) struct CatchUp {
 
 impl CatchUp {
     /// Of the CPU that runs this; `None` if it runs no space.
-    pub(super) fn of<P: Platform, const SLOTS: usize, R: Replacement>(
-        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+    pub(super) fn of<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
     ) -> Option<Self> {
-        let cpu = this_cpu.cpu();
+        let cpu = T::per_cpu(this_cpu.storage());
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let slot = cpu.slots.current();
@@ -105,22 +104,22 @@ impl CatchUp {
     }
 
     /// Records that everything was flushed that was revoked up to generation `now`.
-    pub(super) fn note_flushed<P: Platform, const SLOTS: usize, R: Replacement>(
+    pub(super) fn note_flushed<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         now: u64,
     ) {
         if now > self.flushed_up_to {
-            this_cpu.cpu().slots.set_flushed_up_to(self.slot, now);
+            T::per_cpu(this_cpu.storage()).slots.set_flushed_up_to(self.slot, now);
         }
     }
 
     /// Does the flush that the owner of `initiator` requests, if that is the next one of the space. The request may be
     /// about another space, which this CPU has left before it got the IPI. Returns how many flushes this did.
     #[inline]
-    pub(super) fn flush_request<P: Platform, const SLOTS: usize, R: Replacement>(
+    pub(super) fn flush_request<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         initiator: &RequestQueue<P::Word>,
     ) -> u64 {
         let next = self.flushed_up_to + 1;
@@ -133,15 +132,15 @@ impl CatchUp {
             Invalidation::ranges(this_cpu.tag(), &[page], TableChange::LastLevel),
             Scope::Local,
         );
-        this_cpu.cpu().slots.set_flushed_up_to(self.slot, next);
+        T::per_cpu(this_cpu.storage()).slots.set_flushed_up_to(self.slot, next);
         1
     }
 
     /// As [`Self::flush_request`], of any request.
     #[inline(never)]
-    fn flush_ranges<P: Platform, const SLOTS: usize, R: Replacement>(
+    fn flush_ranges<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         initiator: &RequestQueue<P::Word>,
     ) -> u64 {
         let next = self.flushed_up_to + 1;
@@ -151,13 +150,13 @@ impl CatchUp {
 
     /// Flushes up to generation `now`: the ranges of the request, or the whole tag if there is none. Returns
     /// how many flushes this did.
-    pub(super) fn flush_missed<P: Platform, const SLOTS: usize, R: Replacement>(
+    pub(super) fn flush_missed<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, PerCpuAsids<SLOTS, R>>,
+        this_cpu: &StrategyCpu<'_, P, T>,
         received: Option<&ReceivedRequest>,
         now: u64,
     ) -> u64 {
-        let (slots, tag) = (&*this_cpu.cpu().slots, this_cpu.tag());
+        let (slots, tag) = (&*T::per_cpu(this_cpu.storage()).slots, this_cpu.tag());
         if now <= self.flushed_up_to {
             return 0;
         }

@@ -114,6 +114,29 @@ impl<const SLOTS: usize, R: Replacement> Default for PerCpuAsids<SLOTS, R> {
     }
 }
 
+impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
+    /// Whether a CPU of a [`Tlb`] has this state, or had it.
+    pub(super) fn is_used(&self) -> bool {
+        // Relaxed: no CPU knows the word yet.
+        self.slots.holding(EMPTY_SLOT) != Some(0) || self.active.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// An allocator that is [`PerCpuAsids`], or may turn out to be.
+pub trait HasPerCpuAsids<P: Platform, const SLOTS: usize>: Tags<P> {
+    /// What it keeps for a CPU.
+    fn per_cpu(cpu: &Cpu<P, Self>) -> &PerCpuAsidsCpu<P::Word, SLOTS>;
+}
+
+impl<P: Platform, const SLOTS: usize, R: Replacement> HasPerCpuAsids<P, SLOTS>
+    for PerCpuAsids<SLOTS, R>
+{
+    #[inline]
+    fn per_cpu(cpu: &Cpu<P, Self>) -> &PerCpuAsidsCpu<P::Word, SLOTS> {
+        &cpu.tags
+    }
+}
+
 /// The tag of a slot. Tags 0 and 1 are those of the reserved root and of foreign roots.
 const fn tag_of(slot: usize) -> Tag {
     Tag(FOREIGN_TAG.0 + 1 + slot as u16)
@@ -178,7 +201,9 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
 }
 
 // SAFETY: see the invariants above.
-unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuAsids<SLOTS, R> {
+unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P, SLOTS>> Tags<P, T>
+    for PerCpuAsids<SLOTS, R>
+{
     type Cpu = PerCpuAsidsCpu<P::Word, SLOTS>;
 
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is to be a CPU of its own")]
@@ -194,13 +219,10 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         }),
     };
 
-    fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, Self>]) -> Result<(), Error> {
-        // Relaxed: no CPU knows these words yet.
-        let used = |cpu: &Cpu<P, Self>| {
-            let slots = &cpu.tags.slots;
-            slots.holding(EMPTY_SLOT) != Some(0) || cpu.tags.active.load(Ordering::Relaxed) != 0
-        };
-        if let Some(cpu) = cpus.iter().position(used) {
+    type Choice = ();
+
+    fn begin(&mut self, platform: &P, cpus: &mut [Cpu<P, T>]) -> Result<(), Error> {
+        if let Some(cpu) = cpus.iter().position(|cpu| T::per_cpu(cpu).is_used()) {
             return Err(Error::UsedStorage { cpu: CpuId(cpu as u32) });
         }
         let bits = platform.mmu().properties().tag_bits;
@@ -215,11 +237,11 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
+    fn switch_in(this_cpu: &StrategyCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
         debug_assert!(this_cpu.register_is_ours(), "the root register was written by others");
         let mmu = this_cpu.mmu();
         mmu.settle();
-        let cpu = this_cpu.cpu();
+        let cpu = T::per_cpu(this_cpu.storage());
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let who = running(next.id());
@@ -236,9 +258,9 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         }
     }
 
-    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn lazy(this_cpu: &StrategyCpu<'_, P, T>) {
         this_cpu.mmu().settle();
-        let active = &this_cpu.cpu().active;
+        let active = &T::per_cpu(this_cpu.storage()).active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
             // ORDER O-LAZY (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): an initiator that skips this CPU
@@ -247,9 +269,9 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         }
     }
 
-    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+    fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
-        let active = &this_cpu.cpu().active;
+        let active = &T::per_cpu(this_cpu.storage()).active;
         // Relaxed: this CPU's own word.
         if active.load(Ordering::Relaxed) == 0 {
             return Switched::Unchanged;
@@ -260,18 +282,29 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         Switched::Kept
     }
 
-    const GLOBAL_TAGS: bool = false;
-    const TRACKS_GENERATIONS: bool = true;
+    #[inline]
+    fn has_global_tags(_: &Tlb<'_, P, T>) -> bool {
+        false
+    }
 
     #[inline]
-    fn context_id(_: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
+    fn tracks_generations(_: &Tlb<'_, P, T>) -> bool {
+        true
+    }
+
+    #[inline]
+    fn context_id(_: &Tlb<'_, P, T>, space: &AddressSpace<P>) -> Option<u64> {
         Some(space.id())
     }
 
-    fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState {
+    fn has_context(_: &CurrentCpu<'_, P, T>, _: &AddressSpace<P>, _: u64) -> bool {
+        true
+    }
+
+    fn root_state(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64) -> RootState {
         let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
         // ORDER O-ACTIVE-READ (pairs with O-SWITCHED, O-LAZY, O-PARKED): and after F-GENERATION.
-        let active = cpu.tags.active.load(Ordering::SeqCst);
+        let active = T::per_cpu(cpu).active.load(Ordering::SeqCst);
         if active & SWITCHING != 0 {
             RootState::Loaded
         } else if id_of(active) != context {
@@ -284,27 +317,28 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
     }
 
     #[inline]
-    fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
+    fn is_loaded(this_cpu: &CurrentCpu<'_, P, T>, context: u64) -> bool {
         // Relaxed: this CPU's own word.
-        id_of(this_cpu.cpu().active.load(Ordering::Relaxed)) == context
+        id_of(T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed)) == context
     }
 
     #[inline]
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
+    fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
-        let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
+        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.storage()).slots);
         let tables = request.ranges.change() == TableChange::FreedTables;
         // Relaxed: this CPU's own word.
-        let (slot, tag) = if id_of(this_cpu.cpu().active.load(Ordering::Relaxed)) == context {
-            (slots.current(), this_cpu.tag())
-        } else if tables && mmu.properties().walks_outlive_tags {
-            match slots.holding(running(context)) {
-                Some(slot) => (slot, tag_of(slot)),
-                None => return false,
-            }
-        } else {
-            return false;
-        };
+        let (slot, tag) =
+            if id_of(T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed)) == context {
+                (slots.current(), this_cpu.tag())
+            } else if tables && mmu.properties().walks_outlive_tags {
+                match slots.holding(running(context)) {
+                    Some(slot) => (slot, tag_of(slot)),
+                    None => return false,
+                }
+            } else {
+                return false;
+            };
         let done = slots.flushed_up_to(slot);
         if done >= last {
             return false;
@@ -320,14 +354,14 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         true
     }
 
-    fn local_generation(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
+    fn local_generation(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
         tlb.cpus()
             .get(cpu.index())
-            .map_or(u64::MAX, |cpu| cpu.tags.local_generation(context, lazily))
+            .map_or(u64::MAX, |cpu| T::per_cpu(cpu).local_generation(context, lazily))
     }
 
     #[inline]
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, T>, initiator: CpuId) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
@@ -336,49 +370,61 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         missed.flush_request(this_cpu, initiator)
     }
 
-    fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
+    fn catch_up(this_cpu: &StrategyCpu<'_, P, T>) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
         // SAFETY: the register names a space.
-        missed.flush_missed(this_cpu, None, unsafe { this_cpu.cpu().slots.current_generation() })
+        missed.flush_missed(this_cpu, None, unsafe {
+            T::per_cpu(this_cpu.storage()).slots.current_generation()
+        })
     }
 
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, T>) {
         let missed = CatchUp::of(this_cpu);
         // Read before the flush, which does not cover what is revoked later.
         //
         // SAFETY: the register names a space if `missed` is not `None`.
-        let now = missed.map_or(0, |_| unsafe { this_cpu.cpu().slots.current_generation() });
+        let now = missed
+            .map_or(0, |_| unsafe { T::per_cpu(this_cpu.storage()).slots.current_generation() });
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
         if let Some(missed) = missed {
             missed.note_flushed(this_cpu, now);
         }
     }
 
-    fn nmi_uaccess_okay(cpu: &Cpu<P, Self>, space: &AddressSpace<P>) -> bool {
-        let slots = &*cpu.tags.slots;
+    fn nmi_uaccess_okay(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>, space: &AddressSpace<P>) -> bool {
+        let slots = &*T::per_cpu(cpu).slots;
         // Relaxed: this CPU's own word. It is neither switching nor lazy.
-        cpu.tags.active.load(Ordering::Relaxed) == running(space.id())
+        T::per_cpu(cpu).active.load(Ordering::Relaxed) == running(space.id())
             // As F-UNLAZY-RESUME: a CPU that has just ended lazy mode has not flushed yet.
             && slots.flushed_up_to(slots.current()) >= space.generation.load(Ordering::SeqCst)
     }
 
-    unsafe fn stopped(cpu: &Self::Cpu) {
+    unsafe fn stopped(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>) {
         // Relaxed: a CPU that waits for it reads nothing that it wrote.
-        cpu.active.store(0, Ordering::Relaxed);
+        T::per_cpu(cpu).active.store(0, Ordering::Relaxed);
     }
 
-    fn flush_broadcast(_: &StrategyCpu<'_, P, Self>, _: u64, _: &FlushRanges, _: Wait) {
+    fn flush_broadcast(_: &StrategyCpu<'_, P, T>, _: u64, _: &FlushRanges, _: Wait) {
         unreachable!("a tag is one CPU's own");
     }
 
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn retag(_: &StrategyCpu<'_, P, T>, _: &AddressSpace<P>, _: u64) -> bool {
+        false
+    }
+
+    #[inline]
+    fn is_pinned(_: &AddressSpace<P>) -> bool {
+        false
+    }
+
+    fn restore_root(this_cpu: &StrategyCpu<'_, P, T>) {
         // Relaxed: this CPU's own word. It named the space all the while, so that initiators went on
         // sending requests to this CPU: it has missed no flush without a request. One of them may have
         // parked it.
-        if this_cpu.cpu().active.load(Ordering::Relaxed) == 0 {
+        if T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed) == 0 {
             return this_cpu.park_register();
         }
         // Without tags the foreign root had the same one.
@@ -386,11 +432,11 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
         this_cpu.reload(held, Sharing::Private);
     }
 
-    fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
-        this_cpu.cpu().slots.take_user_flush()
+    fn user_held(this_cpu: &CurrentCpu<'_, P, T>) -> Held {
+        T::per_cpu(this_cpu.storage()).slots.take_user_flush()
     }
 
-    fn release(_: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
+    fn release(_: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
         // A slot keeps the identifier until it is reused, and no other space gets it. A CPU that switches to
         // this space again flushes.
         let _ = space.bump_generation();
@@ -401,8 +447,8 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement> Tags<P> for PerCpuA
 impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Switch-in to a space in which this CPU was not present.
     #[cold]
-    fn switch_in_absent<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn switch_in_absent<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         // The generation tells what this CPU has missed.
@@ -412,11 +458,11 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
 
     /// Switch-in after this CPU has published that it is switching to `next`.
     #[inline]
-    fn switch_in_present<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn switch_in_present<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
-        let slots = &*this_cpu.cpu().slots;
+        let slots = &*T::per_cpu(this_cpu.storage()).slots;
         let known = slots.holding(running(next.id()));
         let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
         match known {
@@ -432,12 +478,12 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
 
     /// After the load of the root.
     #[inline]
-    fn switched_in<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn switched_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
         slot: usize,
     ) {
-        let slots = &*this_cpu.cpu().slots;
+        let slots = &*T::per_cpu(this_cpu.storage()).slots;
         // Relaxed: O-SWITCHED follows.
         slots.current.store(slot as u64, Ordering::Relaxed);
         // Relaxed: this CPU's own.
@@ -445,18 +491,18 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): when an initiator sees
         // that this CPU has left the former space, and sends it no IPI, the register no longer names that
         // space.
-        this_cpu.cpu().active.store(running(space.id()), Ordering::Release);
+        T::per_cpu(this_cpu.storage()).active.store(running(space.id()), Ordering::Release);
     }
 
     /// Loads a space of which this CPU has missed a flush, or which is in none of its slots.
     #[cold]
-    fn switch_in_stale<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn switch_in_stale<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         known: Option<usize>,
         generation: u64,
     ) -> Switched {
-        let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
+        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.storage()).slots);
         // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
         let tagless = mmu.properties().tag_bits == 0;
         let slot = match known {
@@ -497,8 +543,8 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
 
     /// Switch-in to the space that the register names already.
     #[inline]
-    fn switch_in_again<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn switch_in_again<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: u64,
     ) -> Switched {
@@ -510,22 +556,22 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
 
     /// Ends lazy mode.
     #[cold]
-    fn resume<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn resume<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
         // generation.
-        this_cpu.cpu().active.swap(running(next.id()), Ordering::SeqCst);
+        T::per_cpu(this_cpu.storage()).active.swap(running(next.id()), Ordering::SeqCst);
         Self::catch_up_after_lazy(this_cpu, next)
     }
 
     /// Flushes what this CPU has missed of the space that its register names.
-    fn catch_up_after_lazy<P: Platform>(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+    fn catch_up_after_lazy<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Switched {
-        let (mmu, slots) = (this_cpu.mmu(), &*this_cpu.cpu().slots);
+        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.storage()).slots);
         let slot = slots.current();
         let tag = this_cpu.tag();
         // Read before the flush and recorded after it: what is recorded was flushed. As F-UNLAZY-RESUME.
