@@ -50,7 +50,7 @@
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;
-//! use lookaside::{GlobalAsids, Platform, Tlb};
+//! use lookaside::{Platform, Tlb};
 //! use lookaside_locks::{HandleIpi, Kernel, Spinning};
 //! # use lookaside::arch::{Root, aarch64::*};
 //! # use lookaside::platform::{CpuId, Targets};
@@ -84,15 +84,14 @@
 //! #     fn relax(&self) {}
 //! # }
 //! // `Hw` is the kernel's `Platform`. The boot CPU sets this when the library is initialised.
-//! static TLB: spin::Once<Tlb<'static, Hw, GlobalAsids<'static, Hw>>> = spin::Once::new();
+//! static TLB: spin::Once<Tlb<'static, Hw>> = spin::Once::new();
 //!
 //! enum MyKernel {}
 //!
 //! impl Kernel for MyKernel {
-//!     type Platform = Hw;
-//!     type Tags = GlobalAsids<'static, Hw>;
+//!     type Tlb = Tlb<'static, Hw>;
 //!
-//!     fn tlb() -> Option<&'static Tlb<'static, Hw, Self::Tags>> {
+//!     fn tlb() -> Option<&'static Self::Tlb> {
 //!         TLB.get()
 //!     }
 //!
@@ -133,20 +132,42 @@ pub use self::spin::HandleIpi;
 /// How a CPU that waits for a lock reaches the kernel's [`Tlb`]. A kernel implements it once, for an empty
 /// type.
 pub trait Kernel: 'static {
-    /// The machine.
-    type Platform: Platform + 'static;
-    /// The ASID allocator.
-    type Tags: Tags<Self::Platform> + 'static;
+    /// The type of its [`Tlb`].
+    type Tlb: AnyTlb;
 
     /// The state of the machine, or none before there is one.
-    fn tlb() -> Option<&'static Tlb<'static, Self::Platform, Self::Tags>>;
+    fn tlb() -> Option<&'static Self::Tlb>;
 
     /// The guard that keeps interrupts off, if they are off on this CPU already; otherwise none, and
     /// interrupts stay on. Dropping the guard leaves them off.
     ///
     /// If it returns none with interrupts off, waiters handle no requests, and the deadlock is back.
-    fn irqs_off() -> Option<<Self::Platform as Platform>::IrqsOff>;
+    fn irqs_off() -> Option<IrqsOff<Self::Tlb>>;
 }
+
+/// A [`Tlb`], whatever its platform and its ASID allocator.
+pub trait AnyTlb: 'static {
+    /// Its platform.
+    type Platform: Platform;
+    /// Its ASID allocator.
+    type Tags: Tags<Self::Platform>;
+
+    /// The `Tlb` itself.
+    fn tlb(&'static self) -> &'static Tlb<'static, Self::Platform, Self::Tags>;
+}
+
+impl<P: Platform + 'static, T: Tags<P> + 'static> AnyTlb for Tlb<'static, P, T> {
+    type Platform = P;
+    type Tags = T;
+
+    #[inline]
+    fn tlb(&'static self) -> &'static Self {
+        self
+    }
+}
+
+/// The guard that keeps interrupts off ([`Platform::IrqsOff`]) of the platform of a [`Tlb`].
+pub type IrqsOff<T> = <<T as AnyTlb>::Platform as Platform>::IrqsOff;
 
 /// One round of a loop that waits for another CPU. If interrupts are off and this CPU is online, it handles
 /// the requests of other CPUs ([`CurrentCpu::handle_ipi`](lookaside::CurrentCpu::handle_ipi)). Then it lets
@@ -155,7 +176,7 @@ pub trait Kernel: 'static {
 /// It may be called at any time but for the [exceptions](crate#where-the-adapters-must-not-be-used), with
 /// whatever locks held.
 pub fn relax<K: Kernel>() {
-    let Some(tlb) = K::tlb() else { return hint::spin_loop() };
+    let Some(tlb) = K::tlb().map(AnyTlb::tlb) else { return hint::spin_loop() };
     // Off before the question which CPU this is: with interrupts on, the thread may move.
     if let Some(irqs_off) = K::irqs_off()
         && tlb.is_online(tlb.platform().cpu())

@@ -134,8 +134,7 @@ impl RelaxStrategy for Deaf {
 pub(crate) enum Test {}
 
 impl Kernel for Test {
-    type Platform = Threads;
-    type Tags = PerCpuAsids;
+    type Tlb = Machine;
 
     fn tlb() -> Option<&'static Machine> {
         ROUNDS.set(ROUNDS.get() + 1);
