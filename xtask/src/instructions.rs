@@ -46,6 +46,11 @@ const SWITCH_RISCV: u64 = 71;
 /// Where CPUs catch up with flushes in the IPI handler, a switch notes where the generation of the space is.
 const SWITCH_RECENT: u64 = 65;
 
+/// What a switch may take more if the allocator is chosen at run time (`Asids`): once it is asked which one.
+const CHOICE: u64 = 3;
+/// What a flush may take more: it is asked for the context id, for what this CPU runs, and for the flush itself.
+const CHOICES: u64 = 7;
+
 /// The same for a flush that needs nobody else, beside the operations of the hardware.
 const FLUSH: u64 = 90;
 /// What unmapping a page takes today that no other CPU knows, operands included, so that it does not grow again. The
@@ -59,7 +64,7 @@ const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Optio
 }
 
 /// The paths, which the example knows by these names.
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 44] = [
     row("global-bare/switch", "switch, tag of this epoch; hardware left out", MANY, None),
     row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH)),
     row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
@@ -95,6 +100,21 @@ const ROWS: [Row; 30] = [
     row("arm64/release", "release, 4 CPUs", RELEASES, None),
     row("riscv/release", "release, 4 CPUs", RELEASES, None),
     row("x86-epochs/release", "release, 4 CPUs", RELEASES, None),
+    // The same with the allocator that is chosen at run time.
+    row("chosen-global-bare/switch", "global-bare/switch", MANY, None),
+    row("chosen-arm64/switch", "arm64/switch", MANY, Some(SWITCH + CHOICE)),
+    row("chosen-riscv/switch", "riscv/switch", MANY, Some(SWITCH_RISCV + CHOICE)),
+    row("chosen-x86-epochs/switch", "x86-epochs/switch", MANY, Some(SWITCH + CHOICE)),
+    row("chosen-x86-recent/switch", "x86-recent/switch", MANY, Some(SWITCH_RECENT + CHOICE)),
+    row("chosen-arm64/stay", "arm64/stay", MANY, None),
+    row("chosen-riscv/stay", "riscv/stay", MANY, None),
+    row("chosen-x86-epochs/stay", "x86-epochs/stay", MANY, None),
+    row("chosen-x86-recent/stay", "x86-recent/stay", MANY, None),
+    row("chosen-global-bare/flush", "global-bare/flush", MANY, Some(FLUSH + CHOICES)),
+    row("chosen-arm64/unmap", "arm64/unmap", MANY, Some(UNMAP + CHOICES)),
+    row("chosen-riscv/unmap", "riscv/unmap", MANY, Some(UNMAP + CHOICES)),
+    row("chosen-x86-recent/unmap", "x86-recent/unmap", MANY, Some(UNMAP_X86 + CHOICES)),
+    row("chosen-x86-recent/shootdown-1", "x86-recent/shootdown-1", MANY, None),
 ];
 
 /// The compiler that the goals were measured with. Another one may take a few instructions more or less.

@@ -23,7 +23,7 @@ use lookaside::{
     arch::{Mmu, Root, x86_64::Use},
     flush::Flushed,
     platform::Word,
-    tags::{GlobalAsidsConfig, Released, Switched, Tags},
+    tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Released, Switched, Tags},
 };
 use lookaside_testkit::TestMmu;
 
@@ -81,6 +81,20 @@ fn recent<M: Mmu>(
     running: u32,
 ) -> Result<Machine<M, PerCpuAsids>, Error> {
     machine(Host::new(mmu), PerCpuAsids::new(), features, running)
+}
+
+/// With the allocator that is chosen at run time, which must turn out to be `scope`.
+fn chosen<M: Mmu>(
+    mmu: M,
+    features: &M::Features,
+    running: u32,
+    scope: AsidScope,
+) -> Result<Machine<M, Asids<'static, Host<M>>>, Error> {
+    let config = AsidsConfig::default();
+    let words = words(Asids::<Host<M>>::words_for(config.global.tags));
+    let machine = machine(Host::new(mmu), Asids::new(config, words), features, running)?;
+    assert_eq!(machine.tlb.asid_scope(), scope, "another allocator would be counted");
+    Ok(machine)
 }
 
 /// The way of a kernel from "run this" to "done", from the first instruction to the return.
@@ -212,6 +226,7 @@ impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
 
 /// Runs a path, or says that there is none of this name.
 fn run(path: &str, count: usize) -> Result<bool, Error> {
+    let (arm_mmu, riscv_mmu) = (arm, riscv);
     let running = |cpus| epochs(arm()?, &arm_features(), cpus);
     let arm = || running(1);
     let riscv_running = |cpus| epochs(riscv()?, &riscv_features(), cpus);
@@ -222,6 +237,17 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         |pcids, separate| recent(x86(false, pcids, separate)?, &x86_features(false), 1);
     let x86_running =
         |cpus| recent(x86(false, Use::WherePresent, false)?, &x86_features(false), cpus);
+    let chosen_arm = || chosen(arm_mmu()?, &arm_features(), 1, AsidScope::Global);
+    let chosen_riscv = || chosen(riscv_mmu()?, &riscv_features(), 1, AsidScope::Global);
+    let chosen_x86 = |cpus| {
+        let mmu = x86(false, Use::WherePresent, false)?;
+        chosen(mmu, &x86_features(false), cpus, AsidScope::PerCpu)
+    };
+    let chosen_x86_epochs = || {
+        let mmu = x86(true, Use::WherePresent, false)?;
+        chosen(mmu, &x86_features(true), 1, AsidScope::Global)
+    };
+    let chosen_bare = || chosen(Bookkeeping, &(), 1, AsidScope::Global);
     match path {
         "global-bare/switch" => epochs(TestMmu(Bookkeeping), &(), 1)?.switch(count, Switched::Kept),
         "per-cpu-bare/switch" => {
@@ -255,6 +281,20 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "global-bare/fresh" => epochs(TestMmu(Bookkeeping), &(), 1)?.fresh(count),
         "global-bare/release" => epochs(TestMmu(Bookkeeping), &(), 1)?.release(count),
         "x86-epochs/release" => x86_epochs()?.release(count),
+        "chosen-global-bare/switch" => chosen_bare()?.switch(count, Switched::Kept),
+        "chosen-arm64/switch" => chosen_arm()?.switch(count, Switched::Kept),
+        "chosen-riscv/switch" => chosen_riscv()?.switch(count, Switched::Kept),
+        "chosen-x86-epochs/switch" => chosen_x86_epochs()?.switch(count, Switched::Kept),
+        "chosen-x86-recent/switch" => chosen_x86(1)?.switch(count, Switched::Kept),
+        "chosen-arm64/stay" => chosen_arm()?.stay(count),
+        "chosen-riscv/stay" => chosen_riscv()?.stay(count),
+        "chosen-x86-epochs/stay" => chosen_x86_epochs()?.stay(count),
+        "chosen-x86-recent/stay" => chosen_x86(1)?.stay(count),
+        "chosen-global-bare/flush" => chosen_bare()?.flush(count)?,
+        "chosen-arm64/unmap" => chosen_arm()?.unmap(count)?,
+        "chosen-riscv/unmap" => chosen_riscv()?.unmap(count)?,
+        "chosen-x86-recent/unmap" => chosen_x86(1)?.unmap(count)?,
+        "chosen-x86-recent/shootdown-1" => chosen_x86(2)?.shootdown(count, 1)?,
         _ => return Ok(false),
     }
     Ok(true)
