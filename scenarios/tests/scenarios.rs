@@ -12,6 +12,9 @@ use lookaside_scenarios::scenario::{self, Depth};
 /// The steps of one scenario that is not explored in full: a fraction of a second.
 const STEPS: u64 = 3_000_000;
 
+/// The steps of one scenario with the allocator chosen at run time. With the same allocator named it is explored further.
+const CHOSEN_STEPS: u64 = 300_000;
+
 /// Explores every execution with so many pre-emptions, within the budget of steps.
 fn within(name: &str, preemptions: u32) -> Report {
     let entry = scenario::find(name).expect("a scenario of this name");
@@ -295,4 +298,22 @@ fn scenarios_without_a_promise_of_the_platform_fail() {
         let report = entry.open().explore(entry.depth, Budget::UNLIMITED);
         assert!(report.failure.is_some(), "{} is clean without what it relies on", entry.name);
     }
+}
+
+#[test]
+fn the_allocator_that_is_chosen_at_run_time_is_sound_in_every_scenario() {
+    let mut count = 0;
+    for entry in scenario::all() {
+        let Some(mut chosen) = entry.open_chosen() else { continue };
+        // A space that gets another tag while it is flushed takes two pre-emptions.
+        let (depth, steps) = match entry.name.starts_with("fresh-") {
+            true => (Depth::Bounded(2), STEPS),
+            false => (Depth::Bounded(1), CHOSEN_STEPS),
+        };
+        let report = chosen.explore(depth, Budget::steps(steps));
+        assert!(report.failure.is_none(), "{} with `Asids`: {:?}", entry.name, report.failure);
+        assert!(report.seen.contains(oracle::CLAIM), "{}: nothing is claimed", entry.name);
+        count += 1;
+    }
+    assert!(count > 300, "{count}");
 }

@@ -155,6 +155,7 @@ fn more(random: &mut Random, kind: usize) -> More {
         invalid: !x86 && random.percent(10),
         noting: KINDS[kind].is_arm() && random.percent(5),
         nmis: random.percent(15),
+        chosen: random.percent(20),
     }
 }
 

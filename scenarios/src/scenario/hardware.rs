@@ -61,7 +61,7 @@ pub(super) struct Described<M: Mmu> {
     pub(super) set_up: fn(&M),
 }
 
-/// Options of the hardware beyond its kind.
+/// Options of the hardware beyond its kind, and of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct More {
     /// See [`Early`].
@@ -72,16 +72,27 @@ pub(crate) struct More {
     pub(crate) noting: bool,
     /// See [`Nmis`].
     pub(crate) nmis: bool,
+    /// The kernel has `Asids`, which chooses the allocator at run time, and does not name one.
+    pub(crate) chosen: bool,
 }
 
 impl More {
     /// Nothing more.
-    pub(crate) const NONE: Self = Self { early: false, invalid: false, noting: false, nmis: false };
+    pub(crate) const NONE: Self =
+        Self { early: false, invalid: false, noting: false, nmis: false, chosen: false };
+    /// The allocator is chosen at run time.
+    pub(crate) const CHOSEN: Self = Self { chosen: true, ..Self::NONE };
 
     /// What there is, by name, and whether it is on.
-    pub(crate) const fn names(self) -> [(&'static str, bool); 4] {
-        let Self { early, invalid, noting, nmis } = self;
-        [("early", early), ("invalid", invalid), ("noting", noting), ("nmi", nmis)]
+    pub(crate) const fn names(self) -> [(&'static str, bool); 5] {
+        let Self { early, invalid, noting, nmis, chosen } = self;
+        [
+            ("early", early),
+            ("invalid", invalid),
+            ("noting", noting),
+            ("nmi", nmis),
+            ("chosen", chosen),
+        ]
     }
 
     /// The option of this name.
@@ -91,6 +102,7 @@ impl More {
             "invalid" => Some(&mut self.invalid),
             "noting" => Some(&mut self.noting),
             "nmi" => Some(&mut self.nmis),
+            "chosen" => Some(&mut self.chosen),
             _ => None,
         }
     }
@@ -121,7 +133,7 @@ impl<M: Mmu> Described<M> {
     /// The adversary.
     pub(super) fn config(&self, cpus: usize) -> Config {
         let config = (self.machine)(cpus);
-        let More { early, invalid, noting, nmis } = self.more;
+        let More { early, invalid, noting, nmis, chosen: _ } = self.more;
         let config = if early { config.with_early_loads() } else { config };
         let config = if invalid { config.with_invalid_entries() } else { config };
         let config = if noting { config.with_updates(Updates::Dirty) } else { config };

@@ -14,6 +14,8 @@ pub(crate) mod program;
 pub(crate) mod script;
 mod world;
 
+use hardware::More;
+
 pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
 pub use kept::read_kept;
 use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
@@ -44,6 +46,8 @@ pub struct Entry {
 /// How a scenario is built.
 enum Open {
     By(fn() -> Box<dyn Explored>),
+    /// About spaces, on a machine with these options.
+    With(fn(More) -> Box<dyn Explored>),
     Of(Program),
 }
 
@@ -53,7 +57,19 @@ impl Entry {
     pub fn open(&self) -> Box<dyn Explored> {
         match &self.open {
             Open::By(open) => open(),
+            Open::With(open) => open(More::NONE),
             Open::Of(program) => program.open_as(self.name),
+        }
+    }
+
+    /// As [`Self::open`], with the same allocator, but chosen at run time ([`lookaside::tags::Asids`]). None if the
+    /// scenario is about blocks of entries or about the trampoline.
+    #[must_use]
+    pub fn open_chosen(&self) -> Option<Box<dyn Explored>> {
+        match &self.open {
+            Open::By(_) => None,
+            Open::With(open) => Some(open(More::CHOSEN)),
+            Open::Of(program) => program.open_chosen(self.name),
         }
     }
 }

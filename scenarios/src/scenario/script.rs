@@ -4,7 +4,7 @@ use lookaside::{
     AddressSpace, CurrentCpu, Error, GlobalAsids, PerCpuAsids,
     arch::{Mmu, Tag},
     platform::{CpuId, Word as _},
-    tags::{GlobalAsidsConfig, Replacement},
+    tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Replacement},
 };
 use lookaside_machine::{
     adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome},
@@ -149,10 +149,19 @@ pub(super) fn epochs<P: lookaside::Platform<Word = Word>>(
     platform: &P,
     few: Few,
 ) -> Result<GlobalAsids<'static, P>, Error> {
-    let tags = few.usable + 2;
-    let words = Vec::leak((0..GlobalAsids::<P>::words_for(tags)).map(|_| Word::ZERO).collect());
-    let config = GlobalAsidsConfig { tags, pins: few.pins, last_epoch: few.last_epoch };
-    GlobalAsids::new(platform, config, words)
+    let config = few.config();
+    GlobalAsids::new(platform, config, words_for::<P>(config.tags))
+}
+
+fn words_for<P: lookaside::Platform<Word = Word>>(tags: u32) -> &'static mut [Word] {
+    Vec::leak((0..GlobalAsids::<P>::words_for(tags)).map(|_| Word::ZERO).collect())
+}
+
+impl Few {
+    fn config(self) -> GlobalAsidsConfig {
+        let Self { usable, pins, last_epoch } = self;
+        GlobalAsidsConfig { tags: usable + 2, pins, last_epoch }
+    }
 }
 
 impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<'static, P> {
@@ -167,12 +176,7 @@ impl<P: lookaside::Platform<Word = Word> + 'static> Strategy<P> for GlobalAsids<
     }
 
     fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) {
-        // SAFETY: the word is only read.
-        let cookie = unsafe { space.tag_word() }.peek();
-        // In the last epoch spaces have no tags of their own.
-        if cookie != 0 {
-            oracle::identity("cookie", cookie, space.id());
-        }
+        witness_cookie(space);
     }
 
     fn progress(&self) -> u64 {
@@ -204,7 +208,7 @@ where
     }
 
     fn witness(_: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) {
-        oracle::identity("identifier", space.id(), space.root().table);
+        witness_identifier(space);
     }
 
     fn progress(&self) -> u64 {
@@ -218,4 +222,55 @@ where
     fn unpin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>) -> Result<(), Error> {
         Err(Error::Unsupported("pins"))
     }
+}
+
+/// Either, chosen at run time, but as the scenario wants it: there are tags for `GlobalAsids`, or none.
+impl<P, const SLOTS: usize> Strategy<P> for Asids<'static, P, SLOTS>
+where
+    P: lookaside::Platform<Word = Word> + 'static,
+{
+    type Config = Option<Few>;
+
+    fn make(_: &P, config: Option<Few>) -> Result<Self, Error> {
+        let scope = if config.is_some() { AsidScope::Global } else { AsidScope::PerCpu };
+        let global = config.map_or(GlobalAsidsConfig::default(), Few::config);
+        let words = words_for::<P>(if config.is_some() { global.tags } else { 0 });
+        Ok(Self::with_slots(AsidsConfig { scope: Some(scope), global }, words))
+    }
+
+    fn can_pin(config: Option<Few>, spaces: usize) -> bool {
+        config.is_some_and(|few| GlobalAsids::<P>::can_pin(few, spaces))
+    }
+
+    fn witness(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) {
+        match this_cpu.tlb().asid_scope() {
+            AsidScope::Global => witness_cookie(space),
+            AsidScope::PerCpu => witness_identifier(space),
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        self.global_asids().map_or(0, GlobalAsids::epoch)
+    }
+
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error> {
+        this_cpu.pin(space)
+    }
+
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<(), Error> {
+        this_cpu.unpin(space)
+    }
+}
+
+fn witness_cookie<P: lookaside::Platform<Word = Word>>(space: &AddressSpace<P>) {
+    // SAFETY: the word is only read.
+    let cookie = unsafe { space.tag_word() }.peek();
+    // In the last epoch spaces have no tags of their own.
+    if cookie != 0 {
+        oracle::identity("cookie", cookie, space.id());
+    }
+}
+
+fn witness_identifier<P: lookaside::Platform<Word = Word>>(space: &AddressSpace<P>) {
+    oracle::identity("identifier", space.id(), space.root().table);
 }

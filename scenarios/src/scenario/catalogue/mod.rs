@@ -35,7 +35,7 @@ macro_rules! by_epoch {
             name: $name,
             about: $about,
             depth: $depth,
-            open: Open::By(|| on_epochs::<$hardware>($name, $cpus, $few)),
+            open: Open::With(|more| on_epochs::<$hardware>($name, $cpus, $few, more)),
         }
     };
 }
@@ -47,7 +47,7 @@ macro_rules! by_recency {
             name: $name,
             about: $about,
             depth: $depth,
-            open: Open::By(|| on_recent::<$hardware>($name, $cpus)),
+            open: Open::With(|more| on_recent::<$hardware>($name, $cpus, more)),
         }
     };
 }
@@ -163,12 +163,12 @@ const SHORT: Few = Few { last_epoch: 2, ..few(3) };
 /// The first epoch is the last.
 const FOR_EVER: Few = Few { last_epoch: 1, ..few(3) };
 
-fn on_epochs<H: Hardware>(name: &str, cpus: &[&[Act]], tags: Few) -> Box<dyn Explored> {
-    epochs_on(name, Described::<H::Mmu>::of::<H>(), own(cpus), tags)
+fn on_epochs<H: Hardware>(name: &str, cpus: &[&[Act]], tags: Few, more: More) -> Box<dyn Explored> {
+    epochs_on(name, Described { more, ..Described::of::<H>() }, own(cpus), tags)
 }
 
-fn on_recent<H: Hardware>(name: &str, cpus: &[&[Act]]) -> Box<dyn Explored> {
-    recent_on(name, Described::<H::Mmu>::of::<H>(), own(cpus))
+fn on_recent<H: Hardware>(name: &str, cpus: &[&[Act]], more: More) -> Box<dyn Explored> {
+    recent_on(name, Described { more, ..Described::of::<H>() }, own(cpus))
 }
 
 fn own(cpus: &[&[Act]]) -> Vec<Vec<Act>> {

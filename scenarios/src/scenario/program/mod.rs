@@ -61,6 +61,14 @@ impl Program {
         }
     }
 
+    /// As [`Self::open_as`], with the allocator chosen at run time; none for a program about blocks.
+    pub(super) fn open_chosen(&self, name: &str) -> Option<Box<dyn Explored>> {
+        match self {
+            Self::Spaces(program) => Some(program.chosen().open(name)),
+            Self::Blocks(_) => None,
+        }
+    }
+
     /// The name of its machine.
     pub(crate) fn machine(&self) -> &'static str {
         match self {

@@ -10,7 +10,11 @@
 
 use core::{fmt, str::FromStr};
 
-use lookaside::{GlobalAsids, PerCpuAsids, arch::Mmu, tags::Cookie};
+use lookaside::{
+    GlobalAsids, PerCpuAsids,
+    arch::Mmu,
+    tags::{Asids, Cookie},
+};
 use lookaside_machine::{adversary::Platform, explore::Explorer};
 
 use super::{
@@ -55,6 +59,11 @@ pub struct SpaceProgram {
 impl SpaceProgram {
     pub(crate) fn kind(&self) -> &'static Kind {
         &KINDS[self.kind]
+    }
+
+    /// The same with the allocator chosen at run time.
+    pub(super) fn chosen(&self) -> Self {
+        Self { more: More { chosen: true, ..self.more }, ..self.clone() }
     }
 
     /// Builds its world. Schedules carry the name.
@@ -314,6 +323,9 @@ pub(in crate::scenario) fn epochs_on<M: Mmu + 'static>(
     cpus: Vec<Vec<Act>>,
     tags: Few,
 ) -> Box<dyn Explored> {
+    if hardware.more.chosen {
+        return chosen_on(name, hardware, cpus, Some(tags));
+    }
     let name = name.to_owned();
     Box::new(Explorer::new(Script::<M, GlobalAsids<'static, Platform<M>>> {
         name,
@@ -329,6 +341,25 @@ pub(in crate::scenario) fn recent_on<M: Mmu + 'static>(
     hardware: Described<M>,
     cpus: Vec<Vec<Act>>,
 ) -> Box<dyn Explored> {
+    if hardware.more.chosen {
+        return chosen_on(name, hardware, cpus, None);
+    }
     let name = name.to_owned();
     Box::new(Explorer::new(Script::<M, PerCpuAsids<SLOTS>> { name, hardware, cpus, tags: () }))
+}
+
+/// A scenario with `Asids`, which chooses `GlobalAsids` if there are such `tags`.
+fn chosen_on<M: Mmu + 'static>(
+    name: &str,
+    hardware: Described<M>,
+    cpus: Vec<Vec<Act>>,
+    tags: Option<Few>,
+) -> Box<dyn Explored> {
+    let name = name.to_owned();
+    Box::new(Explorer::new(Script::<M, Asids<'static, Platform<M>, SLOTS>> {
+        name,
+        hardware,
+        cpus,
+        tags,
+    }))
 }
