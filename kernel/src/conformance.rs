@@ -21,10 +21,10 @@ use crate::{
     lock::Lock,
     memory::Memory,
     tables::pages,
-    tlb::{self, AddressSpace, Hw, Strategy},
+    tlb::{self, AddressSpace, Hw},
 };
 
-type Work<'w> = &'w (dyn Fn(&CurrentCpu<'_, Hw, Strategy>) + Sync);
+type Work<'w> = &'w (dyn Fn(&CurrentCpu<'_, Hw>) + Sync);
 
 /// What each CPU is to do; null when it is done.
 static WORK: [AtomicPtr<Work<'static>>; MAX_CPUS] =
@@ -90,7 +90,7 @@ impl Scratch {
     }
 }
 
-impl conformance::Scratch<Hw, Strategy> for Scratch {
+impl conformance::Scratch<Hw> for Scratch {
     fn cpus(&self) -> u32 {
         self.cpus as u32
     }

@@ -73,7 +73,8 @@ pub(crate) fn start(machine: Machine) -> ! {
         println!("the machine is not fit: {error}");
         arch::exit(1);
     }
-    println!("tags have {} bits", tlb::tlb().platform().mmu().properties().tag_bits);
+    let bits = tlb::tlb().platform().mmu().properties().tag_bits;
+    println!("tags have {bits} bits, allocator {:?}", tlb::tlb().asid_scope());
     come_up();
     arch::start_others(cpus);
     let (mut seen, mut since) = (up(), arch::now());

@@ -9,11 +9,11 @@ use lookaside::{
     arch::Root,
     counts::Event,
     platform::{CpuId, Stuck, Targets},
+    tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig},
 };
 
-use crate::{arch, count, lock::Once, println};
+use crate::{arch, command_line, count, lock::Once, println};
 
-pub(crate) type Strategy = arch::Strategy;
 pub(crate) type AddressSpace = lookaside::AddressSpace<Hw>;
 pub(crate) type Gather<'g, F = ()> = lookaside::Gather<'g, Hw, F>;
 
@@ -69,25 +69,35 @@ unsafe impl Platform for Hw {
     }
 }
 
-static TLB: Once<Tlb<'static, Hw, Strategy>> = Once::new();
+static TLB: Once<Tlb<'static, Hw>> = Once::new();
 
-/// Initialises the library, once, on the boot CPU. `tags` replaces the hardware's number of tags, so that
-/// they run out soon.
+/// Initialises the library, once, on the boot CPU. `tags` replaces the hardware's number of global tags, so that
+/// they run out soon. The library chooses the ASID allocator, unless `asids=global` or `asids=per-cpu` on the command
+/// line does.
 pub(crate) fn open(cpus: usize, tags: Option<u32>) -> Result<(), Error> {
     let hw = Hw { mmu: arch::mmu()? };
-    let strategy = arch::strategy(&hw, tags)?;
+    let scope = match command_line::get("asids") {
+        Some("global") => Some(AsidScope::Global),
+        Some("per-cpu") => Some(AsidScope::PerCpu),
+        _ => None,
+    };
+    let global = GlobalAsidsConfig::default();
+    let global = GlobalAsidsConfig { tags: tags.unwrap_or(global.tags), ..global };
+    let config = AsidsConfig { scope, global };
+    let words: Vec<_> = (0..config.words_needed(&hw, cpus)).map(|_| AtomicU64::new(0)).collect();
+    let asids = Asids::new(config, Box::leak(words.into_boxed_slice()));
     let cpus: Vec<_> = (0..cpus).map(|_| Cpu::new()).collect();
-    TLB.set(Tlb::new(hw, strategy, Box::leak(cpus.into_boxed_slice()))?);
+    TLB.set(Tlb::new(hw, asids, Box::leak(cpus.into_boxed_slice()))?);
     Ok(())
 }
 
-pub(crate) fn tlb() -> &'static Tlb<'static, Hw, Strategy> {
+pub(crate) fn tlb() -> &'static Tlb<'static, Hw> {
     TLB.get()
 }
 
 /// This CPU. All kernel code runs with interrupts off, and does not keep this across a switch of
 /// threads.
-pub(crate) fn this_cpu() -> CurrentCpu<'static, Hw, Strategy> {
+pub(crate) fn this_cpu() -> CurrentCpu<'static, Hw> {
     tlb().this_cpu(&())
 }
 

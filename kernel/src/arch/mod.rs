@@ -58,8 +58,7 @@
 //! * `sync_code(address: usize, bytes: usize)`: makes what was written there, by kernel address, fit to
 //!   be executed on all CPUs.
 //!
-//! *The library's part*, in `tlb.rs`: `type Mmu`, `type Strategy`, `mmu() -> Result<Mmu, Error>`,
-//! `features()`, `strategy(&Hw, tags: Option<u32>) -> Result<Strategy, Error>`.
+//! *The library's part*, in `tlb.rs`: `type Mmu`, `mmu() -> Result<Mmu, Error>`, `features()`.
 
 use core::{ops::Range, sync::atomic::AtomicU64};
 

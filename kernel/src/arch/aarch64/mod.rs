@@ -41,7 +41,7 @@ use register::read_register;
 pub(crate) use semihosting::exit;
 pub(crate) use tables::{reserved_root, vmap_table, vmap_window};
 pub(crate) use timer::{now, start_ticks};
-pub(crate) use tlb::{Mmu, Strategy, features, mmu, strategy};
+pub(crate) use tlb::{Mmu, features, mmu};
 pub(crate) use trap::{TrapFrame, return_to_user, set_kernel_stack};
 pub(crate) use uart::write_byte;
 

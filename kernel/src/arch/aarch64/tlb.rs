@@ -1,28 +1,23 @@
 //! The library's hardware on this machine.
 
-use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::AtomicU64;
-
 #[cfg(not(any(feature = "no-remote", feature = "one-tag")))]
 use lookaside::arch::aarch64::Native;
 use lookaside::{
-    Error, GlobalAsids,
+    Error,
     arch::{
         Sharing,
         aarch64::{Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park},
         errata,
     },
-    tags::GlobalAsidsConfig,
 };
 
 use super::{entry::size_change_on, halt, register::read_register, reserved_root};
-use crate::{lock::Once, println, tlb::Hw};
+use crate::{lock::Once, println};
 
 #[cfg(any(feature = "no-remote", feature = "one-tag"))]
 type Native = super::no_remote::Alone;
 
 pub(crate) type Mmu = Aarch64<Native>;
-pub(crate) type Strategy = GlobalAsids<'static, Hw>;
 
 static BOOT: Once<Features> = Once::new();
 
@@ -81,11 +76,4 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
     // value is the reserved root, and TCR_EL1 is the same on all CPUs. What the boot CPU can do is as
     // its registers say; `online` compares each other CPU.
     Aarch64::new(unsafe { Native::new() }, config)
-}
-
-/// Tags that last until they run out.
-pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
-    let config = GlobalAsidsConfig { tags: tags.unwrap_or(1 << 16), ..Default::default() };
-    let words: Vec<_> = (0..Strategy::words_for(config.tags)).map(|_| AtomicU64::new(0)).collect();
-    GlobalAsids::new(hw, config, Box::leak(words.into_boxed_slice()))
 }

@@ -31,7 +31,7 @@ pub(crate) use paging::{
 };
 pub(crate) use sbi::sync_code;
 pub(crate) use time::{now, start_ticks};
-pub(crate) use tlb::{Mmu, Strategy, features, mmu, strategy};
+pub(crate) use tlb::{Mmu, features, mmu};
 pub(crate) use trap::{TrapFrame, probe, return_to_user};
 
 /// The serial console, an NS16550A: what is sent, and the state of the line.

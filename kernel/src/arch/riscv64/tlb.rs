@@ -1,24 +1,19 @@
 //! The library's hardware on this machine.
 
-use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::AtomicU64;
-
 use lookaside::{
-    Error, GlobalAsids,
+    Error,
     arch::{
         Root,
         riscv64::{
             Config, Extensions, Features, Mode, Native, Remote, Riscv, Tables, probe_asid_bits,
         },
     },
-    tags::GlobalAsidsConfig,
 };
 
 use super::{harts, paging, sbi};
-use crate::{command_line, tlb::Hw};
+use crate::command_line;
 
 pub(crate) type Mmu = Riscv<Native>;
-pub(crate) type Strategy = GlobalAsids<'static, Hw>;
 
 fn native() -> Native {
     // SAFETY: the kernel runs in supervisor mode, is mapped at its own addresses under every root,
@@ -47,11 +42,4 @@ pub(crate) fn features() -> Features {
     let hart = harts::this_cpu();
     let asid_bits = probe_asid_bits(&native()).unwrap_or(0);
     Features { mode: hart.mode, asid_bits, extensions: hart.extensions, identity: sbi::identity() }
-}
-
-pub(crate) fn strategy(hw: &Hw, tags: Option<u32>) -> Result<Strategy, Error> {
-    let tags = tags.unwrap_or(GlobalAsidsConfig::default().tags);
-    let words: Vec<_> = (0..Strategy::words_for(tags)).map(|_| AtomicU64::new(0)).collect();
-    let config = GlobalAsidsConfig { tags, ..GlobalAsidsConfig::default() };
-    GlobalAsids::new(hw, config, Box::leak(words.into_boxed_slice()))
 }

@@ -3,18 +3,16 @@
 #[cfg(not(feature = "no-remote"))]
 use lookaside::arch::x86_64::Native;
 use lookaside::{
-    Error, PerCpuAsids,
+    Error,
     arch::x86_64::{Config, Features, Levels, Tables, Use, X86},
 };
 
 use super::paging;
-use crate::tlb::Hw;
 
 #[cfg(feature = "no-remote")]
 type Native = super::no_remote::Deaf;
 
 pub(crate) type Mmu = X86<Native>;
-pub(crate) type Strategy = PerCpuAsids<6>;
 
 /// The features of this CPU.
 pub(crate) fn features() -> Features {
@@ -43,9 +41,4 @@ pub(super) fn set_up_cpu() {
     if let Ok(mmu) = mmu() {
         mmu.set_up_cpu();
     }
-}
-
-/// The strategy. Each CPU has six tags of its own, which always run out: `tags` has no say.
-pub(crate) fn strategy(_: &Hw, _tags: Option<u32>) -> Result<Strategy, Error> {
-    Ok(PerCpuAsids::new())
 }
