@@ -365,6 +365,29 @@ fn asid_14_firmware_that_panics_leaves_the_register_as_it_was() {
 }
 
 #[test]
+fn asid_14_a_foreign_root_in_two_halves_is_one_in_a_closure() {
+    let tlb = machine(1, Fake::new(1, 8), 8);
+    let user = space(&tlb, 1);
+    let _ = switch(&tlb, 0, &user);
+    let mut cpu = this_cpu(&tlb);
+    tlb.platform().forget_logs();
+    cpu.with_root(&Root::new(0xffff_0000), || assert!(!tlb.nmi_uaccess_okay(&user))).unwrap();
+    let in_a_closure = tlb.platform().log(0);
+    tlb.platform().forget_logs();
+    // SAFETY: no real hardware walks this root, and it is left below.
+    unsafe { cpu.enter_root(&Root::new(0xffff_0000)) }.unwrap();
+    assert!(cpu.has_foreign_root() && !tlb.nmi_uaccess_okay(&user));
+    // SAFETY: it was entered above.
+    unsafe { cpu.leave_root() };
+    assert!(!cpu.has_foreign_root() && tlb.nmi_uaccess_okay(&user));
+    assert_eq!(tlb.platform().log(0), in_a_closure);
+    // SAFETY: it is refused.
+    let refused = unsafe { cpu.enter_root(&Root::new(5)) };
+    assert_eq!(refused, Err(Error::BadRoot { address: 5 }));
+    assert!(!cpu.has_foreign_root());
+}
+
+#[test]
 fn pinned_tags_survive_rollovers_and_the_cap_is_hard() {
     let tlb = machine_with(
         1,

@@ -108,17 +108,55 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[doc(alias = "efi_switch_mm")]
     #[doc(alias = "use_temporary_mm")]
     pub fn with_root<R>(&mut self, tables: &P::Tables, f: impl FnOnce() -> R) -> Result<R, Error> {
+        // SAFETY: `ForeignRoot` ends it, also if `f` panics.
+        unsafe { self.enter_root(tables)? };
+        let foreign = ForeignRoot { this_cpu: self };
+        let result = f();
+        drop(foreign);
+        Ok(result)
+    }
+
+    /// Begins what [`Self::with_root`] does around a closure, for kernels in languages that have none.
+    /// [`Self::leave_root`] ends it. Nothing is remembered but what the library keeps for this CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadRoot`] if the root register cannot hold the root of `tables`; then nothing has begun.
+    ///
+    /// # Safety
+    ///
+    /// * No foreign root is loaded on this CPU ([`Self::has_foreign_root`]).
+    /// * This CPU calls [`Self::leave_root`] before it returns to user mode, and before it goes on with the thread
+    ///   that was interrupted if an interrupt handler has begun this.
+    pub unsafe fn enter_root(&self, tables: &P::Tables) -> Result<(), Error> {
         let root = P::root(tables);
         self.mmu().check_root(root)?;
         self.nmi_uaccess_disable();
         self.mmu().settle();
         self.cpu.set_foreign_root(true);
-        let foreign = ForeignRoot { this_cpu: self };
-        // SAFETY: it is the root of tables, and `ForeignRoot` loads another one at the end.
+        // SAFETY: it is the root of tables, and the caller has another one loaded at the end.
         unsafe { self.mmu().load_foreign(self.cpu.errata(), root) };
-        let result = f();
-        drop(foreign);
-        Ok(result)
+        Ok(())
+    }
+
+    /// Ends what [`Self::enter_root`] has begun: the register names again what it named before, or the reserved root if
+    /// this CPU has left its space meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::enter_root`] has succeeded on this CPU, and was not ended yet.
+    pub unsafe fn leave_root(&self) {
+        self.cpu.set_foreign_root(false);
+        self.mmu().leave_foreign(self.cpu.errata());
+        T::restore_root(&self.strategy());
+        self.nmi_uaccess_enable();
+    }
+
+    /// Whether a foreign root is loaded on this CPU.
+    #[must_use]
+    #[inline]
+    pub fn has_foreign_root(&self) -> bool {
+        self.cpu.has_foreign_root()
     }
 
     /// The root that this CPU has loaded, or [`Root::NONE`] if it is parked; while a foreign one is loaded, the root
@@ -296,10 +334,8 @@ struct ForeignRoot<'h, 't, P: Platform, T: Tags<P>> {
 
 impl<P: Platform, T: Tags<P>> Drop for ForeignRoot<'_, '_, P, T> {
     fn drop(&mut self) {
-        self.this_cpu.cpu.set_foreign_root(false);
-        self.this_cpu.mmu().leave_foreign(self.this_cpu.cpu.errata());
-        T::restore_root(&self.this_cpu.strategy());
-        self.this_cpu.nmi_uaccess_enable();
+        // SAFETY: `with_root` has begun it, and makes one such value.
+        unsafe { self.this_cpu.leave_root() };
     }
 }
 

@@ -86,6 +86,11 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
         })
     }
 
+    /// On a machine without interrupts they are off at all times.
+    fn irqs_are_off(&self) -> bool {
+        current::with(|machine| !machine.takes_interrupts(machine.running))
+    }
+
     fn has_stopped(&self, _: CpuId) -> bool {
         true // A scenario reports only a CPU that executes nothing.
     }
