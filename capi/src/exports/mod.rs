@@ -1,0 +1,169 @@
+//! The functions of the header as symbols, on the hardware of the target.
+
+mod allocator;
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+#[path = "aarch64.rs"]
+mod hardware;
+#[cfg(not(target_os = "none"))]
+#[path = "host.rs"]
+mod hardware;
+#[cfg(all(target_os = "none", target_arch = "riscv64"))]
+#[path = "riscv64.rs"]
+mod hardware;
+#[cfg(all(target_os = "none", target_arch = "x86_64"))]
+#[path = "x86_64.rs"]
+mod hardware;
+mod init;
+#[cfg(panic = "abort")]
+mod panic;
+mod platform;
+#[cfg(any(not(target_os = "none"), target_arch = "riscv64"))]
+mod riscv;
+
+use core::{
+    ffi::{c_char, c_int},
+    mem::size_of,
+    sync::atomic::AtomicU64,
+};
+
+use lookaside::{Platform, counts::Outcome};
+
+use self::{
+    hardware::{ARCH, Boot, Features},
+    init::machine,
+    platform::{COUNTS, Hw},
+};
+use crate::{
+    Batch, Instance, Layout, MAX_CPUS, Machine, Roots, Space, Wait,
+    error::{Refused, number, sentence},
+};
+
+/// The instance of this target.
+#[derive(Debug)]
+pub(crate) enum Native {}
+
+impl Instance for Native {
+    type Platform = Hw;
+    type Tags = allocator::Allocator;
+
+    fn resident_words() -> <Hw as Platform>::ResidentWords {
+        [const { AtomicU64::new(0) }; MAX_CPUS.div_ceil(32)]
+    }
+
+    fn set_up_cpu(mmu: &<Hw as Platform>::Mmu) {
+        hardware::set_up_cpu(mmu);
+    }
+}
+
+const _: () = Machine::<Native>::FITS;
+
+/// What callers must have been compiled with.
+const LAYOUT: Layout = Layout::of_library(ARCH, size_of::<Boot>(), size_of::<Features>());
+
+/// Functions that do what a method of [`Machine`] does.
+macro_rules! exports {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, or $refused:expr, is $method:ident;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the header.")]
+        ///
+        /// # Safety
+        ///
+        /// What the header asks of its caller.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            match machine() {
+                // SAFETY: the caller keeps what the header says.
+                #[allow(unused_unsafe, reason = "some of the methods are safe")]
+                Ok(machine) => unsafe { machine.$method($($argument),*) },
+                Err(_) => $refused,
+            }
+        }
+    )*};
+}
+
+type SpaceAt = *mut Space<Native>;
+type WaitAt = *mut Wait<Native>;
+type BatchAt = *mut Batch<Native>;
+const NOT_READY: c_int = Refused::NotReady as c_int;
+
+exports! {
+    lookaside_offline() -> c_int, or NOT_READY, is offline;
+    lookaside_stopped(cpu: u32) -> c_int, or NOT_READY, is stopped;
+    lookaside_space_init(space: SpaceAt, root: u64, user_root: u64) -> c_int, or NOT_READY, is space_init;
+    lookaside_space_release(space: SpaceAt) -> c_int, or NOT_READY, is space_release;
+    lookaside_switch(space: SpaceAt) -> c_int, or NOT_READY, is switch;
+    lookaside_lazy() -> c_int, or NOT_READY, is lazy;
+    lookaside_park() -> c_int, or NOT_READY, is park;
+    lookaside_root_begin(root: u64) -> c_int, or NOT_READY, is root_begin;
+    lookaside_root_end() -> c_int, or NOT_READY, is root_end;
+    lookaside_user_roots(space: SpaceAt, roots: *mut Roots) -> c_int, or NOT_READY, is user_roots;
+    lookaside_flush_range(space: SpaceAt, start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt) -> c_int, or NOT_READY, is flush_range;
+    lookaside_flush_kernel(start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt) -> c_int, or NOT_READY, is flush_kernel;
+    lookaside_wait(wait: WaitAt) -> c_int, or NOT_READY, is wait;
+    lookaside_batch_add(batch: BatchAt, space: SpaceAt, start: u64, bytes: u64, shift: u32, kind: u32) -> c_int, or NOT_READY, is batch_add;
+    lookaside_batch_flush(batch: BatchAt) -> c_int, or NOT_READY, is batch_flush;
+    lookaside_map(space: SpaceAt, start: u64, bytes: u64, shift: u32, event: u32) -> c_int, or NOT_READY, is map;
+    lookaside_handle_ipi() -> c_int, or NOT_READY, is handle_ipi;
+    lookaside_nmi_uaccess_okay(space: SpaceAt) -> bool, or false, is nmi_uaccess_okay;
+    lookaside_pin(space: SpaceAt) -> c_int, or NOT_READY, is pin;
+    lookaside_unpin(space: SpaceAt) -> c_int, or NOT_READY, is unpin;
+}
+
+/// `lookaside_init_as` of the header.
+///
+/// # Safety
+///
+/// What the header asks of its caller.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lookaside_init_as(boot: *const Boot, layout: *const Layout) -> c_int {
+    if boot.is_null() || !boot.is_aligned() || layout.is_null() || !layout.is_aligned() {
+        return Refused::Argument as c_int;
+    }
+    // SAFETY: the caller's, which are of this layout or are not looked at.
+    let checked = LAYOUT.check(unsafe { &*layout });
+    // SAFETY: it has the library's layout.
+    number(checked.and_then(|()| init::init(unsafe { &*boot })).map(|()| 0))
+}
+
+/// `lookaside_online` of the header.
+///
+/// # Safety
+///
+/// What the header asks of its caller.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lookaside_online(features: *const Features) -> c_int {
+    if features.is_null() || !features.is_aligned() {
+        return Refused::Argument as c_int;
+    }
+    let ready = machine().and_then(|machine| {
+        // SAFETY: the caller's.
+        Ok((machine, unsafe { &*features }.decoded()?))
+    });
+    match ready {
+        Ok((machine, features)) => machine.online(&features),
+        Err(refused) => refused as c_int,
+    }
+}
+
+/// `lookaside_count` of the header.
+#[unsafe(no_mangle)]
+extern "C" fn lookaside_count(counter: u32) -> u64 {
+    let count = |counts: &lookaside::counts::Counts<AtomicU64>| match counter {
+        0 => counts.flushes(Outcome::NoCpu),
+        1 => counts.flushes(Outcome::Local),
+        2 => counts.flushes(Outcome::Retagged),
+        3 => counts.flushes(Outcome::Broadcast),
+        4 => counts.flushes(Outcome::Ipis),
+        5 => counts.interrupted(),
+        6 => counts.served().0,
+        7 => counts.served().1,
+        8 => counts.caught_up(),
+        _ => 0,
+    };
+    COUNTS.iter().map(count).sum()
+}
+
+/// `lookaside_strerror` of the header.
+#[unsafe(no_mangle)]
+extern "C" fn lookaside_strerror(error: c_int) -> *const c_char {
+    sentence(error).as_ptr()
+}

@@ -1,0 +1,230 @@
+//! What a flush is asked for, and `struct lookaside_wait`: a flush between its two halves.
+
+use core::{
+    ffi::c_int,
+    fmt,
+    mem::MaybeUninit,
+    ptr::{self, addr_of_mut},
+};
+
+use lookaside::{AddressSpace, Gather, KernelGather, Platform as _, VaRange, flush::PendingFlush};
+
+use crate::{
+    error::{Refused, Reply},
+    instance::Instance,
+    machine::Machine,
+    seal::Seal,
+    space::Space,
+};
+
+/// What is to be flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ranges {
+    /// No address.
+    Nothing,
+    /// Every address, and tables.
+    Everything,
+    /// These addresses, and whether tables were unlinked there.
+    Some(VaRange, Kind),
+}
+
+/// `enum lookaside_kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Pages,
+    Mixed,
+    Tables,
+}
+
+impl Kind {
+    fn numbered(number: u32) -> Result<Self, Refused> {
+        match number {
+            0 => Ok(Self::Pages),
+            1 => Ok(Self::Mixed),
+            2 => Ok(Self::Tables),
+            _ => Err(Refused::Argument),
+        }
+    }
+}
+
+impl Ranges {
+    /// The arguments of a flush: `u64::MAX` bytes are all addresses, and other ranges are widened to whole pages.
+    pub(crate) fn new(start: u64, bytes: u64, shift: u32, kind: u32) -> Result<Self, Refused> {
+        let kind = Kind::numbered(kind)?;
+        if bytes == u64::MAX {
+            return Ok(Self::Everything);
+        }
+        if !(12..=48).contains(&shift) {
+            return Err(Refused::PageSize);
+        }
+        let Some(more) = bytes.checked_sub(1) else { return Ok(Self::Nothing) };
+        let last = start.checked_add(more).ok_or(Refused::Range)?;
+        let offset = (1 << shift) - 1;
+        let (first, last) = (start & !offset, last | offset);
+        match (last - first).checked_add(1) {
+            Some(bytes) => Ok(Self::Some(VaRange::new(first, bytes, shift)?, kind)),
+            None => Ok(Self::Everything),
+        }
+    }
+}
+
+/// Records in a gather what was revoked.
+macro_rules! record {
+    ($gather:expr, $ranges:expr) => {
+        match $ranges {
+            Ranges::Nothing => {}
+            Ranges::Everything => $gather.revoke_everything(),
+            Ranges::Some(range, Kind::Pages) => $gather.revoke(range),
+            Ranges::Some(range, Kind::Mixed) => $gather.revoke_mixed(range),
+            Ranges::Some(range, Kind::Tables) => $gather.unlink_table(range),
+        }
+    };
+}
+
+/// The gather of one flush that is asked for when everything is changed.
+pub(crate) fn gathered<P: lookaside::Platform>(
+    space: &AddressSpace<P>,
+    ranges: Ranges,
+) -> Gather<'_, P> {
+    let mut gather = Gather::new(space);
+    record!(gather, ranges);
+    gather
+}
+
+type Pending<I> = PendingFlush<'static, 'static, <I as Instance>::Platform, <I as Instance>::Tags>;
+
+/// `struct lookaside_wait`.
+#[repr(C, align(8))]
+pub struct Wait<I: Instance> {
+    seal: Seal,
+    pending: MaybeUninit<Pending<I>>,
+}
+
+impl<I: Instance> Wait<I> {
+    /// Keeps a flush for [`Machine::wait`], unless it is complete.
+    ///
+    /// # Safety
+    ///
+    /// `place` is of a `struct lookaside_wait` that is not in use.
+    unsafe fn keep(place: *mut Self, mut pending: Pending<I>) -> c_int {
+        if pending.is_complete() {
+            let _ = pending.wait();
+            return 0;
+        }
+        // SAFETY: it is the caller's memory, which nobody else uses.
+        unsafe {
+            addr_of_mut!((*place).pending).write(MaybeUninit::new(pending));
+            (*place).seal.set();
+        }
+        1
+    }
+
+    /// Whether a flush may be begun at this place; if it is null, it is waited for at once.
+    ///
+    /// # Safety
+    ///
+    /// `place` is null, or of a `struct lookaside_wait`.
+    unsafe fn is_asked_for(place: *mut Self) -> Result<bool, Refused> {
+        if place.is_null() {
+            return Ok(false);
+        }
+        // SAFETY: the caller says so.
+        match unsafe { Seal::at(place) } {
+            Some(seal) if !seal.is_set() => Ok(true),
+            _ => Err(Refused::Wait),
+        }
+    }
+}
+
+impl<I: Instance> Machine<I> {
+    pub(crate) unsafe fn flush_range_or_refuse(
+        &'static self,
+        space: *mut Space<I>,
+        ranges: Result<Ranges, Refused>,
+        wait: *mut Wait<I>,
+    ) -> Reply {
+        let this_cpu = self.this_cpu()?;
+        // SAFETY: the caller promises what the header says: it releases the space after the wait.
+        let (space, later) = unsafe { (Space::at(space)?, Wait::is_asked_for(wait)?) };
+        let gather = gathered(space, ranges?);
+        if !later {
+            let _ = this_cpu.flush(gather);
+            return Ok(0);
+        }
+        // SAFETY: the place was just looked at, and it is the caller's.
+        Ok(unsafe { Wait::keep(wait, this_cpu.begin_flush(gather)) })
+    }
+
+    pub(crate) unsafe fn flush_kernel_or_refuse(
+        &'static self,
+        ranges: Result<Ranges, Refused>,
+        wait: *mut Wait<I>,
+    ) -> Reply {
+        let this_cpu = self.this_cpu()?;
+        // SAFETY: the caller promises what the header says.
+        let later = unsafe { Wait::is_asked_for(wait)? };
+        let mut gather = KernelGather::new(self.tlb());
+        record!(gather, ranges?);
+        if !later {
+            let _ = this_cpu.flush_kernel(gather);
+            return Ok(0);
+        }
+        // SAFETY: the place was just looked at, and it is the caller's.
+        Ok(unsafe { Wait::keep(wait, this_cpu.begin_flush_kernel(gather)) })
+    }
+
+    pub(crate) unsafe fn wait_or_refuse(&'static self, wait: *mut Wait<I>) -> Reply {
+        // SAFETY: the caller promises what the header says.
+        let seal = unsafe { Seal::at(wait) }.filter(|seal| seal.is_set()).ok_or(Refused::Wait)?;
+        let platform = self.tlb().platform();
+        // With interrupts off, this CPU may be what another one waits for.
+        let this_cpu = if platform.irqs_are_off() { Some(self.this_cpu()?) } else { None };
+        // SAFETY: the seal says that `keep` has put it there. It is taken once, since the seal is broken.
+        let mut pending = unsafe { ptr::addr_of!((*wait).pending).read().assume_init() };
+        seal.clear();
+        if let Some(this_cpu) = this_cpu {
+            while !pending.is_complete() {
+                this_cpu.handle_ipi();
+                platform.relax();
+            }
+        }
+        let _ = pending.wait();
+        Ok(0)
+    }
+}
+
+impl<I: Instance> fmt::Debug for Wait<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait").field("in_use", &self.seal.is_set()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, bytes: u64, shift: u32) -> VaRange {
+        VaRange::new(start, bytes, shift).unwrap()
+    }
+
+    #[test]
+    fn ranges_are_widened_to_whole_pages() {
+        let pages = |start, bytes, shift| Ranges::new(start, bytes, shift, 0).unwrap();
+        let one = |start, bytes, shift| Ranges::Some(range(start, bytes, shift), Kind::Pages);
+        assert_eq!(pages(0x1000, 0x1000, 12), one(0x1000, 0x1000, 12));
+        assert_eq!(pages(0x1fff, 2, 12), one(0x1000, 0x2000, 12));
+        assert_eq!(pages(0x20_1000, 0x1000, 21), one(0x20_0000, 0x20_0000, 21));
+        assert_eq!(pages(u64::MAX, 1, 12), one(u64::MAX - 0xfff, 0x1000, 12));
+        assert_eq!(pages(7, 0, 12), Ranges::Nothing);
+        assert_eq!(pages(1, u64::MAX - 1, 12), Ranges::Everything);
+        assert_eq!(Ranges::new(3, u64::MAX, 0, 2), Ok(Ranges::Everything));
+    }
+
+    #[test]
+    fn ranges_that_make_no_sense_are_refused() {
+        assert_eq!(Ranges::new(0, 0x1000, 11, 0), Err(Refused::PageSize));
+        assert_eq!(Ranges::new(0, 0x1000, 49, 0), Err(Refused::PageSize));
+        assert_eq!(Ranges::new(0x2000, u64::MAX - 0x1000, 12, 0), Err(Refused::Range));
+        assert_eq!(Ranges::new(0, 0x1000, 12, 3), Err(Refused::Argument));
+    }
+}

@@ -1,0 +1,61 @@
+//! What the interface is instantiated with: a platform, an ASID allocator, and what C has no words for.
+
+use lookaside::{
+    AddressSpace, CurrentCpu, Error, GlobalAsids, PerCpuAsids, Platform,
+    arch::{Root, SeparateRoots, Tag},
+    tags::{Replacement, Tags},
+};
+
+/// One instance of the C interface.
+pub trait Instance: Sized + 'static {
+    /// The machine. The guard of interrupts is nothing: a C caller cannot lend one, so the functions ask
+    /// [`Platform::irqs_are_off`].
+    type Platform: Platform<IrqsOff = (), Tables = Root, Mmu: SeparateRoots> + 'static;
+    /// The ASID allocator.
+    type Tags: Tags<Self::Platform> + Pins<Self::Platform> + 'static;
+
+    /// Storage for two bits of each CPU in a space.
+    fn resident_words() -> <Self::Platform as Platform>::ResidentWords;
+
+    /// What a CPU does when it comes up, before the library.
+    fn set_up_cpu(mmu: &<Self::Platform as Platform>::Mmu) {
+        let _ = mmu;
+    }
+}
+
+/// Tags that devices use, where the allocator has any.
+pub trait Pins<P: Platform>: Tags<P> {
+    /// Pins the tag of a space.
+    ///
+    /// # Errors
+    ///
+    /// Those of the allocator.
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error>;
+
+    /// Ends that.
+    ///
+    /// # Errors
+    ///
+    /// Those of the allocator.
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<(), Error>;
+}
+
+impl<P: Platform> Pins<P> for GlobalAsids<'_, P> {
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error> {
+        this_cpu.pin(space)
+    }
+
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<(), Error> {
+        this_cpu.unpin(space)
+    }
+}
+
+impl<P: Platform, const SLOTS: usize, R: Replacement> Pins<P> for PerCpuAsids<SLOTS, R> {
+    fn pin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>) -> Result<Tag, Error> {
+        Err(Error::Unsupported("pins"))
+    }
+
+    fn unpin(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>) -> Result<(), Error> {
+        Err(Error::Unsupported("pins"))
+    }
+}

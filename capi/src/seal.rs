@@ -1,0 +1,48 @@
+//! Whether a struct in the caller's memory is one that is in use, and not a copy of one.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The first word of a struct: if it is in use, its own address, scrambled. So uninitialised memory and copies, such as
+/// of an `mm_struct` at fork, are told from what is in use.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Seal(AtomicU64);
+
+impl Seal {
+    /// The seal of the struct at this place; none if there is no place.
+    ///
+    /// # Safety
+    ///
+    /// `place` is null, or of a struct of the header, which exists for as long as the result is used. `T` has the layout
+    /// of C and begins with a seal.
+    pub(crate) unsafe fn at<'s, T>(place: *const T) -> Option<&'s Self> {
+        if place.is_null() || !place.is_aligned() {
+            return None;
+        }
+        // SAFETY: the caller says that it is such a struct. Every value of its first word is one of a `Seal`.
+        Some(unsafe { &*place.cast::<Self>() })
+    }
+
+    /// Whether the struct that begins with this seal is in use.
+    pub(crate) fn is_set(&self) -> bool {
+        // Relaxed: the caller of C has made the struct known to this CPU after it was initialised.
+        self.0.load(Ordering::Relaxed) == self.value()
+    }
+
+    /// Whether it is zero, as in a struct that the caller has cleared.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0 // Relaxed: as above.
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.store(self.value(), Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    fn value(&self) -> u64 {
+        core::ptr::from_ref(self).addr() as u64 ^ 0x6c6f_6f6b_6173_6964
+    }
+}
