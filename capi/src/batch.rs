@@ -6,16 +6,13 @@ use core::{
     ptr::{self, addr_of_mut},
 };
 
-use lookaside::{
-    Platform,
-    platform::{CpuSet, Word},
-};
+use lookaside::platform::CpuSet;
 
 use crate::{
     cpus::MAX_CPUS,
     error::{Refused, Reply},
     flush::{Ranges, gathered},
-    instance::Instance,
+    instance::{Instance, WordOf},
     machine::Machine,
     seal::Seal,
     space::Space,
@@ -24,14 +21,12 @@ use crate::{
 /// One bit for each CPU.
 const WORDS: usize = MAX_CPUS.div_ceil(64);
 
-type WordOf<I> = <<I as Instance>::Platform as Platform>::Word;
-
 const _: () = assert!(WORDS == CpuSet::<core::sync::atomic::AtomicU64>::words_for(MAX_CPUS));
 
 /// `struct lookaside_batch`. Zeros are an empty one.
 #[repr(C, align(8))]
 pub struct Batch<I: Instance> {
-    seal: Seal,
+    seal: Seal<WordOf<I>>,
     /// Which CPUs must act. `batch` borrows them.
     words: [WordOf<I>; WORDS],
     batch: MaybeUninit<lookaside::Batch<'static, I::Platform>>,
@@ -45,7 +40,7 @@ impl<I: Instance> Batch<I> {
     /// `place` is null, or of a `struct lookaside_batch`.
     unsafe fn is_in_use(place: *const Self) -> Result<bool, Refused> {
         // SAFETY: the caller says so.
-        match unsafe { Seal::at(place) } {
+        match unsafe { Seal::<WordOf<I>>::at(place) } {
             Some(seal) if seal.is_set() => Ok(true),
             Some(seal) if seal.is_zero() => Ok(false),
             _ => Err(Refused::Batch),
@@ -66,11 +61,10 @@ impl<I: Instance> Machine<I> {
         let ranges = ranges?;
         if !in_use {
             // SAFETY: it is the caller's memory, which nobody else uses and which stays where it is until the batch is
-            // empty again. It is zeros, or was in use: the words are what they are to be, or are written here.
+            // empty again. It is zeros, or was in use before: the words are words, which `new` clears.
             unsafe {
-                let words = addr_of_mut!((*batch).words);
-                words.write([const { Word::ZERO }; WORDS]);
-                let new = lookaside::Batch::new(self.tlb(), &mut *words)?;
+                let words = &mut *addr_of_mut!((*batch).words);
+                let new = lookaside::Batch::new(self.tlb(), words)?;
                 addr_of_mut!((*batch).batch).write(MaybeUninit::new(new));
                 (*batch).seal.set();
             }

@@ -11,7 +11,7 @@ use lookaside::{AddressSpace, Gather, KernelGather, Platform as _, VaRange, flus
 
 use crate::{
     error::{Refused, Reply},
-    instance::Instance,
+    instance::{Instance, WordOf},
     machine::Machine,
     seal::Seal,
     space::Space,
@@ -96,7 +96,7 @@ type Pending<I> = PendingFlush<'static, 'static, <I as Instance>::Platform, <I a
 /// `struct lookaside_wait`.
 #[repr(C, align(8))]
 pub struct Wait<I: Instance> {
-    seal: Seal,
+    seal: Seal<WordOf<I>>,
     pending: MaybeUninit<Pending<I>>,
 }
 
@@ -129,7 +129,7 @@ impl<I: Instance> Wait<I> {
             return Ok(false);
         }
         // SAFETY: the caller says so.
-        match unsafe { Seal::at(place) } {
+        match unsafe { Seal::<WordOf<I>>::at(place) } {
             Some(seal) if !seal.is_set() => Ok(true),
             _ => Err(Refused::Wait),
         }
@@ -175,7 +175,9 @@ impl<I: Instance> Machine<I> {
 
     pub(crate) unsafe fn wait_or_refuse(&'static self, wait: *mut Wait<I>) -> Reply {
         // SAFETY: the caller promises what the header says.
-        let seal = unsafe { Seal::at(wait) }.filter(|seal| seal.is_set()).ok_or(Refused::Wait)?;
+        let seal = unsafe { Seal::<WordOf<I>>::at(wait) }
+            .filter(|seal| seal.is_set())
+            .ok_or(Refused::Wait)?;
         let platform = self.tlb().platform();
         // With interrupts off, this CPU may be what another one waits for.
         let this_cpu = if platform.irqs_are_off() { Some(self.this_cpu()?) } else { None };

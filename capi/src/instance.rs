@@ -8,7 +8,7 @@ use lookaside::{
 
 /// One instance of the C interface.
 pub trait Instance: Sized + 'static {
-    /// The machine. The guard of interrupts is nothing: a C caller cannot lend one, so the functions ask
+    /// The machine. The guard of interrupts is nothing: a C caller has none to pass, so the functions ask
     /// [`Platform::irqs_are_off`].
     type Platform: Platform<IrqsOff = (), Tables = Root, Mmu: SeparateRoots> + 'static;
     /// The ASID allocator.
@@ -22,6 +22,9 @@ pub trait Instance: Sized + 'static {
         let _ = mmu;
     }
 }
+
+/// A word that the CPUs of an instance share.
+pub(crate) type WordOf<I> = <<I as Instance>::Platform as Platform>::Word;
 
 /// Tags that devices use, where the allocator has any.
 pub trait Pins<P: Platform>: Tags<P> {

@@ -1,14 +1,14 @@
 //! Whether a struct in the caller's memory is one that is in use, and not a copy of one.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use lookaside::platform::{Ordering, Word};
 
 /// The first word of a struct: if it is in use, its own address, scrambled. So uninitialised memory and copies, such as
 /// of an `mm_struct` at fork, are told from what is in use.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Seal(AtomicU64);
+pub(crate) struct Seal<W>(W);
 
-impl Seal {
+impl<W: Word> Seal<W> {
     /// The seal of the struct at this place; none if there is no place.
     ///
     /// # Safety

@@ -4,12 +4,16 @@ use core::{fmt, mem::MaybeUninit, ptr};
 
 use lookaside::AddressSpace;
 
-use crate::{error::Refused, instance::Instance, seal::Seal};
+use crate::{
+    error::Refused,
+    instance::{Instance, WordOf},
+    seal::Seal,
+};
 
 /// `struct lookaside_space`.
 #[repr(C, align(8))]
 pub struct Space<I: Instance> {
-    seal: Seal,
+    seal: Seal<WordOf<I>>,
     space: MaybeUninit<AddressSpace<I::Platform>>,
 }
 
@@ -28,7 +32,7 @@ impl<I: Instance> Space<I> {
         place: *const Self,
     ) -> Result<&'s AddressSpace<I::Platform>, Refused> {
         // SAFETY: the caller says that it is such a struct.
-        let seal = unsafe { Seal::at(place) }.ok_or(Refused::Space)?;
+        let seal = unsafe { Seal::<WordOf<I>>::at(place) }.ok_or(Refused::Space)?;
         seal.is_set().then_some(()).ok_or(Refused::Space)?;
         // SAFETY: the seal says that `put` has initialised it. It is not released meanwhile.
         Ok(unsafe { (*ptr::addr_of!((*place).space)).assume_init_ref() })
@@ -48,7 +52,7 @@ impl<I: Instance> Space<I> {
         space: AddressSpace<I::Platform>,
     ) -> Result<(), Refused> {
         // SAFETY: the caller says that it is such a struct.
-        let seal = unsafe { Seal::at(place) }.ok_or(Refused::Space)?;
+        let seal = unsafe { Seal::<WordOf<I>>::at(place) }.ok_or(Refused::Space)?;
         // SAFETY: it is the caller's memory, which nobody else uses.
         unsafe { ptr::addr_of_mut!((*place).space).write(MaybeUninit::new(space)) };
         seal.set();
@@ -69,7 +73,7 @@ impl<I: Instance> Space<I> {
         end: impl FnOnce(&mut AddressSpace<I::Platform>) -> R,
     ) -> Result<R, Refused> {
         // SAFETY: the caller says that it is such a struct.
-        let seal = unsafe { Seal::at(place) }.ok_or(Refused::Space)?;
+        let seal = unsafe { Seal::<WordOf<I>>::at(place) }.ok_or(Refused::Space)?;
         seal.is_set().then_some(()).ok_or(Refused::Space)?;
         // From here on an NMI handler is told no.
         seal.clear();

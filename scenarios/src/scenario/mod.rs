@@ -5,6 +5,7 @@
 
 pub(crate) mod act;
 pub(crate) mod blocks;
+mod c;
 mod catalogue;
 pub(crate) mod hardware;
 mod kept;

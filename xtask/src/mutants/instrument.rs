@@ -15,7 +15,7 @@ use syn::{
 
 use super::{
     effects::Effects,
-    record::Mutant,
+    record::{C_INTERFACE, Mutant},
     sites::{self, Site, Whole, is_test},
 };
 use crate::{
@@ -155,18 +155,8 @@ pub(super) fn instrument(
     for file in files.iter().filter(is_source) {
         let (text, syntax) = &modules.files[file];
         let mut edits = Edits::new(text);
-        for mutant in mutants.iter().filter(|mutant| mutant.file == **file) {
-            let mutated = mutant.apply(text)?;
-            let other = syn::parse_file(&mutated)
-                .context(|| format!("the mutant {} in {file}", mutant.name))?;
-            if let Some(bodies) = changed_bodies((text, syntax), (&mutated, &other)) {
-                for (place, body) in bodies {
-                    let before = format!("{{ if crate::mutant::is({next}) {body} else ");
-                    edits.wrap(place, before, " }");
-                }
-                instrumented.written.insert(mutant.name.clone(), next);
-                next += 1;
-            }
+        for (name, number) in write_in(mutants, (file, syntax), "crate", &mut next, &mut edits)? {
+            instrumented.written.insert(name, number);
         }
         if modules.is_shipped(file) {
             let below = file.strip_prefix(SOURCE).expect("the filter demands it");
@@ -182,10 +172,48 @@ pub(super) fn instrument(
         instrumented.files.insert(file.clone(), text);
         instrumented.inserted.insert(file.clone(), inserted);
     }
+    // In the interface to C only written ones: its functions check arguments and call the library.
+    let in_c = |file: &&String| file.starts_with(C_INTERFACE) && file.ends_with(".rs");
+    for file in files.iter().filter(in_c) {
+        let text = workspace.read(file)?;
+        let syntax = syn::parse_file(&text).context(|| file.clone())?;
+        let mut edits = Edits::new(&text);
+        let written = write_in(mutants, (file, &syntax), "lookaside", &mut next, &mut edits)?;
+        if !written.is_empty() {
+            instrumented.written.extend(written);
+            instrumented.files.insert(file.clone(), edits.apply().0);
+        }
+    }
     if instrumented.files.insert(MODULE.to_owned(), module(next)).is_some() {
         return Err(Failure::new(format!("{MODULE} is in the way of the mutants")));
     }
     Ok(instrumented)
+}
+
+/// Puts the written mutants of a file beside its functions, as far as they change bodies only. `library`: how the file
+/// calls the crate that knows which one is chosen. Returns their numbers, from `next` on.
+fn write_in(
+    mutants: &[Mutant],
+    (file, syntax): (&str, &syn::File),
+    library: &str,
+    next: &mut u32,
+    edits: &mut Edits<'_>,
+) -> Result<Vec<(String, u32)>> {
+    let mut written = Vec::new();
+    for mutant in mutants.iter().filter(|mutant| mutant.file == file) {
+        let mutated = mutant.apply(edits.text())?;
+        let other = syn::parse_file(&mutated)
+            .context(|| format!("the mutant {} in {file}", mutant.name))?;
+        if let Some(bodies) = changed_bodies((edits.text(), syntax), (&mutated, &other)) {
+            for (place, body) in bodies {
+                let before = format!("{{ if {library}::mutant::is({next}) {body} else ");
+                edits.wrap(place, before, " }");
+            }
+            written.push((mutant.name.clone(), *next));
+            *next += 1;
+        }
+    }
+    Ok(written)
 }
 
 /// The module that knows which mutant is chosen, and which were reached.

@@ -15,8 +15,10 @@ use crate::{
 
 /// Where the records are.
 pub(super) const DIRECTORY: &str = "mutants";
-/// Only what is shipped is mutated.
-const SHIPPED: &str = "lookaside/src/";
+/// Only what is shipped is mutated: the library, and its interface to C.
+pub(super) const SHIPPED: [&str; 2] = ["lookaside/src/", C_INTERFACE];
+/// The interface to C.
+pub(super) const C_INTERFACE: &str = "capi/src/";
 /// The architectures that a record may name.
 const ARCHITECTURES: [&str; 3] = ["aarch64", "riscv64", "x86_64"];
 
@@ -93,8 +95,9 @@ impl Mutant {
         if self.name.is_empty() || !self.name.chars().all(plain) {
             return Err("a name has small letters, digits and dashes".to_owned());
         }
-        let Some(below) = self.file.strip_prefix(SHIPPED) else {
-            return Err(format!("`file` must be below {SHIPPED}: only what is shipped is mutated"));
+        let Some(below) = SHIPPED.iter().find_map(|folder| self.file.strip_prefix(folder)) else {
+            let folders = SHIPPED.join(" or ");
+            return Err(format!("`file` must be below {folders}: only what is shipped is mutated"));
         };
         if below.split('/').any(|part| part == "..") {
             return Err("`file` must not climb".to_owned());

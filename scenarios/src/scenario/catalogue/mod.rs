@@ -1,6 +1,7 @@
 //! The catalogue of scenarios.
 
 mod blocks;
+mod c;
 mod early;
 mod errata;
 mod flush;
@@ -116,6 +117,11 @@ pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
             scenarios: wide::SCENARIOS,
         },
         Topic { name: "blocks", about: "contiguous entries", scenarios: blocks::SCENARIOS },
+        Topic {
+            name: "c",
+            about: "a kernel in C, through the functions of the C interface",
+            scenarios: c::SCENARIOS,
+        },
         Topic { name: "errata", about: "hardware with errata", scenarios: errata::SCENARIOS },
         Topic {
             name: "kept",
