@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::{
     boot::{self, Architecture, Emulator, Options, build},
-    callgrind, dependencies,
+    callgrind, capi, dependencies,
     failure::{Failure, Result},
     fences, imports, instructions, integration, litmus, loom, miri, mutants, path_length, process,
     report, root_names, sanitizer, seeds,
@@ -164,6 +164,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         let others = OPTIMISED.iter().flat_map(|package| ["--exclude", package]);
         cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())
     });
+    c_steps(gate, workspace, bare);
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, optimised", || {
         let packages = OPTIMISED.iter().flat_map(|package| ["--package", package]);
@@ -253,6 +254,31 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     });
 }
 
+/// The interface to C: the objects that kernels link, and an example kernel in a program.
+fn c_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
+    gate.step("lint, C library", || {
+        let exports = ["clippy", "--package", "lookaside-c", "--features", "exports", "--lib"];
+        cargo(workspace, &[&exports[..], &["--", "-Dwarnings"]].concat())
+    });
+    for target in capi::Target::KERNELS {
+        gate.step(&format!("C library, {}", target.name()), || {
+            capi::build(workspace, bare, target, None).map(|_| Outcome::Passed)
+        });
+    }
+    gate.step("C example", || {
+        if !capi::is_compiler_here() {
+            return Ok(Outcome::Skipped("there is no compiler of C"));
+        }
+        capi::examples(workspace, bare).map(|()| Outcome::Passed)
+    });
+    gate.step("C example, CMake and pkg-config", || {
+        if !capi::is_compiler_here() || !capi::is_cmake_here() {
+            return Ok(Outcome::Skipped(capi::CMAKE_NOT_HERE));
+        }
+        capi::with_cmake(workspace, bare).map(|()| Outcome::Passed)
+    });
+}
+
 /// The kernel is a workspace of its own, so it has its own steps.
 fn kernel_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal, quick: bool) {
     gate.step("format, kernel", || {
@@ -326,7 +352,7 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
 }
 
 /// What kernels link, on every target and with the oldest Rust.
-const LIBRARIES: [&str; 3] = ["lookaside", "lookaside-testkit", "lookaside-locks"];
+const LIBRARIES: [&str; 4] = ["lookaside", "lookaside-testkit", "lookaside-locks", "lookaside-c"];
 
 fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {
     LIBRARIES.into_iter().try_for_each(|package| work(package).map(drop))?;

@@ -9,6 +9,7 @@
 //! cargo xtask instructions  how many instructions the common paths take
 //! cargo xtask loom          protocols of two CPUs in every interleaving, the source as it is
 //! cargo xtask miri          the library's own tests under Miri, where it is installed
+//! cargo xtask capi          the static libraries of the C interface, built and checked; --example runs the C kernel
 //! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
 //! cargo xtask integration   how many lines of the kernel it takes to use the library
 //! cargo xtask report        the report's page in a browser, timelines as Perfetto reads them
@@ -16,6 +17,7 @@
 
 mod boot;
 mod callgrind;
+mod capi;
 mod dependencies;
 mod failure;
 mod fences;
@@ -96,6 +98,8 @@ enum Command {
     /// `FAIL` or `STALE` or tells of a panic. What is missing is installed first. The emulator is
     /// stopped when its time is up.
     Boot(boot::Options),
+    /// Build the static libraries of the C interface, check what kernels ask of them, and lay them out in `target/capi`.
+    Capi(capi::Options),
     /// Count the lines of the kernel that use the library, and compare with the goal.
     Integration,
     /// Make reports of made-up results, try their pages out in Chromium, and read timelines with
@@ -132,6 +136,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Loom => loom::run(&workspace),
         Command::Miri => miri::run(&workspace),
         Command::Boot(options) => boot::run(&workspace, options),
+        Command::Capi(options) => capi::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),

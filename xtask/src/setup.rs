@@ -18,13 +18,14 @@ use crate::{
 };
 
 /// The bare-metal targets that the library is built for. The kernel is built for the one of Arm that
-/// uses no registers of floating point. The last one has words of 32 bits: what is 64 bits wide must
+/// uses no registers of floating point, and kernels in C take the objects of that one on RISC-V, too (`imac`). The last one has words of 32 bits: what is 64 bits wide must
 /// be so there, too, and atomic.
-pub(crate) const TARGETS: [&str; 5] = [
+pub(crate) const TARGETS: [&str; 6] = [
     "x86_64-unknown-none",
     "aarch64-unknown-none",
     "aarch64-unknown-none-softfloat",
     "riscv64gc-unknown-none-elf",
+    "riscv64imac-unknown-none-elf",
     "armv7a-none-eabi",
 ];
 

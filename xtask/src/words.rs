@@ -50,10 +50,11 @@ const GONE: [(&str, &str); 39] = [
 ];
 
 /// Where they were used. Records of bugs quote their time.
-const SEARCHED: [&str; 22] = [
+const SEARCHED: [&str; 23] = [
     "CONTRIBUTING.md",
     "DESIGN.md",
     "README.md",
+    "capi/",
     "checking/src/",
     "docs/",
     "explorer/src/",

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * Bad input is refused, with one sentence each. */
+#include "shim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Fails unless a call was refused for this reason. */
+static void expect(int result, int reason, const char *what) {
+    printf("%s: %s\n", what, lookaside_strerror(result));
+    if (result != reason)
+        shim_fail("another result than expected");
+}
+#define EXPECT(reason, call) expect((call), (reason), #call)
+
+int main(void) {
+    static struct lookaside_space space, copy;
+    static struct lookaside_wait wait;
+    const struct lookaside_features hart = { .mode = 8, .asid_bits = 4 };
+    const struct lookaside_features narrow = { .mode = 8, .asid_bits = 3 };
+    const struct lookaside_boot good = { .cpus = CPUS, .features = hart };
+    struct lookaside_boot boot = good;
+    struct lookaside_layout layout = { LOOKASIDE_VERSION,
+                                       LOOKASIDE_ARCH,
+                                       LOOKASIDE_MAX_CPUS,
+                                       sizeof(struct lookaside_boot),
+                                       sizeof(struct lookaside_space),
+                                       sizeof(struct lookaside_wait),
+                                       sizeof(struct lookaside_batch),
+                                       sizeof(struct lookaside_features) };
+    shim_become(0);
+
+    /* Before lookaside_init. */
+    EXPECT(LOOKASIDE_ENOTREADY, lookaside_online(&hart));
+    EXPECT(LOOKASIDE_ENOTREADY, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_ENOTREADY, lookaside_handle_ipi());
+
+    /* What lookaside_init refuses. It may be tried again. */
+    layout.max_cpus = 8;
+    EXPECT(LOOKASIDE_ELAYOUT, lookaside_init_as(&good, &layout));
+    layout.max_cpus = LOOKASIDE_MAX_CPUS, layout.space_bytes -= 8;
+    EXPECT(LOOKASIDE_ELAYOUT, lookaside_init_as(&good, &layout));
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_init(NULL));
+    boot.cpus = 0;
+    EXPECT(LOOKASIDE_ECPUS, lookaside_init(&boot));
+    boot.cpus = LOOKASIDE_MAX_CPUS + 1;
+    EXPECT(LOOKASIDE_ECPUS, lookaside_init(&boot));
+    boot = good, boot.tags = 4;
+    EXPECT(LOOKASIDE_ETAGS, lookaside_init(&boot));
+    boot = good, boot.pins = 1000;
+    EXPECT(LOOKASIDE_ETAGS, lookaside_init(&boot));
+    boot = good, boot.flags = LOOKASIDE_SBI_FENCES;
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_init(&boot));
+    boot = good, boot.features.mode = 7;
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_init(&boot));
+    boot = good, boot.features.asid_bits = 0;
+    EXPECT(LOOKASIDE_EUNSUPPORTED, lookaside_init(&boot));
+    boot = good, boot.reserved_root = 1;
+    EXPECT(LOOKASIDE_EBADROOT, lookaside_init(&boot));
+    boot = good, boot.pins = 1;
+    EXPECT(0, lookaside_init(&boot));
+    EXPECT(LOOKASIDE_EAGAIN, lookaside_init(&boot));
+
+    /* Before lookaside_online, and on a CPU that does not fit. */
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_lazy());
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_handle_ipi());
+    EXPECT(LOOKASIDE_EFEWERTAGS, lookaside_online(&narrow));
+    shim_become(CPUS);
+    EXPECT(LOOKASIDE_ECPU, lookaside_online(&hart));
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_lazy());
+    shim_become(0);
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_online(NULL));
+    EXPECT(0, lookaside_online(&hart));
+
+    /* Spaces: of nothing, not initialised, a copy, released. */
+    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(NULL));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_EBADROOT, lookaside_space_init(&space, 0x1001, 0));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_space_init(NULL, 0x1000, 0));
+    EXPECT(0, lookaside_space_init(&space, 0x1000, 0));
+    memcpy(&copy, &space, sizeof copy);
+    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(&copy));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_space_release(&copy));
+    MUST(lookaside_switch(&space));
+    if (LOOKASIDE_HOW(lookaside_switch(&space)) != LOOKASIDE_UNCHANGED)
+        shim_fail("a second switch has changed something");
+
+    /* Interrupts on. */
+    shim_irq_on();
+    EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_all(&space));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_online(&hart));
+    shim_irq_off();
+
+    /* Ranges and kinds. A range that is no whole page is widened. */
+    EXPECT(LOOKASIDE_EPAGESIZE, lookaside_flush_range(&space, 0, 4096, 11, LOOKASIDE_PAGES, NULL));
+    EXPECT(LOOKASIDE_ERANGE, lookaside_flush_range(&space, 4096, UINT64_MAX - 1, 12, LOOKASIDE_PAGES, NULL));
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_range(&space, 0, 4096, 12, (enum lookaside_kind)3, NULL));
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_map(NULL, 0, 4096, 12, LOOKASIDE_FAULTED));
+    EXPECT(0, lookaside_flush_range(&space, 1, 1, 12, LOOKASIDE_PAGES, NULL));
+    EXPECT(0, lookaside_flush_range(&space, 0, 0, 12, LOOKASIDE_PAGES, NULL));
+
+    /* A wait for nothing. This CPU alone runs the space: its flush is complete at once. */
+    EXPECT(LOOKASIDE_EWAIT, lookaside_wait(&wait));
+    EXPECT(LOOKASIDE_EWAIT, lookaside_wait(NULL));
+    EXPECT(0, lookaside_flush_range(&space, 0, 4096, 12, LOOKASIDE_PAGES, &wait));
+    EXPECT(LOOKASIDE_EWAIT, lookaside_wait(&wait));
+
+    /* Foreign roots. */
+    EXPECT(LOOKASIDE_EROOT, lookaside_root_end());
+    EXPECT(LOOKASIDE_EBADROOT, lookaside_root_begin(1));
+    EXPECT(0, lookaside_root_begin(0x2000));
+    EXPECT(LOOKASIDE_EROOT, lookaside_root_begin(0x2000));
+    EXPECT(LOOKASIDE_EROOT, lookaside_switch(&space));
+    EXPECT(0, lookaside_handle_ipi());
+    EXPECT(0, lookaside_root_end());
+
+    /* Pins. */
+    EXPECT(LOOKASIDE_ENOTPINNED, lookaside_unpin(&space));
+    int tag = lookaside_pin(&space);
+    if (tag != LOOKASIDE_TAG(lookaside_switch(&space)))
+        shim_fail("the tag that is pinned is not the one that is loaded");
+    EXPECT(LOOKASIDE_EPINNED, lookaside_space_release(&space));
+    EXPECT(0, lookaside_unpin(&space));
+
+    /* Batches: a copy of one that is in use. */
+    static struct lookaside_batch batch, other;
+    EXPECT(0, lookaside_batch_flush(&batch));
+    EXPECT(0, lookaside_batch_add(&batch, &space, 0, 4096, 12, LOOKASIDE_PAGES));
+    memcpy(&other, &batch, sizeof other);
+    EXPECT(LOOKASIDE_EBATCH, lookaside_batch_flush(&other));
+    EXPECT(0, lookaside_batch_flush(&batch));
+
+    /* Other CPUs, and the end. */
+    EXPECT(LOOKASIDE_ECPU, lookaside_stopped(CPUS));
+    EXPECT(0, lookaside_space_release(&space));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_space_release(&space));
+    EXPECT(0, lookaside_offline());
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_offline());
+    puts("all that was to be refused was");
+    return 0;
+}
