@@ -222,6 +222,22 @@ fn three_cpus_at_random() {
 }
 
 #[test]
+fn a_kernel_in_c_uses_no_stale_translation() {
+    let in_c: Vec<_> = scenario::all().filter(|entry| entry.name.starts_with("c-")).collect();
+    assert!(in_c.len() > 60, "{}", in_c.len());
+    for entry in in_c {
+        within(entry.name, 1).assert_proved();
+    }
+    // Waits are waited for, and faults are spurious.
+    for begun in ["c-begun-x86", "c-begun-riscv", "c-closed-x86", "c-kernel-begun-riscv"] {
+        assert!(within(begun, 2).seen.contains("a flush that was waited for"), "{begun}");
+    }
+    for fault in ["c-allow-riscv", "c-allow-arm", "c-fill-riscv"] {
+        assert!(within(fault, 2).seen.contains("a fault that was spurious"), "{fault}");
+    }
+}
+
+#[test]
 fn every_scenario_is_found_by_its_name_and_replays_its_default_schedule() {
     for entry in scenario::all() {
         assert!(scenario::find(entry.name).is_some());
