@@ -115,6 +115,17 @@ int main(void) {
     EXPECT(0, lookaside_handle_ipi());
     EXPECT(0, lookaside_root_end());
 
+    /* The trampoline's values: this kernel has no other root than user mode, so both are what the register holds. */
+    struct lookaside_roots roots = { 0, 0 };
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_user_roots(&space, NULL));
+    EXPECT(0, lookaside_user_roots(&space, &roots));
+    if (roots.user != lookaside_host_read_satp() || roots.kernel != roots.user)
+        shim_fail("the trampoline would write another value");
+    if (!lookaside_nmi_uaccess_okay(&space) || lookaside_nmi_uaccess_okay(&copy))
+        shim_fail("an NMI handler is told the wrong thing");
+    if (lookaside_count(LOOKASIDE_COUNT_LOCAL) == 0 || lookaside_count((enum lookaside_counter)9) != 0)
+        shim_fail("the counters do not count");
+
     /* Pins. */
     EXPECT(LOOKASIDE_ENOTPINNED, lookaside_unpin(&space));
     int tag = lookaside_pin(&space);
@@ -133,6 +144,7 @@ int main(void) {
 
     /* Other CPUs, and the end. */
     EXPECT(LOOKASIDE_ECPU, lookaside_stopped(CPUS));
+    EXPECT(0, lookaside_stopped(1));
     EXPECT(0, lookaside_space_release(&space));
     EXPECT(LOOKASIDE_ESPACE, lookaside_space_release(&space));
     EXPECT(0, lookaside_offline());

@@ -398,7 +398,12 @@ where
     }
 
     fn touch(&'static self, cpu: CpuId, number: usize) {
-        if access(FILLED).is_some() || self.runs[cpu.index()].get() != number as u64 + 1 {
+        if let Some(frame) = access(FILLED) {
+            let message = "user code reaches another page than the one that was mapped";
+            oracle::check(frame == Frame(NEW + number as u64), message);
+            return;
+        }
+        if self.runs[cpu.index()].get() != number as u64 + 1 {
             return;
         }
         // Acquire: what was there before.
