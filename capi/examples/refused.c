@@ -53,8 +53,8 @@ int main(void) {
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_init(&boot));
     boot = good, boot.features.mode = 7;
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_init(&boot));
-    boot = good, boot.features.asid_bits = 0;
-    EXPECT(LOOKASIDE_EUNSUPPORTED, lookaside_init(&boot));
+    boot = good, boot.features.asid_bits = 2;
+    EXPECT(LOOKASIDE_ETAGS, lookaside_init(&boot));
     boot = good, boot.reserved_root = 1;
     EXPECT(LOOKASIDE_EBADROOT, lookaside_init(&boot));
     boot = good, boot.pins = 1;

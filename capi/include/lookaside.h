@@ -224,8 +224,9 @@ struct lookaside_features {
 /* How the machine is run. Zero what you do not need. */
 struct lookaside_boot {
     uint32_t cpus;  /* CPUs that may ever come online: they have the numbers 0 to cpus - 1 */
-    uint32_t tags;  /* use no more than so many ASIDs; 0: all. Fewer make rollovers frequent, for tests */
-    uint32_t pins;  /* how many may be pinned at one time */
+    uint32_t tags;  /* use no more than so many ASIDs, for tests, which makes rollovers frequent; 0: all. Where there are
+                     * none, or too few for the CPUs, and on x86-64, each CPU numbers the spaces that it ran last */
+    uint32_t pins;  /* how many may be pinned at one time; with this or tags, ASIDs are the same on all CPUs */
     uint32_t flags;
     struct lookaside_features features; /* of the boot CPU. RISC-V: the narrowest that any hart has */
     uint64_t reserved_root; /* physical address of a table that maps the kernel as every root does, if roots map it at

@@ -3,7 +3,7 @@
 use lookaside::{
     AddressSpace, CurrentCpu, Error, GlobalAsids, PerCpuAsids, Platform,
     arch::{Root, SeparateRoots, Tag},
-    tags::{Replacement, Tags},
+    tags::{Asids, Replacement, Tags},
 };
 
 /// One instance of the C interface.
@@ -44,6 +44,16 @@ pub trait Pins<P: Platform>: Tags<P> {
 }
 
 impl<P: Platform> Pins<P> for GlobalAsids<'_, P> {
+    fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error> {
+        this_cpu.pin(space)
+    }
+
+    fn unpin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<(), Error> {
+        this_cpu.unpin(space)
+    }
+}
+
+impl<P: Platform, const SLOTS: usize> Pins<P> for Asids<'_, P, SLOTS> {
     fn pin(this_cpu: &CurrentCpu<'_, P, Self>, space: &AddressSpace<P>) -> Result<Tag, Error> {
         this_cpu.pin(space)
     }

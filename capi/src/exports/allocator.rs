@@ -1,51 +1,35 @@
-//! The ASID allocator of each architecture. To take another one, change this file.
+//! The ASID allocator: chosen when the machine is made, from what the hardware has.
 
-use lookaside::Error;
-#[cfg(all(target_os = "none", target_arch = "x86_64"))]
-use lookaside::PerCpuAsids;
-#[cfg(not(all(target_os = "none", target_arch = "x86_64")))]
-use {
-    super::init::Static,
-    core::sync::atomic::AtomicU64,
-    lookaside::{GlobalAsids, tags::GlobalAsidsConfig},
-};
+use core::sync::atomic::AtomicU64;
 
-use super::platform::Hw;
+use lookaside::tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig};
+
+use super::{init::Static, platform::Hw};
 
 /// The allocator.
-#[cfg(all(target_os = "none", target_arch = "x86_64"))]
-pub(super) type Allocator = PerCpuAsids;
-/// The allocator.
-#[cfg(not(all(target_os = "none", target_arch = "x86_64")))]
-pub(super) type Allocator = GlobalAsids<'static, Hw>;
+pub(super) type Allocator = Asids<'static, Hw>;
 
-/// Makes it. `tags`: no more than so many; 0 are all.
+/// How many tags the hardware of this architecture has at most.
+const MOST_TAGS: u32 =
+    if cfg!(target_arch = "x86_64") && cfg!(target_os = "none") { 1 << 12 } else { 1 << 16 };
+
+static WORDS: Static<[AtomicU64; Asids::<Hw>::words_for(MOST_TAGS)]> =
+    Static::new([const { AtomicU64::new(0) }; Asids::<Hw>::words_for(MOST_TAGS)]);
+
+/// Makes it. `tags`: no more than so many; 0 are all. Only tags that are the same on all CPUs can be counted, and be
+/// pinned.
 ///
 /// # Safety
 ///
 /// No other allocator is in use.
-#[cfg(all(target_os = "none", target_arch = "x86_64"))]
-pub(super) unsafe fn make(_: &Hw, _: u32, pins: u32) -> Result<Allocator, Error> {
-    if pins != 0 {
-        return Err(Error::Unsupported("pins"));
-    }
-    Ok(Allocator::new())
-}
-
-#[cfg(not(all(target_os = "none", target_arch = "x86_64")))]
-static WORDS: Static<[AtomicU64; Allocator::words_for(1 << 16)]> =
-    Static::new([const { AtomicU64::new(0) }; Allocator::words_for(1 << 16)]);
-
-/// Makes it. `tags`: no more than so many; 0 are all.
-///
-/// # Safety
-///
-/// No other allocator is in use.
-#[cfg(not(all(target_os = "none", target_arch = "x86_64")))]
-pub(super) unsafe fn make(hw: &Hw, tags: u32, pins: u32) -> Result<Allocator, Error> {
+pub(super) unsafe fn make(tags: u32, pins: u32) -> Allocator {
     let all = GlobalAsidsConfig::default();
-    let tags = if tags == 0 { all.tags } else { tags.min(all.tags) };
+    let global = GlobalAsidsConfig {
+        tags: if tags == 0 { all.tags } else { tags.min(all.tags) },
+        pins,
+        ..all
+    };
+    let scope = (tags != 0 || pins != 0).then_some(AsidScope::Global);
     // SAFETY: only an allocator uses the words, and there is no other one.
-    let words = unsafe { &mut *WORDS.get() };
-    GlobalAsids::new(hw, GlobalAsidsConfig { tags, pins, ..all }, words)
+    Asids::new(AsidsConfig { scope, global }, unsafe { &mut *WORDS.get() })
 }

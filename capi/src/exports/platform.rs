@@ -37,8 +37,8 @@ pub(crate) struct Hw {
 impl Hw {
     /// The machine with this hardware; with `broadcasts`, IPIs are taken to be dearer than any broadcast.
     pub(super) fn new(mmu: Mmu, broadcasts: bool) -> Self {
-        let costs = mmu.typical_costs();
-        let costs = if broadcasts { Costs { ipi: u64::MAX, ..costs } } else { costs };
+        let typical = *mmu.properties().typical_costs;
+        let costs = if broadcasts { Costs { ipi: u64::MAX, ..typical } } else { typical };
         Self { mmu, costs }
     }
 }
@@ -86,8 +86,8 @@ unsafe impl Platform for Hw {
     }
 
     #[inline]
-    fn costs(&self) -> Costs {
-        self.costs
+    fn costs(&self) -> &Costs {
+        &self.costs
     }
 
     #[cold]

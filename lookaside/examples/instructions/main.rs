@@ -247,7 +247,7 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         let mmu = x86(true, Use::WherePresent, false)?;
         chosen(mmu, &x86_features(true), 1, AsidScope::Global)
     };
-    let chosen_bare = || chosen(Bookkeeping, &(), 1, AsidScope::Global);
+    let chosen_bare = || chosen(TestMmu(Bookkeeping), &(), 1, AsidScope::Global);
     match path {
         "global-bare/switch" => epochs(TestMmu(Bookkeeping), &(), 1)?.switch(count, Switched::Kept),
         "per-cpu-bare/switch" => {

@@ -417,9 +417,10 @@ where
     fn try_again(&self, access: impl Fn() -> bool) {
         saw("a fault that was spurious");
         // A fault that itself removes the cached entry may have come before the entry permitted the access.
-        let forgets = lookaside::arch::Mmu::faults_forget(lookaside::Platform::mmu(
+        let forgets = lookaside::arch::Mmu::properties(lookaside::Platform::mmu(
             self.library.tlb().platform(),
-        ));
+        ))
+        .faults_forget;
         oracle::check(access() || forgets && access(), "the fault came again");
     }
 }
