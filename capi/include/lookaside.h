@@ -329,8 +329,8 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
  *
  * With `wait` NULL the function waits: IRQs off. With a `wait` it may return 1: other CPUs have not answered yet, and
  * what follows holds when lookaside_wait(wait) has returned 0. If it returns 0, the flush is complete and `wait` is not
- * in use. `wait` may be uninitialised memory. Either way IRQs are off here. (Linux: __flush_tlb_range, flush_tlb_mm_range with stride_shift and freed_tables,
- * flush_tlb_page; FreeBSD: pmap_invalidate_range.) */
+ * in use. `wait` may be uninitialised memory. Either way IRQs are off here. (Linux: __flush_tlb_range, flush_tlb_mm_range
+ * with stride_shift and freed_tables, flush_tlb_page; FreeBSD: pmap_invalidate_range.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
                                                unsigned shift, enum lookaside_kind kind, struct lookaside_wait *wait);
 
