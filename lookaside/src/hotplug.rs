@@ -30,7 +30,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
             return Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus().len() });
         };
         let errata = self.admit(features)?;
-        CurrentCpu::new(self, cpu, id).come_up(errata);
+        CurrentCpu::new(self, cpu).come_up(errata);
         Ok(())
     }
 

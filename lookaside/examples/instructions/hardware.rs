@@ -19,6 +19,8 @@ use lookaside::{
 };
 use lookaside_testkit::{COSTS, Hardware};
 
+use crate::MANY_CPUS;
+
 /// A place that the compiler must write to when it is told to, and read from.
 struct Port(UnsafeCell<u64>);
 
@@ -207,7 +209,8 @@ unsafe impl<M: Mmu> Platform for Host<M> {
     type Mmu = M;
     type IrqsOff = ();
     type Tables = Root;
-    type ResidentWords = &'static mut [AtomicU64];
+    // Inline, as kernels have it that know how many CPUs there can be.
+    type ResidentWords = [AtomicU64; MANY_CPUS.div_ceil(32)];
 
     fn root(root: &Root) -> Root {
         *root

@@ -58,7 +58,7 @@ fn machine<M: Mmu, T: Tags<Host<M>>>(
         tlb.online(&(), features)?;
     }
     let spaces = (2..2 + SPACES)
-        .map(|page| tlb.space(Root::new(page << 12), words(count.div_ceil(32))))
+        .map(|page| tlb.space(Root::new(page << 12), Default::default()))
         .collect::<Result<_, _>>()?;
     Ok(Machine { tlb, spaces })
 }

@@ -170,6 +170,9 @@ pub struct Properties {
     /// was written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol.
     /// 3, 4.10.2.3; DDI 0487, D8.16).
     pub caches_absent: bool,
+    /// Whether [`Mmu::load`] with [`Held::Keep`], on a CPU without errata, is a few instructions that switches should
+    /// have inlined.
+    pub loads_at_once: bool,
     /// What [`Mmu::load`] must be told when the CPU runs a space for the first time, and the tag is not known to
     /// be used up: [`Held::Keep`], unless the stores that built the tables are ordered before the walks by
     /// nothing but an invalidation (RISC-V).
@@ -199,6 +202,7 @@ impl Properties {
             breaks_before_making: false,
             faults_forget: false,
             caches_absent: false,
+            loads_at_once: true,
             first_load: Held::Keep,
             defers_user_flush: false,
             prefers_per_cpu_tags: false,

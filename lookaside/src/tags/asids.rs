@@ -175,18 +175,18 @@ mod rare {
 
     #[cold]
     pub(super) fn switch_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>, const SLOTS: usize>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
-        <PerCpuAsids<SLOTS> as Tags<P, T>>::switch_in(this_cpu, next)
+        <PerCpuAsids<SLOTS> as Tags<P, T>>::switch_in(&this_cpu, next)
     }
 
     #[cold]
     pub(super) fn flush_local<P: Platform, T: HasPerCpuAsids<P, SLOTS>, const SLOTS: usize>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         request: &FlushRequest<'_>,
     ) -> bool {
-        <PerCpuAsids<SLOTS> as Tags<P, T>>::flush_local(this_cpu, request)
+        <PerCpuAsids<SLOTS> as Tags<P, T>>::flush_local(&this_cpu, request)
     }
 }
 
@@ -223,7 +223,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     #[inline]
     fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         if is_rare(this_cpu) {
-            return rare::switch_in::<P, Self, SLOTS>(&this_cpu.copied(), next);
+            return rare::switch_in::<P, Self, SLOTS>(this_cpu.copied(), next);
         }
         chosen!(this_cpu.tlb(), switch_in(this_cpu, next))
     }
@@ -296,7 +296,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     #[inline(always)] // As in `GlobalAsids`.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
         if is_rare(this_cpu) {
-            return rare::flush_local::<P, Self, SLOTS>(&this_cpu.copied(), &{ *request });
+            return rare::flush_local::<P, Self, SLOTS>(this_cpu.copied(), &{ *request });
         }
         chosen!(this_cpu.tlb(), flush_local(this_cpu, request))
     }

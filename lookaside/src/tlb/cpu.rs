@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::{
     arch::{Errata, Root, Tag},
+    cpu_id::CpuId,
     platform::Platform,
     request::RequestQueue,
     tlb::Tags,
@@ -22,6 +23,8 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     /// The tag that the register names; initiators of flushes read it.
     tag: P::Word,
     errata: P::Word,
+    /// Its number, which is its place among the CPUs of the `Tlb`.
+    pub(super) id: CpuId,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
     /// Whether a foreign root is loaded. Private to the CPU.
@@ -40,6 +43,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             table: P::Word::ZERO,
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
+            id: CpuId(0),
             nmi_uaccess_disables: P::Word::ZERO,
             foreign_root: P::Word::ZERO,
             spurious_faults: P::Word::ZERO,

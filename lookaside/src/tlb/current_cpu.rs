@@ -21,16 +21,16 @@ use crate::{
 /// is needed.
 pub struct CurrentCpu<'t, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     tlb: &'t Tlb<'t, P, T>,
+    /// It knows its number. Two references are passed in registers, three values are not.
     cpu: &'t Cpu<P, T>,
-    id: CpuId,
     /// Another thread may be on another CPU.
     stays: PhantomData<*const ()>,
 }
 
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
-    pub(crate) fn new(tlb: &'t Tlb<'t, P, T>, cpu: &'t Cpu<P, T>, id: CpuId) -> Self {
-        Self { tlb, cpu, id, stays: PhantomData }
+    pub(crate) fn new(tlb: &'t Tlb<'t, P, T>, cpu: &'t Cpu<P, T>) -> Self {
+        Self { tlb, cpu, stays: PhantomData }
     }
 
     /// This CPU, as the ASID allocator may use it.
@@ -169,7 +169,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[must_use]
     #[inline]
     pub const fn id(&self) -> CpuId {
-        self.id
+        self.cpu.id
     }
 
     /// The state of the machine.
@@ -212,7 +212,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[must_use]
     pub fn is_present(&self, space: &AddressSpace<P>) -> bool {
-        space.residents().is_present(self.id)
+        space.residents().is_present(self.id())
     }
 
     pub(crate) fn queue(&self) -> &'t RequestQueue<P::Word> {
@@ -271,8 +271,8 @@ impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
 }
 
 impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
-    /// A copy. What code that is not inlined borrows must be in memory; fast paths let it borrow a copy, and
-    /// have nothing to write for themselves.
+    /// A copy, for functions that are not inlined: they take it by value, which is in registers. What they borrow
+    /// would have to be in memory.
     #[inline]
     pub(crate) const fn copied(&self) -> Self {
         self.0.strategy()
@@ -281,7 +281,7 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
     /// Makes this CPU present in `space`, and returns what its load of the root must do with entries that it
     /// holds under the tag.
     pub fn mark_present(&self, space: &AddressSpace<P>) -> Held {
-        let was = space.residents().mark_present(self.id);
+        let was = space.residents().mark_present(self.id());
         let held = if was != Residency::Absent || space.absent_may_hold_entries() {
             Held::Drop
         } else {
@@ -290,6 +290,22 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         // An initiator that has skipped this CPU has changed the tables before: walks from here on see that.
         self.mmu().publish();
         held
+    }
+
+    /// [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], where that is a few instructions
+    /// ([`crate::arch::Properties::loads_at_once`]): inlined. Returns `false`, and has not loaded, where it is not.
+    #[inline]
+    pub(crate) fn load_at_once(&self, root: Root, tag: Tag) -> bool {
+        // Before the questions, so that nothing is stored between them and `load`, which asks again: the
+        // compiler then sees that the answer is the same.
+        self.cpu.set_loaded_root(root);
+        if self.cpu.errata() != Errata::NONE || !self.mmu().properties().loads_at_once {
+            return false;
+        }
+        // SAFETY: as in `load`.
+        unsafe { self.mmu().load(Errata::NONE, root, tag, Held::Keep, Sharing::Private) };
+        self.cpu.set_loaded_tag(tag);
+        true
     }
 
     /// Loads a root under a tag, and records what the register names.
@@ -342,7 +358,7 @@ impl<P: Platform, T: Tags<P>> Drop for ForeignRoot<'_, '_, P, T> {
 impl<P: Platform, T: Tags<P>> fmt::Debug for CurrentCpu<'_, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CurrentCpu")
-            .field("id", &self.id)
+            .field("id", &self.id())
             .field("tag", &self.tag())
             .finish_non_exhaustive()
     }

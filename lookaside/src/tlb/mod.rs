@@ -69,6 +69,9 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             return Err(Error::CpuCount { cpus: cpus.len() });
         }
         let choice = tags.begin(&platform, cpus)?;
+        for (number, cpu) in cpus.iter_mut().enumerate() {
+            cpu.id = CpuId(number as u32);
+        }
         let cpus = &*cpus;
         let (id, errata) = (TlbId::next()?, P::Word::ZERO);
         for cpu in cpus {
@@ -121,7 +124,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         let id = self.platform.cpu();
         let cpu = &self.cpus[id.index()];
         debug_assert!(self.is_online(id), "{id} is not online");
-        CurrentCpu::new(self, cpu, id)
+        CurrentCpu::new(self, cpu)
     }
 
     /// Whether a CPU has come up and not gone down since, at some moment. True for ever of the CPU that executes

@@ -260,6 +260,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
             broadcasts: true,
             walks_outlive_tags: true,
             breaks_before_making: true,
+            loads_at_once: self.plain,
             ..Properties::plain(self.config.tag_bits(), &costs::TYPICAL)
         }
     }

@@ -347,7 +347,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     /// the surplus bits would be dropped and two spaces share a tag.
     #[inline]
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
-        assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
+        assert!(tag.0 & self.surplus == 0, "the tag does not fit");
         debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
         self.write_root(errata, self.blank.fill(tag.0, root.table), held);
     }
@@ -438,7 +438,7 @@ impl<I: Instructions> SeparateRoots for Riscv<I> {
     ///
     /// If `tag` has more bits than [`Properties::tag_bits`].
     fn user_root(&self, root: Root, tag: Tag, _: Held, _: Sharing) -> u64 {
-        assert!(tag.0 & self.surplus == 0, "{tag:?} has more bits than the hardware");
+        assert!(tag.0 & self.surplus == 0, "the tag does not fit");
         self.blank.fill(tag.0, root.table).bits()
     }
 

@@ -209,7 +209,8 @@ impl<I: Instructions> X86<I> {
             cr3::check_root(root, self.physical_bits).is_ok(),
             "the root was not checked"
         );
-        let drops = Cr3 { root, pcid, lam: Lam::Off, held: Held::Drop }.encode();
+        // `check_root` has accepted the root, so that there is nothing to cut off.
+        let drops = root | Cr3 { root: 0, pcid, lam: Lam::Off, held: Held::Drop }.encode();
         match held {
             Held::Keep => drops | self.keep,
             Held::Drop => drops,

@@ -167,9 +167,15 @@ struct Active<W> {
     /// The cookie that the register names, or is about to name. Written by this CPU, and by the CPU that
     /// does a rollover.
     cookie: W,
-    /// Whether the CPU is in lazy mode.
-    lazy: W,
+    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`]. Written by this CPU, and before it comes up.
+    mode: W,
 }
+
+/// In a CPU's `mode` word: the CPU is in lazy mode.
+const LAZY: u64 = 1;
+/// In a CPU's `mode` word: CPUs use each other's entries ([`Sharing::Shared`]). Beside [`LAZY`], so that a switch asks
+/// once.
+const SHARED: u64 = 2;
 
 /// The state that [`GlobalAsids`] has for each CPU.
 pub struct GlobalAsidsCpu<W> {
@@ -292,7 +298,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     type Cpu = GlobalAsidsCpu<P::Word>;
 
     const CPU: Self::Cpu = GlobalAsidsCpu {
-        active: Aligned(Active { cookie: P::Word::ZERO, lazy: P::Word::ZERO }),
+        active: Aligned(Active { cookie: P::Word::ZERO, mode: P::Word::ZERO }),
         asid_cache: AsidCache::NEW,
         reserved: Aligned(P::Word::ZERO),
     };
@@ -326,11 +332,12 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         let window = u64::from(self.usable() / (8 * cpus.len() as u32)).clamp(1, 64);
         self.turn.window.store(window, Ordering::Relaxed);
         self.epoch.store(1, Ordering::Relaxed);
+        let shared = platform.mmu().properties().sharing == Sharing::Shared;
+        let mode = if shared { SHARED } else { 0 };
         for cpu in cpus {
-            T::global_cpu(cpu)
-                .active
-                .cookie
-                .store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
+            let active = &T::global_cpu(cpu).active;
+            active.cookie.store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
+            active.mode.store(mode, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -346,7 +353,9 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         //
         // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
         // all that its user code did before.
-        T::global_cpu(this_cpu.storage()).active.lazy.store(1, Ordering::Release);
+        let mode = &T::global_cpu(this_cpu.storage()).active.mode;
+        // Relaxed, the load: this CPU's own word.
+        mode.store(mode.load(Ordering::Relaxed) | LAZY, Ordering::Release);
     }
 
     fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
@@ -359,7 +368,9 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         }
         // The tag may be given away once the register no longer names it, not before.
         this_cpu.park_register();
-        cpu.active.lazy.store(0, Ordering::Relaxed); // Relaxed: it names no space.
+        // Relaxed: this CPU's own word, and the register names no space.
+        let mode = cpu.active.mode.load(Ordering::Relaxed);
+        cpu.active.mode.store(mode & !LAZY, Ordering::Relaxed);
         let tags = this_cpu.tlb().tags().global();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
         if !active.adopted() || !tags.adopt_epoch(this_cpu, active, parked) {
@@ -430,7 +441,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         tag != Tag::RESERVED
             && root.table == space.root().table
             && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
-            && T::global_cpu(cpu).active.lazy.load(Ordering::Relaxed) == 0
+            && T::global_cpu(cpu).active.mode.load(Ordering::Relaxed) & LAZY == 0
     }
 
     unsafe fn stopped(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>) {

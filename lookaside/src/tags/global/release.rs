@@ -1,6 +1,6 @@
 //! Giving a tag back before the next rollover.
 
-use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, pins::pins};
+use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, pins::pins};
 use crate::{
     arch::{Invalidation, Mmu, Scope, Sharing},
     error::Error,
@@ -98,7 +98,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // As O-SEES; and it is lazy in this space and no other, because a CPU sets the flag after its
         // switch-in.
-        let lazy = T::global_cpu(cpu).active.lazy.load(Ordering::SeqCst) != 0;
+        let lazy = T::global_cpu(cpu).active.mode.load(Ordering::SeqCst) & LAZY != 0;
         if lazy { RootState::Lazy } else { RootState::Loaded }
     }
 }

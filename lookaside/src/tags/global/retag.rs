@@ -71,7 +71,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space.cookie.store(Cookie::new(old.epoch(), tag).bits(), Ordering::Release);
         drop(residency);
         if runs_here {
-            let _ = self.switch_in_slow(this_cpu, space);
+            let _ = self.switch_in_slow(this_cpu.copied(), space);
         }
         true
     }

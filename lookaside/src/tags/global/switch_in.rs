@@ -1,6 +1,6 @@
 //! Switch-in: finding the tag of a space in the present epoch, and adopting the epoch.
 
-use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, asid_cache::AsidCache, ticket};
+use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, asid_cache::AsidCache, ticket};
 use crate::{
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag},
     counts::Event,
@@ -21,7 +21,6 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
-        let mmu = this_cpu.mmu();
         let cpu = T::global_cpu(this_cpu.storage());
         // Relaxed: the compare-exchange in `adopt_epoch` decides, and E1 and E2 make the cookie true for a
         // CPU that has adopted its epoch.
@@ -29,33 +28,47 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes the residency under it.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
-        if cpu.active.lazy.load(Ordering::Relaxed) != 0 {
-            return self.wake_from_lazy(&this_cpu.copied(), next);
+        if cpu.active.mode.load(Ordering::Relaxed) != 0 {
+            return self.switch_in_by_mode(this_cpu.copied(), next, active, cookie);
         }
         if active == cookie {
-            mmu.settle();
+            this_cpu.mmu().settle();
             return Switched::Unchanged;
         }
-        if mmu.properties().sharing == Sharing::Shared {
-            return self.switch_in_shared(&this_cpu.copied(), next, active, cookie);
-        }
         if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
-            // As F-ARRIVE.
-            mmu.settle();
-            if this_cpu.is_present(next) {
-                this_cpu.load(next.root(), cookie.tag(), Held::Keep, Sharing::Private);
+            this_cpu.mmu().settle(); // As F-ARRIVE.
+            if this_cpu.is_present(next) && this_cpu.load_at_once(next.root(), cookie.tag()) {
                 return Switched::Kept;
             }
-            return self.switch_in_adopted(&this_cpu.copied(), next, cookie);
+            return self.switch_in_adopted(this_cpu.copied(), next, cookie);
         }
-        self.switch_in_slow(&this_cpu.copied(), next)
+        self.switch_in_slow(this_cpu.copied(), next)
+    }
+
+    /// The fast path of a CPU that is lazy, or whose entries other CPUs use.
+    #[inline(never)]
+    fn switch_in_by_mode<T: HasGlobalAsids<P>>(
+        &self,
+        this_cpu: StrategyCpu<'_, P, T>,
+        next: &AddressSpace<P>,
+        active: Cookie,
+        cookie: Cookie,
+    ) -> Switched {
+        // Relaxed: this CPU's own word.
+        if T::global_cpu(this_cpu.storage()).active.mode.load(Ordering::Relaxed) & LAZY != 0 {
+            return self.wake_from_lazy(this_cpu, next);
+        }
+        if active == cookie {
+            this_cpu.mmu().settle();
+            return Switched::Unchanged;
+        }
+        self.switch_in_shared(this_cpu, next, active, cookie)
     }
 
     /// The fast path where CPUs use each other's entries.
-    #[inline(never)]
     fn switch_in_shared<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: Cookie,
         cookie: Cookie,
@@ -64,27 +77,28 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // outgoing tag, and another CPU may give it away. The walker must not use it any more by then,
         // because that other CPU could hit its entries.
         this_cpu.park_register();
-        if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
+        if cookie.is_of(active) && self.adopt_epoch(&this_cpu, active, cookie) {
+            this_cpu.mmu().settle(); // As F-ARRIVE.
             return self.switch_in_adopted(this_cpu, next, cookie);
         }
         self.switch_in_slow(this_cpu, next)
     }
 
-    /// The fast path after `adopt_epoch`, whether the CPU is present or not.
+    /// The fast path after `adopt_epoch` and F-ARRIVE, whether the CPU is present or not.
     #[inline(never)]
     fn switch_in_adopted<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Switched {
-        match self.mark_present_in(this_cpu, next, cookie) {
+        match self.mark_present_settled(&this_cpu, next, cookie) {
             Ok(held) => {
                 this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().properties().sharing);
                 Switched::Kept
             }
             Err(NeedsLock) => {
-                self.park_instead(this_cpu);
+                self.park_instead(&this_cpu);
                 self.switch_in_slow(this_cpu, next)
             }
         }
@@ -95,11 +109,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
     #[cold]
     fn wake_from_lazy<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         this_cpu.nmi_uaccess_disable();
-        let switched = self.end_lazy(this_cpu, next);
+        let switched = self.end_lazy(&this_cpu, next);
         this_cpu.nmi_uaccess_enable();
         switched
     }
@@ -113,7 +127,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let active = &T::global_cpu(this_cpu.storage()).active;
         // FENCE F-UNLAZY (pairs with O-SEES): initiators no longer skip this CPU as lazy before it reads
         // its residency, or names another space.
-        active.lazy.swap(0, Ordering::SeqCst);
+        active.mode.fetch_and(!LAZY, Ordering::SeqCst);
         // Relaxed, both: as on the fast path.
         let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
         if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
@@ -122,7 +136,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         match self.mark_present_in(this_cpu, next, cookie) {
             Ok(Held::Keep) => return Switched::Unchanged,
             Ok(Held::Drop) => {}
-            Err(NeedsLock) => return self.switch_in_slow(this_cpu, next),
+            Err(NeedsLock) => return self.switch_in_slow(this_cpu.copied(), next),
         }
         // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
         // flush, so the flush covers everything that was revoked without an IPI.
@@ -135,22 +149,22 @@ impl<P: Platform> GlobalAsids<'_, P> {
     #[cold]
     pub(super) fn switch_in_slow<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         let mut flushed = false;
-        if let Ok(switched) = self.try_switch_in(this_cpu, next, &mut flushed, None) {
+        if let Ok(switched) = self.try_switch_in(&this_cpu, next, &mut flushed, None) {
             return switched;
         }
         let lock = self.turn.lock.lock(this_cpu.tlb().platform());
         let mut rolled_over = false;
         loop {
-            match self.try_switch_in(this_cpu, next, &mut flushed, Some(&lock)) {
+            match self.try_switch_in(&this_cpu, next, &mut flushed, Some(&lock)) {
                 Ok(_) if rolled_over => return Switched::RolledOver,
                 Ok(switched) => return switched,
                 // No tag is free to fill the `asid_cache` with; after a rollover there is.
                 Err(NeedsLock) => {
-                    self.rollover(this_cpu, &lock);
+                    self.rollover(&this_cpu, &lock);
                     rolled_over = true;
                 }
             }
@@ -452,6 +466,16 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // before the root is loaded; a walk is no load, and no ordering of a load holds it back. It also
         // completes the invalidations that the outgoing thread has begun.
         this_cpu.mmu().settle();
+        self.mark_present_settled(this_cpu, next, cookie)
+    }
+
+    /// [`Self::mark_present_in`] after F-ARRIVE.
+    fn mark_present_settled<T: HasGlobalAsids<P>>(
+        &self,
+        this_cpu: &StrategyCpu<'_, P, T>,
+        next: &AddressSpace<P>,
+        cookie: Cookie,
+    ) -> Result<Held, NeedsLock> {
         if this_cpu.is_present(next) {
             Ok(Held::Keep)
         } else {

@@ -252,9 +252,9 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // generation. An initiator either sends it an IPI, or has raised the generation that is read here.
         cpu.active.swap(who | SWITCHING, Ordering::SeqCst);
         if this_cpu.is_present(next) {
-            Self::switch_in_present(this_cpu, next)
+            Self::switch_in_present(this_cpu, next, who)
         } else {
-            Self::switch_in_absent(&this_cpu.copied(), next)
+            Self::switch_in_absent(this_cpu.copied(), next)
         }
     }
 
@@ -448,31 +448,32 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Switch-in to a space in which this CPU was not present.
     #[cold]
     fn switch_in_absent<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         // The generation tells what this CPU has missed.
         let _ = this_cpu.mark_present(next);
-        Self::switch_in_present(this_cpu, next)
+        Self::switch_in_present(&this_cpu, next, running(next.id()))
     }
 
-    /// Switch-in after this CPU has published that it is switching to `next`.
+    /// Switch-in after this CPU has published that it is switching to `next`, which is `who`.
     #[inline]
     fn switch_in_present<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
+        who: u64,
     ) -> Switched {
         let slots = &*T::per_cpu(this_cpu.storage()).slots;
-        let known = slots.holding(running(next.id()));
+        let known = slots.holding(who);
         let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
         match known {
             Some(slot) if slots.flushed_up_to(slot) == generation => {
                 slots.hit::<R>(slot);
                 this_cpu.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
-                Self::switched_in(this_cpu, next, slot);
+                Self::switched_in(this_cpu, next, who, slot);
                 Switched::Kept
             }
-            known => Self::switch_in_stale(&this_cpu.copied(), next, known, generation),
+            known => Self::switch_in_stale(this_cpu.copied(), next, known, generation),
         }
     }
 
@@ -481,6 +482,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     fn switched_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &StrategyCpu<'_, P, T>,
         space: &AddressSpace<P>,
+        who: u64,
         slot: usize,
     ) {
         let slots = &*T::per_cpu(this_cpu.storage()).slots;
@@ -491,13 +493,13 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): when an initiator sees
         // that this CPU has left the former space, and sends it no IPI, the register no longer names that
         // space.
-        T::per_cpu(this_cpu.storage()).active.store(running(space.id()), Ordering::Release);
+        T::per_cpu(this_cpu.storage()).active.store(who, Ordering::Release);
     }
 
     /// Loads a space of which this CPU has missed a flush, or which is in none of its slots.
     #[cold]
     fn switch_in_stale<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
         known: Option<usize>,
         generation: u64,
@@ -533,7 +535,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         this_cpu.load(next.root(), tag, held, Sharing::Private);
         let dropped = if tagless { DROPPED } else { 0 };
         slots.record(slot, running(next.id()) | dropped, generation);
-        Self::switched_in(this_cpu, next, slot);
+        Self::switched_in(&this_cpu, next, running(next.id()), slot);
         if known.is_none() {
             return Switched::Fresh;
         }
@@ -551,19 +553,19 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         if active & LAZY == 0 {
             return Switched::Unchanged;
         }
-        Self::resume(&this_cpu.copied(), next)
+        Self::resume(this_cpu.copied(), next)
     }
 
     /// Ends lazy mode.
     #[cold]
     fn resume<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
         // generation.
         T::per_cpu(this_cpu.storage()).active.swap(running(next.id()), Ordering::SeqCst);
-        Self::catch_up_after_lazy(this_cpu, next)
+        Self::catch_up_after_lazy(&this_cpu, next)
     }
 
     /// Flushes what this CPU has missed of the space that its register names.
