@@ -12,7 +12,7 @@ use crate::{
     fences, imports, instructions, integration, litmus, loom, miri, mutants, path_length, process,
     report, root_names, sanitizer, seeds,
     setup::{self, BareMetal, TARGETS},
-    words,
+    site, words,
     workspace::Workspace,
 };
 
@@ -242,6 +242,15 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         let mut command = setup::cargo();
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
+    });
+    gate.step("site", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        let Some(mdbook) = site::mdbook(workspace) else {
+            return Ok(Outcome::Skipped(site::NOT_HERE));
+        };
+        site::build(workspace, &mdbook).map(|()| Outcome::Passed)
     });
     kernel_steps(gate, workspace, bare, quick);
     gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed));
