@@ -1,0 +1,97 @@
+//! What the documentation site shows of runs: `playground FOLDER` writes
+//!
+//! * `playground.html`: a page on which the protocols of the zoo are stepped through by hand. It contains, for each
+//!   protocol that is small enough, the graph of *all* states, as the explorer has visited them;
+//! * `drawings/NAME.svg`: for each broken protocol, the shortened schedule that breaks it, as a time line of its CPUs.
+
+mod drawing;
+mod graph;
+
+use std::{error::Error, fs, path::Path, process::ExitCode};
+
+use lookaside_machine::explore::{Budget, Schedule};
+use lookaside_scenarios::zoo::{self, Form, Protocol};
+use serde_json::{Value, json};
+
+/// The page, in which the data takes the place of [`DATA`].
+const PAGE: &str = include_str!("page.html");
+const DATA: &str = "/*DATA*/null";
+
+/// A protocol with more states than this is not on the page: it would be too large to load.
+const STATES: usize = 6000;
+
+/// How many steps the explorer may take to find the schedule of a drawing.
+const STEPS: u64 = 200_000_000;
+
+fn main() -> ExitCode {
+    let Some(folder) = std::env::args().nth(1) else {
+        eprintln!("error: name the folder to write to: playground FOLDER");
+        return ExitCode::from(2);
+    };
+    match run(Path::new(&folder)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let drawings = folder.join("drawings");
+    fs::create_dir_all(&drawings).map_err(|error| format!("{}: {error}", drawings.display()))?;
+    let mut protocols = Vec::new();
+    for protocol in zoo::all() {
+        if let Some(schedule) = failing(protocol)? {
+            let replay = protocol.open(Form::Described).watch(&schedule)?;
+            let drawn = drawing::draw(protocol, &schedule, &replay);
+            fs::write(drawings.join(format!("{}.svg", protocol.name)), drawn)?;
+        }
+        let told = tell(protocol);
+        println!("{}: {}", protocol.name, sizes(&told));
+        protocols.push(told);
+    }
+    let data = serde_json::to_string(&protocols)?.replace("</", "<\\/");
+    let page = PAGE.replace(DATA, &data);
+    println!("playground: {} protocols, {} KiB", protocols.len(), page.len() / 1024);
+    fs::write(folder.join("playground.html"), page)?;
+    Ok(())
+}
+
+/// A shortened schedule that breaks a protocol, if it is a broken one.
+fn failing(protocol: &Protocol) -> Result<Option<Schedule>, Box<dyn Error>> {
+    if protocol.expected.rule().is_none() {
+        return Ok(None);
+    }
+    let judgement = zoo::judge(protocol, Budget::steps(STEPS));
+    if judgement.found != protocol.expected.rule() {
+        return Err(format!("{}: the expected rule was not broken", protocol.name).into());
+    }
+    let schedule = judgement.schedule.ok_or("a failure has a schedule")?;
+    Ok(Some(schedule.parse()?))
+}
+
+/// A protocol and the graphs of its variants.
+fn tell(protocol: &Protocol) -> Value {
+    let graph = |form| protocol.open(form).graph(STATES).map(|graph| graph::compact(&graph));
+    let fixed = protocol.repair.map(|_| graph(Form::Fixed));
+    json!({
+        "name": protocol.name,
+        "arch": format!("{:?}", protocol.arch),
+        "why": protocol.why,
+        "record": protocol.record,
+        "repair": protocol.repair,
+        "expected": protocol.expected.to_string(),
+        "described": graph(Form::Described),
+        "fixed": fixed,
+    })
+}
+
+fn sizes(told: &Value) -> String {
+    let size = |form: &str| match told[form]["states"].as_array() {
+        Some(states) => format!("{} states", states.len()),
+        None if told[form].is_null() && form == "fixed" && told["repair"].is_null() => "none".into(),
+        None => format!("more than {STATES} states, left out"),
+    };
+    format!("described {}; repaired {}", size("described"), size("fixed"))
+}
