@@ -3,7 +3,6 @@
 use core::fmt::Write as _;
 
 use lookaside_machine::explore::{Replay, Schedule};
-use lookaside_scenarios::zoo::Protocol;
 
 const COLUMN: usize = 300;
 const LINE: usize = 17;
@@ -20,7 +19,7 @@ text{font:12px ui-monospace,monospace;fill:#1c1e21}.h{font-weight:600}.note{fill
 .loss{fill:#e7b05c}.bad{fill:#ff7b8a}.cpu{stroke:#454d58}.step{fill:#253248;stroke:#5f7fb3}.fill{fill:#15181d}}";
 
 /// Draws what a schedule does.
-pub(crate) fn draw(protocol: &Protocol, schedule: &Schedule, replay: &Replay) -> String {
+pub(crate) fn draw(replay: &Replay, schedule: &Schedule) -> String {
     let cpus = replay.lines.iter().map(|line| line.cpu + 1).max().unwrap_or(1);
     let mut body = String::new();
     let mut y = TOP;
@@ -45,7 +44,11 @@ pub(crate) fn draw(protocol: &Protocol, schedule: &Schedule, replay: &Replay) ->
             _ => "note",
         };
         for part in parts {
-            let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escaped(&part));
+            let _ = write!(
+                body,
+                "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>",
+                escaped(&part)
+            );
             y += LINE;
         }
         y += if line.step.is_some() { 3 } else { 0 };
@@ -54,7 +57,8 @@ pub(crate) fn draw(protocol: &Protocol, schedule: &Schedule, replay: &Replay) ->
     if let Some(violation) = &replay.violation {
         y += 10;
         for part in wrapped(&format!("broken: {violation}"), width / 7 - 4) {
-            let _ = write!(body, "<text class=\"bad\" x=\"12\" y=\"{y}\">{}</text>", escaped(&part));
+            let _ =
+                write!(body, "<text class=\"bad\" x=\"12\" y=\"{y}\">{}</text>", escaped(&part));
             y += LINE;
         }
     }
@@ -71,9 +75,8 @@ pub(crate) fn draw(protocol: &Protocol, schedule: &Schedule, replay: &Replay) ->
     });
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" height=\"{y}\" viewBox=\"0 0 {width} {y}\">\
-         <title>{}: schedule {}</title><style>{STYLE}</style>\
+         <title>schedule {}</title><style>{STYLE}</style>\
          <rect class=\"fill\" width=\"{width}\" height=\"{y}\"/>{heads}{body}</svg>\n",
-        escaped(protocol.name),
         escaped(&schedule.to_string()),
     )
 }
@@ -113,11 +116,16 @@ mod tests {
 
     #[test]
     fn a_drawing_has_a_column_for_each_cpu_and_tells_what_was_broken() {
-        let protocol = lookaside_scenarios::zoo::find("freed-before-the-flush").expect("it is in the zoo");
-        let judged = lookaside_scenarios::zoo::judge(protocol, lookaside_machine::explore::Budget::UNLIMITED);
-        let schedule: Schedule = judged.schedule.expect("it breaks").parse().expect("it is a schedule");
+        let protocol =
+            lookaside_scenarios::zoo::find("freed-before-the-flush").expect("it is in the zoo");
+        let judged = lookaside_scenarios::zoo::judge(
+            protocol,
+            lookaside_machine::explore::Budget::UNLIMITED,
+        );
+        let schedule: Schedule =
+            judged.schedule.expect("it breaks").parse().expect("it is a schedule");
         let replay = protocol.open(lookaside_scenarios::zoo::Form::Described).watch(&schedule);
-        let drawn = draw(protocol, &schedule, &replay.expect("it is of the protocol"));
+        let drawn = draw(&replay.expect("it is of the protocol"), &schedule);
         assert!(drawn.contains("CPU 1") && drawn.contains("broken: "), "{drawn}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! * `playground.html`: a page on which the protocols of the zoo are stepped through by hand. It contains, for each
 //!   protocol that is small enough, the graph of *all* states, as the explorer has visited them;
-//! * `drawings/NAME.svg`: for each broken protocol, the shortened schedule that breaks it, as a time line of its CPUs.
+//! * `drawings/NAME.svg`: for each broken protocol, the shortened schedule that breaks it, as a time line of its CPUs; and some scenarios of the
+//!   library, as they go by default.
 
 mod drawing;
 mod graph;
@@ -10,7 +11,10 @@ mod graph;
 use std::{error::Error, fs, path::Path, process::ExitCode};
 
 use lookaside_machine::explore::{Budget, Schedule};
-use lookaside_scenarios::zoo::{self, Form, Protocol};
+use lookaside_scenarios::{
+    scenario,
+    zoo::{self, Form, Protocol},
+};
 use serde_json::{Value, json};
 
 /// The page, in which the data takes the place of [`DATA`].
@@ -19,6 +23,9 @@ const DATA: &str = "/*DATA*/null";
 
 /// A protocol with more states than this is not on the page: it would be too large to load.
 const STATES: usize = 6000;
+
+/// Scenarios of the library itself that are drawn as they go by default: no CPU is interrupted between two steps.
+const OF_THE_LIBRARY: [&str; 2] = ["tour", "user-recent"];
 
 /// How many steps the explorer may take to find the schedule of a drawing.
 const STEPS: u64 = 200_000_000;
@@ -40,11 +47,18 @@ fn main() -> ExitCode {
 fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
     let drawings = folder.join("drawings");
     fs::create_dir_all(&drawings).map_err(|error| format!("{}: {error}", drawings.display()))?;
+    for name in OF_THE_LIBRARY {
+        let entry = scenario::find(name).ok_or("a scenario of a drawing is gone")?;
+        let mut explored = entry.open();
+        let schedule = Schedule::default_of(explored.name());
+        let replay = explored.watch(&schedule)?;
+        fs::write(drawings.join(format!("{name}.svg")), drawing::draw(&replay, &schedule))?;
+    }
     let mut protocols = Vec::new();
     for protocol in zoo::all() {
         if let Some(schedule) = failing(protocol)? {
             let replay = protocol.open(Form::Described).watch(&schedule)?;
-            let drawn = drawing::draw(protocol, &schedule, &replay);
+            let drawn = drawing::draw(&replay, &schedule);
             fs::write(drawings.join(format!("{}.svg", protocol.name)), drawn)?;
         }
         let told = tell(protocol);
@@ -90,7 +104,9 @@ fn tell(protocol: &Protocol) -> Value {
 fn sizes(told: &Value) -> String {
     let size = |form: &str| match told[form]["states"].as_array() {
         Some(states) => format!("{} states", states.len()),
-        None if told[form].is_null() && form == "fixed" && told["repair"].is_null() => "none".into(),
+        None if told[form].is_null() && form == "fixed" && told["repair"].is_null() => {
+            "none".into()
+        }
         None => format!("more than {STATES} states, left out"),
     };
     format!("described {}; repaired {}", size("described"), size("fixed"))

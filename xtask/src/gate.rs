@@ -252,6 +252,15 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         };
         site::build(workspace, &mdbook).map(|()| Outcome::Passed)
     });
+    gate.step("playground, in a browser", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        if site::mdbook(workspace).is_none() {
+            return Ok(Outcome::Skipped(site::NOT_HERE));
+        }
+        site::try_out(workspace).map(|()| Outcome::Passed)
+    });
     kernel_steps(gate, workspace, bare, quick);
     gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed));
     // That every mutant is found takes longer than all the rest: `cargo xtask mutants`.

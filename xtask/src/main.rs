@@ -17,6 +17,7 @@
 //! ```
 
 mod boot;
+mod browser;
 mod callgrind;
 mod capi;
 mod dependencies;
@@ -109,7 +110,11 @@ enum Command {
     Report,
     /// Build the documentation site into `target/site`, with drawings and the playground made from runs, and follow every
     /// link within it. What is missing is installed first.
-    Site,
+    Site {
+        /// Also try the playground out in Chromium, and take pictures.
+        #[arg(long)]
+        browser: bool,
+    },
     /// Put bugs into the library, one at a time, and demand that each is found: those that were
     /// written down, and one for every ordering, barrier, flush and check.
     Mutants(mutants::Options),
@@ -144,7 +149,10 @@ fn run(command: &Command) -> Result<()> {
         Command::Capi(options) => capi::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),
-        Command::Site => site::run(&workspace),
+        Command::Site { browser } => {
+            site::run(&workspace)?;
+            if *browser { site::try_out(&workspace) } else { Ok(()) }
+        }
         Command::Mutants(options) => mutants::run(&workspace, options),
     }
 }

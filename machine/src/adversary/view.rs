@@ -89,7 +89,8 @@ impl Machine {
         let root = (entry.owner & 0xffff) as usize;
         let level = u32::from(entry.level);
         let now = self.descriptor(root, entry.vpn << bits, level);
-        let tag = if entry.is(Entry::GLOBAL) { "global".into() } else { format!("tag {}", entry.tag) };
+        let tag =
+            if entry.is(Entry::GLOBAL) { "global".into() } else { format!("tag {}", entry.tag) };
         let kind = if entry.is(Entry::TABLE) { "table" } else { "frame" };
         let va = entry.vpn << (bits + 12);
         EntryView {

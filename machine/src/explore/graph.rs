@@ -145,7 +145,8 @@ impl<S: Scenario> Explorer<S> {
             };
             if let Some(violation) = violation {
                 let machine = self.executor.seen_machine();
-                let broken = violation.as_ref().map_or(0, |violation| violation.message.len() as u64);
+                let broken =
+                    violation.as_ref().map_or(0, |violation| violation.message.len() as u64);
                 let key = mix(machine.hash(), broken ^ 0xe0d);
                 let (state, _) = mapper.state(key, || machine.see());
                 mapper.states[state].violation = violation;

@@ -19,7 +19,9 @@ use hardware::More;
 
 pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
 pub use kept::read_kept;
-use lookaside_machine::explore::{Budget, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError};
+use lookaside_machine::explore::{
+    Budget, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError,
+};
 pub use program::{Program, ProgramError};
 
 /// How a scenario is explored by default.

@@ -8,7 +8,9 @@ use lookaside::{
 };
 use lookaside_machine::{
     adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome},
-    explore::{Budget, Explorer, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError},
+    explore::{
+        Budget, Explorer, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError,
+    },
 };
 
 use super::{

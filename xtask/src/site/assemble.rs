@@ -26,6 +26,7 @@ pub(super) fn run(workspace: &Workspace, to: &Path) -> Result<usize> {
     for (file, place) in files.chain([(SUMMARY, "SUMMARY.md")]) {
         let text = workspace.read(file)?;
         let exists = |path: &str| workspace.root().join(path).exists();
+        let text = drawings(&text, place);
         let text = rewrite(&text, |link| {
             let (link, is_right) = target(link, file, place, &chapters, exists);
             if !is_right {
@@ -40,6 +41,24 @@ pub(super) fn run(workspace: &Workspace, to: &Path) -> Result<usize> {
             .context(|| format!("writing {}", path.display()))?;
     }
     if wrong.is_empty() { Ok(chapters.len()) } else { Err(Failure::new(wrong.join("\n"))) }
+}
+
+/// Puts each drawing where a line asks for it: `{{drawing NAME}}`. Drawings are made from runs.
+fn drawings(text: &str, place: &str) -> String {
+    let up = "../".repeat(place.matches('/').count());
+    let drawn = text.lines().map(|line| {
+        let name = line.strip_prefix("{{drawing ").and_then(|rest| rest.strip_suffix("}}"));
+        name.map_or_else(
+            || line.to_owned(),
+            |name| {
+                format!(
+                    "<div class=\"drawing\"><img src=\"{up}drawings/{name}.svg\" \
+                 alt=\"The steps of the CPUs, as executed: {name}\"></div>"
+                )
+            },
+        )
+    });
+    drawn.map(|line| line + "\n").collect()
 }
 
 /// Where a file of the repository is in the book: `docs` is its root.
