@@ -35,7 +35,7 @@
     at('find').click();
     at('end').click();
     check('the stale translation is seen in a TLB', count('#cpus li.stale') > 0);
-    open('freed-before-the-flush', 'described');
+    open('generation-and-mask', 'described');
     for (let step = 0; step < 500 && count('.steps button'); step++) document.querySelector('.steps button').click();
     check('stepping by hand comes to an end', count('.steps button') === 0 && way.length > 2);
     check('nothing is wider than the window', document.documentElement.scrollWidth <= innerWidth);
