@@ -7,7 +7,7 @@ use lookaside_machine::explore::{Replay, Schedule};
 const COLUMN: usize = 300;
 const LINE: usize = 17;
 /// How many characters fit into a column.
-const CHARACTERS: usize = 44;
+const CHARACTERS: usize = 38;
 const TOP: usize = 44;
 
 /// The colours follow the reader's choice of light or dark.
@@ -20,7 +20,7 @@ text{font:12px ui-monospace,monospace;fill:#1c1e21}.h{font-weight:600}.note{fill
 
 /// Draws what a schedule does.
 pub(crate) fn draw(replay: &Replay, schedule: &Schedule) -> String {
-    let cpus = replay.lines.iter().map(|line| line.cpu + 1).max().unwrap_or(1);
+    let cpus = replay.end.cpus.len();
     let mut body = String::new();
     let mut y = TOP;
     for line in &replay.lines {
@@ -53,6 +53,7 @@ pub(crate) fn draw(replay: &Replay, schedule: &Schedule) -> String {
         }
         y += if line.step.is_some() { 3 } else { 0 };
     }
+    y = holdings(replay, y + 10, &mut body);
     let width = (cpus * COLUMN).max(2 * COLUMN);
     if let Some(violation) = &replay.violation {
         y += 10;
@@ -79,6 +80,33 @@ pub(crate) fn draw(replay: &Replay, schedule: &Schedule) -> String {
          <rect class=\"fill\" width=\"{width}\" height=\"{y}\"/>{heads}{body}</svg>\n",
         escaped(&schedule.to_string()),
     )
+}
+
+/// Draws what each CPU may hold at the end, and returns where it ends.
+fn holdings(replay: &Replay, top: usize, body: &mut String) -> usize {
+    let mut bottom = top;
+    for (cpu, held) in replay.end.cpus.iter().enumerate() {
+        let x = cpu * COLUMN + 12;
+        let mut y = top;
+        let mut write = |class: &str, text: &str| {
+            let text = escaped(text);
+            let _ = write!(body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>");
+            y += LINE;
+        };
+        write("h", "may be cached now:");
+        if held.entries.is_empty() {
+            write("note", "nothing");
+        }
+        for entry in &held.entries {
+            if entry.is_stale || entry.is_revoked {
+                write("bad", &format!("{}, stale", entry.text));
+            } else {
+                write("note", &entry.text);
+            }
+        }
+        bottom = bottom.max(y);
+    }
+    bottom
 }
 
 fn escaped(text: &str) -> String {
@@ -127,5 +155,6 @@ mod tests {
         let replay = protocol.open(lookaside_scenarios::zoo::Form::Described).watch(&schedule);
         let drawn = draw(&replay.expect("it is of the protocol"), &schedule);
         assert!(drawn.contains("CPU 1") && drawn.contains("broken: "), "{drawn}");
+        assert!(drawn.contains("frame 0x2, stale"), "CPU 1 still holds it: {drawn}");
     }
 }

@@ -111,3 +111,34 @@ fn sizes(told: &Value) -> String {
     };
     format!("described {}; repaired {}", size("described"), size("fixed"))
 }
+
+#[cfg(test)]
+mod tests {
+    use lookaside_scenarios::zoo::Expected;
+
+    use super::*;
+
+    /// The rules that are broken in a graph.
+    fn broken(protocol: &Protocol, form: Form) -> Option<Vec<String>> {
+        let graph = protocol.open(form).graph(STATES)?;
+        let violations = graph.states.iter().filter_map(|state| state.violation.as_ref());
+        Some(violations.map(|violation| violation.rule.to_string()).collect())
+    }
+
+    #[test]
+    fn the_graph_of_a_protocol_agrees_with_its_verdict() {
+        let mut left_out = Vec::new();
+        for protocol in zoo::all() {
+            match (broken(protocol, Form::Described), protocol.expected) {
+                (None, _) => left_out.push(protocol.name),
+                (Some(broken), Expected::Sound) => assert!(broken.is_empty(), "{}", protocol.name),
+                (Some(broken), Expected::Breaks(rule)) => {
+                    assert!(broken.contains(&rule.to_string()), "{}: {broken:?}", protocol.name);
+                    let repaired = broken(protocol, Form::Fixed);
+                    assert_eq!(repaired, Some(Vec::new()), "{}", protocol.name);
+                }
+            }
+        }
+        assert_eq!(left_out, ["counter-under-a-lock"]);
+    }
+}

@@ -378,7 +378,7 @@ fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome
 }
 
 /// Packages whose tests are run optimised.
-const OPTIMISED: [&str; 9] = [
+const OPTIMISED: [&str; 10] = [
     "lookaside-machine",
     "lookaside-scenarios",
     EXPLORER,
@@ -387,6 +387,7 @@ const OPTIMISED: [&str; 9] = [
     "lookaside-traces",
     "lookaside-simulation",
     "lookaside-replay",
+    "lookaside-playground",
     LAB,
 ];
 const EXPLORER: &str = "lookaside-explorer";
