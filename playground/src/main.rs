@@ -131,9 +131,9 @@ mod tests {
         for protocol in zoo::all() {
             match (broken(protocol, Form::Described), protocol.expected) {
                 (None, _) => left_out.push(protocol.name),
-                (Some(broken), Expected::Sound) => assert!(broken.is_empty(), "{}", protocol.name),
-                (Some(broken), Expected::Breaks(rule)) => {
-                    assert!(broken.contains(&rule.to_string()), "{}: {broken:?}", protocol.name);
+                (Some(found), Expected::Sound) => assert!(found.is_empty(), "{}", protocol.name),
+                (Some(found), Expected::Breaks(rule)) => {
+                    assert!(found.contains(&rule.to_string()), "{}: {found:?}", protocol.name);
                     let repaired = broken(protocol, Form::Fixed);
                     assert_eq!(repaired, Some(Vec::new()), "{}", protocol.name);
                 }

@@ -28,11 +28,11 @@ pub(super) fn run(workspace: &Workspace, to: &Path) -> Result<usize> {
         let exists = |path: &str| workspace.root().join(path).exists();
         let text = drawings(&text, place);
         let text = rewrite(&text, |link| {
-            let (link, is_right) = target(link, file, place, &chapters, exists);
+            let (rewritten, is_right) = target(link, file, place, &chapters, exists);
             if !is_right {
                 wrong.push(format!("{file}: the link to `{link}` leads nowhere"));
             }
-            link
+            rewritten
         });
         let path = to.join(place);
         let folder = path.parent().unwrap_or(to);
