@@ -1,6 +1,7 @@
 //! A graph of states as compact JSON: texts, CPUs, memories and lists of lines are stored once, and named by number.
 
-use std::{collections::HashMap, hash::Hash};
+use core::hash::Hash;
+use std::collections::HashMap;
 
 use lookaside_machine::{adversary::Line, explore::Graph};
 use serde_json::{Value, json};

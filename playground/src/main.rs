@@ -2,15 +2,16 @@
 //!
 //! * `playground.html`: a page on which the protocols of the zoo are stepped through by hand. It contains, for each
 //!   protocol that is small enough, the graph of *all* states, as the explorer has visited them;
-//! * `drawings/NAME.svg`: for each broken protocol, the shortened schedule that breaks it, as a time line of its CPUs; and some scenarios of the
-//!   library, as they go by default.
+//! * `drawings/NAME.svg`: for each broken protocol, the shortened schedule that breaks it, as a time line of its CPUs; and a shootdown of the
+//!   library.
 
 mod drawing;
 mod graph;
 
-use std::{error::Error, fs, path::Path, process::ExitCode};
+use core::error::Error;
+use std::{fs, path::Path, process::ExitCode};
 
-use lookaside_machine::explore::{Budget, Schedule};
+use lookaside_machine::explore::{Budget, Replay, Schedule};
 use lookaside_scenarios::{
     scenario,
     zoo::{self, Form, Protocol},
@@ -24,8 +25,10 @@ const DATA: &str = "/*DATA*/null";
 /// A protocol with more states than this is not on the page: it would be too large to load.
 const STATES: usize = 6000;
 
-/// Scenarios of the library itself that are drawn as they go by default: no CPU is interrupted between two steps.
-const OF_THE_LIBRARY: [&str; 2] = ["tour", "user-recent"];
+/// The scenario of the library itself that is drawn, and among how many executions at random the shortest one with an
+/// interrupt is looked for.
+const SHOOTDOWN: &str = "user-recent";
+const EXECUTIONS: u64 = 500;
 
 /// How many steps the explorer may take to find the schedule of a drawing.
 const STEPS: u64 = 200_000_000;
@@ -47,13 +50,8 @@ fn main() -> ExitCode {
 fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
     let drawings = folder.join("drawings");
     fs::create_dir_all(&drawings).map_err(|error| format!("{}: {error}", drawings.display()))?;
-    for name in OF_THE_LIBRARY {
-        let entry = scenario::find(name).ok_or("a scenario of a drawing is gone")?;
-        let mut explored = entry.open();
-        let schedule = Schedule::default_of(explored.name());
-        let replay = explored.watch(&schedule)?;
-        fs::write(drawings.join(format!("{name}.svg")), drawing::draw(&replay, &schedule))?;
-    }
+    let (schedule, replay) = shootdown()?;
+    fs::write(drawings.join(format!("{SHOOTDOWN}.svg")), drawing::draw(&replay, &schedule))?;
     let mut protocols = Vec::new();
     for protocol in zoo::all() {
         if let Some(schedule) = failing(protocol)? {
@@ -70,6 +68,24 @@ fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
     println!("playground: {} protocols, {} KiB", protocols.len(), page.len() / 1024);
     fs::write(folder.join("playground.html"), page)?;
     Ok(())
+}
+
+/// The shortest of some executions of the library in which a CPU takes an interrupt.
+fn shootdown() -> Result<(Schedule, Replay), Box<dyn Error>> {
+    let mut explored = scenario::find(SHOOTDOWN).ok_or("the scenario of a drawing is gone")?.open();
+    let mut shortest: Option<(Schedule, Replay)> = None;
+    for schedule in explored.at_random(1, EXECUTIONS) {
+        let replay = explored.watch(&schedule)?;
+        if let Some(violation) = replay.violation {
+            return Err(format!("{SHOOTDOWN}: {violation}").into());
+        }
+        let is_shorter =
+            shortest.as_ref().is_none_or(|(_, least)| replay.lines.len() < least.lines.len());
+        if is_shorter && replay.lines.iter().any(|line| line.text == "takes an interrupt") {
+            shortest = Some((schedule, replay));
+        }
+    }
+    shortest.ok_or_else(|| "no execution of the drawing's scenario has an interrupt".into())
 }
 
 /// A shortened schedule that breaks a protocol, if it is a broken one.

@@ -61,9 +61,11 @@ fn drawings(text: &str, place: &str) -> String {
     drawn.map(|line| line + "\n").collect()
 }
 
-/// Where a file of the repository is in the book: `docs` is its root.
+/// Where a file of the repository is in the book: `docs` is its root, and a README the first page of its folder.
 fn place(file: &str) -> String {
-    file.strip_prefix("docs/").unwrap_or(file).to_owned()
+    let file = file.strip_prefix("docs/").unwrap_or(file);
+    file.strip_suffix("README.md")
+        .map_or_else(|| file.to_owned(), |folder| format!("{folder}index.md"))
 }
 
 /// The path of a link, without the anchor.
