@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn a_translation_is_stale_before_the_kernel_relies_on_its_absence() {
+        let protocol = zoo::find("fire-and-forget").expect("it is in the zoo");
+        let graph = protocol.open(Form::Fixed).graph(STATES).expect("it is small");
+        let mut entries = graph
+            .states
+            .iter()
+            .flat_map(|state| state.view.cpus.iter().flat_map(|cpu| &cpu.entries));
+        assert!(entries.clone().any(|entry| entry.is_stale && !entry.is_revoked));
+        assert!(entries.any(|entry| !entry.is_stale), "what the table says is not stale");
+    }
+
+    #[test]
     fn the_graph_of_a_protocol_agrees_with_its_verdict() {
         let mut left_out = Vec::new();
         for protocol in zoo::all() {
