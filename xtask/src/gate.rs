@@ -12,7 +12,7 @@ use crate::{
     fences, imports, instructions, integration, litmus, loom, miri, mutants, path_length, process,
     report, root_names, sanitizer, seeds,
     setup::{self, BareMetal, TARGETS},
-    words,
+    site, words,
     workspace::Workspace,
 };
 
@@ -243,6 +243,24 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
     });
+    gate.step("site", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        let Some(mdbook) = site::mdbook(workspace) else {
+            return Ok(Outcome::Skipped(site::NOT_HERE));
+        };
+        site::build(workspace, &mdbook).map(|()| Outcome::Passed)
+    });
+    gate.step("playground, in a browser", || {
+        if quick {
+            return Ok(Outcome::Skipped(QUICK));
+        }
+        if site::mdbook(workspace).is_none() {
+            return Ok(Outcome::Skipped(site::NOT_HERE));
+        }
+        site::try_out(workspace).map(|()| Outcome::Passed)
+    });
     kernel_steps(gate, workspace, bare, quick);
     gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed));
     // That every mutant is found takes longer than all the rest: `cargo xtask mutants`.
@@ -360,7 +378,7 @@ fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome
 }
 
 /// Packages whose tests are run optimised.
-const OPTIMISED: [&str; 9] = [
+const OPTIMISED: [&str; 10] = [
     "lookaside-machine",
     "lookaside-scenarios",
     EXPLORER,
@@ -369,6 +387,7 @@ const OPTIMISED: [&str; 9] = [
     "lookaside-traces",
     "lookaside-simulation",
     "lookaside-replay",
+    "lookaside-playground",
     LAB,
 ];
 const EXPLORER: &str = "lookaside-explorer";

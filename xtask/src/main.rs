@@ -13,9 +13,11 @@
 //! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
 //! cargo xtask integration   how many lines of the kernel it takes to use the library
 //! cargo xtask report        the report's page in a browser, timelines as Perfetto reads them
+//! cargo xtask site          the documentation site, in `target/site`, its links followed
 //! ```
 
 mod boot;
+mod browser;
 mod callgrind;
 mod capi;
 mod dependencies;
@@ -36,6 +38,7 @@ mod root_names;
 mod sanitizer;
 mod seeds;
 mod setup;
+mod site;
 mod source;
 mod words;
 mod workspace;
@@ -105,6 +108,13 @@ enum Command {
     /// Make reports of made-up results, try their pages out in Chromium, and read timelines with
     /// Perfetto's package. What is missing is installed first.
     Report,
+    /// Build the documentation site into `target/site`, with drawings and the playground made from runs, and follow every
+    /// link within it. What is missing is installed first.
+    Site {
+        /// Also try the playground out in Chromium, and take pictures.
+        #[arg(long)]
+        browser: bool,
+    },
     /// Put bugs into the library, one at a time, and demand that each is found: those that were
     /// written down, and one for every ordering, barrier, flush and check.
     Mutants(mutants::Options),
@@ -139,6 +149,10 @@ fn run(command: &Command) -> Result<()> {
         Command::Capi(options) => capi::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),
+        Command::Site { browser } => {
+            site::run(&workspace)?;
+            if *browser { site::try_out(&workspace) } else { Ok(()) }
+        }
         Command::Mutants(options) => mutants::run(&workspace, options),
     }
 }

@@ -50,7 +50,7 @@ const GONE: [(&str, &str); 39] = [
 ];
 
 /// Where they were used. Records of bugs quote their time.
-const SEARCHED: [&str; 23] = [
+const SEARCHED: [&str; 25] = [
     "CONTRIBUTING.md",
     "DESIGN.md",
     "README.md",
@@ -66,7 +66,9 @@ const SEARCHED: [&str; 23] = [
     "lookaside/tests/",
     "loom/",
     "machine/",
+    "playground/",
     "replay/src/",
+    "reports/",
     "scenarios/src/",
     "simulation/src/",
     "terminal/src/",

@@ -108,6 +108,11 @@ impl<S: Scenario> Executor<S> {
         unsafe { &mut *self.machine }
     }
 
+    /// The machine as the last execution has left it.
+    pub(crate) fn seen_machine(&mut self) -> &Machine {
+        self.machine()
+    }
+
     /// What the last execution recorded.
     pub(crate) fn outcome(&mut self) -> Option<u64> {
         self.machine().outcome

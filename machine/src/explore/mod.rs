@@ -67,6 +67,7 @@ mod casemate;
 mod chance;
 mod depth_first;
 mod exhaust;
+mod graph;
 mod replay;
 mod report;
 mod schedule;
@@ -81,6 +82,7 @@ use crate::adversary::{
 };
 
 pub use casemate::Exported;
+pub use graph::{Edge, Graph, State};
 pub use replay::Replay;
 pub use schedule::{Schedule, ScheduleError};
 

@@ -1,7 +1,7 @@
 //! Replay: one schedule again, with everything that happens written down.
 
 use super::{Chooser, End, Explorer, Point, Recorded, Schedule, ScheduleError};
-use crate::adversary::{Line, Scenario, Violation};
+use crate::adversary::{Line, Scenario, View, Violation};
 
 /// What a schedule does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Replay {
     pub lines: Vec<Line>,
     /// How often a CPU that could have gone on does not.
     pub preemptions: u32,
+    /// What the machine is at the end.
+    pub end: View,
 }
 
 /// Chooses as a schedule says.
@@ -68,6 +70,7 @@ impl<S: Scenario> Explorer<S> {
             return Err(ScheduleError::Stale { point, choices });
         }
         let violation = if let End::Violated(violation) = end { Some(violation) } else { None };
-        Ok(Replay { violation, lines, preemptions: recorded.preemptions })
+        let end = self.executor.seen_machine().see();
+        Ok(Replay { violation, lines, preemptions: recorded.preemptions, end })
     }
 }

@@ -19,7 +19,9 @@ use hardware::More;
 
 pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
 pub use kept::read_kept;
-use lookaside_machine::explore::{Budget, Exported, Failure, Report, Schedule, ScheduleError};
+use lookaside_machine::explore::{
+    Budget, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError,
+};
 pub use program::{Program, ProgramError};
 
 /// How a scenario is explored by default.
@@ -99,6 +101,16 @@ pub trait Explored {
     ///
     /// If the schedule is not one of this scenario.
     fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError>;
+
+    /// Runs a schedule and returns all that happens.
+    ///
+    /// # Errors
+    ///
+    /// If the schedule is not one of this scenario.
+    fn watch(&mut self, schedule: &Schedule) -> Result<Replay, ScheduleError>;
+
+    /// The graph of all states, if there are at most `limit`.
+    fn graph(&mut self, limit: usize) -> Option<Graph>;
 
     /// The name that its schedules carry.
     fn name(&self) -> String;

@@ -8,7 +8,9 @@ use lookaside::{
 };
 use lookaside_machine::{
     adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome},
-    explore::{Budget, Explorer, Exported, Failure, Report, Schedule, ScheduleError},
+    explore::{
+        Budget, Explorer, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError,
+    },
 };
 
 use super::{
@@ -118,6 +120,14 @@ impl<S: Scenario> Explored for Explorer<S> {
     fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError> {
         let replay = Explorer::replay(self, schedule)?;
         Ok(replay.violation.map(|violation| Failure { violation, schedule: schedule.clone() }))
+    }
+
+    fn watch(&mut self, schedule: &Schedule) -> Result<Replay, ScheduleError> {
+        Explorer::replay(self, schedule)
+    }
+
+    fn graph(&mut self, limit: usize) -> Option<Graph> {
+        Explorer::graph(self, limit)
     }
 
     fn name(&self) -> String {

@@ -1,0 +1,123 @@
+//! The documentation site: the chapters are the Markdown files of the repository, built into `target/site`.
+//!
+//! `docs/SUMMARY.md` lists the chapters. They are copied into `target/site-source` with their links rewritten
+//! ([`assemble`]), drawings and the playground are made from runs, mdBook makes the pages, and every link within the
+//! site is followed ([`check`]). A link to the outside is not fetched.
+
+mod assemble;
+mod check;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    browser,
+    failure::{Context, Failure, Result},
+    process, setup,
+    workspace::Workspace,
+};
+
+/// The release of mdBook that builds the site.
+const MDBOOK: &str = "0.5.4";
+
+/// The package that makes drawings and the playground of runs.
+const PLAYGROUND: &str = "lookaside-playground";
+
+/// How wide the window is, how high, and whether it is dark.
+const WINDOWS: [(&str, u32, u32, bool); 4] = [
+    ("wide-light", 1280, 1400, false),
+    ("wide-dark", 1280, 1400, true),
+    ("narrow-light", 390, 1800, false),
+    ("narrow-dark", 390, 1800, true),
+];
+
+/// What tries the playground out.
+const PROBE: &str = include_str!("probe.js");
+
+/// What a step says where mdBook cannot be had.
+pub(crate) const NOT_HERE: &str = "mdBook is missing, and cargo could not install it";
+
+/// mdBook, if it is here or can be installed into `target/tools`.
+pub(crate) fn mdbook(workspace: &Workspace) -> Option<PathBuf> {
+    let ours = workspace.target().join("tools/bin/mdbook");
+    let is_right = |program: &Path| {
+        process::output(Command::new(program).arg("--version"))
+            .is_ok_and(|printed| printed.trim().trim_start_matches("mdbook v") == MDBOOK)
+    };
+    if let Some(found) = [PathBuf::from("mdbook"), ours.clone()].into_iter().find(|it| is_right(it))
+    {
+        return Some(found);
+    }
+    println!("setup: building mdBook {MDBOOK}, which takes a few minutes");
+    let mut install = setup::cargo();
+    install.args(["install", "mdbook", "--version", MDBOOK, "--locked", "--quiet", "--root"]);
+    install.arg(workspace.target().join("tools"));
+    install.args(["--no-default-features", "--features", "search"]);
+    if let Err(failure) = process::run(&mut install) {
+        println!("setup: {failure}");
+    }
+    is_right(&ours).then_some(ours)
+}
+
+/// Builds the site, or says what is missing for it.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mdbook = mdbook(workspace).ok_or_else(|| {
+        Failure::new(format!(
+            "{NOT_HERE}.\nWith network access: cargo install mdbook --version {MDBOOK} --locked"
+        ))
+    })?;
+    build(workspace, &mdbook)
+}
+
+/// Builds the site, and follows its links.
+pub(crate) fn build(workspace: &Workspace, mdbook: &Path) -> Result<()> {
+    let source = workspace.root().join("target/site-source");
+    let site = workspace.root().join("target/site");
+    for folder in [&source, &site] {
+        if folder.exists() {
+            fs::remove_dir_all(folder).context(|| format!("clearing {}", folder.display()))?;
+        }
+    }
+    let chapters = assemble::run(workspace, &source)?;
+    println!("site: {chapters} chapters");
+    let mut shown = setup::cargo();
+    shown.current_dir(workspace.root()).args([
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        PLAYGROUND,
+    ]);
+    process::run(shown.arg("--").arg(&source))?;
+    process::run(Command::new(mdbook).arg("build").arg(workspace.root()))?;
+    let checked = check::run(&site)?;
+    println!("site: {checked} links within the site lead somewhere; see {}", site.display());
+    Ok(())
+}
+
+/// Tries the playground out in a browser: every protocol is walked to its bug, or to its end. Pictures of it and of other
+/// pages are left for people to look at.
+pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
+    let browser = browser::find("the playground")?;
+    let site = workspace.root().join("target/site");
+    let page = site.join("playground.html");
+    if !page.is_file() {
+        return Err(Failure::new("there is no playground yet: cargo xtask site"));
+    }
+    let checks = browser::probe(&browser, &page, PROBE, 150)?;
+    println!("site: the playground: {checks} checks hold, the console is empty");
+    let pictures = workspace.root().join("target/site-pictures");
+    fs::create_dir_all(&pictures).context(|| format!("making {}", pictures.display()))?;
+    for page in ["playground", "index", "newcomer", "bugs/missed-target"] {
+        for (name, width, height, dark) in WINDOWS {
+            let file = site.join(page).with_extension("html");
+            let picture = pictures.join(format!("{}-{name}", page.replace('/', "-")));
+            browser::picture(&browser, &file, &picture, (width, height, dark))?;
+        }
+    }
+    println!("site: pictures are in {}", pictures.display());
+    Ok(())
+}
