@@ -6,7 +6,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
     BAND, Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
-    assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
+    assume::{Basis, check_room, fitting_machine, usual_flushes, usual_strategies, working_set_of},
     interrupts::{Interrupts, measure},
     replay_with_timeline,
     validate::{Row, cold, compare, holds},
@@ -164,8 +164,11 @@ impl<'a> Plan<'a> {
         let cpus = arguments.cpus.unwrap_or(recorded);
         let key = match named {
             Some(key) => key.to_owned(),
-            None => fitting_machine(&trace.origin, cpus, &book.machines)?.to_owned(),
+            None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
         };
+        if named.is_none() {
+            check_room(book.machine(&key)?, cpus, &book.machines)?;
+        }
         // The machine that models the traced one gets the interrupt latencies measured in the trace.
         let interrupts = (arguments.validate && named.is_none()).then(|| measure(trace)).flatten();
         if let Some(interrupts) = interrupts {
