@@ -260,7 +260,7 @@ impl<'a> Plan<'a> {
 
     fn to_text(&self, runs: &[Replayed], form: fn(&Grid) -> String) -> String {
         let first = &runs[0];
-        let mut text = format!("{}\n\n{}\n\n", self.heading(), wrapped(&headline(runs), 0));
+        let mut text = format!("{}\n\n{}\n", self.heading(), wrapped(&headline(runs), 0));
         text += &format!("time of all CPUs, in ms\n\n{}\n", form(&causes(runs)));
         if runs.iter().any(|run| run.share() > 1.0) {
             text += &format!("{}\n\n", wrapped(OVERFULL, 0));
