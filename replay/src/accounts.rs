@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lookaside_machine::timed::AccountId;
-use lookaside_traces::reconstruct::{Initiator, Operation, Script, SpaceId};
+use lookaside_traces::reconstruct::{Initiator, Operation, Script, Space, SpaceId};
 
 /// The accounts of a replay. Account 0 has no initiator. The initiators of the script follow in their order,
 /// then programs whose computing is no initiator in the script.
@@ -19,20 +19,18 @@ impl Accounts {
         let mut initiators = script.initiators.clone();
         let user = |(initiator, number): (&Initiator, u32)| {
             (initiator.operation == Operation::User)
-                .then(|| (initiator.process.clone(), AccountId(number)))
+                .then(|| ((initiator.process.clone(), initiator.recorded), AccountId(number)))
         };
-        let mut known: HashMap<String, AccountId> =
+        let mut known: HashMap<(String, bool), AccountId> =
             script.initiators.iter().zip(1..).filter_map(user).collect();
-        let mut account = |name: &String| {
-            if let Some(&account) = known.get(name) {
-                return account;
-            }
-            initiators.push(Initiator { process: name.clone(), operation: Operation::User });
-            let account = AccountId(initiators.len() as u32);
-            known.insert(name.clone(), account);
-            account
+        let mut account = |space: &Space| {
+            let (process, recorded) = (space.name.clone(), space.recorded);
+            *known.entry((process.clone(), recorded)).or_insert_with(|| {
+                initiators.push(Initiator { process, operation: Operation::User, recorded });
+                AccountId(initiators.len() as u32)
+            })
         };
-        let users = script.spaces.iter().map(|space| account(&space.name)).collect();
+        let users = script.spaces.iter().map(&mut account).collect();
         Self { initiators, users }
     }
 

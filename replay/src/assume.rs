@@ -7,7 +7,7 @@ use super::{
 use lookaside_simulation::data::{Isa, Machine};
 use lookaside_terminal::Refused;
 use lookaside_traces::{
-    Origin,
+    Hardware, Origin,
     lackey::Pattern,
     reconstruct::{Flushes, Script, Unknown},
 };
@@ -19,28 +19,80 @@ const GUEST: &str = "kvm_guest_amit2022";
 const FITTING: &[(&str, &[&str])] =
     &[("x86_64", &["skylake_sp", "ice_lake_sp"]), ("aarch64", &["neoverse_n1", "altra_2node"])];
 
-/// The key of a shipped machine that has the architecture of a trace, and enough CPUs; for a guest's, a
-/// guest, if there is one.
+/// Processors that shipped machines are of, in the form of [`lookaside_traces::Hardware::processor`], not in a guest. The
+/// numbers are those by which Linux tells them: `arch/x86/include/asm/intel-family.h`, the generations of Zen in
+/// `arch/x86/kernel/cpu/amd.c`, and `arch/arm64/include/asm/cputype.h`.
+const PROCESSORS: &[(&str, &str)] = &[
+    ("GenuineIntel 6/44", "westmere_ep_2s"),
+    ("GenuineIntel 6/58", "ivybridge_i5_3320m"),
+    ("GenuineIntel 6/60", "haswell_desktop"),
+    ("GenuineIntel 6/85", "skylake_sp"),
+    ("GenuineIntel 6/106", "ice_lake_sp"),
+    ("AuthenticAMD 23/49", "zen2"),
+    ("AuthenticAMD 25/1", "milan_72cpu"),
+    ("AuthenticAMD 25/17", "zen4"),
+    ("AuthenticAMD 25/97", "zen4"),
+    ("AuthenticAMD 26/2", "zen5"),
+    ("AuthenticAMD 26/17", "zen5"),
+    ("AuthenticAMD 26/68", "zen5"),
+    ("0x41/0xd08", "cortex_a72_graviton1"),
+    ("0x41/0xd0c", "neoverse_n1"),
+    ("0x41/0xd40", "neoverse_v1"),
+];
+
+/// The shipped machine that is of the processor that was recorded. None in a guest: what interrupts take there depends
+/// on its host, and no shipped machine is a guest of which the processor is known.
+fn same_processor(origin: &Origin) -> Option<&'static str> {
+    let processor = origin.hardware.processor.as_deref().filter(|_| origin.guest != Some(true))?;
+    PROCESSORS.iter().find(|(known, _)| *known == processor).map(|(_, key)| *key)
+}
+
+/// The key of a shipped machine for a trace: that of the same processor; else one that stands for its architecture and
+/// has as many CPUs as were recorded, for a guest's a guest, if there is one.
 ///
 /// # Errors
 ///
 /// If none has.
-pub fn fitting_machine<'m>(
-    origin: &Origin,
-    cpus: usize,
-    machines: &'m [Machine],
-) -> Result<&'m str, Refused> {
+pub fn fitting_machine<'m>(origin: &Origin, machines: &'m [Machine]) -> Result<&'m str, Refused> {
+    let cpus = origin.cpus.max(1) as usize;
     // Text of other tools does not say; flushes are recorded on x86 alone.
     let architecture = origin.architecture.as_deref().unwrap_or("x86_64");
     let keys = FITTING.iter().find(|(name, _)| *name == architecture).map_or(&[][..], |of| of.1);
     let guest = (origin.guest == Some(true) && architecture == "x86_64").then_some(&GUEST);
+    let same = same_processor(origin);
     let has_room = |machine: &&Machine| machine.model.topology.cpus() >= cpus;
     let find = |key: &&str| machines.iter().find(|machine| machine.key == **key).filter(has_room);
-    guest.into_iter().chain(keys).find_map(find).map(|machine| machine.key.as_str()).ok_or_else(|| {
+    let first = same.iter().chain(guest).chain(keys);
+    first.into_iter().find_map(find).map(|machine| machine.key.as_str()).ok_or_else(|| {
         Refused(format!(
             "no shipped machine stands for {architecture} with {cpus} CPUs: name one with --machine"
         ))
     })
+}
+
+/// Refuses more CPUs than the machine has that was chosen for a trace. Another machine is not taken in its place, since
+/// figures of two machines cannot be compared.
+///
+/// # Errors
+///
+/// If there are more.
+pub fn check_room(chosen: &Machine, cpus: usize, machines: &[Machine]) -> Result<(), Refused> {
+    let has = chosen.model.topology.cpus();
+    if cpus <= has {
+        return Ok(());
+    }
+    let larger =
+        |machine: &&Machine| machine.isa == chosen.isa && machine.model.topology.cpus() >= cpus;
+    let larger: Vec<_> =
+        machines.iter().filter(larger).map(|machine| format!("`{}`", machine.key)).collect();
+    let instead = match larger.is_empty() {
+        true => "no shipped machine of this architecture has as many".to_owned(),
+        false => format!("name one that has as many with --machine: {}", larger.join(", ")),
+    };
+    Err(Refused(format!(
+        "{cpus} CPUs; `{}`, chosen for the trace, has {has}: {instead}",
+        chosen.key
+    )))
 }
 
 /// The strategies that are compared where nobody names any: what Linux does, and the library's beside
@@ -163,9 +215,26 @@ impl Basis<'_> {
         if !self.chosen {
             return format!("Costs are those of `{key}` ({name}).");
         }
+        let Hardware { processor, name: model, hypervisor, .. } = &self.origin.hardware;
+        if same_processor(self.origin) == Some(key) {
+            return format!(
+                "Costs are those of `{key}` ({name}), the machine of the recorded processor."
+            );
+        }
         let architecture = self.origin.architecture.as_deref();
-        let why = architecture.unwrap_or("an unknown architecture, probably x86_64");
-        format!("Costs are those of `{key}` ({name}), which stands for {why}.")
+        let mut what =
+            architecture.unwrap_or("an unknown architecture, probably x86_64").to_owned();
+        if let Some(processor) = processor {
+            what = format!("{} ({processor})", model.as_deref().unwrap_or(&what));
+        }
+        if self.origin.guest == Some(true) {
+            what =
+                format!("a guest of {} on {what}", hypervisor.as_deref().unwrap_or("a hypervisor"));
+        }
+        format!(
+            "No shipped machine is {what}: costs are those of `{key}` ({name}), which stands for it. \
+             `calibrate`, run there, measures that machine; --machine takes the file."
+        )
     }
 
     /// Where flushes come from, in a sentence.
@@ -233,5 +302,43 @@ fn unknown(unknown: &Unknown, all: &mut Vec<String>) {
         if count > 0 {
             all.push(format!("{count} {what}."));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lookaside_simulation::reproduce::Book;
+
+    fn origin(processor: &str, guest: bool) -> Origin {
+        let hardware = Hardware { processor: Some(processor.into()), ..Hardware::default() };
+        Origin { cpus: 2, guest: Some(guest), hardware, ..Origin::default() }
+    }
+
+    #[test]
+    fn the_machine_is_that_of_the_processor_or_stands_for_it() {
+        let machines = Book::shipped().unwrap().machines;
+        let key = |origin: &Origin| fitting_machine(origin, &machines).unwrap().to_owned();
+        for (processor, machine) in PROCESSORS {
+            assert_eq!(key(&origin(processor, false)), *machine);
+        }
+        assert_eq!(key(&origin("GenuineIntel 6/999", false)), "skylake_sp");
+        assert_eq!(key(&origin("AuthenticAMD 25/17", true)), GUEST);
+        // A larger one of the same processor was recorded than is shipped.
+        let large = Origin { cpus: 64, ..origin("AuthenticAMD 23/49", false) };
+        assert_eq!(key(&large), "skylake_sp");
+    }
+
+    #[test]
+    fn more_cpus_do_not_change_the_machine() {
+        let machines = Book::shipped().unwrap().machines;
+        let guest = machines.iter().find(|machine| machine.key == GUEST).unwrap();
+        assert!(check_room(guest, 2, &machines).is_ok());
+        let why = check_room(guest, 64, &machines).unwrap_err().0;
+        assert!(
+            why.contains(GUEST) && why.contains("has 2") && why.contains("`skylake_sp`"),
+            "{why}"
+        );
+        assert!(!why.contains("neoverse"), "{why}");
     }
 }

@@ -94,6 +94,22 @@ impl WorkingSet {
         })
     }
 
+    /// A working set `1 / divisor` or `factor` times as large, within what [`replay`] accepts. It is used in the
+    /// same window.
+    #[must_use]
+    pub fn scaled(&self, factor: u32, divisor: u32) -> Self {
+        let scale = |pages: u32| -> u32 {
+            let pages = (u64::from(pages) * u64::from(factor)).div_ceil(u64::from(divisor.max(1)));
+            pages.min(1 << 19) as u32
+        };
+        Self {
+            window: self.window,
+            hot: scale(self.hot),
+            others: scale(self.others),
+            pool: scale(self.pool),
+        }
+    }
+
     fn check(&self) -> Result<(), Refused> {
         if self.window == 0 || self.window > 1_000_000_000 {
             return Err(Refused("a window of a working set is 1 ns to 1 s".into()));
@@ -119,11 +135,17 @@ pub struct Replayed {
     pub cpus: usize,
     /// Length of the trace, on one CPU.
     pub traced: u64,
-    /// Total time of TLB upkeep: the sum of `upkeep`.
+    /// Total time of TLB upkeep of the recorded programs: the sum of `upkeep`.
     pub total: u64,
     /// The same by cause, in the order of [`Upkeep::NAMES`].
     pub upkeep: Upkeep,
-    /// How often things happened.
+    /// Upkeep of all other programs, of which a recording of a command has only the switches: it is in none of
+    /// the other figures. Nothing, where the whole system was recorded.
+    pub rest: Upkeep,
+    /// The range of refills when the working set is a quarter of the assumed one, and four times as large.
+    /// Nothing unless [`with_band`] replayed these, too.
+    pub refills_band: Option<[u64; 2]>,
+    /// How often things happened. Walks and accesses are those of all programs.
     pub operations: Operations,
     /// Latencies of flushes, switches and interrupt handlers.
     pub latencies: Vec<Latency>,
@@ -142,7 +164,19 @@ impl Replayed {
     /// The share of all CPUs' time that TLB upkeep took.
     #[must_use]
     pub fn share(&self) -> f64 {
-        self.total as f64 / (self.traced as f64 * self.cpus as f64)
+        self.share_of(self.total)
+    }
+
+    /// The share of all CPUs' time of so many picoseconds.
+    #[must_use]
+    pub fn share_of(&self, time: u64) -> f64 {
+        time as f64 / (self.traced as f64 * self.cpus as f64)
+    }
+
+    /// What is known: everything but refills, which follow from an assumed working set.
+    #[must_use]
+    pub fn known(&self) -> u64 {
+        self.upkeep.known()
     }
 }
 
@@ -242,6 +276,13 @@ impl Upkeep {
         self.fabric += other.fabric;
     }
 
+    /// All causes but refills. Those follow from the accesses of programs, which no trace shows; everything else
+    /// follows from what was recorded and from the prices of the machine.
+    #[must_use]
+    pub fn known(&self) -> u64 {
+        self.total() - self.refills
+    }
+
     /// All causes together.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -260,6 +301,30 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// run fails, for example with a stale translation, which would be a defect of the strategy.
 pub fn replay(script: &Script, setup: &Setup<'_>) -> Result<Replayed, Refused> {
     replay_with_timeline(script, setup, 0).map(|(replayed, _)| replayed)
+}
+
+/// How much smaller and larger than the assumed working set those of [`Replayed::refills_band`] are. It is
+/// no error bound: it shows how much the assumption decides.
+pub const BAND: u32 = 4;
+
+/// Replays the script of a result again with a quarter and with four times the working set, and notes the range of
+/// refills: [`Replayed::refills_band`].
+///
+/// # Errors
+///
+/// As [`replay`].
+pub fn with_band(
+    script: &Script,
+    setup: &Setup<'_>,
+    replayed: Replayed,
+) -> Result<Replayed, Refused> {
+    let mut band = [replayed.upkeep.refills; 2];
+    let set = setup.working_set;
+    for working_set in [set.scaled(1, BAND), set.scaled(BAND, 1)] {
+        let refills = replay(script, &Setup { working_set, ..setup.clone() })?.upkeep.refills;
+        band = [band[0].min(refills), band[1].max(refills)];
+    }
+    Ok(Replayed { refills_band: Some(band), ..replayed })
 }
 
 /// Replays a script and records a timeline of its latest `moments` moments; none if `moments` is 0.

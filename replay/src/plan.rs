@@ -174,10 +174,14 @@ mod tests {
     /// A script of steps on two CPUs, each a time, a thread and an act.
     fn script(cpus: [&[(u64, u32, Act)]; 2]) -> Script {
         let step = |&(time, task, act): &_| Step { time, task, initiator: 0, counted: true, act };
-        let space = |name: &str| Space { name: name.into(), pages: 10, threads: 1 };
+        let space = |name: &str| Space { name: name.into(), pages: 10, threads: 1, recorded: true };
         Script {
             spaces: vec![space("a"), space("b")],
-            initiators: vec![Initiator { process: "a".into(), operation: Operation::Other }],
+            initiators: vec![Initiator {
+                process: "a".into(),
+                operation: Operation::Other,
+                recorded: true,
+            }],
             cpus: cpus.iter().map(|steps| steps.iter().map(step).collect()).collect(),
             length: 100,
             ..Script::default()

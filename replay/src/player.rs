@@ -374,7 +374,9 @@ impl<'a> Program<'_, 'a> {
         let Some(process) = self.process(id) else { return };
         self.current.set(number);
         self.player.count(account);
-        self.player.switches.set(self.player.switches.get() + 1);
+        // Of a recording of a command, switches to other programs are not its own.
+        let recorded = self.player.accounts.who(account).is_none_or(|who| who.recorded);
+        self.player.switches.set(self.player.switches.get() + u64::from(recorded));
         self.player.timed(1, 0, || turn(self.kernel, &process));
         self.player.refills_for(account);
     }

@@ -52,9 +52,16 @@ pub(super) fn word(operation: Operation) -> &'static str {
     }
 }
 
-fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> Vec<Blame> {
+/// Upkeep by initiator, of those of whom everything was recorded; and that of all others in a sum. What has no
+/// initiator counts as recorded, so that it is not hidden.
+fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> (Vec<Blame>, Upkeep) {
+    let mut rest = Upkeep::default();
     let one = |(bill, account): (&Bill, AccountId)| {
         let who = accounts.who(account);
+        if who.is_some_and(|who| !who.recorded) {
+            rest.add(&upkeep(report, bill));
+            return None;
+        }
         let blame = Blame {
             process: who.map_or(NOBODY, |who| &who.process).to_owned(),
             operation: word(who.map_or(Operation::Other, |who| who.operation)).to_owned(),
@@ -72,7 +79,7 @@ fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> Vec<Blame
             .cmp(&key(b))
             .then_with(|| (&a.process, &a.operation).cmp(&(&b.process, &b.operation)))
     });
-    all
+    (all, rest)
 }
 
 pub(super) fn replayed(
@@ -82,7 +89,7 @@ pub(super) fn replayed(
     player: &Player<'_>,
     report: &Report,
 ) -> Replayed {
-    let blame = blame(accounts, player, report);
+    let (blame, rest) = blame(accounts, player, report);
     let mut sum = Upkeep::default();
     blame.iter().for_each(|blame| sum.add(&blame.upkeep));
     let counters = report.counters();
@@ -103,6 +110,8 @@ pub(super) fn replayed(
         traced: script.length * super::NS,
         total: sum.total(),
         upkeep: sum,
+        rest,
+        refills_band: None,
         operations: Operations {
             switches: player.switches.get(),
             flushes: player.flushes.get(),

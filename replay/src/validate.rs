@@ -9,10 +9,13 @@ use lookaside_traces::{
 };
 use serde::Serialize;
 
-/// How far the model may be off in flushes, as a part of what was recorded.
-pub const FLUSHES: f64 = 0.05;
-/// How far it may be off in interrupts, and in what switches find.
-pub const OTHERS: f64 = 0.10;
+/// How far the model may be off in every count, either way, as a part of what was recorded.
+///
+/// Strategies of one architecture differ by a few percent on most traces ("The library beside Linux" in
+/// `docs/replay.md`): a model that is off by more than that in what it counts cannot say which is better. It is
+/// one number for all counts, and not fitted to any trace. There is no allowance for chance, although what becomes
+/// of a request depends on when one interrupt comes, and would not be the same if the program ran again.
+pub const LIMIT: f64 = 0.05;
 
 /// One count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,9 +74,11 @@ const fn name(reason: Reason) -> &'static str {
 /// Flushes by how many pages they are of, each counted once, by who flushes: [`Script::expected`].
 pub type ByPages = BTreeMap<Pages, u64>;
 
-/// Both beside each other: flushes by reason, how many are of as many pages as were recorded, then switches
-/// and interrupts, each with a limit; and after that what became of interrupts, and flushes by pages. What
-/// switches say is in two counts of its own, as it depends on what was there before for `cold` of them (see
+/// Both beside each other: flushes by reason, flushes by pages in two sums, switches, interrupts and what became of
+/// them, each with a limit; and after that flushes by pages one by one, which the two sums judge. The first sum
+/// lacks the flushes that were recorded and that the model has not, of each number of pages by itself; the second
+/// has those on top that the model has and that were not recorded. So a size that is too frequent does not
+/// make up for one that is missing. What switches say is in two counts of its own, as it depends on what was there before for `cold` of them (see
 /// [`cold`]); so do the pages of flushes for `mappings` calls.
 ///
 /// `pages` are those of the script with recorded flushes and of the one that was replayed.
@@ -95,27 +100,33 @@ pub fn compare(
         let counts = [of(recorded, reason), of(modelled, reason)];
         if counts != [0, 0] {
             let what = format!("flushes, reason {}", name(reason));
-            rows.push(Row::new(what, counts, 0, Some(FLUSHES)));
+            rows.push(Row::new(what, counts, 0, Some(LIMIT)));
         }
     }
     let as_many = |(pages, count): (&Pages, &u64)| (*count).min(of_pages(pages, recorded_pages));
-    let counts = [recorded_pages.values().sum(), expected_pages.iter().map(as_many).sum()];
-    rows.push(Row::new("flushes of as many pages".to_owned(), counts, mappings, Some(FLUSHES)));
+    let (all, same): (u64, u64) =
+        (recorded_pages.values().sum(), expected_pages.iter().map(as_many).sum());
+    let surplus = expected_pages.values().sum::<u64>() - same;
+    for (what, count) in [("less those missing", same), ("and those too many", all + surplus)] {
+        let what = format!("flushes of as many pages, {what}");
+        rows.push(Row::new(what, [all, count], mappings, Some(LIMIT)));
+    }
     let found = [
         ("switches that find their tag", [recorded.hits, modelled.hits]),
         ("switches that flush", [recorded.misses, modelled.misses]),
     ];
     for (what, counts) in found {
-        rows.push(Row::new(what.to_owned(), counts, cold, Some(OTHERS)));
+        rows.push(Row::new(what.to_owned(), counts, cold, Some(LIMIT)));
     }
-    let mut other = |what: &str, count: fn(&KernelCounts) -> u64, limit: Option<f64>| {
-        rows.push(Row::new(what.to_owned(), [recorded, modelled].map(count), 0, limit));
+    let mut other = |what: &str, count: fn(&KernelCounts) -> u64| {
+        let counts = [recorded, modelled].map(count);
+        rows.push(Row::new(what.to_owned(), counts, 0, Some(LIMIT)));
     };
-    other("requests to other CPUs", |counts| counts.sends, Some(OTHERS));
-    other("requests: flushed", |counts| counts.fates[0], None);
-    other("requests: a lazy CPU dropped the space", |counts| counts.fates[1], None);
-    other("requests: another space was loaded", |counts| counts.fates[2], None);
-    other("requests: nothing to do", |counts| counts.fates[3], None);
+    other("requests to other CPUs", |counts| counts.sends);
+    other("requests: flushed", |counts| counts.fates[0]);
+    other("requests: a lazy CPU dropped the space", |counts| counts.fates[1]);
+    other("requests: another space was loaded", |counts| counts.fates[2]);
+    other("requests: nothing to do", |counts| counts.fates[3]);
     let keys: BTreeSet<_> = recorded_pages.keys().chain(expected_pages.keys()).copied().collect();
     for key in keys {
         let of = match key {
@@ -182,8 +193,8 @@ mod tests {
         let none = ByPages::new();
         let compare = |a: &_, b: &_, cold| compare(a, b, [cold, 0], [&none; 2]);
         let holds = |sends, remote| holds(&compare(&counts(100, 100), &counts(sends, remote), 0));
-        assert!(holds(110, 105) && holds(90, 95));
-        assert!(!holds(111, 100) && !holds(100, 106) && !holds(100, 94));
+        assert!(holds(105, 105) && holds(95, 95));
+        assert!(!holds(106, 100) && !holds(94, 100) && !holds(100, 106) && !holds(100, 94));
         let nothing = compare(&counts(0, 0), &counts(2, 0), 0);
         assert!(nothing.iter().any(|row| row.within == Some(false) && row.ratio.is_none()));
         // Of ten switches two may have found something or not.
@@ -195,13 +206,13 @@ mod tests {
     #[test]
     fn how_a_count_holds_is_said() {
         let row = |counts, unknown| {
-            let row = Row::new(String::new(), counts, unknown, Some(OTHERS));
+            let row = Row::new(String::new(), counts, unknown, Some(LIMIT));
             (row.within.expect("there is a limit"), row.how)
         };
-        assert_eq!(row([100, 110], 0), (true, None));
+        assert_eq!(row([100, 105], 0), (true, None));
         assert_eq!(row([2, 1], 0), (true, Some("within one")));
         assert_eq!(row([0, 1], 0), (true, Some("within one")));
-        assert_eq!(row([100, 111], 1), (true, Some("within what is unknown")));
+        assert_eq!(row([100, 106], 1), (true, Some("within what is unknown")));
         assert_eq!(row([4, 9], 4), (true, Some("within one of what is unknown")));
         assert_eq!(row([4, 10], 4), (false, None));
     }
@@ -214,8 +225,25 @@ mod tests {
             let counts = KernelCounts::default();
             holds(&compare(&counts, &counts, [0, 0], [&pages(90, 10), &pages(few, all)]))
         };
-        assert!(holds(90, 10) && holds(95, 5) && holds(86, 10));
+        assert!(holds(90, 10) && holds(95, 5) && holds(86, 10) && holds(94, 11));
         assert!(!holds(96, 4), "as many flushes, of other pages");
         assert!(!holds(84, 10), "flushes are missing");
+        assert!(!holds(90, 16) && !holds(7900, 10), "there are too many");
+    }
+
+    #[test]
+    fn what_becomes_of_requests_is_judged() {
+        let counts = |fates| KernelCounts { sends: 100, fates, ..KernelCounts::default() };
+        let none = ByPages::new();
+        let recorded = [40, 30, 20, 10];
+        let holds = |fates| holds(&compare(&counts(recorded), &counts(fates), [0, 0], [&none; 2]));
+        assert!(holds(recorded) && holds([41, 29, 21, 9]));
+        for fate in 0..4 {
+            for off in [-3, 3] {
+                let mut fates = recorded;
+                fates[fate] = fates[fate].saturating_add_signed(off);
+                assert!(!holds(fates), "{fates:?}");
+            }
+        }
     }
 }

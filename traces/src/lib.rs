@@ -24,6 +24,6 @@ pub use kernel_counts::KernelCounts;
 pub use names::Names;
 pub use summary::Summary;
 pub use trace::{
-    BadPlace, BadTrace, CLONE_THREAD, CLONE_VFORK, CLONE_VM, Call, Event, Kind, Losses, NameId,
-    Origin, Pages, Purpose, Reason, Task, Trace, fault,
+    BadPlace, BadTrace, CLONE_THREAD, CLONE_VFORK, CLONE_VM, Call, Event, Hardware, Kind, Losses,
+    NameId, Origin, Pages, Purpose, Reason, Task, Trace, fault,
 };

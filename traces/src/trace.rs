@@ -27,6 +27,8 @@ pub struct Origin {
     pub cpus: u32,
     /// Whether a hypervisor ran the system; none where nobody knows.
     pub guest: Option<bool>,
+    /// The machine that it ran on, as far as it could be told.
+    pub hardware: Hardware,
     /// What was executed, without paths; empty for the whole system.
     pub command: Vec<String>,
     /// The process that the trace is about, and its descendants with it; none for the whole system.
@@ -35,6 +37,21 @@ pub struct Origin {
     pub absent: Vec<String>,
     /// How many events the system lost, and how many lines an importer did not understand.
     pub losses: Losses,
+}
+
+/// The machine that a system runs on, as it says itself. In a guest that is what the hypervisor shows, which may be
+/// another model than the host has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// The processor: on x86 vendor, family and model as numbers (`AuthenticAMD 25/17`), elsewhere implementer and
+    /// part (`0x41/0xd40`).
+    pub processor: Option<String>,
+    /// The name of the processor for people.
+    pub name: Option<String>,
+    /// What runs the system, in a word (`kvm`, `xen`).
+    pub hypervisor: Option<String>,
+    /// The caches of the first CPU: level, kind and size (`L1 data 32K`).
+    pub caches: Vec<String>,
 }
 
 /// What is missing from a trace.

@@ -65,6 +65,15 @@ fn grids(origin: &Origin, summary: &Summary) -> [Grid; 3] {
     about.row(["architecture", &origin.architecture.clone().unwrap_or_else(unknown)]);
     about.row(["kernel", &origin.kernel.clone().unwrap_or_else(unknown)]);
     about.row(["CPUs", &summary.cpus.to_string()]);
+    let hardware = &origin.hardware;
+    let processor = hardware.processor.clone().unwrap_or_else(unknown);
+    about.row(["processor", &processor]);
+    if let Some(hypervisor) = &hardware.hypervisor {
+        about.row(["hypervisor", hypervisor]);
+    }
+    if !hardware.caches.is_empty() {
+        about.row(["caches", &hardware.caches.join(", ")]);
+    }
     about.row(["threads at the beginning", &summary.tasks.to_string()]);
     about.row(["seconds", &number(summary.length as f64 / 1e9)]);
     if !origin.command.is_empty() {
@@ -85,11 +94,15 @@ fn grids(origin: &Origin, summary: &Summary) -> [Grid; 3] {
 }
 
 fn to_json(origin: &Origin, summary: &Summary) -> serde_json::Result<Value> {
-    let Origin { architecture, kernel, guest, command, root, absent, .. } = origin;
+    let Origin { architecture, kernel, guest, hardware, command, root, absent, .. } = origin;
     Ok(json!({
         "architecture": architecture,
         "kernel": kernel,
         "guest": guest,
+        "processor": hardware.processor,
+        "processor_name": hardware.name,
+        "hypervisor": hardware.hypervisor,
+        "caches": hardware.caches,
         "command": command,
         "root": root,
         "absent": absent,

@@ -5,11 +5,12 @@ mod report;
 use std::{path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
-    Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
-    assume::{Basis, fitting_machine, usual_flushes, usual_strategies, working_set_of},
+    BAND, Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
+    assume::{Basis, check_room, fitting_machine, usual_flushes, usual_strategies, working_set_of},
     interrupts::{Interrupts, measure},
     replay_with_timeline,
     validate::{Row, cold, compare, holds},
+    with_band,
 };
 use lookaside_simulation::{
     data::{Isa, Machine},
@@ -125,6 +126,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let one = |strategy: &String| {
         let setup = plan.setup(strategy);
         let replayed = replay_with_timeline(&plan.script, &setup, moments(strategy));
+        // Counts do not depend on what programs access: no band for a validation.
+        let replayed = replayed.and_then(|(replayed, timeline)| match arguments.validate {
+            true => Ok((replayed, timeline)),
+            false => Ok((with_band(&plan.script, &setup, replayed)?, timeline)),
+        });
         bar.inc(1);
         replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
     };
@@ -158,8 +164,11 @@ impl<'a> Plan<'a> {
         let cpus = arguments.cpus.unwrap_or(recorded);
         let key = match named {
             Some(key) => key.to_owned(),
-            None => fitting_machine(&trace.origin, cpus, &book.machines)?.to_owned(),
+            None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
         };
+        if named.is_none() {
+            check_room(book.machine(&key)?, cpus, &book.machines)?;
+        }
         // The machine that models the traced one gets the interrupt latencies measured in the trace.
         let interrupts = (arguments.validate && named.is_none()).then(|| measure(trace)).flatten();
         if let Some(interrupts) = interrupts {
@@ -251,7 +260,7 @@ impl<'a> Plan<'a> {
 
     fn to_text(&self, runs: &[Replayed], form: fn(&Grid) -> String) -> String {
         let first = &runs[0];
-        let mut text = format!("{}\n\n", self.heading());
+        let mut text = format!("{}\n\n{}\n", self.heading(), wrapped(&headline(runs), 0));
         text += &format!("time of all CPUs, in ms\n\n{}\n", form(&causes(runs)));
         if runs.iter().any(|run| run.share() > 1.0) {
             text += &format!("{}\n\n", wrapped(OVERFULL, 0));
@@ -276,6 +285,11 @@ impl<'a> Plan<'a> {
             }
             row("time", "total", "time", run.total.to_string(), "ps");
             row("time", "total", "share", run.share().to_string(), "");
+            row("time", "known", "time", run.known().to_string(), "ps");
+            row("time", "rest", "time", run.rest.total().to_string(), "ps");
+            for (name, refills) in ["refills_low", "refills_high"].iter().zip(band(run)) {
+                row("time", name, "time", refills.to_string(), "ps");
+            }
             for (name, count) in operations_of(run) {
                 row("operations", name, "count", count.to_string(), "");
             }
@@ -322,6 +336,8 @@ impl<'a> Plan<'a> {
         let one = |run: &Replayed| {
             let mut value = json!(run);
             value["share"] = json!(run.share());
+            value["known"] = json!(run.known());
+            value["known_share"] = json!(run.share_of(run.known()));
             value["ratio"] = json!(ratio(run, &runs[0]));
             value
         };
@@ -391,7 +407,7 @@ fn header<'r>(first: &'r str, runs: &'r [Replayed]) -> impl Iterator<Item = &'r 
 
 fn causes(runs: &[Replayed]) -> Grid {
     let mut grid = Grid::new(header("cause", runs), &[0]);
-    for (i, name) in Upkeep::NAMES.into_iter().enumerate() {
+    for (i, name) in Upkeep::NAMES.into_iter().enumerate().filter(|(_, name)| *name != "refills") {
         let time = |run: &Replayed| run.upkeep.iter().nth(i).map_or(0, |(_, time)| time);
         let cells = runs.iter().map(|run| ms(time(run)));
         grid.row([name.to_owned()].into_iter().chain(cells));
@@ -399,10 +415,42 @@ fn causes(runs: &[Replayed]) -> Grid {
     let mut row = |name: &str, cell: &dyn Fn(&Replayed) -> String| {
         grid.row([name.to_owned()].into_iter().chain(runs.iter().map(cell)));
     };
-    row("total", &|run| ms(run.total));
-    row("share of all CPUs' time", &|run| share(run.share()));
-    row("ratio", &|run| ratio(run, &runs[0]).map(times).unwrap_or_default());
+    row("known: all of these", &|run| ms(run.known()));
+    row("share of all CPUs' time", &|run| share(run.share_of(run.known())));
+    row("ratio", &|run| {
+        let ratio = run.known() as f64 / runs[0].known() as f64;
+        if ratio.is_finite() { times(ratio) } else { String::new() }
+    });
+    row("refills, as assumed", &|run| ms(run.upkeep.refills));
+    row("refills, from", &|run| ms(band(run)[0]));
+    row("refills, to", &|run| ms(band(run)[1]));
+    row("ratio with refills as assumed", &|run| {
+        ratio(run, &runs[0]).map(times).unwrap_or_default()
+    });
+    if runs.iter().any(|run| run.rest.total() > 0) {
+        row("the rest of the system", &|run| ms(run.rest.total()));
+    }
     grid
+}
+
+/// The range of refills.
+fn band(run: &Replayed) -> [u64; 2] {
+    run.refills_band.unwrap_or([run.upkeep.refills; 2])
+}
+
+/// What is known of the first strategy and of the others, and how much refills may add.
+fn headline(runs: &[Replayed]) -> String {
+    let spent =
+        |run: &Replayed| format!("{} under {}", share(run.share_of(run.known())), run.strategy);
+    let known: Vec<String> = runs.iter().map(spent).collect();
+    let [low, high] = band(&runs[0]).map(|refills| share(runs[0].share_of(refills)));
+    format!(
+        "Switches, flushes, waits and interrupted CPUs take {} of the time of all CPUs. Refills are not \
+         known from a trace: under {} they take {low} to {high} more with a quarter and with {BAND} times the \
+         assumed working set.",
+        known.join(", "),
+        runs[0].strategy,
+    )
 }
 
 fn operations_of(run: &Replayed) -> [(&'static str, u64); 8] {
@@ -529,6 +577,11 @@ fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::Result {
         }
         text += &form(&grid);
         text.push('\n');
+        if !is_csv {
+            let judged = rows.iter().filter(|row| row.within.is_some()).count();
+            let hold = rows.iter().filter(|row| row.within == Some(true)).count();
+            text += &format!("{hold} of {judged} judged counts hold\n\n");
+        }
     }
     if !is_csv {
         text += &format!("what this rests on\n\n{}", plan.assumptions());

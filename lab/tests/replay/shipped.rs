@@ -35,8 +35,43 @@ fn programs_with_one_thread_at_a_time_do_what_the_kernel_counted() {
 
 #[test]
 fn threads_that_ask_each_other_all_the_time_do_what_the_kernel_counted() {
-    holds(
-        "threads.trace",
-        &["of as many pages", "reason 1", "reason 3", "reason 4", "switches", "requests to other"],
-    );
+    // What becomes of a request depends on when one interrupt comes: two of the four are missed, and said so in
+    // `docs/replay.md`.
+    fails("threads.trace", &["requests: a lazy CPU dropped the space", "requests: nothing to do"]);
+}
+
+/// The counts of a trace that are not within their limit are just these.
+#[track_caller]
+fn fails(trace: &str, what: &[&str]) {
+    let rows = validate(trace);
+    assert!(rows.len() >= 10, "{trace}: {rows:?}");
+    let failed: Vec<_> = rows.iter().filter(|(_, within)| !within).map(|(name, _)| name).collect();
+    assert_eq!(failed, what, "{trace}");
+}
+
+#[test]
+fn what_other_programs_did_is_not_modelled() {
+    // While it was recorded others forked and executed: 124 flushes that the model had and the recording
+    // could not.
+    fails("corpus/found/java-g1.trace", &[]);
+}
+
+#[test]
+fn a_move_asks_all_cpus_of_the_mask() {
+    // After the first move nobody else is in the mask; without the rule the model asks at eight flushes.
+    fails("corpus/found/sqlite.trace", &[]);
+}
+
+#[test]
+fn programs_that_no_rule_was_found_with_are_judged() {
+    for trace in ["find", "gitlog", "gplus", "tar", "zstd"] {
+        fails(&format!("corpus/judged/{trace}.trace"), &[]);
+    }
+    let pool = [
+        "flushes, reason 4, others may hold it",
+        "flushes, reason 5, another space is loaded",
+        "requests to other CPUs",
+        "requests: another space was loaded",
+    ];
+    fails("corpus/judged/pool.trace", &pool);
 }

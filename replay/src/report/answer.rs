@@ -3,20 +3,37 @@
 use serde::Serialize;
 
 use super::{
-    document::{Curve, CurvePoint, Document, share},
+    super::{BAND, Replayed},
+    document::{Curve, CurvePoint, Document, part},
     units::{factor, percent, time},
 };
 
 /// Strategies that differ by less than this are said to do the same.
 const SAME: f64 = 1.005;
 
-/// The answer: a few sentences, the first of which has the share and the factor.
+/// The answer: a few sentences, the first of which has the share and the factor of what is known, and the last how much
+/// refills add to it.
 ///
 /// # Panics
 ///
 /// If the document has no results.
 #[must_use]
 pub fn answer(document: &Document) -> String {
+    let text = known(document);
+    let baseline = document.baseline();
+    let Some([low, high]) = baseline.refills_band.filter(|band| *band != [0, 0]) else {
+        return text;
+    };
+    let [low, high] = [low, high].map(|time| percent(part(baseline, time)));
+    format!(
+        "{text} Refills of the TLB are not known from a trace: under `{}` they add {low} to {high}, with a quarter \
+         and with {BAND} times the assumed working set.",
+        baseline.strategy
+    )
+}
+
+/// The sentence about what is known.
+fn known(document: &Document) -> String {
     let baseline = document.baseline();
     // Backticks are around names here, and so not in them.
     let plain = |name: &str| name.replace('`', "'");
@@ -27,24 +44,26 @@ pub fn answer(document: &Document) -> String {
         cpus => format!("{cpus} CPUs"),
     };
     let place = format!("`{subject}` on {machine} with {cpus}");
-    if baseline.total == 0 {
+    let upkeep = "on TLB flushes and switches";
+    let share = |result: &Replayed| percent(part(result, result.known()));
+    if baseline.known() == 0 {
         return match document.best_other() {
-            Some(other) if other.total > 0 => format!(
-                "{place} spends no time on TLB upkeep under `{name}`; under `{}` it would spend {}.",
+            Some(other) if other.known() > 0 => format!(
+                "{place} spends no time {upkeep} under `{name}`; under `{}` it would spend {}.",
                 other.strategy,
-                time(other.total as f64)
+                time(other.known() as f64)
             ),
-            _ => format!("{place} spends no time on TLB upkeep."),
+            _ => format!("{place} spends no time {upkeep}."),
         };
     }
-    let spends = format!("{place} spends {} of its time on TLB upkeep", percent(share(baseline)));
+    let spends = format!("{place} spends {} of its time {upkeep}", share(baseline));
     let Some(other) = document.best_other() else {
-        return format!("{spends} under `{name}`: {}.", time(baseline.total as f64));
+        return format!("{spends} under `{name}`: {}.", time(baseline.known() as f64));
     };
-    let would = format!("with `{}` it would be {}", other.strategy, percent(share(other)));
-    let ratio = baseline.total as f64 / other.total as f64;
+    let would = format!("with `{}` it would be {}", other.strategy, share(other));
+    let ratio = baseline.known() as f64 / other.known() as f64;
     let others = document.results.len() - 1;
-    if other.total == 0 {
+    if other.known() == 0 {
         format!("{spends} under `{name}`; {would}.")
     } else if ratio >= SAME {
         format!("{spends} under `{name}`; {would}, {} times less.", factor(ratio))

@@ -163,18 +163,23 @@ impl Document {
         self.results.first().expect("a report is about at least one strategy")
     }
 
-    /// The cheapest of those that are compared with the baseline, if there are any.
+    /// The cheapest, by what is known ([`Replayed::known`]), of those that are compared with the baseline, if there are any.
     #[must_use]
     pub fn best_other(&self) -> Option<&Replayed> {
-        self.results.iter().skip(1).min_by_key(|result| result.total)
+        self.results.iter().skip(1).min_by_key(|result| result.known())
     }
 }
 
-/// Upkeep as a share of the time of all CPUs.
+/// Upkeep as a share of the time of all CPUs, refills included.
 #[must_use]
 pub(super) fn share(result: &Replayed) -> f64 {
-    let time = result.traced as f64 * result.cpus as f64;
-    if time > 0.0 { result.total as f64 / time } else { 0.0 }
+    part(result, result.total)
+}
+
+/// So many picoseconds as a share of the time of all CPUs.
+#[must_use]
+pub(super) fn part(result: &Replayed, time: u64) -> f64 {
+    if result.traced > 0 { result.share_of(time) } else { 0.0 }
 }
 
 impl Question {

@@ -178,6 +178,8 @@ fn result(strategy: &str, cpus: usize, more: f64, blamed: &[(&str, &str)]) -> Re
         traced: 10_000 * MS,
         total: upkeep.total(),
         upkeep,
+        rest: Upkeep::default(),
+        refills_band: None,
         operations: Operations {
             switches: 410_233,
             flushes: 181_720,

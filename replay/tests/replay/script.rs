@@ -37,7 +37,7 @@ impl Builder {
     }
 
     pub(crate) fn space(&mut self, name: &str, pages: u64, threads: u32) -> SpaceId {
-        self.script.spaces.push(Space { name: name.to_owned(), pages, threads });
+        self.script.spaces.push(Space { name: name.to_owned(), pages, threads, recorded: true });
         SpaceId(self.script.spaces.len() as u32 - 1)
     }
 
@@ -59,7 +59,7 @@ impl Builder {
             | Act::End(space) => self.script.spaces[space.0 as usize].name.clone(),
             Act::Idle => "idle".to_owned(),
         };
-        let initiator = Initiator { process, operation };
+        let initiator = Initiator { process, operation, recorded: true };
         let known = self.script.initiators.iter().position(|other| *other == initiator);
         let initiator = known.unwrap_or_else(|| {
             self.script.initiators.push(initiator);

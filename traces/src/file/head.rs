@@ -1,13 +1,14 @@
 //! What a file holds beside events: its origin, threads, and the sums at its end.
 
 use super::bytes::{Bytes, Malformed, put, put_text};
-use crate::{Losses, NameId, Origin, Task};
+use crate::{Hardware, Losses, NameId, Origin, Task};
 
 /// More CPUs than events can name are a sign of damage.
 const CPUS_MAX: u32 = 1 << 16;
 
 pub(super) fn put_origin(to: &mut Vec<u8>, origin: &Origin) {
-    let Origin { architecture, kernel, cpus, guest, command, root, absent, losses } = origin;
+    let Origin { architecture, kernel, cpus, guest, hardware, command, root, absent, losses } =
+        origin;
     for text in [architecture, kernel] {
         put_some(to, text.as_deref());
     }
@@ -25,10 +26,16 @@ pub(super) fn put_origin(to: &mut Vec<u8>, origin: &Origin) {
         put(to, count);
     }
     to.push(truncated.into());
+    let Hardware { processor, name, hypervisor, caches } = hardware;
+    for text in [processor, name, hypervisor] {
+        put_some(to, text.as_deref());
+    }
+    put_list(to, caches);
 }
 
-pub(super) fn origin(from: &mut Bytes<'_>) -> Result<Origin, Malformed> {
-    Ok(Origin {
+pub(super) fn origin(from: &mut Bytes<'_>, version: u32) -> Result<Origin, Malformed> {
+    let mut origin = Origin {
+        hardware: Hardware::default(),
         architecture: some(from)?,
         kernel: some(from)?,
         cpus: match from.narrow()? {
@@ -56,7 +63,16 @@ pub(super) fn origin(from: &mut Bytes<'_>) -> Result<Origin, Malformed> {
             reordered: from.number()?,
             truncated: flag(from)?,
         },
-    })
+    };
+    if version > 1 {
+        origin.hardware = Hardware {
+            processor: some(from)?,
+            name: some(from)?,
+            hypervisor: some(from)?,
+            caches: list(from)?,
+        };
+    }
+    Ok(origin)
 }
 
 pub(super) fn put_task(to: &mut Vec<u8>, task: &Task) {

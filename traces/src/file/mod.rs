@@ -18,8 +18,11 @@ use super::Trace;
 /// What every file begins with.
 pub const MAGIC: &[u8; 16] = b"lookaside trace\n";
 
-/// The version of the format that is written and read.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written.
+pub const VERSION: u32 = 2;
+
+/// The first version that is read. It says nothing of the hardware.
+pub const FIRST_VERSION: u32 = 1;
 
 /// How long the head of a block is.
 const HEAD: usize = 17;

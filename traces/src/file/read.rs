@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Block, HEAD, MAGIC, RATIO_MAX, RAW_MAX, VERSION,
+    Block, FIRST_VERSION, HEAD, MAGIC, RATIO_MAX, RAW_MAX, VERSION,
     bytes::{Bytes, Malformed},
     event::Context,
     head::{self, Sums},
@@ -26,7 +26,8 @@ use crate::{
 /// If it is no trace, of another version, or damaged. A file that ends early gives what is whole, and
 /// says so in its [`crate::Losses`].
 pub fn read(from: impl Read, file: &Path) -> Result<Trace, BadTrace> {
-    let mut reader = Reader { from, at: 0, context: Context::default(), trace: Trace::default() };
+    let mut reader =
+        Reader { from, at: 0, version: 0, context: Context::default(), trace: Trace::default() };
     reader.all().map_err(|Bad(byte, why)| BadTrace {
         file: file.to_owned(),
         place: BadPlace::Byte(byte),
@@ -45,6 +46,7 @@ struct Reader<R> {
     from: R,
     /// How many bytes were read.
     at: u64,
+    version: u32,
     context: Context,
     trace: Trace,
 }
@@ -96,10 +98,15 @@ impl<R: Read> Reader<R> {
             return Err(Bad(self.at, "it ends before its version".into()));
         }
         match u32::from_le_bytes(version) {
-            VERSION => Ok(()),
+            version @ FIRST_VERSION..=VERSION => {
+                self.version = version;
+                Ok(())
+            }
             other => Err(Bad(
                 MAGIC.len() as u64,
-                format!("it is of version {other}; this program reads version {VERSION}"),
+                format!(
+                    "it is of version {other}; this program reads versions {FIRST_VERSION} to {VERSION}"
+                ),
             )),
         }
     }
@@ -117,7 +124,7 @@ impl<R: Read> Reader<R> {
         let Trace { origin, tasks, names, events } = &mut self.trace;
         let known = u32::try_from(names.len()).map_err(|_| "there are too many names")?;
         match kind {
-            Block::Origin => *origin = head::origin(bytes)?,
+            Block::Origin => *origin = head::origin(bytes, self.version)?,
             Block::Names => {
                 while !bytes.is_empty() {
                     names.push(bytes.text()?.to_owned());
@@ -135,7 +142,7 @@ impl<R: Read> Reader<R> {
                 }
             }
             Block::End => {
-                *origin = head::origin(bytes)?;
+                *origin = head::origin(bytes, self.version)?;
                 let found = [names.len(), tasks.len(), events.len()].map(|sum| sum as u64);
                 let [names, tasks, events] = found;
                 if Sums::take(bytes)? != (Sums { names, tasks, events }) {

@@ -22,7 +22,8 @@ pub(super) struct Ahead {
     pub(super) any: bool,
     /// By the place of an event: the calls that end with it, where returns are not recorded.
     pub(super) ends: HashMap<usize, Vec<End>>,
-    /// By number: from which event on a thread is one of the command that was recorded. None where everybody was.
+    /// By number: from which event on a thread is one of the command that was recorded. None where everybody
+    /// was: a whole system, or a command beside everything else (`lab record --all`).
     ours: Option<HashMap<u32, usize>>,
 }
 
@@ -48,7 +49,14 @@ impl Ahead {
         let kernel = trace.tasks.iter().filter(|task| task.kernel).map(|task| task.id);
         let kernel: HashSet<u32> = kernel.chain([0]).collect();
         let mut tasks: HashMap<u32, Since> = HashMap::new();
+        // Whether another program did something, which the recorder of a command drops.
+        let mut others = false;
         for (place, event) in trace.events.iter().enumerate() {
+            if let (Kind::Call { .. } | Kind::Return { .. } | Kind::Fault { .. }, Some(ours)) =
+                (event.kind, &ahead.ours)
+            {
+                others |= trace.origin.root != Some(event.task) && !ours.contains_key(&event.task);
+            }
             match event.kind {
                 Kind::Call { .. } | Kind::Return { .. } => {
                     tasks.remove(&event.task);
@@ -112,6 +120,9 @@ impl Ahead {
             }
         }
         ahead.any |= !ahead.programs.is_empty();
+        if others {
+            ahead.ours = None;
+        }
         ahead
     }
 

@@ -565,10 +565,11 @@ impl Memory {
     }
 }
 
-/// Part of a move.
+/// Part of a move. It is flushed as if tables were freed: `mremap` uses `flush_tlb_range`, which on x86 asks all CPUs
+/// of the mask, as moving a page by its table leaves upper levels behind.
 fn moved(first: u64, last: u64) -> Flush {
     let counted = span(first, last);
-    Flush { first, last, counted, gone: true, tables: false, gathered: false }
+    Flush { first, last, counted, gone: true, tables: true, gathered: false }
 }
 
 fn span(first: u64, last: u64) -> Pages {

@@ -68,6 +68,8 @@ pub struct Space {
     pub pages: u64,
     /// The largest number of threads that used it at one time.
     pub threads: u32,
+    /// Whether it is one of the recorded programs: see [`Initiator::recorded`].
+    pub recorded: bool,
 }
 
 /// The number of a space: its place in [`Script::spaces`].
@@ -81,6 +83,10 @@ pub struct Initiator {
     pub process: String,
     /// The operation in which it was.
     pub operation: Operation,
+    /// Whether everything that it did was recorded. Of the recording of a command that is the command and its
+    /// descendants; of other programs there are only switches, so they have no flushes in the script. Of the
+    /// recording of a whole system it is everybody.
+    pub recorded: bool,
 }
 
 /// An operation of a program.
@@ -226,6 +232,7 @@ pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
             name: walk::name(trace, space.name),
             pages,
             threads: space.most,
+            recorded: space.recorded,
         })
         .collect();
     let ends = trace.events.first().zip(trace.events.last());

@@ -70,6 +70,8 @@ pub(super) struct State {
     /// How many threads use it, and how many did at most.
     pub(super) users: u32,
     pub(super) most: u32,
+    /// Whether a thread ran in it of which everything was recorded.
+    pub(super) recorded: bool,
     /// How many threads are in calls that gather pages: alone, beside others.
     pub(super) gathering: [u32; 2],
 }

@@ -55,6 +55,8 @@ pub(super) struct Walk<'t> {
     trace: &'t Trace,
     source: Flushes,
     ahead: &'t Ahead,
+    /// The place of the event at which the walk is.
+    place: usize,
     start: u64,
     budget: Budget,
     cpus: Vec<Cpu>,
@@ -78,14 +80,14 @@ pub(super) struct Found {
 /// Who does things, each once.
 #[derive(Debug, Default)]
 struct Initiators {
-    numbers: HashMap<(Option<NameId>, Operation), u32>,
-    order: Vec<(Option<NameId>, Operation)>,
+    numbers: HashMap<(Option<NameId>, Operation, bool), u32>,
+    order: Vec<(Option<NameId>, Operation, bool)>,
 }
 
 impl Initiators {
-    fn number(&mut self, name: Option<NameId>, operation: Operation) -> u32 {
-        *self.numbers.entry((name, operation)).or_insert_with(|| {
-            self.order.push((name, operation));
+    fn number(&mut self, name: Option<NameId>, operation: Operation, recorded: bool) -> u32 {
+        *self.numbers.entry((name, operation, recorded)).or_insert_with(|| {
+            self.order.push((name, operation, recorded));
             (self.order.len() - 1) as u32
         })
     }
@@ -106,6 +108,7 @@ impl<'t> Walk<'t> {
             trace,
             source,
             ahead,
+            place: 0,
             start: trace.events.first().map_or(0, |event| event.time),
             budget: Budget::new(trace.events.len()),
             cpus: core::iter::repeat_with(Cpu::default).take(cpus).collect(),
@@ -120,6 +123,7 @@ impl<'t> Walk<'t> {
     /// Goes through all events.
     pub(super) fn all(mut self) -> Found {
         for (place, event) in self.trace.events.iter().enumerate() {
+            self.place = place;
             if let Some(&(task, old)) = self.ahead.executes.get(&place) {
                 self.turn(event, task, old);
             }
@@ -133,7 +137,11 @@ impl<'t> Walk<'t> {
             steps: self.cpus.into_iter().map(|cpu| in_order(cpu.steps)).collect(),
             spaces: self.tasks.spaces,
             initiators: order
-                .map(|(who, operation)| Initiator { process: name(self.trace, who), operation })
+                .map(|(who, operation, recorded)| Initiator {
+                    process: name(self.trace, who),
+                    operation,
+                    recorded,
+                })
                 .collect(),
             pieces: self.pieces,
             unknown: self.unknown,
@@ -307,6 +315,13 @@ impl<'t> Walk<'t> {
             self.tasks.add(child, process, space);
             return;
         };
+        if !self.ahead.is_ours(event.task, self.place) {
+            // Its flushes were not recorded, that of the fork included: what it shares with the child
+            // is of no use.
+            let space = self.tasks.family_and_space(name, Memory::default());
+            self.tasks.add(child, process, Some(space));
+            return;
+        }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let state = &mut spaces[parent as usize];
         let (family, who) = (state.family, state.name);
@@ -349,12 +364,14 @@ impl<'t> Walk<'t> {
             cpu.running = Some(id);
         }
         self.step(event, id, Operation::Execute, RawAct::Run(space));
+        let recorded = self.ahead.is_ours(id, self.place);
         if self.tasks.leave(before)
+            && recorded
             && let Some(before) = before
         {
             self.step(event, id, Operation::Execute, RawAct::End(before));
         }
-        if self.source == Flushes::FromCalls {
+        if self.source == Flushes::FromCalls && recorded {
             // The stack is built at the top, and moved to where it is to be. Then the tables between
             // go.
             let act =
@@ -381,6 +398,7 @@ impl<'t> Walk<'t> {
             self.step(event, id, Operation::Exit, RawAct::Idle);
         }
         if self.tasks.leave(space)
+            && self.ahead.is_ours(id, self.place)
             && let Some(space) = space
         {
             self.step(event, id, Operation::Exit, RawAct::End(space));
@@ -414,7 +432,11 @@ impl<'t> Walk<'t> {
         act: RawAct,
         counted: bool,
     ) {
-        let initiator = self.initiators.number(self.tasks.name(task), operation);
+        let recorded = self.ahead.is_ours(task, self.place);
+        if let (true, RawAct::Run(space) | RawAct::Fork { child: space, .. }) = (recorded, act) {
+            self.tasks.spaces[space as usize].recorded = true;
+        }
+        let initiator = self.initiators.number(self.tasks.name(task), operation, recorded);
         self.note(act);
         let time = event.time.saturating_sub(self.start);
         self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, initiator, counted, act });

@@ -2,18 +2,20 @@
 
 use std::{ffi::OsStr, fs, path::Path};
 
-use crate::Origin;
+use crate::{Hardware, Origin};
 
 /// This system, of which the kernel has no such events.
 pub(super) fn here(absent: Vec<String>) -> Origin {
     let system = rustix::system::uname();
     let text = |text: &core::ffi::CStr| text.to_str().ok().map(str::to_owned);
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok();
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     Origin {
         architecture: text(system.machine()),
         kernel: text(system.release()).map(|release| version(&release).to_owned()),
         cpus: count(&online).unwrap_or(1),
-        guest: fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(guest),
+        guest: cpuinfo.as_deref().and_then(guest),
+        hardware: hardware(cpuinfo.as_deref().unwrap_or_default()),
         absent,
         ..Origin::default()
     }
@@ -39,6 +41,48 @@ fn count(list: &str) -> Option<u32> {
 fn guest(cpuinfo: &str) -> Option<bool> {
     let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'))?.1;
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// The machine, by the text of `/proc/cpuinfo` and by sysfs.
+fn hardware(cpuinfo: &str) -> Hardware {
+    let file = |path: &str| Some(fs::read_to_string(path).ok()?.trim().to_owned());
+    let caches = (0..16).map_while(|index| {
+        let of =
+            |what: &str| file(&format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}"));
+        Some(format!("L{} {} {}", of("level")?, of("type")?.to_lowercase(), of("size")?))
+    });
+    Hardware {
+        processor: processor(cpuinfo),
+        name: entry(cpuinfo, "model name").map(str::to_owned),
+        hypervisor: file("/sys/hypervisor/type").filter(|name| !name.is_empty()).or_else(kvm),
+        caches: caches.collect(),
+    }
+}
+
+/// A value of the first CPU in `/proc/cpuinfo`.
+fn entry<'t>(cpuinfo: &'t str, key: &str) -> Option<&'t str> {
+    cpuinfo.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim())
+    })
+}
+
+/// The processor in the form of [`Hardware::processor`].
+fn processor(cpuinfo: &str) -> Option<String> {
+    let entry = |key| entry(cpuinfo, key);
+    if let (Some(vendor), Some(family), Some(model)) =
+        (entry("vendor_id"), entry("cpu family"), entry("model"))
+    {
+        return Some(format!("{vendor} {family}/{model}"));
+    }
+    Some(format!("{}/{}", entry("CPU implementer")?, entry("CPU part")?))
+}
+
+/// Whether a guest keeps its time by the clock that KVM offers, which sysfs shows.
+fn kvm() -> Option<String> {
+    let clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let clocks = fs::read_to_string(clocks).ok()?;
+    clocks.split_whitespace().any(|clock| clock == "kvm-clock").then(|| "kvm".to_owned())
 }
 
 /// How much memory is free, in KiB.
@@ -87,6 +131,17 @@ mod tests {
         assert_eq!(guest("processor\t: 0\nflags\t\t: fpu hypervisor pcid\n"), Some(true));
         assert_eq!(guest("flags\t\t: fpu pcid\n"), Some(false));
         assert_eq!(guest("Features\t: fp asimd\n"), None);
+    }
+
+    #[test]
+    fn the_processor_is_told_by_numbers() {
+        let x86 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n\
+             model name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 99\n";
+        assert_eq!(processor(x86).as_deref(), Some("AuthenticAMD 25/17"));
+        assert_eq!(entry(x86, "model name"), Some("AMD EPYC"));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n";
+        assert_eq!(processor(arm).as_deref(), Some("0x41/0xd40"));
+        assert_eq!(processor("Features\t: fp\n"), None);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use lookaside_traces::{
-    BadPlace, BadTrace, Call, Event, Kind, Losses, NameId, Origin, Pages, Purpose, Reason, Task,
-    Trace, file,
+    BadPlace, BadTrace, Call, Event, Hardware, Kind, Losses, NameId, Origin, Pages, Purpose,
+    Reason, Task, Trace, file,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
@@ -58,6 +58,12 @@ fn every_kind() -> Trace {
             kernel: Some("6.18".into()),
             cpus: 2,
             guest: Some(true),
+            hardware: Hardware {
+                processor: Some("AuthenticAMD 25/17".into()),
+                name: None,
+                hypervisor: Some("kvm".into()),
+                caches: vec!["L1 data 32K".into()],
+            },
             command: vec!["sort".into(), "-n".into()],
             root: Some(0),
             absent: vec!["csd".into()],
@@ -160,7 +166,7 @@ fn another_version_is_refused_with_both() {
     let mut bytes = written(&every_kind());
     bytes[16] = 9;
     let error = read_own(&bytes).expect_err("another version").to_string();
-    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads version 1");
+    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 2");
     assert!(read_own(b"not a trace at all, but some text").is_err());
 }
 

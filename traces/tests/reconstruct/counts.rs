@@ -5,7 +5,7 @@ use lookaside_traces::{
     reconstruct::{Act, Flushes, Script},
 };
 
-use crate::story::{ABSENT_WRITE, Story, steps};
+use crate::story::{ABSENT_WRITE, FORK, Story, steps};
 
 fn script(story: &Story) -> Script {
     story.script(Flushes::FromCalls)
@@ -167,4 +167,66 @@ fn without_requests_interrupts_are_counted() {
     assert_eq!(script.unknown.senders, 0);
     story.on(1, 20).flush(Reason::Remote, 1);
     assert_eq!(self::script(&story).unknown.senders, 1);
+}
+
+/// A recording of a command, thread 20, beside which another program runs.
+fn command() -> Story {
+    let mut story = Story::new();
+    story.trace.origin.root = Some(20);
+    story
+}
+
+#[test]
+fn programs_that_were_not_recorded_flush_nothing() {
+    let act = |script: &Script, is: fn(&Act) -> bool| {
+        script.cpus.iter().flatten().filter(|step| is(&step.act)).count()
+    };
+    let forks = |script: &Script| act(script, |act| matches!(act, Act::Fork { .. }));
+    let ends = |script: &Script| act(script, |act| matches!(act, Act::End(_)));
+    let unmaps = |script: &Script| act(script, |act| matches!(act, Act::Unmap { .. }));
+    // Another program forks, its child executes and ends: the recorder keeps these events, to know who runs
+    // where, and no flush.
+    let other = |story: &mut Story| {
+        story.on(0, 10).create(30, FORK);
+        story.on(1, 30).execute("other");
+        story.event(Kind::Exit).switch(0);
+    };
+    let mut story = command();
+    other(&mut story);
+    story.on(0, 20).execute("command");
+    story.touch([0], ABSENT_WRITE);
+    let alone = script(&story);
+    assert_eq!((forks(&alone), ends(&alone)), (0, 1), "the command leaves the space of its parent");
+    assert_eq!(unmaps(&alone), 2, "those of its own execution");
+    assert_eq!(alone.expected.values().sum::<u64>(), 2);
+    // What the command does after that counts.
+    story.on(0, 20).create(40, FORK);
+    story.on(1, 40).execute("child");
+    story.event(Kind::Exit).switch(0);
+    let both = script(&story);
+    assert_eq!((forks(&both), ends(&both), unmaps(&both)), (1, 3, 4));
+    assert_eq!(both.expected.values().sum::<u64>(), 5);
+    for script in [&alone, &both] {
+        let of = |process: &str| -> Vec<bool> {
+            let all = script.initiators.iter().filter(|one| one.process == process);
+            all.map(|one| one.recorded).collect()
+        };
+        assert!(of("command").iter().all(|&recorded| recorded));
+        let flushes = script.cpus.iter().flatten().filter(|step| {
+            !matches!(step.act, Act::Run(_) | Act::Idle)
+                && !script.initiators[step.initiator as usize].recorded
+        });
+        assert_eq!(flushes.count(), 0);
+    }
+}
+
+#[test]
+fn a_command_beside_everything_else_is_a_whole_system() {
+    // `lab record --all`: another program's calls are there, so that all of it is.
+    let mut story = command();
+    story.on(0, 10).call(lookaside_traces::Call::Munmap, &[0x1000, 0x1000]);
+    story.create(30, FORK);
+    let script = script(&story);
+    assert!(script.initiators.iter().all(|one| one.recorded));
+    assert_eq!(script.expected.values().sum::<u64>(), 2, "the call and the fork of another");
 }

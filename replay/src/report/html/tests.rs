@@ -56,7 +56,7 @@ fn a_page_has_each_strategy_and_each_initiator_once_in_its_table() {
 #[test]
 fn a_page_about_nothing_says_so() {
     let page = to_html(&sample::idle());
-    assert!(page.contains("spends no time on TLB upkeep"));
+    assert!(page.contains("spends no time on TLB flushes and switches"));
     assert!(page.contains("Nobody caused any upkeep"));
     for odd in ["NaN", "inf", "id=\"scaling\"", "id=\"sensitivity\""] {
         assert!(!page.contains(&format!(">{odd}")) && !page.contains(&format!(" {odd}>")), "{odd}");
