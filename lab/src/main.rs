@@ -11,7 +11,7 @@ use lookaside_terminal::plain;
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
-#[command(name = "lab", version)]
+#[command(name = "lookaside", version)]
 struct Arguments {
     /// Reads `machines/` and `published/` from this folder instead of using those that the program was
     /// built with.

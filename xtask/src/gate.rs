@@ -372,7 +372,7 @@ const OPTIMISED: [&str; 9] = [
     LAB,
 ];
 const EXPLORER: &str = "lookaside-explorer";
-const LAB: &str = "lookaside-lab";
+const LAB: &str = "lookaside-cli";
 const QUICK: &str = "--quick";
 
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
