@@ -4,7 +4,9 @@
 use std::path::Path;
 
 fn main() {
-    for (name, variable) in [("machines", "LOOKASIDE_MACHINES"), ("published", "LOOKASIDE_PUBLISHED")] {
+    for (name, variable) in
+        [("machines", "LOOKASIDE_MACHINES"), ("published", "LOOKASIDE_PUBLISHED")]
+    {
         // In the repository the data is beside the crate. A published crate has it inside: there the symbolic
         // links of the repository, which some hosts check out as files of text, are folders.
         let beside = format!("../{name}");
