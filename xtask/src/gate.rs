@@ -9,7 +9,7 @@ use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     callgrind, capi, dependencies,
     failure::{Failure, Result},
-    fences, first_build, imports, instructions, integration, litmus, loom, miri, mutants,
+    fences, first_build, imports, instructions, integration, litmus, loom, map, miri, mutants,
     package::{self, LIBRARIES},
     path_length, process, report, root_names, sanitizer, seeds,
     setup::{self, BareMetal, TARGETS},
@@ -119,6 +119,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
     gate.step("long files", || long_files(workspace));
     gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
+    gate.step("map", || map::run(workspace).map(|()| Outcome::Passed));
     gate.step("root names", || root_names::run(workspace).map(|()| Outcome::Passed));
     gate.step("imports", || imports::run(workspace).map(|()| Outcome::Passed));
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));

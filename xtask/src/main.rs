@@ -30,6 +30,7 @@ mod instructions;
 mod integration;
 mod litmus;
 mod loom;
+mod map;
 mod miri;
 mod mutants;
 mod package;

@@ -36,10 +36,11 @@ const STAGES: [[&str; 2]; 3] = [
 ];
 
 /// Beginnings of the names of the steps of the first stage.
-const FIRST: [&str; 11] = [
+const FIRST: [&str; 12] = [
     "format",
     "long files",
     "words",
+    "map",
     "root names",
     "imports",
     "fences",
@@ -51,7 +52,7 @@ const FIRST: [&str; 11] = [
 ];
 
 /// Beginnings of the names of the steps of the second stage.
-const SECOND: [&str; 8] = [
+const SECOND: [&str; 7] = [
     "lint",
     "build, ",
     "dependencies",
@@ -59,7 +60,6 @@ const SECOND: [&str; 8] = [
     "C ",
     "instructions",
     "path length",
-    "documentation",
 ];
 
 /// The stage of a step. Steps that no list names come last: whatever is new runs in the whole gate.
