@@ -2,6 +2,8 @@
 
 mod commands;
 
+#[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
+use std::ffi::OsString;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
@@ -64,6 +66,10 @@ enum Command {
     /// Runs somebody's kernel under the TLB sanitizer: which fence is missing.
     #[cfg(feature = "checks")]
     Hunt(commands::hunt::Arguments),
+    /// What other systems and builds have, and this one has not.
+    #[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
+    #[command(external_subcommand)]
+    Absent(Vec<OsString>),
 }
 
 fn main() -> ExitCode {
@@ -98,6 +104,8 @@ fn main() -> ExitCode {
         Command::Zoo(arguments) => commands::zoo::run(&arguments),
         #[cfg(feature = "checks")]
         Command::Hunt(arguments) => return commands::hunt::hunt(&arguments),
+        #[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
+        Command::Absent(words) => Err(commands::absent::why(&words).into()),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {}", plain::text(&error.to_string()));

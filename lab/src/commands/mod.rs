@@ -1,5 +1,7 @@
 //! The commands, one in each file, and what they share.
 
+#[cfg(any(test, not(all(feature = "checks", feature = "traces", target_os = "linux"))))]
+pub(crate) mod absent;
 #[cfg(all(feature = "traces", target_os = "linux"))]
 pub(crate) mod calibrate;
 #[cfg(feature = "checks")]
