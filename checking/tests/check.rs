@@ -1,4 +1,4 @@
-//! `lab check` as a library: rounds, shards and merges.
+//! `lookaside check` as a library: rounds, shards and merges.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `lab explore`: scenarios on the adversarial machine.
+//! `lookaside explore`: scenarios on the adversarial machine.
 
 use core::time::Duration;
 use std::{
@@ -14,10 +14,10 @@ use lookaside_scenarios::{
     zoo::{self, Form},
 };
 
-/// Arguments of `lab explore`.
+/// Arguments of `lookaside explore`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The scenario, or a program as `lab check --generate` prints it. Without it, all scenarios are listed.
+    /// The scenario, or a program as `lookaside check --generate` prints it. Without it, all scenarios are listed.
     #[arg(conflicts_with = "schedule")]
     scenario: Option<String>,
     /// Replay this schedule, as a failure prints it.
@@ -33,13 +33,13 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     random: Option<u64>,
     /// Do not explore; write page-table traces into this folder, in the format of casemate, which
-    /// `lab litmus` reads. The traces are of the default schedule, of `--schedule`, or of `--random` schedules. For Arm
+    /// `lookaside litmus` reads. The traces are of the default schedule, of `--schedule`, or of `--random` schedules. For Arm
     /// scenarios and for protocols of the zoo (`zoo/NAME`).
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["budget", "preemptions"])]
     casemate: Option<PathBuf>,
 }
 
-/// Runs `lab explore`. The exit status is 1 if a rule is broken.
+/// Runs `lookaside explore`. The exit status is 1 if a rule is broken.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ fn named(name: &str) -> Result<&'static Entry, String> {
             .map_err(|error: ProgramError| error.to_string());
     }
     scenario::find(name)
-        .ok_or_else(|| format!("there is no scenario `{name}`; `lab explore` lists them"))
+        .ok_or_else(|| format!("there is no scenario `{name}`; `lookaside explore` lists them"))
 }
 
 fn code(verdict: Verdict) -> ExitCode {

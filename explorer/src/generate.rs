@@ -1,4 +1,4 @@
-//! `lab check --generate`: explores randomly generated programs on the adversarial machine.
+//! `lookaside check --generate`: explores randomly generated programs on the adversarial machine.
 
 use core::{num::NonZero, time::Duration};
 use std::{path::PathBuf, process::ExitCode, thread};
@@ -102,7 +102,7 @@ pub fn to_text(outcome: &Outcome) -> String {
     let mut text = String::new();
     for failing in &outcome.failures {
         text.push_str(&format!(
-            "program {} breaks a rule: {}: {}\n  {}\nschedule: {}\n    see it: cargo lab explore --schedule \
+            "program {} breaks a rule: {}: {}\n  {}\nschedule: {}\n    see it: lookaside explore --schedule \
              '{}'\n\n",
             failing.number,
             failing.rule,
@@ -162,7 +162,7 @@ pub struct Alone {
 pub fn alone(arguments: &Alone) -> crate::Result {
     let Alone { generate, budget, steps, seed, threads } = arguments;
     if !generate.is_asked() {
-        return Err("this program checks generated programs (`--generate`); `lab check` checks the catalogue".into());
+        return Err("this program checks generated programs (`--generate`); `lookaside check` checks the catalogue".into());
     }
     let limits = Limits { seed: *seed, budget: *budget, steps: *steps, threads: *threads };
     let outcome = run(generate, &limits, &|_| ())?;

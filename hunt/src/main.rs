@@ -1,4 +1,4 @@
-//! The runner of the TLB sanitizer as a program of its own; `lab hunt` is the same.
+//! The runner of the TLB sanitizer as a program of its own; `lookaside hunt` is the same.
 
 use std::process::ExitCode;
 

@@ -2,16 +2,19 @@
 
 mod commands;
 
+#[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
+use std::ffi::OsString;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "checks")]
 use lookaside_explorer::explore;
 use lookaside_simulation::data::Files;
 use lookaside_terminal::plain;
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
-#[command(name = "lab", version)]
+#[command(name = "lookaside", version)]
 struct Arguments {
     /// Reads `machines/` and `published/` from this folder instead of using those that the program was
     /// built with.
@@ -33,28 +36,40 @@ enum Command {
     List(commands::list::Arguments),
     /// Fits the fitted numbers of machine files to the published values that they name.
     Fit(commands::fit::Arguments),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "traces", target_os = "linux"))]
     #[command(flatten)]
     Record(commands::record::Command),
     /// Reads a trace of a live system in any supported format and summarises it.
+    #[cfg(feature = "traces")]
     Import(commands::import::Arguments),
     /// Replays a trace of a live system under several strategies, on a modelled machine.
+    #[cfg(feature = "traces")]
     Replay(commands::replay::Arguments),
     /// Measures this machine and writes a machine file.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "traces", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
     /// Runs litmus tests of address translation, checks traces, and compares both with recorded results.
+    #[cfg(feature = "checks")]
     Litmus(commands::litmus::Arguments),
     /// Runs every small instruction program on two software machines and compares the possible outcomes.
+    #[cfg(feature = "checks")]
     Differential(commands::differential::Arguments),
     /// Explores one scenario of the library on the adversarial machine, which does all that hardware may do.
+    #[cfg(feature = "checks")]
     Explore(explore::Arguments),
     /// Explores all scenarios of the library on the adversarial machine, each round deeper than the last.
+    #[cfg(feature = "checks")]
     Check(commands::check::Arguments),
     /// Explores the protocols of other systems on the adversarial machine, and shows which break and where.
+    #[cfg(feature = "checks")]
     Zoo(commands::zoo::Arguments),
     /// Runs somebody's kernel under the TLB sanitizer: which fence is missing.
+    #[cfg(feature = "checks")]
     Hunt(commands::hunt::Arguments),
+    /// What other systems and builds have, and this one has not.
+    #[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
+    #[command(external_subcommand)]
+    Absent(Vec<OsString>),
 }
 
 fn main() -> ExitCode {
@@ -69,18 +84,28 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::List(arguments) => commands::list::run(&arguments),
         Command::Fit(arguments) => commands::fit::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "traces", target_os = "linux"))]
         Command::Record(command) => commands::record::run(&command),
+        #[cfg(feature = "traces")]
         Command::Import(arguments) => commands::import::run(&arguments),
+        #[cfg(feature = "traces")]
         Command::Replay(arguments) => commands::replay::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "traces", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
+        #[cfg(feature = "checks")]
         Command::Litmus(arguments) => commands::litmus::run(&arguments),
+        #[cfg(feature = "checks")]
         Command::Differential(arguments) => commands::differential::run(&arguments),
+        #[cfg(feature = "checks")]
         Command::Explore(arguments) => explore::run(arguments),
+        #[cfg(feature = "checks")]
         Command::Check(arguments) => commands::check::run(&arguments),
+        #[cfg(feature = "checks")]
         Command::Zoo(arguments) => commands::zoo::run(&arguments),
+        #[cfg(feature = "checks")]
         Command::Hunt(arguments) => return commands::hunt::hunt(&arguments),
+        #[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
+        Command::Absent(words) => Err(commands::absent::why(&words).into()),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {}", plain::text(&error.to_string()));

@@ -6,7 +6,7 @@ use std::{
 };
 
 fn lab(arguments: &[&str]) -> Output {
-    let lab = env!("CARGO_BIN_EXE_lab");
+    let lab = env!("CARGO_BIN_EXE_lookaside");
     Command::new(lab).args(arguments).output().expect("the program can be started")
 }
 

@@ -1,4 +1,4 @@
-//! What the README shows of `lab reproduce` and `lab replay` is what they print.
+//! What the README shows of `lookaside reproduce` and `lookaside replay` is what they print.
 
 use std::process::Command;
 
@@ -25,14 +25,17 @@ fn the_readme_shows_what_comes_out() {
     let book = Book::shipped().unwrap();
     let plan = Plan::new(&book, &Request::default()).unwrap();
     let execute = |machine: &_, run: &Run| run.measure(machine);
-    shows("lab reproduce", &table::to_text(&plan.execute(&book, &execute, &|| (), false)));
+    shows("lookaside reproduce", &table::to_text(&plan.execute(&book, &execute, &|| (), false)));
 }
 
 #[test]
 fn the_readme_shows_a_replay() {
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
     lab.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .args(["replay", "traces/threads.trace"]);
     let output = lab.output().expect("the program can be started");
-    shows("lab replay traces/threads.trace", &String::from_utf8(output.stdout).expect("text"));
+    shows(
+        "lookaside replay traces/threads.trace",
+        &String::from_utf8(output.stdout).expect("text"),
+    );
 }

@@ -1,4 +1,4 @@
-//! `lab record` on this very system, where it lets us: root, and a tracing file system. Elsewhere these
+//! `lookaside record` on this very system, where it lets us: root, and a tracing file system. Elsewhere these
 //! tests say that they were skipped.
 #![cfg(target_os = "linux")]
 
@@ -20,7 +20,7 @@ use lookaside_traces::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const LAB: &str = env!("CARGO_BIN_EXE_lab");
+const LAB: &str = env!("CARGO_BIN_EXE_lookaside");
 const INSTANCES: [&str; 2] =
     ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
 /// When a test hangs rather than is slow: a loaded host is no failure.

@@ -26,7 +26,7 @@ fn agree(arch: Arch, lengths: [usize; 2], most: u128) {
     assert!(compared > 0, "nothing was compared");
 }
 
-/// So many of those that are too many for a test. `lab differential` has the rest.
+/// So many of those that are too many for a test. `lookaside differential` has the rest.
 const SOME: u128 = 1_000;
 
 #[test]

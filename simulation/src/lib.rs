@@ -6,7 +6,7 @@
 //! values with those of the model, [`perfetto`] writes the timeline of a run, and `calibrate` (on Linux) measures
 //! the machine that this runs on.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "calibrate", target_os = "linux"))]
 pub mod calibrate;
 pub mod data;
 pub mod kernel;

@@ -7,7 +7,7 @@ use crate::Refused;
 pub fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
     Refused(match nearest(name, known) {
         Some(nearest) => format!("there is no {kind} `{name}`; did you mean `{nearest}`?"),
-        None => format!("there is no {kind} `{name}`; `lab list` has all of them"),
+        None => format!("there is no {kind} `{name}`; `lookaside list` has all of them"),
     })
 }
 
@@ -30,6 +30,6 @@ mod tests {
         let known = ["lookaside", "shared-counter"];
         let refused = unknown("strategy", "lokaside", known.into_iter());
         assert_eq!(refused.0, "there is no strategy `lokaside`; did you mean `lookaside`?");
-        assert!(unknown("strategy", "zzz", known.into_iter()).0.contains("lab list"));
+        assert!(unknown("strategy", "zzz", known.into_iter()).0.contains("lookaside list"));
     }
 }

@@ -7,15 +7,21 @@
 //!
 //! What the events mean on Linux, and the traps in them, is in `docs/traces.md`.
 
+#[cfg(feature = "files")]
 pub mod file;
+#[cfg(feature = "files")]
 mod functions;
+#[cfg(feature = "files")]
 pub mod import;
 mod kernel_counts;
+#[cfg(feature = "files")]
 pub mod lackey;
 mod names;
+#[cfg(feature = "files")]
 mod order;
+#[cfg(feature = "files")]
 pub mod reconstruct;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "files", target_os = "linux"))]
 pub mod record;
 mod summary;
 mod trace;

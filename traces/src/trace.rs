@@ -104,6 +104,7 @@ pub struct Event {
 impl Event {
     /// Whether it may be part of a request that its CPU began to serve in an interrupt, or not in one
     /// (`inside`): the end of a request need not be recorded, and what no request does ends it.
+    #[cfg(feature = "files")]
     pub(crate) fn is_of_request(&self, inside: Option<bool>) -> bool {
         let may_be = match self.kind {
             Kind::Served { .. } => true,

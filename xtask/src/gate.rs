@@ -1,7 +1,7 @@
 //! Everything that must hold before a change lands, one named step after the other.
 
 use core::{fmt::Write as _, time::Duration};
-use std::{process::Command, time::Instant};
+use std::{process::Command, sync::mpsc, thread, time::Instant};
 
 use clap::ValueEnum;
 
@@ -9,29 +9,35 @@ use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     callgrind, capi, dependencies,
     failure::{Failure, Result},
-    fences, imports, instructions, integration, litmus, loom, miri, mutants, path_length, process,
-    report, root_names, sanitizer, seeds,
+    fences, first_build, imports, instructions, integration, litmus, loom, map, miri, mutants,
+    package::{self, LIBRARIES},
+    path_length, process, report, root_names, sanitizer, seeds,
     setup::{self, BareMetal, TARGETS},
-    site, words,
+    site,
+    stage::Selection,
+    words,
     workspace::Workspace,
 };
 
 /// A file longer than this is one that newcomers will fear.
 const LONG_FILE: usize = 600;
 
-/// What is to be run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    /// Leave out the slow steps.
-    pub(crate) quick: bool,
-    /// Only the steps whose names contain one of these texts, if there are any.
-    pub(crate) only: Vec<String>,
-}
-
-impl Selection {
-    fn contains(&self, step: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|text| step.contains(text))
-    }
+/// Runs work, and says every minute that it is still running: a build that prints nothing looks like one that hangs.
+fn audibly<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    let (ended, wait) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let started = Instant::now();
+            while let Err(mpsc::RecvTimeoutError::Timeout) =
+                wait.recv_timeout(Duration::from_secs(60))
+            {
+                println!("== {name}: running for {}", seconds(started.elapsed()));
+            }
+        });
+        let result = work();
+        drop(ended);
+        result
+    })
 }
 
 /// How a step ended, if it did not fail.
@@ -59,7 +65,7 @@ impl Gate {
         }
         println!("\n== {name}");
         let started = Instant::now();
-        let outcome = work();
+        let outcome = audibly(name, work);
         let time = seconds(started.elapsed());
         let word = match outcome {
             Ok(Outcome::Passed) => {
@@ -94,6 +100,7 @@ impl Gate {
 /// Runs the steps, and fails if one of them did. Set-up comes first whatever is selected: without it nothing else
 /// can run.
 pub(crate) fn run(workspace: &Workspace, selection: Selection) -> Result<()> {
+    println!("test: {}", selection.announced());
     let bare = setup::run(workspace, false)?;
     let mut gate = Gate {
         selection,
@@ -108,14 +115,27 @@ pub(crate) fn run(workspace: &Workspace, selection: Selection) -> Result<()> {
 }
 
 fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
-    let quick = gate.selection.quick;
+    // What is asked for by name is done in full.
+    let quick = gate.selection.only.is_empty() && gate.selection.stage < 3;
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
     gate.step("long files", || long_files(workspace));
     gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
+    gate.step("map", || map::run(workspace).map(|()| Outcome::Passed));
     gate.step("root names", || root_names::run(workspace).map(|()| Outcome::Passed));
     gate.step("imports", || imports::run(workspace).map(|()| Outcome::Passed));
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));
     gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed));
+    gate.step("lint, libraries", || {
+        let packages = LIBRARIES.map(|package| format!("--package={package}"));
+        let mut command = setup::cargo();
+        command.arg("clippy").args(packages).args(["--lib", "--", "-Dwarnings"]);
+        in_workspace(workspace, &mut command)
+    });
+    gate.step("tests, libraries", || {
+        let packages = LIBRARIES.map(|package| format!("--package={package}"));
+        let mut command = setup::cargo();
+        in_workspace(workspace, command.args(["test", "--lib", "--tests"]).args(packages))
+    });
     gate.step("lint, host", || {
         cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])
     });
@@ -262,6 +282,15 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         site::try_out(workspace).map(|()| Outcome::Passed)
     });
     kernel_steps(gate, workspace, bare, quick);
+    gate.step("packages", || {
+        package::run(workspace, bare, &LIBRARIES, &BARE_METAL_OF_DOCS).map(|()| Outcome::Passed)
+    });
+    gate.step("first build", || {
+        if !first_build::is_measurable() {
+            return Ok(Outcome::Skipped(first_build::NOT_LINUX));
+        }
+        first_build::run(workspace).map(|()| Outcome::Passed)
+    });
     gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed));
     // That every mutant is found takes longer than all the rest: `cargo xtask mutants`.
     gate.step("every scenario finds a mutant", || {
@@ -369,8 +398,9 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
     process::run(kernel.env(build::USER_VARIABLE, user).args(deny))
 }
 
-/// What kernels link, on every target and with the oldest Rust.
-const LIBRARIES: [&str; 4] = ["lookaside", "lookaside-testkit", "lookaside-locks", "lookaside-c"];
+/// The targets whose documentation is published.
+const BARE_METAL_OF_DOCS: [&str; 3] =
+    ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
 
 fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {
     LIBRARIES.into_iter().try_for_each(|package| work(package).map(drop))?;
@@ -391,8 +421,8 @@ const OPTIMISED: [&str; 10] = [
     LAB,
 ];
 const EXPLORER: &str = "lookaside-explorer";
-const LAB: &str = "lookaside-lab";
-const QUICK: &str = "--quick";
+const LAB: &str = "lookaside-cli";
+const QUICK: &str = "of the last stage";
 
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
     in_workspace(workspace, setup::cargo().args(arguments))
@@ -429,7 +459,7 @@ mod tests {
     fn gate(only: &[&str]) -> Gate {
         Gate {
             selection: Selection {
-                quick: false,
+                stage: 3,
                 only: only.iter().map(|text| (*text).to_owned()).collect(),
             },
             passed: 0,

@@ -142,7 +142,7 @@ pub(crate) fn run(workspace: &Workspace, paths: &[String]) -> Result<()> {
             )));
         }
     }
-    let bench = Bench::new(workspace, "release")?;
+    let bench = Bench::new(workspace, "measure")?;
     let chosen = |row: &&Row| paths.is_empty() || paths.iter().any(|path| path == row.path);
     let mut table = String::new();
     let mut above = Vec::new();

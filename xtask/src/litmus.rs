@@ -26,6 +26,6 @@ pub(crate) fn folder(workspace: &Workspace) -> Option<PathBuf> {
 pub(crate) fn run(workspace: &Workspace, folder: &PathBuf) -> Result<()> {
     let mut command = setup::cargo();
     command.current_dir(workspace.root());
-    command.args(["run", "--release", "--quiet", "--package", "lookaside-lab", "--", "litmus"]);
+    command.args(["run", "--release", "--quiet", "--package", "lookaside-cli", "--", "litmus"]);
     process::run(command.arg("--strict").arg(folder))
 }

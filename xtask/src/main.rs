@@ -1,6 +1,7 @@
 //! Set-up, tests and checks of this workspace: the one door for people and for CI.
 //!
 //! ```text
+//! cargo xtask test --stage 1  what a contributor runs first: two minutes
 //! cargo xtask setup         what the tests need, installed where it is missing
 //! cargo xtask test          everything that must hold before a change lands
 //! cargo xtask fences        every named fence and ordering has its partner, its test and its mutant
@@ -21,25 +22,31 @@ mod browser;
 mod callgrind;
 mod capi;
 mod dependencies;
+mod dist;
 mod failure;
 mod fences;
+mod first_build;
 mod gate;
 mod imports;
 mod instructions;
 mod integration;
 mod litmus;
 mod loom;
+mod map;
 mod miri;
 mod mutants;
+mod package;
 mod path_length;
 mod process;
 mod report;
 mod root_names;
 mod sanitizer;
 mod seeds;
+mod semver;
 mod setup;
 mod site;
 mod source;
+mod stage;
 mod words;
 mod workspace;
 
@@ -67,9 +74,9 @@ enum Command {
     },
     /// Run everything that must hold before a change lands, and say at the end which steps failed.
     Test {
-        /// Leave out the slow steps: the oldest Rust, the documentation, emulators and the mutants.
-        #[arg(long)]
-        quick: bool,
+        /// Run the steps of this stage and of those before it: 1 takes about two minutes, 2 a quarter of an hour, 3 is all.
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
+        stage: u8,
         /// Run only the steps whose names contain this text. May be given several times.
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
@@ -115,6 +122,15 @@ enum Command {
         #[arg(long)]
         browser: bool,
     },
+    /// Compare the interfaces of the libraries with those of the last release, by cargo-semver-checks.
+    Semver,
+    /// Make archives of the command line for other machines in `target/dist`: static programs, with checksums and
+    /// lists of what is in them (CycloneDX).
+    Dist {
+        /// For this target. May be given several times.
+        #[arg(long, value_name = "TARGET", default_values_t = dist::TARGETS.map(str::to_owned))]
+        target: Vec<String>,
+    },
     /// Put bugs into the library, one at a time, and demand that each is found: those that were
     /// written down, and one for every ordering, barrier, flush and check.
     Mutants(mutants::Options),
@@ -135,8 +151,8 @@ fn run(command: &Command) -> Result<()> {
     let workspace = Workspace::find()?;
     match command {
         Command::Setup { bench } => setup::run(&workspace, *bench).map(drop),
-        Command::Test { quick, only } => {
-            gate::run(&workspace, gate::Selection { quick: *quick, only: only.clone() })
+        Command::Test { stage, only } => {
+            gate::run(&workspace, stage::Selection { stage: *stage, only: only.clone() })
         }
         Command::Fences => fences::run(&workspace),
         Command::Seeds => seeds::run(&workspace),
@@ -153,6 +169,8 @@ fn run(command: &Command) -> Result<()> {
             site::run(&workspace)?;
             if *browser { site::try_out(&workspace) } else { Ok(()) }
         }
+        Command::Semver => semver::run(&workspace),
+        Command::Dist { target } => dist::run(&workspace, target),
         Command::Mutants(options) => mutants::run(&workspace, options),
     }
 }

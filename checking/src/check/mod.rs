@@ -6,7 +6,7 @@
 //!
 //! # The format
 //!
-//! [`Outcome`] as JSON is what `lab check --format json` writes and what `--merge` reads:
+//! [`Outcome`] as JSON is what `lookaside check --format json` writes and what `--merge` reads:
 //!
 //! ```json
 //! {
@@ -25,7 +25,7 @@
 //! `stale` is the number of scenarios in which any rule was broken: a stale translation, a deadlock, or
 //! another. `random` counts random and PCT schedules. `preemptions` is the largest number of pre-emptions
 //! for which all schedules were explored, `demanded` the number that had to be reached, or null. `zoo` has
-//! the keys `total`, `agree` and `protocols`; `litmus` is what `lab litmus --format json` writes, `mutants`
+//! the keys `total`, `agree` and `protocols`; `litmus` is what `lookaside litmus --format json` writes, `mutants`
 //! what `cargo xtask mutants --format json` writes; `agrees` says whether all three match what is expected.
 //! A failure has the keys `rule`, `message` and `schedule`.
 

@@ -16,7 +16,7 @@ use crate::litmus::Results;
 /// The version of the format.
 const FORMAT: u32 = 1;
 
-static LIBRARY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../lookaside/src");
+static LIBRARY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/$LOOKASIDE_SOURCE");
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

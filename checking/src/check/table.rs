@@ -32,7 +32,7 @@ pub fn to_text(outcome: &Outcome) -> String {
     for checked in &outcome.scenarios {
         let Some(found) = &checked.failure else { continue };
         text.push_str(&format!(
-            "\n  {} breaks a rule: {}: {}\n    see it: cargo lab explore --schedule '{}'\n",
+            "\n  {} breaks a rule: {}: {}\n    see it: lookaside explore --schedule '{}'\n",
             checked.name, found.rule, found.message, found.schedule
         ));
     }

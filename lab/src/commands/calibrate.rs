@@ -1,4 +1,4 @@
-//! `lab calibrate`: measures this machine and writes a machine file.
+//! `lookaside calibrate`: measures this machine and writes a machine file.
 
 use core::time::Duration;
 use std::{
@@ -29,7 +29,7 @@ use super::{
     progress,
 };
 
-/// Arguments of `lab calibrate`.
+/// Arguments of `lookaside calibrate`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Write a machine file.
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     seconds: u64,
 }
 
-/// Runs `lab calibrate`. The exit status is 1 if a prediction is wrong.
+/// Runs `lookaside calibrate`. The exit status is 1 if a prediction is wrong.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     for path in [&arguments.output, &arguments.raw].into_iter().flatten() {
         output::check(path)?;

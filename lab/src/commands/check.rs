@@ -1,4 +1,4 @@
-//! `lab check`: explores every protocol on the adversarial machine, in ever deeper rounds, within a budget.
+//! `lookaside check`: explores every protocol on the adversarial machine, in ever deeper rounds, within a budget.
 
 use core::{
     num::NonZero,
@@ -27,10 +27,10 @@ use super::{
     progress,
 };
 
-/// Arguments of `lab check`.
+/// Arguments of `lookaside check`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Protocols, or scenarios that `lab explore` lists; all if none is given.
+    /// Protocols, or scenarios that `lookaside explore` lists; all if none is given.
     #[arg(value_name = "PROTOCOL")]
     protocols: Vec<String>,
     /// Stop after this many seconds. Default: 60, unless another limit is given.
@@ -57,10 +57,10 @@ pub(crate) struct Arguments {
     /// Number of threads. Default: the number of processors.
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
-    /// Also judge the protocols of other systems (`lab zoo`).
+    /// Also judge the protocols of other systems (`lookaside zoo`).
     #[arg(long)]
     zoo: bool,
-    /// Also run the litmus tests and traces of this folder (`lab litmus`).
+    /// Also run the litmus tests and traces of this folder (`lookaside litmus`).
     #[arg(long, value_name = "FOLDER")]
     litmus: Option<PathBuf>,
     /// Also run the mutants: `cargo xtask mutants` in the current workspace.
@@ -80,12 +80,12 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Runs `lab check`. The exit status is 1 if a rule is broken.
+/// Runs `lookaside check`. The exit status is 1 if a rule is broken.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let output = &arguments.output;
     output.check()?;
     if !matches!(output.format, Format::Table | Format::Json) {
-        return Err(Refused("`lab check` writes `table` and `json`".to_owned()).into());
+        return Err(Refused("`lookaside check` writes `table` and `json`".to_owned()).into());
     }
     if arguments.generate.is_asked() {
         return generate(arguments);

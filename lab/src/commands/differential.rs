@@ -1,4 +1,4 @@
-//! `lab differential`: compares two engines on every small instruction program.
+//! `lookaside differential`: compares two engines on every small instruction program.
 
 use core::{num::NonZero, time::Duration};
 use std::{process::ExitCode, sync::Mutex, thread, time::Instant};
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use lookaside_checking::check::Shard;
 use lookaside_machine::differential::{Arch, Engines, MOST, Shapes};
 
-/// Arguments of `lab differential`.
+/// Arguments of `lookaside differential`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Compare programs of this architecture only.
@@ -73,7 +73,7 @@ struct Found {
     cut: bool,
 }
 
-/// Runs `lab differential`. The exit status is 1 if engines differ.
+/// Runs `lookaside differential`. The exit status is 1 if engines differ.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if !(1..=MOST).contains(&arguments.ops) {
         return Err(format!("`--ops {}` is not 1 to {MOST}", arguments.ops).into());

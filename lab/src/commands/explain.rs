@@ -1,4 +1,4 @@
-//! `lab explain`: how the time of a run is distributed.
+//! `lookaside explain`: how the time of a run is distributed.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use super::{
     timeline::Timeline,
 };
 
-/// Arguments of `lab explain`.
+/// Arguments of `lookaside explain`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The run. For a published one RESULT or RESULT:VARIANT, with @X for a point of a curve; VARIANT is a
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Runs `lab explain`.
+/// Runs `lookaside explain`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { timeline, output, .. } = arguments;
     output.check()?;

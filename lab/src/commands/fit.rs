@@ -1,4 +1,4 @@
-//! `lab fit`: the fitted numbers of machine files.
+//! `lookaside fit`: the fitted numbers of machine files.
 
 use std::{
     env,
@@ -17,10 +17,10 @@ use lookaside_terminal::{
 
 use super::progress;
 
-/// Arguments of `lab fit`.
+/// Arguments of `lookaside fit`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Names of machines, as `lab list machines` shows them; all if none is given.
+    /// Names of machines, as `lookaside list machines` shows them; all if none is given.
     machines: Vec<String>,
     /// Write the new numbers into the machine files.
     #[arg(long)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
-/// Runs `lab fit`. The exit status is 1 if a published value is not met.
+/// Runs `lookaside fit`. The exit status is 1 if a published value is not met.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let book = Book::shipped()?;
     let bar = progress::styled(None, "{pos} runs, {elapsed}");

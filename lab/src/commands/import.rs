@@ -1,4 +1,4 @@
-//! `lab import`: converts a trace of any supported format into the project's own.
+//! `lookaside import`: converts a trace of any supported format into the project's own.
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::output::{self, Format};
 
-/// Arguments of `lab import`.
+/// Arguments of `lookaside import`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The trace: `.trace`, or text of tracefs (`trace`, `trace_pipe`), of `trace-cmd report` or of `perf
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     format: Format,
 }
 
-/// Runs `lab import`.
+/// Runs `lookaside import`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { file, output, format } = arguments;
     if let Some(path) = output {

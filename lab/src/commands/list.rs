@@ -1,4 +1,4 @@
-//! `lab list`: lists machines, workloads, strategies and results.
+//! `lookaside list`: lists machines, workloads, strategies and results.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::output::{Format, Output};
 
-/// Arguments of `lab list`.
+/// Arguments of `lookaside list`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The kind of thing to list; all kinds if none is given.
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Runs `lab list`.
+/// Runs `lookaside list`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let output = &arguments.output;
     output.check()?;

@@ -1,4 +1,4 @@
-//! `lab litmus`: compares the machine with published litmus tests and traces.
+//! `lookaside litmus`: compares the machine with published litmus tests and traces.
 
 use core::time::Duration;
 use std::{
@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use lookaside_checking::litmus::{self, Bound, Case, Mode, Results, Suite, Traces};
 use lookaside_terminal::plain;
 
-/// Arguments of `lab litmus`.
+/// Arguments of `lookaside litmus`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A folder with `.litmus` files and `.log` traces, or with the folders `aarch64-vmsa` and
@@ -76,7 +76,7 @@ impl Arguments {
     }
 }
 
-/// Runs `lab litmus`. The exit status is 1 if anything differs from the recorded results, and 3 if nothing
+/// Runs `lookaside litmus`. The exit status is 1 if anything differs from the recorded results, and 3 if nothing
 /// differs but a test is unfinished.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let shown = arguments.folder.display();

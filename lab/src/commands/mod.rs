@@ -1,26 +1,39 @@
 //! The commands, one in each file, and what they share.
 
-#[cfg(target_os = "linux")]
+#[cfg(any(test, not(all(feature = "checks", feature = "traces", target_os = "linux"))))]
+pub(crate) mod absent;
+#[cfg(all(feature = "traces", target_os = "linux"))]
 pub(crate) mod calibrate;
+#[cfg(feature = "checks")]
 pub(crate) mod check;
+#[cfg(feature = "checks")]
 pub(crate) mod differential;
 pub(crate) mod explain;
 pub(crate) mod fit;
+#[cfg(feature = "checks")]
 pub(crate) mod hunt;
+#[cfg(feature = "traces")]
 pub(crate) mod import;
 pub(crate) mod list;
+#[cfg(feature = "checks")]
 pub(crate) mod litmus;
 mod output;
 mod progress;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "traces", target_os = "linux"))]
 pub(crate) mod record;
+#[cfg(feature = "traces")]
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 mod shared;
 mod timeline;
+#[cfg(feature = "checks")]
 pub(crate) mod zoo;
 
-use lookaside_explorer::Result;
+use core::error::Error;
+use std::process::ExitCode;
 
 use self::shared::{check_place, execute, option};
+
+/// The result of a command: how the program ends, or why it could not do what was requested.
+type Result<T = ExitCode> = core::result::Result<T, Box<dyn Error>>;

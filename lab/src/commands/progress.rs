@@ -17,6 +17,7 @@ pub(crate) fn bar(runs: usize) -> ProgressBar {
 }
 
 /// How far checking has come, in millions of steps.
+#[cfg(feature = "checks")]
 pub(crate) fn checking() -> ProgressBar {
     styled(None, "{pos} million steps, {elapsed}; {msg}")
 }

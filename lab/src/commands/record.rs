@@ -1,4 +1,4 @@
-//! `lab record`: records the TLB operations of this system's kernel.
+//! `lookaside record`: records the TLB operations of this system's kernel.
 
 use core::time::Duration;
 use std::{
@@ -35,7 +35,7 @@ pub(crate) enum Command {
     RecordPart(Part),
 }
 
-/// Arguments of `lab record`.
+/// Arguments of `lookaside record`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The file to write. Default: the name of the command, or `system`, with `.trace`.
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Arguments of a helper process of `lab record`.
+/// Arguments of a helper process of `lookaside record`.
 #[derive(clap::Args)]
 pub(crate) struct Part {
     #[command(subcommand)]
@@ -83,7 +83,7 @@ enum Role {
     },
 }
 
-/// Runs `lab record`, or a helper process of it.
+/// Runs `lookaside record`, or a helper process of it.
 pub(crate) fn run(command: &Command) -> super::Result {
     match command {
         Command::Record(arguments) => record(arguments),
@@ -140,7 +140,7 @@ fn record(arguments: &Arguments) -> super::Result {
     })
 }
 
-/// Runs a helper process of `lab record`.
+/// Runs a helper process of `lookaside record`.
 fn help(part: &Part) -> super::Result {
     match &part.role {
         Role::Guard { instance } => record::stand(instance)?,

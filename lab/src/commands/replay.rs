@@ -1,4 +1,4 @@
-//! `lab replay`: replays a trace of a live system under several strategies on a modelled machine.
+//! `lookaside replay`: replays a trace of a live system under several strategies on a modelled machine.
 
 mod report;
 
@@ -35,12 +35,12 @@ use super::{
     timeline::Timeline,
 };
 
-/// Arguments of `lab replay`.
+/// Arguments of `lookaside replay`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The trace, in any format that `lab import` reads.
+    /// The trace, in any format that `lookaside import` reads.
     file: PathBuf,
-    /// The machine, as `lab list machines` shows it, or the path of a machine file. Default: a machine of the
+    /// The machine, as `lookaside list machines` shows it, or the path of a machine file. Default: a machine of the
     /// trace's architecture.
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
@@ -107,7 +107,7 @@ struct Plan<'a> {
     from: String,
 }
 
-/// Runs `lab replay`.
+/// Runs `lookaside replay`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.output.check()?;
     arguments.report.check()?;

@@ -1,4 +1,4 @@
-//! `lab reproduce`: published results beside those of the model.
+//! `lookaside reproduce`: published results beside those of the model.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -9,10 +9,10 @@ use super::{
     progress,
 };
 
-/// Arguments of `lab reproduce`.
+/// Arguments of `lookaside reproduce`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Names of results, as `lab list results` shows them; all if none is given.
+    /// Names of results, as `lookaside list results` shows them; all if none is given.
     ids: Vec<String>,
     /// Run on this machine instead of the published ones; then there are no published values to compare.
     #[arg(long, value_name = "MACHINE")]
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Runs `lab reproduce`. The exit status is 1 if a direction is wrong or a run fails.
+/// Runs `lookaside reproduce`. The exit status is 1 if a direction is wrong or a run fails.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { ids, machine, strategy, seed, output } = arguments;
     output.check()?;

@@ -1,4 +1,4 @@
-//! `lab run`: runs a workload with one or several strategies.
+//! `lookaside run`: runs a workload with one or several strategies.
 
 use std::process::ExitCode;
 
@@ -21,12 +21,12 @@ use super::{
     timeline::Timeline,
 };
 
-/// Arguments of `lab run`.
+/// Arguments of `lookaside run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The workload, as `lab list workloads` shows it.
+    /// The workload, as `lookaside list workloads` shows it.
     workload: String,
-    /// The machine, as `lab list machines` shows it, or the path of a machine file.
+    /// The machine, as `lookaside list machines` shows it, or the path of a machine file.
     #[arg(long, value_name = "MACHINE")]
     machine: String,
     /// The strategies; ratios are relative to the first.
@@ -71,7 +71,7 @@ struct Metric {
     values: [f64; 3],
 }
 
-/// Runs `lab run`.
+/// Runs `lookaside run`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { workload, strategy, cpus, x, seed, seeds, timeline, output, .. } = arguments;
     output.check()?;

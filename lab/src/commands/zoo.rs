@@ -1,4 +1,4 @@
-//! `lab zoo`: the protocols of other systems on the adversarial machine.
+//! `lookaside zoo`: the protocols of other systems on the adversarial machine.
 
 use core::time::Duration;
 use std::{io, process::ExitCode};
@@ -11,7 +11,7 @@ use lookaside_scenarios::{
 };
 use lookaside_terminal::grid::Grid;
 
-/// Arguments of `lab zoo`.
+/// Arguments of `lookaside zoo`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The protocols to judge; all if none is given. A single protocol is shown in detail.
@@ -37,7 +37,7 @@ enum Format {
     Json,
 }
 
-/// Runs `lab zoo`. The exit status is 1 if a verdict differs from the expected one.
+/// Runs `lookaside zoo`. The exit status is 1 if a verdict differs from the expected one.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if let Some(text) = &arguments.schedule {
         return replay(&text.parse()?);
@@ -64,7 +64,7 @@ fn named(names: &[String]) -> Result<Vec<&'static Protocol>, String> {
     }
     let find = |name: &String| {
         zoo::find(name)
-            .ok_or_else(|| format!("there is no protocol `{name}`; `lab zoo` lists them"))
+            .ok_or_else(|| format!("there is no protocol `{name}`; `lookaside zoo` lists them"))
     };
     names.iter().map(find).collect()
 }

@@ -1,4 +1,4 @@
-//! `lab calibrate`, from what was recorded on a guest: files that other commands take, and refusals.
+//! `lookaside calibrate`, from what was recorded on a guest: files that other commands take, and refusals.
 
 use std::{fs, process::Command};
 
@@ -12,7 +12,7 @@ fn guest() -> Recording {
 }
 
 fn lab(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).output();
+    let output = Command::new(env!("CARGO_BIN_EXE_lookaside")).args(arguments).output();
     let output = output.expect("the program can be started");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (output.status.code(), text(output.stdout), text(output.stderr))

@@ -1,4 +1,4 @@
-//! `lab litmus`: how it ends, and what it says of tests that it cannot finish.
+//! `lookaside litmus`: how it ends, and what it says of tests that it cannot finish.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ const PLAIN: &str =
 
 /// Runs the command; how it ended, and what it wrote.
 fn lab(arguments: &[&str], folder: &Path) -> (Option<i32>, String) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lab"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lookaside"));
     let output = command.arg("litmus").args(arguments).arg(folder).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(text).unwrap())

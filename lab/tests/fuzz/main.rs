@@ -1,7 +1,7 @@
 //! Fuzz targets: everything that reads what others wrote. Whatever the bytes are, it answers, with a value or with
 //! a refusal, and does not panic or hang.
 //!
-//! `cargo test` tries some hundred inputs of each; `cargo bolero test --package lookaside-lab --test fuzz
+//! `cargo test` tries some hundred inputs of each; `cargo bolero test --package lookaside-cli --test fuzz
 //! own_traces` (of the program `cargo-bolero`) looks for more, guided by coverage.
 
 mod damage;

@@ -1,4 +1,4 @@
-//! `lab replay`, from the text of a trace to tables.
+//! `lookaside replay`, from the text of a trace to tables.
 
 use std::{
     fs,
@@ -61,7 +61,7 @@ fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn lab(arguments: &[&str]) -> Output {
     let (_directory, path) = file("worker.txt", &trace());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside"));
     command.arg("replay").arg(path).args(arguments).output().expect("the program can be started")
 }
 
@@ -103,7 +103,7 @@ fn names_of_processes_do_not_steer_the_terminal() {
     let obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
     for command in ["replay", "import"] {
         for format in ["table", "json", "csv", "markdown"] {
-            let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+            let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
             let output =
                 lab.args([command, "--format", format]).arg(&path).output().expect("it runs");
             assert!(output.status.success(), "{command} {format}: {output:?}");
@@ -114,7 +114,7 @@ fn names_of_processes_do_not_steer_the_terminal() {
         }
     }
     let (_directory, path) = file("w\u{1b}[2J.txt", "no trace\u{1b}[2J");
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
     let output = lab.arg("replay").arg(path).output().expect("it runs");
     let why = String::from_utf8(output.stderr).expect("messages are text");
     assert_eq!(output.status.code(), Some(2), "{why:?}");

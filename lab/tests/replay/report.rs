@@ -1,4 +1,4 @@
-//! `lab replay --report` and `--perfetto`, from a trace of a live system to files.
+//! `lookaside replay --report` and `--perfetto`, from a trace of a live system to files.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use serde_json::Value;
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/tests/formats/tracefs.txt");
 
 fn lab(trace: &Path, to: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside"));
     command.arg("replay").arg(trace).arg("--report").arg(to).args(arguments);
     command.output().expect("the program can be started")
 }
@@ -67,7 +67,7 @@ fn two_replays_write_the_same_report() {
     let document = json(&first);
     assert_eq!(document["question"]["subject"], "tracefs");
     assert_eq!(document["question"]["input"], "tracefs.txt");
-    let command = "lab replay tracefs.txt --report out --curve 1,4 \
+    let command = "lookaside replay tracefs.txt --report out --curve 1,4 \
                    --strategy ipi-2025,lookaside,cr3-flush";
     assert_eq!(document["question"]["command"], command);
     for (result, curve) in document["scaling"].as_array().unwrap().iter().enumerate() {
@@ -158,7 +158,7 @@ fn the_timeline_is_of_the_first_strategy_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("run.pftrace");
     let run = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside"));
         let output =
             command.args(["replay", TRACE]).args(more).output().expect("it can be started");
         assert!(output.status.success(), "{output:?}");

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The rows of `--validate`, by name, and whether the model is within its limit.
 fn validate(trace: &str) -> Vec<(String, bool)> {
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
     lab.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../traces"));
     let output = lab.args(["replay", trace, "--validate", "--format", "json"]).output();
     let output = output.expect("the program can be started");

@@ -101,7 +101,7 @@ pub(crate) fn hostile() -> Document {
         }
     }
     document.question.subject = "<b>bold</b>".into();
-    document.question.command = "lab replay '</code><script>window.harm=1</script>'".into();
+    document.question.command = "lookaside replay '</code><script>window.harm=1</script>'".into();
     document.question.input = "</title><script>window.harm=1</script>.trace".into();
     document
 }
@@ -124,7 +124,7 @@ fn question(subject: &str, input: &str) -> Question {
         input: input.into(),
         hash: Question::hash_of(input.as_bytes()),
         command: format!(
-            "lab replay {input} --machine zen4 --strategy linux-ipi-2025,lookaside --report out"
+            "lookaside replay {input} --machine zen4 --strategy linux-ipi-2025,lookaside --report out"
         ),
         version: env!("CARGO_PKG_VERSION").into(),
         seed: 1,

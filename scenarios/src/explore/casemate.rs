@@ -1,4 +1,4 @@
-//! Runs as traces in the format of casemate: a folder that `lab litmus` reads, and others do.
+//! Runs as traces in the format of casemate: a folder that `lookaside litmus` reads, and others do.
 
 use std::{collections::BTreeMap, fs, io::Write, path::Path};
 

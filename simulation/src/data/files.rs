@@ -12,8 +12,8 @@ use lookaside_terminal::Refused;
 
 use super::{Machine, Parameters, Published, machine, read::Text, result, rules, workloads};
 
-static MACHINES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../machines");
-static PUBLISHED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../published");
+static MACHINES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/$LOOKASIDE_MACHINES");
+static PUBLISHED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/$LOOKASIDE_PUBLISHED");
 
 /// The file with the parameters of workloads, among those of published results.
 const WORKLOADS: &str = "workloads";

@@ -6,7 +6,7 @@
 //! walks of each socket, and how many interrupts and broadcasts are under way.
 //!
 //! Perfetto counts nanoseconds, the machine picoseconds: times are rounded down. What CPUs do before their
-//! programs begin is left out, as in `lab explain`.
+//! programs begin is left out, as in `lookaside explain`.
 
 mod lane;
 mod message;

@@ -1,4 +1,4 @@
-//! When calls end whose returns are not recorded (`lab record --lean`).
+//! When calls end whose returns are not recorded (`lookaside record --lean`).
 //!
 //! A call is over when it has flushed, and those whom it asked have served it. One that flushed nothing is
 //! taken to be over at once. That it succeeded has to be believed.

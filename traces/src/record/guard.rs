@@ -35,7 +35,7 @@ impl Guard {
     /// If no process can be started.
     pub(super) fn post(instance: &Path) -> Result<Self, Refused> {
         Command::new(super::OWN_PROGRAM)
-            .arg0("lab")
+            .arg0("lookaside")
             .args([PART, "guard"])
             .arg(instance)
             .stdin(Stdio::piped())

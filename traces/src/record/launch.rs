@@ -59,7 +59,7 @@ impl Held {
         let socket = folder.path().join("line");
         let listener = UnixListener::bind(&socket)?;
         let mut process = Command::new(super::OWN_PROGRAM)
-            .arg0("lab")
+            .arg0("lookaside")
             .args([PART, "start"])
             .arg(&socket)
             .arg("--")

@@ -1,4 +1,4 @@
-//! What generated programs find by themselves: each written mutant is looked for by `lab check --generate`, and
+//! What generated programs find by themselves: each written mutant is looked for by `lookaside check --generate`, and
 //! by nothing that was written for it.
 
 use std::{collections::BTreeMap, time::Instant};

@@ -83,7 +83,7 @@ pub(crate) struct Options {
     /// Write into `docs/mutants.md` how many mutants are found by what, as was learned last, and try none.
     #[arg(long, conflicts_with_all = ["names", "generated", "written", "kind", "list", "learn", "teeth"])]
     figures: bool,
-    /// Look for written mutants by generated programs alone, and say which are found: `lab check --generate`, with
+    /// Look for written mutants by generated programs alone, and say which are found: `lookaside check --generate`, with
     /// `--effort` steps for each. Nothing fails if some are not.
     #[arg(long, conflicts_with_all = ["generated", "kind", "list", "learn", "replay"])]
     by_generation: bool,

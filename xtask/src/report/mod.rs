@@ -26,7 +26,7 @@ const TRACE: &str = "traces/sort.trace";
 
 /// The package that makes pages of made-up results, and the package whose program replays and runs.
 const REPLAY: &str = "lookaside-replay";
-const LAB: &str = "lookaside-lab";
+const LAB: &str = "lookaside-cli";
 
 /// How wide the window is, how high, and whether it is dark.
 const WINDOWS: [(&str, u32, u32, bool); 4] = [
@@ -50,7 +50,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let folder = workspace.root().join("target/report");
     process::run(cargo(workspace, REPLAY, &["--example", "report"]).arg("--").arg(&folder))?;
     let mut files = vec![folder.join(REPLAYED).with_extension("pftrace")];
-    let mut lab = cargo(workspace, LAB, &["--bin", "lab"]);
+    let mut lab = cargo(workspace, LAB, &["--bin", "lookaside"]);
     lab.args(["--", "replay", TRACE, "--report"]).arg(folder.join(REPLAYED));
     process::output(lab.arg("--force").arg("--perfetto").arg(&files[0]))?;
     for (page, checks) in PAGES {
@@ -69,7 +69,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     println!("report: pages and pictures are in {}", folder.display());
     for (name, arguments) in RUNS {
         let file = folder.join(name).with_extension("pftrace");
-        let mut lab = cargo(workspace, LAB, &["--bin", "lab"]);
+        let mut lab = cargo(workspace, LAB, &["--bin", "lookaside"]);
         lab.args(["--", "run"]).args(arguments).args(["--moments", "20000"]);
         process::output(lab.arg("--perfetto").arg(&file))?;
         files.push(file);

@@ -284,7 +284,7 @@ fn command(arguments: impl Iterator<Item = OsString>) -> String {
         }
     };
     let words: Vec<String> =
-        core::iter::once("lab".to_owned()).chain(arguments.skip(1).map(word)).collect();
+        core::iter::once("lookaside".to_owned()).chain(arguments.skip(1).map(word)).collect();
     words.join(" ")
 }
 
@@ -296,9 +296,9 @@ mod tests {
     fn a_command_line_has_no_folders_and_can_be_typed_again() {
         let words = ["/x/lab", "replay", "/home/me/a b.trace", "--report=/var/out", "--cpus", "4"];
         let typed = command(words.into_iter().map(Into::into));
-        assert_eq!(typed, "lab replay 'a b.trace' --report=out --cpus 4");
-        let hostile = command(["lab", "it's", ".."].into_iter().map(Into::into));
-        assert_eq!(hostile, r"lab 'it'\''s' ..");
+        assert_eq!(typed, "lookaside replay 'a b.trace' --report=out --cpus 4");
+        let hostile = command(["lookaside", "it's", ".."].into_iter().map(Into::into));
+        assert_eq!(hostile, r"lookaside 'it'\''s' ..");
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! What a newcomer waits for: a clean build of the README's first command, in seconds of CPU, and the size of what is built.
+
+use std::{fs, path::Path};
+
+use crate::{
+    failure::{Context, Failure, Result},
+    process, setup,
+    workspace::Workspace,
+};
+
+/// The most seconds of all CPUs, in user mode and in the kernel.
+const SECONDS: f64 = 120.0;
+
+/// The most bytes of the first command. The whole command line is larger and not yet held to this: 16.9 MB.
+const BYTES: u64 = 12_000_000;
+
+/// Why the step is left out.
+pub(crate) const NOT_LINUX: &str = "the time of child processes is read from /proc, on Linux";
+
+/// Whether the time of child processes can be read.
+pub(crate) fn is_measurable() -> bool {
+    spent().is_ok()
+}
+
+/// Builds the first command into an empty folder, with all sources fetched before, and compares.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    process::run(setup::cargo().current_dir(workspace.root()).args(["fetch", "--locked"]))?;
+    let folder = workspace.target().join("first-build");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context(|| format!("removing {}", folder.display()))?;
+    }
+    let before = spent()?;
+    let mut command = setup::cargo();
+    command.current_dir(workspace.root()).env("CARGO_TARGET_DIR", &folder);
+    process::run(command.args(["reproduce", "--help"]))?;
+    let seconds = spent()? - before;
+    let small = size(&folder.join("release/lookaside"))?;
+    fs::remove_dir_all(&folder).context(|| format!("removing {}", folder.display()))?;
+    println!("first build: {seconds:.1} CPU-seconds of {SECONDS}, a program of {small} bytes");
+    if seconds > SECONDS {
+        return Err(Failure::new(format!(
+            "a clean build of `cargo reproduce` takes {seconds:.1} CPU-seconds, more than {SECONDS}; \
+             `cargo build --timings` shows of what"
+        )));
+    }
+    if small > BYTES {
+        return Err(Failure::new(format!(
+            "the first command has {small} bytes, more than {BYTES}"
+        )));
+    }
+    Ok(())
+}
+
+fn size(file: &Path) -> Result<u64> {
+    let metadata = fs::metadata(file).context(|| format!("looking at {}", file.display()))?;
+    Ok(metadata.len())
+}
+
+/// Seconds of CPU of all children that have ended, and of theirs.
+fn spent() -> Result<f64> {
+    let stat =
+        fs::read_to_string("/proc/self/stat").context(|| "reading /proc/self/stat".into())?;
+    children(&stat)
+        .ok_or_else(|| Failure::new("/proc/self/stat has another form than proc(5) says"))
+}
+
+/// The fields `cutime` and `cstime`, which count in hundredths of a second (`USER_HZ`).
+fn children(stat: &str) -> Option<f64> {
+    // The name of the program is in parentheses, and may have blanks and parentheses in it.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(13);
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()?) / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_children_is_found_behind_any_name() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 250 50 20 0";
+        assert_eq!(children(stat), Some(3.0));
+        assert_eq!(children("7 a S"), None);
+    }
+}
