@@ -1,6 +1,6 @@
 //! What each change tells the TLBs, and what is refused.
 
-#[path = "../examples/replace.rs"]
+#[path = "../examples/aarch64_replace.rs"]
 mod example;
 
 use aarch64_paging::{

@@ -1,6 +1,6 @@
 //! What each change tells the TLBs.
 
-#[path = "../examples/munmap.rs"]
+#[path = "../examples/multiarch_munmap.rs"]
 mod example;
 
 use example::{Entry, Memory, MetaData, Table};

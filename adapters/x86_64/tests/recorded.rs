@@ -1,6 +1,6 @@
 //! What each change tells the TLBs.
 
-#[path = "../examples/munmap.rs"]
+#[path = "../examples/x86_64_munmap.rs"]
 mod example;
 
 use example::{Identity, Memory};
