@@ -1,6 +1,7 @@
 //! A space that CPUs 0 and 2 of three run. Forty pages of it are unmapped: more than the crate's own cursor remembers.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use core::alloc::Layout;
+use std::alloc::{alloc_zeroed, dealloc};
 
 use lookaside::Gather;
 use lookaside_adapters_machine::{Forget, machine, pages, space_on, this_cpu, told};

@@ -104,8 +104,8 @@ fn fewer_permissions_are_flushed() {
 
 #[test]
 fn an_entry_of_a_table_concerns_all_that_it_maps() {
-    // SAFETY: nothing executes in this space.
     let told = told_by::<Size4KiB>(|tables, _, gather| {
+        // SAFETY: nothing executes in this space.
         let set = unsafe { tables.set_flags_p2_entry(page::<Size4KiB>(), USER, gather) };
         assert!(set.is_ok());
     });
