@@ -3,11 +3,14 @@
 #[path = "../examples/aarch64_replace.rs"]
 mod example;
 
+use core::{cell::Cell, ptr::NonNull};
+use std::rc::Rc;
+
 use aarch64_paging::{
     MapError, Mapping,
     descriptor::{El1Attributes, PhysicalAddress},
     idmap::IdTranslation,
-    paging::{Constraints, El1And0, MemoryRegion, VaRange as Half},
+    paging::{Constraints, El1And0, MemoryRegion, PageTable, Translation, VaRange as Half},
 };
 use example::{Tables, USER, free};
 use lookaside::{Gather, KernelGather};
@@ -125,6 +128,63 @@ fn fewer_permissions_are_flushed_even_if_the_updater_fails() {
         assert_eq!(result.is_err(), fails);
         assert_eq!(told, [Forget::Pages(vec![mixed(0, 2)])]);
     }
+}
+
+#[test]
+fn mapping_again_with_fewer_permissions_is_flushed() {
+    let (result, told, _) = told_by(|tables, gather| {
+        let flags = USER | El1Attributes::READ_ONLY;
+        tables.map_range(&region(0, 4096), FRAMES, flags, Constraints::empty(), gather)
+    });
+    assert_eq!((result, told), (Ok(()), vec![Forget::Pages(vec![mixed(0, 1)])]));
+}
+
+#[test]
+fn an_empty_table_is_flushed_with_the_addresses_that_it_mapped() {
+    let Ok(tlb) = machine(1) else { panic!("no machine") };
+    let mut tables = mapped();
+    let mut unmap = |bytes: usize| {
+        let mut gather = KernelGather::holding(tlb, Vec::new());
+        assert_eq!(tables.unmap_range(&region(0, bytes), &mut gather), Ok(()));
+        free(this_cpu(tlb).flush_kernel(gather).frames);
+        told(tlb)
+    };
+    assert_eq!(unmap(8192), [(0, Forget::Kernel(vec![mixed(0, 2)]))]);
+    assert_eq!(unmap(BLOCK), [(0, Forget::KernelAndTables(vec![mixed(0, 512)]))]);
+}
+
+/// Counts the tables that there are.
+struct Counted(IdTranslation<El1Attributes>, Rc<Cell<usize>>);
+
+impl Translation<El1Attributes> for Counted {
+    fn allocate_table(&mut self) -> (NonNull<PageTable<El1Attributes>>, PhysicalAddress) {
+        self.1.set(self.1.get() + 1);
+        self.0.allocate_table()
+    }
+
+    unsafe fn deallocate_table(&mut self, table: NonNull<PageTable<El1Attributes>>) {
+        self.1.set(self.1.get() - 1);
+        // SAFETY: the caller promises it.
+        unsafe { self.0.deallocate_table(table) };
+    }
+
+    fn physical_to_virtual(&self, pa: PhysicalAddress) -> NonNull<PageTable<El1Attributes>> {
+        self.0.physical_to_virtual(pa)
+    }
+}
+
+#[test]
+fn a_dropped_mapping_frees_its_tables_itself() {
+    let Ok(tlb) = machine(1) else { panic!("no machine") };
+    let count = Rc::new(Cell::new(0));
+    let translation = Counted(IdTranslation::new(), Rc::clone(&count));
+    let mut tables = LiveMapping::new(translation, 1, El1And0, Half::Lower);
+    let mut gather = KernelGather::new(tlb);
+    let none = Constraints::empty();
+    assert_eq!(tables.map_range(&region(0, 8192), FRAMES, USER, none, &mut gather), Ok(()));
+    assert_eq!(count.get(), 3);
+    drop(tables);
+    assert_eq!(count.get(), 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod example;
 use example::{
     Frames, Tables,
     adapted::{FreedFrames, Holding, Recorder},
-    rmm::{Flusher, FrameAllocator, Host, PageFlush, PhysicalAddress},
+    rmm::{Flusher, FrameAllocator, FrameCount, Host, PageFlush, PhysicalAddress},
 };
 use lookaside::{Gather, KernelGather};
 use lookaside_adapters_machine::{Forget, Machine, machine, pages, space_on, this_cpu, told};
@@ -62,6 +62,19 @@ fn a_table_that_is_still_used_is_not_held() {
     assert_eq!(freed, 1);
     assert!(matches!(told.as_slice(), [Forget::PagesAndTables(_)]), "{told:?}");
     assert_eq!(tables.allocator_mut().usage().used, 1, "the table is the caller's to free");
+}
+
+#[test]
+fn a_table_is_flushed_with_the_addresses_that_it_mapped() {
+    let mut allocator = Holding::new(Frames::default(), Vec::new());
+    let Some(table) = allocator.allocate(FrameCount(1)) else { panic!("no frame") };
+    // SAFETY: nobody uses it.
+    unsafe { allocator.free(table, FrameCount(1)) };
+    let (told, freed) = told_by(|gather| allocator.hold_tables(pages(0x40_0000, 1, 12), gather));
+    let below = pages(0x40_0000, 1, 12).mixed();
+    assert_eq!((told, freed), (vec![Forget::PagesAndTables(vec![below])], 1));
+    let (told, freed) = told_by(|gather| allocator.hold_tables(below, gather));
+    assert_eq!((told.len(), freed), (0, 0), "it is held once");
 }
 
 fn kernel() -> KernelGather {
