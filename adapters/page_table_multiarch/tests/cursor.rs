@@ -3,12 +3,16 @@
 #[path = "../examples/multiarch_munmap.rs"]
 mod example;
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use example::{Entry, Memory, MetaData, Table};
 use lookaside::{AddressSpace, Gather, KernelGather, Tlb};
 use lookaside_adapters_machine::{Forget, Machine, machine, pages, space_on, this_cpu, told};
 use lookaside_page_table_multiarch::{Cursor, Inner, PageTable, Unmapped};
 use memory_addr::{PhysAddr, VirtAddr};
-use page_table_multiarch::{MappingFlags, PageSize, PagingError, PagingResult};
+use page_table_multiarch::{
+    MappingFlags, PageSize, PageTable64, PagingError, PagingMetaData, PagingResult,
+};
 
 type Recording<'c, 'g> = Cursor<'c, MetaData, Entry, Memory, Gather<'g, Machine, Vec<Unmapped>>>;
 
@@ -142,4 +146,38 @@ fn kernel_pages_are_forgotten_by_every_cpu() {
     assert_eq!(this_cpu(tlb).flush_kernel(gather).frames.len(), 1);
     let forget = Forget::Kernel(vec![pages(AT as u64, 1, 12)]);
     assert_eq!(told(tlb), [0, 1].map(|cpu| (cpu, forget.clone())));
+}
+
+/// Counts the calls of `flush_tlb`.
+struct Counting;
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+impl PagingMetaData for Counting {
+    const LEVELS: usize = MetaData::LEVELS;
+    const PA_MAX_BITS: usize = MetaData::PA_MAX_BITS;
+    const VA_MAX_BITS: usize = MetaData::VA_MAX_BITS;
+
+    type VirtAddr = VirtAddr;
+
+    fn flush_tlb(_: Option<VirtAddr>) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Version 0.6.2: neither when the cursor is asked to flush nor when it is dropped, as long as the target names an operating
+/// system, as this host's does.
+#[test]
+fn the_crates_cursor_flushes_nothing_where_the_target_names_an_operating_system() {
+    let Ok(mut table) = PageTable64::<Counting, Entry, Memory>::try_new() else {
+        panic!("no table")
+    };
+    let mut cursor = table.cursor();
+    assert_eq!(cursor.map(at(0), PhysAddr::from(FRAME), PageSize::Size4K, user()), Ok(()));
+    assert!(cursor.unmap(at(0)).is_ok());
+    cursor.flush();
+    assert_eq!(cursor.map(at(0), PhysAddr::from(FRAME), PageSize::Size4K, user()), Ok(()));
+    assert!(cursor.unmap(at(0)).is_ok());
+    drop(cursor);
+    assert_eq!(CALLS.load(Ordering::Relaxed), 0);
 }
