@@ -148,13 +148,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
             if !bare.is_installed(target) {
                 return Ok(Outcome::Skipped("clippy needs the compiled target"));
             }
-            of_libraries(|package| {
+            of_libraries(target, |package| {
                 let mut command = bare.cargo_for(package, "core", "clippy", target);
                 in_workspace(workspace, command.args(["--", "-Dwarnings"]))
             })
         });
         gate.step(&format!("build, {target}"), || {
-            of_libraries(|package| {
+            of_libraries(target, |package| {
                 let mut command = bare.cargo_for(package, "core", "build", target);
                 in_workspace(workspace, command.arg("--release"))
             })
@@ -169,10 +169,8 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         };
         // Their unit tests run there, too: that they compile does not show that they work.
         command.args(["test", "--lib", "--quiet"]);
-        in_workspace(
-            workspace,
-            command.args(LIBRARIES.map(|package| format!("--package={package}"))),
-        )
+        let packages = LIBRARIES.into_iter().chain(ADAPTERS.map(|(package, _)| package));
+        in_workspace(workspace, command.args(packages.map(|name| format!("--package={name}"))))
     });
     gate.step("dependencies", || {
         if !dependencies::is_checkable() {
@@ -402,8 +400,23 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
 const BARE_METAL_OF_DOCS: [&str; 3] =
     ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
 
-fn of_libraries(mut work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {
-    LIBRARIES.into_iter().try_for_each(|package| work(package).map(drop))?;
+/// The adapters for crates that make page tables, and the architectures that these crates know: how the names of their
+/// targets begin.
+const ADAPTERS: [(&str, &[&str]); 6] = [
+    ("lookaside-changes", &[""]),
+    ("lookaside-x86_64", &["x86_64"]),
+    ("lookaside-page-table-multiarch", &["x86_64", "aarch64", "riscv64"]),
+    ("lookaside-aarch64-paging", &["aarch64"]),
+    ("lookaside-rmm", &["x86_64", "aarch64", "riscv64"]),
+    ("lookaside-ostd", &["x86_64", "aarch64", "riscv64"]),
+];
+
+/// Does something for each of the libraries that there is on this target.
+fn of_libraries(target: &str, work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {
+    let fits = |names: &[&str]| names.iter().any(|name| target.starts_with(name));
+    let adapters =
+        ADAPTERS.into_iter().filter_map(|(package, names)| fits(names).then_some(package));
+    LIBRARIES.into_iter().chain(adapters).map(work).try_for_each(|done| done.map(drop))?;
     Ok(Outcome::Passed)
 }
 
