@@ -33,7 +33,7 @@ use core::{
 };
 
 use arch::{MAX_CPUS, Machine};
-use lookaside::{Platform, arch::Mmu, conformance::Fault};
+use lookaside::conformance::Fault;
 
 /// How many CPUs are up.
 static UP: AtomicUsize = AtomicUsize::new(0);

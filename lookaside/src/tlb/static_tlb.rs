@@ -86,7 +86,7 @@ impl<P: Platform<Word: 'static> + 'static, const CPUS: usize> StaticTlb<P, CPUS>
         let tlb = Tlb::new(platform, Asids::new(config, words), &mut storage[..cpus])?;
         // SAFETY: as above.
         let tlb = unsafe { (*self.tlb.get()).write(tlb) };
-        // ORDER O-STATIC-READY (pairs with O-STATIC-READ): what was written, before others find it.
+        // ORDER O-STATIC-READY (pairs with O-STATIC-READ): the `Tlb` and its storage are written before others find it.
         self.state.store(READY, Ordering::Release);
         Ok(tlb)
     }
@@ -136,5 +136,83 @@ impl<P: Platform<Word: 'static> + 'static, const CPUS: usize> Deref for StaticTl
 impl<P: Platform<Word: 'static> + 'static, const CPUS: usize> fmt::Debug for StaticTlb<P, CPUS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("StaticTlb").field(&self.get()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::{hint, sync::atomic::AtomicU64};
+    use std::thread;
+
+    use super::*;
+    use crate::{
+        arch::{Root, aarch64::*},
+        platform::{CpuId, Targets},
+    };
+
+    struct Silent;
+
+    impl Instructions for Silent {
+        fn tlbi(&self, _: Tlbi) {}
+        fn dsb(&self, _: Dsb) {}
+        fn isb(&self) {}
+        fn write_ttbr0(&self, _: u64) {}
+        fn read_ttbr1(&self) -> u64 {
+            0
+        }
+        fn write_ttbr1(&self, _: u64) {}
+        fn read_tcr(&self) -> u64 {
+            0
+        }
+        fn write_tcr(&self, _: u64) {}
+        fn ic_iallu(&self) {}
+    }
+
+    struct Hw(Aarch64<Silent>);
+
+    // SAFETY: nothing is executed, and no CPU comes online.
+    unsafe impl Platform for Hw {
+        type Word = AtomicU64;
+        type Mmu = Aarch64<Silent>;
+        type IrqsOff = ();
+        type Tables = Root;
+        type ResidentWords = [AtomicU64; 1];
+
+        fn root(root: &Root) -> Root {
+            *root
+        }
+
+        fn mmu(&self) -> &Self::Mmu {
+            &self.0
+        }
+
+        fn cpu(&self) -> CpuId {
+            CpuId(0)
+        }
+
+        fn send_ipi(&self, _: Targets) {}
+    }
+
+    /// Under Miri a weaker ordering is a data race.
+    #[test]
+    fn what_another_thread_finds_is_whole() {
+        static TLB: StaticTlb<Hw, 2> = StaticTlb::new();
+        let id = IdRegisters { mmfr0: 5, ..IdRegisters::default() };
+        let features = Features::decode(id);
+        let park = Park::ReservedRoot(0x4000_1000);
+        let config = Config::new(features, registers::tcr(16, &features), park);
+        let other = thread::spawn(|| {
+            loop {
+                if let Some(tlb) = TLB.get() {
+                    break tlb.cpus().len();
+                }
+                hint::spin_loop();
+            }
+        });
+        let hw = Hw(Aarch64::new(Silent, config).unwrap());
+        assert!(TLB.init(hw, 2, AsidsConfig::default()).is_ok());
+        assert_eq!(other.join().unwrap(), 2);
     }
 }
