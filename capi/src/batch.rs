@@ -29,7 +29,7 @@ pub struct Batch<I: Instance> {
     seal: Seal<WordOf<I>>,
     /// Which CPUs must act. `batch` borrows them.
     words: [WordOf<I>; WORDS],
-    batch: MaybeUninit<lookaside::Batch<'static, I::Platform>>,
+    batch: MaybeUninit<lookaside::flush::Batch<'static, I::Platform>>,
 }
 
 impl<I: Instance> Batch<I> {
@@ -64,7 +64,7 @@ impl<I: Instance> Machine<I> {
             // empty again. It is zeros, or was in use before: the words are words, which `new` clears.
             unsafe {
                 let words = &mut *addr_of_mut!((*batch).words);
-                let new = lookaside::Batch::new(self.tlb(), words)?;
+                let new = lookaside::flush::Batch::new(self.tlb(), words)?;
                 addr_of_mut!((*batch).batch).write(MaybeUninit::new(new));
                 (*batch).seal.set();
             }

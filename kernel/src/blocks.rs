@@ -71,9 +71,8 @@ pub(crate) fn take(
             for (place, slot) in slots.clone().enumerate() {
                 tell(place, locked.get(slot).map_or(0, |page| page.bits()));
             }
-            let this_cpu = tlb::this_cpu();
             let cleared = locked
-                .get_and_clear(slots, Full::No, &mut this_cpu.flush_blocks(space))
+                .get_and_clear(slots, Full::No, &mut tlb::this_cpu().flush_blocks(space))
                 .expect("in the table");
             found |= cleared.first.flags();
         }
@@ -89,9 +88,8 @@ pub(crate) fn write_protect(
     space: &AddressSpace,
 ) -> bool {
     arch::blocks().is_some_and(|format| {
-        let this_cpu = tlb::this_cpu();
         let mut locked = locked(format, table, address);
-        locked.write_protect(slots, &mut this_cpu.flush_blocks(space)).expect("in the table")
+        locked.write_protect(slots, &mut tlb::this_cpu().flush_blocks(space)).expect("in the table")
     })
 }
 
@@ -104,9 +102,9 @@ pub(crate) fn unfold(
 ) {
     if let Some(format) = arch::blocks() {
         let mut locked = locked(format, table, address);
-        let this_cpu = tlb::this_cpu();
         for slot in slots {
-            let _ = locked.unfold(slot, &mut this_cpu.flush_blocks(space)).expect("in the table");
+            let unfolded = locked.unfold(slot, &mut tlb::this_cpu().flush_blocks(space));
+            let _ = unfolded.expect("in the table");
         }
     }
 }

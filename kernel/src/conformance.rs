@@ -34,7 +34,7 @@ static WORK: [AtomicPtr<Work<'static>>; MAX_CPUS] =
 pub(crate) fn check(cpus: usize) -> Result<Translations, Fault> {
     let space = || {
         let memory = Memory::new().expect("memory");
-        let space = tlb::space(memory.root()).expect("a fit root");
+        let space = AddressSpace::new(&tlb::TLB, memory.root()).expect("a fit root");
         Space { space, memory: Lock::new(memory), cleared: AtomicU64::new(0) }
     };
     // A space stays where it is while a CPU may run it.

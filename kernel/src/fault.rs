@@ -10,7 +10,7 @@ use crate::{
     frame::Frame,
     memory::Memory,
     tables::{Found, LARGE, Taken, pages},
-    tlb::{self, AddressSpace, Gather},
+    tlb::{self, AddressSpace},
 };
 
 /// Why a program cannot go on.
@@ -108,11 +108,12 @@ impl Memory {
             return Err(Fatal::OutOfMemory);
         }
         let copy = Frame::new().ok_or(Fatal::OutOfMemory)?;
-        let mut gather = Gather::holding(space, Vec::<Taken>::new());
-        self.tables.take(range.clone(), space, &mut gather);
-        gather.revoke(pages(range));
         count::PAGES.add(1);
-        for frame in tlb::this_cpu().flush(gather).frames.iter().flat_map(Taken::frames) {
+        let flushed = tlb::this_cpu().unmap(space, Vec::<Taken>::new(), |gather| {
+            self.tables.take(range.clone(), space, gather);
+            gather.revoke(pages(range));
+        });
+        for frame in flushed.frames.iter().flat_map(Taken::frames) {
             copy.copy_from(&frame);
             frame.free();
         }

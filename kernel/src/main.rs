@@ -12,6 +12,7 @@ mod conformance;
 mod console;
 mod count;
 mod fault;
+mod faults;
 mod frame;
 mod heap;
 mod loader;
@@ -32,7 +33,7 @@ use core::{
 };
 
 use arch::{MAX_CPUS, Machine};
-use lookaside::{Platform, arch::Mmu, conformance::Fault};
+use lookaside::conformance::Fault;
 
 /// How many CPUs are up.
 static UP: AtomicUsize = AtomicUsize::new(0);
@@ -73,8 +74,7 @@ pub(crate) fn start(machine: Machine) -> ! {
         println!("the machine is not fit: {error}");
         arch::exit(1);
     }
-    let bits = tlb::tlb().platform().mmu().properties().tag_bits;
-    println!("tags have {bits} bits, allocator {:?}", tlb::tlb().asid_scope());
+    println!("{:?}", tlb::TLB);
     come_up();
     arch::start_others(cpus);
     let (mut seen, mut since) = (up(), arch::now());
@@ -126,11 +126,12 @@ pub(crate) fn start_other() -> ! {
 }
 
 fn come_up() {
-    if cfg!(feature = "one-offline") && arch::cpu() == 1 {
-        // It goes on, and no flush reaches it: the tests must notice.
-    } else if let Err(error) = tlb::online() {
-        println!("CPU {} is not fit: {error}", arch::cpu());
-        arch::halt();
+    if !faults::stays_offline() {
+        if let Err(error) = tlb::TLB.online(&(), &arch::features()) {
+            println!("CPU {} is not fit: {error}", arch::cpu());
+            arch::halt();
+        }
+        faults::online();
     }
     UP.fetch_add(1, Ordering::Release); // Release: pairs with the Acquire in `start`.
 }

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use lookaside::flush::Flags;
+use lookaside::{arch::Root, flush::Flags};
 use lookaside_kernel_abi::{EXECUTE, Kind, Refused, WRITE};
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     count,
     frame::Frame,
     tables::{Freed, LARGE, Tables, Taken, pages},
-    tlb::{self, AddressSpace, Gather},
+    tlb::{self, AddressSpace},
 };
 
 /// The mappings of one process.
@@ -29,8 +29,8 @@ impl Memory {
         Some(Self { tables: Tables::new()?, areas: Areas::NONE })
     }
 
-    pub(crate) fn root(&self) -> u64 {
-        self.tables.root()
+    pub(crate) fn root(&self) -> Root {
+        Root::new(self.tables.root())
     }
 
     /// New memory, at `address` or anywhere.
@@ -132,14 +132,15 @@ impl Memory {
 
     /// Takes pages out, flushes them from every CPU, and frees them.
     fn revoke(&mut self, space: &AddressSpace, range: Range<usize>, with_tables: bool) {
-        let mut gather = Gather::holding(space, Freed::default());
-        if self.tables.take(range.clone(), space, &mut gather) > 0 {
-            gather.revoke_mixed(pages(range.clone()));
-        }
-        if with_tables {
-            self.tables.unlink_empty(range, &mut gather);
-        }
-        count::PAGES.add(tlb::this_cpu().flush(gather).frames.free());
+        let flushed = tlb::this_cpu().unmap(space, Freed::default(), |gather| {
+            if self.tables.take(range.clone(), space, gather) > 0 {
+                gather.revoke_mixed(pages(range.clone()));
+            }
+            if with_tables {
+                self.tables.unlink_empty(range, gather);
+            }
+        });
+        count::PAGES.add(flushed.frames.free());
     }
 
     pub(crate) fn protect(
@@ -158,10 +159,8 @@ impl Memory {
             self.areas.insert(start, Area { protection, ..area });
         }
         if self.tables.protect(range.clone(), protection, space) {
-            let mut gather = Gather::new(space);
             count::PAGES.add(range.len() / PAGE);
-            gather.revoke_mixed(pages(range));
-            let _ = tlb::this_cpu().flush(gather);
+            tlb::this_cpu().flush_range(space, pages(range));
         }
         Ok(())
     }
@@ -182,11 +181,12 @@ impl Memory {
         if !self.tables.grow(to.clone()) {
             return Err(Refused::Full);
         }
-        let mut gather = Gather::holding(space, Vec::<Taken>::new());
-        self.tables.take(from.clone(), space, &mut gather);
-        // Both ends are behind one lock, and the pages come to the new addresses after the flush.
-        gather.move_away(pages(from.clone()), self);
-        let moved = tlb::this_cpu().flush(gather).frames;
+        let flushed = tlb::this_cpu().unmap(space, Vec::<Taken>::new(), |gather| {
+            self.tables.take(from.clone(), space, gather);
+            // Both ends are behind one lock, and the pages come to the new addresses after the flush.
+            gather.move_away(pages(from.clone()), self);
+        });
+        let moved = flushed.frames;
         count::PAGES.add(moved.len());
         for (start, area) in self.areas.remove(&from) {
             self.areas.insert(
@@ -221,10 +221,8 @@ impl Memory {
         self.prepare(space, &range)?;
         let set = self.tables.harvest(range.clone(), flag, space);
         // A CPU that holds an entry with the flag would not set it again.
-        let mut gather = Gather::new(space);
         count::PAGES.add(range.len() / PAGE);
-        gather.revoke(pages(range));
-        let _ = tlb::this_cpu().flush(gather);
+        tlb::this_cpu().flush_range(space, pages(range));
         Ok(set)
     }
 
@@ -235,9 +233,7 @@ impl Memory {
         for (start, area) in self.areas.iter() {
             let least = Protection { write: false, ..area.protection };
             if self.tables.protect(start..area.end, least, space) {
-                let mut gather = Gather::new(space);
-                gather.revoke_mixed(pages(start..area.end));
-                let _ = tlb::this_cpu().flush(gather);
+                tlb::this_cpu().flush_range(space, pages(start..area.end));
             }
             let mut address = start;
             while address < area.end {
@@ -260,9 +256,10 @@ impl Memory {
     /// Frees everything, of a space that was released: the flush finds no CPU that could hold it.
     pub(crate) fn end(&mut self, space: &AddressSpace) {
         self.areas = Areas::NONE;
-        let mut gather = Gather::holding(space, Freed::default());
-        self.tables.unlink_all(&mut gather);
-        count::PAGES.add(tlb::this_cpu().flush(gather).frames.free());
+        let flushed = tlb::this_cpu().unmap(space, Freed::default(), |gather| {
+            self.tables.unlink_all(gather);
+        });
+        count::PAGES.add(flushed.frames.free());
         self.tables.free_root();
     }
 }

@@ -67,7 +67,7 @@ impl Process {
         }
         all.codes.push((id, None));
         drop(all);
-        let space = tlb::space(memory.root()).expect("a fit root");
+        let space = AddressSpace::new(&tlb::TLB, memory.root()).expect("a fit root");
         Ok(Arc::new(Self {
             id,
             program,

@@ -370,9 +370,8 @@ fn split(slot: &AtomicU64, address: usize, space: &AddressSpace) -> bool {
     let Some(table) = Frame::new() else { return false };
     let large = slot.swap(0, Ordering::AcqRel);
     let start = address & !(LARGE - 1);
-    let mut gather = Gather::new(space);
-    gather.revoke(VaRange::new(start as u64, LARGE as u64, 21).expect("aligned"));
-    let _ = tlb::this_cpu().flush(gather);
+    let range = VaRange::new(start as u64, LARGE as u64, 21).expect("aligned");
+    tlb::this_cpu().flush_range(space, range);
     let (first, protection) = (arch::address_of(large), arch::protection(large));
     for (place, entry) in table.words().iter().enumerate() {
         let page = arch::page(first + (place * PAGE) as u64, 0, protection);

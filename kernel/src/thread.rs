@@ -15,6 +15,7 @@ use lookaside_kernel_abi::Refused;
 
 use crate::{
     arch::{self, Context, MAX_CPUS, STACK, TrapFrame},
+    count,
     lock::Lock,
     process::{self, Process},
     tlb,
@@ -183,7 +184,7 @@ pub(crate) fn schedule() -> ! {
             rest();
             continue;
         };
-        tlb::switch(&thread.process.space);
+        count::switch(tlb::this_cpu().switch(&thread.process.space));
         arch::set_kernel_stack(thread.stack_top());
         let context = thread.context.get();
         let running = running();
@@ -208,7 +209,7 @@ fn rest() {
     let bit = 1 << arch::cpu();
     IDLE.fetch_or(bit, Ordering::SeqCst);
     if !READY.lock().iter().any(may_run_here) {
-        tlb::idle();
+        tlb::this_cpu().lazy();
         arch::idle();
     }
     IDLE.fetch_and(!bit, Ordering::SeqCst);

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use alloc::vec::Vec;
-use lookaside::{KernelGather, VaRange};
+use lookaside::VaRange;
 
 use crate::{
     arch::{self, PAGE},
@@ -64,11 +64,12 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        let mut gather = KernelGather::holding(tlb::tlb(), Vec::new());
-        gather.revoke(self.range());
-        let entry = arch::vmap_table()[self.place].swap(0, Ordering::AcqRel);
-        gather.hold_page(Frame::named(arch::address_of(entry)));
-        tlb::this_cpu().flush_kernel(gather).frames.into_iter().for_each(Frame::free);
+        let flushed = tlb::this_cpu().unmap_kernel(Vec::new(), |gather| {
+            gather.revoke(self.range());
+            let entry = arch::vmap_table()[self.place].swap(0, Ordering::AcqRel);
+            gather.hold_page(Frame::named(arch::address_of(entry)));
+        });
+        flushed.frames.into_iter().for_each(Frame::free);
         USED.lock()[self.place] = false;
     }
 }

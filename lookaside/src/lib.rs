@@ -196,12 +196,12 @@ mod trampoline;
 mod word;
 
 pub use error::Error;
-pub use flush::{batch::Batch, gather::Gather, kernel::KernelGather};
+pub use flush::{gather::Gather, kernel::KernelGather};
 pub use platform::Platform;
 pub use range::VaRange;
 pub use space::AddressSpace;
 pub use tags::{GlobalAsids, PerCpuAsids};
-pub use tlb::{Cpu, CurrentCpu, Tlb};
+pub use tlb::{Cpu, CurrentCpu, StaticTlb, Tlb};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail/misuse.md")]

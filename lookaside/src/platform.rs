@@ -101,8 +101,11 @@ pub unsafe trait Platform {
     /// calls [`crate::CurrentCpu::handle_ipi`].
     fn send_ipi(&self, targets: Targets);
 
-    /// Lets time pass in a loop that waits for another CPU, as [`core::hint::spin_loop`] does.
-    fn relax(&self);
+    /// Lets time pass in a loop that waits for another CPU: [`core::hint::spin_loop`], unless a hypervisor can do better.
+    #[inline]
+    fn relax(&self) {
+        core::hint::spin_loop();
+    }
 
     /// What flushes cost on this machine.
     #[inline]

@@ -6,8 +6,9 @@ mod support;
 use core::fmt::Debug;
 
 use lookaside::{
-    AddressSpace, Batch, Cpu, Error, Gather, KernelGather, Tlb,
+    AddressSpace, Cpu, Error, Gather, KernelGather, Tlb,
     arch::Root,
+    flush::Batch,
     platform::{CpuId, MAX_CPUS},
     tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Switched},
 };

@@ -2,7 +2,12 @@
 
 mod support;
 
-use lookaside::{AddressSpace, Batch, Error, Gather, arch::Wait, counts::Outcome, flush::Flushed};
+use lookaside::{
+    AddressSpace, Error, Gather,
+    arch::Wait,
+    counts::Outcome,
+    flush::{Batch, Flushed},
+};
 use support::{
     Fake, Op,
     machine::{

@@ -9,8 +9,10 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
-    AddressSpace, Batch, Cpu, Error, Gather, GlobalAsids, KernelGather, PerCpuAsids, Tlb,
-    arch::Root, flush::Permissions, tags::GlobalAsidsConfig,
+    AddressSpace, Cpu, Error, Gather, GlobalAsids, KernelGather, PerCpuAsids, Tlb,
+    arch::Root,
+    flush::{Batch, Permissions},
+    tags::GlobalAsidsConfig,
 };
 use support::{
     Fake,

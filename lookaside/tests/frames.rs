@@ -5,7 +5,10 @@ mod support;
 use core::{cell::Cell, panic::AssertUnwindSafe};
 use std::panic::catch_unwind;
 
-use lookaside::{Batch, Error, Gather, KernelGather, flush::Acknowledged};
+use lookaside::{
+    Error, Gather, KernelGather,
+    flush::{Acknowledged, Batch},
+};
 use support::{
     Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},

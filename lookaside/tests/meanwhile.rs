@@ -2,7 +2,7 @@
 
 mod support;
 
-use lookaside::{AddressSpace, Batch, Gather, arch::Wait, counts::Outcome};
+use lookaside::{AddressSpace, Gather, arch::Wait, counts::Outcome, flush::Batch};
 use support::{
     COSTS, Fake, Moment, Op,
     machine::{Machine, Strategy, What, epochs, flush, pages, recent, space, switch, this_cpu},

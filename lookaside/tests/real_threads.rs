@@ -11,8 +11,9 @@ use core::{
 use std::{collections::BTreeSet, sync::Mutex};
 
 use lookaside::{
-    AddressSpace, Batch, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
+    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{Held, Invalidation, Properties, Root, Scope, TableChange, Tag},
+    flush::Batch,
     platform::{Costs, CpuId, CpuSet, OperationCosts, Ordering, Stuck, Targets, Word},
     tags::{GlobalAsidsConfig, Residents, Switched, Tags},
 };

@@ -11,16 +11,16 @@ use crate::{
 };
 
 /// Fewer lines than this, for each architecture.
-const GOAL: usize = 220;
+const GOAL: usize = 121;
 
 const SOURCE: &str = "kernel/src/";
 /// The part that all architectures share.
 const COMMON: &str = "kernel/src/tlb.rs";
-/// What tests the integration.
-const TESTS: &str = "kernel/src/conformance.rs";
+/// What tests the integration, and the faults of one that tests of these tests build in.
+const TESTS: [&str; 2] = ["kernel/src/conformance.rs", "kernel/src/faults.rs"];
 const ARCHITECTURES: &str = "kernel/src/arch/";
 /// What a line holds that uses the library.
-const CALLS: [&str; 3] = ["tlb::", "gather.", "Gather"];
+const CALLS: [&str; 5] = ["tlb::", "this_cpu.", "gather.", "Gather", "KernelGather"];
 
 /// Where the integration is shown.
 const SHOWN: &str = "README.md";
@@ -88,7 +88,7 @@ fn count(files: &[(String, Vec<Line>)], architecture: &str) -> Lines {
             counted.common += code().count();
         } else if *file == own {
             counted.own += code().count();
-        } else if !is_foreign && file != TESTS {
+        } else if !is_foreign && !TESTS.contains(&file.as_str()) {
             counted.calls += code().filter(|line| is_call(&line.code)).count();
         }
     }
@@ -122,13 +122,15 @@ mod tests {
             ("kernel/src/arch/aarch64/trap.rs", "tlb::handle_ipi();\n"),
             ("kernel/src/arch/x86_64/tlb.rs", "fn f() {}\nfn g() {}\n"),
             ("kernel/src/map.rs", "let gather = h(\"tlb::\");\ngather.pages(i);\nmytlb::j();\n"),
-            (TESTS, "tlb::this_cpu();\n"),
+            (TESTS[0], "tlb::this_cpu();\n"),
+            (TESTS[1], "tlb::this_cpu();\n"),
+            ("kernel/src/vmap.rs", "let gather = KernelGather::new();\nthis_cpu.flush(gather);\n"),
             ("kernel/src/frame.rs", "fn k(gather: &mut Gather<'_>) {}\n"),
         ]
         .map(|(file, text)| (file.to_owned(), source::lines(text)))
         .into();
-        assert_eq!(count(&files, "aarch64"), Lines { common: 4, own: 1, calls: 3 });
-        assert_eq!(count(&files, "x86_64"), Lines { common: 4, own: 2, calls: 2 });
-        assert_eq!(count(&files, "riscv64"), Lines { common: 4, own: 0, calls: 2 });
+        assert_eq!(count(&files, "aarch64"), Lines { common: 4, own: 1, calls: 5 });
+        assert_eq!(count(&files, "x86_64"), Lines { common: 4, own: 2, calls: 4 });
+        assert_eq!(count(&files, "riscv64"), Lines { common: 4, own: 0, calls: 4 });
     }
 }

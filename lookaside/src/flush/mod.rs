@@ -7,6 +7,7 @@
 //! | `shootdown.rs` | requests to other CPUs, the wait for them, the IPI handler |
 //! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
 //! | `flushed.rs` | what a completed flush hands back: frames and tables |
+//! | `change.rs` | changes that are made and flushed in one call |
 //! | `batch.rs` | one flush for many spaces (`arch_tlbbatch`) |
 //! | `blocks.rs` | the flush while the size of a block is changed |
 //! | `kernel.rs` | kernel addresses, which every CPU uses under every tag |
@@ -15,6 +16,7 @@
 
 pub(crate) mod batch;
 mod blocks;
+mod change;
 mod fault;
 mod flushed;
 pub(crate) mod gather;
@@ -25,6 +27,7 @@ mod pending;
 pub(crate) mod shootdown;
 
 pub use self::{
+    batch::Batch,
     fault::Permissions,
     flushed::{Acknowledged, Flushed},
     pending::PendingFlush,

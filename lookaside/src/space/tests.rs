@@ -55,7 +55,7 @@ unsafe impl Platform for Paper {
 
 /// A space of one CPU that others can use meanwhile.
 fn space() -> &'static AddressSpace<Paper> {
-    keep(AddressSpace::new(Root::new(4096), 1, TlbId::NONE, [Busy::ZERO]))
+    keep(AddressSpace::with_id(Root::new(4096), 1, TlbId::NONE, [Busy::ZERO]))
 }
 
 fn page(number: u64) -> MissedFlush {

@@ -66,6 +66,19 @@ pub enum AsidScope {
     PerCpu,
 }
 
+/// `global` and `per-cpu`, as a kernel's command line may name them.
+impl core::str::FromStr for AsidScope {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "global" => Ok(Self::Global),
+            "per-cpu" => Ok(Self::PerCpu),
+            _ => Err(Error::Unsupported("an ASID scope other than `global` and `per-cpu`")),
+        }
+    }
+}
+
 /// An ASID allocator.
 ///
 /// Every method that takes a [`CurrentCpu`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.

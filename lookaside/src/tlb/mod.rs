@@ -3,6 +3,7 @@
 mod allocator;
 mod cpu;
 mod current_cpu;
+mod static_tlb;
 
 use core::fmt;
 
@@ -10,6 +11,7 @@ pub use self::{
     allocator::{AsidScope, Released, RootState, Switched, Tags},
     cpu::Cpu,
     current_cpu::{CurrentCpu, StrategyCpu},
+    static_tlb::StaticTlb,
 };
 
 use crate::{
@@ -107,7 +109,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             return Err(Error::IdsExhausted);
         }
         let id = latest.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(AddressSpace::new(tables, id, self.id, residents))
+        Ok(AddressSpace::with_id(tables, id, self.id, residents))
     }
 
     /// The CPU that executes the call, for as long as interrupts are off.
@@ -230,6 +232,7 @@ impl<P: Platform, T: Tags<P>> fmt::Debug for Tlb<'_, P, T> {
         f.debug_struct("Tlb")
             .field("id", &self.id)
             .field("cpus", &self.cpus.len())
+            .field("tag_bits", &self.platform.mmu().properties().tag_bits)
             .field("asid_scope", &self.asid_scope())
             .field("errata", &self.errata())
             .finish_non_exhaustive()

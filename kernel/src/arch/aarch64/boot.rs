@@ -11,7 +11,7 @@ use super::{
     OFFSET, device_tree, gic,
     register::write_register,
     tables::{self, IDENTITY, KERNEL, TCR},
-    tlb, trap, uart,
+    trap, uart,
 };
 use crate::arch::{MAX_CPUS, STACK};
 
@@ -124,18 +124,15 @@ extern "C" fn enter(cpu: usize) -> ! {
     unsafe { write_register!("tpidr_el1", cpu as u64) };
     trap::open();
     if cpu == 0 {
-        tlb::open();
-        tables::open(tlb::boot_features());
+        tables::open(&super::features());
         uart::open();
         gic::open();
         gic::open_cpu();
-        tlb::check_cpu();
         let machine = device_tree::machine();
         tables::map_memory(machine.memory.end);
         crate::start(machine);
     }
     tables::open_cpu();
     gic::open_cpu();
-    tlb::check_cpu();
     crate::start_other();
 }

@@ -3,19 +3,21 @@
 //! where it does not, a store faults and the kernel does the same.
 
 use lookaside::{
+    Platform as _,
     arch::aarch64::{
-        AddressSize, Features, Geometry, Granule, HardwareUpdates, Level,
+        AddressSize, Geometry, Granule, Level,
         descriptor::{
             self, ACCESSED, Attributes, DIRTY_BIT_MODIFIER, INNER_SHAREABLE,
             PRIVILEGED_EXECUTE_NEVER, READ_ONLY, TABLE_OR_PAGE, USER, USER_EXECUTE_NEVER, VALID,
         },
+        registers::TCR_HD,
     },
     contig::{self, Format, Raw, SizeChange},
     flush::Flags,
 };
 
-use super::tlb::boot_features;
-use crate::arch::Protection;
+use super::register::read_register;
+use crate::{arch::Protection, tlb};
 
 /// Entries that hardware may hold as one: 16 pages.
 pub(crate) type Blocks = contig::Arm;
@@ -93,7 +95,8 @@ pub(crate) fn without(entry: u64, flags: Flags) -> u64 {
 
 /// Whether walks set accessed and dirty, or the handler of faults does.
 pub(crate) fn hardware_sets_flags() -> bool {
-    boot_features().hardware_updates == HardwareUpdates::AccessedAndDirty
+    // The same on all CPUs: the library refuses others.
+    read_register!("tcr_el1") & TCR_HD != 0
 }
 
 /// Every Arm64 CPU has the contiguous bit.
@@ -104,10 +107,5 @@ pub(crate) fn blocks() -> Option<Blocks> {
 
 /// What stands between a block and its pages.
 pub(crate) fn size_change() -> SizeChange {
-    size_change_on(boot_features())
-}
-
-/// On a CPU with these features.
-pub(super) fn size_change_on(features: &Features) -> SizeChange {
-    features.size_change()
+    tlb::TLB.platform().mmu().size_change()
 }

@@ -16,6 +16,8 @@ mod entry;
 mod gic;
 #[cfg(any(feature = "no-remote", feature = "one-tag"))]
 mod no_remote;
+#[cfg(any(feature = "no-remote", feature = "one-tag"))]
+use no_remote::Alone as Native;
 mod probe;
 mod psci;
 mod register;
@@ -27,6 +29,9 @@ mod trap;
 mod uart;
 
 use core::{arch::asm, ops::Range};
+
+#[cfg(not(any(feature = "no-remote", feature = "one-tag")))]
+use lookaside::arch::aarch64::Native;
 
 pub(crate) use code::sync_code;
 pub(crate) use context::Context;

@@ -2,24 +2,21 @@
 
 use core::arch::asm;
 
-use lookaside::arch::riscv64::{
-    Identity,
-    sbi::{Call, HartMask},
-};
+use lookaside::arch::riscv64::sbi::{Call, HartMask};
 
 /// Extensions, each with the only function of it that is used.
 const TIME: (u64, u64) = (0x5449_4d45, 0);
 const IPI: (u64, u64) = (0x73_5049, 0);
 const HSM_START: (u64, u64) = (0x48_534d, 0);
 
-/// A call of the firmware; what it answers, or says if it refuses.
+/// A call of the firmware that answers nothing; what it says if it refuses.
 ///
 /// # Safety
 ///
 /// The call does nothing to memory and to this hart that Rust code could notice.
-unsafe fn ask(call: Call) -> Result<u64, i64> {
+unsafe fn call(call: Call) -> Result<(), i64> {
     let Call { extension, function, arguments: [a0, a1, a2, a3, a4] } = call;
-    let (code, value): (i64, u64);
+    let code: i64;
     // FENCE (pairs with `fence io, rw` in `trap::interrupt`, and with the first loads of a hart that
     // starts): this hart's stores come before the firmware's access to the device that interrupts
     // another hart.
@@ -31,7 +28,7 @@ unsafe fn ask(call: Call) -> Result<u64, i64> {
             "fence w, o",
             "ecall",
             inlateout("a0") a0 => code,
-            inlateout("a1") a1 => value,
+            inlateout("a1") a1 => _,
             in("a2") a2,
             in("a3") a3,
             in("a4") a4,
@@ -40,25 +37,7 @@ unsafe fn ask(call: Call) -> Result<u64, i64> {
             options(nostack)
         );
     }
-    if code == 0 { Ok(value) } else { Err(code) }
-}
-
-/// A call of the firmware that answers nothing; what it says if it refuses.
-///
-/// # Safety
-///
-/// As for [`ask`].
-unsafe fn call(call: Call) -> Result<(), i64> {
-    // SAFETY: the caller's word.
-    unsafe { ask(call) }.map(|_| ())
-}
-
-/// The maker of this hart. A number that the firmware does not have reads as zero.
-pub(super) fn identity() -> Identity {
-    // SAFETY: the firmware reads registers.
-    let [vendor, architecture, implementation] =
-        Call::identity().map(|call| unsafe { ask(call) }.unwrap_or(0));
-    Identity { vendor, architecture, implementation }
+    if code == 0 { Ok(()) } else { Err(code) }
 }
 
 /// Interrupts a hart. What this one has stored before is visible to the handler.

@@ -2,44 +2,32 @@
 
 use lookaside::{
     Error,
-    arch::{
-        Root,
-        riscv64::{
-            Config, Extensions, Features, Mode, Native, Remote, Riscv, Tables, probe_asid_bits,
-        },
-    },
+    arch::riscv64::{Config, Extensions, Features, Mode, Native, Remote, Riscv},
 };
 
-use super::{harts, paging, sbi};
+use super::{harts, paging};
 use crate::command_line;
 
 pub(crate) type Mmu = Riscv<Native>;
 
-fn native() -> Native {
+/// `remote=interrupts` on the command line has the kernel do by itself what the firmware can do.
+pub(crate) fn mmu() -> Result<Mmu, Error> {
+    // Without remote flushes, too: see `crate::faults`.
+    let by_itself =
+        cfg!(feature = "no-remote") || command_line::get("remote") == Some("interrupts");
+    let remote = if by_itself { Remote::Interrupts } else { Remote::Sbi };
+    let wanted = Extensions::SVINVAL.union(Extensions::SVNAPOT);
+    let relies_on = harts::all().fold(wanted, |common, hart| common.intersection(hart.extensions));
+    let config = Config::new(Mode::Sv39, paging::reserved_root());
     // SAFETY: the kernel runs in supervisor mode, is mapped at its own addresses under every root,
     // and only the library writes `satp` once a hart is set up. The features of the harts are
     // those that the firmware reports.
-    unsafe { Native::new() }
-}
-
-/// `remote=interrupts` on the command line has the kernel do by itself what the firmware can do.
-pub(crate) fn mmu() -> Result<Mmu, Error> {
-    let remote = match command_line::get("remote") {
-        Some("interrupts") => Remote::Interrupts,
-        // Without interrupts, too: see `crate::tlb::online`.
-        _ if cfg!(feature = "no-remote") => Remote::Interrupts,
-        _ => Remote::Sbi,
-    };
-    let wanted = Extensions::SVINVAL.union(Extensions::SVNAPOT);
-    let relies_on = harts::all().fold(wanted, |common, hart| common.intersection(hart.extensions));
-    let reserved = Root::new(paging::reserved_root());
-    let config = Config { mode: Mode::Sv39, relies_on, reserved, tables: Tables::One, remote };
-    Riscv::new(native(), &features(), config)
+    Riscv::new(unsafe { Native::new() }, &features(), Config { relies_on, remote, ..config })
 }
 
 /// What this hart can do. One that has not taken up Sv39 counts as without tags, and is refused.
 pub(crate) fn features() -> Features {
     let hart = harts::this_cpu();
-    let asid_bits = probe_asid_bits(&native()).unwrap_or(0);
-    Features { mode: hart.mode, asid_bits, extensions: hart.extensions, identity: sbi::identity() }
+    // SAFETY: as above.
+    unsafe { Features::read(hart.mode, hart.extensions) }
 }

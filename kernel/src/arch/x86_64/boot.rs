@@ -189,7 +189,6 @@ extern "C" fn boot_cpu(magic: u32, information: u32) -> ! {
     // SAFETY: both registers are as the loader left them, and nothing has been overwritten yet.
     let handover = unsafe { handover::read(magic, information, (&raw const kernel_end) as u64) };
     let cpus = others::find(handover.acpi);
-    tlb::set_up_cpu();
     crate::start(crate::arch::Machine {
         memory: handover.memory,
         cpus,

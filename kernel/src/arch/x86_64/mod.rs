@@ -21,6 +21,8 @@ mod handover;
 #[cfg(feature = "no-remote")]
 mod no_remote;
 #[cfg(feature = "no-remote")]
+use no_remote::Deaf as Native;
+#[cfg(feature = "no-remote")]
 pub(crate) use no_remote::deaf;
 mod others;
 mod paging;
@@ -32,6 +34,9 @@ mod trap;
 
 use core::{arch::asm, hint};
 
+#[cfg(not(feature = "no-remote"))]
+use lookaside::arch::x86_64::Native;
+
 pub(crate) use apic::{interrupt_cpu, start_ticks};
 pub(crate) use context::Context;
 pub(crate) use descriptors::{cpu, set_kernel_stack};
@@ -40,7 +45,7 @@ pub(crate) use others::start_others;
 pub(crate) use paging::*;
 pub(crate) use serial::write_byte;
 pub(crate) use time::now;
-pub(crate) use tlb::*;
+pub(crate) use tlb::{Mmu, features, mmu};
 pub(crate) use trap::{TrapFrame, probe};
 
 /// Waits for an interrupt with interrupts on, and returns with interrupts off.

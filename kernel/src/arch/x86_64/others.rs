@@ -80,6 +80,5 @@ pub(super) extern "C" fn other_cpu(cpu: u32) -> ! {
     apic::open();
     // Relaxed: a CPU that sends an interrupt to this one knows that it is up.
     APICS[cpu as usize].store(apic::id(), Relaxed);
-    tlb::set_up_cpu();
     crate::start_other()
 }

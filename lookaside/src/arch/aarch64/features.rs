@@ -189,6 +189,13 @@ impl Features {
         .corrected()
     }
 
+    /// Whether an entry must be broken before the permission to execute is taken away, because of an erratum of this
+    /// CPU ([`errata::BREAK_BEFORE_NO_EXECUTE`]).
+    #[must_use]
+    pub const fn breaks_before_no_execute(&self) -> bool {
+        errata::of_arm(self.midr).errata.contains(errata::BREAK_BEFORE_NO_EXECUTE)
+    }
+
     /// The same without what the table of [`errata`] withdraws from the CPU that [`Self::midr`] names, and
     /// with what it vouches for.
     #[must_use]

@@ -21,6 +21,7 @@ use crate::{
         Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
         TableChange, Tag, errata,
     },
+    contig::SizeChange,
     error::Error,
     range::VaRange,
 };
@@ -67,6 +68,12 @@ impl<I: Instructions> Aarch64<I> {
     #[must_use]
     pub const fn planner(&self, address: u64) -> &Planner {
         if address >> 55 & 1 == 0 { &self.lower } else { &self.upper }
+    }
+
+    /// What must stand between a block's entries and plain ones on every CPU of this machine.
+    #[must_use]
+    pub const fn size_change(&self) -> SizeChange {
+        self.config.features.size_change()
     }
 
     /// The ASID under which `tag` is loaded.

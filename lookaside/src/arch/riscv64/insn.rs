@@ -8,8 +8,9 @@
 use core::arch::asm;
 
 use super::{
-    Instructions,
+    Extensions, Features, Identity, Instructions, Mode,
     opcode::{INVAL_IR, SFENCE_INVAL, SINVAL_VMA, SYSTEM, W_INVAL},
+    probe_asid_bits,
     sbi::{self, Call, HartMask, Request},
 };
 use crate::error::Error;
@@ -153,17 +154,60 @@ impl Instructions for Native {
     }
 }
 
+impl Features {
+    /// What the hart that executes the call can do, which has taken up a paged mode: `mode` and `extensions` as the
+    /// device tree has them of this hart, the width of an ASID as [`probe_asid_bits`] finds it (0 in Bare mode).
+    /// Nothing is known of its maker, which only firmware can tell ([`Self::read`]).
+    ///
+    /// # Safety
+    ///
+    /// As [`Native::new`], and interrupts are off.
+    #[must_use]
+    pub unsafe fn probe(mode: Mode, extensions: Extensions) -> Self {
+        let asid_bits = probe_asid_bits(&Native(())).unwrap_or(0);
+        Self { mode, asid_bits, extensions, identity: Identity::default() }
+    }
+
+    /// As [`Self::probe`], with the maker that SBI firmware names.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::probe`], and there is such firmware.
+    #[must_use]
+    pub unsafe fn read(mode: Mode, extensions: Extensions) -> Self {
+        // SAFETY: the caller's word.
+        let probed = unsafe { Self::probe(mode, extensions) };
+        Self { identity: Identity::from_firmware(), ..probed }
+    }
+}
+
+impl Identity {
+    /// What SBI firmware says of the hart that executes the call.
+    fn from_firmware() -> Self {
+        let [vendor, architecture, implementation] = Call::identity().map(|number| {
+            let (code, value) = ask(number);
+            if code == 0 { value } else { 0 }
+        });
+        Self { vendor, architecture, implementation }
+    }
+}
+
 /// Calls the firmware and returns the error code.
 fn call(call: Call) -> i64 {
+    ask(call).0
+}
+
+/// Calls the firmware and returns the error code and the value.
+fn ask(call: Call) -> (i64, u64) {
     let Call { extension, function, arguments: [a0, a1, a2, a3, a4] } = call;
-    let code;
+    let (code, value);
     // SAFETY: the functions of `Call` take no pointers; the firmware preserves all registers but a0
     // and a1 (SBI specification, "Binary Encoding") and does not use the supervisor's stack.
     unsafe {
         asm!(
             "ecall",
             inlateout("a0") a0 => code,
-            inlateout("a1") a1 => _,
+            inlateout("a1") a1 => value,
             in("a2") a2,
             in("a3") a3,
             in("a4") a4,
@@ -172,5 +216,5 @@ fn call(call: Call) -> i64 {
             options(nostack)
         );
     }
-    code
+    (code, value)
 }

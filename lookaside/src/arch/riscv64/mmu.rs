@@ -57,6 +57,17 @@ pub struct Config {
     pub remote: Remote,
 }
 
+impl Config {
+    /// A kernel under SBI firmware that relies on no extension and runs on the tables of the space. Others change
+    /// fields of this.
+    #[must_use]
+    pub const fn new(mode: Mode, reserved_root: u64) -> Self {
+        let (relies_on, reserved) = (Extensions::NONE, Root::new(reserved_root));
+        let (tables, remote) = (Tables::One, Remote::Sbi);
+        Self { mode, relies_on, reserved, tables, remote }
+    }
+}
+
 /// The translation hardware of a RISC-V hart.
 ///
 /// # ASID 0

@@ -51,3 +51,18 @@ pub struct Config {
     /// Physical address of a root table that maps the kernel and nothing for user mode.
     pub reserved_root: u64,
 }
+
+impl Config {
+    /// A kernel that uses all features where they are present, with one table of four levels for both modes. Others
+    /// change fields of this.
+    #[must_use]
+    pub const fn new(reserved_root: u64) -> Self {
+        Self {
+            pcids: Use::WherePresent,
+            invlpgb: Use::WherePresent,
+            tables: Tables::One,
+            levels: Levels::Four,
+            reserved_root,
+        }
+    }
+}

@@ -97,7 +97,7 @@ impl<I: Instructions> X86<I> {
 
     /// Brings the calling CPU into the state that all other methods rely on: `CR4.PCIDE` is set if
     /// and only if PCIDs are in use, the current root is under PCID 0, and no translation is cached
-    /// from before. Call it once on each CPU as it comes up or resumes, with interrupts off.
+    /// from before. [`Mmu::admit`] calls it, unless `CR4.PCIDE` is as it should be.
     pub fn set_up_cpu(&self) {
         let cr4 = self.insn.read_cr4();
         let wanted = if self.has_pcids { cr4 | CR4_PCIDE } else { cr4 & !CR4_PCIDE };
@@ -260,6 +260,9 @@ impl<I: Instructions> Mmu for X86<I> {
         // `None` is less than any limit.
         if cpu.invlpgb < self.invlpgb {
             return Err(Error::MissingFeature("INVLPGB of as many pages as the boot CPU"));
+        }
+        if (self.insn.read_cr4() & CR4_PCIDE != 0) != self.has_pcids {
+            self.set_up_cpu();
         }
         Ok(errata::of_x86(cpu).errata)
     }

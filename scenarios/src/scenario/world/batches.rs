@@ -1,8 +1,9 @@
 //! Batches: flushes of several spaces that are completed together, perhaps on another CPU.
 
 use lookaside::{
-    Batch, CurrentCpu, Gather,
+    CurrentCpu, Gather,
     arch::Mmu,
+    flush::Batch,
     platform::{Ordering, Word as _},
 };
 use lookaside_machine::adversary::{Platform, Word, oracle, relax};

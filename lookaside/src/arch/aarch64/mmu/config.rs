@@ -11,13 +11,15 @@ use super::super::{
 };
 use crate::{
     arch::{Errata, Sharing, Tag, errata},
+    contig::SizeChange,
     error::Error,
 };
 
 /// How a machine is operated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What the boot CPU has. A flag cleared here is not used on any CPU.
+    /// What the boot CPU has. A flag cleared here is not used on any CPU, and what is set here every CPU must have. So a
+    /// kernel that changes no blocks of [`crate::contig`], or has CPUs that differ in it, clears [`Features::bbm`].
     pub features: Features,
     /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`.
     pub tcr: u64,
@@ -94,6 +96,13 @@ impl Pairing {
 }
 
 impl Config {
+    /// A kernel with one ASID for each space, in `TTBR0_EL1`, whose CPUs share no entries. Others change fields of this.
+    #[must_use]
+    pub const fn new(features: Features, tcr: u64, park: Park) -> Self {
+        let (sharing, pairing, asid_in) = (Sharing::Private, Pairing::Single, AsidIn::Ttbr0);
+        Self { features, tcr, park, sharing, pairing, asid_in }
+    }
+
     /// Checks the configuration against the boot CPU.
     ///
     /// Returns how ranges of the lower and of the upper half are planned.
@@ -172,6 +181,13 @@ impl Config {
         }
         if self.tcr & TCR_HA != 0 && cpu.hardware_updates < HardwareUpdates::Accessed {
             return Err(Error::MissingFeature("a hardware access flag (FEAT_HAFDBS) that works"));
+        }
+        if matches!(self.features.size_change(), SizeChange::Free)
+            && !matches!(cpu.size_change(), SizeChange::Free)
+        {
+            return Err(Error::MissingFeature(
+                "changes of a block's size without a flush (FEAT_BBM)",
+            ));
         }
         Ok(errata::of_arm(cpu.midr).errata)
     }
