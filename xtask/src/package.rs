@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// What stays in the repository.
-const UNPUBLISHED: [&str; 2] = ["xtask", "lookaside-loom"];
+const UNPUBLISHED: [&str; 4] =
+    ["xtask", "lookaside-loom", "lookaside-playground", "lookaside-adapters-machine"];
 
 /// What kernels link, on every target and with the oldest Rust.
 pub(crate) const LIBRARIES: [&str; 4] =
