@@ -12,7 +12,7 @@ use core::arch::global_asm;
 use super::{
     apic,
     descriptors::{self, GDT},
-    gates, handover, others, serial, time, tlb,
+    gates, handover, others, serial, time,
 };
 use crate::arch::{MAX_CPUS, STACK, Table};
 

@@ -11,7 +11,6 @@ use core::{
 use super::{
     acpi, apic, boot, descriptors,
     time::{self, MILLISECOND},
-    tlb,
 };
 use crate::{arch::MAX_CPUS, println};
 
