@@ -187,6 +187,7 @@ mod release;
 mod request;
 mod residency;
 mod space;
+mod static_tlb;
 pub mod tags;
 #[cfg(test)]
 mod tests;
@@ -200,8 +201,9 @@ pub use flush::{gather::Gather, kernel::KernelGather};
 pub use platform::Platform;
 pub use range::VaRange;
 pub use space::AddressSpace;
+pub use static_tlb::StaticTlb;
 pub use tags::{GlobalAsids, PerCpuAsids};
-pub use tlb::{Cpu, CurrentCpu, StaticTlb, Tlb};
+pub use tlb::{Cpu, CurrentCpu, Tlb};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail/misuse.md")]

@@ -4,12 +4,10 @@ use core::{fmt, marker::PhantomPinned, mem::ManuallyDrop};
 
 use crate::{
     arch::Root,
-    error::Error,
     platform::Platform,
     range::VaRange,
     request::MissedFlush,
     residency::Residents,
-    tlb::{Tags, Tlb},
     tlb_id::TlbId,
     word::{Ordering, Word},
 };
@@ -78,17 +76,6 @@ pub(crate) struct UnfinishedFlushes {
     pub(crate) worst: Unfinished,
     /// The word that says so, never 0; it changes with every flush that is left incomplete.
     pub(crate) word: u64,
-}
-
-impl<P: Platform<ResidentWords: Default>> AddressSpace<P> {
-    /// A new space, as [`Tlb::space`] makes one, with resident words of its own.
-    ///
-    /// # Errors
-    ///
-    /// As [`Tlb::space`].
-    pub fn new<T: Tags<P>>(tlb: &Tlb<'_, P, T>, tables: P::Tables) -> Result<Self, Error> {
-        tlb.space(tables, P::ResidentWords::default())
-    }
 }
 
 impl<P: Platform> AddressSpace<P> {

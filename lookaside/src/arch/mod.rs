@@ -15,7 +15,10 @@ pub mod aarch64;
 pub mod errata;
 mod measure;
 pub mod riscv64;
+mod size_change;
 pub mod x86_64;
+
+pub use size_change::SizeChange;
 
 use crate::{costs::Costs, error::Error, range::VaRange};
 

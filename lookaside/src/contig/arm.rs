@@ -22,12 +22,11 @@
 use super::{
     Flags,
     format::{Format, Raw},
-    resize::SizeChange,
     shape::Shape,
 };
 use crate::{
     arch::aarch64::{
-        AddressSize, Bbm, Features, Geometry,
+        AddressSize, Geometry,
         descriptor::{
             self, ACCESSED, CONTIGUOUS, DIRTY_BIT_MODIFIER, READ_ONLY, TABLE_OR_PAGE, VALID,
         },
@@ -189,17 +188,5 @@ impl Format for Arm {
         // An access through a descriptor without `AF` faults, or sets it first; what faults is not
         // held (manual D8.16.3).
         present.0 & ACCESSED != 0
-    }
-}
-
-impl Features {
-    /// What must stand between a block's entries and plain ones on this CPU. A kernel may use what holds on
-    /// every CPU of its machine.
-    #[must_use]
-    pub const fn size_change(&self) -> SizeChange {
-        match self.corrected().bbm {
-            Bbm::Level3 => SizeChange::Free,
-            Bbm::Level0 | Bbm::Level1 | Bbm::Level2 => SizeChange::Flushed,
-        }
     }
 }

@@ -6,11 +6,11 @@ use super::{
     Flags,
     format::{Format, Raw},
     gathered::Gathered,
-    resize::{Flush, SizeChange},
+    resize::Flush,
     table::Locked,
     word,
 };
-use crate::{error::Error, word::Word};
+use crate::{arch::SizeChange, error::Error, word::Word};
 
 /// Whether the whole space goes. [`Self::No`] is always right; nothing that a caller gets back
 /// depends on it.

@@ -106,13 +106,13 @@ mod svnapot;
 mod table;
 mod word;
 
-pub use crate::flags::Flags;
+pub use crate::{arch::SizeChange, flags::Flags};
 pub use access::Access;
 pub use arm::Arm;
 pub use clear::{Cleared, Full};
 pub use format::{Format, Raw};
 pub use gathered::Gathered;
-pub use resize::{Flush, SizeChange};
+pub use resize::Flush;
 pub use shape::Shape;
 pub use svnapot::Svnapot;
 pub use table::{ATTEMPTS, Entries, Locked};

@@ -8,7 +8,7 @@ use super::{
     table::Locked,
     word,
 };
-use crate::{error::Error, range::VaRange, word::Word};
+use crate::{arch::SizeChange, error::Error, range::VaRange, word::Word};
 
 /// What makes hardware forget.
 ///
@@ -29,29 +29,6 @@ impl<T: FnMut(VaRange)> Flush for T {
     fn flush(&mut self, range: VaRange) {
         self(range);
     }
-}
-
-/// What stands between a block's entries and plain ones for the same addresses.
-///
-/// In every case all entries are taken out first, for only that finds all flags, and then the new ones
-/// are written. The question is whether hardware may meet both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SizeChange {
-    /// A flush: right everywhere.
-    #[default]
-    Flushed,
-    /// A flush, unless none of the entries that were taken out could be held. On Arm that is so if
-    /// none had its access flag ([`Format::may_be_held`]); on RISC-V it never is.
-    ///
-    /// Only for kernels that flush after each [`Locked::clear_accessed`] before they change the same
-    /// table again: a clear flag proves nothing about what was held while it was set.
-    FlushedIfHeld,
-    /// Nothing: hardware that meets both uses one or the other, mixes nothing and raises no conflict.
-    ///
-    /// On Arm this takes break-before-make level 2 *and* a CPU that is known to raise no conflict
-    /// abort, which level 2 alone does not say (manual D8.7.1.1), on every CPU of the machine. On
-    /// RISC-V it is what the manual says of Svnapot; see [`super::Svnapot`]'s source.
-    Free,
 }
 
 /// What was taken out of a block.

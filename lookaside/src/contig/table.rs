@@ -6,11 +6,10 @@ use super::{
     Flags,
     format::{Format, Raw},
     gathered::Gathered,
-    resize::SizeChange,
     shape::Shape,
     word,
 };
-use crate::{error::Error, range::VaRange, word::Word};
+use crate::{arch::SizeChange, error::Error, range::VaRange, word::Word};
 
 /// How often [`Entries::get`] looks at a block that changes under its eyes.
 pub const ATTEMPTS: usize = 4;

@@ -29,7 +29,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ) -> Flushed<F> {
         let mut gather = Gather::holding(space, frames);
         change(&mut gather);
-        self.flush(gather)
+        Self::flush(self, gather)
     }
 
     /// As [`Self::unmap`], for kernel addresses: [`KernelGather::holding`], then [`Self::flush_kernel`].
@@ -43,7 +43,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ) -> Flushed<F> {
         let mut gather = KernelGather::holding(self.tlb(), frames);
         change(&mut gather);
-        self.flush_kernel(gather)
+        Self::flush_kernel(self, gather)
     }
 
     /// Flushes `range`, whose entries were changed and may have had several sizes; its

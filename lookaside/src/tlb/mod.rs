@@ -3,7 +3,6 @@
 mod allocator;
 mod cpu;
 mod current_cpu;
-mod static_tlb;
 
 use core::fmt;
 
@@ -11,7 +10,6 @@ pub use self::{
     allocator::{AsidScope, Released, RootState, Switched, Tags},
     cpu::Cpu,
     current_cpu::{CurrentCpu, StrategyCpu},
-    static_tlb::StaticTlb,
 };
 
 use crate::{
@@ -224,6 +222,17 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         // Relaxed: the CPU runs no space yet. The kernel gives it a thread later, in an order that makes this visible.
         self.errata.fetch_or(errata.0, Ordering::Relaxed);
         Ok(errata)
+    }
+}
+
+impl<P: Platform<ResidentWords: Default>> AddressSpace<P> {
+    /// A new space, as [`Tlb::space`] makes one, with resident words of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tlb::space`].
+    pub fn new<T: Tags<P>>(tlb: &Tlb<'_, P, T>, tables: P::Tables) -> Result<Self, Error> {
+        tlb.space(tables, P::ResidentWords::default())
     }
 }
 

@@ -5,7 +5,10 @@
 //! code, an unknown value counts as the smallest capability.
 
 use super::tlbi::{AddressSize, Geometry, Granule};
-use crate::arch::errata::{self, Feature};
+use crate::arch::{
+    SizeChange,
+    errata::{self, Feature},
+};
 
 /// The ID registers as read, each 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -219,6 +222,16 @@ impl Features {
             self.bbm = Bbm::Level3;
         }
         self
+    }
+
+    /// What must stand between a block's entries and plain ones on this CPU. A kernel may use what holds on
+    /// every CPU of its machine.
+    #[must_use]
+    pub const fn size_change(&self) -> SizeChange {
+        match self.corrected().bbm {
+            Bbm::Level3 => SizeChange::Free,
+            Bbm::Level0 | Bbm::Level1 | Bbm::Level2 => SizeChange::Flushed,
+        }
     }
 }
 

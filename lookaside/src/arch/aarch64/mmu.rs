@@ -19,9 +19,8 @@ use super::{
 use crate::{
     arch::{
         Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        TableChange, Tag, errata,
+        SizeChange, TableChange, Tag, errata,
     },
-    contig::SizeChange,
     error::Error,
     range::VaRange,
 };

@@ -10,8 +10,7 @@ use super::super::{
     tlbi::{AddressSize, Geometry, Granule},
 };
 use crate::{
-    arch::{Errata, Sharing, Tag, errata},
-    contig::SizeChange,
+    arch::{Errata, Sharing, SizeChange, Tag, errata},
     error::Error,
 };
 

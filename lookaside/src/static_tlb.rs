@@ -2,11 +2,11 @@
 
 use core::{cell::UnsafeCell, fmt, mem::MaybeUninit, ops::Deref};
 
-use super::{Cpu, Tlb};
 use crate::{
     error::Error,
     platform::Platform,
     tags::{Asids, AsidsConfig},
+    tlb::{Cpu, Tlb},
     word::{Ordering, Word},
 };
 
