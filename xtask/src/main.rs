@@ -1,7 +1,7 @@
 //! Set-up, tests and checks of this workspace: the one door for people and for CI.
 //!
 //! ```text
-//! cargo xtask test --stage 1  what a contributor runs first: two minutes
+//! cargo xtask test --stage 1  what a contributor runs first: three minutes
 //! cargo xtask setup         what the tests need, installed where it is missing
 //! cargo xtask test          everything that must hold before a change lands
 //! cargo xtask fences        every named fence and ordering has its partner, its test and its mutant
@@ -74,7 +74,7 @@ enum Command {
     },
     /// Run everything that must hold before a change lands, and say at the end which steps failed.
     Test {
-        /// Run the steps of this stage and of those before it: 1 takes about two minutes, 2 a quarter of an hour, 3 is all.
+        /// Run the steps of this stage and of those before it: 1 takes about three minutes, 2 a quarter of an hour, 3 is all.
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
         stage: u8,
         /// Run only the steps whose names contain this text. May be given several times.

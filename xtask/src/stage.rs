@@ -30,7 +30,7 @@ impl Selection {
 
 /// What the stages hold, and how many minutes they take with those before them, from an empty `target` folder.
 const STAGES: [[&str; 2]; 3] = [
-    ["text, names and format, and the tests of what kernels link", "2"],
+    ["text, names and format, and the tests of what kernels link", "3"],
     ["and all lints, builds for bare metal and tests, the C interface, the packages", "15"],
     ["and exploration, loom, Miri, emulators, mutants and the first build of a newcomer", "60"],
 ];
