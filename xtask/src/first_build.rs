@@ -1,4 +1,5 @@
-//! What a newcomer waits for: a clean build of the README's first command, in seconds of CPU, and the size of what is built.
+//! What a newcomer waits for: a clean build of the README's first command, in seconds of CPU, and the size of what is built,
+//! with all that the command line has and without.
 
 use std::{fs, path::Path};
 
@@ -11,7 +12,7 @@ use crate::{
 /// The most seconds of all CPUs, in user mode and in the kernel.
 const SECONDS: f64 = 120.0;
 
-/// The most bytes of the first command. The whole command line is larger and not yet held to this: 16.9 MB.
+/// The most bytes of the first command, and of the whole command line.
 const BYTES: u64 = 12_000_000;
 
 /// Why the step is left out.
@@ -43,9 +44,22 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
              `cargo build --timings` shows of what"
         )));
     }
-    if small > BYTES {
+    hold("the first command", small)?;
+    // The workspace's own, which other steps run: it is built here only if this step is the first to ask for it.
+    let mut whole = setup::cargo();
+    whole.current_dir(workspace.root()).args(["build", "--release", "--package", "lookaside-cli"]);
+    process::run(&mut whole)?;
+    let whole = size(&workspace.target().join("release/lookaside"))?;
+    println!("first build: the whole command line has {whole} bytes of {BYTES}");
+    hold("the whole command line", whole)
+}
+
+/// Fails if a program is larger than it may be.
+fn hold(program: &str, bytes: u64) -> Result<()> {
+    if bytes > BYTES {
         return Err(Failure::new(format!(
-            "the first command has {small} bytes, more than {BYTES}"
+            "{program} has {bytes} bytes, more than {BYTES}; `nm --print-size --size-sort` shows of what, if it \
+             is built with `--config profile.release.strip=false`"
         )));
     }
     Ok(())

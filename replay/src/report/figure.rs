@@ -82,7 +82,6 @@ pub(super) struct Curves {
     pub(super) height: f64,
     pub(super) left: f64,
     pub(super) right: f64,
-    pub(super) top: f64,
     pub(super) bottom: f64,
     pub(super) logarithmic: bool,
     pub(super) x_ticks: Vec<Tick>,
@@ -176,7 +175,6 @@ pub(super) fn curves(curves: &[Curve]) -> Option<Curves> {
         height,
         left: LEFT,
         right: RIGHT,
-        top: TOP,
         bottom,
         logarithmic,
         x_ticks: x_ticks(&cpus, x).map(|(at, cpus)| tick(at, cpus.to_string())).collect(),
@@ -289,7 +287,6 @@ pub(super) struct Arm {
     pub(super) high_bar: [f64; 2],
     /// Whether it is in the figure, not only in the table.
     pub(super) drawn: bool,
-    pub(super) reach: f64,
 }
 
 /// So many numbers are drawn.
@@ -322,7 +319,6 @@ pub(super) fn tornado(sensitivity: &Sensitivity) -> Tornado {
         low_bar: bar(swing.at_low),
         high_bar: bar(swing.at_high),
         drawn: i < ARMS,
-        reach: swing.reach(),
     };
     let rows: Vec<Arm> = sorted.swings.iter().enumerate().map(arm).collect();
     Tornado {

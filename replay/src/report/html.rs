@@ -41,7 +41,6 @@ fn length(ps: u64) -> Cell {
 /// One strategy in the first table.
 struct Strategy {
     name: String,
-    baseline: bool,
     best: bool,
     cells: Vec<Cell>,
 }
@@ -149,13 +148,12 @@ fn has_broadcasts(document: &Document) -> bool {
 fn strategies(document: &Document) -> Vec<Strategy> {
     let best = document.results.iter().map(|result| result.total).min();
     let broadcasts = has_broadcasts(document);
-    let row = |(i, result): (usize, &Replayed)| Strategy {
+    let row = |result: &Replayed| Strategy {
         name: result.strategy.clone(),
-        baseline: i == 0,
         best: Some(result.total) == best && document.results.len() > 1,
         cells: cells(result, document.baseline(), broadcasts),
     };
-    document.results.iter().enumerate().map(row).collect()
+    document.results.iter().map(row).collect()
 }
 
 fn cells(result: &Replayed, baseline: &Replayed, broadcasts: bool) -> Vec<Cell> {
