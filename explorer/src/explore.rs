@@ -86,7 +86,7 @@ fn export(
         Some(count) => explored.at_random(1, count),
         None => vec![schedule],
     };
-    Ok(code(explore::export(&mut *explored, &schedules, folder, &mut io::stdout())?))
+    Ok(code(explore::export(&mut explored, &schedules, folder, &mut io::stdout())?))
 }
 
 fn named(name: &str) -> Result<&'static Entry, String> {

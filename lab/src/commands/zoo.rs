@@ -132,7 +132,7 @@ fn shown(protocol: &Protocol, schedule: &Schedule) -> super::Result<bool> {
     match explored.replay(schedule)? {
         None => println!("clean: this schedule breaks no rule"),
         Some(failure) => {
-            explore::broken(&mut *explored, &failure, &mut io::stdout())?;
+            explore::broken(&mut explored, &failure, &mut io::stdout())?;
             return Ok(true);
         }
     }

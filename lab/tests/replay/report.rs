@@ -148,9 +148,9 @@ fn names_of_processes_do_no_harm() {
     let output = lab(&trace, &to, &["--curve", "none", "--no-sensitivity"]);
     assert!(output.status.success(), "{output:?}");
     let page = String::from_utf8(files(&to).remove("index.html").unwrap()).unwrap();
-    assert!(page.contains("&lt;img onerror=x&gt;"), "the name is shown");
+    assert!(page.contains("&#60;img onerror=x&#62;"), "the name is shown");
     assert!(!page.contains("<img") && !page.contains("<b>`"), "and not believed");
-    assert!(page.contains("<b>&lt;b&gt;&#x27;x&#x27;</b>") || page.contains("<b>&lt;b&gt;'x'</b>"));
+    assert!(page.contains("<b>&#60;b&#62;&#39;x&#39;</b>"));
 }
 
 #[test]

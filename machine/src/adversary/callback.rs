@@ -6,32 +6,19 @@ use std::panic;
 
 use lookaside::platform::CpuId;
 
-use super::{cpu::Handler, current, scenario::Scenario};
-
-/// The handlers of the scenario that is being executed, with their types erased.
-type Handlers =
-    Cell<Option<(*const (), *const (), unsafe fn(*const (), *const (), Handler, CpuId))>>;
+use super::{cpu::Handler, current, scenario::Programs};
 
 thread_local! {
-    static HANDLERS: Handlers = const { Cell::new(None) };
+    /// The programs that are being executed, which have the handlers.
+    static HANDLERS: Cell<Option<*const dyn Programs>> = const { Cell::new(None) };
     static PANIC: Cell<Option<String>> = const { Cell::new(None) };
-}
-
-unsafe fn handle<S: Scenario>(scenario: *const (), world: *const (), handler: Handler, cpu: CpuId) {
-    // SAFETY: the caller passes what `set_handlers` stored: a scenario that its executor
-    // owns and a world that is 'static, both of the types that `handle` was instantiated with.
-    let (scenario, world) = unsafe { (&*scenario.cast::<S>(), &*world.cast::<S::World>()) };
-    match handler {
-        Handler::Interrupt => scenario.interrupt(world, cpu),
-        Handler::Nmi => scenario.nmi(world, cpu),
-    }
 }
 
 /// Runs a handler of the scenario on the coroutine of the CPU.
 pub(crate) fn call_handler(handler: Handler, cpu: CpuId) {
-    if let Some((scenario, world, handle)) = HANDLERS.get() {
-        // SAFETY: `set_handlers` stored the three together; they are cleared with the execution.
-        unsafe { handle(scenario, world, handler, cpu) };
+    if let Some(programs) = HANDLERS.get() {
+        // SAFETY: their executor owns them, and clears the handlers at the end of an execution.
+        unsafe { (*programs).handle(handler, cpu) };
     }
 }
 
@@ -50,9 +37,9 @@ pub(crate) fn install_panic_hook() {
     });
 }
 
-/// Installs a scenario's handlers.
-pub(crate) fn set_handlers<S: Scenario>(scenario: *const S, world: &'static S::World) {
-    HANDLERS.set(Some((scenario.cast(), (&raw const *world).cast(), handle::<S>)));
+/// Installs the handlers of programs that are about to be executed.
+pub(crate) fn set_handlers(programs: *const dyn Programs) {
+    HANDLERS.set(Some(programs));
 }
 
 /// Leaves interrupts without a handler.

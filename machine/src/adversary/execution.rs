@@ -17,7 +17,7 @@ use super::{
     current::{self, Current},
     machine::{Machine, Phase},
     op::{Address, Op},
-    scenario::Scenario,
+    scenario::{self, Programs, Scenario},
     tape::Tape,
     trace::Trace,
     violation::{Rule, Violation},
@@ -37,9 +37,8 @@ type Program = Coroutine<(), (), (), DefaultStack>;
 const STACK: usize = 256 * 1024;
 
 /// A scenario, its world and its machine, ready to be executed any number of times.
-pub(crate) struct Executor<S: Scenario> {
-    scenario: Box<S>,
-    world: &'static S::World,
+pub(crate) struct Executor {
+    scenario: Box<dyn Programs>,
     /// Behind a pointer, because programs reach it while the executor is being used.
     machine: *mut Machine,
     programs: Vec<Option<Program>>,
@@ -55,15 +54,19 @@ pub(crate) struct Executor<S: Scenario> {
     pub(crate) executions: u64,
 }
 
-impl<S: Scenario> Executor<S> {
-    pub(crate) fn new(scenario: S) -> Self {
+impl Executor {
+    pub(crate) fn new(scenario: impl Scenario) -> Self {
         callback::install_panic_hook();
-        let scenario = Box::new(scenario);
         let machine = Box::into_raw(Box::new(Machine::new(scenario.config())));
-        let world = {
+        let scenario = {
             let _current = Current::enter(machine);
-            scenario.build()
+            scenario::build(scenario)
         };
+        Self::of(scenario, machine)
+    }
+
+    /// An executor of programs on the machine that their world was built on.
+    fn of(scenario: Box<dyn Programs>, machine: *mut Machine) -> Self {
         // SAFETY: the machine was just made, and nothing else refers to it.
         let count = unsafe {
             (*machine).freeze();
@@ -71,7 +74,6 @@ impl<S: Scenario> Executor<S> {
         };
         Self {
             scenario,
-            world,
             machine,
             programs: (0..count).map(|_| None).collect(),
             stacks: Vec::new(),
@@ -83,8 +85,8 @@ impl<S: Scenario> Executor<S> {
         }
     }
 
-    pub(crate) fn scenario(&self) -> &S {
-        &self.scenario
+    pub(crate) fn scenario(&self) -> &dyn Programs {
+        &*self.scenario
     }
 
     /// Whether NMIs come.
@@ -147,7 +149,7 @@ impl<S: Scenario> Executor<S> {
     /// Executes the scenario once.
     pub(crate) fn execute(&mut self, chooser: &mut impl Chooser) -> End {
         let _current = Current::enter(self.machine);
-        callback::set_handlers(&raw const *self.scenario, self.world);
+        callback::set_handlers(&raw const *self.scenario);
         self.machine().reset();
         self.machine().phase = Phase::Running;
         for cpu in 0..self.programs.len() {
@@ -173,7 +175,7 @@ impl<S: Scenario> Executor<S> {
     fn inspect(&mut self) -> End {
         self.machine().phase = Phase::Inspecting;
         self.machine().running = 0;
-        self.scenario.finish(self.world);
+        self.scenario.finish();
         match self.machine().violation.take() {
             Some(violation) => End::Violated(violation),
             None => End::Done,
@@ -185,8 +187,7 @@ impl<S: Scenario> Executor<S> {
             DefaultStack::new(STACK).expect("the system has memory for another stack")
         });
         let machine = self.machine;
-        let scenario: *const S = &raw const *self.scenario;
-        let world = self.world;
+        let scenario: *const dyn Programs = &raw const *self.scenario;
         let body = move |yielder: &Yielder<(), ()>, ()| {
             // SAFETY: the executor, which owns the machine and the scenario, resumes this
             // coroutine and abandons it before it goes.
@@ -197,7 +198,7 @@ impl<S: Scenario> Executor<S> {
             let id = CpuId(cpu as u32);
             let result: Result<core::convert::Infallible, _> =
                 panic::catch_unwind(AssertUnwindSafe(|| {
-                    scenario.run(world, id);
+                    scenario.run(id);
                     current::step(Op::End);
                     loop {
                         current::step(Op::Idle);
@@ -473,7 +474,7 @@ impl<S: Scenario> Executor<S> {
     }
 }
 
-impl<S: Scenario> Drop for Executor<S> {
+impl Drop for Executor {
     fn drop(&mut self) {
         self.abandon();
         // SAFETY: it came from `Box::into_raw`, and all programs that could reach it are gone.

@@ -4,6 +4,7 @@ use lookaside::platform::CpuId;
 
 use super::{
     config::Config,
+    cpu::Handler,
     current::{self, step},
     machine::Phase,
     op::Op,
@@ -51,6 +52,60 @@ pub trait Scenario: 'static {
     fn finish(&self, world: &'static Self::World) {
         let _ = world;
     }
+}
+
+/// A scenario with the world that it has built, and both types erased.
+pub(crate) trait Programs {
+    /// [`Scenario::name`].
+    fn name(&self) -> String;
+
+    /// [`Scenario::config`].
+    fn config(&self) -> Config;
+
+    /// [`Scenario::run`].
+    fn run(&self, cpu: CpuId);
+
+    /// [`Scenario::interrupt`] or [`Scenario::nmi`].
+    fn handle(&self, handler: Handler, cpu: CpuId);
+
+    /// [`Scenario::finish`].
+    fn finish(&self);
+}
+
+struct Built<S: Scenario> {
+    scenario: S,
+    world: &'static S::World,
+}
+
+impl<S: Scenario> Programs for Built<S> {
+    fn name(&self) -> String {
+        self.scenario.name()
+    }
+
+    fn config(&self) -> Config {
+        self.scenario.config()
+    }
+
+    fn run(&self, cpu: CpuId) {
+        self.scenario.run(self.world, cpu);
+    }
+
+    fn handle(&self, handler: Handler, cpu: CpuId) {
+        match handler {
+            Handler::Interrupt => self.scenario.interrupt(self.world, cpu),
+            Handler::Nmi => self.scenario.nmi(self.world, cpu),
+        }
+    }
+
+    fn finish(&self) {
+        self.scenario.finish(self.world);
+    }
+}
+
+/// Builds the world of a scenario, on the machine of this thread.
+pub(crate) fn build(scenario: impl Scenario) -> Box<dyn Programs> {
+    let world = scenario.build();
+    Box::new(Built { scenario, world })
 }
 
 /// Makes a value live for ever, which worlds do: there is one for each explorer.

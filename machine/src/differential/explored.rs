@@ -33,7 +33,7 @@ impl core::fmt::Debug for Explored {
 
 /// One world for all shapes: what is run in it changes.
 pub(super) struct Explored {
-    explorer: Explorer<Runner>,
+    explorer: Explorer,
     shape: Rc<Cell<Shape>>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{End, Explorer, Recorded, Schedule, ScheduleError, replay::Follow};
 use crate::{
-    adversary::{Arch, Scenario, Violation},
+    adversary::{Arch, Violation},
     casemate::{Written, write},
 };
 
@@ -15,7 +15,7 @@ pub struct Exported {
     pub traces: Vec<Written>,
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Executes a schedule again, and writes what it did to page tables in the format of casemate, which
     /// knows Arm only: of another architecture there are no traces.
     ///

@@ -1,7 +1,7 @@
 //! Chance: random walks, and random priorities with few changes.
 
 use super::{Budget, Choice, Chooser, Explorer, Point, Recorded, Report, Schedule, Strategy};
-use crate::adversary::{Scenario, hash::mix};
+use crate::adversary::hash::mix;
 
 /// Pseudo-random numbers: the mixed values of a counter.
 struct Random {
@@ -122,7 +122,7 @@ impl Strategy for Pct {
     }
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// The schedules of `n` random walks.
     pub fn at_random(&mut self, seed: u64, n: u64) -> Vec<Schedule> {
         let mut walk = Walk { random: Random::new(seed), left: n };

@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Budget, Choice, Chooser, Explorer, Point, Report, Strategy};
-use crate::adversary::{
-    Scenario,
-    hash::{BuildIdentity, mix},
-};
+use crate::adversary::hash::{BuildIdentity, mix};
 
 /// A point on the way of the present execution.
 struct Node {
@@ -114,7 +111,7 @@ impl Strategy for DepthFirst {
     }
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Explores everything that can happen, without leaving anything out that comes to the same.
     ///
     /// This takes very long and finds nothing that [`Self::exhaust`] does not: it is there to show

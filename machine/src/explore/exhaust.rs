@@ -3,7 +3,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use super::{Budget, Choice, Chooser, Explorer, Point, Report, Strategy};
-use crate::adversary::{Scenario, footprint::Footprint, hash::BuildIdentity};
+use crate::adversary::{footprint::Footprint, hash::BuildIdentity};
 
 /// A choice that need not be tried: all that follows it was tried at an earlier point, and what has
 /// happened since commutes with it.
@@ -164,7 +164,7 @@ impl Strategy for Exhaust {
     }
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Explores everything that can happen.
     pub fn exhaust(&mut self, budget: Budget) -> Report {
         let mut exhaust = Exhaust::default();

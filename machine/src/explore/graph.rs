@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Choice, Chooser, End, Explorer, Point};
 use crate::adversary::{
-    Line, Scenario, View, Violation,
+    Line, View, Violation,
     hash::{BuildIdentity, mix},
 };
 
@@ -131,7 +131,7 @@ impl Chooser for Mapper {
     }
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Visits every state, if there are at most `limit`. Only operations that commute with everything other CPUs do are
     /// executed without a choice, as in [`Self::exhaust`]; no order of the others is left out.
     pub fn graph(&mut self, limit: usize) -> Option<Graph> {

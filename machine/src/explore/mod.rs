@@ -185,8 +185,10 @@ impl Report {
 /// A scenario that can be explored in several ways, one after the other.
 ///
 /// An explorer belongs to one thread; several can run at the same time on several threads.
-pub struct Explorer<S: Scenario> {
-    executor: Executor<S>,
+///
+/// Its type does not name the scenario's: exploring is compiled once, whatever is explored.
+pub struct Explorer {
+    executor: Executor,
 }
 
 /// Remembers what was chosen.
@@ -228,9 +230,9 @@ trait Strategy: Chooser {
     }
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Builds the world of a scenario.
-    pub fn new(scenario: S) -> Self {
+    pub fn new(scenario: impl Scenario) -> Self {
         Self { executor: Executor::new(scenario) }
     }
 

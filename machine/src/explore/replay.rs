@@ -1,7 +1,7 @@
 //! Replay: one schedule again, with everything that happens written down.
 
 use super::{Chooser, End, Explorer, Point, Recorded, Schedule, ScheduleError};
-use crate::adversary::{Line, Scenario, View, Violation};
+use crate::adversary::{Line, View, Violation};
 
 /// What a schedule does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Chooser for Follow<'_> {
     }
 }
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Whether a schedule is one of this scenario.
     pub(super) fn check_name(&self, schedule: &Schedule) -> Result<(), ScheduleError> {
         let expected = self.name();

@@ -3,12 +3,12 @@
 use core::{fmt::Write, panic::Location};
 
 use super::{Explorer, Failure, Replay, ScheduleError};
-use crate::adversary::{Line, Scenario};
+use crate::adversary::Line;
 
 const WIDTH: usize = 100;
 const PLACE: usize = 28;
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Replays a failure and writes down what happens: the step, the CPU, the place in the
     /// source, the operation; under it what it did to buffers and TLBs; and what was broken.
     ///

@@ -1,12 +1,12 @@
 //! Shortening a schedule that fails, so that a person can read it.
 
 use super::{Budget, End, Explorer, Failure, Recorded, Schedule, replay::Follow};
-use crate::adversary::{Rule, Scenario, Violation};
+use crate::adversary::{Rule, Violation};
 
 /// How bad a schedule is to read: pre-emptions, then deviations, then steps.
 type Badness = (u32, usize, u64);
 
-impl<S: Scenario> Explorer<S> {
+impl Explorer {
     /// Looks for a schedule that breaks the same rule with fewer pre-emptions, fewer deviations
     /// from the default, and an earlier end. Every candidate is replayed; the result fails.
     pub fn shrink(&mut self, failure: &Failure) -> Failure {

@@ -126,7 +126,7 @@ impl<W: 'static> Programs<W> {
         self
     }
 
-    pub(crate) fn explorer(&self) -> Explorer<Self> {
+    pub(crate) fn explorer(&self) -> Explorer {
         Explorer::new(self.clone())
     }
 

@@ -3,8 +3,6 @@
 //! They are drawn here and not by a plotting crate because their colours must follow the reader's light
 //! or dark scheme and each mark has a text of its own, which pictures with fixed colours do not give.
 
-use serde::Serialize;
-
 use super::{
     answer::{Crossover, crossovers},
     document::{Curve, Document, Sensitivity, share},
@@ -30,21 +28,19 @@ pub(super) const CAUSES: [(&str, &str); 6] = [
 const COLOURS: usize = 8;
 
 /// Where the upkeep of one strategy went.
-#[derive(Serialize)]
 pub(super) struct Bar {
-    strategy: String,
-    total: String,
-    share: String,
-    segments: Vec<Segment>,
+    pub(super) strategy: String,
+    pub(super) total: String,
+    pub(super) share: String,
+    pub(super) segments: Vec<Segment>,
 }
 
 /// A part of a bar, in thousandths of the longest bar.
-#[derive(Serialize)]
 pub(super) struct Segment {
-    cause: usize,
-    x: f64,
-    width: f64,
-    title: String,
+    pub(super) cause: usize,
+    pub(super) x: f64,
+    pub(super) width: f64,
+    pub(super) title: String,
 }
 
 /// Bars, all at one scale.
@@ -81,64 +77,58 @@ fn round(place: f64) -> f64 {
 }
 
 /// Upkeep over numbers of CPUs.
-#[derive(Serialize)]
 pub(super) struct Curves {
-    width: f64,
-    height: f64,
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    logarithmic: bool,
-    x_ticks: Vec<Tick>,
-    y_ticks: Vec<Tick>,
-    lines: Vec<Line>,
-    crossings: Vec<Crossing>,
-    cpus: Vec<usize>,
-    rows: Vec<Row>,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) logarithmic: bool,
+    pub(super) x_ticks: Vec<Tick>,
+    pub(super) y_ticks: Vec<Tick>,
+    pub(super) lines: Vec<Line>,
+    pub(super) crossings: Vec<Crossing>,
+    pub(super) cpus: Vec<usize>,
+    pub(super) rows: Vec<Row>,
 }
 
 /// A value beside an axis.
-#[derive(Serialize)]
-struct Tick {
-    at: f64,
-    text: String,
+pub(super) struct Tick {
+    pub(super) at: f64,
+    pub(super) text: String,
 }
 
 /// One strategy.
-#[derive(Serialize)]
-struct Line {
-    strategy: String,
+pub(super) struct Line {
+    pub(super) strategy: String,
     /// Which colour, or none for one of the many.
-    colour: Option<usize>,
-    path: String,
-    points: Vec<Mark>,
-    end: f64,
-    label: f64,
+    pub(super) colour: Option<usize>,
+    pub(super) path: String,
+    pub(super) points: Vec<Mark>,
+    pub(super) end: f64,
+    pub(super) label: f64,
 }
 
 /// A point.
-#[derive(Serialize)]
-struct Mark {
-    x: f64,
-    y: f64,
-    title: String,
+pub(super) struct Mark {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) title: String,
 }
 
 /// Where two lines cross.
-#[derive(Serialize)]
-struct Crossing {
-    x: f64,
-    y: f64,
-    number: usize,
-    text: String,
+pub(super) struct Crossing {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) number: usize,
+    pub(super) text: String,
 }
 
 /// The same as numbers.
-#[derive(Serialize)]
-struct Row {
-    strategy: String,
-    cells: Vec<String>,
+pub(super) struct Row {
+    pub(super) strategy: String,
+    pub(super) cells: Vec<String>,
 }
 
 const WIDTH: f64 = 860.0;
@@ -272,36 +262,34 @@ fn cell(curve: &Curve, cpus: usize) -> String {
 }
 
 /// How the factor depends on numbers.
-#[derive(Serialize)]
 pub(super) struct Tornado {
-    strategy: String,
-    baseline: String,
-    factor: String,
+    pub(super) strategy: String,
+    pub(super) baseline: String,
+    pub(super) factor: String,
     /// Where the factor is, in thousandths of the width.
-    centre: f64,
-    least: String,
-    most: String,
-    rows: Vec<Arm>,
+    pub(super) centre: f64,
+    pub(super) least: String,
+    pub(super) most: String,
+    pub(super) rows: Vec<Arm>,
     /// How many numbers are only in the table.
-    more: usize,
+    pub(super) more: usize,
 }
 
 /// One number.
-#[derive(Serialize)]
 pub(super) struct Arm {
-    parameter: String,
-    value: String,
-    low: String,
-    high: String,
-    at_low: String,
-    at_high: String,
+    pub(super) parameter: String,
+    pub(super) value: String,
+    pub(super) low: String,
+    pub(super) high: String,
+    pub(super) at_low: String,
+    pub(super) at_high: String,
     /// Beginning and width of the part for the lower value.
-    low_bar: [f64; 2],
+    pub(super) low_bar: [f64; 2],
     /// And for the higher one.
-    high_bar: [f64; 2],
+    pub(super) high_bar: [f64; 2],
     /// Whether it is in the figure, not only in the table.
-    drawn: bool,
-    reach: f64,
+    pub(super) drawn: bool,
+    pub(super) reach: f64,
 }
 
 /// So many numbers are drawn.

@@ -1,10 +1,10 @@
 //! A report as one page that needs nothing else: no network, light and dark, printable.
 //!
-//! What it says is put together here as text and places; `page/` has how it looks. Text is escaped by
-//! the template engine, because names come from traces: a process may be called `<script>`.
+//! What it says is put together here as text and places; `templates/` has how it looks. Text is escaped by
+//! the template engine, because names come from traces: a process may be called `<script>`. The template is
+//! compiled with the crate, so that it asks for nothing that is not there.
 
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, value::Serde};
-use serde::Serialize;
+use askama::Template;
 
 use super::{
     answer::answer,
@@ -14,15 +14,13 @@ use super::{
 };
 use crate::{Blame, Latency, OVERFULL, Replayed};
 
-const PAGE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/style.css");
-const SCRIPT: &str = include_str!("page/script.js");
+const STYLE: &str = include_str!("../../templates/style.css");
+const SCRIPT: &str = include_str!("../../templates/script.js");
 
 /// So many initiators are shown until the reader asks for all.
 const SHOWN: usize = 25;
 
 /// A cell of a table: what it shows, and what it is sorted by.
-#[derive(Serialize)]
 struct Cell {
     text: String,
     by: f64,
@@ -41,7 +39,6 @@ fn length(ps: u64) -> Cell {
 }
 
 /// One strategy in the first table.
-#[derive(Serialize)]
 struct Strategy {
     name: String,
     baseline: bool,
@@ -50,7 +47,6 @@ struct Strategy {
 }
 
 /// One initiator.
-#[derive(Serialize)]
 struct Initiator {
     process: String,
     operation: String,
@@ -59,14 +55,14 @@ struct Initiator {
 }
 
 /// A sentence in pieces: what is between backticks is a name.
-#[derive(Serialize)]
 struct Piece {
     text: String,
     name: bool,
 }
 
 /// What the template asks for.
-#[derive(Serialize)]
+#[derive(Template)]
+#[template(path = "report.html")]
 struct Page<'a> {
     style: &'static str,
     script: &'static str,
@@ -107,11 +103,6 @@ fn is_overfull(document: &Document) -> bool {
 /// If the document has no results.
 #[must_use]
 pub fn to_html(document: &Document) -> String {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.add_template("page", PAGE).expect("the page is a template");
-    let template = environment.get_template("page").expect("it was added");
     let answer = answer(document);
     let page = Page {
         style: STYLE,
@@ -137,7 +128,7 @@ pub fn to_html(document: &Document) -> String {
         steps: grouped(document.baseline().steps),
         events: grouped(document.results.iter().map(|result| result.events).sum()),
     };
-    template.render(Serde(&page)).expect("the page has all that its template asks for")
+    page.render().expect("a string can be written to")
 }
 
 /// The document as JSON within a page: `<` is written so that no text of it can end the element.

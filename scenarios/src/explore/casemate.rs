@@ -30,7 +30,7 @@ struct Sum {
 ///
 /// If a schedule is not one of the scenario, the scenario is not one of Arm, or a file cannot be written.
 pub fn export(
-    explored: &mut dyn Explored,
+    explored: &mut Explored,
     schedules: &[Schedule],
     folder: &Path,
     out: &mut impl Write,

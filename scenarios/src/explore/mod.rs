@@ -46,7 +46,7 @@ pub fn explore(
             Ok(Verdict::Clean)
         }
         Some(failure) => {
-            broken(&mut *explored, failure, out)?;
+            broken(&mut explored, failure, out)?;
             let seconds = report.elapsed.as_secs_f64();
             let Report { schedules, steps, .. } = report;
             writeln!(out, "found after {schedules} schedules, {steps} steps, {seconds:.1} s")?;
@@ -72,7 +72,7 @@ pub fn replay(
             Ok(Verdict::Clean)
         }
         Some(failure) => {
-            broken(&mut *explored, &failure, out)?;
+            broken(&mut explored, &failure, out)?;
             Ok(Verdict::Broken)
         }
     }
@@ -83,11 +83,7 @@ pub fn replay(
 /// # Errors
 ///
 /// If `out` cannot be written.
-pub fn broken(
-    explored: &mut dyn Explored,
-    failure: &Failure,
-    out: &mut impl Write,
-) -> io::Result<()> {
+pub fn broken(explored: &mut Explored, failure: &Failure, out: &mut impl Write) -> io::Result<()> {
     let failure = explored.shrink(failure);
     match explored.explain(&failure) {
         Ok(table) => writeln!(out, "{table}")?,

@@ -20,7 +20,7 @@ use lookaside_machine::adversary::{
 /// A kind of machine: what the adversary must be, and how the library operates it.
 pub(super) trait Hardware: 'static {
     /// The library's type for it.
-    type Mmu: Mmu + 'static;
+    type Mmu: Mmu + SetUp + 'static;
 
     /// The adversary.
     fn config(cpus: usize) -> Config;
@@ -44,9 +44,22 @@ pub(super) trait Hardware: 'static {
     fn observe(event: Event) {
         see(event);
     }
+}
 
-    /// What a CPU does when it comes up, before the library.
-    fn set_up(_: &Self::Mmu) {}
+/// What a CPU does when it comes up, before the library.
+pub(super) trait SetUp {
+    /// Does it.
+    fn set_up(&self) {}
+}
+
+impl SetUp for Aarch64<arm::Insn> {}
+
+impl SetUp for Riscv<riscv::Insn> {}
+
+impl SetUp for X86<x86::Insn> {
+    fn set_up(&self) {
+        self.set_up_cpu();
+    }
 }
 
 /// A [`Hardware`] with its type erased, but for the library's: the scenarios of all kinds that have this
@@ -128,7 +141,10 @@ impl<M: Mmu> Copy for Described<M> {}
 
 impl<M: Mmu> Described<M> {
     /// What there is to know of `H`.
-    pub(super) const fn of<H: Hardware<Mmu = M>>() -> Self {
+    pub(super) const fn of<H: Hardware<Mmu = M>>() -> Self
+    where
+        M: SetUp,
+    {
         Self {
             machine: H::config,
             more: More::NONE,
@@ -136,7 +152,7 @@ impl<M: Mmu> Described<M> {
             features: H::features,
             costs: H::costs,
             observe: H::observe,
-            set_up: H::set_up,
+            set_up: M::set_up,
         }
     }
 
@@ -413,10 +429,6 @@ macro_rules! x86_hardware {
             fn costs() -> Costs {
                 $costs
             }
-
-            fn set_up(mmu: &Self::Mmu) {
-                mmu.set_up_cpu();
-            }
         }
     )*};
 }
@@ -504,10 +516,6 @@ macro_rules! more {
             fn observe(event: Event) {
                 H::observe(event);
             }
-
-            fn set_up(mmu: &Self::Mmu) {
-                H::set_up(mmu);
-            }
         }
     };
 }
@@ -590,10 +598,6 @@ impl Hardware for Sparing {
         let vendor = x86_64::Vendor::Intel;
         x86_64::Features { vendor, family: 6, model: 0x97, ..Pcid::features() }
     }
-
-    fn set_up(mmu: &Self::Mmu) {
-        mmu.set_up_cpu();
-    }
 }
 
 /// AMD's Zen 2 as some report themselves: with `INVLPGB`, which they do not have.
@@ -613,10 +617,6 @@ impl Hardware for Boasting {
     fn features() -> x86_64::Features {
         let vendor = x86_64::Vendor::Amd;
         x86_64::Features { vendor, family: 0x17, model: 0x47, ..Broadcast::features() }
-    }
-
-    fn set_up(mmu: &Self::Mmu) {
-        mmu.set_up_cpu();
     }
 }
 
@@ -679,10 +679,6 @@ macro_rules! judged {
                     let fits: fn(Outcome, u32) -> bool = $fits;
                     oracle::check(fits(outcome, targets), $complaint);
                 }
-            }
-
-            fn set_up(mmu: &Self::Mmu) {
-                H::set_up(mmu);
             }
         }
     };

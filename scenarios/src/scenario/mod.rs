@@ -7,6 +7,7 @@ pub(crate) mod act;
 pub(crate) mod blocks;
 mod c;
 mod catalogue;
+mod explored;
 pub(crate) mod hardware;
 mod kept;
 pub(crate) mod machine;
@@ -18,10 +19,8 @@ mod world;
 use hardware::More;
 
 pub use catalogue::{RELIED_ON, TOPICS, Topic, all, find};
+pub use explored::Explored;
 pub use kept::read_kept;
-use lookaside_machine::explore::{
-    Budget, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError,
-};
 pub use program::{Program, ProgramError};
 
 /// How a scenario is explored by default.
@@ -48,16 +47,16 @@ pub struct Entry {
 
 /// How a scenario is built.
 enum Open {
-    By(fn() -> Box<dyn Explored>),
+    By(fn() -> Explored),
     /// About spaces, on a machine with these options.
-    With(fn(More) -> Box<dyn Explored>),
+    With(fn(More) -> Explored),
     Of(Program),
 }
 
 impl Entry {
     /// Builds its world.
     #[must_use]
-    pub fn open(&self) -> Box<dyn Explored> {
+    pub fn open(&self) -> Explored {
         match &self.open {
             Open::By(open) => open(),
             Open::With(open) => open(More::NONE),
@@ -68,60 +67,11 @@ impl Entry {
     /// As [`Self::open`], with the same allocator, but chosen at run time ([`lookaside::tags::Asids`]). None if the
     /// scenario is about blocks of entries or about the trampoline.
     #[must_use]
-    pub fn open_chosen(&self) -> Option<Box<dyn Explored>> {
+    pub fn open_chosen(&self) -> Option<Explored> {
         match &self.open {
             Open::By(_) => None,
             Open::With(open) => Some(open(More::CHOSEN)),
             Open::Of(program) => program.open_chosen(self.name),
         }
     }
-}
-
-/// An explorer whose scenario's type is forgotten.
-pub trait Explored {
-    /// Explores to `depth`, within the budget.
-    fn explore(&mut self, depth: Depth, budget: Budget) -> Report;
-
-    /// Explores so many executions at random, and as many by PCT. The report counts both.
-    fn chance(&mut self, seed: u64, schedules: u64) -> Report;
-
-    /// Shortens the schedule of a failure.
-    fn shrink(&mut self, failure: &Failure) -> Failure;
-
-    /// A failure as a table of steps.
-    ///
-    /// # Errors
-    ///
-    /// If the schedule is not one of this scenario.
-    fn explain(&mut self, failure: &Failure) -> Result<String, ScheduleError>;
-
-    /// Runs a schedule and returns the failure that it leads to, if any.
-    ///
-    /// # Errors
-    ///
-    /// If the schedule is not one of this scenario.
-    fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError>;
-
-    /// Runs a schedule and returns all that happens.
-    ///
-    /// # Errors
-    ///
-    /// If the schedule is not one of this scenario.
-    fn watch(&mut self, schedule: &Schedule) -> Result<Replay, ScheduleError>;
-
-    /// The graph of all states, if there are at most `limit`.
-    fn graph(&mut self, limit: usize) -> Option<Graph>;
-
-    /// The name that its schedules carry.
-    fn name(&self) -> String;
-
-    /// The schedules of so many executions at random.
-    fn at_random(&mut self, seed: u64, schedules: u64) -> Vec<Schedule>;
-
-    /// Runs a schedule and writes what it did to page tables in the format of casemate; on Arm only.
-    ///
-    /// # Errors
-    ///
-    /// If the schedule is not one of this scenario.
-    fn casemate(&mut self, schedule: &Schedule) -> Result<Exported, ScheduleError>;
 }

@@ -6,15 +6,9 @@ use lookaside::{
     platform::{CpuId, Word as _},
     tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Replacement},
 };
-use lookaside_machine::{
-    adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome},
-    explore::{
-        Budget, Explorer, Exported, Failure, Graph, Replay, Report, Schedule, ScheduleError,
-    },
-};
+use lookaside_machine::adversary::{Config, Platform, Scenario, Word, milestone, oracle, outcome};
 
 use super::{
-    Depth, Explored,
     act::Act,
     hardware::Described,
     world::{Strategy, World, keep},
@@ -77,73 +71,6 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
 
     fn finish(&self, world: &'static Self::World) {
         outcome(world.progress());
-    }
-}
-
-/// How many pre-emptions are explored before the exhaustive exploration.
-const SHALLOW: u32 = 3;
-/// How many orderings a bug may take that PCT is to find: most of the record take two to four.
-const DEPTH: u32 = 4;
-
-impl<S: Scenario> Explored for Explorer<S> {
-    fn explore(&mut self, depth: Depth, budget: Budget) -> Report {
-        match depth {
-            Depth::Exhaust => {
-                // Most bugs need few pre-emptions: executions with few come first.
-                let shallow = self.deepen(SHALLOW, budget);
-                if shallow.failure.is_some() { shallow } else { self.exhaust(budget) }
-            }
-            Depth::Bounded(preemptions) => self.bounded(preemptions, budget),
-            Depth::Random(schedules) => self.chance(1, schedules),
-        }
-    }
-
-    fn chance(&mut self, seed: u64, schedules: u64) -> Report {
-        let random = self.random(seed, schedules);
-        if random.failure.is_some() {
-            return random;
-        }
-        let mut both = self.pct(seed, DEPTH, schedules);
-        both.schedules += random.schedules;
-        both.steps += random.steps;
-        both.elapsed += random.elapsed;
-        both.outcomes.extend(random.outcomes);
-        both.seen.extend(random.seen);
-        both.sites.extend(random.sites);
-        both
-    }
-
-    fn shrink(&mut self, failure: &Failure) -> Failure {
-        Explorer::shrink(self, failure)
-    }
-
-    fn explain(&mut self, failure: &Failure) -> Result<String, ScheduleError> {
-        Explorer::explain(self, failure)
-    }
-
-    fn replay(&mut self, schedule: &Schedule) -> Result<Option<Failure>, ScheduleError> {
-        let replay = Explorer::replay(self, schedule)?;
-        Ok(replay.violation.map(|violation| Failure { violation, schedule: schedule.clone() }))
-    }
-
-    fn watch(&mut self, schedule: &Schedule) -> Result<Replay, ScheduleError> {
-        Explorer::replay(self, schedule)
-    }
-
-    fn graph(&mut self, limit: usize) -> Option<Graph> {
-        Explorer::graph(self, limit)
-    }
-
-    fn name(&self) -> String {
-        Explorer::name(self)
-    }
-
-    fn at_random(&mut self, seed: u64, schedules: u64) -> Vec<Schedule> {
-        Explorer::at_random(self, seed, schedules)
-    }
-
-    fn casemate(&mut self, schedule: &Schedule) -> Result<Exported, ScheduleError> {
-        Explorer::casemate(self, schedule)
     }
 }
 

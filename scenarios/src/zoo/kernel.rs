@@ -2,12 +2,9 @@
 //! flush.
 
 use lookaside::platform::{CpuId, Ordering::*, Word as _};
-use lookaside_machine::{
-    adversary::{
-        Access, Config, Frame, Scenario, Word, access, access_store, as_cpu, irq_off, irq_on, leak,
-        milestone, name, oracle, relax, tables,
-    },
-    explore::Explorer,
+use lookaside_machine::adversary::{
+    Access, Config, Frame, Scenario, Word, access, access_store, as_cpu, irq_off, irq_on, leak,
+    milestone, name, oracle, relax, tables,
 };
 
 use super::Form;
@@ -320,9 +317,9 @@ pub(super) fn open<P: Operations>(
     form: Form,
     scripts: Scripts,
     make: fn(bool) -> P,
-) -> Box<dyn Explored> {
+) -> Explored {
     let config = make(false).config(scripts.len()).with_levels(2);
-    Box::new(Explorer::new(Cage { name, form, scripts, make, config }))
+    Explored::new(Cage { name, form, scripts, make, config })
 }
 
 impl<P: Operations> Cage<P> {

@@ -86,13 +86,13 @@ pub struct Protocol {
     pub expected: Expected,
     /// The change that makes it sound, if it is broken.
     pub repair: Option<&'static str>,
-    open: fn(&'static str, Form) -> Box<dyn Explored>,
+    open: fn(&'static str, Form) -> Explored,
 }
 
 impl Protocol {
     /// Builds its world.
     #[must_use]
-    pub fn open(&self, form: Form) -> Box<dyn Explored> {
+    pub fn open(&self, form: Form) -> Explored {
         (self.open)(self.name, form)
     }
 

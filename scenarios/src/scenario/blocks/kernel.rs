@@ -4,17 +4,18 @@ use core::ops::Range;
 
 use lookaside::{
     Gather,
-    contig::{Access, Flags, Format as _, Full, Raw, SizeChange},
+    arch::Mmu,
+    contig::{Access, Flags, Format, Full, Raw, SizeChange},
     flush::Flushed,
     platform::{Ordering, Word as _},
 };
 use lookaside_machine::adversary::{Word, oracle};
 
-use super::{Act, Kind, frame, va, world::At, world::World};
+use super::{Act, va, world::At, world::World};
 
-impl<K: Kind> World<K> {
+impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
     /// Changes entries, with the lock held.
-    pub(super) fn change(&self, this_cpu: &At<'_, K>, act: &Act) {
+    pub(super) fn change(&self, this_cpu: &At<'_, M>, act: &Act) {
         let mut flush = this_cpu.flush_blocks(&self.space);
         let changed = match act {
             Act::Unmap(slots) => return self.unmap(this_cpu, slots, Full::No),
@@ -50,11 +51,11 @@ impl<K: Kind> World<K> {
     /// is held that is not there any more: if sizes have changed, or if nobody else changes anything. Otherwise
     /// what allows less than the entry does may be held for as long as it likes.
     fn nothing_lost(&self, slots: &Range<usize>, gone: &Range<usize>, resized: bool) {
-        let flushed = K::SIZE_CHANGE == SizeChange::Flushed && (resized || !self.refusals);
+        let flushed = self.kind.size_change == SizeChange::Flushed && (resized || !self.refusals);
         // The claim is about memory as it is now.
         Word::fence(Ordering::SeqCst);
-        for slot in Self::around(slots).filter(|slot| !gone.contains(slot)) {
-            Self::claim(slot..slot + 1, Flags::NONE);
+        for slot in self.around(slots).filter(|slot| !gone.contains(slot)) {
+            self.claim(slot..slot + 1, Flags::NONE);
             // Elsewhere a block and its pages may be held together.
             if flushed {
                 oracle::revoked(self.root, va(slot));
@@ -63,7 +64,7 @@ impl<K: Kind> World<K> {
     }
 
     /// `munmap` and `exit`.
-    fn unmap(&self, this_cpu: &At<'_, K>, slots: &Range<usize>, full: Full) {
+    fn unmap(&self, this_cpu: &At<'_, M>, slots: &Range<usize>, full: Full) {
         let mut gather = Gather::new(&self.space);
         let mut flush = this_cpu.flush_blocks(&self.space);
         let cleared = self.table().get_and_clear(slots.clone(), full, &mut flush);
@@ -71,17 +72,17 @@ impl<K: Kind> World<K> {
         gather.found(cleared.first.flags());
         gather.revoke(Self::addresses(slots));
         let flushed = this_cpu.flush(gather);
-        Self::claim(slots.clone(), flushed.flags);
+        self.claim(slots.clone(), flushed.flags);
         if full == Full::No {
             self.nothing_lost(slots, slots, false);
         }
         for slot in slots.clone() {
             oracle::revoked(self.root, va(slot));
-            oracle::frame_freed(frame::<K>(slot));
+            oracle::frame_freed(self.kind.frame(slot));
         }
     }
 
-    fn protect(&self, this_cpu: &At<'_, K>, slots: &Range<usize>) {
+    fn protect(&self, this_cpu: &At<'_, M>, slots: &Range<usize>) {
         let mut gather = Gather::new(&self.space);
         let mut table = self.table();
         let changed = table.write_protect(slots.clone(), &mut this_cpu.flush_blocks(&self.space));
@@ -92,41 +93,41 @@ impl<K: Kind> World<K> {
             oracle::revoked(self.root, va(slot));
             // On Arm, what was dirty is so by software's bit now: no walk sees it.
             let page = table.get(slot).expect("slots of the table");
-            Self::claim(slot..slot + 1, page.flags());
-            let writable = K::format().is_writable(Raw(page.bits()));
+            self.claim(slot..slot + 1, page.flags());
+            let writable = self.kind.format.is_writable(Raw(page.bits()));
             oracle::check(!writable, "the page can be stored to again");
         }
         self.nothing_lost(slots, slots, false);
     }
 
-    fn age(&self, this_cpu: &At<'_, K>, slots: &Range<usize>) {
+    fn age(&self, this_cpu: &At<'_, M>, slots: &Range<usize>) {
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.accessed());
         let accessed = table.clear_accessed(slots.clone()).expect("slots of the table");
         oracle::check(accessed || !was, "the accessed flag of the page was lost");
-        Self::claim(Self::around(slots), Flags { accessed, dirty: false });
-        if K::SIZE_CHANGE == SizeChange::FlushedIfHeld {
+        self.claim(self.around(slots), Flags { accessed, dirty: false });
+        if self.kind.size_change == SizeChange::FlushedIfHeld {
             // A clear flag is to say that the block is not held.
             let mut gather = Gather::new(&self.space);
-            gather.revoke(Self::addresses(&Self::around(slots)));
+            gather.revoke(Self::addresses(&self.around(slots)));
             let _: Flushed = this_cpu.flush(gather);
         }
     }
 
-    fn clean(&self, this_cpu: &At<'_, K>, slots: &Range<usize>) {
+    fn clean(&self, this_cpu: &At<'_, M>, slots: &Range<usize>) {
         let mut gather = Gather::new(&self.space);
         let mut table = self.table();
         let was = table.get(slots.start).is_ok_and(|page| page.dirty());
         let dirty = table.clear_dirty(slots.clone()).expect("slots of the table");
         oracle::check(dirty || !was, "the dirty flag of the page was lost");
         // A block has become clean as a whole.
-        let slots = Self::around(slots);
+        let slots = self.around(slots);
         gather.found(Flags { accessed: false, dirty });
         gather.revoke(Self::addresses(&slots));
         let flushed = this_cpu.flush(gather);
-        Self::claim(slots.clone(), flushed.flags);
+        self.claim(slots.clone(), flushed.flags);
         for slot in slots {
-            oracle::cleaned(frame::<K>(slot), 1);
+            oracle::cleaned(self.kind.frame(slot), 1);
         }
     }
 }

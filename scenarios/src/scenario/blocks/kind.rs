@@ -1,12 +1,15 @@
 //! Kinds of tables: the format and size of blocks, and what a change of size requires.
 
 use lookaside::{
-    arch::aarch64::{AddressSize, Features, Geometry, Granule, HardwareUpdates, IdRegisters},
+    arch::{
+        Mmu,
+        aarch64::{AddressSize, Features, Geometry, Granule, HardwareUpdates, IdRegisters},
+    },
     contig::{self, Flags, Format, Raw, Shape, SizeChange, Svnapot},
 };
-use lookaside_machine::adversary::{Bbm, Config, Deviations, Updates};
+use lookaside_machine::adversary::{Bbm, Config, Deviations, Frame, Updates};
 
-use crate::scenario::hardware::{self, Hardware};
+use crate::scenario::hardware::{self, Hardware, SetUp};
 
 /// A kind of table, on some hardware.
 pub(in crate::scenario) trait Kind: 'static {
@@ -43,6 +46,53 @@ pub(in crate::scenario) trait Kind: 'static {
         config
     }
 }
+
+/// A [`Kind`] with its type erased, but for the library's: the scenarios of all kinds that have these types in
+/// common are one type, and are compiled once.
+pub(in crate::scenario) struct Described<M: Mmu, F> {
+    pub(super) config: fn(usize) -> Config,
+    pub(super) hardware: hardware::Described<M>,
+    pub(super) format: F,
+    pub(super) size_change: SizeChange,
+    pub(super) block_bits: u32,
+}
+
+impl<M: Mmu, F: Format> Described<M, F> {
+    /// What there is to know of `K`.
+    pub(in crate::scenario) fn of<K>() -> Self
+    where
+        M: SetUp,
+        K: Kind<Format = F, Hardware: Hardware<Mmu = M>>,
+    {
+        Self {
+            config: K::config,
+            hardware: hardware::Described::of::<K::Hardware>(),
+            format: K::format(),
+            size_change: K::SIZE_CHANGE,
+            block_bits: K::BLOCK_BITS,
+        }
+    }
+
+    /// The frame of the page in a slot. Frames of different blocks are far apart, and each block of
+    /// frames begins at a multiple of sixteen.
+    pub(super) fn frame(&self, slot: usize) -> Frame {
+        let pages = self.block_pages();
+        Frame(16 * (1 + slot / pages) as u64 + (slot % pages) as u64)
+    }
+
+    /// How many pages a block has.
+    pub(super) const fn block_pages(&self) -> usize {
+        1 << self.block_bits
+    }
+}
+
+impl<M: Mmu, F: Format> Clone for Described<M, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Mmu, F: Format> Copy for Described<M, F> {}
 
 /// The library's format with blocks as small as the machine's: sixteen entries, each of which
 /// hardware writes when it likes, take longer to explore than four and show nothing more.

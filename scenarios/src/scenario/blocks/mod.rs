@@ -7,10 +7,14 @@ pub(super) mod mapped;
 mod user;
 mod world;
 
-use core::{marker::PhantomData, ops::Range};
+use core::ops::Range;
 
-use lookaside::{contig::Flags, platform::CpuId};
-use lookaside_machine::adversary::{Config, Frame, Scenario, milestone, outcome};
+use lookaside::{
+    arch::Mmu,
+    contig::{Flags, Format},
+    platform::CpuId,
+};
+use lookaside_machine::adversary::{Config, Scenario, milestone, outcome};
 
 pub(super) use self::kind::*;
 use self::world::World;
@@ -142,7 +146,7 @@ pub(super) struct Mapped {
 }
 
 /// The mapped pages, and a script for each CPU. All but CPU 0 run the space from the beginning.
-pub(super) struct Script<K> {
+pub(super) struct Script<M: Mmu, F> {
     /// Its name.
     pub(super) name: String,
     /// The pages.
@@ -154,25 +158,25 @@ pub(super) struct Script<K> {
     /// A change may be refused, because another CPU has unmapped the pages.
     pub(super) refusals: bool,
     /// On what.
-    pub(super) kind: PhantomData<K>,
+    pub(super) kind: Described<M, F>,
 }
 
-impl<K: Kind> Scenario for Script<K> {
-    type World = World<K>;
+impl<M: Mmu + 'static, F: Format + 'static> Scenario for Script<M, F> {
+    type World = World<M, F>;
 
     fn name(&self) -> String {
         self.name.clone()
     }
 
     fn config(&self) -> Config {
-        K::config(self.cpus.len())
+        (self.kind.config)(self.cpus.len())
     }
 
-    fn build(&self) -> &'static World<K> {
+    fn build(&self) -> &'static World<M, F> {
         World::build(self)
     }
 
-    fn run(&self, world: &'static World<K>, cpu: CpuId) {
+    fn run(&self, world: &'static World<M, F>, cpu: CpuId) {
         for act in &self.cpus[cpu.index()] {
             world.act(act);
             // The position in the script is the only state of a program.
@@ -180,22 +184,15 @@ impl<K: Kind> Scenario for Script<K> {
         }
     }
 
-    fn interrupt(&self, world: &'static World<K>, _: CpuId) {
+    fn interrupt(&self, world: &'static World<M, F>, _: CpuId) {
         world.this_cpu().handle_ipi();
     }
 
-    fn finish(&self, world: &'static World<K>) {
+    fn finish(&self, world: &'static World<M, F>) {
         // No page that is still mapped has lost a flag.
         world.claim_rest();
         outcome(0);
     }
-}
-
-/// The frame of the page in a slot. Frames of different blocks are far apart, and each block of
-/// frames begins at a multiple of sixteen.
-fn frame<K: Kind>(slot: usize) -> Frame {
-    let pages = 1 << K::BLOCK_BITS;
-    Frame(16 * (1 + slot / pages) as u64 + (slot % pages) as u64)
 }
 
 /// The address of the page in a slot.

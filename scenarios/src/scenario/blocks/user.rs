@@ -1,11 +1,14 @@
 //! Operations without the lock: user code, its fault handler, and readers.
 
-use lookaside::contig::{Access, Format as _, Raw};
+use lookaside::{
+    arch::Mmu,
+    contig::{Access, Format, Raw},
+};
 use lookaside_machine::adversary::{access, access_store, irq_off, irq_on, oracle};
 
-use super::{Act, Kind, frame, va, world::World};
+use super::{Act, va, world::World};
 
-impl<K: Kind> World<K> {
+impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
     pub(super) fn act_openly(&'static self, act: &Act) {
         match *act {
             Act::Await => self.wait(),
@@ -43,8 +46,8 @@ impl<K: Kind> World<K> {
         // A reader that finds the block changing each time takes the lock.
         let Ok(found) = self.entries().get(slot) else { return };
         if found.is_present() {
-            let output = K::format().output(Raw(found.bits()));
-            oracle::check(output == frame::<K>(slot).address(), "that page was never there");
+            let output = self.kind.format.output(Raw(found.bits()));
+            oracle::check(output == self.kind.frame(slot).address(), "that page was never there");
             oracle::check(found.dirty(), "the page was never clean");
         }
     }

@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, GlobalAsids, Tlb, VaRange,
-    arch::Root,
-    contig::{self, Entries, Format as _, Locked, Raw},
+    arch::{Mmu, Root},
+    contig::{self, Entries, Format, Locked, Raw},
     platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::adversary::{
@@ -13,20 +13,16 @@ use lookaside_machine::adversary::{
     tables,
 };
 
-use super::{Act, Kind, Mapped, START, Script, frame, va};
-use crate::scenario::{
-    hardware::Hardware,
-    script::{Few, epochs},
-};
+use super::{Act, Described, Mapped, START, Script, va};
+use crate::scenario::script::{Few, epochs};
 
-pub(super) type PlatformOf<K> = Platform<<<K as Kind>::Hardware as Hardware>::Mmu>;
-pub(super) type At<'h, K> = CurrentCpu<'h, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>;
-pub(super) type Table<K> = Locked<'static, Word, <K as Kind>::Format>;
+pub(super) type At<'h, M> = CurrentCpu<'h, Platform<M>, GlobalAsids<'static, Platform<M>>>;
 
 /// The state that the CPUs share.
-pub(in crate::scenario) struct World<K: Kind> {
-    pub(super) tlb: Tlb<'static, PlatformOf<K>, GlobalAsids<'static, PlatformOf<K>>>,
-    pub(super) space: AddressSpace<PlatformOf<K>>,
+pub(in crate::scenario) struct World<M: Mmu + 'static, F> {
+    pub(super) kind: Described<M, F>,
+    pub(super) tlb: Tlb<'static, Platform<M>, GlobalAsids<'static, Platform<M>>>,
+    pub(super) space: AddressSpace<Platform<M>>,
     pub(super) root: Frame,
     /// The last-level entries.
     pub(super) words: &'static [Word],
@@ -38,11 +34,12 @@ pub(in crate::scenario) struct World<K: Kind> {
     pub(super) refusals: bool,
 }
 
-impl<K: Kind> World<K> {
-    pub(super) fn build(script: &Script<K>) -> &'static Self {
+impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
+    pub(super) fn build(script: &Script<M, F>) -> &'static Self {
         let reserved = tables::allocate_reserved();
-        let mmu = K::Hardware::mmu(reserved).expect("hardware");
-        let platform = Platform::new(mmu).with_costs(K::Hardware::costs());
+        let kind = script.kind;
+        let mmu = (kind.hardware.mmu)(reserved).expect("hardware");
+        let platform = Platform::new(mmu).with_costs((kind.hardware.costs)());
         let few = Few { usable: 4, pins: 0, last_epoch: lookaside::tags::Cookie::LAST_EPOCH };
         let tags = epochs(&platform, few).expect("tags");
         let storage = Vec::leak(script.cpus.iter().map(|_| Cpu::new()).collect());
@@ -57,7 +54,8 @@ impl<K: Kind> World<K> {
         let lockers = script.cpus.iter().filter(|acts| acts.iter().any(Act::locks)).count();
         let lock = (lockers > 1).then_some(Word::ZERO);
         let refusals = script.refusals;
-        let world = leak(Self { tlb, space, root, words, signalled: Word::ZERO, lock, refusals });
+        let signalled = Word::ZERO;
+        let world = leak(Self { kind, tlb, space, root, words, signalled, lock, refusals });
 
         script.mapped.iter().for_each(|mapped| world.map(mapped));
         for (slot, word) in words.iter().enumerate() {
@@ -69,7 +67,7 @@ impl<K: Kind> World<K> {
         }
         for cpu in 0..script.cpus.len() {
             as_cpu(CpuId(cpu as u32), || {
-                world.tlb.online(&(), &K::Hardware::features()).expect("a CPU that fits");
+                world.tlb.online(&(), &(kind.hardware.features)()).expect("a CPU that fits");
                 if cpu > 0 {
                     let _ = world.this_cpu().switch(&world.space);
                 }
@@ -80,14 +78,15 @@ impl<K: Kind> World<K> {
 
     fn map(&self, mapped: &Mapped) {
         let flags = Flags { accessed: mapped.flags.accessed, dirty: mapped.flags.dirty };
-        let pages = 1 << K::BLOCK_BITS;
+        let pages = self.kind.block_pages();
         let mut next = mapped.slots.start;
         while next < mapped.slots.end {
             let end = (next / pages * pages + pages).min(mapped.slots.end);
-            let page = tables::with_flags(tables::page(frame::<K>(next), Access::WRITE), flags);
+            let page =
+                tables::with_flags(tables::page(self.kind.frame(next), Access::WRITE), flags);
             if mapped.plain {
                 for slot in next..end {
-                    let page = K::format().at(Raw(page), frame::<K>(slot).address());
+                    let page = self.kind.format.at(Raw(page), self.kind.frame(slot).address());
                     self.words[slot].store(page.0, Ordering::Relaxed); // Relaxed: as above.
                 }
             } else {
@@ -118,7 +117,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn act_closed(&'static self, this_cpu: &At<'_, K>, act: &Act) {
+    fn act_closed(&'static self, this_cpu: &At<'_, M>, act: &Act) {
         if act.locks() {
             self.acquire(this_cpu);
         }
@@ -142,7 +141,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    pub(super) fn acquire(&self, this_cpu: &At<'_, K>) {
+    pub(super) fn acquire(&self, this_cpu: &At<'_, M>) {
         if let Some(lock) = &self.lock {
             // Acquire and Release: a lock.
             while lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -158,24 +157,24 @@ impl<K: Kind> World<K> {
         }
     }
 
-    pub(super) fn this_cpu(&self) -> At<'_, K> {
+    pub(super) fn this_cpu(&self) -> At<'_, M> {
         self.tlb.this_cpu(&())
     }
 
-    pub(super) fn entries(&self) -> Entries<'static, Word, K::Format> {
-        Entries::new(K::format(), self.words, START).expect("a whole table")
+    pub(super) fn entries(&self) -> Entries<'static, Word, F> {
+        Entries::new(self.kind.format, self.words, START).expect("a whole table")
     }
 
     /// The table, for the holder of its lock.
-    pub(super) fn table(&self) -> Table<K> {
+    pub(super) fn table(&self) -> Locked<'static, Word, F> {
         // SAFETY: the lock is held, or no other CPU takes it; the adversary changes flags only; the
         // kind is given in the machine's configuration.
-        unsafe { self.entries().locked(K::SIZE_CHANGE) }
+        unsafe { self.entries().locked(self.kind.size_change) }
     }
 
     /// The slots of all blocks that `slots` touches.
-    pub(super) fn around(slots: &Range<usize>) -> Range<usize> {
-        let pages = 1usize << K::BLOCK_BITS;
+    pub(super) fn around(&self, slots: &Range<usize>) -> Range<usize> {
+        let pages = self.kind.block_pages();
         slots.start / pages * pages..slots.end.next_multiple_of(pages)
     }
 
@@ -184,10 +183,10 @@ impl<K: Kind> World<K> {
     }
 
     /// Checks that the flags that hardware set for these pages are in `found`, or still in the table.
-    pub(super) fn claim(slots: Range<usize>, found: contig::Flags) {
+    pub(super) fn claim(&self, slots: Range<usize>, found: contig::Flags) {
         let found = Flags { accessed: found.accessed, dirty: found.dirty };
         for slot in slots {
-            oracle::harvested(frame::<K>(slot), 1, found);
+            oracle::harvested(self.kind.frame(slot), 1, found);
         }
     }
 
@@ -196,7 +195,7 @@ impl<K: Kind> World<K> {
         let table = self.table();
         for slot in 0..self.words.len() {
             match table.get(slot) {
-                Ok(page) if page.is_present() => Self::claim(slot..slot + 1, page.flags()),
+                Ok(page) if page.is_present() => self.claim(slot..slot + 1, page.flags()),
                 _ => {}
             }
         }

@@ -19,7 +19,10 @@ use lookaside_machine::adversary::{
     Config, Platform as Adversary, Scenario, Word, milestone, outcome,
 };
 
-use super::{hardware::Hardware, world::Strategy};
+use super::{
+    hardware::{Described, SetUp},
+    world::Strategy,
+};
 pub(super) use world::World;
 
 /// One act of a CPU's script. Spaces are named by their numbers.
@@ -119,68 +122,66 @@ impl Act {
     }
 }
 
-/// The machine of hardware `H`.
-type Machine<H> = Adversary<<H as Hardware>::Mmu>;
-
-/// The C interface on hardware `H`, with the ASID allocator `T`.
-pub(super) enum Modelled<H, T> {
+/// The C interface on translation hardware `M`, with the ASID allocator `T`.
+pub(super) enum Modelled<M, T> {
     #[expect(dead_code, reason = "there are no values")]
-    Never(PhantomData<(H, T)>),
+    Never(PhantomData<(M, T)>),
 }
 
-impl<H, T> Instance for Modelled<H, T>
-where
-    H: Hardware<Mmu: SeparateRoots>,
-    T: Strategy<Machine<H>> + Pins<Machine<H>>,
-{
-    type Platform = Machine<H>;
+/// Translation hardware that the C interface can be instantiated with.
+pub(super) trait Hardware: SeparateRoots + SetUp + 'static {}
+
+impl<M: SeparateRoots + SetUp + 'static> Hardware for M {}
+
+/// An ASID allocator that it can be instantiated with.
+pub(super) trait Allocator<M: Mmu>: Strategy<Adversary<M>> + Pins<Adversary<M>> {}
+
+impl<M: Mmu, T: Strategy<Adversary<M>> + Pins<Adversary<M>>> Allocator<M> for T {}
+
+impl<M: Hardware, T: Allocator<M>> Instance for Modelled<M, T> {
+    type Platform = Adversary<M>;
     type Tags = T;
 
-    fn resident_words() -> <Machine<H> as Platform>::ResidentWords {
+    fn resident_words() -> <Adversary<M> as Platform>::ResidentWords {
         Box::new([Word::ZERO])
     }
 
-    fn set_up_cpu(mmu: &<Machine<H> as Platform>::Mmu) {
-        H::set_up(mmu);
+    fn set_up_cpu(mmu: &M) {
+        mmu.set_up();
     }
 }
 
 /// Scripts for the CPUs of a kernel in C.
-pub(super) struct Script<H, T: Strategy<Machine<H>>>
-where
-    H: Hardware<Mmu: Mmu>,
-{
+pub(super) struct Script<M: Hardware, T: Allocator<M>> {
     /// Its name.
     pub(super) name: &'static str,
     /// What each CPU does.
     pub(super) cpus: &'static [&'static [Act]],
+    /// The machine.
+    pub(super) hardware: Described<M>,
     /// The parameters of the allocator.
     pub(super) tags: T::Config,
 }
 
-impl<H, T> Scenario for Script<H, T>
-where
-    H: Hardware<Mmu: SeparateRoots>,
-    T: Strategy<Machine<H>> + Pins<Machine<H>>,
-{
-    type World = World<H, T>;
+impl<M: Hardware, T: Allocator<M>> Scenario for Script<M, T> {
+    type World = World<M, T>;
 
     fn name(&self) -> String {
         self.name.to_owned()
     }
 
     fn config(&self) -> Config {
-        let config = H::config(self.cpus.len()).with_levels(2);
+        let config = self.hardware.config(self.cpus.len()).with_levels(2);
         let releases = self.cpus.iter().copied().flatten().any(|act| matches!(act, Act::End(_)));
         // Only an IPI makes a CPU leave a space that is released.
         if releases { config.with_interrupts() } else { config }
     }
 
-    fn build(&self) -> &'static World<H, T> {
-        World::build(self.cpus, self.tags)
+    fn build(&self) -> &'static World<M, T> {
+        World::build(self.hardware, self.cpus, self.tags)
     }
 
-    fn run(&self, world: &'static World<H, T>, cpu: CpuId) {
+    fn run(&self, world: &'static World<M, T>, cpu: CpuId) {
         let mut pending = 0;
         for &act in self.cpus[cpu.index()] {
             world.act(cpu, act);
@@ -193,15 +194,15 @@ where
         }
     }
 
-    fn interrupt(&self, world: &'static World<H, T>, _: CpuId) {
+    fn interrupt(&self, world: &'static World<M, T>, _: CpuId) {
         world.interrupt();
     }
 
-    fn nmi(&self, world: &'static World<H, T>, _: CpuId) {
+    fn nmi(&self, world: &'static World<M, T>, _: CpuId) {
         world.nmi();
     }
 
-    fn finish(&self, world: &'static World<H, T>) {
+    fn finish(&self, world: &'static World<M, T>) {
         outcome(world.progress());
     }
 }

@@ -4,18 +4,17 @@ use core::{cell::UnsafeCell, ffi::c_int, mem::MaybeUninit, ptr};
 
 use lookaside::{
     Cpu, Tlb,
-    arch::SeparateRoots,
     platform::{CpuId, Ordering, Word as _},
 };
-use lookaside_c::{Batch, Machine as Library, Pins, Space, Wait, error};
+use lookaside_c::{Batch, Machine as Library, Space, Wait, error};
 use lookaside_machine::adversary::{
     Access, Frame, Platform as Adversary, Word, access, access_store, as_cpu, irq_off, irq_on,
     leak, oracle, relax, reset, saw, tables,
 };
 
 use super::{
-    super::{hardware::Hardware, world::Strategy},
-    Act, Machine, Modelled,
+    super::hardware::Described,
+    Act, Allocator, Hardware, Modelled,
     space::{Cell, FILLED, KERNEL, LARGE, LARGE_SHIFT, PAGES, kernel, share_kernel},
 };
 
@@ -36,20 +35,17 @@ const EVERYTHING: u64 = u64::MAX;
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 /// What the CPUs share.
-pub(in super::super) struct World<H, T>
-where
-    H: Hardware<Mmu: SeparateRoots>,
-    T: Strategy<Machine<H>> + Pins<Machine<H>>,
-{
-    library: &'static Library<Modelled<H, T>>,
-    spaces: Vec<Cell<Modelled<H, T>>>,
+pub(in super::super) struct World<M: Hardware, T: Allocator<M>> {
+    hardware: Described<M>,
+    library: &'static Library<Modelled<M, T>>,
+    spaces: Vec<Cell<Modelled<M, T>>>,
     kernel: Option<&'static Word>,
     firmware: Frame,
     /// The space that each CPU runs user code in, plus one. Private to the CPU.
     runs: Vec<Word>,
     /// What C has as local variables of each CPU.
-    waits: Vec<Slot<Wait<Modelled<H, T>>>>,
-    batches: Vec<Slot<Batch<Modelled<H, T>>>>,
+    waits: Vec<Slot<Wait<Modelled<M, T>>>>,
+    batches: Vec<Slot<Batch<Modelled<M, T>>>>,
     /// What each CPU has begun to flush, plus one, or [`OF_KERNEL`]; and whether it is still to be waited for. Private
     /// to the CPU.
     begun: Vec<Word>,
@@ -69,13 +65,13 @@ fn accepted(result: c_int) -> c_int {
     result
 }
 
-impl<H, T> World<H, T>
-where
-    H: Hardware<Mmu: SeparateRoots>,
-    T: Strategy<Machine<H>> + Pins<Machine<H>>,
-{
+impl<M: Hardware, T: Allocator<M>> World<M, T> {
     /// A world in which each CPU is up and parked, and the spaces never ran.
-    pub(super) fn build(cpus: &[&[Act]], config: T::Config) -> &'static Self {
+    pub(super) fn build(
+        hardware: Described<M>,
+        cpus: &[&[Act]],
+        config: T::Config,
+    ) -> &'static Self {
         let acts = || cpus.iter().copied().flatten();
         let count = acts().filter_map(|act| act.space()).max().map_or(0, |last| last + 1);
         let reserved = tables::allocate_reserved();
@@ -86,15 +82,16 @@ where
         for root in [reserved, firmware] {
             share_kernel(root, descriptor);
         }
-        let platform = Adversary::new(H::mmu(reserved).expect("hardware"))
-            .with_costs(H::costs())
-            .with_observer(H::observe);
+        let platform = Adversary::new((hardware.mmu)(reserved).expect("hardware"))
+            .with_costs((hardware.costs)())
+            .with_observer(hardware.observe);
         let tags = T::make(&platform, config).expect("tags");
         let storage = Vec::leak(cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
         let library = leak(Library::new(tlb));
         let words = || cpus.iter().map(|_| Word::ZERO).collect();
         let world = leak(Self {
+            hardware,
             library,
             spaces: (0..count).map(|number| Cell::new(library, number, descriptor)).collect(),
             kernel: shared.map(|(_, entry)| entry),
@@ -118,7 +115,7 @@ where
     }
 
     fn come_up(&self) {
-        accepted(self.library.online(&H::features()));
+        accepted(self.library.online(&(self.hardware.features)()));
     }
 
     /// The handler of the interrupt that an initiator sends.
@@ -279,7 +276,7 @@ where
         }
     }
 
-    fn at(&self, number: usize) -> *mut Space<Modelled<H, T>> {
+    fn at(&self, number: usize) -> *mut Space<Modelled<M, T>> {
         self.spaces[number].at()
     }
 

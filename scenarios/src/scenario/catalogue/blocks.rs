@@ -1,9 +1,5 @@
 //! Blocks of entries that hardware may hold as one.
 
-use core::marker::PhantomData;
-
-use lookaside_machine::explore::Explorer;
-
 use super::super::{
     Depth::{self, Bounded, Exhaust},
     Entry, Explored,
@@ -74,15 +70,15 @@ pub(super) fn open<K: Kind>(
     mapped: &'static [Mapped],
     written: &'static [usize],
     cpus: &'static [&'static [Act]],
-) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<K> {
+) -> Explored {
+    Explored::new(Script {
         name: name.to_owned(),
         mapped,
         written,
         cpus: cpus.iter().map(|acts| acts.to_vec()).collect(),
         refusals: false,
-        kind: PhantomData,
-    }))
+        kind: Described::of::<K>(),
+    })
 }
 
 const FULL: Depth = Exhaust;

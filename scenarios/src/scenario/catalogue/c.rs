@@ -1,6 +1,6 @@
 //! A kernel in C: all calls go through the C interface (`lookaside-c`).
 
-use lookaside_machine::{adversary::Platform, explore::Explorer};
+use lookaside_machine::adversary::Platform;
 
 use lookaside::{GlobalAsids, PerCpuAsids};
 
@@ -9,7 +9,9 @@ use super::{
         Depth::{Bounded, Exhaust},
         Entry, Explored, Open,
         c::{Act::*, *},
-        hardware::*,
+        hardware::{
+            self, Arm, ArmHints, ArmInterrupts, Described, Invalid, Nmis, Pcid, RvInterrupts,
+        },
         script::Few,
     },
     A, B, THREE_TAGS,
@@ -57,19 +59,25 @@ const NMI: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Firmware, Lazy, Run(B), Run(A
 const VISIBLE: &[&[Act]] =
     &[&[Run(A), Visible(A), Lazy, Run(A), Visible(A), Firmware, Visible(A)], &[Unmap(B, 0)]];
 
-fn global<H>(name: &'static str, cpus: &'static [&'static [Act]], tags: Few) -> Box<dyn Explored>
+fn global<H>(name: &'static str, cpus: &'static [&'static [Act]], tags: Few) -> Explored
 where
-    H: Hardware<Mmu: lookaside::arch::SeparateRoots>,
+    H: hardware::Hardware<Mmu: Hardware>,
 {
-    type T<H> = GlobalAsids<'static, Platform<<H as Hardware>::Mmu>>;
-    Box::new(Explorer::new(Script::<H, T<H>> { name, cpus, tags }))
+    let hardware = Described::of::<H>();
+    Explored::new(Script::<H::Mmu, GlobalAsids<'static, Platform<H::Mmu>>> {
+        name,
+        cpus,
+        hardware,
+        tags,
+    })
 }
 
-fn per_cpu<H>(name: &'static str, cpus: &'static [&'static [Act]]) -> Box<dyn Explored>
+fn per_cpu<H>(name: &'static str, cpus: &'static [&'static [Act]]) -> Explored
 where
-    H: Hardware<Mmu: lookaside::arch::SeparateRoots>,
+    H: hardware::Hardware<Mmu: Hardware>,
 {
-    Box::new(Explorer::new(Script::<H, PerCpuAsids<2>> { name, cpus, tags: () }))
+    let hardware = Described::of::<H>();
+    Explored::new(Script::<H::Mmu, PerCpuAsids<2>> { name, cpus, hardware, tags: () })
 }
 
 macro_rules! calls {

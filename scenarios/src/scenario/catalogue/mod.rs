@@ -171,11 +171,11 @@ const SHORT: Few = Few { last_epoch: 2, ..few(3) };
 /// The first epoch is the last.
 const FOR_EVER: Few = Few { last_epoch: 1, ..few(3) };
 
-fn on_epochs<H: Hardware>(name: &str, cpus: &[&[Act]], tags: Few, more: More) -> Box<dyn Explored> {
+fn on_epochs<H: Hardware>(name: &str, cpus: &[&[Act]], tags: Few, more: More) -> Explored {
     epochs_on(name, Described { more, ..Described::of::<H>() }, own(cpus), tags)
 }
 
-fn on_recent<H: Hardware>(name: &str, cpus: &[&[Act]], more: More) -> Box<dyn Explored> {
+fn on_recent<H: Hardware>(name: &str, cpus: &[&[Act]], more: More) -> Explored {
     recent_on(name, Described { more, ..Described::of::<H>() }, own(cpus))
 }
 

@@ -1,9 +1,5 @@
 //! Other roots or tags for the kernel than for user mode: KPTI, and kernels with a root of their own.
 
-use core::marker::PhantomData;
-
-use lookaside_machine::explore::Explorer;
-
 use super::super::{
     Depth::{self, Exhaust},
     Entry, Explored, Open,
@@ -80,8 +76,8 @@ const PARKED: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Park, Run(A), Visit
 /// A CPU goes between user mode and the kernel, and neither meets the other's page.
 const CROSSES: &[&[Act]] = &[&[Run(A), Copy, Visit, Copy, Run(B), Visit, Copy, Visit]];
 
-fn open<K: Kind>(name: &'static str, cpus: &'static [&'static [Act]]) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<K> { name, cpus, kind: PhantomData }))
+fn open<K: Kind>(name: &'static str, cpus: &'static [&'static [Act]]) -> Explored {
+    Explored::new(Script { name, cpus, kind: Described::of::<K>() })
 }
 
 macro_rules! pairs {

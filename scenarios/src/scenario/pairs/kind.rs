@@ -34,7 +34,7 @@ pub(in super::super) enum Shape {
 }
 
 /// The platform of a kernel of kind `K`.
-pub(super) type Machine<K> = Platform<<K as Kind>::Mmu>;
+type Machine<K> = Platform<<K as Kind>::Mmu>;
 
 /// A kind of kernel whose user mode has another root or tag.
 pub(in super::super) trait Kind: 'static {
@@ -74,6 +74,41 @@ pub(in super::super) trait Kind: 'static {
     /// The trampoline: writes the register that holds the tag, with the fences that belong there.
     fn write_root(mmu: &Self::Mmu, value: u64);
 }
+
+/// A [`Kind`] with its type erased, but for the library's: the scenarios of all kinds that have these types in
+/// common are one type, and are compiled once.
+pub(in super::super) struct Described<M: Mmu, T> {
+    pub(super) shape: Shape,
+    pub(super) config: fn(usize) -> Config,
+    pub(super) mmu: fn(Frame) -> Result<M, Error>,
+    pub(super) features: fn() -> M::Features,
+    pub(super) tags: fn(&Platform<M>) -> Result<T, Error>,
+    pub(super) set_up: fn(&M),
+    pub(super) write_root: fn(&M, u64),
+}
+
+impl<M: Mmu, T> Described<M, T> {
+    /// What there is to know of `K`.
+    pub(in super::super) fn of<K: Kind<Mmu = M, Tags = T>>() -> Self {
+        Self {
+            shape: K::SHAPE,
+            config: K::config,
+            mmu: K::mmu,
+            features: K::features,
+            tags: K::tags,
+            set_up: K::set_up,
+            write_root: K::write_root,
+        }
+    }
+}
+
+impl<M: Mmu, T> Clone for Described<M, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Mmu, T> Copy for Described<M, T> {}
 
 /// Few global tags: enough for as many CPUs as scripts have.
 fn few<M: Mmu>(

@@ -8,27 +8,27 @@
 
 mod kind;
 
-use core::{cell::UnsafeCell, marker::PhantomData};
+use core::cell::UnsafeCell;
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, Platform as _, Tlb, VaRange,
-    arch::Root,
+    arch::{Mmu, Root, SeparateRoots},
     flush::Flushed,
     platform::{CpuId, Ordering, Word as _},
-    tags::Switched,
+    tags::{Switched, Tags},
 };
 use lookaside_machine::adversary::{
     Access, Config, Frame, Platform, Scenario, Word, access, access_store, as_cpu, irq_off, irq_on,
     leak, milestone, name, oracle, outcome, relax, saw, tables,
 };
 
+use self::kind::Shape;
 pub(super) use self::kind::{
-    Arm, ArmRecent, ArmTtbr1, AtExit, Broadcast, Kind, NoInvpcid, OnLoad, Rv, RvLast, RvPlain,
-    RvRecent, RvSbi,
+    Arm, ArmRecent, ArmTtbr1, AtExit, Broadcast, Described, Kind, NoInvpcid, OnLoad, Rv, RvLast,
+    RvPlain, RvRecent, RvSbi,
 };
-use self::kind::{Machine, Shape};
 
-type At<'h, K> = &'h CurrentCpu<'h, Machine<K>, <K as Kind>::Tags>;
+type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
 
 /// The pages that every space maps, below one table.
 const PAGES: [u64; 2] = [0x1000, 0x2000];
@@ -93,8 +93,8 @@ impl Act {
 }
 
 /// A space, its tables and what lies below them.
-struct Pair<K: Kind> {
-    space: UnsafeCell<AddressSpace<Machine<K>>>,
+struct Pair<M: Mmu + 'static> {
+    space: UnsafeCell<AddressSpace<Platform<M>>>,
     /// The table that the library is given, and user mode's if that is another.
     roots: Vec<Frame>,
     frames: [Frame; 2],
@@ -102,8 +102,8 @@ struct Pair<K: Kind> {
     last_table: Frame,
 }
 
-impl<K: Kind> Pair<K> {
-    fn space(&self) -> &AddressSpace<Machine<K>> {
+impl<M: Mmu + 'static> Pair<M> {
+    fn space(&self) -> &AddressSpace<Platform<M>> {
         // SAFETY: the only exclusive reference is that of `World::release`, when no script uses the space
         // any more.
         unsafe { &*self.space.get() }
@@ -111,9 +111,10 @@ impl<K: Kind> Pair<K> {
 }
 
 /// What the CPUs share.
-pub(super) struct World<K: Kind> {
-    tlb: Tlb<'static, Machine<K>, K::Tags>,
-    pairs: Vec<Pair<K>>,
+pub(super) struct World<M: Mmu + 'static, T: Tags<Platform<M>> + 'static> {
+    kind: Described<M, T>,
+    tlb: Tlb<'static, Platform<M>, T>,
+    pairs: Vec<Pair<M>>,
     /// Which space each CPU runs, plus one. Private to the CPU.
     runs: Vec<Word>,
     /// Whether it is in user mode. Private to the CPU.
@@ -125,9 +126,9 @@ pub(super) struct World<K: Kind> {
     foreign: Frame,
 }
 
-impl<K: Kind> World<K> {
-    fn new(cpus: usize, spaces: usize) -> Self {
-        let reserved = if K::SHAPE == Shape::OwnRoot {
+impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
+    fn new(kind: Described<M, T>, cpus: usize, spaces: usize) -> Self {
+        let reserved = if kind.shape == Shape::OwnRoot {
             let own = tables::allocate();
             tables::map(own, PAGES[0], KERNEL_PAGE, Access::WRITE);
             own
@@ -136,25 +137,25 @@ impl<K: Kind> World<K> {
         };
         let foreign = tables::allocate();
         tables::map(foreign, PAGES[0], FOREIGN_PAGE, Access::WRITE);
-        let platform = Platform::new(K::mmu(reserved).expect("hardware"));
-        let tags = K::tags(&platform).expect("tags");
+        let platform = Platform::new((kind.mmu)(reserved).expect("hardware"));
+        let tags = (kind.tags)(&platform).expect("tags");
         let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
-        let pairs = (0..spaces).map(|number| Self::pair(&tlb, number)).collect();
+        let pairs = (0..spaces).map(|number| Self::pair(kind.shape, &tlb, number)).collect();
         let words = || (0..cpus).map(|_| Word::ZERO).collect();
         let (runs, out, way_in) = (words(), words(), words());
-        let world = Self { tlb, pairs, runs, out, way_in, signal: Word::ZERO, foreign };
+        let world = Self { kind, tlb, pairs, runs, out, way_in, signal: Word::ZERO, foreign };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
-                K::set_up(world.tlb.platform().mmu());
-                world.tlb.online(&(), &K::features()).expect("a CPU that fits");
+                (kind.set_up)(world.tlb.platform().mmu());
+                world.tlb.online(&(), &(kind.features)()).expect("a CPU that fits");
             });
         }
         world
     }
 
-    fn pair(tlb: &Tlb<'static, Machine<K>, K::Tags>, number: usize) -> Pair<K> {
-        let count = if K::SHAPE == Shape::TwoTables { 2 } else { 1 };
+    fn pair(shape: Shape, tlb: &Tlb<'static, Platform<M>, T>, number: usize) -> Pair<M> {
+        let count = if shape == Shape::TwoTables { 2 } else { 1 };
         let roots: Vec<_> = (0..count).map(|_| tables::allocate()).collect();
         let last_table = tables::allocate();
         for &root in &roots {
@@ -182,12 +183,12 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn this_cpu(&self) -> CurrentCpu<'_, Machine<K>, K::Tags> {
+    fn this_cpu(&self) -> CurrentCpu<'_, Platform<M>, T> {
         self.tlb.this_cpu(&())
     }
 
     /// The space that the calling CPU runs.
-    fn own(&self, this_cpu: At<'_, K>) -> &Pair<K> {
+    fn own(&self, this_cpu: At<'_, M, T>) -> &Pair<M> {
         &self.pairs[self.runs[this_cpu.id().index()].get() as usize - 1]
     }
 
@@ -228,7 +229,7 @@ impl<K: Kind> World<K> {
                 let user = self.own(&this_cpu).frames[0];
                 irq_on();
                 reaches(
-                    if K::SHAPE == Shape::OwnRoot { KERNEL_PAGE } else { user },
+                    if self.kind.shape == Shape::OwnRoot { KERNEL_PAGE } else { user },
                     access(PAGES[0]),
                 );
                 irq_off();
@@ -242,7 +243,7 @@ impl<K: Kind> World<K> {
     }
 
     /// Leaves for user mode and comes back. Interrupts are on there.
-    fn visit(&self, this_cpu: At<'_, K>, run: impl FnOnce()) {
+    fn visit(&self, this_cpu: At<'_, M, T>, run: impl FnOnce()) {
         self.leave(this_cpu);
         irq_on();
         run();
@@ -251,17 +252,17 @@ impl<K: Kind> World<K> {
     }
 
     /// The last thing before user mode.
-    fn leave(&self, this_cpu: At<'_, K>) {
+    fn leave(&self, this_cpu: At<'_, M, T>) {
         let (me, space) = (this_cpu.id().index(), self.own(this_cpu).space());
         self.out[me].set(1);
         self.way_in[me].set(this_cpu.kernel_root(space));
-        K::write_root(this_cpu.mmu(), this_cpu.user_root(space));
+        (self.kind.write_root)(this_cpu.mmu(), this_cpu.user_root(space));
     }
 
     /// The first thing after it.
-    fn enter(&self, this_cpu: At<'_, K>) {
+    fn enter(&self, this_cpu: At<'_, M, T>) {
         let me = this_cpu.id().index();
-        K::write_root(this_cpu.mmu(), self.way_in[me].get());
+        (self.kind.write_root)(this_cpu.mmu(), self.way_in[me].get());
         self.out[me].set(0);
     }
 
@@ -284,7 +285,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn release(&self, this_cpu: At<'_, K>, number: usize) {
+    fn release(&self, this_cpu: At<'_, M, T>, number: usize) {
         let pair = &self.pairs[number];
         let runs = &self.runs[this_cpu.id().index()];
         if runs.get() == number as u64 + 1 {
@@ -309,7 +310,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn unmap(&self, this_cpu: At<'_, K>, number: usize, page: usize) {
+    fn unmap(&self, this_cpu: At<'_, M, T>, number: usize, page: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(pair.space());
         // Release: who finds the entry empty knows of the gather.
@@ -319,7 +320,7 @@ impl<K: Kind> World<K> {
         oracle::frame_freed(pair.frames[page]);
     }
 
-    fn clear(&self, this_cpu: At<'_, K>, number: usize) {
+    fn clear(&self, this_cpu: At<'_, M, T>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(pair.space());
         for entry in pair.entries {
@@ -330,7 +331,7 @@ impl<K: Kind> World<K> {
         pair.frames.into_iter().for_each(oracle::frame_freed);
     }
 
-    fn protect(&self, this_cpu: At<'_, K>, number: usize) {
+    fn protect(&self, this_cpu: At<'_, M, T>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(pair.space());
         // Release: as above.
@@ -342,7 +343,7 @@ impl<K: Kind> World<K> {
         }
     }
 
-    fn free_table(&self, this_cpu: At<'_, K>, number: usize) {
+    fn free_table(&self, this_cpu: At<'_, M, T>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(pair.space());
         for &root in &pair.roots {
@@ -366,35 +367,36 @@ fn page_at(va: u64) -> VaRange {
     VaRange::new(va, 4096, 12).expect("one page")
 }
 
-/// Scripts for the CPUs of a kernel of kind `K`.
-pub(super) struct Script<K> {
+/// Scripts for the CPUs of a kernel on translation hardware `M`, with the ASID allocator `T`.
+pub(super) struct Script<M: Mmu, T> {
     /// Its name.
     pub(super) name: &'static str,
     /// What each CPU does.
     pub(super) cpus: &'static [&'static [Act]],
-    pub(super) kind: PhantomData<K>,
+    /// On what.
+    pub(super) kind: Described<M, T>,
 }
 
-impl<K: Kind> Scenario for Script<K> {
-    type World = World<K>;
+impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Script<M, T> {
+    type World = World<M, T>;
 
     fn name(&self) -> String {
         self.name.to_owned()
     }
 
     fn config(&self) -> Config {
-        K::config(self.cpus.len()).with_interrupts().with_levels(2)
+        (self.kind.config)(self.cpus.len()).with_interrupts().with_levels(2)
     }
 
-    fn build(&self) -> &'static World<K> {
+    fn build(&self) -> &'static World<M, T> {
         let acts = self.cpus.iter().copied().flatten();
         let spaces = acts.filter_map(|act| act.space()).max().map_or(0, |last| last + 1);
-        let world = leak(World::new(self.cpus.len(), spaces));
+        let world = leak(World::new(self.kind, self.cpus.len(), spaces));
         world.name_words();
         world
     }
 
-    fn run(&self, world: &'static World<K>, cpu: CpuId) {
+    fn run(&self, world: &'static World<M, T>, cpu: CpuId) {
         for &act in self.cpus[cpu.index()] {
             world.act(act);
             // A script remembers nothing but how far it has come.
@@ -402,11 +404,11 @@ impl<K: Kind> Scenario for Script<K> {
         }
     }
 
-    fn interrupt(&self, world: &'static World<K>, _: CpuId) {
+    fn interrupt(&self, world: &'static World<M, T>, _: CpuId) {
         world.interrupt();
     }
 
-    fn finish(&self, _: &'static World<K>) {
+    fn finish(&self, _: &'static World<M, T>) {
         outcome(0);
     }
 }

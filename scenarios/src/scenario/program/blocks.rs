@@ -7,15 +7,13 @@
 //! First the kind of table, then what is mapped when the program begins, then the script of each CPU. All but CPU 0
 //! run the space from the beginning.
 
-use core::{fmt, marker::PhantomData, ops::Range, str::FromStr};
+use core::{fmt, ops::Range, str::FromStr};
 use std::collections::BTreeSet;
-
-use lookaside_machine::explore::Explorer;
 
 use super::{
     super::{
         Explored,
-        blocks::{self, Act, Kind, Mapped, Script, mapped},
+        blocks::{self, Act, Described, Kind, Mapped, Script, mapped},
     },
     ProgramError,
 };
@@ -31,7 +29,7 @@ const LONGEST: usize = 8;
 pub(crate) struct BlockKind {
     /// Its name.
     pub(crate) name: &'static str,
-    open: fn(&BlockProgram, &str) -> Box<dyn Explored>,
+    open: fn(&BlockProgram, &str) -> Explored,
 }
 
 const fn kind<K: Kind>(name: &'static str) -> BlockKind {
@@ -90,7 +88,7 @@ impl BlockProgram {
     }
 
     /// Builds its world. Schedules carry the name.
-    pub(super) fn open(&self, name: &str) -> Box<dyn Explored> {
+    pub(super) fn open(&self, name: &str) -> Explored {
         (self.kind().open)(self, name)
     }
 
@@ -168,16 +166,16 @@ impl BlockProgram {
     }
 }
 
-fn open_on<K: Kind>(program: &BlockProgram, name: &str) -> Box<dyn Explored> {
-    Box::new(Explorer::new(Script::<K> {
+fn open_on<K: Kind>(program: &BlockProgram, name: &str) -> Explored {
+    Explored::new(Script {
         name: name.to_owned(),
         mapped: PRESETS[program.preset].mapped,
         written: &[],
         cpus: program.cpus.clone(),
         // Another CPU may have taken the pages.
         refusals: true,
-        kind: PhantomData,
-    }))
+        kind: Described::of::<K>(),
+    })
 }
 
 impl fmt::Display for BlockProgram {

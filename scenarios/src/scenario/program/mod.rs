@@ -49,12 +49,12 @@ impl From<String> for ProgramError {
 impl Program {
     /// Builds its world. Its text is the name of its schedules.
     #[must_use]
-    pub fn open(&self) -> Box<dyn Explored> {
+    pub fn open(&self) -> Explored {
         self.open_as(&self.to_string())
     }
 
     /// Builds its world, with another name for its schedules.
-    pub(super) fn open_as(&self, name: &str) -> Box<dyn Explored> {
+    pub(super) fn open_as(&self, name: &str) -> Explored {
         match self {
             Self::Spaces(program) => program.open(name),
             Self::Blocks(program) => program.open(name),
@@ -62,7 +62,7 @@ impl Program {
     }
 
     /// As [`Self::open_as`], with the allocator chosen at run time; none for a program about blocks.
-    pub(super) fn open_chosen(&self, name: &str) -> Option<Box<dyn Explored>> {
+    pub(super) fn open_chosen(&self, name: &str) -> Option<Explored> {
         match self {
             Self::Spaces(program) => Some(program.chosen().open(name)),
             Self::Blocks(_) => None,

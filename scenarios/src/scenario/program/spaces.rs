@@ -15,7 +15,7 @@ use lookaside::{
     arch::Mmu,
     tags::{Asids, Cookie},
 };
-use lookaside_machine::{adversary::Platform, explore::Explorer};
+use lookaside_machine::adversary::Platform;
 
 use super::{
     super::{
@@ -67,7 +67,7 @@ impl SpaceProgram {
     }
 
     /// Builds its world. Schedules carry the name.
-    pub(crate) fn open(&self, name: &str) -> Box<dyn Explored> {
+    pub(crate) fn open(&self, name: &str) -> Explored {
         match self.kind().with(self.more) {
             Machine::Arm(described) => self.open_on(name, described),
             Machine::X86(described) => self.open_on(name, described),
@@ -75,7 +75,7 @@ impl SpaceProgram {
         }
     }
 
-    fn open_on<M: Mmu + 'static>(&self, name: &str, described: Described<M>) -> Box<dyn Explored> {
+    fn open_on<M: Mmu + 'static>(&self, name: &str, described: Described<M>) -> Explored {
         match self.strategy {
             Strategy::GlobalAsids(few) => epochs_on(name, described, self.cpus.clone(), few),
             Strategy::PerCpuAsids => recent_on(name, described, self.cpus.clone()),
@@ -331,17 +331,12 @@ pub(in crate::scenario) fn epochs_on<M: Mmu + 'static>(
     hardware: Described<M>,
     cpus: Vec<Vec<Act>>,
     tags: Few,
-) -> Box<dyn Explored> {
+) -> Explored {
     if hardware.more.chosen {
         return chosen_on(name, hardware, cpus, Some(tags));
     }
     let name = name.to_owned();
-    Box::new(Explorer::new(Script::<M, GlobalAsids<'static, Platform<M>>> {
-        name,
-        hardware,
-        cpus,
-        tags,
-    }))
+    Explored::new(Script::<M, GlobalAsids<'static, Platform<M>>> { name, hardware, cpus, tags })
 }
 
 /// A scenario with `PerCpuAsids`, two slots on each CPU.
@@ -349,12 +344,12 @@ pub(in crate::scenario) fn recent_on<M: Mmu + 'static>(
     name: &str,
     hardware: Described<M>,
     cpus: Vec<Vec<Act>>,
-) -> Box<dyn Explored> {
+) -> Explored {
     if hardware.more.chosen {
         return chosen_on(name, hardware, cpus, None);
     }
     let name = name.to_owned();
-    Box::new(Explorer::new(Script::<M, PerCpuAsids<SLOTS>> { name, hardware, cpus, tags: () }))
+    Explored::new(Script::<M, PerCpuAsids<SLOTS>> { name, hardware, cpus, tags: () })
 }
 
 /// A scenario with `Asids`, which chooses `GlobalAsids` if there are such `tags`.
@@ -363,12 +358,7 @@ fn chosen_on<M: Mmu + 'static>(
     hardware: Described<M>,
     cpus: Vec<Vec<Act>>,
     tags: Option<Few>,
-) -> Box<dyn Explored> {
+) -> Explored {
     let name = name.to_owned();
-    Box::new(Explorer::new(Script::<M, Asids<'static, Platform<M>, SLOTS>> {
-        name,
-        hardware,
-        cpus,
-        tags,
-    }))
+    Explored::new(Script::<M, Asids<'static, Platform<M>, SLOTS>> { name, hardware, cpus, tags })
 }
