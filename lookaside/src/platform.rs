@@ -36,8 +36,9 @@ pub use crate::{
 /// * No other [`crate::Tlb`] manages the same tags of the same hardware: each would give them out anew. Stages 1
 ///   and 2 of Arm's translation have tags of their own.
 /// * Until a value of [`Self::Tables`] is dropped, or the space that owns it is released, [`Self::root`] says the
-///   physical address of a page table in the format of the machine, always the same. Whatever the kernel executes
-///   and touches while that root is loaded is mapped by it, or by a root register of the kernel's own. Entries for
+///   physical address of a page table in the format of the machine, always the same; so does [`Self::root_on`] for
+///   each CPU. Whatever the kernel executes and touches on a CPU while that root is loaded is mapped by it, or by a
+///   root register of the kernel's own. Entries for
 ///   user addresses, pages and blocks alike, are not global.
 /// * From the first switch to an [`crate::AddressSpace`] until [`crate::CurrentCpu::release`] of it, the space is
 ///   neither moved nor dropped.
@@ -77,6 +78,19 @@ pub unsafe trait Platform {
 
     /// The value of the root register for these tables. Every switch to the space asks for it.
     fn root(tables: &Self::Tables) -> Root;
+
+    /// The value of the root register of `cpu`, where each CPU has a top table of its own: for a per-CPU area of the
+    /// kernel at one address, for a window of temporary mappings, or as a replica on its NUMA node. By default all
+    /// CPUs have [`Self::root`].
+    ///
+    /// Whatever the root of one CPU maps at an address of user mode, that of every CPU maps. A change of an entry is
+    /// made in all of them before it is flushed. CPUs that use each other's translations
+    /// ([`crate::arch::Sharing::Shared`], CnP on Arm64) must not have such tables: [`crate::Tlb::space`] refuses.
+    #[inline]
+    fn root_on(tables: &Self::Tables, cpu: CpuId) -> Root {
+        let _ = cpu;
+        Self::root(tables)
+    }
 
     /// The translation hardware of the CPU that executes the call.
     fn mmu(&self) -> &Self::Mmu;

@@ -15,7 +15,7 @@ use crate::{
     tlb::{CurrentCpu, Released, RootState, Tags},
 };
 
-impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Ends a space: makes every CPU leave it, and frees its tag. When this returns, no CPU uses its tables and none
     /// holds a translation that could be used again, so the kernel may free tables and frames without a flush. The
     /// space is then as one that never ran: it may be moved, dropped, used anew, or taken apart
@@ -47,33 +47,55 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
 
     /// Returns when no root register names `space`.
     fn make_all_leave(&self, space: &AddressSpace<P>) {
-        let root = space.root().table;
-        self.leave(root);
+        self.leave(space.root_on(self.id()).table);
         let Some(context) = T::context_id(self.tlb(), space) else { return };
-        let ranges = FlushRanges::new();
-        let request =
-            FlushRequest { scope: FlushScope::Leave { root }, ranges: &ranges, early: false };
-        let mut shootdown = None;
+        let mut under_way = None;
         for word in space.residents().scan() {
             let resident = word.not_absent();
             let mut targets = Targets { mask: 0, ..resident };
+            let mut named = 0;
             for cpu in resident.iter().filter(|&cpu| cpu != self.id()) {
-                if T::root_state(self.tlb(), cpu, context) != RootState::NotLoaded {
-                    targets.mask |= 1 << (cpu.0 - targets.first.0);
+                if T::root_state(self.tlb(), cpu, context) == RootState::NotLoaded {
+                    continue;
                 }
+                let root = space.root_on(cpu).table;
+                if targets.mask != 0 && root != named {
+                    self.ask_to_leave(&mut under_way, named, targets);
+                    targets.mask = 0;
+                }
+                named = root;
+                targets.mask |= 1 << (cpu.0 - targets.first.0);
             }
             if targets.mask != 0 {
-                let shootdown = shootdown.get_or_insert_with(|| {
-                    self.queue().set_leaving(Some(root));
-                    Shootdown::new(self)
-                });
-                if shootdown.targets() == 0 {
-                    shootdown.describe(self, &request);
-                }
-                shootdown.send_to(self, targets);
+                self.ask_to_leave(&mut under_way, named, targets);
             }
         }
-        if let Some(mut shootdown) = shootdown {
+        self.wait_until_left(under_way);
+    }
+
+    /// Asks CPUs that may have `root` loaded to park. One request names one root: where CPUs have roots of their own,
+    /// those of the root before have left it first.
+    fn ask_to_leave(
+        &self,
+        under_way: &mut Option<(u64, Shootdown<'t, P, T>)>,
+        root: u64,
+        targets: Targets,
+    ) {
+        if under_way.as_ref().is_some_and(|(named, _)| *named != root) {
+            self.wait_until_left(under_way.take());
+        }
+        let (_, shootdown) = under_way.get_or_insert_with(|| {
+            self.queue().set_leaving(Some(root));
+            let mut shootdown = Shootdown::new(self);
+            let (scope, ranges) = (FlushScope::Leave { root }, FlushRanges::new());
+            shootdown.describe(self, &FlushRequest { scope, ranges: &ranges, early: false });
+            (root, shootdown)
+        });
+        shootdown.send_to(self, targets);
+    }
+
+    fn wait_until_left(&self, under_way: Option<(u64, Shootdown<'t, P, T>)>) {
+        if let Some((_, mut shootdown)) = under_way {
             let _ = shootdown.wait(self);
             self.queue().set_leaving(None); // A later table may have the same address.
         }

@@ -4,6 +4,7 @@ use core::{fmt, marker::PhantomPinned, mem::ManuallyDrop};
 
 use crate::{
     arch::Root,
+    cpu_id::CpuId,
     platform::Platform,
     range::VaRange,
     request::MissedFlush,
@@ -125,6 +126,13 @@ impl<P: Platform> AddressSpace<P> {
     #[inline]
     pub fn root(&self) -> Root {
         P::root(&self.tables)
+    }
+
+    /// The value of the root register of `cpu` ([`Platform::root_on`]).
+    #[must_use]
+    #[inline]
+    pub fn root_on(&self, cpu: CpuId) -> Root {
+        P::root_on(&self.tables, cpu)
     }
 
     /// The identifier of this space, which no other space of the same [`crate::Tlb`] has had or

@@ -62,6 +62,16 @@ pub trait Hardware {
         Properties::plain(12, &COSTS)
     }
 
+    /// See [`Mmu::check_root`]. By default every root is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadRoot`], where the test says so.
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        let _ = root;
+        Ok(())
+    }
+
     /// See [`Mmu::settle`].
     #[inline]
     fn settle(&self) {}
@@ -117,8 +127,8 @@ impl<H: Hardware> Mmu for TestMmu<H> {
         Ok(Errata::NONE)
     }
 
-    fn check_root(&self, _: Root) -> Result<(), Error> {
-        Ok(())
+    fn check_root(&self, root: Root) -> Result<(), Error> {
+        self.0.check_root(root)
     }
 
     #[inline]

@@ -172,7 +172,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         if !fast {
             cookie = this.lock.with(|map| this.allocate(this_cpu, word, map));
         }
-        this_cpu.load(next.root(), Tag(cookie as u16), held, Sharing::Private);
+        this_cpu.load(next, Tag(cookie as u16), held, Sharing::Private);
         if fast { Switched::Kept } else { Switched::Fresh }
     }
 

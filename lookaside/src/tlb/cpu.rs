@@ -24,7 +24,7 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     tag: P::Word,
     errata: P::Word,
     /// Its number, which is its place among the CPUs of the `Tlb`.
-    pub(super) id: CpuId,
+    pub(crate) id: CpuId,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
     /// Whether a foreign root is loaded. Private to the CPU.

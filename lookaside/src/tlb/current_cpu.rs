@@ -129,7 +129,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// * This CPU calls [`Self::leave_root`] before it returns to user mode, and before it goes on with the thread
     ///   that was interrupted if an interrupt handler has begun this.
     pub unsafe fn enter_root(&self, tables: &P::Tables) -> Result<(), Error> {
-        let root = P::root(tables);
+        let root = P::root_on(tables, self.id());
         self.mmu().check_root(root)?;
         self.nmi_uaccess_disable();
         self.mmu().settle();
@@ -295,7 +295,8 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
     /// [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], where that is a few instructions
     /// ([`crate::arch::Properties::loads_at_once`]): inlined. Returns `false`, and has not loaded, where it is not.
     #[inline]
-    pub(crate) fn load_at_once(&self, root: Root, tag: Tag) -> bool {
+    pub(crate) fn load_at_once(&self, space: &AddressSpace<P>, tag: Tag) -> bool {
+        let root = space.root_on(self.id());
         // Before the questions, so that nothing is stored between them and `load`, which asks again: the
         // compiler then sees that the answer is the same.
         self.cpu.set_loaded_root(root);
@@ -308,12 +309,13 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         true
     }
 
-    /// Loads a root under a tag, and records what the register names.
+    /// Loads the root of a space under a tag, and records what the register names.
     #[inline]
-    pub fn load(&self, root: Root, tag: Tag, held: Held, sharing: Sharing) {
+    pub fn load(&self, space: &AddressSpace<P>, tag: Tag, held: Held, sharing: Sharing) {
+        let root = space.root_on(self.id());
         self.cpu.set_loaded_root(root);
-        // SAFETY: the allocator loads roots of spaces, which are tables by `Platform`, and keeps only entries of
-        // the same space: its implementer promises that.
+        // SAFETY: roots of spaces are tables by `Platform`, and the allocator keeps only entries of the same space:
+        // its implementer promises that.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
         self.cpu.set_loaded_tag(tag);
     }

@@ -13,7 +13,7 @@ pub use self::{
 };
 
 use crate::{
-    arch::{Errata, Mmu},
+    arch::{Errata, Mmu, Sharing},
     cpu_id::{CpuId, MAX_CPUS},
     error::Error,
     platform::Platform,
@@ -91,7 +91,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     ///
     /// `tables` and `residents` are dropped.
     ///
-    /// * [`Error::BadRoot`] if the root register cannot hold the root of `tables`.
+    /// * [`Error::BadRoot`] if the root register of a CPU cannot hold the root of `tables`.
+    /// * [`Error::Unsupported`] if CPUs have different roots and use each other's translations.
     /// * [`Error::Storage`] if `residents` is too small.
     /// * [`Error::IdsExhausted`] after 2^62 spaces.
     pub fn space(
@@ -99,7 +100,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         tables: P::Tables,
         residents: P::ResidentWords,
     ) -> Result<AddressSpace<P>, Error> {
-        self.platform.mmu().check_root(P::root(&tables))?;
+        self.check_roots(&tables)?;
         Residents::new(residents.as_ref(), self.cpus.len())?;
         // Relaxed: a counter that only has to count. It stops for good at the last identifier.
         let latest = &*self.latest_id;
@@ -108,6 +109,24 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
         let id = latest.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(AddressSpace::with_id(tables, id, self.id, residents))
+    }
+
+    fn check_roots(&self, tables: &P::Tables) -> Result<(), Error> {
+        let mmu = self.platform.mmu();
+        let first = P::root(tables);
+        mmu.check_root(first)?;
+        for number in 0..self.cpus.len() as u32 {
+            let root = P::root_on(tables, CpuId(number));
+            if root != first {
+                if mmu.properties().sharing == Sharing::Shared {
+                    return Err(Error::Unsupported(
+                        "a root of each CPU's own, where CPUs share translations",
+                    ));
+                }
+                mmu.check_root(root)?;
+            }
+        }
+        Ok(())
     }
 
     /// The CPU that executes the call, for as long as interrupts are off.

@@ -8,7 +8,9 @@ use lookaside::{
 
 use super::{
     current::{self, step},
+    format::Frame,
     op::Op,
+    tables,
     violation::Rule,
     word::Word,
 };
@@ -69,6 +71,14 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
 
     fn root(root: &Root) -> Root {
         *root
+    }
+
+    fn root_on(root: &Root, cpu: CpuId) -> Root {
+        let top = |table: u64| match table {
+            0 => 0,
+            table => tables::top(Frame(table >> 12), cpu).0 << 12,
+        };
+        Root { table: top(root.table), user_table: top(root.user_table) }
     }
 
     fn mmu(&self) -> &M {

@@ -5,6 +5,8 @@
 //! of a table lie in a frame of their own; data frames have numbers below [`FIRST_TABLE`] and no
 //! contents.
 
+use lookaside::platform::CpuId;
+
 use super::{
     config::Config,
     current,
@@ -30,6 +32,10 @@ pub(crate) struct Tables {
     /// For each table, how often it has been given back.
     lives: Vec<u16>,
     reserved: Vec<bool>,
+    /// For each table, the top table of CPU 0 of the same space: itself, where CPUs have no top tables of their own.
+    space: Vec<usize>,
+    /// For each table, how many CPUs after CPU 0 have a top table of their own: those after it.
+    copies: Vec<usize>,
     /// The descriptors that hardware writes: tables and indices.
     pub(crate) writes: Vec<(usize, usize)>,
     used: usize,
@@ -51,6 +57,8 @@ impl Tables {
             present: vec![0; config.tables * size.div_ceil(64)],
             lives: vec![0; config.tables],
             reserved: vec![false; config.tables],
+            space: (0..config.tables).collect(),
+            copies: vec![0; config.tables],
             writes: Vec::new(),
             used: 0,
             capacity: config.tables,
@@ -125,7 +133,14 @@ impl Tables {
 
     /// The ghost identity of the space whose top table this is.
     pub(crate) fn owner(&self, table: usize) -> u32 {
+        let table = self.space[table];
         table as u32 | u32::from(self.lives[table]) << 16
+    }
+
+    /// The top table of a CPU, of a space with the top table `root` on CPU 0.
+    pub(crate) fn top(&self, root: Frame, cpu: usize) -> Frame {
+        let copies = self.index(root).map_or(0, |table| self.copies[table]);
+        Frame(root.0 + cpu.min(copies) as u64)
     }
 
     pub(crate) fn reserved(&self, table: usize) -> bool {
@@ -200,6 +215,30 @@ pub fn allocate_reserved() -> Frame {
         machine.tables.reserved[(frame.0 - FIRST_TABLE) as usize] = true;
         frame
     })
+}
+
+/// Gives each of `cpus` CPUs a top table of its own in the space of `root`, which is empty and
+/// found by [`top`]; CPU 0 keeps `root`. Comes right after `root` was made.
+///
+/// # Panics
+///
+/// If another table was made since, or no world is being built.
+pub fn one_for_each_cpu(root: Frame, cpus: usize) {
+    current::building(|machine| {
+        let main = machine.tables.index(root).expect("the root is a table");
+        for cpu in 1..cpus {
+            let copy = machine.tables.allocate();
+            assert!(copy.0 == root.0 + cpu as u64, "the copies follow their root");
+            machine.tables.space[main + cpu] = main;
+        }
+        machine.tables.copies[main] = cpus - 1;
+    });
+}
+
+/// The top table of a CPU, in the space of `root`.
+#[must_use]
+pub fn top(root: Frame, cpu: CpuId) -> Frame {
+    current::with(|machine| machine.tables.top(root, cpu.index()))
 }
 
 /// Maps `frame` at `va` in the space of `root`, with the tables it takes, while the world is being

@@ -145,7 +145,10 @@ fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     } else {
         Strategy::GlobalAsids(few(random, kind, rollovers, &scripts))
     };
-    SpaceProgram { kind, more, strategy, cpus: scripts }
+    let mut program = SpaceProgram { kind, more, strategy, cpus: scripts };
+    // One CPU has one root, and a large page lies in the top table.
+    program.more.roots &= program.check().is_ok();
+    program
 }
 
 fn more(random: &mut Random, kind: usize) -> More {
@@ -156,6 +159,7 @@ fn more(random: &mut Random, kind: usize) -> More {
         noting: KINDS[kind].is_arm() && random.percent(5),
         nmis: random.percent(15),
         chosen: random.percent(20),
+        roots: !KINDS[kind].shares() && random.percent(10),
     }
 }
 

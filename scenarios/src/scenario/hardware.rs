@@ -87,24 +87,33 @@ pub(crate) struct More {
     pub(crate) nmis: bool,
     /// The kernel has `Asids`, which chooses the allocator at run time, and does not name one.
     pub(crate) chosen: bool,
+    /// The kernel has a top table for each CPU in every space, with a page that only this CPU sees.
+    pub(crate) roots: bool,
 }
 
 impl More {
     /// Nothing more.
-    pub(crate) const NONE: Self =
-        Self { early: false, invalid: false, noting: false, nmis: false, chosen: false };
+    pub(crate) const NONE: Self = Self {
+        early: false,
+        invalid: false,
+        noting: false,
+        nmis: false,
+        chosen: false,
+        roots: false,
+    };
     /// The allocator is chosen at run time.
     pub(crate) const CHOSEN: Self = Self { chosen: true, ..Self::NONE };
 
     /// What there is, by name, and whether it is on.
-    pub(crate) const fn names(self) -> [(&'static str, bool); 5] {
-        let Self { early, invalid, noting, nmis, chosen } = self;
+    pub(crate) const fn names(self) -> [(&'static str, bool); 6] {
+        let Self { early, invalid, noting, nmis, chosen, roots } = self;
         [
             ("early", early),
             ("invalid", invalid),
             ("noting", noting),
             ("nmi", nmis),
             ("chosen", chosen),
+            ("roots", roots),
         ]
     }
 
@@ -116,6 +125,7 @@ impl More {
             "noting" => Some(&mut self.noting),
             "nmi" => Some(&mut self.nmis),
             "chosen" => Some(&mut self.chosen),
+            "roots" => Some(&mut self.roots),
             _ => None,
         }
     }
@@ -149,7 +159,7 @@ impl<M: Mmu> Described<M> {
     /// The adversary.
     pub(super) fn config(&self, cpus: usize) -> Config {
         let config = (self.machine)(cpus);
-        let More { early, invalid, noting, nmis, chosen: _ } = self.more;
+        let More { early, invalid, noting, nmis, chosen: _, roots: _ } = self.more;
         let config = if early { config.with_early_loads() } else { config };
         let config = if invalid { config.with_invalid_entries() } else { config };
         let config = if noting { config.with_updates(Updates::Dirty) } else { config };

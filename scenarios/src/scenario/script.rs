@@ -34,7 +34,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
     }
 
     fn config(&self) -> Config {
-        let config = self.hardware.config(self.cpus.len()).with_levels(2);
+        let mut config = self.hardware.config(self.cpus.len()).with_levels(2);
+        if self.hardware.more.roots {
+            // Each CPU has a top table, and one below it for its own page.
+            config.tables *= 2 * self.cpus.len();
+        }
         let releases = self.cpus.iter().flatten().any(|act| act.releases());
         // Only an IPI makes a CPU leave a space that is released.
         if releases { config.with_interrupts() } else { config }

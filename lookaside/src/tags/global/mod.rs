@@ -439,7 +439,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // is not the loaded one. At switch-in the root is recorded before the load and the tag after it, so
         // they do not match in between. The shared tag of the last epoch is in no cookie.
         tag != Tag::RESERVED
-            && root.table == space.root().table
+            && root.table == space.root_on(cpu.id).table
             && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
             && T::global_cpu(cpu).active.mode.load(Ordering::Relaxed) & LAZY == 0
     }

@@ -37,7 +37,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
             this_cpu.mmu().settle(); // As F-ARRIVE.
-            if this_cpu.is_present(next) && this_cpu.load_at_once(next.root(), cookie.tag()) {
+            if this_cpu.is_present(next) && this_cpu.load_at_once(next, cookie.tag()) {
                 return Switched::Kept;
             }
             return self.switch_in_adopted(this_cpu.copied(), next, cookie);
@@ -94,7 +94,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ) -> Switched {
         match self.mark_present_settled(&this_cpu, next, cookie) {
             Ok(held) => {
-                this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().properties().sharing);
+                this_cpu.load(next, cookie.tag(), held, this_cpu.mmu().properties().sharing);
                 Switched::Kept
             }
             Err(NeedsLock) => {
@@ -219,7 +219,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         };
         let first = if fresh { this_cpu.mmu().properties().first_load } else { Held::Keep };
         let held = if held == Held::Keep { first } else { held };
-        this_cpu.load(next.root(), cookie.tag(), held, this_cpu.mmu().properties().sharing);
+        this_cpu.load(next, cookie.tag(), held, this_cpu.mmu().properties().sharing);
         Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
@@ -450,7 +450,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             let _ = this_cpu.mark_present(next); // Everything is dropped anyway.
         }
         drop(residency);
-        this_cpu.load(next.root(), LAST_TAG, Held::Drop, Sharing::Private);
+        this_cpu.load(next, LAST_TAG, Held::Drop, Sharing::Private);
         Switched::Fresh
     }
 

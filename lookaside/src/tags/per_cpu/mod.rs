@@ -469,7 +469,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         match known {
             Some(slot) if slots.flushed_up_to(slot) == generation => {
                 slots.hit::<R>(slot);
-                this_cpu.load(next.root(), tag_of(slot), Held::Keep, Sharing::Private);
+                this_cpu.load(next, tag_of(slot), Held::Keep, Sharing::Private);
                 Self::switched_in(this_cpu, next, who, slot);
                 Switched::Kept
             }
@@ -532,7 +532,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         if held == Held::Drop {
             slots.user_needs_flush(slot);
         }
-        this_cpu.load(next.root(), tag, held, Sharing::Private);
+        this_cpu.load(next, tag, held, Sharing::Private);
         let dropped = if tagless { DROPPED } else { 0 };
         slots.record(slot, running(next.id()) | dropped, generation);
         Self::switched_in(&this_cpu, next, running(next.id()), slot);

@@ -11,6 +11,7 @@ mod nmi;
 mod pairs;
 mod pending;
 mod recent;
+mod roots;
 mod shootdown;
 mod tags;
 mod wide;
@@ -111,6 +112,7 @@ pub static TOPICS: LazyLock<Vec<Topic>> = LazyLock::new(|| {
             about: "separate tables for user mode (KPTI)",
             scenarios: pairs::SCENARIOS,
         },
+        Topic { name: "roots", about: "a top table for each CPU", scenarios: roots::SCENARIOS },
         Topic {
             name: "wide",
             about: "more CPUs than one word of a space's residency holds",

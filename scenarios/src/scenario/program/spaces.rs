@@ -112,6 +112,12 @@ impl SpaceProgram {
         if self.more.noting && !kind.is_arm() {
             return refuse("only Arm is asked to write accessed and dirty flags");
         }
+        if self.more.roots && kind.shares() {
+            return refuse("CPUs that use each other's translations have the same root");
+        }
+        if self.more.roots && self.cpus.len() < 2 {
+            return refuse("one CPU has one root");
+        }
         match self.strategy {
             Strategy::PerCpuAsids if !kind.interrupts() => {
                 refuse("tags of each CPU's own take interrupts")
@@ -181,6 +187,9 @@ impl SpaceProgram {
             // The load that finds the entry empty may be early, and another page mapped and unmapped since.
             Act::Remap(_) | Act::Unfill(_) if self.more.early => {
                 Err("where loads are early it is not known which page is absent")
+            }
+            Act::UnmapLarge(_) if self.more.roots => {
+                Err("a large page lies in the top table, and each CPU has one")
             }
             Act::UnmapLarge(_)
                 if self.cpus.iter().flatten().filter(|other| **other == act).count() > 1 =>

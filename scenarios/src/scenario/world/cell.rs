@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use lookaside::{
     AddressSpace, Tlb, VaRange,
     arch::Root,
-    platform::{Ordering, Word as _},
+    platform::{CpuId, Ordering, Word as _},
     tags::{Residents, Tags},
 };
 use lookaside_machine::adversary::{Access, Flags, Frame, Word, name, tables};
@@ -24,6 +24,16 @@ pub(super) const VAS: [u64; SLOTS] = [PAGES[0], PAGES[1], ELSEWHERE, FILLED];
 pub(super) const SLOTS: usize = 4;
 /// A page of the kernel's, below a table that all roots share.
 pub(super) const KERNEL: u64 = 0x1_0000;
+
+/// A page that each CPU maps to a frame of its own, where CPUs have top tables of their own.
+pub(super) const OWN: u64 = 0x3_0000;
+/// The frame of CPU 0 there; those of the others follow.
+const OWN_FRAMES: u64 = 0x580;
+
+/// What a CPU maps at [`OWN`].
+pub(super) const fn own_frame(cpu: CpuId) -> Frame {
+    Frame(OWN_FRAMES + cpu.0 as u64)
+}
 
 /// A large page, in an entry of the table above.
 const LARGE: u64 = 0x2_0000;
@@ -48,7 +58,10 @@ pub(super) fn all_pages() -> VaRange {
 /// A space, its pages and its tables.
 pub(super) struct SpaceCell<P: lookaside::Platform<Word = Word>> {
     pub(super) space: UnsafeCell<AddressSpace<P>>,
+    /// The top table, that of CPU 0 where each CPU has one.
     pub(super) root: Frame,
+    /// How many top tables there are.
+    tops: usize,
     pub(super) frames: [Frame; 2],
     /// The last-level entries. Looked up once: a CPU of a real kernel would hold a lock that keeps
     /// others from unlinking the table meanwhile.
@@ -75,11 +88,20 @@ impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Wor
         number: usize,
         kernel: Option<u64>,
         has_large: bool,
+        tops: usize,
     ) -> Self {
-        let (root, last_table) = (tables::allocate(), tables::allocate());
-        // Relaxed: the world is being built.
-        tables::word(root, 0).store(tables::table(last_table), Ordering::Relaxed);
-        share_kernel(root, kernel);
+        let root = tables::allocate();
+        tables::one_for_each_cpu(root, tops);
+        let last_table = tables::allocate();
+        for cpu in (0..tops as u32).map(CpuId) {
+            let top = tables::top(root, cpu);
+            // Relaxed: the world is being built.
+            tables::word(top, 0).store(tables::table(last_table), Ordering::Relaxed);
+            share_kernel(top, kernel);
+            if tops > 1 {
+                tables::map(top, OWN, own_frame(cpu), Access::WRITE);
+            }
+        }
         // Low numbers have contents, which user code can store to.
         let frames = [0, 1].map(|page| Frame(1 + 2 * number as u64 + page));
         for (va, frame) in PAGES.into_iter().zip(frames) {
@@ -97,6 +119,7 @@ impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Wor
         Self {
             space: UnsafeCell::new(space),
             root,
+            tops,
             frames,
             entries,
             initial: entries.map(Word::peek),
@@ -107,6 +130,11 @@ impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Wor
             busy: [const { None }; SLOTS],
             users: None,
         }
+    }
+
+    /// The top tables of the CPUs.
+    pub(super) fn tops(&self) -> impl Iterator<Item = Frame> {
+        (0..self.tops as u32).map(|cpu| tables::top(self.root, CpuId(cpu)))
     }
 
     /// Has hardware write the descriptor of the first page, which was not accessed so far.

@@ -87,6 +87,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     ) -> (Gather<'_, Platform<M>, Freed>, Removals) {
         let cell = &self.spaces[number];
         let mut gather = Gather::holding(self.space(number), Freed::default());
+        // That of CPU 0 comes last: a CPU that finds it empty relies on all of them.
+        for top in cell.tops().skip(1) {
+            tables::entry(top, PAGES[0], 1).store(0, Ordering::Release); // Release: as below.
+        }
         let entry = tables::entry(cell.root, PAGES[0], 1);
         let unlinked = match cell.takers {
             Writers::Once => {

@@ -178,7 +178,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             oracle::identity_ended("cookie", cookie);
         }
         if end {
-            oracle::table_freed(cell.root);
+            cell.tops().for_each(oracle::table_freed);
         } else {
             self.reopen(number);
         }

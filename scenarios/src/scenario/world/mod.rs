@@ -26,7 +26,7 @@ use lookaside_machine::adversary::{
 use self::{
     batches::Pending,
     begun::Begun,
-    cell::{PAGES, SpaceCell, share_kernel},
+    cell::{OWN, PAGES, SpaceCell, own_frame, share_kernel},
 };
 use super::{act::Act, hardware::Described};
 
@@ -132,8 +132,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             share_kernel(root, shared);
         }
         let larges = |number| acts().any(|&act| act == Act::UnmapLarge(number));
-        let mut spaces: Vec<_> =
-            (0..count).map(|number| SpaceCell::new(&tlb, number, shared, larges(number))).collect();
+        let tops = if hardware.more.roots { cpus.len() } else { 1 };
+        let mut spaces: Vec<_> = (0..count)
+            .map(|number| SpaceCell::new(&tlb, number, shared, larges(number), tops))
+            .collect();
         let machine = hardware.config(cpus.len());
         for (number, cell) in spaces.iter_mut().enumerate() {
             lives::assign(cell, number, &cpus, machine.arch);
@@ -229,6 +231,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 runs.set(number as u64 + 1);
                 oracle::wakes();
                 T::witness(&this_cpu, space);
+                if self.hardware.more.roots {
+                    let found = access(OWN);
+                    let own = found == Some(own_frame(this_cpu.id()));
+                    oracle::check(own, "a CPU does not run under its own root");
+                }
             }
             Act::Lazy => self.rest(&this_cpu),
             Act::Park => {
