@@ -52,7 +52,8 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             // They come one after the other, and begin together.
             timed::idle_until(START + cpu as u64 * APART);
             kernel.switch(process);
-            let begin = START + cpus as u64 * APART + 20 * US;
+            // Not in step: who is first at a line may decide who waits for whom for good.
+            let begin = START + cpus as u64 * APART + 20 * US + timed::random_below(APART);
             while timed::now() < begin {
                 timed::idle_until(begin);
             }
