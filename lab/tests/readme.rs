@@ -37,9 +37,9 @@ fn the_readme_says_what_a_storm_gives() {
     for more in [&[][..], &["--option", "kernel=1"]] {
         let command = [&run[..], &["--cpus", "32", "--seeds", "3"], more].concat();
         let printed = printed(&command);
-        let line = printed.lines().find(|line| {
-            line.contains("operation_time") && line.contains("linux-ipi-2025")
-        });
+        let line = printed
+            .lines()
+            .find(|line| line.contains("operation_time") && line.contains("linux-ipi-2025"));
         let ratio = line.and_then(|line| line.split_whitespace().last()).unwrap();
         let factor = ratio.strip_suffix('x').unwrap();
         assert!(README.contains(&format!("{factor} times")), "{command:?} prints {ratio}");

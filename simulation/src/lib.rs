@@ -15,4 +15,5 @@ pub mod reproduce;
 pub mod seeds;
 pub mod sensitivity;
 pub mod strategy;
+pub mod sweep;
 pub mod workload;

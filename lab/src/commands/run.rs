@@ -9,7 +9,7 @@ use lookaside_simulation::{
     seeds,
     sensitivity::{self, Answer, Question, words},
     strategy,
-    workload::{self, Outcome},
+    workload::Outcome,
 };
 use lookaside_terminal::{
     Refused,
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut book = Book::shipped()?;
     let key = book.admit(&arguments.machine)?;
     let machine = book.machine(&key)?;
-    super::check_place(workload::find(workload)?, machine, *x, *cpus)?;
+    let assumed = super::check_place(workload, machine, *x, *cpus)?;
     for name in strategy {
         strategy::find(name, machine)?;
     }
@@ -136,9 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let answer = match machines {
         _ if timeline.moments() > 0 => None,
         0 => None,
-        _ => Some(answer(arguments, &book, machine, &run, machines as usize)?),
+        _ => Some(answer(arguments, &book, machine, &assumed, &run, machines as usize)?),
     };
-    let results = Shown { results, answer };
+    let results = Shown { results, answer, assumed };
     let text = match output.format {
         Format::Json => to_json(arguments, &key, &results),
         Format::Csv => metrics(&results, arguments.seeds > 1).to_csv(),
@@ -186,6 +186,8 @@ impl Results {
 struct Shown {
     results: Vec<Results>,
     answer: Option<Answer>,
+    /// Paths of the machine that are assumed.
+    assumed: Vec<&'static str>,
 }
 
 /// Asks plausible machines.
@@ -193,13 +195,14 @@ fn answer(
     arguments: &Arguments,
     book: &Book,
     machine: &Machine,
+    assumed: &[&str],
     run: &(dyn Fn(&String, u64) -> Run + Sync),
     machines: usize,
 ) -> Result<Answer, Refused> {
     let strategies = &arguments.strategy;
     let (ranges, seed) = (&book.ranges, arguments.seed);
     let question =
-        Question { machine, ranges, strategies, machines, seed, influences: machines > 1 };
+        Question { machine, ranges, assumed, strategies, machines, seed, influences: machines > 1 };
     let bar = progress::bar(machines * strategies.len());
     let answer = question.answer(&|machine, strategy, seed| {
         let mut run = run(&strategy.to_owned(), seed);
@@ -228,7 +231,7 @@ fn spread(results: &[Results]) -> Vec<String> {
 
 /// The metrics, those of the same name together.
 fn metrics(shown: &Shown, spread: bool) -> Grid {
-    let Shown { results, answer } = shown;
+    let Shown { results, answer, .. } = shown;
     let mut header = vec!["metric", "unit", "strategy"];
     header.extend(if spread { &["median", "least", "greatest"][..] } else { &["value"][..] });
     if answer.is_some() {
@@ -295,6 +298,12 @@ fn to_text(
     let first = if *seeds > 1 { " with the first seed" } else { "" };
     let mut certainty = String::new();
     for line in spread(&shown.results) {
+        certainty += &wrapped(&line, 0);
+    }
+    if !shown.assumed.is_empty() {
+        let paths = shown.assumed.join(", ");
+        let line =
+            format!("Assumed, as {machine} has no such path: {paths} (published/ranges.toml).");
         certainty += &wrapped(&line, 0);
     }
     if let Some(answer) = &shown.answer {

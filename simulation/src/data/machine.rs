@@ -126,7 +126,9 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
 /// All numbers, in the order of the file.
 fn numbers(root: &Section<'_>, sources: &BTreeMap<String, String>) -> Result<Vec<Value>, Refused> {
     let mut values = Vec::new();
-    for table in root.keys().filter(|key| !["name", "isa", "note", "reading", "sources"].contains(key)) {
+    for table in
+        root.keys().filter(|key| !["name", "isa", "note", "reading", "sources"].contains(key))
+    {
         let Some(section) = root.section(table)? else { continue };
         for key in section.keys() {
             let kind = kind(table, key).map_err(|known| section.unknown(key, &known))?;

@@ -7,6 +7,7 @@
 mod adjust;
 mod files;
 mod machine;
+mod program;
 mod quality;
 mod ranges;
 mod read;
@@ -24,6 +25,8 @@ use lookaside_machine::timed::{Model, Ps};
 use lookaside_terminal::Refused;
 
 pub use files::{Files, machines, parameters, published};
+pub(crate) use program::UNITS;
+pub use program::{Claim, Parameter, Program, Space, Threads, Words};
 pub use quality::Quality;
 pub use ranges::{Range, Ranges};
 pub use read::Text;

@@ -13,6 +13,8 @@ pub enum Quality {
     Fitted,
     /// Measured on another machine.
     Proxy,
+    /// Assumed, as the file of the machine lacks a path that a workload needs: the middle of its range.
+    Assumed,
     /// Nobody has published it: it is charged as nothing, and lies somewhere in the range that the literature
     /// gives.
     Unpriced,
@@ -26,6 +28,7 @@ impl Quality {
             Self::Measured => "measured",
             Self::Fitted => "fitted",
             Self::Proxy => "proxy",
+            Self::Assumed => "assumed",
             Self::Unpriced => "unpriced",
         }
     }

@@ -32,10 +32,20 @@ pub struct Range {
 pub struct Ranges {
     /// The range of a price on machines of an instruction set.
     prices: BTreeMap<(Isa, &'static str), Range>,
+    /// The range of a path of the kernel that machine files need not have.
+    paths: BTreeMap<String, Range>,
     /// By what factor a number of a quality may be off either way.
     spread: BTreeMap<Quality, f64>,
     /// The sources, by key.
     pub sources: BTreeMap<String, String>,
+}
+
+impl Range {
+    /// The middle, in nanoseconds: what is assumed where one number is needed.
+    #[must_use]
+    pub fn middle(&self) -> f64 {
+        (self.low * self.high).sqrt()
+    }
 }
 
 impl Ranges {
@@ -43,6 +53,17 @@ impl Ranges {
     #[must_use]
     pub fn price(&self, isa: Isa, price: Price) -> Option<&Range> {
         self.prices.get(&(isa, price.key()))
+    }
+
+    /// The range of a path, if the literature has one.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<&Range> {
+        self.paths.get(name)
+    }
+
+    /// The paths that have a range.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.keys().map(String::as_str)
     }
 
     /// By what factor a number of that quality may be off either way; 1 for one that is unpriced, which
@@ -61,7 +82,7 @@ pub(super) fn read(file: &Text) -> Result<Ranges, Refused> {
     let document = file.parse()?;
     let root = file.root(&document);
     let isas: Vec<&str> = ISAS.iter().map(|&(word, _)| word).collect();
-    root.only(&[&["spread", "sources"], &isas[..]].concat())?;
+    root.only(&[&["spread", "paths", "sources"], &isas[..]].concat())?;
     let sources = value::sources(&root)?;
     let mut ranges = Ranges { sources, ..Ranges::default() };
     if let Some(section) = root.section("spread")? {
@@ -78,6 +99,12 @@ pub(super) fn read(file: &Text) -> Result<Ranges, Refused> {
             }
             origin(&section, key, &parts, &ranges.sources)?;
             ranges.spread.insert(quality, factor);
+        }
+    }
+    if let Some(section) = root.section("paths")? {
+        for key in section.keys() {
+            let range = range(&section, key, &ranges.sources)?;
+            ranges.paths.insert(key.to_owned(), range);
         }
     }
     for &(word, isa) in ISAS {

@@ -87,7 +87,7 @@ impl Run {
             seed: self.seed,
             timeline,
         };
-        (workload::find(&self.workload)?.run)(&setup)
+        workload::run(&self.workload, &setup)
     }
 
     /// As [`Self::outcome`], only the results.

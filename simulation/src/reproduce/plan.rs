@@ -31,7 +31,14 @@ pub struct Request {
 
 impl Default for Request {
     fn default() -> Self {
-        Self { ids: Vec::new(), machine: None, strategies: Vec::new(), seed: 1, seeds: 1, most: u64::MAX }
+        Self {
+            ids: Vec::new(),
+            machine: None,
+            strategies: Vec::new(),
+            seed: 1,
+            seeds: 1,
+            most: u64::MAX,
+        }
     }
 }
 

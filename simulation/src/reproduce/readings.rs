@@ -52,9 +52,10 @@ pub fn readings(
 ) -> Result<Vec<ReadAs>, Refused> {
     let mut all = Vec::new();
     for machine in &book.machines {
-        let here = reproduction.comparisons.iter().filter(|comparison| {
-            comparison.result.machines.iter().any(|key| *key == machine.key)
-        });
+        let here = reproduction
+            .comparisons
+            .iter()
+            .filter(|comparison| comparison.result.machines.iter().any(|key| *key == machine.key));
         let ids: Vec<String> = here.map(|comparison| comparison.result.id.clone()).collect();
         if ids.is_empty() {
             continue;

@@ -178,9 +178,8 @@ impl<'b> Plan<'b> {
             Comparison { result: group.result, places }
         };
         let more = again.iter().flat_map(|all| all.iter().skip(1));
-        let (events, simulated) = more.fold((0, 0), |(events, time), one| {
-            (events + one.events, time + one.elapsed)
-        });
+        let (events, simulated) =
+            more.fold((0, 0), |(events, time), one| (events + one.events, time + one.elapsed));
         Reproduction {
             comparisons: self.groups.iter().map(&mut comparison).collect(),
             events: events + sum(|measured| measured.events),
@@ -247,7 +246,9 @@ fn test(
     let fitted = |side: &dyn Fn(f64, f64) -> bool| {
         let points = member.of(result).ok().into_iter().flat_map(|series| &series.points);
         let mut others = points.filter_map(|other| other.x.zip(point.x));
-        others.any(|(other, here)| side(other, here) && book.is_fitted(&result.id, member, Some(other)))
+        others.any(|(other, here)| {
+            side(other, here) && book.is_fitted(&result.id, member, Some(other))
+        })
     };
     if fitted(&|other, here| other < here) && fitted(&|other, here| other > here) {
         return Some(Test::Interpolation);
@@ -255,11 +256,7 @@ fn test(
     Some(Test::Failable)
 }
 
-fn compare<'b>(
-    known: Known<'_>,
-    group: &super::plan::Group<'b>,
-    point: &Point<'b>,
-) -> Place<'b> {
+fn compare<'b>(known: Known<'_>, group: &super::plan::Group<'b>, point: &Point<'b>) -> Place<'b> {
     let Known { book, measured, .. } = known;
     let result = group.result;
     let metric = |run: usize| match &measured[run] {

@@ -147,7 +147,8 @@ fn across(comparisons: &[Comparison<'_>]) -> Vec<String> {
                 continue;
             }
             for (x, a, b) in pairs(first, second) {
-                let values = |row: &super::row::Row| Some((row.published?.value, row.modelled?.value));
+                let values =
+                    |row: &super::row::Row| Some((row.published?.value, row.modelled?.value));
                 let (Some((p1, m1)), Some((p2, m2))) = (values(a), values(b)) else { continue };
                 if super::ratio::is_reversed(p2 / p1, m2 / m1) {
                     let name = |result, row: &super::row::Row| {

@@ -249,7 +249,9 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
         );
         if summary.single > 0 {
             let single = summary.single;
-            line(&format!("{single} values have one seed, as their runs take long: `--thorough` gives them all."));
+            line(&format!(
+                "{single} values have one seed, as their runs take long: `--thorough` gives them all."
+            ));
         }
     }
     let (millions, seconds) =

@@ -18,6 +18,8 @@ pub struct Question<'q> {
     pub machine: &'q Machine,
     /// The ranges of prices.
     pub ranges: &'q Ranges,
+    /// Paths of the machine that the workload assumes.
+    pub assumed: &'q [&'q str],
     /// The strategies.
     pub strategies: &'q [String],
     /// How many plausible machines.
@@ -129,8 +131,8 @@ impl Question<'_> {
     ///
     /// If one cannot run a strategy.
     pub fn answer(&self, ask: &Ask<'_>) -> Result<Answer, Refused> {
-        let Self { machine, ranges, strategies, seed, .. } = *self;
-        let all = sample::plausible(machine, ranges, self.machines, seed)?;
+        let Self { machine, ranges, assumed, strategies, seed, .. } = *self;
+        let all = sample::plausible(machine, ranges, assumed, self.machines, seed)?;
         let outcomes = self.ask_all(&all, ask)?;
         let first = &outcomes[0][0][0];
         let better = best_of(first);
@@ -162,7 +164,7 @@ impl Question<'_> {
                 false => gain(deciding(leader, i), deciding(second, i), better),
             })
             .collect();
-        let numbers = sample::uncertain(machine, ranges);
+        let numbers = sample::uncertain(machine, ranges, assumed);
         let influences = match self.influences {
             true => self.influences(&all, &answers, &numbers, pair, ask)?,
             false => Vec::new(),
@@ -191,11 +193,7 @@ impl Question<'_> {
     }
 
     /// The metrics of each strategy on each machine.
-    fn ask_all(
-        &self,
-        all: &[Plausible],
-        ask: &Ask<'_>,
-    ) -> Result<Vec<Vec<Vec<Metric>>>, Refused> {
+    fn ask_all(&self, all: &[Plausible], ask: &Ask<'_>) -> Result<Vec<Vec<Vec<Metric>>>, Refused> {
         let runs: Vec<(usize, usize)> = (0..self.strategies.len())
             .flat_map(|strategy| (0..all.len()).map(move |machine| (strategy, machine)))
             .collect();
@@ -254,7 +252,9 @@ impl Question<'_> {
             correlation,
             ends: [ends[0], ends[1]],
         };
-        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).collect())
+        // A correlation may be an accident; what the ends do is none.
+        let moves = |one: &Influence| (one.ends[0] / one.ends[1] - 1.0).abs() > 0.01;
+        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(moves).collect())
     }
 }
 

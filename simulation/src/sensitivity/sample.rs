@@ -44,9 +44,10 @@ impl Uncertain {
     }
 }
 
-/// What is not known exactly of a machine: its prices and paths, and the prices that it should have.
+/// What is not known exactly of a machine: its prices and paths, the prices that it should have, and the paths that
+/// a workload assumes.
 #[must_use]
-pub fn uncertain(machine: &Machine, ranges: &Ranges) -> Vec<Uncertain> {
+pub fn uncertain(machine: &Machine, ranges: &Ranges, assumed: &[&str]) -> Vec<Uncertain> {
     let mut all = Vec::new();
     for value in &machine.values {
         let known = match value.name.split_once('.') {
@@ -69,6 +70,13 @@ pub fn uncertain(machine: &Machine, ranges: &Ranges) -> Vec<Uncertain> {
             let name = format!("prices.{}", price.key());
             let (low, high) = (range.low * 1e3, range.high * 1e3);
             all.push(Uncertain { name, quality: Quality::Unpriced, known: None, low, high });
+        }
+    }
+    for &path in assumed {
+        if let Some(range) = ranges.path(path) {
+            let name = format!("paths.{path}");
+            let (low, high) = (range.low * 1e3, range.high * 1e3);
+            all.push(Uncertain { name, quality: Quality::Assumed, known: None, low, high });
         }
     }
     all
@@ -98,11 +106,9 @@ fn next(state: &mut u64) -> u64 {
 /// order (a Latin hypercube). They depend on the name and the seed alone, so that a machine which gets another price
 /// keeps the places of the old ones.
 fn places(name: &str, count: usize, seed: u64) -> Vec<f64> {
-    let mut state = name
-        .bytes()
-        .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let mut state = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let mut strata: Vec<usize> = (0..count).collect();
     for i in (1..count).rev() {
         strata.swap(i, (next(&mut state) % (i as u64 + 1)) as usize);
@@ -119,6 +125,7 @@ fn places(name: &str, count: usize, seed: u64) -> Vec<f64> {
 pub fn plausible(
     machine: &Machine,
     ranges: &Ranges,
+    assumed: &[&str],
     count: usize,
     seed: u64,
 ) -> Result<Vec<Plausible>, Refused> {
@@ -133,7 +140,7 @@ pub fn plausible(
         })
         .collect();
     for (turn, (_, machine)) in read.iter().enumerate() {
-        for number in uncertain(machine, ranges) {
+        for number in uncertain(machine, ranges, assumed) {
             let places = places(&number.name, count, seed);
             for (one, &place) in all.iter_mut().zip(&places).skip(turn).step_by(read.len()) {
                 number.set(&mut one.machine, number.at(place));
@@ -163,8 +170,10 @@ mod tests {
     #[test]
     fn a_hypercube_has_each_part_of_a_range_once() {
         for count in [1, 7, 64] {
-            let mut parts: Vec<usize> =
-                places("prices.walk", count, 3).iter().map(|p| (p * count as f64) as usize).collect();
+            let mut parts: Vec<usize> = places("prices.walk", count, 3)
+                .iter()
+                .map(|p| (p * count as f64) as usize)
+                .collect();
             parts.sort_unstable();
             assert_eq!(parts, (0..count).collect::<Vec<_>>());
         }
@@ -177,9 +186,9 @@ mod tests {
     fn every_number_of_a_plausible_machine_is_in_its_range() {
         let ranges = Files::own().ranges().unwrap();
         for machine in Files::own().machines().unwrap() {
-            let numbers = uncertain(&machine, &ranges);
+            let numbers = uncertain(&machine, &ranges, &[]);
             assert!(numbers.iter().all(|one| one.low > 0.0 && one.low <= one.high));
-            for one in plausible(&machine, &ranges, 5, 1).unwrap() {
+            for one in plausible(&machine, &ranges, &[], 5, 1).unwrap() {
                 if one.reading.is_some() {
                     continue;
                 }

@@ -38,11 +38,13 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
         let list: Vec<String> = influences.iter().map(|one| influence(one, answer)).collect();
         lines.push(format!("It turns on {}.", list.join("; ")));
     }
-    let flips = |one: &&Influence| leader != second && (one.ends[0] - 1.0) * (one.ends[1] - 1.0) < 0.0;
+    let flips =
+        |one: &&Influence| leader != second && (one.ends[0] - 1.0) * (one.ends[1] - 1.0) < 0.0;
     if let Some(one) = influences.iter().find(flips) {
         let unpriced = match one.number.quality {
             Quality::Unpriced => ", which nobody has published for such a machine",
             Quality::Proxy => ", which is another machine's",
+            Quality::Assumed => ", which is assumed",
             Quality::Fitted | Quality::Measured => "",
         };
         lines.push(format!("The answer depends on {}{unpriced}.", key(&one.number.name)));

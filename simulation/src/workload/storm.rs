@@ -37,7 +37,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let gap = (setup.option_or("gap", 0.0) * NS as f64) as Ps;
     let each = ((operations / senders as f64) as u64).max(1);
     // Some strategies keep a cache line for each pair of CPUs.
-    let arena = Arena::new((1 << 24) + cpus * (1 << 13) + (cpus * cpus).min(1 << 20) * 64);
+    let arena = Arena::new((1 << 24) + cpus * (1 << 13) + (cpus * cpus) * 64);
     let spent: Cell<Ps> = Cell::new(0);
     let ended = Cell::new(0);
     let (_, report) = stage::run(
