@@ -26,7 +26,7 @@ use lookaside_terminal::Refused;
 
 pub use files::{Files, machines, parameters, published};
 pub(crate) use program::UNITS;
-pub use program::{Claim, Parameter, Program, Space, Threads, Words};
+pub use program::{Parameter, Program, Space, Threads, Words};
 pub use quality::Quality;
 pub use ranges::{Range, Ranges};
 pub use read::Text;

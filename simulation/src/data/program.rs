@@ -33,8 +33,6 @@ pub struct Program {
     pub locks: Vec<String>,
     /// Groups of threads that are alike.
     pub threads: Vec<Threads>,
-    /// What was published of it.
-    pub claims: Vec<Claim>,
 }
 
 /// A number that a run may set.
@@ -89,29 +87,6 @@ pub struct Threads {
     pub line: usize,
 }
 
-/// A published gain: what it is of, and by how much.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
-    /// What was compared, in words.
-    pub about: String,
-    /// The machine that stands for the published one.
-    pub machine: String,
-    /// The strategies before and after.
-    pub strategies: [String; 2],
-    /// Parameters before and after.
-    pub options: [Vec<(String, f64)>; 2],
-    /// How many CPUs.
-    pub cpus: Option<u32>,
-    /// The metric; the first of the workload if it is not given.
-    pub metric: Option<String>,
-    /// How many times as good it was after the change.
-    pub gain: f64,
-    /// What is to be known.
-    pub note: Option<String>,
-    /// The line of the file.
-    pub line: usize,
-}
-
 const KEYS: &[&str] = &[
     "about",
     "source",
@@ -124,7 +99,6 @@ const KEYS: &[&str] = &[
     "semaphores",
     "locks",
     "threads",
-    "published",
 ];
 /// A quantum that is usual: 4 ms.
 const QUANTUM: f64 = 4e6;
@@ -190,7 +164,6 @@ impl Program {
             semaphores,
             locks: root.texts("locks")?.unwrap_or_default(),
             threads,
-            claims: root.sections("published")?.iter().map(claim).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -273,45 +246,5 @@ fn threads(section: &Section<'_>) -> Result<Threads, Refused> {
         cpu: or(words(section, "cpu")?, "me % cpus"),
         program,
         line: section.line("name"),
-    })
-}
-
-fn claim(section: &Section<'_>) -> Result<Claim, Refused> {
-    section.only(&[
-        "about",
-        "machine",
-        "strategies",
-        "before",
-        "after",
-        "cpus",
-        "metric",
-        "gain",
-        "note",
-    ])?;
-    let options = |key: &str| -> Result<Vec<(String, f64)>, Refused> {
-        let Some(inner) = section.section(key)? else { return Ok(Vec::new()) };
-        inner
-            .keys()
-            .map(|name| Ok((name.to_owned(), inner.needed(name, inner.number(name))?)))
-            .collect()
-    };
-    let strategies = section.needed("strategies", section.texts("strategies"))?;
-    let Ok(strategies) = <[String; 2]>::try_from(strategies) else {
-        return Err(section.refuse("strategies", "are not two: before and after"));
-    };
-    let gain = section.needed("gain", section.number("gain"))?;
-    if gain <= 0.0 {
-        return Err(section.refuse("gain", "is not more than 0"));
-    }
-    Ok(Claim {
-        about: section.needed("about", section.text("about"))?.to_owned(),
-        machine: section.needed("machine", section.text("machine"))?.to_owned(),
-        strategies,
-        options: [options("before")?, options("after")?],
-        cpus: whole(section, "cpus")?,
-        metric: section.text("metric")?.map(str::to_owned),
-        gain,
-        note: section.text("note")?.map(str::to_owned),
-        line: section.line("about"),
     })
 }

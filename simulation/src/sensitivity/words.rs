@@ -30,7 +30,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
             strategies[*second]
         ));
     }
-    let measure = influences.iter().find_map(|one| Some((one, only(&one.number.name)?)));
+    let measure = influences.iter().find(|one| is_measured(&one.number.name));
     if influences.is_empty() {
         let few = if *machines < ENOUGH { ", or so few machines do not show it" } else { "" };
         lines.push(format!("No single price decides{few}."));
@@ -49,9 +49,9 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
         };
         lines.push(format!("The answer depends on {}{unpriced}.", key(&one.number.name)));
     }
-    if let Some((one, group)) = measure {
+    if let Some(one) = measure {
         lines.push(format!(
-            "What settles it most: measure {} on such a machine with `lookaside calibrate --only {group}`.",
+            "What settles it most: measure {} on such a machine with `lookaside calibrate`.",
             key(&one.number.name)
         ));
     }
@@ -97,18 +97,20 @@ fn key(name: &str) -> &str {
     name.strip_prefix("prices.").unwrap_or(name)
 }
 
-/// What `lookaside calibrate --only` measures a price with; none for what a program cannot measure.
-fn only(name: &str) -> Option<&'static str> {
-    let key = name.strip_prefix("prices.")?;
-    let groups = [
-        ("interrupt_", "interrupts"),
-        ("line_", "lines"),
-        ("atomic", "lines"),
-        ("hit", "lines"),
-        ("walk", "translations"),
-        ("second_level", "translations"),
-        ("flush_", "flushes"),
-        ("root", "flushes"),
+/// Whether `lookaside calibrate` can measure a number.
+fn is_measured(name: &str) -> bool {
+    let measured = [
+        "interrupt_send",
+        "interrupt_deliver",
+        "line_",
+        "atomic",
+        "hit",
+        "walk",
+        "second_level",
+        "flush_page",
+        "flush_all",
+        "root",
     ];
-    groups.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|&(_, group)| group)
+    let key = name.strip_prefix("prices.");
+    key.is_some_and(|key| measured.iter().any(|prefix| key.starts_with(prefix)))
 }
