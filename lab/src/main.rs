@@ -31,7 +31,8 @@ enum Command {
     /// Runs a workload with one or several strategies and compares them.
     Run(commands::run::Arguments),
     /// Runs a workload over many values of something, and shows curves, bands, and where curves cross.
-    Sweep(commands::sweep::Arguments),
+    #[command(name = "sweep")]
+    Vary(commands::sweep::Arguments),
     /// Shows how the time of a run is distributed: by cause, by cache line, by CPU.
     Explain(commands::explain::Arguments),
     /// Lists machines, workloads, strategies and published results.
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
-        Command::Sweep(arguments) => commands::sweep::run(&arguments),
+        Command::Vary(arguments) => commands::sweep::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::List(arguments) => commands::list::run(&arguments),
         Command::Fit(arguments) => commands::fit::run(&arguments),

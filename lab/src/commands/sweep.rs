@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let given: BTreeMap<String, f64> = arguments.option.iter().cloned().collect();
     let options = book.options(workload, &given);
     let prices = arguments.set.iter().map(price).collect::<Result<Vec<_>, _>>()?;
-    let sweep = sweep::Sweep {
+    let sweep = sweep::ParameterSweep {
         workload,
         machines,
         strategies: strategy,

@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// What is asked.
+#[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
     /// The machine as its file has it.
     pub machine: &'q Machine,

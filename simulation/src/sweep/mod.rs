@@ -54,7 +54,7 @@ impl Over {
 
 /// A sweep.
 #[derive(Clone, Debug)]
-pub struct Sweep<'s> {
+pub struct ParameterSweep<'s> {
     /// The workload, by name or by the path of its file.
     pub workload: &'s str,
     /// The machines.
@@ -113,7 +113,7 @@ pub struct Swept {
 /// One sample: which curve, which point, which sample.
 type Place = [usize; 3];
 
-impl Sweep<'_> {
+impl ParameterSweep<'_> {
     /// How many runs it takes.
     #[must_use]
     pub fn runs(&self) -> usize {

@@ -48,7 +48,7 @@ fn a_sweep_has_every_point_and_says_what_is_missing() {
     let machine = Machine::named("zen5").unwrap();
     let strategies = ["lookaside".to_owned(), "linux-ipi-2025".to_owned()];
     let options = BTreeMap::from([("operations".to_owned(), 64.0)]);
-    let sweep = Sweep {
+    let sweep = ParameterSweep {
         workload: "storm",
         machines: vec![&machine],
         strategies: &strategies,

@@ -150,7 +150,7 @@ impl Workload {
                 program.file
             )));
         }
-        let paths = paths(&groups, &program);
+        let paths = paths(&groups);
         Ok(Self {
             program,
             spaces,
@@ -298,7 +298,7 @@ impl Workload {
 }
 
 /// The paths that statements take.
-fn paths(groups: &[Group], program: &Program) -> Vec<&'static str> {
+fn paths(groups: &[Group]) -> Vec<&'static str> {
     let mut all: BTreeSet<&'static str> = ["fault", "switch"].into();
     for act in groups.iter().flat_map(|group| &group.statements).map(|one| &one.act) {
         let more: &[&str] = match act {
@@ -314,7 +314,6 @@ fn paths(groups: &[Group], program: &Program) -> Vec<&'static str> {
         };
         all.extend(more);
     }
-    let _ = program;
     all.into_iter().collect()
 }
 
