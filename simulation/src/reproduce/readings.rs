@@ -55,7 +55,7 @@ pub fn readings(
         let here = reproduction
             .comparisons
             .iter()
-            .filter(|comparison| comparison.result.machines.iter().any(|key| *key == machine.key));
+            .filter(|comparison| comparison.result.machines.contains(&machine.key));
         let ids: Vec<String> = here.map(|comparison| comparison.result.id.clone()).collect();
         if ids.is_empty() {
             continue;

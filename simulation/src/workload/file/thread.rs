@@ -97,7 +97,7 @@ impl Thread {
 
     fn number(&self, state: &State<'_>, expression: &Expression) -> Result<u64, String> {
         let value = expression.value(state.values(self));
-        match value >= 0.0 && value < 1e15 {
+        match (0.0..1e15).contains(&value) {
             true => Ok(value as u64),
             false => Err(format!("a number is {value}, and has to be 0 or more")),
         }
