@@ -101,7 +101,7 @@ mod tests {
         assert!(two.words().unwrap().starts_with("is bistable: about 398"));
         let wide = Spread::of(&[400.0, 600.0, 800.0, 1000.0, 1200.0, 1400.0]);
         assert_eq!(wide.sides(), None);
-        assert!(wide.words().unwrap().contains("400 to 1400 with 6 seeds"));
+        assert!(wide.words().unwrap().contains("with 6 seeds, 111"));
     }
 
     #[test]

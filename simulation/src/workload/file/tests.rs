@@ -168,15 +168,15 @@ fn a_deadlock_is_said_with_its_lines() {
 #[test]
 fn what_is_wrong_is_said_with_file_and_line() {
     let body = |program: &str| refused(&one("", program));
-    assert!(body("work 5").starts_with("w.toml:10: `work 5` has a number where a time is needed"));
+    assert!(body("work 5").starts_with("w.toml:12: `work 5` has a number where a time is needed"));
     assert!(body("work 5 parsec").contains("unknown unit `parsec`"));
     assert!(body("wrok 5 us").contains("did you mean `work`?"));
-    assert!(body("touch 0 1\ntouch 60 5").starts_with("w.toml:11: pages 60 to 65"));
+    assert!(body("touch 0 1\ntouch 60 5").starts_with("w.toml:13: pages 60 to 65"));
     assert!(body("repeat 3").contains("lacks its `done`"));
     assert!(body("done").contains("closes nothing"));
     assert!(body("forever\ndone").contains("needs `time`"));
     assert!(body("lock x").contains("names the lock `x`"));
-    assert!(body("end x").starts_with("w.toml:10: it has not begun"));
+    assert!(body("end x").starts_with("w.toml:12: it has not begun"));
     assert!(body("exec 3").contains("between `fork` and its `done`"));
     assert!(body("touch 0 1 2").contains("has `2` too much"));
     assert!(body("migrate 2").contains("there is no CPU 2: there are 2"));
