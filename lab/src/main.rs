@@ -30,6 +30,9 @@ enum Command {
     Reproduce(commands::reproduce::Arguments),
     /// Runs a workload with one or several strategies and compares them.
     Run(commands::run::Arguments),
+    /// Runs a workload over many values of something, and shows curves, bands, and where curves cross.
+    #[command(name = "sweep")]
+    Vary(commands::sweep::Arguments),
     /// Shows how the time of a run is distributed: by cause, by cache line, by CPU.
     Explain(commands::explain::Arguments),
     /// Lists machines, workloads, strategies and published results.
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Vary(arguments) => commands::sweep::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::List(arguments) => commands::list::run(&arguments),
         Command::Fit(arguments) => commands::fit::run(&arguments),

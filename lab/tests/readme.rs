@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use lookaside_simulation::reproduce::{Book, Plan, Request, Run, table};
-
 const README: &str = include_str!("../../README.md");
 
 /// Finds the pieces that the README shows after a mark, in their order, in what was printed.
@@ -20,22 +18,35 @@ fn shows(mark: &str, printed: &str) {
     }
 }
 
+/// What a command prints.
+fn printed(arguments: &[&str]) -> String {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
+    lab.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(arguments);
+    let output = lab.output().expect("the program can be started");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 #[test]
 fn the_readme_shows_what_comes_out() {
-    let book = Book::shipped().unwrap();
-    let plan = Plan::new(&book, &Request::default()).unwrap();
-    let execute = |machine: &_, run: &Run| run.measure(machine);
-    shows("lookaside reproduce", &table::to_text(&plan.execute(&book, &execute, &|| (), false)));
+    shows("lookaside reproduce", &printed(&["reproduce"]));
+}
+
+#[test]
+fn the_readme_says_what_a_storm_gives() {
+    let run = ["run", "storm", "--machine", "zen5", "--strategy", "lookaside,linux-ipi-2025"];
+    for more in [&[][..], &["--option", "kernel=1"]] {
+        let command = [&run[..], &["--cpus", "32", "--seeds", "3"], more].concat();
+        let printed = printed(&command);
+        let line = printed
+            .lines()
+            .find(|line| line.contains("operation_time") && line.contains("linux-ipi-2025"));
+        let ratio = line.and_then(|line| line.split_whitespace().last()).unwrap();
+        let factor = ratio.strip_suffix('x').unwrap();
+        assert!(README.contains(&format!("{factor} times")), "{command:?} prints {ratio}");
+    }
 }
 
 #[test]
 fn the_readme_shows_a_replay() {
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
-    lab.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .args(["replay", "traces/threads.trace"]);
-    let output = lab.output().expect("the program can be started");
-    shows(
-        "lookaside replay traces/threads.trace",
-        &String::from_utf8(output.stdout).expect("text"),
-    );
+    shows("lookaside replay traces/threads.trace", &printed(&["replay", "traces/threads.trace"]));
 }

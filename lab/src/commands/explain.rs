@@ -8,7 +8,7 @@ use lookaside_simulation::{
         explain::{self, Explanation},
         machine_at, points, run as run_of,
     },
-    strategy, workload,
+    strategy,
 };
 use lookaside_terminal::Refused;
 
@@ -104,10 +104,9 @@ fn direct(book: &mut Book, arguments: &Arguments) -> Result<Run, Refused> {
     let Some((workload, machine, strategy)) = parts else {
         return Err(Refused(format!("`{run}` is not of the form WORKLOAD/MACHINE/STRATEGY")));
     };
-    let entry = workload::find(workload)?;
     let key = book.admit(machine)?;
     let machine = book.machine(&key)?;
-    super::check_place(entry, machine, *x, *cpus)?;
+    super::check_place(workload, machine, *x, *cpus)?;
     strategy::find(strategy, machine)?;
     let options = book.options(workload, &option.iter().cloned().collect());
     let (workload, strategy) = (workload.to_owned(), strategy.to_owned());

@@ -26,6 +26,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 mod shared;
+pub(crate) mod sweep;
 mod timeline;
 #[cfg(feature = "checks")]
 pub(crate) mod zoo;

@@ -2,7 +2,9 @@
 
 use std::{process::ExitCode, time::Instant};
 
-use lookaside_simulation::reproduce::{Book, Plan, Request, Run, Summary, table, to_csv, to_json};
+use lookaside_simulation::reproduce::{
+    Book, Plan, Request, Run, Summary, readings, table, to_csv, to_json,
+};
 
 use super::{
     output::{Format, Output},
@@ -23,13 +25,23 @@ pub(crate) struct Arguments {
     /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Run each run that does not take long with this many seeds, and show which values wander.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Give all runs that many seeds, however long they take.
+    #[arg(long)]
+    thorough: bool,
     #[command(flatten)]
     output: Output,
 }
 
+/// Runs of more events have one seed, unless all are to have several: the longest would take as long again for
+/// each.
+const EVENTS: u64 = 400_000;
+
 /// Runs `lookaside reproduce`. The exit status is 1 if a direction is wrong or a run fails.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
-    let Arguments { ids, machine, strategy, seed, output } = arguments;
+    let Arguments { ids, machine, strategy, seed, seeds, thorough, output } = arguments;
     output.check()?;
     let mut book = Book::shipped()?;
     let request = Request {
@@ -37,12 +49,17 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         machine: machine.as_deref().map(|name| book.admit(name)).transpose()?,
         strategies: strategy.clone(),
         seed: *seed,
+        seeds: *seeds,
+        most: if *thorough { u64::MAX } else { EVENTS },
     };
     let begin = Instant::now();
     let plan = Plan::new(&book, &request)?;
     let bar = progress::bar(plan.runs.len());
     let execute = |machine: &_, run: &Run| run.measure(machine);
-    let reproduction = plan.execute(&book, &execute, &|| bar.inc(1), machine.is_some());
+    let mut reproduction = plan.execute(&book, &execute, &|| bar.inc(1), machine.is_some());
+    if machine.is_none() && strategy.is_empty() {
+        reproduction.readings = readings(&book, &reproduction, *seed, &execute)?;
+    }
     bar.finish_and_clear();
     output.write(&match output.format {
         Format::Table => table::to_text(&reproduction),

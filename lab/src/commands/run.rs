@@ -4,13 +4,16 @@ use std::process::ExitCode;
 
 use lookaside_machine::timed::Counters;
 use lookaside_simulation::{
+    data::Machine,
     reproduce::{Book, Run},
+    seeds,
+    sensitivity::{self, Answer, Question, words},
     strategy,
-    workload::{self, Outcome},
+    workload::Outcome,
 };
 use lookaside_terminal::{
     Refused,
-    grid::{Grid, number, times},
+    grid::{Grid, number, times, wrapped},
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -47,11 +50,22 @@ pub(crate) struct Arguments {
     /// Run with this many seeds, from `--seed` on, and show the median and the extremes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    /// Ask this many plausible machines, which differ in what is not known exactly, how sure the answer is; 0 for
+    /// none. If it is not given, as many as do not take long.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    plausible: Option<u64>,
     #[command(flatten)]
     timeline: Timeline,
     #[command(flatten)]
     output: Output,
 }
+
+/// How many events the plausible machines may take, unless their number is given: some seconds of two CPUs.
+const EVENTS: u64 = 150_000_000;
+/// How many operations a storm has on a plausible machine, unless they are given: a quarter.
+const BRIEF: f64 = 5000.0;
+/// The least number of plausible machines that say something, and the most that say more.
+const PLAUSIBLE: [u64; 2] = [12, 64];
 
 /// The results of a strategy over all seeds.
 struct Results {
@@ -69,6 +83,8 @@ struct Metric {
     unit: &'static str,
     /// The median, the least and the greatest.
     values: [f64; 3],
+    /// All of them, in the order of the seeds.
+    all: Vec<f64>,
 }
 
 /// Runs `lookaside run`.
@@ -83,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut book = Book::shipped()?;
     let key = book.admit(&arguments.machine)?;
     let machine = book.machine(&key)?;
-    super::check_place(workload::find(workload)?, machine, *x, *cpus)?;
+    let assumed = super::check_place(workload, machine, *x, *cpus)?;
     for name in strategy {
         strategy::find(name, machine)?;
     }
@@ -112,6 +128,17 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let outcomes = outcomes?;
     let chunks = outcomes.chunks(arguments.seeds as usize);
     let results: Vec<_> = strategy.iter().zip(chunks).map(|(s, o)| Results::of(s, o)).collect();
+    // By events and not by the clock, so that two runs give the same bytes.
+    let cost = results.iter().map(|one| one.events).sum::<u64>() / arguments.seeds;
+    let fit = (EVENTS / cost.max(1)).clamp(PLAUSIBLE[0], PLAUSIBLE[1]);
+    let affordable = if PLAUSIBLE[0] * cost > 4 * EVENTS { 0 } else { fit };
+    let machines = arguments.plausible.unwrap_or(affordable);
+    let answer = match machines {
+        _ if timeline.moments() > 0 => None,
+        0 => None,
+        _ => Some(answer(arguments, &book, machine, &assumed, &run, machines as usize)?),
+    };
+    let results = Shown { results, answer, assumed };
     let text = match output.format {
         Format::Json => to_json(arguments, &key, &results),
         Format::Csv => metrics(&results, arguments.seeds > 1).to_csv(),
@@ -127,12 +154,13 @@ impl Results {
     fn of(strategy: &str, outcomes: &[Outcome]) -> Self {
         let first = &outcomes[0];
         let metric = |i: usize| {
-            let mut values: Vec<f64> = outcomes.iter().map(|o| o.metrics[i].value).collect();
+            let all: Vec<f64> = outcomes.iter().map(|o| o.metrics[i].value).collect();
+            let mut values = all.clone();
             values.sort_by(f64::total_cmp);
             let [least, greatest] = [values[0], values[values.len() - 1]];
             let median = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
             let (key, unit) = (first.metrics[i].key, first.metrics[i].unit);
-            Metric { key, unit, values: [median, least, greatest] }
+            Metric { key, unit, values: [median, least, greatest], all }
         };
         Self {
             strategy: strategy.to_owned(),
@@ -154,20 +182,75 @@ impl Results {
     }
 }
 
+/// The results, and what plausible machines say.
+struct Shown {
+    results: Vec<Results>,
+    answer: Option<Answer>,
+    /// Paths of the machine that are assumed.
+    assumed: Vec<&'static str>,
+}
+
+/// Asks plausible machines.
+fn answer(
+    arguments: &Arguments,
+    book: &Book,
+    machine: &Machine,
+    assumed: &[&str],
+    run: &(dyn Fn(&String, u64) -> Run + Sync),
+    machines: usize,
+) -> Result<Answer, Refused> {
+    let strategies = &arguments.strategy;
+    let (ranges, seed) = (&book.ranges, arguments.seed);
+    let question =
+        Question { machine, ranges, assumed, strategies, machines, seed, influences: machines > 1 };
+    let bar = progress::bar(machines * strategies.len());
+    let answer = question.answer(&|machine, strategy, seed| {
+        let mut run = run(&strategy.to_owned(), seed);
+        if run.workload == "storm" {
+            run.options.entry("operations".to_owned()).or_insert(BRIEF);
+        }
+        let outcome = run.outcome(machine, 0);
+        bar.inc(1);
+        outcome.map(|outcome| outcome.metrics)
+    });
+    bar.finish_and_clear();
+    answer
+}
+
+/// What is to be said of strategies whose results depend on the seed: they wander, or fall on one of two sides.
+fn spread(results: &[Results]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in results {
+        let Some(metric) = one.metrics.first() else { continue };
+        if let Some(how) = seeds::Spread::of(&metric.all).words() {
+            lines.push(format!("{} of {} {how}", metric.key, one.strategy));
+        }
+    }
+    lines
+}
+
 /// The metrics, those of the same name together.
-fn metrics(results: &[Results], spread: bool) -> Grid {
+fn metrics(shown: &Shown, spread: bool) -> Grid {
+    let Shown { results, answer, .. } = shown;
     let mut header = vec!["metric", "unit", "strategy"];
     header.extend(if spread { &["median", "least", "greatest"][..] } else { &["value"][..] });
+    if answer.is_some() {
+        header.extend(["from", "to"]);
+    }
     header.push("ratio");
     let mut grid = Grid::new(header, &[0, 1, 2]);
     for metric in &results[0].metrics {
-        for one in results {
-            let Some(found) = one.metrics.iter().find(|found| found.key == metric.key) else {
-                continue;
-            };
+        for (strategy, one) in results.iter().enumerate() {
+            let place = one.metrics.iter().position(|found| found.key == metric.key);
+            let Some(place) = place else { continue };
+            let found = &one.metrics[place];
             let mut row = vec![found.key.to_owned(), found.unit.to_owned(), one.strategy.clone()];
             let values = if spread { &found.values[..] } else { &found.values[..1] };
             row.extend(values.iter().map(|&value| number(value)));
+            if let Some(answer) = answer {
+                let interval = answer.intervals[strategy][place];
+                row.extend([number(interval.low), number(interval.high)]);
+            }
             row.push(one.ratio(&results[0], found.key).map(times).unwrap_or_default());
             grid.row(row);
         }
@@ -192,7 +275,7 @@ fn counters(results: &[Results]) -> Grid {
 fn to_text(
     arguments: &Arguments,
     machine: &str,
-    results: &[Results],
+    shown: &Shown,
     form: fn(&Grid) -> String,
 ) -> String {
     let Arguments { workload, cpus, x, option, seed, seeds, .. } = arguments;
@@ -210,13 +293,33 @@ fn to_text(
         1 => format!(", seed {seed}"),
         _ => format!(", {seeds} seeds from {seed} on"),
     };
-    let metrics = form(&metrics(results, *seeds > 1));
-    let counters = form(&counters(results));
+    let metrics = form(&metrics(shown, *seeds > 1));
+    let counters = form(&counters(&shown.results));
     let first = if *seeds > 1 { " with the first seed" } else { "" };
-    format!("{heading}\n\n{metrics}\nof all CPUs, start included{first}\n\n{counters}")
+    let mut certainty = String::new();
+    for line in spread(&shown.results) {
+        certainty += &wrapped(&line, 0);
+    }
+    if !shown.assumed.is_empty() {
+        let paths = shown.assumed.join(", ");
+        let line =
+            format!("Assumed, as {machine} has no such path: {paths} (published/ranges.toml).");
+        certainty += &wrapped(&line, 0);
+    }
+    if let Some(answer) = &shown.answer {
+        certainty += "from, to: on 80 % of plausible machines\n";
+        for line in words::sentences(answer, &arguments.strategy, machine) {
+            certainty += &wrapped(&line, 0);
+        }
+    }
+    if !certainty.is_empty() {
+        certainty.push('\n');
+    }
+    format!("{heading}\n\n{metrics}\n{certainty}of all CPUs, start included{first}\n\n{counters}")
 }
 
-fn to_json(arguments: &Arguments, machine: &str, results: &[Results]) -> String {
+fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
+    let results = &shown.results;
     let row = |one: &Results, metric: &Metric| {
         let [median, least, greatest] = metric.values;
         json!({
@@ -250,6 +353,39 @@ fn to_json(arguments: &Arguments, machine: &str, results: &[Results]) -> String 
         "counters": counters.collect::<serde_json::Map<_, _>>(),
         "events": results.iter().map(|one| one.events).sum::<u64>(),
         "seconds": results.iter().map(|one| one.simulated).sum::<u64>() as f64 / 1e12,
+        "certainty": shown.answer.as_ref().map(|answer| certainty(answer, &arguments.strategy)),
     });
     format!("{document:#}\n")
+}
+
+fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
+    let [leader, second] = answer.pair;
+    let interval = |one: &sensitivity::Interval| json!([one.low, one.median, one.high]);
+    let influence = |one: &sensitivity::Influence| {
+        json!({
+            "number": one.number.name,
+            "quality": one.number.quality.word(),
+            "low_ns": one.number.low / 1e3,
+            "high_ns": one.number.high / 1e3,
+            "correlation": one.correlation,
+            "ends": one.ends,
+        })
+    };
+    let of = |(strategy, name): (usize, &String)| {
+        json!({
+            "strategy": name,
+            "best_on": answer.best[strategy],
+            "intervals": answer.intervals[strategy].iter().map(interval).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "machines": answer.machines,
+        "metric": answer.metric,
+        "first": strategies[leader],
+        "second": strategies[second],
+        "gain": interval(&answer.gain),
+        "strategies": strategies.iter().enumerate().map(of).collect::<Vec<_>>(),
+        "turns_on": answer.influences.iter().map(influence).collect::<Vec<_>>(),
+        "unpriced": answer.unpriced,
+    })
 }

@@ -3,7 +3,7 @@
 use lookaside_simulation::{
     data::Machine,
     reproduce::Run,
-    workload::{self, Entry, Outcome},
+    workload::{self, Outcome},
 };
 use lookaside_terminal::{Refused, names};
 
@@ -34,19 +34,24 @@ pub(super) fn execute(
     }
 }
 
-/// Refuses `x` for a workload without a curve, and more CPUs than the machine has.
+/// Refuses `x` for a workload without a curve, and more CPUs than the machine has. Returns the paths of the machine
+/// that the workload assumes.
 pub(super) fn check_place(
-    entry: &Entry,
+    name: &str,
     machine: &Machine,
     x: Option<f64>,
     cpus: Option<usize>,
-) -> Result<(), Refused> {
-    if x.is_some() && entry.x_name.is_none() {
-        return Err(Refused(format!("workload `{}` has no x", entry.name)));
+) -> Result<Vec<&'static str>, Refused> {
+    let (x_name, assumed) = match workload::file::is_path(name) {
+        true => (Some("CPUs"), workload::opened(name)?.assumed(machine)),
+        false => (workload::find(name)?.x_name, Vec::new()),
+    };
+    if x.is_some() && x_name.is_none() {
+        return Err(Refused(format!("workload `{name}` has no x")));
     }
     let (key, limit) = (&machine.key, machine.model.topology.cpus());
     match cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
         Some(cpus) => Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}"))),
-        None => Ok(()),
+        None => Ok(assumed),
     }
 }

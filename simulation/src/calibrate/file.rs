@@ -75,9 +75,14 @@ pub fn text(findings: &[Finding], facts: &Facts) -> String {
                 begun = true;
             }
             let confidence = if known.derived { "D" } else { "V" };
+            // A round trip has all of it.
+            let includes = match key {
+                "interrupt_deliver" => ", includes = [\"interrupt_entry\", \"interrupt_exit\"]",
+                _ => "",
+            };
             let _ = writeln!(
                 text,
-                "{key} = {{ value = {}, unit = {}, source = \"here\", confidence = \"{confidence}\", \
+                "{key} = {{ value = {}, unit = {}{includes}, source = \"here\", confidence = \"{confidence}\", \
                  note = {} }}",
                 number(known.value),
                 quoted(unit),

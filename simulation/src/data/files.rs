@@ -10,20 +10,24 @@ use std::{
 use include_dir::{Dir, include_dir};
 use lookaside_terminal::Refused;
 
-use super::{Machine, Parameters, Published, machine, read::Text, result, rules, workloads};
+use super::{
+    Machine, Parameters, Published, Ranges, machine, ranges, read::Text, result, rules, workloads,
+};
 
 static MACHINES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/$LOOKASIDE_MACHINES");
 static PUBLISHED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/$LOOKASIDE_PUBLISHED");
 
 /// The file with the parameters of workloads, among those of published results.
 const WORKLOADS: &str = "workloads";
+/// The file with the ranges of prices, among those of published results.
+const RANGES: &str = "ranges";
 
 /// A set of files of data.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// Machine files.
     pub machines: Vec<Text>,
-    /// Files of published results, and `workloads.toml`.
+    /// Files of published results, `workloads.toml` and `ranges.toml`.
     pub published: Vec<Text>,
 }
 
@@ -103,7 +107,8 @@ impl Files {
     pub fn published(&self) -> Result<Vec<Published>, Refused> {
         let machines: Vec<_> = self.machines.iter().map(Text::stem).collect();
         let mut all: Vec<Published> = Vec::new();
-        for file in self.published.iter().filter(|file| file.stem() != WORKLOADS) {
+        let others = [WORKLOADS, RANGES];
+        for file in self.published.iter().filter(|file| !others.contains(&file.stem())) {
             for result in result::read(file, &machines)? {
                 if all.iter().any(|other| other.id == result.id) {
                     let why = format!("{}: another file has `{}` too", file.name, result.id);
@@ -123,6 +128,16 @@ impl Files {
     pub fn parameters(&self) -> Result<Parameters, Refused> {
         let file = self.published.iter().find(|file| file.stem() == WORKLOADS);
         file.map_or_else(|| Ok(Parameters::default()), workloads::read)
+    }
+
+    /// The ranges of prices.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong in the file.
+    pub fn ranges(&self) -> Result<Ranges, Refused> {
+        let file = self.published.iter().find(|file| file.stem() == RANGES);
+        file.map_or_else(|| Ok(Ranges::default()), ranges::read)
     }
 
     /// What in these files is against the rules for numbers (`machines/README.md`), a sentence each.

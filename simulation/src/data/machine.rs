@@ -10,6 +10,7 @@ use lookaside_terminal::Refused;
 use super::{
     Features, Isa, Machine, Value,
     read::{Section, Text},
+    reading,
     value::{self, Kind},
 };
 
@@ -26,11 +27,12 @@ const TABLES: &[&str] = &[
     "broadcast",
     "interrupts",
     "paths",
+    "reading",
     "sources",
 ];
 
 /// The words for [`Isa`].
-const ISAS: &[(&str, Isa)] =
+pub(super) const ISAS: &[(&str, Isa)] =
     &[("aarch64", Isa::Aarch64), ("riscv64", Isa::Riscv64), ("x86_64", Isa::X86_64)];
 
 /// The numbers of a machine file beside prices and paths.
@@ -74,7 +76,7 @@ const NUMBERS: &[(&str, &[(&str, Kind)])] = &[
 ];
 
 /// The kind of a number by its table and key, or the keys that the table has.
-fn kind(table: &str, key: &str) -> Result<Kind, Vec<&'static str>> {
+pub(super) fn kind(table: &str, key: &str) -> Result<Kind, Vec<&'static str>> {
     if table == "paths" {
         return Ok(Kind::Time);
     }
@@ -109,6 +111,7 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
         interrupt_group: numbers.count("interrupts.group").unwrap_or(1),
     };
     model.check().map_err(|bad| Refused(format!("{}: {bad}", file.name)))?;
+    let readings = reading::read(&root, &sources, &values)?;
     let features = Features {
         tag_bits: numbers.count("features.tag_bits").unwrap_or(0),
         invpcid: numbers.flag("features.invpcid"),
@@ -117,13 +120,15 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
         paired: numbers.flag("features.paired"),
     };
     let (key, file) = (file.stem().to_owned(), file.name.clone());
-    Ok(Machine { key, file, name, isa, note, model, features, paths, values, sources })
+    Ok(Machine { key, file, name, isa, note, model, features, paths, values, readings, sources })
 }
 
 /// All numbers, in the order of the file.
 fn numbers(root: &Section<'_>, sources: &BTreeMap<String, String>) -> Result<Vec<Value>, Refused> {
     let mut values = Vec::new();
-    for table in root.keys().filter(|key| !["name", "isa", "note", "sources"].contains(key)) {
+    for table in
+        root.keys().filter(|key| !["name", "isa", "note", "reading", "sources"].contains(key))
+    {
         let Some(section) = root.section(table)? else { continue };
         for key in section.keys() {
             let kind = kind(table, key).map_err(|known| section.unknown(key, &known))?;

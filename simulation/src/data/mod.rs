@@ -7,7 +7,11 @@
 mod adjust;
 mod files;
 mod machine;
+mod program;
+mod quality;
+mod ranges;
 mod read;
+mod reading;
 mod result;
 mod rewrite;
 mod rules;
@@ -21,7 +25,12 @@ use lookaside_machine::timed::{Model, Ps};
 use lookaside_terminal::Refused;
 
 pub use files::{Files, machines, parameters, published};
+pub(crate) use program::UNITS;
+pub use program::{Parameter, Program, Space, Threads, Words};
+pub use quality::Quality;
+pub use ranges::{Range, Ranges};
 pub use read::Text;
+pub use reading::Reading;
 pub use rewrite::rewrite;
 pub use target::{Found, Target};
 pub use workloads::Parameters;
@@ -83,6 +92,8 @@ pub struct Value {
     pub origin: Origin,
     /// What else is to be known.
     pub note: Option<String>,
+    /// The prices that are part of it, by key: they were measured with it and are not charged apart.
+    pub includes: Vec<String>,
     /// The line of the file that it is in, from 1.
     pub line: usize,
 }
@@ -132,6 +143,8 @@ pub struct Machine {
     pub paths: BTreeMap<String, Ps>,
     /// All numbers, in the order of the file.
     pub values: Vec<Value>,
+    /// Other ways to read its sources, each as likely as that of `values`.
+    pub readings: Vec<Reading>,
     /// The sources, by key.
     pub sources: BTreeMap<String, String>,
 }

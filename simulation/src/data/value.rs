@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lookaside_machine::timed::Ps;
+use lookaside_machine::timed::{Price, Ps};
 use lookaside_terminal::Refused;
 
 use super::{
@@ -56,7 +56,8 @@ impl Kind {
 }
 
 /// The keys of a number.
-const KEYS: &[&str] = &["value", "unit", "source", "confidence", "proxy", "fitted", "note"];
+const KEYS: &[&str] =
+    &["value", "unit", "source", "confidence", "proxy", "fitted", "note", "includes"];
 
 /// The words for [`Confidence`].
 pub(super) const CONFIDENCE: &[(&str, Confidence)] = &[
@@ -123,12 +124,20 @@ pub(super) fn value(
     }
     let note = parts.text("note")?.map(str::to_owned);
     let origin = origin(section, key, &parts, sources, note.is_some())?;
+    let includes = parts.texts("includes")?.unwrap_or_default();
+    for part in &includes {
+        if !Price::ALL.iter().any(|price| price.key() == part) {
+            let why = format!("includes `{part}`, which is no price");
+            return Err(section.refuse(key, why));
+        }
+    }
     Ok(Value {
         name: section.name(key),
         number,
         unit: unit.to_owned(),
         origin,
         note,
+        includes,
         line: section.line(key),
     })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::reference::{Member, Reference};
 use lookaside_terminal::{Refused, names};
 
-use crate::data::{Files, Machine, Origin, Parameters, Published};
+use crate::data::{Files, Machine, Origin, Parameters, Published, Ranges};
 
 /// Options of a workload, by name.
 pub type Settings = BTreeMap<String, f64>;
@@ -19,6 +19,8 @@ pub struct Book {
     pub published: Vec<Published>,
     /// What workloads are told unless a result says otherwise.
     pub parameters: Parameters,
+    /// Where prices lie that are not known exactly.
+    pub ranges: Ranges,
 }
 
 impl Book {
@@ -39,7 +41,8 @@ impl Book {
     pub fn of(files: &Files) -> Result<Self, Refused> {
         let mut published = files.published()?;
         published.sort_by_key(|result| (result.seed.is_none(), result.seed));
-        Ok(Self { machines: files.machines()?, published, parameters: files.parameters()? })
+        let (machines, parameters) = (files.machines()?, files.parameters()?);
+        Ok(Self { machines, published, parameters, ranges: files.ranges()? })
     }
 
     /// Adds the machine of a file, if `name_or_path` is a path: the key of the machine.

@@ -87,7 +87,7 @@ impl Run {
             seed: self.seed,
             timeline,
         };
-        (workload::find(&self.workload)?.run)(&setup)
+        workload::run(&self.workload, &setup)
     }
 
     /// As [`Self::outcome`], only the results.
@@ -138,6 +138,32 @@ impl Runs {
     #[must_use]
     pub fn get(&self, number: usize) -> &Run {
         &self.runs[number]
+    }
+
+    /// What these runs have measured with further seeds, by number: those of more than `most` events are left out,
+    /// where each further seed would cost as much again.
+    pub fn execute_seeds(
+        &self,
+        book: &Book,
+        execute: &Execute<'_>,
+        first: &[Result<Measured, Refused>],
+        seeds: u64,
+        most: u64,
+    ) -> Vec<Vec<Measured>> {
+        let further = 1..seeds.max(1);
+        let of = |(run, measured): (&Run, &Result<Measured, Refused>)| -> Vec<Measured> {
+            let Ok(measured) = measured else { return Vec::new() };
+            if measured.events > most {
+                return Vec::new();
+            }
+            let again = further.clone().filter_map(|more| {
+                let run = Run { seed: run.seed.wrapping_add(more), ..run.clone() };
+                execute(book.machine(&run.machine).ok()?, &run).ok()
+            });
+            [measured.clone()].into_iter().chain(again).collect()
+        };
+        let pairs: Vec<_> = self.runs.iter().zip(first).collect();
+        pairs.into_par_iter().with_max_len(1).map(of).collect()
     }
 
     /// Executes all of them on all CPUs of the host, calls `done` after each, and returns what each

@@ -45,6 +45,8 @@
 //! | `ratio_published`, `ratio_modelled` | the same over the baseline |
 //! | `error` | as above, as a fraction |
 //! | `role` | `fitted`, `predicted` or `given`; `null` where nothing was published |
+//! | `test` | what a prediction tests: `failable`, `control`, `interpolation` or `repeat`; else `null` |
+//! | `least`, `greatest` | the value of a baseline, or the ratio of a variant, with that of the seeds that makes it least and greatest; `null` if there was one seed |
 //! | `recommended` | what the recommended strategy gives on the same run, in the same unit |
 //! | `recommended_strategy` | its name |
 //! | `recommended_over_best` | how many times as good it is as the best published variant in the model, or where the series are conditions as the series under which it is least; `null` if there are no variants |
@@ -59,8 +61,10 @@ mod fit;
 mod json;
 mod plan;
 pub mod ratio;
+mod readings;
 mod reference;
 mod row;
+mod shape;
 mod summary;
 pub mod table;
 #[cfg(test)]
@@ -72,6 +76,7 @@ pub use execute::{Execute, Measured, Run, Runs};
 pub use fit::{Fitted, fit};
 pub use json::to_json;
 pub use plan::{Plan, Request, machine_at, points, run};
+pub use readings::{ReadAs, readings};
 pub use reference::{Member, Reference};
-pub use row::{Comparison, Place, Reproduction, Row, Standing};
+pub use row::{Comparison, Place, Reproduction, Row, Standing, Test};
 pub use summary::{LIMIT, Miss, SAME, Summary};

@@ -23,11 +23,22 @@ pub struct Request {
     pub strategies: Vec<String>,
     /// What pseudo-random numbers begin with.
     pub seed: u64,
+    /// How many seeds each run has: its value is that of the first, its spread that of all.
+    pub seeds: u64,
+    /// Runs of more events than this have one seed only.
+    pub most: u64,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self { ids: Vec::new(), machine: None, strategies: Vec::new(), seed: 1 }
+        Self {
+            ids: Vec::new(),
+            machine: None,
+            strategies: Vec::new(),
+            seed: 1,
+            seeds: 1,
+            most: u64::MAX,
+        }
     }
 }
 
@@ -38,6 +49,8 @@ pub struct Plan<'b> {
     pub runs: Runs,
     /// One for each result.
     pub groups: Vec<Group<'b>>,
+    /// How many seeds each run has that has no more events than this.
+    pub(super) seeds: (u64, u64),
 }
 
 /// One published result.
@@ -145,7 +158,8 @@ impl<'b> Plan<'b> {
     ///
     /// If it names something that does not exist.
     pub fn new(book: &'b Book, request: &Request) -> Result<Self, Refused> {
-        let mut plan = Self { runs: Runs::default(), groups: Vec::new() };
+        let seeds = (request.seeds, request.most);
+        let mut plan = Self { runs: Runs::default(), groups: Vec::new(), seeds };
         for name in &request.strategies {
             if !strategy::all().any(|entry| entry.name == name) {
                 let known = strategy::all().map(|entry| entry.name);

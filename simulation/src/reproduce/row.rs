@@ -1,5 +1,7 @@
 //! One line of a comparison: a published value beside what the model gives.
 
+use std::collections::BTreeSet;
+
 use lookaside_machine::timed::Ps;
 use lookaside_terminal::Refused;
 
@@ -8,9 +10,14 @@ use super::{
     execute::{Execute, Measured},
     plan::{Line, Plan, Point},
     ratio::{self, Pair},
+    readings::ReadAs,
     reference::Member,
+    summary::LIMIT,
 };
-use crate::data::{Better, Published};
+use crate::{
+    data::{Better, Published},
+    seeds::Spread,
+};
 
 /// What a published value is to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +42,33 @@ impl Standing {
     }
 }
 
+/// What a prediction tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// It could have failed.
+    Failable,
+    /// Nothing was to change: the publication calls the point a control, or the gain is less than a tenth, so that a
+    /// model in which nothing ever changes would be right too.
+    Control,
+    /// It lies between two points of its curve that are fitted.
+    Interpolation,
+    /// The same run gives another value that is counted.
+    Repeat,
+}
+
+impl Test {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Failable => "failable",
+            Self::Control => "control",
+            Self::Interpolation => "interpolation",
+            Self::Repeat => "repeat",
+        }
+    }
+}
+
 /// One published value beside what the model gives.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -52,6 +86,10 @@ pub struct Row {
     pub error: Option<f64>,
     /// Whether the value was fitted; none where nothing was published.
     pub standing: Option<Standing>,
+    /// Whether a prediction could have failed; none for what is not predicted.
+    pub test: Option<Test>,
+    /// What the seed makes of the value, or of its ratio to the baseline; none where there was one seed.
+    pub spread: Option<Spread>,
     /// What the recommended strategy gives under the same conditions.
     pub recommended: Option<Pair>,
     /// Why a prediction misses.
@@ -108,6 +146,10 @@ pub struct Reproduction<'b> {
     pub simulated: Ps,
     /// Whether other machines were asked for than those of the publications.
     pub elsewhere: bool,
+    /// How many seeds runs have that do not take too long.
+    pub seeds: u64,
+    /// What other readings of the sources of machines make of it.
+    pub readings: Vec<ReadAs>,
 }
 
 impl<'b> Plan<'b> {
@@ -120,30 +162,102 @@ impl<'b> Plan<'b> {
         elsewhere: bool,
     ) -> Reproduction<'b> {
         let measured = self.runs.execute(book, execute, done);
-        let sum = |f: fn(&Measured) -> u64| measured.iter().flatten().map(f).sum();
-        let comparison = |group: &super::plan::Group<'b>| Comparison {
-            result: group.result,
-            places: group
-                .points
-                .iter()
-                .map(|point| compare(book, group, point, &measured))
-                .collect(),
+        let (seeds, most) = self.seeds;
+        let again = self.runs.execute_seeds(book, execute, &measured, seeds, most);
+        let mut seen = BTreeSet::new();
+        let sum = |f: fn(&Measured) -> u64| measured.iter().flatten().map(f).sum::<u64>();
+        let known = Known { book, measured: &measured, again: &again };
+        let mut comparison = |group: &super::plan::Group<'b>| {
+            let mut places: Vec<Place<'b>> =
+                group.points.iter().map(|point| compare(known, group, point)).collect();
+            for (place, point) in places.iter_mut().zip(&group.points) {
+                for (row, line) in place.rows.iter_mut().zip(&point.lines) {
+                    row.test = test(book, group.result, point, line, row, &mut seen);
+                }
+            }
+            Comparison { result: group.result, places }
         };
+        let more = again.iter().flat_map(|all| all.iter().skip(1));
+        let (events, simulated) =
+            more.fold((0, 0), |(events, time), one| (events + one.events, time + one.elapsed));
         Reproduction {
-            comparisons: self.groups.iter().map(comparison).collect(),
-            events: sum(|measured| measured.events),
-            simulated: sum(|measured| measured.elapsed),
+            comparisons: self.groups.iter().map(&mut comparison).collect(),
+            events: events + sum(|measured| measured.events),
+            simulated: simulated + sum(|measured| measured.elapsed),
             elsewhere,
+            seeds,
+            readings: Vec::new(),
         }
     }
 }
 
-fn compare<'b>(
+/// What runs have given.
+#[derive(Clone, Copy)]
+struct Known<'k> {
+    book: &'k Book,
+    measured: &'k [Result<Measured, Refused>],
+    /// The same with further seeds, the first included; empty where there are none.
+    again: &'k [Vec<Measured>],
+}
+
+impl Known<'_> {
+    /// What the seed makes of a run, or of its ratio to another.
+    fn spread(&self, result: &Published, run: usize, baseline: Option<usize>) -> Option<Spread> {
+        let metric = |run: usize| -> Vec<f64> {
+            self.again[run].iter().filter_map(|one| one.metric(&result.measure).ok()).collect()
+        };
+        let mut values = metric(run);
+        match baseline {
+            Some(baseline) => {
+                let below = metric(baseline);
+                if below.len() != values.len() {
+                    return None;
+                }
+                values = values.iter().zip(&below).map(|(value, below)| value / below).collect();
+            }
+            None => values.iter_mut().for_each(|value| *value *= result.scale),
+        }
+        (values.len() > 1).then(|| Spread::of(&values))
+    }
+}
+
+/// What a prediction tests.
+fn test(
     book: &Book,
-    group: &super::plan::Group<'b>,
-    point: &Point<'b>,
-    measured: &[Result<Measured, Refused>],
-) -> Place<'b> {
+    result: &Published,
+    point: &Point<'_>,
+    line: &Line,
+    row: &Row,
+    seen: &mut BTreeSet<(usize, usize, String)>,
+) -> Option<Test> {
+    let member = line.member.filter(|_| row.standing == Some(Standing::Predicted))?;
+    let is_baseline = member == Member::Baseline;
+    let over = if is_baseline { usize::MAX } else { point.baseline };
+    let is_new = seen.insert((line.run, over, result.measure.clone()));
+    if !is_new || (!is_baseline && line.run == point.baseline) {
+        return Some(Test::Repeat);
+    }
+    let is_control = point.x.is_some_and(|x| result.controls.contains(&x));
+    let ratio = row.published.and_then(|pair| pair.ratio);
+    let changes = ratio.is_some_and(|ratio| (ratio - 1.0).abs() > LIMIT);
+    if is_control || (!is_baseline && !changes) {
+        return Some(Test::Control);
+    }
+    let fitted = |side: &dyn Fn(f64, f64) -> bool| {
+        let points = member.of(result).ok().into_iter().flat_map(|series| &series.points);
+        let mut others = points.filter_map(|other| other.x.zip(point.x));
+        others.any(|(other, here)| {
+            side(other, here) && book.is_fitted(&result.id, member, Some(other))
+        })
+    };
+    if fitted(&|other, here| other < here) && fitted(&|other, here| other > here) {
+        return Some(Test::Interpolation);
+    }
+    Some(Test::Failable)
+}
+
+fn compare<'b>(known: Known<'_>, group: &super::plan::Group<'b>, point: &Point<'b>) -> Place<'b> {
+    let Known { book, measured, .. } = known;
     let result = group.result;
     let metric = |run: usize| match &measured[run] {
         Ok(measured) => measured.metric(&result.measure),
@@ -189,6 +303,8 @@ fn compare<'b>(
             modelled,
             error,
             standing,
+            test: None,
+            spread: known.spread(result, line.run, (!is_baseline).then_some(point.baseline)),
             recommended,
             cause: cause.cloned(),
             problem,

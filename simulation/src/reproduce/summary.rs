@@ -3,9 +3,10 @@
 use super::{
     ratio,
     reference::{Member, Reference},
-    row::{Place, Reproduction, Row, Standing},
+    row::{Place, Reproduction, Row, Standing, Test},
+    shape,
 };
-use crate::data::Published;
+use crate::{data::Published, seeds::Spread};
 
 /// A prediction that is off by more than this fraction needs a cause.
 pub const LIMIT: f64 = 0.1;
@@ -27,6 +28,19 @@ pub struct Summary {
     /// Those of the predicted that are ratios to a baseline, and those of them that are off by 10 % at
     /// most.
     pub ratios: (usize, usize),
+    /// Predictions that could have failed, and those of them that are off by 10 % at most.
+    pub failable: (usize, usize),
+    /// Gains among them, all of which differ from 1 by more than 10 %, and those of them that are right.
+    pub gains: (usize, usize),
+    /// Predictions that could hardly have failed, and those of them that are off by 10 % at most: controls,
+    /// interpolations, repeats.
+    pub easy: [(usize, usize); 3],
+    /// Values that have one seed, where others have several.
+    pub single: usize,
+    /// Values of which the seed makes something else.
+    pub chaotic: Vec<String>,
+    /// Where the model's curves and orders have another shape than the published ones: steps, peaks and ties.
+    pub unlike: Vec<String>,
     /// Those that are off by more.
     pub misses: Vec<Miss>,
     /// Where the model has values the other way round than they were published.
@@ -68,6 +82,7 @@ impl Summary {
                 }
             }
         }
+        summary.unlike = shape::unlike(&reproduction.comparisons);
         summary
     }
 
@@ -75,6 +90,24 @@ impl Summary {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.reversed.is_empty() && self.failed.is_empty()
+    }
+
+    fn tested(&mut self, test: Test, is_gain: bool, near: usize) {
+        let add = |count: &mut (usize, usize)| {
+            count.0 += 1;
+            count.1 += near;
+        };
+        match test {
+            Test::Failable => {
+                add(&mut self.failable);
+                if is_gain {
+                    add(&mut self.gains);
+                }
+            }
+            Test::Control => add(&mut self.easy[0]),
+            Test::Interpolation => add(&mut self.easy[1]),
+            Test::Repeat => add(&mut self.easy[2]),
+        }
     }
 
     fn fail(&mut self, why: String) {
@@ -87,6 +120,14 @@ impl Summary {
         for row in &place.rows {
             if let Some(why) = &row.problem {
                 self.fail(format!("{} with `{}`: {why}", result.id, row.strategy));
+            }
+            self.single += usize::from(row.spread.is_none() && row.modelled.is_some());
+            if let (Some(member), Some(how)) =
+                (row.member, row.spread.as_ref().and_then(Spread::words))
+            {
+                let what = reference(result, member, place.x);
+                let of = if member == Member::Baseline { "" } else { " (over the baseline)" };
+                self.chaotic.push(format!("{what}{of} {how}"));
             }
             let (Some(standing), Some(error), Some(member)) = (row.standing, row.error, row.member)
             else {
@@ -102,7 +143,10 @@ impl Summary {
                         self.ratios.0 += 1;
                         self.ratios.1 += usize::from(error.abs() <= LIMIT);
                     }
-                    if error.abs() <= LIMIT {
+                    let near = usize::from(error.abs() <= LIMIT);
+                    let is_gain = member != Member::Baseline;
+                    self.tested(row.test.unwrap_or(Test::Failable), is_gain, near);
+                    if near == 1 {
                         self.within += 1;
                     } else {
                         let what = reference(result, member, place.x).to_string();
@@ -148,6 +192,6 @@ impl Summary {
     }
 }
 
-fn reference(result: &Published, member: Member, x: Option<f64>) -> Reference {
+pub(super) fn reference(result: &Published, member: Member, x: Option<f64>) -> Reference {
     Reference { id: result.id.clone(), member, x }
 }

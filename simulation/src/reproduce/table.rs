@@ -204,6 +204,15 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
             "{rows} published values: {fitted} fitted, {predicted} predicted, of these {within} \
              within 10 %. {ratios} of the predictions are gains, of these {near} within 10 %."
         ));
+        let ((failable, right), (gains, good)) = (summary.failable, summary.gains);
+        let [controls, interpolations, repeats] =
+            summary.easy.map(|(count, near)| format!("{near} of {count}"));
+        line(&format!(
+            "Of the predictions that could have failed {right} of {failable} are within 10 %, of the gains \
+             among them, which differ from 1 by more than 10 %, {good} of {gains}. The others: {controls} \
+             controls, {interpolations} interpolations, {repeats} repeats."
+        ));
+        reproduction.readings.iter().for_each(|read| line(&read.words(&summary)));
     }
     // One cause is given once for all values that it explains.
     for misses in summary.misses.chunk_by(|a, b| a.cause == b.cause && a.id == b.id) {
@@ -215,10 +224,11 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
     if !reproduction.elsewhere {
         list(
             &mut line,
-            "Directions and orders: all as published.",
-            "Not as published:",
+            if summary.unlike.is_empty() { "Directions and orders: all as published." } else { "" },
+            "Directions, not as published:",
             &summary.reversed,
         );
+        list(&mut line, "", "Curves and ties, not as published:", &summary.unlike);
     }
     if summary.compared > 0 {
         list(
@@ -229,6 +239,21 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
         );
     }
     list(&mut line, "", "Without a value:", &summary.failed);
+    if reproduction.seeds > 1 {
+        let seeds = reproduction.seeds;
+        list(
+            &mut line,
+            &format!("No value of those with {seeds} seeds differs by more than 5 %."),
+            &format!("With {seeds} seeds these values differ by more than 5 %:"),
+            &summary.chaotic,
+        );
+        if summary.single > 0 {
+            let single = summary.single;
+            line(&format!(
+                "{single} values have one seed, as their runs take long: `--thorough` gives them all."
+            ));
+        }
+    }
     let (millions, seconds) =
         (reproduction.events as f64 / 1e6, reproduction.simulated as f64 / 1e12);
     line(&format!("{millions:.1} million events; {seconds:.3} simulated seconds."));

@@ -2,6 +2,7 @@
 
 mod build;
 mod exit_group;
+pub mod file;
 mod fileserver;
 mod flush_range;
 mod fresh_spaces;
@@ -22,7 +23,10 @@ mod tlb_flush2;
 mod tlbi;
 
 use core::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use lookaside_machine::timed::Report;
 use lookaside_terminal::Refused;
@@ -160,6 +164,31 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
     ]
     .into_iter()
     .flatten()
+}
+
+/// Runs the workload of that name, or that of a file: what ends in `.toml`.
+///
+/// # Errors
+///
+/// If there is none, if the machine or the strategy refuses it, or if it fails.
+pub fn run(name: &str, setup: &Setup<'_>) -> Result<Outcome, Refused> {
+    if file::is_path(name) { opened(name)?.run(setup) } else { (find(name)?.run)(setup) }
+}
+
+/// The workload of a file, which is read once.
+///
+/// # Errors
+///
+/// If it cannot be read, or with the first thing that is wrong in it.
+pub fn opened(path: &str) -> Result<Arc<file::Workload>, Refused> {
+    static KNOWN: Mutex<BTreeMap<String, Arc<file::Workload>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(workload) = known.get(path) {
+        return Ok(Arc::clone(workload));
+    }
+    let workload = Arc::new(file::Workload::open(path)?);
+    known.insert(path.to_owned(), Arc::clone(&workload));
+    Ok(workload)
 }
 
 /// The workload of that name.

@@ -37,7 +37,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let gap = (setup.option_or("gap", 0.0) * NS as f64) as Ps;
     let each = ((operations / senders as f64) as u64).max(1);
     // Some strategies keep a cache line for each pair of CPUs.
-    let arena = Arena::new((1 << 24) + cpus * (1 << 13) + (cpus * cpus).min(1 << 20) * 64);
+    let arena = Arena::new((1 << 24) + cpus * (1 << 13) + (cpus * cpus) * 64);
     let spent: Cell<Ps> = Cell::new(0);
     let ended = Cell::new(0);
     let (_, report) = stage::run(
@@ -52,7 +52,8 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
             // They come one after the other, and begin together.
             timed::idle_until(START + cpu as u64 * APART);
             kernel.switch(process);
-            let begin = START + cpus as u64 * APART + 20 * US;
+            // Not in step: who is first at a line may decide who waits for whom for good.
+            let begin = START + cpus as u64 * APART + 20 * US + timed::random_below(APART);
             while timed::now() < begin {
                 timed::idle_until(begin);
             }

@@ -55,9 +55,6 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
-/// More CPUs would fill the memory with records of calls.
-const MOST: usize = 1024;
-
 /// More pages than this are flushed as everything.
 const CEILING: u64 = 33;
 
@@ -140,10 +137,6 @@ pub(super) struct Linux<'a> {
 impl<'a> Linux<'a> {
     pub(super) fn new(place: Place<'a>, kind: Kind) -> Result<Self, Refused> {
         let Place { arena, machine, cpus } = place;
-        if cpus > MOST {
-            let why = "it keeps a record for each pair of them";
-            return Err(Refused(format!("a strategy of Linux runs on {MOST} CPUs at most: {why}")));
-        }
         let mmu = X86Cpu::mmu(machine).map_err(Refused::because)?;
         let costs = hardware::costs(machine, mmu.properties().typical_costs);
         let state = |_| State { loaded: Word::ZERO, generation: Word::ZERO, lazy: Word::ZERO };

@@ -1,0 +1,218 @@
+//! `lookaside sweep`: a workload over many values, with curves, bands, and where curves cross.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
+
+use lookaside_machine::timed::Price;
+use lookaside_simulation::{
+    reproduce::Book,
+    seeds::Spread,
+    sweep::{self, Swept, crossovers, page},
+};
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, number, wrapped},
+    names,
+};
+use serde_json::json;
+
+use super::{output, progress};
+
+/// Arguments of `lookaside sweep`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The workload: the path of a file, or a name that `lookaside list workloads` shows.
+    workload: String,
+    /// What to sweep over, and the values: `cpus=1,2,4..256`. A name is `cpus`, `x`, a price in ns, or an option of
+    /// the workload.
+    #[arg(long, value_name = "NAME=VALUES")]
+    over: String,
+    /// The machines, as `lookaside list machines` shows them, or paths of machine files.
+    #[arg(long, value_name = "MACHINE,...", value_delimiter = ',', required = true)]
+    machine: Vec<String>,
+    /// The strategies.
+    #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
+    strategy: Vec<String>,
+    /// A price of all machines, in ns; may be given several times.
+    #[arg(long, value_name = "PRICE=NS", value_parser = super::option)]
+    set: Vec<(String, f64)>,
+    /// An option of the workload; may be given several times.
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = super::option)]
+    option: Vec<(String, f64)>,
+    /// The metric; the first one that the workload measures if it is not given.
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
+    /// The first seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many samples each point has, each with a seed of its own.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Give each sample a plausible machine of its own, so that bands have in them what is not known exactly.
+    #[arg(long)]
+    plausible: bool,
+    /// Write the points (`.csv`, `.json`) or a page with curves (`.html`) to this file; may be given several times.
+    #[arg(short, long, value_name = "FILE")]
+    output: Vec<PathBuf>,
+}
+
+/// Runs `lookaside sweep`.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let Arguments { workload, machine, strategy, seed, seeds, .. } = arguments;
+    for path in &arguments.output {
+        output::check(path)?;
+        form(path)?;
+    }
+    let mut book = Book::shipped()?;
+    let keys: Vec<String> =
+        machine.iter().map(|name| book.admit(name)).collect::<Result<_, Refused>>()?;
+    let machines = keys.iter().map(|key| book.machine(key)).collect::<Result<Vec<_>, _>>()?;
+    for machine in &machines {
+        super::check_place(workload, machine, None, None)?;
+    }
+    let given: BTreeMap<String, f64> = arguments.option.iter().cloned().collect();
+    let options = book.options(workload, &given);
+    let prices = arguments.set.iter().map(price).collect::<Result<Vec<_>, _>>()?;
+    let sweep = sweep::ParameterSweep {
+        workload,
+        machines,
+        strategies: strategy,
+        over: sweep::values(&arguments.over)?,
+        options: &options,
+        prices: &prices,
+        seeds: [*seed, *seeds],
+        plausible: arguments.plausible.then_some(&book.ranges),
+        metric: arguments.metric.as_deref(),
+    };
+    let begin = Instant::now();
+    let bar = progress::bar(sweep.runs());
+    let swept = sweep.run(&|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let over = &sweep.over.0;
+    print!("{}", text(&swept, over));
+    for path in &arguments.output {
+        let content = match form(path)? {
+            Form::Csv => grid(&swept, over).to_csv(),
+            Form::Json => to_json(&swept, over),
+            Form::Html => page(arguments, &swept, over),
+        };
+        output::replace(path, content)?;
+    }
+    let (seconds, millions) = (begin.elapsed().as_secs_f64(), swept.events as f64 / 1e6);
+    eprintln!("{} runs in {seconds:.1} s: {millions:.1} million events", sweep.runs());
+    Ok(ExitCode::SUCCESS)
+}
+
+enum Form {
+    Csv,
+    Json,
+    Html,
+}
+
+fn form(path: &Path) -> Result<Form, Refused> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("csv") => Ok(Form::Csv),
+        Some("json") => Ok(Form::Json),
+        Some("html") => Ok(Form::Html),
+        _ => {
+            let why = "ends in none of `.csv`, `.json` and `.html`";
+            Err(Refused(format!("`{}` {why}", path.display())))
+        }
+    }
+}
+
+fn price((name, value): &(String, f64)) -> Result<(Price, f64), Refused> {
+    let key = name.strip_prefix("prices.").unwrap_or(name);
+    let Some(&price) = Price::ALL.iter().find(|price| price.key() == key) else {
+        return Err(names::unknown("price", key, Price::ALL.iter().map(|price| price.key())));
+    };
+    match (0.0..=1e9).contains(value) {
+        true => Ok((price, *value)),
+        false => Err(Refused(format!("`{name}` is {value} ns; a price is from 0 to a second"))),
+    }
+}
+
+fn grid(swept: &Swept, over: &str) -> Grid {
+    let unit = if swept.unit.is_empty() { String::new() } else { format!(", {}", swept.unit) };
+    let median = format!("{}{unit}", swept.metric);
+    let header = ["machine", "strategy", over, &median, "least", "greatest", "remark"];
+    let mut grid = Grid::new(header, &[0, 1, 6]);
+    for curve in &swept.curves {
+        for point in &curve.points {
+            let mut row = vec![curve.machine.clone(), curve.strategy.clone(), point.x.to_string()];
+            match &point.samples {
+                Err(why) => row.extend([String::new(), String::new(), String::new(), why.clone()]),
+                Ok(samples) => {
+                    let spread = Spread::of(samples);
+                    let numbers = [spread.median(), spread.least(), spread.greatest()];
+                    row.extend(numbers.map(number));
+                    let sides = spread.sides().map(|_| "bistable");
+                    row.push(sides.unwrap_or_default().to_owned());
+                }
+            }
+            grid.row(row);
+        }
+    }
+    grid
+}
+
+fn text(swept: &Swept, over: &str) -> String {
+    let mut text = grid(swept, over).to_text();
+    text.push('\n');
+    let all = crossovers(swept);
+    if all.is_empty() {
+        text.push_str("No two curves of a machine cross.\n");
+    }
+    for one in &all {
+        text += &wrapped(&format!("{}.", page::sentence(one, over)), 0);
+    }
+    text
+}
+
+fn to_json(swept: &Swept, over: &str) -> String {
+    let rows = swept.curves.iter().flat_map(|curve| {
+        curve.points.iter().map(move |point| {
+            json!({
+                "machine": curve.machine,
+                "strategy": curve.strategy,
+                "x": point.x,
+                "samples": point.samples.as_ref().ok(),
+                "problem": point.samples.as_ref().err(),
+            })
+        })
+    });
+    let crossovers = crossovers(swept).into_iter().map(|one| {
+        json!({
+            "machine": one.machine,
+            "before": one.strategies[0],
+            "after": one.strategies[1],
+            "at": one.at,
+            "between": one.between,
+            "certainty": one.certainty,
+        })
+    });
+    let document = json!({
+        "over": over,
+        "metric": swept.metric,
+        "unit": swept.unit,
+        "points": rows.collect::<Vec<_>>(),
+        "crossovers": crossovers.collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}
+
+fn page(arguments: &Arguments, swept: &Swept, over: &str) -> String {
+    let Arguments { workload, seeds, plausible, .. } = arguments;
+    let band = match plausible {
+        true => format!("Bands: from the least to the greatest of {seeds} plausible machines."),
+        false => format!("Bands: from the least to the greatest of {seeds} seeds."),
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let about = format!("{band} lookaside {version}, sweep over {}.", arguments.over);
+    let title = format!("{workload} over {over}");
+    page::html(swept, &page::Heading { title: &title, over, about: &about })
+}

@@ -1,0 +1,250 @@
+//! Workloads as files: `workloads/*.toml`. What statements mean is in [`crate::workload::file`].
+
+use std::{fs, path::Path};
+
+use lookaside_terminal::Refused;
+
+use super::read::{Section, Text, list};
+
+/// A workload of a file, before its statements are read.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file, as messages name it.
+    pub file: String,
+    /// What it does, in one line.
+    pub about: String,
+    /// Where it was published, if it was.
+    pub source: Option<String>,
+    /// How many CPUs it has unless a run says otherwise; none for as many as the machine has.
+    pub cpus: Option<u32>,
+    /// How long loops without end go on, in nanoseconds; none if there must be no such loops.
+    pub time: Option<f64>,
+    /// How long a thread runs before the next one of its CPU has its turn, in nanoseconds.
+    pub quantum: f64,
+    /// Whether the kernel has tables of its own, so that every way into it and out of it writes the root register.
+    pub isolation: bool,
+    /// Numbers that a run may set.
+    pub parameters: Vec<Parameter>,
+    /// Address spaces.
+    pub spaces: Vec<Space>,
+    /// Semaphores and pipes, with what is in them at first.
+    pub semaphores: Vec<(String, u64)>,
+    /// Locks.
+    pub locks: Vec<String>,
+    /// Groups of threads that are alike.
+    pub threads: Vec<Threads>,
+}
+
+/// A number that a run may set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// What it is unless a run says otherwise: nanoseconds if it is a time.
+    pub value: f64,
+    /// Whether it is a time; it is set in nanoseconds then.
+    pub is_time: bool,
+    /// The line of the file.
+    pub line: usize,
+}
+
+/// An address space, or one for each thread of the group that runs in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Space {
+    /// Its name.
+    pub name: String,
+    /// How many pages it has addresses for.
+    pub pages: Words,
+    /// How many of the first of them are mapped at first.
+    pub mapped: Words,
+    /// Whether each thread has one of its own.
+    pub each: bool,
+}
+
+/// Text of a file that is read later, with its line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Words {
+    /// The text.
+    pub text: String,
+    /// The line in which it begins.
+    pub line: usize,
+}
+
+/// Threads that are alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threads {
+    /// Their name.
+    pub name: String,
+    /// The space that they run in.
+    pub space: String,
+    /// How many.
+    pub count: Words,
+    /// The CPU of each.
+    pub cpu: Words,
+    /// What each does.
+    pub program: Words,
+    /// The line of the table.
+    pub line: usize,
+}
+
+const KEYS: &[&str] = &[
+    "about",
+    "source",
+    "cpus",
+    "time",
+    "quantum",
+    "isolation",
+    "parameters",
+    "space",
+    "semaphores",
+    "locks",
+    "threads",
+];
+/// A quantum that is usual: 4 ms.
+const QUANTUM: f64 = 4e6;
+
+impl Program {
+    /// The workload of a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or with the first thing that is wrong in it, with its line.
+    pub fn open(path: &Path) -> Result<Self, Refused> {
+        let name = path.display().to_string();
+        match fs::read_to_string(path) {
+            Ok(text) => Self::read(&Text { name, text }),
+            Err(error) => Err(Refused(format!("{name}: {error}"))),
+        }
+    }
+
+    /// The workload of a text.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong in it.
+    pub fn read(file: &Text) -> Result<Self, Refused> {
+        let document = file.parse()?;
+        let root = file.root(&document);
+        root.only(KEYS)?;
+        let text = |key: &str| root.text(key).map(|text| text.map(str::to_owned));
+        let spaces: Vec<Space> =
+            root.sections("space")?.iter().map(space).collect::<Result<_, _>>()?;
+        let threads: Vec<Threads> =
+            root.sections("threads")?.iter().map(threads).collect::<Result<_, _>>()?;
+        if threads.is_empty() {
+            return Err(root.refuse("threads", "is missing: a workload has `[[threads]]`"));
+        }
+        for (one, section) in threads.iter().zip(root.sections("threads")?) {
+            if !spaces.iter().any(|space| space.name == one.space) {
+                let known: Vec<&str> = spaces.iter().map(|space| space.name.as_str()).collect();
+                let why = format!("names no space of the file: there are {}", list(&known));
+                return Err(section.refuse("space", why));
+            }
+        }
+        let mut semaphores = Vec::new();
+        if let Some(section) = root.section("semaphores")? {
+            for key in section.keys() {
+                let count = section.needed(key, section.number(key))?;
+                if count < 0.0 || count.fract() != 0.0 {
+                    return Err(section.refuse(key, "is not a whole number"));
+                }
+                semaphores.push((key.to_owned(), count as u64));
+            }
+        }
+        Ok(Self {
+            file: file.name.clone(),
+            about: root.needed("about", text("about"))?,
+            source: text("source")?,
+            cpus: whole(&root, "cpus")?,
+            time: time(&root, "time")?,
+            quantum: time(&root, "quantum")?.unwrap_or(QUANTUM),
+            isolation: root.flag("isolation")?,
+            parameters: parameters(&root)?,
+            spaces,
+            semaphores,
+            locks: root.texts("locks")?.unwrap_or_default(),
+            threads,
+        })
+    }
+}
+
+/// A whole number of one at least.
+fn whole(section: &Section<'_>, key: &str) -> Result<Option<u32>, Refused> {
+    let Some(number) = section.number(key)? else { return Ok(None) };
+    match number.fract() == 0.0 && (1.0..=4096.0).contains(&number) {
+        true => Ok(Some(number as u32)),
+        false => Err(section.refuse(key, "is not a whole number from 1 to 4096")),
+    }
+}
+
+/// The units of times, in nanoseconds.
+pub(crate) const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+/// A time as text, `"5 us"`, in nanoseconds.
+fn time(section: &Section<'_>, key: &str) -> Result<Option<f64>, Refused> {
+    let Some(text) = section.text(key)? else { return Ok(None) };
+    let parts: Vec<&str> = text.split_whitespace().collect();
+    let [number, unit] = parts[..] else {
+        return Err(section.refuse(key, "is no time; write it as \"5 us\""));
+    };
+    let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        let known = UNITS.map(|(name, _)| name);
+        let why = format!("has the unknown unit `{unit}`; there are {}", list(&known));
+        return Err(section.refuse(key, why));
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && number * scale < 6e11 => Ok(Some(number * scale)),
+        _ => Err(section.refuse(key, "is not between 0 and ten minutes")),
+    }
+}
+
+fn parameters(root: &Section<'_>) -> Result<Vec<Parameter>, Refused> {
+    let Some(section) = root.section("parameters")? else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for key in section.keys() {
+        let line = section.line(key);
+        let (value, is_time) = match section.number(key) {
+            Ok(number) => (section.needed(key, Ok(number))?, false),
+            Err(_) => (section.needed(key, time(&section, key))?, true),
+        };
+        all.push(Parameter { name: key.to_owned(), value, is_time, line });
+    }
+    Ok(all)
+}
+
+/// An expression: a number or a text.
+fn words(section: &Section<'_>, key: &str) -> Result<Option<Words>, Refused> {
+    let line = section.line(key);
+    let text = match section.number(key) {
+        Ok(number) => number.map(|number| number.to_string()),
+        Err(_) => section.text(key)?.map(str::to_owned),
+    };
+    Ok(text.map(|text| Words { text, line }))
+}
+
+fn or(words: Option<Words>, text: &str) -> Words {
+    words.unwrap_or_else(|| Words { text: text.to_owned(), line: 0 })
+}
+
+fn space(section: &Section<'_>) -> Result<Space, Refused> {
+    section.only(&["name", "pages", "mapped", "each"])?;
+    Ok(Space {
+        name: section.needed("name", section.text("name"))?.to_owned(),
+        pages: section.needed("pages", words(section, "pages"))?,
+        mapped: or(words(section, "mapped")?, "0"),
+        each: section.flag("each")?,
+    })
+}
+
+fn threads(section: &Section<'_>) -> Result<Threads, Refused> {
+    section.only(&["name", "space", "count", "cpu", "program"])?;
+    let program = section.needed("program", words(section, "program"))?;
+    Ok(Threads {
+        name: section.needed("name", section.text("name"))?.to_owned(),
+        space: section.needed("space", section.text("space"))?.to_owned(),
+        count: or(words(section, "count")?, "1"),
+        cpu: or(words(section, "cpu")?, "me % cpus"),
+        program,
+        line: section.line("name"),
+    })
+}

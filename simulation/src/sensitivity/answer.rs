@@ -1,0 +1,281 @@
+//! The answer that plausible machines give.
+
+use lookaside_terminal::Refused;
+use rayon::prelude::*;
+
+use super::{
+    rank,
+    sample::{self, Plausible, Uncertain},
+};
+use crate::{
+    data::{Better, Machine, Quality, Ranges},
+    workload::Metric,
+};
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'q> {
+    /// The machine as its file has it.
+    pub machine: &'q Machine,
+    /// The ranges of prices.
+    pub ranges: &'q Ranges,
+    /// Paths of the machine that the workload assumes.
+    pub assumed: &'q [&'q str],
+    /// The strategies.
+    pub strategies: &'q [String],
+    /// How many plausible machines.
+    pub machines: usize,
+    /// What pseudo-random numbers begin with.
+    pub seed: u64,
+    /// Whether it is looked for what the answer turns on, which takes some more runs.
+    pub influences: bool,
+}
+
+/// Runs one strategy on one machine with one seed.
+pub type Ask<'q> = dyn Fn(&Machine, &str, u64) -> Result<Vec<Metric>, Refused> + Sync + 'q;
+
+/// Where a metric lies on most plausible machines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// A tenth of the machines are below.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// A tenth of the machines are above.
+    pub high: f64,
+}
+
+impl Interval {
+    /// That of these numbers; none if there are none.
+    #[must_use]
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let at = |share: f64| {
+            let place = share * last as f64;
+            let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+            below + (above - below) * place.fract()
+        };
+        Some(Self { low: at(0.1), median: at(0.5), high: at(0.9) })
+    }
+
+    /// Whether a number is in it.
+    #[must_use]
+    pub fn has(&self, value: f64) -> bool {
+        value >= self.low && value <= self.high
+    }
+}
+
+/// A number of the machine on which the answer turns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Influence {
+    /// The number and its range.
+    pub number: Uncertain,
+    /// Its rank correlation with the answer over all plausible machines.
+    pub correlation: f64,
+    /// The answer, with this number at the low and at the high end and all others in the middle: how many times as
+    /// good the first of [`Answer::pair`] is as the second, or the metric where there is one strategy.
+    pub ends: [f64; 2],
+}
+
+/// What plausible machines say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// How many they are.
+    pub machines: usize,
+    /// For each strategy, for each metric, where it lies.
+    pub intervals: Vec<Vec<Interval>>,
+    /// The metric that decides: the first.
+    pub metric: &'static str,
+    /// On how many machines each strategy is best.
+    pub best: Vec<usize>,
+    /// The two strategies that are compared: the one that is best most often, and the best of the others. The same
+    /// one twice if there is one only.
+    pub pair: [usize; 2],
+    /// How many times as good the first of them is as the second.
+    pub gain: Interval,
+    /// What the answer turns on, most first.
+    pub influences: Vec<Influence>,
+    /// Prices that the machine file should have and has not, by key.
+    pub unpriced: Vec<String>,
+    /// The readings of the sources, with on how many of its machines [`Answer::pair`]'s first is best; that of the
+    /// file first.
+    pub readings: Vec<(String, usize, usize)>,
+}
+
+/// Which way a metric is better.
+#[must_use]
+pub fn best_of(metric: &Metric) -> Better {
+    match (metric.unit, metric.key) {
+        ("1/s", _) | (_, "useful_share") => Better::Higher,
+        _ => Better::Lower,
+    }
+}
+
+/// How many times as good the first number is as the second.
+fn gain(first: f64, second: f64, better: Better) -> f64 {
+    match better {
+        Better::Lower => second / first,
+        Better::Higher => first / second,
+    }
+}
+
+/// A correlation below this many standard errors of one between unrelated numbers is none.
+const ERRORS: f64 = 2.5;
+/// How many influences are looked at closely.
+const INFLUENCES: usize = 3;
+
+impl Question<'_> {
+    /// Asks every plausible machine.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot run a strategy.
+    pub fn answer(&self, ask: &Ask<'_>) -> Result<Answer, Refused> {
+        let Self { machine, ranges, assumed, strategies, seed, .. } = *self;
+        let all = sample::plausible(machine, ranges, assumed, self.machines, seed)?;
+        let outcomes = self.ask_all(&all, ask)?;
+        let first = &outcomes[0][0][0];
+        let better = best_of(first);
+        let deciding = |strategy: usize, i: usize| outcomes[strategy][i][0].value;
+        let mut best = vec![0; strategies.len()];
+        for i in 0..all.len() {
+            let of = |strategy: usize| gain(deciding(strategy, i), 1.0, better);
+            let winner = (0..strategies.len()).max_by(|&a, &b| {
+                // The earlier of two that are the same.
+                of(a).total_cmp(&of(b)).then(b.cmp(&a))
+            });
+            best[winner.unwrap_or(0)] += 1;
+        }
+        let order = |&a: &usize, &b: &usize| best[a].cmp(&best[b]).then(b.cmp(&a));
+        let leader = (0..strategies.len()).max_by(order).unwrap_or(0);
+        let median = |strategy: usize| {
+            let values = (0..all.len()).map(|i| gain(deciding(strategy, i), 1.0, better)).collect();
+            Interval::of(values).map_or(0.0, |interval| interval.median)
+        };
+        let others = (0..strategies.len()).filter(|&strategy| strategy != leader);
+        let second = others
+            .max_by(|a, b| order(a, b).then(median(*a).total_cmp(&median(*b))))
+            .unwrap_or(leader);
+        let pair = [leader, second];
+        let is_one = leader == second;
+        let answers: Vec<f64> = (0..all.len())
+            .map(|i| match is_one {
+                true => deciding(leader, i),
+                false => gain(deciding(leader, i), deciding(second, i), better),
+            })
+            .collect();
+        let numbers = sample::uncertain(machine, ranges, assumed);
+        let influences = match self.influences {
+            true => self.influences(&all, &answers, &numbers, pair, ask)?,
+            false => Vec::new(),
+        };
+        let interval = |strategy: usize, metric: usize| {
+            let values = (0..all.len()).map(|i| outcomes[strategy][i][metric].value).collect();
+            Interval::of(values).unwrap_or(Interval { low: 0.0, median: 0.0, high: 0.0 })
+        };
+        let intervals = (0..strategies.len())
+            .map(|s| (0..outcomes[s][0].len()).map(|metric| interval(s, metric)).collect())
+            .collect();
+        let unpriced = numbers.iter().filter(|number| number.quality == Quality::Unpriced);
+        let unpriced = unpriced.map(|number| number.name.clone()).collect();
+        let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
+        Ok(Answer {
+            machines: all.len(),
+            intervals,
+            metric: first.key,
+            best,
+            pair,
+            gain: Interval::of(answers.clone()).unwrap_or(nothing),
+            influences,
+            unpriced,
+            readings: readings(machine, &all, &answers, is_one),
+        })
+    }
+
+    /// The metrics of each strategy on each machine.
+    fn ask_all(&self, all: &[Plausible], ask: &Ask<'_>) -> Result<Vec<Vec<Vec<Metric>>>, Refused> {
+        let runs: Vec<(usize, usize)> = (0..self.strategies.len())
+            .flat_map(|strategy| (0..all.len()).map(move |machine| (strategy, machine)))
+            .collect();
+        let outcomes: Result<Vec<Vec<Metric>>, Refused> = runs
+            .par_iter()
+            .with_max_len(1)
+            .map(|&(strategy, i)| {
+                let seed = self.seed.wrapping_add(i as u64);
+                ask(&all[i].machine, &self.strategies[strategy], seed)
+            })
+            .collect();
+        Ok(outcomes?.chunks(all.len()).map(<[_]>::to_vec).collect())
+    }
+
+    fn influences(
+        &self,
+        all: &[Plausible],
+        answers: &[f64],
+        numbers: &[Uncertain],
+        [leader, second]: [usize; 2],
+        ask: &Ask<'_>,
+    ) -> Result<Vec<Influence>, Refused> {
+        let mut found: Vec<(f64, &Uncertain)> = Vec::new();
+        for number in numbers {
+            let placed = all.iter().zip(answers).filter_map(|(one, &answer)| {
+                let place = one.places.iter().find(|(name, _)| *name == number.name)?;
+                Some((place.1, answer))
+            });
+            let (places, answers): (Vec<f64>, Vec<f64>) = placed.unzip();
+            let correlation = rank::correlation(&places, &answers);
+            let error = ((places.len() as f64) - 1.0).max(1.0).sqrt().recip();
+            if correlation.abs() > ERRORS * error {
+                found.push((correlation, number));
+            }
+        }
+        found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        found.truncate(INFLUENCES);
+        let ends: Vec<(&Uncertain, f64)> =
+            found.iter().flat_map(|&(_, number)| [(number, 0.0), (number, 1.0)]).collect();
+        let answer = |&(number, place): &(&Uncertain, f64)| -> Result<f64, Refused> {
+            let machine =
+                sample::middle(self.machine, numbers, Some((number.name.as_str(), place)));
+            let run = |strategy: usize| ask(&machine, &self.strategies[strategy], self.seed);
+            let one = run(leader)?;
+            if leader == second {
+                return Ok(one[0].value);
+            }
+            let other = run(second)?;
+            Ok(gain(one[0].value, other[0].value, best_of(&one[0])))
+        };
+        let answers: Result<Vec<f64>, Refused> =
+            ends.par_iter().with_max_len(1).map(answer).collect();
+        let answers = answers?;
+        let influence = |((correlation, number), ends): ((f64, &Uncertain), &[f64])| Influence {
+            number: number.clone(),
+            correlation,
+            ends: [ends[0], ends[1]],
+        };
+        // A correlation may be an accident; what the ends do is none.
+        let moves = |one: &Influence| (one.ends[0] / one.ends[1] - 1.0).abs() > 0.01;
+        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(moves).collect())
+    }
+}
+
+/// How each reading of the sources decides.
+fn readings(
+    machine: &Machine,
+    all: &[Plausible],
+    answers: &[f64],
+    is_one: bool,
+) -> Vec<(String, usize, usize)> {
+    if machine.readings.is_empty() || is_one {
+        return Vec::new();
+    }
+    let names = [None].into_iter().chain(machine.readings.iter().map(|one| Some(&one.name)));
+    names
+        .map(|name| {
+            let of = all.iter().zip(answers).filter(|(one, _)| one.reading.as_ref() == name);
+            let (count, wins) =
+                of.fold((0, 0), |(n, wins), (_, &gain)| (n + 1, wins + usize::from(gain >= 1.0)));
+            (name.map_or_else(|| "as in the file".to_owned(), Clone::clone), wins, count)
+        })
+        .collect()
+}

@@ -1,0 +1,264 @@
+//! Numbers and times of a workload file: `me * 16 + random(pages)`, `5 us`, `think * 2`.
+
+use lookaside_machine::timed;
+
+use crate::data::{Parameter, UNITS};
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Expression {
+    Number(f64),
+    Name(Name),
+    Random(Box<Self>),
+    Of(char, Box<Self>, Box<Self>),
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Name {
+    /// A parameter, by its place.
+    Parameter(usize),
+    /// How many CPUs there are.
+    Cpus,
+    /// How many threads the group has.
+    Threads,
+    /// Which thread of its group this is, from 0.
+    Me,
+    /// How often the innermost loop has gone round, and the one around it.
+    I,
+    J,
+}
+
+const NAMES: [(&str, Name); 5] = [
+    ("cpus", Name::Cpus),
+    ("threads", Name::Threads),
+    ("me", Name::Me),
+    ("i", Name::I),
+    ("j", Name::J),
+];
+
+/// What names are worth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Values<'v> {
+    pub(super) parameters: &'v [f64],
+    pub(super) cpus: usize,
+    pub(super) threads: usize,
+    pub(super) me: usize,
+    pub(super) loops: [u64; 2],
+}
+
+impl Expression {
+    /// What it is worth: times in nanoseconds.
+    pub(super) fn value(&self, values: Values<'_>) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Name(name) => match name {
+                Name::Parameter(place) => values.parameters[*place],
+                Name::Cpus => values.cpus as f64,
+                Name::Threads => values.threads as f64,
+                Name::Me => values.me as f64,
+                Name::I => values.loops[0] as f64,
+                Name::J => values.loops[1] as f64,
+            },
+            Self::Random(limit) => {
+                let limit = limit.value(values).max(1.0) as u64;
+                timed::random_below(limit) as f64
+            }
+            Self::Of(operator, a, b) => {
+                let (a, b) = (a.value(values), b.value(values));
+                match operator {
+                    '+' => a + b,
+                    '-' => a - b,
+                    '*' => a * b,
+                    '/' => a / b,
+                    _ => a.rem_euclid(b),
+                }
+            }
+        }
+    }
+}
+
+/// The words of a text: names, numbers, and signs by themselves.
+fn words(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut open = false;
+    for letter in text.chars() {
+        let inside = letter.is_alphanumeric() || letter == '_' || letter == '.';
+        match all.last_mut() {
+            Some(last) if inside && open => last.push(letter),
+            _ if !letter.is_whitespace() => all.push(letter.to_string()),
+            _ => {}
+        }
+        open = inside;
+    }
+    all
+}
+
+/// Reads expressions from the words of a statement.
+pub(super) struct Reader<'r> {
+    words: std::vec::IntoIter<String>,
+    next: Option<String>,
+    parameters: &'r [Parameter],
+    /// The parameters that were named.
+    pub(super) read: Vec<usize>,
+}
+
+impl<'r> Reader<'r> {
+    pub(super) fn new(text: &str, parameters: &'r [Parameter]) -> Self {
+        let mut words = words(text).into_iter();
+        let next = words.next();
+        Self { words, next, parameters, read: Vec::new() }
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn word(&mut self) -> Option<String> {
+        core::mem::replace(&mut self.next, self.words.next())
+    }
+
+    /// The next word without taking it.
+    pub(super) fn peek(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
+    /// A number without a unit.
+    pub(super) fn number(&mut self) -> Result<Expression, String> {
+        match self.sum()? {
+            (expression, false) => Ok(expression),
+            (_, true) => Err("has a time where a number is needed".to_owned()),
+        }
+    }
+
+    /// A time.
+    pub(super) fn time(&mut self) -> Result<Expression, String> {
+        match self.sum()? {
+            (expression, true) => Ok(expression),
+            (_, false) => {
+                Err("has a number where a time is needed: add a unit, as in `5 us`".to_owned())
+            }
+        }
+    }
+
+    fn sum(&mut self) -> Result<(Expression, bool), String> {
+        let (mut left, is_time) = self.product()?;
+        while let Some(operator) = self.peek().and_then(|word| "+-".find(word)) {
+            let _ = self.word();
+            let (right, other) = self.product()?;
+            if is_time != other {
+                return Err("adds a time and a number".to_owned());
+            }
+            left = Expression::Of(['+', '-'][operator], left.into(), right.into());
+        }
+        Ok((left, is_time))
+    }
+
+    fn product(&mut self) -> Result<(Expression, bool), String> {
+        let (mut left, mut is_time) = self.term()?;
+        while let Some(operator) = self.peek().and_then(|word| "*/%".find(word)) {
+            let _ = self.word();
+            let (right, other) = self.term()?;
+            if other && (is_time || operator != 0) {
+                return Err("multiplies or divides by a time".to_owned());
+            }
+            is_time |= other;
+            left = Expression::Of(['*', '/', '%'][operator], left.into(), right.into());
+        }
+        Ok((left, is_time))
+    }
+
+    fn term(&mut self) -> Result<(Expression, bool), String> {
+        let word = self.word().ok_or("ends where a number is needed")?;
+        if word == "(" {
+            let inner = self.sum()?;
+            return self.close().map(|()| inner);
+        }
+        if word == "random" && self.peek() == Some("(") {
+            let _ = self.word();
+            let limit = self.number()?;
+            return self.close().map(|()| (Expression::Random(limit.into()), false));
+        }
+        if let Ok(number) = word.parse::<f64>() {
+            let unit = self.peek().and_then(|next| UNITS.iter().find(|(name, _)| *name == next));
+            return Ok(match unit {
+                Some(&(_, scale)) => {
+                    let _ = self.word();
+                    (Expression::Number(number * scale), true)
+                }
+                None => match self.peek().filter(|next| next.chars().all(char::is_alphabetic)) {
+                    // A number and then a word that is neither a unit nor begins another number.
+                    Some(other) if is_no_name(other, self.parameters) => {
+                        let known = UNITS.map(|(name, _)| name).join("`, `");
+                        return Err(format!("has the unknown unit `{other}`; there are `{known}`"));
+                    }
+                    _ => (Expression::Number(number), false),
+                },
+            });
+        }
+        if let Some(&(_, name)) = NAMES.iter().find(|(name, _)| *name == word) {
+            return Ok((Expression::Name(name), false));
+        }
+        if let Some(place) = self.parameters.iter().position(|one| one.name == word) {
+            self.read.push(place);
+            return Ok((Expression::Name(Name::Parameter(place)), self.parameters[place].is_time));
+        }
+        let known = NAMES.iter().map(|(name, _)| *name);
+        let known = known.chain(self.parameters.iter().map(|one| one.name.as_str()));
+        let help = match lookaside_terminal::names::nearest(&word, known) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => "`[parameters]` has none of that name".to_owned(),
+        };
+        Err(format!("names `{word}`, which is unknown; {help}"))
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        match self.word().as_deref() {
+            Some(")") => Ok(()),
+            _ => Err("lacks a `)`".to_owned()),
+        }
+    }
+}
+
+fn is_no_name(word: &str, parameters: &[Parameter]) -> bool {
+    let is_name = NAMES.iter().any(|(name, _)| *name == word)
+        || parameters.iter().any(|one| one.name == word)
+        || ["random", "batch", "each"].contains(&word);
+    !is_name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Result<f64, String> {
+        let parameters = [
+            Parameter { name: "pages".into(), value: 16.0, is_time: false, line: 1 },
+            Parameter { name: "think".into(), value: 500.0, is_time: true, line: 2 },
+        ];
+        let numbers = [16.0, 500.0];
+        let values = Values { parameters: &numbers, cpus: 8, threads: 4, me: 3, loops: [5, 7] };
+        let mut reader = Reader::new(text, &parameters);
+        let (expression, _) = reader.sum()?;
+        match reader.word() {
+            None => Ok(expression.value(values)),
+            Some(word) => Err(format!("more: {word}")),
+        }
+    }
+
+    #[test]
+    fn expressions_are_worth_what_arithmetic_says() {
+        assert_eq!(value("me * pages + i"), Ok(53.0));
+        assert_eq!(value("(cpus - 1) % threads"), Ok(3.0));
+        assert_eq!(value("1.5 us + think * 2"), Ok(2500.0));
+        assert_eq!(value("3 * 2 ms"), Ok(6e6));
+        assert_eq!(value("j/2"), Ok(3.5));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(value("5 parsecs").unwrap_err().contains("unknown unit `parsecs`"));
+        assert!(value("page").unwrap_err().contains("did you mean `pages`?"));
+        assert!(value("5 us + 3").unwrap_err().contains("adds a time and a number"));
+        assert!(value("(3").unwrap_err().contains("lacks a `)`"));
+        assert!(value("3 +").unwrap_err().contains("ends where a number is needed"));
+        assert!(value("3 / 2 us").unwrap_err().contains("divides by a time"));
+    }
+}

@@ -1,0 +1,326 @@
+//! Workloads as files: what threads do, in a text, on any machine and with any strategy.
+//!
+//! A file (`workloads/README.md` has the whole language) has address spaces, groups of threads, and for each group
+//! a program: a statement a line. Every CPU has a queue of threads and runs each until it blocks or its quantum is
+//! over, so that there may be more threads than CPUs. Threads keep to their CPU unless they migrate. What the kernel
+//! does besides the strategy are paths; one that the machine file lacks is assumed (`[paths]` of
+//! `published/ranges.toml`), and lies anywhere in its range on plausible machines.
+
+mod expression;
+mod scheduler;
+mod statement;
+mod thread;
+
+use core::cell::{Cell, RefCell};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use lookaside_machine::timed::{Arena, Price, Ps};
+use lookaside_terminal::Refused;
+
+use self::{
+    expression::{Expression, Reader, Values},
+    scheduler::State,
+    statement::{Act, Declared, Statement},
+};
+use super::{
+    Metric, Outcome, Setup,
+    stage::{self, NS, START},
+};
+use crate::data::{Files, Isa, Machine, Program, Ranges, Words};
+
+/// A workload of a file, ready to be run.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    program: Program,
+    spaces: Vec<Space>,
+    groups: Vec<Group>,
+    counters: Vec<&'static str>,
+    timers: Vec<&'static str>,
+    /// Names of paths that its statements take.
+    paths: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+struct Space {
+    pages: Expression,
+    mapped: Expression,
+    each: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    name: String,
+    space: usize,
+    count: Expression,
+    cpu: Expression,
+    statements: Vec<Statement>,
+    /// Whether it ends by itself: it has no loop without end.
+    is_bounded: bool,
+    has_barrier: bool,
+    line: usize,
+}
+
+/// Whether the name of a workload is the path of a file.
+#[must_use]
+pub fn is_path(name: &str) -> bool {
+    name.ends_with(".toml")
+}
+
+/// A text that lives as long as the program: names of metrics.
+fn intern(text: &str) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = known.get(text) {
+        return text;
+    }
+    let text: &'static str = String::leak(text.to_owned());
+    known.insert(text);
+    text
+}
+
+impl Workload {
+    /// The workload of a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or with the first thing that is wrong in it, with its line.
+    pub fn open(path: &str) -> Result<Self, Refused> {
+        Self::new(Program::open(Path::new(path))?)
+    }
+
+    /// The workload of a file that was read.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong in it, with its line.
+    pub fn new(program: Program) -> Result<Self, Refused> {
+        let mut declared = Declared::default();
+        let mut number = |words: &Words| -> Result<Expression, Refused> {
+            let mut reader = Reader::new(&words.text, &program.parameters);
+            let expression = reader.number().and_then(|expression| match reader.word() {
+                None => Ok(expression),
+                Some(more) => Err(format!("has `{more}` too much")),
+            });
+            declared.read.append(&mut reader.read);
+            let Words { text, line } = words;
+            expression.map_err(|why| Refused(format!("{}:{line}: `{text}` {why}", program.file)))
+        };
+        let mut spaces = Vec::new();
+        for space in &program.spaces {
+            let (pages, mapped) = (number(&space.pages)?, number(&space.mapped)?);
+            spaces.push(Space { pages, mapped, each: space.each });
+        }
+        let mut counted = Vec::new();
+        for threads in &program.threads {
+            counted.push([number(&threads.count)?, number(&threads.cpu)?]);
+        }
+        let mut groups = Vec::new();
+        for (threads, [count, cpu]) in program.threads.iter().zip(counted) {
+            declared.has_barrier = false;
+            let statements = statement::statements(&program, &threads.program, &mut declared)?;
+            let space = program.spaces.iter().position(|space| space.name == threads.space);
+            let endless = |one: &Statement| matches!(one.act, Act::Repeat(None, _));
+            groups.push(Group {
+                name: threads.name.clone(),
+                space: space.unwrap_or(0),
+                count,
+                cpu,
+                is_bounded: !statements.iter().any(endless),
+                has_barrier: declared.has_barrier,
+                statements,
+                line: threads.line,
+            });
+        }
+        for (place, parameter) in program.parameters.iter().enumerate() {
+            if !declared.read.contains(&place) {
+                let (file, line, name) = (&program.file, parameter.line, &parameter.name);
+                let why =
+                    "is read by no statement, space or group of threads; use it, or remove it";
+                return Err(Refused(format!("{file}:{line}: `parameters.{name}` {why}")));
+            }
+        }
+        let (counters, timers) = (declared.counters, declared.timers);
+        if program.time.is_none() && groups.iter().all(|group| !group.is_bounded) {
+            return Err(Refused(format!(
+                "{}: nothing in it ends, and it has no `time`",
+                program.file
+            )));
+        }
+        let paths = paths(&groups);
+        Ok(Self {
+            program,
+            spaces,
+            groups,
+            counters: counters.iter().map(|name| intern(name)).collect(),
+            timers: timers.iter().map(|name| intern(name)).collect(),
+            paths,
+        })
+    }
+
+    /// What the file says.
+    #[must_use]
+    pub const fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The paths of the kernel that it takes and that a machine file lacks: they are assumed.
+    #[must_use]
+    pub fn assumed(&self, machine: &Machine) -> Vec<&'static str> {
+        let lacks = |path: &&&str| !machine.paths.contains_key(**path);
+        self.paths.iter().filter(lacks).copied().collect()
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// If the machine or the strategy refuses it, if it deadlocks, or if it does what cannot be done, with the line.
+    pub fn run(&self, setup: &Setup<'_>) -> Result<Outcome, Refused> {
+        let ranges = Files::own().ranges()?;
+        let (machine, isolated) = self.machine(setup.machine, &ranges)?;
+        let setup = &Setup { machine: &machine, ..*setup };
+        let parameters = self.program.parameters.iter();
+        let numbers: Vec<f64> =
+            parameters.map(|one| setup.option_or(&one.name, one.value)).collect();
+        let most = machine.model.topology.cpus();
+        let cpus = setup.cpus.or(setup.x.map(|x| x as usize));
+        let cpus = cpus.or(self.program.cpus.map(|cpus| cpus as usize)).unwrap_or(most);
+        if cpus == 0 || cpus > most {
+            let (file, key) = (&self.program.file, &machine.key);
+            let why = format!("{file}: {cpus} CPUs, and machine `{key}` has {most}");
+            return Err(Refused(format!("{why}; give `--cpus` or another machine")));
+        }
+        let values = Values { parameters: &numbers, cpus, threads: 0, me: 0, loops: [0, 0] };
+        let plan = self.plan(values)?;
+        let arena = Arena::new((1 << 25) + cpus * (1 << 14) + cpus * cpus * 64);
+        let place = &arena;
+        let end = self.program.time.map(|time| START + (time * NS as f64) as Ps);
+        let (state, report) = stage::run(
+            setup,
+            place,
+            cpus,
+            |kernel| State::new(self, kernel, place, plan, &numbers, [cpus, 0], isolated, end),
+            |kernel, state, cpu| state.run_cpu(kernel, cpu),
+        )?;
+        if let Some(why) = state.error.take() {
+            return Err(Refused(format!("{}:{why}", self.program.file)));
+        }
+        let last = state.last.get();
+        let seconds = (state.until().unwrap_or(last).saturating_sub(state.since())) as f64 / 1e12;
+        let metric = |key, unit, value: f64| Metric {
+            key,
+            unit,
+            value: if value.is_finite() { value } else { 0.0 },
+        };
+        let mut metrics = Vec::new();
+        for (name, count) in self.counters.iter().zip(&state.counters) {
+            metrics.push(metric(name, "1/s", count.get() as f64 / seconds));
+        }
+        for (name, (count, time)) in self.timers.iter().zip(&state.timers) {
+            metrics.push(metric(name, "ns", time.get() as f64 / count.get() as f64 / NS as f64));
+        }
+        if self.groups.iter().any(|group| group.is_bounded) {
+            metrics.push(metric("elapsed", "ns", last.saturating_sub(START) as f64 / NS as f64));
+        }
+        let all: Ps = report.cpus.iter().map(|cpu| cpu.elapsed.saturating_sub(START)).sum();
+        let lost = report.spent_in("interrupt") + report.spent_in("handler");
+        metrics.push(metric("interrupted", "", lost as f64 / all as f64));
+        Ok(Outcome { metrics, report })
+    }
+
+    /// The machine with the paths that are assumed, and what each way into the kernel and back takes besides with
+    /// tables of its own.
+    fn machine(&self, machine: &Machine, ranges: &Ranges) -> Result<(Machine, Ps), Refused> {
+        let mut machine = machine.clone();
+        for &path in &self.paths {
+            if machine.paths.contains_key(path) {
+                continue;
+            }
+            let range = ranges.path(path).ok_or_else(|| {
+                let (key, file) = (&machine.key, "published/ranges.toml");
+                Refused(format!(
+                    "machine `{key}` has no path `{path}`, nor has `[paths]` of {file}"
+                ))
+            })?;
+            machine.paths.insert(path.to_owned(), (range.middle() * NS as f64) as Ps);
+        }
+        if !self.program.isolation {
+            return Ok((machine, 0));
+        }
+        let price = |price: Price| {
+            let middle =
+                || ranges.price(machine.isa, price).map(|range| range.middle() * NS as f64);
+            machine.model.prices.get(price).or_else(|| middle().map(|time| time as Ps)).unwrap_or(0)
+        };
+        let isolated = 2 * price(Price::Root);
+        match machine.isa {
+            // The page is flushed under both tags, by the address of the one that does not run.
+            Isa::X86_64 => {
+                let both = price(Price::FlushPage) + price(Price::FlushOtherPage);
+                machine.model.prices.set(Price::FlushPage, both);
+            }
+            Isa::Aarch64 => machine.features.paired = true,
+            Isa::Riscv64 => {}
+        }
+        *machine.paths.entry("fault".to_owned()).or_default() += isolated;
+        Ok((machine, isolated))
+    }
+
+    /// Where every thread runs: its group, its place there, its CPU.
+    fn plan(&self, values: Values<'_>) -> Result<Vec<[usize; 3]>, Refused> {
+        let mut plan = Vec::new();
+        for (which, group) in self.groups.iter().enumerate() {
+            let at = |why: String| Refused(format!("{}:{}: {why}", self.program.file, group.line));
+            let count = group.count.value(values);
+            if !(0.0..=1e6).contains(&count) {
+                return Err(at(format!("`{}` has {count} threads", group.name)));
+            }
+            for me in 0..count as usize {
+                let here = Values { me, threads: count as usize, ..values };
+                let cpu = group.cpu.value(here);
+                if cpu < 0.0 || cpu >= values.cpus as f64 || cpu.fract() != 0.0 {
+                    let (name, cpus) = (&group.name, values.cpus);
+                    let why = format!("thread {me} of `{name}` is to run on CPU {cpu}");
+                    return Err(at(format!("{why}, and there are {cpus}")));
+                }
+                plan.push([which, me, cpu as usize]);
+            }
+        }
+        match plan.is_empty() {
+            true => Err(Refused(format!("{}: it has no thread", self.program.file))),
+            false => Ok(plan),
+        }
+    }
+}
+
+/// The paths that statements take.
+fn paths(groups: &[Group]) -> Vec<&'static str> {
+    let mut all: BTreeSet<&'static str> = ["fault", "switch"].into();
+    for act in groups.iter().flat_map(|group| &group.statements).map(|one| &one.act) {
+        let more: &[&str] = match act {
+            Act::Map(_) | Act::Protect(_) | Act::Allow(_) | Act::Discard(_) => &["call", "page"],
+            Act::Unmap(_) | Act::Free(_) => &["call", "page"],
+            Act::Reclaim(..) => &["page"],
+            Act::Fork(_) => &["fork", "page", "copy", "exit"],
+            Act::Write(_) => &["copy"],
+            Act::Exec(_) => &["exec"],
+            Act::Lock(_) | Act::Unlock(_) | Act::Wait(_) | Act::Post(..) => &["call", "wake"],
+            Act::Sleep(_) | Act::Barrier | Act::Yield | Act::Migrate(_) => &["call", "wake"],
+            _ => &[],
+        };
+        all.extend(more);
+    }
+    all.into_iter().collect()
+}
+
+/// A number that several CPUs change, on the host.
+type Count = Cell<u64>;
+/// A list that several CPUs change, on the host.
+type List<T> = RefCell<std::collections::VecDeque<T>>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+//! The CPUs of a workload file: each has a queue of threads that are ready.
+
+use core::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use lookaside::platform::{Ordering, Word as _};
+use lookaside_machine::timed::{self, Arena, Lock, Ps, Word};
+
+use super::{
+    Count, List, Workload,
+    expression::Values,
+    thread::{Next, Thread},
+};
+use crate::{
+    kernel::{Kernel, Process},
+    strategy::SpaceId,
+    workload::stage::{NS, START, US},
+};
+
+/// A word in a line of its own.
+#[repr(align(64))]
+pub(super) struct Line(pub(super) Word);
+
+/// What threads wait at: a semaphore or a lock.
+pub(super) struct Gate<'a> {
+    /// What passes: posts that nobody has waited for, or 1 if the lock is free.
+    pub(super) open: Count,
+    /// Threads that wait, in order.
+    pub(super) waiting: List<usize>,
+    /// The line that all touch who pass.
+    pub(super) line: &'a Line,
+    /// For a lock, the lock that threads spin at.
+    pub(super) spin: &'a Lock,
+}
+
+/// The pages of a space that a fork left to be copied: all that were there, but for these.
+pub(super) type Copied = BTreeMap<SpaceId, BTreeSet<u64>>;
+
+/// Everything that threads share.
+pub(super) struct State<'a> {
+    pub(super) workload: &'a Workload,
+    numbers: Vec<f64>,
+    cpus: usize,
+    /// What each way into the kernel takes besides with tables of its own.
+    pub(super) isolated: Ps,
+    pub(super) threads: Vec<Cell<Option<Box<Thread>>>>,
+    /// The CPU of each thread.
+    pub(super) homes: Vec<Cell<usize>>,
+    queues: Vec<List<usize>>,
+    /// Threads that sleep on each CPU, with when they wake.
+    pub(super) sleepers: Vec<RefCell<Vec<(Ps, usize)>>>,
+    /// What an idle CPU reads: it is written when a thread is made ready there.
+    bells: &'a [Line],
+    pub(super) semaphores: Vec<Gate<'a>>,
+    pub(super) locks: Vec<Gate<'a>>,
+    /// Threads that wait at the barrier, and how many meet there.
+    pub(super) barrier: Gate<'a>,
+    pub(super) meet: Count,
+    pub(super) counters: Vec<Count>,
+    pub(super) timers: Vec<(Count, Cell<Ps>)>,
+    pub(super) copied: RefCell<Copied>,
+    /// Threads that have an end and have not come to it.
+    bounded: Count,
+    /// Threads that do not wait for others.
+    pub(super) active: Count,
+    over: Cell<bool>,
+    /// What went wrong, with the line.
+    pub(super) error: RefCell<Option<String>>,
+    end: Option<Ps>,
+    /// When the last thread that has an end came to it.
+    pub(super) last: Cell<Ps>,
+}
+
+impl<'a> State<'a> {
+    #[expect(clippy::too_many_arguments, reason = "each is something else of one run")]
+    pub(super) fn new(
+        workload: &'a Workload,
+        kernel: &Kernel<'a>,
+        arena: &'a Arena,
+        plan: Vec<[usize; 3]>,
+        numbers: &[f64],
+        [cpus, _]: [usize; 2],
+        isolated: Ps,
+        end: Option<Ps>,
+    ) -> Self {
+        let bells = arena.fill(cpus, |_| Line(Word::ZERO));
+        timed::name(bells, "queues of threads");
+        let gate = |name, open| {
+            let line = arena.put(Line(Word::ZERO));
+            timed::name(line, name);
+            let spin = arena.put(Lock::new());
+            timed::name(spin, "locks");
+            Gate { open: Cell::new(open), waiting: List::default(), line, spin }
+        };
+        let program = &workload.program;
+        let semaphores = program.semaphores.iter().map(|(_, n)| gate("semaphores", *n)).collect();
+        let locks = program.locks.iter().map(|_| gate("locks", 1)).collect();
+        let mut shared: Vec<Option<Process>> = vec![None; workload.spaces.len()];
+        let counts: Vec<usize> = (0..workload.groups.len())
+            .map(|which| plan.iter().filter(|one| one[0] == which).count())
+            .collect();
+        let spawn = |space: usize, threads: usize, me: usize| {
+            let space = &workload.spaces[space];
+            let values = Values { parameters: numbers, cpus, threads, me, loops: [0, 0] };
+            let pages = space.pages.value(values).clamp(1.0, 1e9) as u64;
+            let mapped = space.mapped.value(values).max(0.0) as u64;
+            kernel.spawn(pages, mapped.min(pages))
+        };
+        let mut threads = Vec::new();
+        let queues: Vec<List<usize>> = (0..cpus).map(|_| List::default()).collect();
+        let mut bounded = 0;
+        let mut meet = 0;
+        for (id, &[which, me, cpu]) in plan.iter().enumerate() {
+            let group = &workload.groups[which];
+            let process = match workload.spaces[group.space].each {
+                true => spawn(group.space, counts[which], me),
+                false => *shared[group.space]
+                    .get_or_insert_with(|| spawn(group.space, counts[which], me)),
+            };
+            bounded += u64::from(group.is_bounded);
+            meet += u64::from(group.has_barrier);
+            let thread = Thread::new(id, which, [me, counts[which]], process);
+            threads.push(Cell::new(Some(Box::new(thread))));
+            queues[cpu].borrow_mut().push_back(id);
+        }
+        Self {
+            workload,
+            numbers: numbers.to_vec(),
+            cpus,
+            isolated,
+            active: Cell::new(threads.len() as u64),
+            homes: plan.iter().map(|one| Cell::new(one[2])).collect(),
+            threads,
+            queues,
+            sleepers: (0..cpus).map(|_| RefCell::default()).collect(),
+            bells,
+            semaphores,
+            locks,
+            barrier: gate("barrier", 0),
+            meet: Cell::new(meet),
+            counters: workload.counters.iter().map(|_| Cell::new(0)).collect(),
+            timers: workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect(),
+            copied: RefCell::default(),
+            bounded: Cell::new(bounded),
+            over: Cell::new(false),
+            error: RefCell::new(None),
+            end,
+            last: Cell::new(0),
+        }
+    }
+
+    /// When counting begins.
+    pub(super) fn since(&self) -> Ps {
+        START + self.end.map_or(0, |end| (end - START) / 10)
+    }
+
+    /// When counting ends, if not with the last thread.
+    pub(super) fn until(&self) -> Option<Ps> {
+        self.end
+    }
+
+    /// Whether what happens now is counted.
+    pub(super) fn counts(&self) -> bool {
+        let now = timed::now();
+        now >= self.since() && self.end.is_none_or(|end| now < end)
+    }
+
+    /// Whether loops without end are to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.get() || self.end.is_some_and(|end| timed::now() >= end)
+    }
+
+    /// Whether everything is to stop.
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.borrow().is_some()
+    }
+
+    pub(super) fn values(&self, thread: &Thread) -> Values<'_> {
+        let [me, threads] = thread.place;
+        let loops = thread.rounds();
+        Values { parameters: &self.numbers, cpus: self.cpus, threads, me, loops }
+    }
+
+    pub(super) fn path(&self, kernel: &Kernel<'_>, name: &'static str) {
+        kernel.path(name, kernel.machine().path_or_none(name));
+    }
+
+    /// Everything ends, with a message if something went wrong.
+    pub(super) fn stop(&self, why: Option<String>) {
+        if why.is_some() && self.error.borrow().is_none() {
+            *self.error.borrow_mut() = why;
+        }
+        self.over.set(true);
+        for bell in self.bells {
+            bell.0.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Puts a thread into the queue of its CPU.
+    pub(super) fn ready(&self, thread: usize) {
+        let cpu = self.homes[thread].get();
+        self.queues[cpu].borrow_mut().push_back(thread);
+        if timed::cpu().index() != cpu {
+            self.bells[cpu].0.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Makes a thread ready that waited.
+    pub(super) fn wake(&self, kernel: &Kernel<'_>, thread: usize) {
+        self.active.set(self.active.get() + 1);
+        self.path(kernel, "wake");
+        self.ready(thread);
+    }
+
+    /// A thread begins to wait. If nobody is left who could wake it, that is a deadlock, unless the time is up.
+    fn has_blocked(&self) {
+        self.active.set(self.active.get() - 1);
+        if self.active.get() > 0 || self.over.get() {
+            return;
+        }
+        let is_over = self.end.is_some_and(|end| timed::now() >= end);
+        let why = (!is_over).then(|| self.deadlock());
+        self.stop(why);
+    }
+
+    /// Who waits where.
+    fn deadlock(&self) -> String {
+        let mut lines = BTreeSet::new();
+        for cell in &self.threads {
+            let Some(thread) = cell.take() else { continue };
+            if let Some(line) = thread.waits_in {
+                lines.insert((line, self.workload.groups[thread.group].name.clone()));
+            }
+            cell.set(Some(thread));
+        }
+        let first = lines.first().map_or(0, |(line, _)| *line);
+        let all: Vec<String> =
+            lines.iter().map(|(line, name)| format!("`{name}` in line {line}")).collect();
+        let list = all.join(", ");
+        format!(
+            "{first}: a deadlock: every thread waits: {list}; nobody is left who posts, unlocks or comes"
+        )
+    }
+
+    fn next(&self, cpu: usize) -> Option<usize> {
+        let now = timed::now();
+        let mut sleepers = self.sleepers[cpu].borrow_mut();
+        sleepers.sort_unstable();
+        while sleepers.first().is_some_and(|&(time, _)| time <= now) {
+            let (_, thread) = sleepers.remove(0);
+            self.queues[cpu].borrow_mut().push_back(thread);
+        }
+        drop(sleepers);
+        self.queues[cpu].borrow_mut().pop_front()
+    }
+
+    /// What a CPU does.
+    pub(super) fn run_cpu(&self, kernel: &Kernel<'_>, cpu: usize) {
+        let quantum = (self.workload.program.quantum * NS as f64) as Ps;
+        let mut runs: Option<(usize, Process)> = None;
+        loop {
+            if self.over.get() {
+                break;
+            }
+            let Some(id) = self.next(cpu) else {
+                if runs.take().is_some() {
+                    kernel.idle();
+                }
+                self.rest(cpu);
+                continue;
+            };
+            let Some(mut thread) = self.threads[id].take() else { continue };
+            if runs.is_none_or(|(last, _)| last != id) {
+                if runs.is_some() {
+                    self.path(kernel, "switch");
+                }
+                kernel.switch(&thread.process);
+            }
+            let until = timed::now() + quantum;
+            let next = loop {
+                match thread.step(self, kernel) {
+                    Next::Go if timed::now() < until || thread.spins > 0 => {}
+                    Next::Go if self.queues[cpu].borrow().is_empty() => {}
+                    Next::Go => break Next::Again,
+                    other => break other,
+                }
+                if self.has_failed() {
+                    break Next::Over;
+                }
+            };
+            let process = thread.process;
+            let is_bounded = self.workload.groups[thread.group].is_bounded;
+            self.threads[id].set(Some(thread));
+            runs = Some((id, process));
+            match next {
+                Next::Go | Next::Again => self.queues[cpu].borrow_mut().push_back(id),
+                Next::Sleeps => {}
+                Next::Moved => self.ready(id),
+                Next::Waits => self.has_blocked(),
+                Next::Over => {
+                    self.threads[id].take();
+                    self.leave(is_bounded);
+                }
+            }
+        }
+        if runs.is_some() {
+            kernel.idle();
+        }
+    }
+
+    /// A thread has come to its end.
+    fn leave(&self, is_bounded: bool) {
+        if is_bounded {
+            self.bounded.set(self.bounded.get() - 1);
+            self.last.set(self.last.get().max(timed::now()));
+            if self.bounded.get() == 0 {
+                return self.stop(None);
+            }
+        }
+        self.has_blocked();
+    }
+
+    /// Waits until there is something to run.
+    fn rest(&self, cpu: usize) {
+        let nothing = |state: &Self| state.queues[cpu].borrow().is_empty() && !state.over.get();
+        timed::during("idle", || {
+            let next = self.sleepers[cpu].borrow().iter().map(|&(time, _)| time).min();
+            if let Some(time) = next {
+                // It looks for others again and again, who cannot interrupt a sleep.
+                timed::idle_until(time.min(timed::now() + 5 * US));
+                return;
+            }
+            while nothing(self) {
+                let _ = self.bells[cpu].0.load(Ordering::Acquire);
+                if nothing(self) {
+                    timed::relax();
+                }
+            }
+        });
+    }
+}
+
+impl Gate<'_> {
+    /// Touches the line, as an atomic does.
+    pub(super) fn touch(&self) {
+        self.line.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The next thread that waits.
+    pub(super) fn next(&self) -> Option<usize> {
+        self.waiting.borrow_mut().pop_front()
+    }
+
+    /// All threads that wait.
+    pub(super) fn all(&self) -> VecDeque<usize> {
+        core::mem::take(&mut *self.waiting.borrow_mut())
+    }
+}

@@ -1,0 +1,220 @@
+//! The statements of a workload file.
+
+use lookaside_terminal::{Refused, names};
+
+use super::expression::{Expression, Reader};
+use crate::data::{Program, Words};
+
+/// A statement and its line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Statement {
+    pub(super) act: Act,
+    pub(super) line: usize,
+}
+
+/// Pages: the first and how many.
+pub(super) type Pages = [Expression; 2];
+
+/// What a thread does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    Work(Expression),
+    Sleep(Expression),
+    Touch(Pages),
+    Write(Pages),
+    Map(Pages),
+    Protect(Pages),
+    Allow(Pages),
+    Discard(Pages),
+    Unmap(Pages),
+    Free(Pages),
+    /// Pages that are taken away one by one; flushed in batches of so many, or each at once.
+    Reclaim(Pages, Option<Expression>),
+    /// Everything up to the statement of that number is done by a copy of the process, which then exits.
+    Fork(usize),
+    Exec(Expression),
+    Exit,
+    Lock(usize),
+    Unlock(usize),
+    Spin(usize),
+    Leave(usize),
+    Wait(usize),
+    Post(usize, Expression),
+    Barrier,
+    Yield,
+    Migrate(Expression),
+    Count(usize),
+    Begin(usize),
+    End(usize),
+    /// Everything up to the statement of that number again and again: so often, or until the time is up.
+    Repeat(Option<Expression>, usize),
+    /// Back to the loop of that number.
+    Again(usize),
+}
+
+/// The words that begin a statement.
+const ACTS: [&str; 30] = [
+    "work", "sleep", "touch", "write", "map", "protect", "allow", "discard", "unmap", "free",
+    "reclaim", "fork", "exec", "lock", "unlock", "spin", "leave", "wait", "post", "send",
+    "receive", "barrier", "yield", "migrate", "count", "begin", "end", "repeat", "forever", "done",
+];
+
+/// What is declared while statements are read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Declared {
+    /// Counters, in the order in which they are named.
+    pub(super) counters: Vec<String>,
+    /// Timers.
+    pub(super) timers: Vec<String>,
+    /// The parameters that something reads.
+    pub(super) read: Vec<usize>,
+    /// How many threads meet at barriers: all of those whose program has one.
+    pub(super) has_barrier: bool,
+}
+
+/// The statements of a program.
+pub(super) fn statements(
+    program: &Program,
+    words: &Words,
+    declared: &mut Declared,
+) -> Result<Vec<Statement>, Refused> {
+    let mut all: Vec<Statement> = Vec::new();
+    // Loops and forks that are open, by the number of their statement.
+    let mut open: Vec<usize> = Vec::new();
+    // A text of several lines begins in the line after its key.
+    let first = words.line + usize::from(words.text.contains('\n'));
+    for (i, text) in words.text.lines().enumerate() {
+        let text = text.split('#').next().unwrap_or_default().trim();
+        if text.is_empty() {
+            continue;
+        }
+        let line = first + i;
+        let refuse = |why: String| Refused(format!("{}:{line}: `{text}` {why}", program.file));
+        let mut reader = Reader::new(text, &program.parameters);
+        let word = reader.word().unwrap_or_default();
+        let act = if word == "done" {
+            let start = open.pop().ok_or_else(|| refuse("closes nothing".to_owned()))?;
+            let here = all.len();
+            match &mut all[start].act {
+                Act::Repeat(_, end) => {
+                    *end = here;
+                    Act::Again(start)
+                }
+                Act::Fork(end) => {
+                    *end = here;
+                    Act::Exit
+                }
+                _ => unreachable!("only loops and forks are open"),
+            }
+        } else {
+            act(&word, &mut reader, program, declared).map_err(refuse)?
+        };
+        if let Some(more) = reader.word() {
+            return Err(refuse(format!("has `{more}` too much")));
+        }
+        if matches!(act, Act::Repeat(..) | Act::Fork(_)) {
+            open.push(all.len());
+        }
+        declared.read.append(&mut reader.read);
+        all.push(Statement { act, line });
+    }
+    match open.pop() {
+        None if all.is_empty() => {
+            let Words { line, .. } = words;
+            Err(Refused(format!("{}:{line}: `program` has no statement", program.file)))
+        }
+        None => Ok(all),
+        Some(start) => {
+            let line = all[start].line;
+            Err(Refused(format!("{}:{line}: lacks its `done`", program.file)))
+        }
+    }
+}
+
+fn act(
+    word: &str,
+    reader: &mut Reader<'_>,
+    program: &Program,
+    declared: &mut Declared,
+) -> Result<Act, String> {
+    let mut pages = || Ok::<_, String>([reader.number()?, reader.number()?]);
+    Ok(match word {
+        "touch" => Act::Touch(pages()?),
+        "write" => Act::Write(pages()?),
+        "map" => Act::Map(pages()?),
+        "protect" => Act::Protect(pages()?),
+        "allow" => Act::Allow(pages()?),
+        "discard" => Act::Discard(pages()?),
+        "unmap" => Act::Unmap(pages()?),
+        "free" => Act::Free(pages()?),
+        "reclaim" => {
+            let pages = pages()?;
+            match reader.word().as_deref() {
+                Some("each") => Act::Reclaim(pages, None),
+                Some("batch") => Act::Reclaim(pages, Some(reader.number()?)),
+                _ => return Err("says neither `each` nor `batch N`".to_owned()),
+            }
+        }
+        "work" => Act::Work(reader.time()?),
+        "sleep" => Act::Sleep(reader.time()?),
+        "fork" => Act::Fork(0),
+        "exec" => Act::Exec(reader.number()?),
+        "lock" => Act::Lock(among(reader, "lock", &program.locks)?),
+        "unlock" => Act::Unlock(among(reader, "lock", &program.locks)?),
+        "spin" => Act::Spin(among(reader, "lock", &program.locks)?),
+        "leave" => Act::Leave(among(reader, "lock", &program.locks)?),
+        "wait" | "receive" => Act::Wait(semaphore(reader, program)?),
+        "post" | "send" => {
+            let which = semaphore(reader, program)?;
+            let count =
+                if reader.peek().is_some() { reader.number()? } else { Expression::Number(1.0) };
+            Act::Post(which, count)
+        }
+        "barrier" => {
+            declared.has_barrier = true;
+            Act::Barrier
+        }
+        "yield" => Act::Yield,
+        "migrate" => Act::Migrate(reader.number()?),
+        "count" => Act::Count(named(reader, &mut declared.counters)?),
+        "begin" => Act::Begin(named(reader, &mut declared.timers)?),
+        "end" => Act::End(named(reader, &mut declared.timers)?),
+        "repeat" => Act::Repeat(Some(reader.number()?), 0),
+        "forever" if program.time.is_none() => {
+            return Err("needs `time` at the head of the file: how long it goes on".to_owned());
+        }
+        "forever" => Act::Repeat(None, 0),
+        _ => {
+            let help = match names::nearest(word, ACTS.into_iter()) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("there are {}", ACTS.join(", ")),
+            };
+            return Err(format!("begins with `{word}`, which is no statement; {help}"));
+        }
+    })
+}
+
+fn semaphore(reader: &mut Reader<'_>, program: &Program) -> Result<usize, String> {
+    let known: Vec<String> = program.semaphores.iter().map(|(name, _)| name.clone()).collect();
+    among(reader, "semaphore", &known)
+}
+
+fn among(reader: &mut Reader<'_>, what: &str, known: &[String]) -> Result<usize, String> {
+    let name = reader.word().ok_or_else(|| format!("names no {what}"))?;
+    known.iter().position(|one| *one == name).ok_or_else(|| {
+        let help = match names::nearest(&name, known.iter().map(String::as_str)) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("the head of the file declares none (`{what}s`)"),
+        };
+        format!("names the {what} `{name}`, which is unknown; {help}")
+    })
+}
+
+/// A name that is declared by its use.
+fn named(reader: &mut Reader<'_>, known: &mut Vec<String>) -> Result<usize, String> {
+    let name = reader.word().ok_or("needs a name")?;
+    Ok(known.iter().position(|one| *one == name).unwrap_or_else(|| {
+        known.push(name);
+        known.len() - 1
+    }))
+}

@@ -1,0 +1,423 @@
+//! A thread of a workload file.
+
+use lookaside_machine::timed::{self, Ps};
+
+use super::{
+    expression::Expression,
+    scheduler::{Gate, State},
+    statement::{Act, Pages},
+};
+use crate::{
+    kernel::{Change, Kernel, Process},
+    workload::stage::NS,
+};
+
+/// What becomes of a thread after a statement.
+pub(super) enum Next {
+    /// It goes on.
+    Go,
+    /// Others have their turn.
+    Again,
+    /// It waits until its time has come.
+    Sleeps,
+    /// It has another CPU.
+    Moved,
+    /// It waits for another thread.
+    Waits,
+    /// It is over.
+    Over,
+}
+
+/// A thread.
+pub(super) struct Thread {
+    id: usize,
+    /// The group, and the place in it with how many are in it.
+    pub(super) group: usize,
+    pub(super) place: [usize; 2],
+    /// The space that it runs in.
+    pub(super) process: Process,
+    /// The spaces of those that wait for it to exit.
+    parents: Vec<Process>,
+    /// The next statement.
+    next: usize,
+    /// Loops that it is in: the statement, the round, the number of rounds.
+    loops: Vec<(usize, u64, Option<u64>)>,
+    began: Vec<Option<Ps>>,
+    /// How many locks it has that others spin at.
+    pub(super) spins: usize,
+    /// The line in which it waits.
+    pub(super) waits_in: Option<usize>,
+}
+
+impl Thread {
+    pub(super) fn new(id: usize, group: usize, place: [usize; 2], process: Process) -> Self {
+        Self {
+            id,
+            group,
+            place,
+            process,
+            parents: Vec::new(),
+            next: 0,
+            loops: Vec::new(),
+            began: Vec::new(),
+            spins: 0,
+            waits_in: None,
+        }
+    }
+
+    /// The rounds of the innermost two loops.
+    pub(super) fn rounds(&self) -> [u64; 2] {
+        let round = |back: usize| {
+            self.loops.len().checked_sub(back).and_then(|i| self.loops.get(i)).map_or(0, |l| l.1)
+        };
+        [round(1), round(2)]
+    }
+
+    /// Executes one statement.
+    pub(super) fn step(&mut self, state: &State<'_>, kernel: &Kernel<'_>) -> Next {
+        let workload = state.workload;
+        let Some(statement) = workload.groups[self.group].statements.get(self.next) else {
+            return Next::Over;
+        };
+        self.next += 1;
+        self.waits_in = None;
+        match self.act(&statement.act, state, kernel) {
+            Ok(next) => {
+                if matches!(next, Next::Waits) {
+                    self.waits_in = Some(statement.line);
+                }
+                next
+            }
+            Err(why) => {
+                state.stop(Some(format!("{}: {why}", statement.line)));
+                Next::Over
+            }
+        }
+    }
+
+    fn number(&self, state: &State<'_>, expression: &Expression) -> Result<u64, String> {
+        let value = expression.value(state.values(self));
+        match (0.0..1e15).contains(&value) {
+            true => Ok(value as u64),
+            false => Err(format!("a number is {value}, and has to be 0 or more")),
+        }
+    }
+
+    fn time(&self, state: &State<'_>, expression: &Expression) -> Result<Ps, String> {
+        let value = expression.value(state.values(self));
+        match (0.0..6e11).contains(&value) {
+            true => Ok((value * NS as f64) as Ps),
+            false => Err(format!("a time is {value} ns, and has to be less than ten minutes")),
+        }
+    }
+
+    /// The first page and how many, which are in the space.
+    fn pages(&self, state: &State<'_>, [first, pages]: &Pages) -> Result<[u64; 2], String> {
+        let (first, pages) = (self.number(state, first)?, self.number(state, pages)?);
+        let all = self.process.pages;
+        if first + pages > all {
+            let end = first + pages;
+            return Err(format!(
+                "pages {first} to {end} of a space that has {all}; give it more `pages`"
+            ));
+        }
+        Ok([first, pages])
+    }
+
+    /// A call of the kernel that concerns so many pages.
+    fn call(state: &State<'_>, kernel: &Kernel<'_>, pages: u64) {
+        state.path(kernel, "call");
+        kernel.path("isolation", state.isolated);
+        let page = kernel.machine().path_or_none("page");
+        kernel.path("page", pages * page);
+    }
+
+    fn change(
+        &self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        pages: &Pages,
+        change: Change,
+    ) -> Result<Next, String> {
+        let [first, pages] = self.pages(state, pages)?;
+        Self::call(state, kernel, pages);
+        if pages > 0 {
+            kernel.change(&self.process, first, pages, change);
+        }
+        Ok(Next::Go)
+    }
+
+    fn act(&mut self, act: &Act, state: &State<'_>, kernel: &Kernel<'_>) -> Result<Next, String> {
+        match act {
+            Act::Work(time) => {
+                let time = self.time(state, time)?;
+                timed::during("program", || timed::work(time));
+            }
+            Act::Sleep(time) => {
+                self.must_not_spin()?;
+                let time = self.time(state, time)?;
+                Self::call(state, kernel, 0);
+                let cpu = timed::cpu().index();
+                state.sleepers[cpu].borrow_mut().push((timed::now() + time, self.id));
+                return Ok(Next::Sleeps);
+            }
+            Act::Touch(pages) => {
+                let [first, pages] = self.pages(state, pages)?;
+                timed::during("touch", || kernel.touch(&self.process, first, pages));
+            }
+            Act::Write(pages) => self.write(state, kernel, pages)?,
+            Act::Map(pages) => {
+                let [_, pages] = self.pages(state, pages)?;
+                Self::call(state, kernel, pages.min(1));
+            }
+            Act::Protect(pages) => return self.change(state, kernel, pages, Change::Restrict),
+            Act::Allow(pages) => return self.change(state, kernel, pages, Change::Promote),
+            Act::Discard(pages) | Act::Unmap(pages) => {
+                return self.change(state, kernel, pages, Change::Unmap);
+            }
+            Act::Free(pages) => return self.change(state, kernel, pages, Change::Free),
+            Act::Reclaim(pages, batch) => self.reclaim(state, kernel, pages, batch.as_ref())?,
+            Act::Fork(_) => self.fork(state, kernel),
+            Act::Exec(pages) => self.exec(state, kernel, pages)?,
+            Act::Exit => {
+                let parent = self.parents.pop().ok_or("there is no parent")?;
+                state.path(kernel, "exit");
+                state.copied.borrow_mut().remove(&self.process.id);
+                kernel.exit(&self.process, Some(&parent));
+                self.process = parent;
+            }
+            Act::Lock(which) => return self.wait(state, kernel, &state.locks[*which]),
+            Act::Unlock(which) => {
+                Self::call(state, kernel, 0);
+                Self::post(state, kernel, &state.locks[*which], 1, Some(1))?;
+            }
+            Act::Spin(which) => {
+                timed::during("locks", || state.locks[*which].spin.take());
+                self.spins += 1;
+            }
+            Act::Leave(which) => {
+                self.spins = self.spins.checked_sub(1).ok_or("it spins at no lock")?;
+                state.locks[*which].spin.leave();
+            }
+            Act::Wait(which) => return self.wait(state, kernel, &state.semaphores[*which]),
+            Act::Post(which, count) => {
+                let count = self.number(state, count)?;
+                Self::call(state, kernel, 0);
+                Self::post(state, kernel, &state.semaphores[*which], count, None)?;
+            }
+            Act::Barrier => return self.meet(state, kernel),
+            Act::Yield => {
+                self.must_not_spin()?;
+                Self::call(state, kernel, 0);
+                return Ok(Next::Again);
+            }
+            Act::Migrate(cpu) => {
+                self.must_not_spin()?;
+                let cpu = self.number(state, cpu)? as usize;
+                if cpu >= state.sleepers.len() {
+                    return Err(format!(
+                        "there is no CPU {cpu}: there are {}",
+                        state.sleepers.len()
+                    ));
+                }
+                Self::call(state, kernel, 0);
+                if state.homes[self.id].replace(cpu) != cpu {
+                    return Ok(Next::Moved);
+                }
+            }
+            Act::Count(which) => {
+                if state.counts() {
+                    let count = &state.counters[*which];
+                    count.set(count.get() + 1);
+                }
+            }
+            Act::Begin(which) => {
+                self.began.resize(self.began.len().max(which + 1), None);
+                self.began[*which] = Some(timed::now());
+            }
+            Act::End(which) => {
+                let began = self.began.get_mut(*which).and_then(Option::take);
+                let began = began.ok_or("it has not begun")?;
+                if state.counts() {
+                    let (count, time) = &state.timers[*which];
+                    count.set(count.get() + 1);
+                    time.set(time.get() + timed::now() - began);
+                }
+            }
+            Act::Repeat(count, end) => {
+                let rounds = count.as_ref().map(|count| self.number(state, count)).transpose()?;
+                if rounds == Some(0) || (rounds.is_none() && state.is_over()) {
+                    self.next = end + 1;
+                } else {
+                    self.loops.push((self.next - 1, 0, rounds));
+                }
+            }
+            Act::Again(start) => {
+                let (_, round, rounds) = self.loops.last_mut().ok_or("there is no loop")?;
+                *round += 1;
+                let goes_on = match rounds {
+                    Some(rounds) => *round < *rounds,
+                    None => !state.is_over(),
+                };
+                if goes_on {
+                    self.next = start + 1;
+                } else {
+                    self.loops.pop();
+                }
+            }
+        }
+        Ok(Next::Go)
+    }
+
+    fn must_not_spin(&self) -> Result<(), String> {
+        match self.spins {
+            0 => Ok(()),
+            _ => {
+                Err("it would sleep with a lock at which others spin; `leave` it before".to_owned())
+            }
+        }
+    }
+
+    /// Writes to pages: to one that a fork left to be copied, to a copy of its own.
+    fn write(&self, state: &State<'_>, kernel: &Kernel<'_>, pages: &Pages) -> Result<(), String> {
+        let [first, pages] = self.pages(state, pages)?;
+        let id = self.process.id;
+        let is_shared = |page: u64| {
+            state.copied.borrow().get(&id).is_some_and(|copied| !copied.contains(&page))
+        };
+        let copied = |page: u64| {
+            if let Some(copied) = state.copied.borrow_mut().get_mut(&id) {
+                copied.insert(page);
+            }
+        };
+        for page in first..first + pages {
+            if !is_shared(page) {
+                timed::during("touch", || kernel.touch(&self.process, page, 1));
+                continue;
+            }
+            let was_there = timed::during("touch", || timed::touch(page, 1)).is_ok();
+            copied(page);
+            if was_there {
+                state.path(kernel, "fault");
+                state.path(kernel, "copy");
+                kernel.change(&self.process, page, 1, Change::Restrict);
+            }
+            timed::during("touch", || kernel.touch(&self.process, page, 1));
+        }
+        Ok(())
+    }
+
+    /// Takes pages away one by one.
+    fn reclaim(
+        &self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        pages: &Pages,
+        batch: Option<&Expression>,
+    ) -> Result<(), String> {
+        let [first, pages] = self.pages(state, pages)?;
+        let batch = batch.map_or(Ok(1), |batch| self.number(state, batch))?.max(1);
+        let page = kernel.machine().path_or_none("page");
+        let mut next = first;
+        while next < first + pages {
+            let count = batch.min(first + pages - next);
+            kernel.path("page", count * page);
+            kernel.change(&self.process, next, count, Change::Unmap);
+            next += count;
+        }
+        Ok(())
+    }
+
+    /// A copy of the process goes on, and this waits for it to exit.
+    fn fork(&mut self, state: &State<'_>, kernel: &Kernel<'_>) {
+        state.path(kernel, "fork");
+        let page = kernel.machine().path_or_none("page");
+        kernel.path("page", self.process.pages * page);
+        let child = kernel.spawn(self.process.pages, 0);
+        kernel.fork(&self.process, &child);
+        let mut copied = state.copied.borrow_mut();
+        for id in [self.process.id, child.id] {
+            copied.insert(id, std::collections::BTreeSet::new());
+        }
+        drop(copied);
+        self.parents.push(self.process);
+        self.process = child;
+        state.path(kernel, "switch");
+        kernel.switch(&child);
+    }
+
+    fn exec(
+        &mut self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        pages: &Expression,
+    ) -> Result<(), String> {
+        if self.parents.is_empty() {
+            return Err("`exec` is for a copy: it stands between `fork` and its `done`".to_owned());
+        }
+        let pages = self.number(state, pages)?.max(1);
+        state.path(kernel, "exec");
+        let new = kernel.spawn(pages, 0);
+        let old = core::mem::replace(&mut self.process, new);
+        state.copied.borrow_mut().remove(&old.id);
+        kernel.unmap_all(&old);
+        kernel.execute(&new);
+        kernel.release(&old);
+        Ok(())
+    }
+
+    /// Passes a gate, or waits at it.
+    fn wait(
+        &self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        gate: &Gate<'_>,
+    ) -> Result<Next, String> {
+        self.must_not_spin()?;
+        Self::call(state, kernel, 0);
+        gate.touch();
+        if gate.open.get() > 0 {
+            gate.open.set(gate.open.get() - 1);
+            return Ok(Next::Go);
+        }
+        gate.waiting.borrow_mut().push_back(self.id);
+        Ok(Next::Waits)
+    }
+
+    /// Opens a gate for so many, who may wait already.
+    fn post(
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        gate: &Gate<'_>,
+        count: u64,
+        most: Option<u64>,
+    ) -> Result<(), String> {
+        gate.touch();
+        for _ in 0..count {
+            match gate.next() {
+                Some(thread) => state.wake(kernel, thread),
+                None => gate.open.set(gate.open.get() + 1),
+            }
+        }
+        match most.is_some_and(|most| gate.open.get() > most) {
+            true => Err("it unlocks what nobody has locked".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for all others whose program has a barrier.
+    fn meet(&self, state: &State<'_>, kernel: &Kernel<'_>) -> Result<Next, String> {
+        self.must_not_spin()?;
+        let gate = &state.barrier;
+        Self::call(state, kernel, 0);
+        gate.touch();
+        if gate.waiting.borrow().len() as u64 + 1 < state.meet.get() {
+            gate.waiting.borrow_mut().push_back(self.id);
+            return Ok(Next::Waits);
+        }
+        for thread in gate.all() {
+            state.wake(kernel, thread);
+        }
+        Ok(Next::Go)
+    }
+}
