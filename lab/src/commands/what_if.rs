@@ -1,6 +1,6 @@
 //! `lookaside what-if`: what a recorded program would spend under other settings.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
     difference::{Difference, Per},
@@ -136,6 +136,18 @@ fn answer(read: &Read, now: &Scenario, settings: &str, of: &Difference) -> Strin
     format!("{spends}.{costly}")
 }
 
+/// Refills before and after, as assumed: they are not known from a trace.
+fn refills(of: &Difference) -> [f64; 2] {
+    let refills = of.causes.iter().find(|cause| cause.what == ["refills"]);
+    refills.map_or([0.0; 2], |cause| [cause.before.median, cause.after.median])
+}
+
+/// What is known and refills together, before and after: a knob that saves flushes for the price of refills saves nothing.
+fn both(of: &Difference) -> [f64; 2] {
+    let [before, after] = refills(of);
+    [of.known.before.median + before, of.known.after.median + after]
+}
+
 /// The knobs that are tried where none is given.
 fn candidates(now: &Scenario) -> Vec<Knob> {
     let x86 = now.machine.isa == Isa::X86_64;
@@ -171,7 +183,7 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
         .zip(&sides[1..])
         .map(|((knob, _), side)| (knob, Difference::between(&sides[0], side, Per::Second)))
         .collect();
-    changes.sort_by(|(_, a), (_, b)| a.known.after.median.total_cmp(&b.known.after.median));
+    changes.sort_by(|(_, a), (_, b)| both(a)[1].total_cmp(&both(b)[1]));
     let text = match options.output.format {
         Format::Json => {
             let one = |(knob, of): &(&Knob, Difference)| json!({ "knob": knob.to_string(), "difference": of });
@@ -192,10 +204,21 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
         }
         form => {
             let ms = |value: f64| number(value / 1e9);
-            let mut grid = Grid::new(["knob", "ms a second", "share", "change"], &[0]);
+            let mut grid = Grid::new(
+                ["knob", "ms a second", "share", "change", "refills, as assumed", "both"],
+                &[0],
+            );
             let first = changes.first().map(|(_, of)| of.known.before.median).unwrap_or(0.0);
             let share_now = changes.first().map(|(_, of)| of.share.before.median).unwrap_or(0.0);
-            grid.row(["as recorded".to_owned(), ms(first), scene::share(share_now), String::new()]);
+            let [refills, _] = changes.first().map_or([0.0; 2], |(_, of)| refills(of));
+            let cells = [
+                ms(first),
+                scene::share(share_now),
+                String::new(),
+                ms(refills),
+                ms(first + refills),
+            ];
+            grid.row(["as recorded".to_owned()].into_iter().chain(cells));
             for (knob, of) in &changes {
                 let change = match of.known.ratio() {
                     _ if !of.known.differs() => "~".to_owned(),
@@ -203,7 +226,10 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
                     None => "new".to_owned(),
                 };
                 let share = scene::share(of.share.after.median);
-                grid.row([knob.to_string(), ms(of.known.after.median), share, change]);
+                let [_, refills] = self::refills(of);
+                let [_, sum] = both(of);
+                let cells = [ms(of.known.after.median), share, change, ms(refills), ms(sum)];
+                grid.row([knob.to_string()].into_iter().chain(cells));
             }
             let table = match form {
                 Format::Csv => grid.to_csv(),
@@ -213,8 +239,10 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
             if form == Format::Csv {
                 table
             } else {
-                let best =
-                    changes.iter().find(|(_, of)| of.known.differs() && of.known.more() < 0.0);
+                let best = changes.iter().find(|(_, of)| {
+                    let [before, after] = both(of);
+                    of.known.differs() && of.known.more() < 0.0 && after < before
+                });
                 let sentence = match best {
                     Some((knob, of)) => answer(read, now, &knob.to_string(), of),
                     None => {
@@ -227,13 +255,14 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
                         Some(format!("* {knob} was not tried: {}.\n", then.as_ref().err()?.0))
                     })
                     .collect();
-                let sentences = tried.iter().flat_map(|(_, then)| &then.assumed);
+                let sentences: BTreeSet<&String> =
+                    tried.iter().flat_map(|(_, then)| &then.assumed).collect();
                 format!(
                     "{}\n\nswitches, flushes, waits and interrupted CPUs, all CPUs, under {}\n\n{table}\nwhat this rests \
                      on\n\n{}{not}",
                     wrapped(&sentence, 0),
                     now.strategy,
-                    assumptions(now, sentences),
+                    assumptions(now, sentences.into_iter()),
                 )
             }
         }

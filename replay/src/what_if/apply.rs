@@ -71,10 +71,7 @@ fn ceiling(pages: u32, to: &mut Scenario) -> Result<String, Refused> {
             to.strategy
         )
     } else {
-        format!(
-            "ceiling={pages}: flushes that were recorded as of everything stay so where the trace does not show their \
-             pages."
-        )
+        "ceiling: flushes that were recorded as of everything stay so where the trace does not show their pages.".to_owned()
     })
 }
 

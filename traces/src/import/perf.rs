@@ -120,7 +120,9 @@ impl Reader {
         origin.hardware.name = text(file.cpu_desc());
         origin.hardware.processor = text(file.cpu_id()).and_then(|id| processor(&id));
         let here = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        if !setup.decoder.knows_functions() && text(file.os_release()).as_deref() == Some(here.trim()) {
+        if !setup.decoder.knows_functions()
+            && text(file.os_release()).as_deref() == Some(here.trim())
+        {
             // `perf` keeps no names of functions. On the kernel that recorded they are at hand; after another boot the
             // addresses are those of no function.
             setup.decoder.set_functions(Symbols::of_kernel(|| None));

@@ -75,6 +75,8 @@ pub fn watch(plan: &Plan, mut take: impl FnMut(Seen<'_>, &[String])) -> Result<E
             Err(RecvTimeoutError::Disconnected) => unreachable!("the listener holds a sender"),
         }
     };
+    // It is busy while its buffers are open.
+    drop(buffers);
     instance.remove()?;
     Ok(end)
 }
