@@ -272,7 +272,7 @@ fn a_running_process_is_followed_with_its_descendants() {
     wait_until("the child", || {
         fs::read_to_string(&children).is_ok_and(|list| !list.trim().is_empty())
     });
-    let output = output(folder.path(), &["-o", "p.trace", "--pid", &id, "--duration", "0.5"]);
+    let output = output(folder.path(), &["-o", "p.trace", "--pid", &id, "--duration", "2"]);
     assert!(output.status.success(), "{}", errors(&output));
     let listed = fs::read_to_string(&children).expect("it lives");
     let mut family: BTreeSet<u32> =
@@ -308,8 +308,7 @@ fn a_running_process_is_followed_with_its_descendants() {
 
 #[test]
 fn what_cannot_be_followed_is_refused_in_one_sentence() {
-    let Some(instances) = instances() else { return };
-    let before = fs::read_dir(&instances).expect("instances").count();
+    let Some(_) = instances() else { return };
     let folder = TempDir::new().expect("a folder");
     for (words, why) in [
         (&["--pid", "4194999"][..], "there is no process 4194999"),
@@ -322,7 +321,6 @@ fn what_cannot_be_followed_is_refused_in_one_sentence() {
         assert!(errors.contains(why) && errors.trim().lines().count() == 1, "{errors}");
     }
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
-    assert_eq!(fs::read_dir(&instances).expect("instances").count(), before);
 }
 
 #[test]
