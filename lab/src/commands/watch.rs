@@ -2,10 +2,13 @@
 
 mod counts;
 
-use core::time::Duration;
+use core::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
