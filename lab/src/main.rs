@@ -6,6 +6,8 @@ mod commands;
 use std::ffi::OsString;
 use std::{path::PathBuf, process::ExitCode};
 
+#[cfg(feature = "traces")]
+use clap::CommandFactory;
 use clap::{Parser, Subcommand};
 #[cfg(feature = "checks")]
 use lookaside_explorer::explore;
@@ -14,7 +16,7 @@ use lookaside_terminal::plain;
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
-#[command(name = "lookaside", version)]
+#[command(name = "lookaside", version, after_help = EXAMPLES)]
 struct Arguments {
     /// Reads `machines/` and `published/` from this folder instead of using those that the program was
     /// built with.
@@ -23,6 +25,17 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+/// What one begins with.
+const EXAMPLES: &str = "Examples:
+  lookaside record -- make -j8                 record a command (as root)
+  lookaside record --pid 4711 --duration 10    record a server that runs already
+  lookaside replay make.trace                  what TLB flushes and switches cost it
+  lookaside what-if make.trace                 which setting of Linux would save most
+  lookaside diff before.trace after.trace      what changed
+  lookaside reproduce                          published benchmarks beside the model
+
+`lookaside help COMMAND` has the options of a command, and examples.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -42,12 +55,21 @@ enum Command {
     #[cfg(all(feature = "traces", target_os = "linux"))]
     #[command(flatten)]
     Record(commands::record::Command),
+    /// Counts flushes by reason, pages, interrupts and time of processes, for Prometheus. Needs root.
+    #[cfg(all(feature = "traces", target_os = "linux"))]
+    Watch(commands::watch::Arguments),
     /// Reads a trace of a live system in any supported format and summarises it.
     #[cfg(feature = "traces")]
     Import(commands::import::Arguments),
     /// Replays a trace of a live system under several strategies, on a modelled machine.
     #[cfg(feature = "traces")]
     Replay(commands::replay::Arguments),
+    /// Shows what changed between two traces, or for one trace between two settings: by cause, by process and function.
+    #[cfg(feature = "traces")]
+    Diff(commands::diff::Arguments),
+    /// Shows what a recorded program would spend under other settings of Linux.
+    #[cfg(feature = "traces")]
+    WhatIf(commands::what_if::Arguments),
     /// Measures this machine and writes a machine file.
     #[cfg(all(feature = "traces", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
@@ -69,6 +91,12 @@ enum Command {
     /// Runs somebody's kernel under the TLB sanitizer: which fence is missing.
     #[cfg(feature = "checks")]
     Hunt(commands::hunt::Arguments),
+    /// Prints completions of all commands for a shell.
+    #[cfg(feature = "traces")]
+    Completions(commands::shell::Completions),
+    /// Writes pages of the manual for `man`.
+    #[cfg(feature = "traces")]
+    Man(commands::shell::Manual),
     /// What other systems and builds have, and this one has not.
     #[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
     #[command(external_subcommand)]
@@ -90,10 +118,16 @@ fn main() -> ExitCode {
         Command::Fit(arguments) => commands::fit::run(&arguments),
         #[cfg(all(feature = "traces", target_os = "linux"))]
         Command::Record(command) => commands::record::run(&command),
+        #[cfg(all(feature = "traces", target_os = "linux"))]
+        Command::Watch(arguments) => commands::watch::run(&arguments),
         #[cfg(feature = "traces")]
         Command::Import(arguments) => commands::import::run(&arguments),
         #[cfg(feature = "traces")]
         Command::Replay(arguments) => commands::replay::run(&arguments),
+        #[cfg(feature = "traces")]
+        Command::Diff(arguments) => commands::diff::run(&arguments),
+        #[cfg(feature = "traces")]
+        Command::WhatIf(arguments) => commands::what_if::run(&arguments),
         #[cfg(all(feature = "traces", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         #[cfg(feature = "checks")]
@@ -108,6 +142,12 @@ fn main() -> ExitCode {
         Command::Zoo(arguments) => commands::zoo::run(&arguments),
         #[cfg(feature = "checks")]
         Command::Hunt(arguments) => return commands::hunt::hunt(&arguments),
+        #[cfg(feature = "traces")]
+        Command::Completions(arguments) => {
+            commands::shell::completions(&arguments, Arguments::command())
+        }
+        #[cfg(feature = "traces")]
+        Command::Man(arguments) => commands::shell::manual(&arguments, Arguments::command()),
         #[cfg(not(all(feature = "checks", feature = "traces", target_os = "linux")))]
         Command::Absent(words) => Err(commands::absent::why(&words).into()),
     };

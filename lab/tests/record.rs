@@ -243,6 +243,86 @@ fn a_recorder_that_is_interrupted_writes_what_there_is() {
     }
 }
 
+/// A process that unmaps pages until it is told to stop, and a child of it that does the same.
+fn two_that_unmap(folder: &Path) -> Child {
+    let script = "import mmap, os\nos.fork()\nwhile True:\n  m = mmap.mmap(-1, 1 << 16)\n  m[0] = 1\n  m.close()\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).current_dir(folder).process_group(0).stdin(Stdio::null());
+    command.spawn().expect("python3")
+}
+
+fn kill_group(child: &mut Child) {
+    let id = Pid::from_raw(child.id().cast_signed()).expect("a process");
+    rustix::process::kill_process_group(id, Signal::KILL).expect("it lives");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn a_running_process_is_followed_with_its_descendants() {
+    let Some(instances) = instances() else { return };
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: python3 is what is recorded");
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let mut child = two_that_unmap(folder.path());
+    let mut stranger = two_that_unmap(folder.path());
+    let id = child.id().to_string();
+    let children = format!("/proc/{id}/task/{id}/children");
+    wait_until("the child", || {
+        fs::read_to_string(&children).is_ok_and(|list| !list.trim().is_empty())
+    });
+    let output = output(folder.path(), &["-o", "p.trace", "--pid", &id, "--duration", "2"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let listed = fs::read_to_string(&children).expect("it lives");
+    let mut family: BTreeSet<u32> =
+        listed.split_whitespace().map(|id| id.parse().expect("a number")).collect();
+    family.insert(child.id());
+    let trace = open(&folder.path().join("p.trace"));
+    assert_eq!(trace.origin.members.iter().copied().collect::<BTreeSet<_>>(), family);
+    assert_eq!((trace.origin.command.len(), trace.origin.root), (1, None));
+    let callers: BTreeSet<u32> = trace
+        .events
+        .iter()
+        .filter(|event| matches!(event.kind, Kind::Call { call: Call::Munmap, .. }))
+        .map(|event| event.task)
+        .collect();
+    assert_eq!(callers, family, "both, and not the stranger");
+    let script = reconstruct(&trace, Flushes::Recorded).expect("a script");
+    assert!(script.spaces.iter().any(|space| space.recorded));
+    // The recording ends with what it follows, and writes what there is.
+    let words = ["-o", "gone.trace", "--pid", &id];
+    let mut recorder = under_way(&instances, folder.path(), &words);
+    kill_group(&mut child);
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+    assert!(of_recorder(&instances, recorder.id()).is_empty());
+    open(&folder.path().join("gone.trace"));
+    // Ctrl-C leaves nothing on either.
+    let words = ["-o", "stopped.trace", "--pid", &stranger.id().to_string()];
+    let mut recorder = under_way(&instances, folder.path(), &words);
+    send(&recorder, Signal::INT);
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+    assert!(of_recorder(&instances, recorder.id()).is_empty());
+    kill_group(&mut stranger);
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_in_one_sentence() {
+    let Some(_) = instances() else { return };
+    let folder = TempDir::new().expect("a folder");
+    for (words, why) in [
+        (&["--pid", "4194999"][..], "there is no process 4194999"),
+        (&["--pid", "2"], "thread of the kernel"),
+        (&["--cgroup", "no/such/group"], "there is no control group no/such/group"),
+    ] {
+        let output = output(folder.path(), words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let errors = errors(&output);
+        assert!(errors.contains(why) && errors.trim().lines().count() == 1, "{errors}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
 #[test]
 fn leftovers_of_a_dead_recorder_are_removed_and_no_others() {
     let Some(instances) = instances() else { return };

@@ -26,7 +26,8 @@ impl Accounts {
         let mut account = |space: &Space| {
             let (process, recorded) = (space.name.clone(), space.recorded);
             *known.entry((process.clone(), recorded)).or_insert_with(|| {
-                initiators.push(Initiator { process, operation: Operation::User, recorded });
+                let operation = Operation::User;
+                initiators.push(Initiator { process, operation, function: None, recorded });
                 AccountId(initiators.len() as u32)
             })
         };

@@ -20,8 +20,10 @@ const FITTING: &[(&str, &[&str])] =
     &[("x86_64", &["skylake_sp", "ice_lake_sp"]), ("aarch64", &["neoverse_n1", "altra_2node"])];
 
 /// Processors that shipped machines are of, in the form of [`lookaside_traces::Hardware::processor`], not in a guest. The
-/// numbers are those by which Linux tells them: `arch/x86/include/asm/intel-family.h`, the generations of Zen in
-/// `arch/x86/kernel/cpu/amd.c`, and `arch/arm64/include/asm/cputype.h`.
+/// numbers are those by which Linux tells them: `arch/x86/include/asm/intel-family.h` (where 6/85 is Skylake-SP, and with
+/// other steppings Cascade Lake and Cooper Lake, which have the same core), the generations of Zen in
+/// `arch/x86/kernel/cpu/amd.c` (`bsp_init_amd`: 23/48 to 79 are Zen 2, 25/0 to 15 Zen 3, 25/16 to 31 and 96 to 175 Zen 4,
+/// 26/0 to 47 and 64 to 79 Zen 5), and `arch/arm64/include/asm/cputype.h`.
 const PROCESSORS: &[(&str, &str)] = &[
     ("GenuineIntel 6/44", "westmere_ep_2s"),
     ("GenuineIntel 6/58", "ivybridge_i5_3320m"),

@@ -10,12 +10,14 @@
 mod accesses;
 mod accounts;
 pub mod assume;
+pub mod difference;
 pub mod interrupts;
 mod plan;
 mod player;
 pub mod report;
 mod tally;
 pub mod validate;
+pub mod what_if;
 
 use lookaside_machine::timed::{self, Arena, Options, Timeline};
 use lookaside_simulation::{

@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub(super) cpus: usize,
     /// How many copies there are of each recorded CPU at most.
     pub(super) copies: usize,
+    /// As [`Script::places`].
+    places: Vec<usize>,
 }
 
 /// The spaces that a step uses.
@@ -74,7 +76,15 @@ impl Plan {
             waits: vec![Vec::new(); recorded],
             cpus,
             copies: cpus.div_ceil(recorded).max(1),
+            places: script.places.clone(),
         };
+        if !plan.places.is_empty() {
+            let all = (0..cpus).all(|cpu| plan.places.contains(&cpu));
+            if plan.places.len() != recorded || !all {
+                return Err(Refused("the script does not say what each CPU executes".into()));
+            }
+            plan.copies = 1;
+        }
         let mut uses: Vec<Uses> = script.spaces.iter().map(|_| Uses::default()).collect();
         let mut tasks: HashMap<u32, At> = HashMap::new();
         let first = |(cpu, steps): (usize, &Vec<Step>)| {
@@ -130,7 +140,12 @@ impl Plan {
     /// The recorded CPUs whose steps a modelled one executes, and which copy of them it is.
     pub(super) fn duties(&self, cpu: usize) -> (impl Iterator<Item = usize> + use<>, usize) {
         let recorded = self.waits.len();
-        ((cpu % recorded..recorded).step_by(self.cpus.min(recorded)), cpu / recorded)
+        if self.places.is_empty() {
+            let duties = (cpu % recorded..recorded).step_by(self.cpus.min(recorded));
+            return (duties.collect::<Vec<_>>().into_iter(), cpu / recorded);
+        }
+        let here = |&duty: &usize| self.places[duty] == cpu;
+        ((0..recorded).filter(here).collect::<Vec<_>>().into_iter(), 0)
     }
 }
 
@@ -180,6 +195,7 @@ mod tests {
             initiators: vec![Initiator {
                 process: "a".into(),
                 operation: Operation::Other,
+                function: None,
                 recorded: true,
             }],
             cpus: cpus.iter().map(|steps| steps.iter().map(step).collect()).collect(),
@@ -247,7 +263,12 @@ mod tests {
     #[test]
     fn cpus_are_copied_or_take_turns() {
         let duties = |cpus: usize| -> Vec<(Vec<usize>, usize)> {
-            let plan = Plan { waits: vec![Vec::new(); 3], cpus, copies: cpus.div_ceil(3) };
+            let plan = Plan {
+                waits: vec![Vec::new(); 3],
+                cpus,
+                copies: cpus.div_ceil(3),
+                places: Vec::new(),
+            };
             let duty = |cpu| {
                 let (duties, copy) = plan.duties(cpu);
                 (duties.collect(), copy)

@@ -1,7 +1,7 @@
 //! The result of a run: time by cause and by initiator, and latencies of operations.
 
 use lookaside_machine::timed::{AccountId, Bill, Cause, Ps, Report};
-use lookaside_traces::reconstruct::{Operation, Script};
+use lookaside_traces::reconstruct::{Initiator, Operation, Script};
 
 use super::{
     Blame, Latency, Operations, Replayed, Setup, Upkeep,
@@ -52,6 +52,15 @@ pub(super) fn word(operation: Operation) -> &'static str {
     }
 }
 
+/// The operation of an initiator, with the function that did it where that is known: `munmap in free_chunk`.
+fn operation(who: &Initiator) -> String {
+    let word = word(who.operation);
+    match &who.function {
+        Some(function) => format!("{word} in {function}"),
+        None => word.to_owned(),
+    }
+}
+
 /// Upkeep by initiator, of those of whom everything was recorded; and that of all others in a sum. What has no
 /// initiator counts as recorded, so that it is not hidden.
 fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> (Vec<Blame>, Upkeep) {
@@ -64,7 +73,7 @@ fn blame(accounts: &Accounts, player: &Player<'_>, report: &Report) -> (Vec<Blam
         }
         let blame = Blame {
             process: who.map_or(NOBODY, |who| &who.process).to_owned(),
-            operation: word(who.map_or(Operation::Other, |who| who.operation)).to_owned(),
+            operation: who.map_or_else(|| word(Operation::Other).to_owned(), operation),
             count: player.counts[account.0 as usize].get(),
             upkeep: upkeep(report, bill),
             interrupts: bill.sent,

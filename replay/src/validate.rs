@@ -60,15 +60,8 @@ impl Row {
 }
 
 /// What each reason is called.
-const fn name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Switch => "0, switch",
-        Reason::Remote => "1, asked by another CPU",
-        Reason::Local => "2, local",
-        Reason::LocalSpace => "3, local, by who changed",
-        Reason::Send => "4, others may hold it",
-        Reason::WrongSpace => "5, another space is loaded",
-    }
+fn name(reason: Reason) -> String {
+    format!("{}, {}", reason as u8, reason.words())
 }
 
 /// Flushes by how many pages they are of, each counted once, by who flushes: [`Script::expected`].

@@ -8,6 +8,8 @@
 //! What the events mean on Linux, and the traps in them, is in `docs/traces.md`.
 
 #[cfg(feature = "files")]
+mod binary;
+#[cfg(feature = "files")]
 pub mod file;
 #[cfg(feature = "files")]
 mod functions;
@@ -16,6 +18,7 @@ pub mod import;
 mod kernel_counts;
 #[cfg(feature = "files")]
 pub mod lackey;
+mod missing;
 mod names;
 #[cfg(feature = "files")]
 mod order;

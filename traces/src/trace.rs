@@ -29,10 +29,15 @@ pub struct Origin {
     pub guest: Option<bool>,
     /// The machine that it ran on, as far as it could be told.
     pub hardware: Hardware,
-    /// What was executed, without paths; empty for the whole system.
+    /// What was executed, without paths; or the names of the processes, or of the control group, that were followed.
+    /// Empty for the whole system.
     pub command: Vec<String>,
-    /// The process that the trace is about, and its descendants with it; none for the whole system.
+    /// The process that the trace is about, and its descendants with it; none for the whole system, and
+    /// for processes that ran already.
     pub root: Option<u32>,
+    /// Processes that ran already when recording began, or came to the control group that was followed: the trace is
+    /// about them and their descendants. Empty otherwise.
+    pub members: Vec<u32>,
     /// Which kinds of event the recorder could not switch on, by their names in tracefs.
     pub absent: Vec<String>,
     /// How many events the system lost, and how many lines an importer did not understand.
@@ -173,6 +178,12 @@ pub enum Kind {
         /// How many pages; [`Pages::Everything`] for all.
         pages: Pages,
     },
+    /// [`Event::task`] is in this function of its program, or was when it called the kernel: the next event of the
+    /// thread is by it.
+    Caller {
+        /// The name of the function, with its module where nobody knows it.
+        function: NameId,
+    },
     /// A system call begins.
     Call {
         /// Which.
@@ -255,6 +266,7 @@ impl Kind {
             Self::Rename { .. } => "rename",
             Self::Unmapped { .. } => "unmapped",
             Self::Flush { .. } => "flush",
+            Self::Caller { .. } => "caller",
             Self::Call { .. } => "call",
             Self::Return { .. } => "return",
             Self::Fault { .. } => "fault",
@@ -322,6 +334,19 @@ impl Reason {
     /// All of them, by number.
     pub const ALL: [Self; 6] =
         [Self::Switch, Self::Remote, Self::Local, Self::LocalSpace, Self::Send, Self::WrongSpace];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Remote => "asked by another CPU",
+            Self::Local => "local",
+            Self::LocalSpace => "local, by who changed",
+            Self::Send => "others may hold it",
+            Self::WrongSpace => "another space is loaded",
+        }
+    }
 
     /// The reason of that number.
     #[must_use]

@@ -3,14 +3,19 @@
 use std::ffi::OsString;
 
 /// Those that need Linux.
-const LINUX: [&str; 2] = ["record", "calibrate"];
+const LINUX: [&str; 3] = ["record", "calibrate", "watch"];
 
 /// Those of the features `checks` and `traces`.
-const FEATURES: [&str; 10] = [
+const FEATURES: [&str; 15] = [
     "record",
     "calibrate",
     "import",
     "replay",
+    "diff",
+    "what-if",
+    "watch",
+    "completions",
+    "man",
     "litmus",
     "differential",
     "explore",

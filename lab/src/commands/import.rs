@@ -14,9 +14,13 @@ use super::output::{self, Format};
 
 /// Arguments of `lookaside import`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lookaside import perf.data -o server.trace
+  perf script -F comm,pid,tid,cpu,time,event,trace,ip,sym,dso --ns | lookaside import - -o server.trace")]
 pub(crate) struct Arguments {
-    /// The trace: `.trace`, or text of tracefs (`trace`, `trace_pipe`), of `trace-cmd report` or of `perf
-    /// script`; each may be compressed with gzip or zstd.
+    /// The trace: `.trace`, a file of `perf record` or of `trace-cmd record`, or text of tracefs (`trace`, `trace_pipe`),
+    /// of `trace-cmd report` or of `perf script`, with call chains or without; each may be compressed with gzip or zstd.
+    /// `-` is standard input.
     file: PathBuf,
     /// Write it to this file in the project's own format; its name should end in `.trace`.
     #[arg(short, long, value_name = "OUT.trace")]
@@ -33,6 +37,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         output::check(path)?;
     }
     let trace = import::open(file)?;
+    if let Some(missing) = trace.missing() {
+        eprintln!("note: {missing}");
+    }
     if let Some(path) = output {
         write(&trace, path)?;
     }
@@ -96,6 +103,7 @@ fn grids(origin: &Origin, summary: &Summary) -> [Grid; 3] {
 fn to_json(origin: &Origin, summary: &Summary) -> serde_json::Result<Value> {
     let Origin { architecture, kernel, guest, hardware, command, root, absent, .. } = origin;
     Ok(json!({
+        "version": 1,
         "architecture": architecture,
         "kernel": kernel,
         "guest": guest,

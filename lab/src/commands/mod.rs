@@ -6,6 +6,8 @@ pub(crate) mod absent;
 pub(crate) mod calibrate;
 #[cfg(feature = "checks")]
 pub(crate) mod check;
+#[cfg(feature = "traces")]
+pub(crate) mod diff;
 #[cfg(feature = "checks")]
 pub(crate) mod differential;
 pub(crate) mod explain;
@@ -25,9 +27,17 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+#[cfg(feature = "traces")]
+mod scene;
 mod shared;
+#[cfg(feature = "traces")]
+pub(crate) mod shell;
 pub(crate) mod sweep;
 mod timeline;
+#[cfg(all(feature = "traces", target_os = "linux"))]
+pub(crate) mod watch;
+#[cfg(feature = "traces")]
+pub(crate) mod what_if;
 #[cfg(feature = "checks")]
 pub(crate) mod zoo;
 

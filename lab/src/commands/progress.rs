@@ -13,7 +13,7 @@ pub(crate) fn styled(length: Option<u64>, template: &str) -> ProgressBar {
 
 /// A bar for so many runs.
 pub(crate) fn bar(runs: usize) -> ProgressBar {
-    styled(Some(runs as u64), "{bar:40} {pos} of {len} runs, {elapsed}")
+    styled(Some(runs as u64), "{bar:40} {pos} of {len} runs, {elapsed}, {eta} left")
 }
 
 /// How far checking has come, in millions of steps.

@@ -37,6 +37,11 @@ pub(crate) enum Command {
 
 /// Arguments of `lookaside record`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lookaside record -- make -j8                        a command and all that it starts
+  lookaside record --pid 4711 --duration 10           a server that runs already
+  lookaside record --cgroup system.slice/nginx.service --duration 10
+  lookaside record --system --duration 10             everything")]
 pub(crate) struct Arguments {
     /// The file to write. Default: the name of the command, or `system`, with `.trace`.
     #[arg(short, long, value_name = "FILE")]
@@ -44,9 +49,19 @@ pub(crate) struct Arguments {
     /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
-    /// Record the whole system for this many seconds. Without a command and a time, until Ctrl-C.
-    #[arg(long, value_name = "SECONDS", conflicts_with = "command")]
-    seconds: Option<f64>,
+    /// Record this process, which runs already, and its descendants, until it ends. May be given several times.
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "cgroup", "system"])]
+    pid: Vec<u32>,
+    /// Record the processes of this control group, until it is empty: a folder, or what `/proc/PID/cgroup` shows of a
+    /// process in it.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["command", "system"])]
+    cgroup: Option<PathBuf>,
+    /// Record the whole system. So does a recording that names nothing else.
+    #[arg(long, conflicts_with = "command")]
+    system: bool,
+    /// Record for this many seconds. Without it until the recorded processes end, or until Ctrl-C.
+    #[arg(long, value_name = "SECONDS", alias = "seconds", value_parser = seconds, conflicts_with = "command")]
+    duration: Option<Duration>,
     /// Also keep the events and names of other processes.
     #[arg(long)]
     all: bool,
@@ -91,17 +106,25 @@ pub(crate) fn run(command: &Command) -> super::Result {
     }
 }
 
+impl Arguments {
+    /// The subject.
+    fn what(&self) -> What {
+        match (&self.command[..], &self.cgroup, &self.pid[..]) {
+            (command @ [_, ..], ..) => What::Command(command.to_vec()),
+            (_, Some(group), _) => What::Group(group.clone()),
+            (_, _, numbers @ [_, ..]) => What::Processes(numbers.to_vec()),
+            _ => What::System,
+        }
+    }
+}
+
 fn record(arguments: &Arguments) -> super::Result {
-    let length = arguments.seconds.map(Duration::try_from_secs_f64).transpose()?;
-    let output = arguments.output.clone().unwrap_or_else(|| default_name(&arguments.command));
+    let what = arguments.what();
+    let output = arguments.output.clone().unwrap_or_else(|| default_name(&what));
     let file = Output::prepare(output, arguments.force)?;
-    let what = match &arguments.command[..] {
-        [] => What::System(length),
-        command => What::Command(command.to_vec()),
-    };
     let folder = file.folder().to_owned();
     let Arguments { all, lean, buffer: buffer_kib, .. } = *arguments;
-    let plan = Plan { what, all, lean, buffer_kib, folder };
+    let plan = Plan { what, duration: arguments.duration, all, lean, buffer_kib, folder };
     let bar = progress::styled(None, "{human_pos} events, {elapsed}");
     let recorded = record::record(&plan, |events| bar.set_position(events));
     bar.finish_and_clear();
@@ -131,9 +154,13 @@ fn record(arguments: &Arguments) -> super::Result {
     eprintln!("{}: {events} events in {seconds:.1} s", plain::line(&shown));
     Ok(match end {
         End::Time => ExitCode::SUCCESS,
+        End::Gone => {
+            eprintln!("note: the recorded processes have ended");
+            ExitCode::SUCCESS
+        }
         End::Command(status) => told(status),
         // Without a command or a time this is how recordings end.
-        End::Signal(_) if arguments.command.is_empty() && arguments.seconds.is_none() => {
+        End::Signal(_) if arguments.command.is_empty() && arguments.duration.is_none() => {
             ExitCode::SUCCESS
         }
         End::Signal(signal) => status_code(SIGNALS + signal),
@@ -165,10 +192,27 @@ fn status_code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// The name of a file for a recording of this command.
-fn default_name(command: &[OsString]) -> PathBuf {
-    let program = command.first().and_then(|program| Path::new(program).file_name());
-    let mut name = program.unwrap_or(OsStr::new("system")).to_owned();
+/// A time in seconds, as an argument.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds =
+        text.parse::<f64>().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// The name of a file for a recording of this subject.
+fn default_name(what: &What) -> PathBuf {
+    let mut name = match what {
+        What::Command(command) => {
+            command.first().and_then(|program| Path::new(program).file_name())
+        }
+        What::Group(path) => path.file_name(),
+        What::Processes(_) | What::System => None,
+    }
+    .unwrap_or(OsStr::new("system"))
+    .to_owned();
+    if let What::Processes(numbers) = what {
+        name = format!("pid-{}", numbers[0]).into();
+    }
     name.push(".trace");
     name.into()
 }

@@ -2,4 +2,5 @@
 
 mod command;
 mod report;
+mod settings;
 mod shipped;

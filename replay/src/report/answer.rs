@@ -11,6 +11,10 @@ use super::{
 /// Strategies that differ by less than this are said to do the same.
 const SAME: f64 = 1.005;
 
+/// Two curves cross only where they differ by at least this much on both sides: the model may be off by as much in what it
+/// counts (`validate::LIMIT`), so that 4.4 % and 4.3 % are the same.
+const CLEAR: f64 = 1.05;
+
 /// The answer: a few sentences, the first of which has the share and the factor of what is known, and the last how much
 /// refills add to it.
 ///
@@ -122,14 +126,14 @@ pub fn crossovers(curves: &[Curve]) -> Vec<Crossover> {
     found
 }
 
-/// Two curves between two neighbouring numbers of CPUs that both have and at which they do not do the same.
+/// Two curves between two neighbouring numbers of CPUs that both have and at which they clearly differ.
 fn steps<'c>(
     a: &'c Curve,
     b: &'c Curve,
 ) -> impl Iterator<Item = ([CurvePoint; 2], [CurvePoint; 2])> + 'c {
     let common = |point: &CurvePoint| {
         let other = b.points.iter().find(|other| other.cpus == point.cpus)?;
-        let differ = (log(point.share) - log(other.share)).abs() >= SAME.ln();
+        let differ = (log(point.share) - log(other.share)).abs() >= CLEAR.ln();
         differ.then_some([*point, *other])
     };
     let common: Vec<[CurvePoint; 2]> = a.points.iter().filter_map(common).collect();

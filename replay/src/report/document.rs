@@ -151,7 +151,7 @@ pub struct Swing {
 
 impl Document {
     /// The version of the form that this program writes.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// What the others are compared with.
     ///

@@ -104,4 +104,4 @@ fn readable(file: &fs::File) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;

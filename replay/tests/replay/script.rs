@@ -59,7 +59,7 @@ impl Builder {
             | Act::End(space) => self.script.spaces[space.0 as usize].name.clone(),
             Act::Idle => "idle".to_owned(),
         };
-        let initiator = Initiator { process, operation, recorded: true };
+        let initiator = Initiator { process, operation, function: None, recorded: true };
         let known = self.script.initiators.iter().position(|other| *other == initiator);
         let initiator = known.unwrap_or_else(|| {
             self.script.initiators.push(initiator);

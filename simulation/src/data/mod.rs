@@ -119,6 +119,9 @@ pub struct Features {
     pub tlbi_range: bool,
     /// Whether kernel and user have tables of their own, so that tags come in pairs.
     pub paired: bool,
+    /// x86: up to how many pages Linux flushes one by one; from there on it flushes everything. Its knob is
+    /// `tlb_single_page_flush_ceiling`, in debugfs.
+    pub flush_ceiling: u32,
 }
 
 /// A machine file.

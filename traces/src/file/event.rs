@@ -154,6 +154,7 @@ impl Context {
                 to.push(purpose as u8);
             }
             Kind::Lost { events } => put(to, events),
+            Kind::Caller { function } => put(to, function.0.into()),
         }
     }
 
@@ -263,6 +264,7 @@ impl Context {
             16 => Kind::Interrupt,
             17 => Kind::Resume,
             18 => Kind::Lost { events: from.number()? },
+            19 => Kind::Caller { function: name(from.number()?)? },
             _ => return Err("an event is of an unknown kind"),
         })
     }
@@ -290,6 +292,7 @@ const fn number(kind: &Kind) -> u8 {
         Kind::Interrupt => 16,
         Kind::Resume => 17,
         Kind::Lost { .. } => 18,
+        Kind::Caller { .. } => 19,
     }
 }
 
@@ -299,6 +302,7 @@ pub(super) const fn name(kind: &Kind) -> Option<NameId> {
         Kind::Switch { name, .. } | Kind::Create { name, .. } | Kind::Rename { name, .. } => {
             Some(name)
         }
+        Kind::Caller { function } => Some(function),
         _ => None,
     }
 }

@@ -7,8 +7,18 @@ use crate::{Hardware, Losses, NameId, Origin, Task};
 const CPUS_MAX: u32 = 1 << 16;
 
 pub(super) fn put_origin(to: &mut Vec<u8>, origin: &Origin) {
-    let Origin { architecture, kernel, cpus, guest, hardware, command, root, absent, losses } =
-        origin;
+    let Origin {
+        architecture,
+        kernel,
+        cpus,
+        guest,
+        hardware,
+        command,
+        root,
+        members,
+        absent,
+        losses,
+    } = origin;
     for text in [architecture, kernel] {
         put_some(to, text.as_deref());
     }
@@ -31,11 +41,14 @@ pub(super) fn put_origin(to: &mut Vec<u8>, origin: &Origin) {
         put_some(to, text.as_deref());
     }
     put_list(to, caches);
+    put(to, members.len() as u64);
+    members.iter().for_each(|&process| put(to, process.into()));
 }
 
 pub(super) fn origin(from: &mut Bytes<'_>, version: u32) -> Result<Origin, Malformed> {
     let mut origin = Origin {
         hardware: Hardware::default(),
+        members: Vec::new(),
         architecture: some(from)?,
         kernel: some(from)?,
         cpus: match from.narrow()? {
@@ -71,6 +84,11 @@ pub(super) fn origin(from: &mut Bytes<'_>, version: u32) -> Result<Origin, Malfo
             hypervisor: some(from)?,
             caches: list(from)?,
         };
+    }
+    if version > 2 {
+        // Each takes a byte at least, so a number that is too large ends the loop early.
+        let count = from.number()?;
+        origin.members = (0..count).map(|_| from.narrow()).collect::<Result<_, _>>()?;
     }
     Ok(origin)
 }

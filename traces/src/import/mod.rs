@@ -1,16 +1,19 @@
-//! Reading traces of every kind: the project's own, and the text of tracefs, of `trace-cmd report` and
-//! of `perf script`.
+//! Reading traces of every kind: the project's own, files of `perf record` and of `trace-cmd record`, and the text of
+//! tracefs, of `trace-cmd report` and of `perf script`.
 //!
 //! Kinds are told apart by what is in a file, not by its name. Each may be compressed with gzip or zstd.
 //! Lines that cannot be read are passed over and counted; a file of which no event can be read is
 //! refused.
 
 mod body;
+mod callers;
 mod field;
 mod head;
 pub(super) mod lines;
+mod perf;
 mod tasks;
 mod text;
+mod tracecmd;
 
 use std::{
     fs::File,
@@ -20,7 +23,7 @@ use std::{
 
 pub(super) use field::decimal;
 
-use super::{BadPlace, BadTrace, Names, Trace, file};
+use super::{BadPlace, BadTrace, Names, Trace, binary::setup, file};
 
 /// What is wrong with a file, and where.
 pub(super) struct Bad(pub(super) BadPlace, pub(super) String);
@@ -36,7 +39,7 @@ impl Bad {
     }
 }
 
-/// Reads a trace from a file in whatever format it has.
+/// Reads a trace from a file in whatever format it has; from standard input for `-`.
 ///
 /// Who was there when a text begins is read from a list that lies beside it, if there is one: for `a.txt`,
 /// `a.tasks` or `a.txt.tasks`, as `grep -H . /proc/[0-9]*/task/[0-9]*/stat` makes it. A thread that is not in
@@ -46,7 +49,11 @@ impl Bad {
 ///
 /// If it cannot be read, is of no known format, or holds no event that can be read.
 pub fn open(file: &Path) -> Result<Trace, BadTrace> {
-    let from = File::open(file).map_err(|error| cannot(&error).of(file))?;
+    let from: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(file).map_err(|error| cannot(&error).of(file))?)
+    };
     let (start, from) = unpacked(from).map_err(|error| cannot(&error).of(file))?;
     if start.starts_with(file::MAGIC) {
         return file::read(from, file);
@@ -54,13 +61,20 @@ pub fn open(file: &Path) -> Result<Trace, BadTrace> {
     if let Some(why) = other(&start) {
         return Err(Bad(BadPlace::Whole, why.into()).of(file));
     }
+    if start.starts_with(perf::MAGIC) {
+        return perf::read(from).map_err(|bad| bad.of(file));
+    }
     let mut names = Names::default();
     let list = tasks::beside(file);
     let (tasks, damaged) = match list {
         Some(list) => tasks::read(&list, &mut names)?,
         None => (Vec::new(), 0),
     };
-    let mut trace = text::read(from, tasks, names).map_err(|bad| bad.of(file))?;
+    let read = match start.starts_with(setup::MAGIC) {
+        true => tracecmd::read(from, tasks, names),
+        false => text::read(from, tasks, names),
+    };
+    let mut trace = read.map_err(|bad| bad.of(file))?;
     trace.origin.losses.damaged += damaged;
     Ok(trace)
 }
@@ -79,7 +93,7 @@ fn cannot(error: &io::Error) -> Bad {
 }
 
 /// What a file begins with, and all of it, decompressed if need be.
-pub(super) fn unpacked(mut from: File) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
+pub(super) fn unpacked(mut from: impl Read + 'static) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
     let start = beginning(&mut from)?;
     let whole = Cursor::new(start.clone()).chain(from);
     let mut inner: Box<dyn Read> = match start[..] {
@@ -102,14 +116,7 @@ fn beginning(from: &mut impl Read) -> io::Result<Vec<u8>> {
 
 /// Formats that are known and not read here, with what to do instead.
 fn other(start: &[u8]) -> Option<&'static str> {
-    if start.starts_with(b"\x17\x08\x44tracing") {
-        Some("it is a recording of trace-cmd: import the text of `trace-cmd report -R -t`")
-    } else if start.starts_with(b"PERFILE2") {
-        Some(
-            "it is a recording of perf: import the text of \
-             `perf script -F comm,pid,tid,cpu,time,event,trace --ns`",
-        )
-    } else if start.starts_with(b"==") && start.windows(7).any(|part| part == b" Lackey") {
+    if start.starts_with(b"==") && start.windows(7).any(|part| part == b" Lackey") {
         Some("it is a memory trace of valgrind's lackey, which has no events")
     } else if start.is_empty() {
         Some("it is empty")

@@ -34,6 +34,11 @@ const KERNEL_NAMES: [&[u8]; 12] = [
     b"idle_inject/",
 ];
 
+/// Whether a thread is called as those of the kernel are.
+pub(super) fn named_as_kernel(name: &[u8]) -> bool {
+    KERNEL_NAMES.iter().any(|start| name.starts_with(start))
+}
+
 /// Finds out who was there from what threads do.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -74,7 +79,7 @@ impl Seen {
         let thread = match self.threads.entry(task) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let by_name = KERNEL_NAMES.iter().any(|start| head.name.starts_with(start));
+                let by_name = named_as_kernel(head.name);
                 let name = names.number(head.name);
                 let process = head.process;
                 let thread = Thread { process, name, made: false, kernel: by_name, user: false };

@@ -5,6 +5,7 @@ use std::io::Read;
 use super::{
     Bad,
     body::{Body, body},
+    callers::{self, Frame},
     field::{after_blanks, decimal, split_first},
     head::{Dialect, Head},
     lines::{End, Lines},
@@ -26,6 +27,7 @@ pub(super) fn read(from: impl Read, tasks: Vec<Task>, names: Names) -> Result<Tr
         events: Vec::new(),
         latest: Vec::new(),
         first_bad: None,
+        chain: None,
     };
     loop {
         let number = lines.number() + 1;
@@ -52,6 +54,8 @@ struct Reader {
     latest: Vec<Option<(u64, u32)>>,
     /// The first line that could not be read.
     first_bad: Option<u64>,
+    /// The functions of the latest event, as far as they were read; none if it can have none.
+    chain: Option<Vec<Frame>>,
 }
 
 impl Reader {
@@ -63,9 +67,12 @@ impl Reader {
                 self.dialect.and_then(|dialect| dialect.head(line))
             }
         };
+        if head.is_some() || line.is_empty() {
+            self.end_chain();
+        }
         match head {
             Some(head) => self.event(number, &head),
-            None if self.remark(line) => {}
+            None if self.frame(line) || self.remark(line) => {}
             None => self.damaged(number),
         }
     }
@@ -89,6 +96,9 @@ impl Reader {
                 let &Head { cpu, in_interrupt, time, .. } = head;
                 *self.latest_of(cpu) = Some((time, ran));
                 self.events.push(Event { time, cpu, in_interrupt, task: ran, kind });
+                let may_have =
+                    matches!(kind, Kind::Call { .. } | Kind::Fault { .. } | Kind::Flush { .. });
+                self.chain = (self.dialect == Some(Dialect::Perf) && may_have).then(Vec::new);
             }
         }
     }
@@ -99,6 +109,30 @@ impl Reader {
             self.latest.resize(cpu + 1, None);
         }
         &mut self.latest[cpu]
+    }
+
+    /// A function of the call chain of the latest event.
+    fn frame(&mut self, line: &[u8]) -> bool {
+        if self.dialect != Some(Dialect::Perf) {
+            return false;
+        }
+        let Some(frame) = callers::line(line) else { return false };
+        if let Some((chain, frame)) = self.chain.as_mut().zip(frame)
+            && chain.len() < callers::DEPTH
+        {
+            chain.push(frame);
+        }
+        true
+    }
+
+    /// The call chain of the latest event is over: who called goes before it.
+    fn end_chain(&mut self) {
+        if let Some(caller) = self.chain.take().as_deref().and_then(callers::caller)
+            && let Some(event) = self.events.pop()
+        {
+            let kind = Kind::Caller { function: self.names.number(caller.as_bytes()) };
+            self.events.extend([Event { kind, ..event }, event]);
+        }
     }
 
     /// What a tool says beside events. False if it is nothing of the kind.
@@ -198,6 +232,7 @@ impl Reader {
     }
 
     fn finish(mut self, mut tasks: Vec<Task>) -> Result<Trace, Bad> {
+        self.end_chain();
         if !self.events.iter().any(|event| !matches!(event.kind, Kind::Lost { .. })) {
             let why = "no event of interest can be read: neither text of tracefs, nor of \
                        `trace-cmd report`, nor of `perf script`";

@@ -42,7 +42,8 @@ struct Since {
 impl Ahead {
     /// Reads all events.
     pub(super) fn read(trace: &Trace) -> Self {
-        let ours = trace.origin.root.map(|root| first_of(root, trace));
+        let ours = first(trace);
+        let members: HashSet<u32> = trace.origin.members.iter().copied().collect();
         let mut ahead = Self { ends: ends::find(trace), ours, ..Self::default() };
         // By CPU: the thread that it left, if it did not yet say what that meant for the TLB.
         let mut left: HashMap<u16, u32> = HashMap::new();
@@ -101,7 +102,7 @@ impl Ahead {
                 }
                 Kind::Create { task, flags, .. } => {
                     if let Some(ours) = &mut ahead.ours {
-                        match ours.contains_key(&event.task) {
+                        match ours.contains_key(&event.task) || members.contains(&task) {
                             true => drop(ours.insert(task, place)),
                             false => drop(ours.remove(&task)),
                         }
@@ -131,6 +132,16 @@ impl Ahead {
         let ours = |ours: &HashMap<u32, usize>| ours.get(&task).is_some_and(|from| *from <= place);
         self.ours.as_ref().is_none_or(ours)
     }
+}
+
+/// Who belongs to the subject of a recording at first; none where that is the whole system.
+fn first(trace: &Trace) -> Option<HashMap<u32, usize>> {
+    let members = &trace.origin.members;
+    if members.is_empty() {
+        return trace.origin.root.map(|root| first_of(root, trace));
+    }
+    let followed = trace.tasks.iter().filter(|task| members.contains(&task.process));
+    Some(followed.map(|task| (task.id, 0)).collect())
 }
 
 /// Who belongs to a command at first: nobody, where its process is seen to turn to it.

@@ -53,6 +53,9 @@ pub struct Script {
     pub expected: BTreeMap<Pages, u64>,
     /// The kernel's own counts, if it recorded any.
     pub recorded: Option<KernelCounts>,
+    /// For each list of [`Self::cpus`] the CPU that executes its steps, where that is another than recorded. Empty
+    /// otherwise.
+    pub places: Vec<usize>,
 }
 
 /// An address space.
@@ -83,6 +86,8 @@ pub struct Initiator {
     pub process: String,
     /// The operation in which it was.
     pub operation: Operation,
+    /// The function of the program that called the kernel, or took the fault, where the trace has stacks.
+    pub function: Option<String>,
     /// Whether everything that it did was recorded. Of the recording of a command that is the command and its
     /// descendants; of other programs there are only switches, so they have no flushes in the script. Of the
     /// recording of a whole system it is everybody.
@@ -238,5 +243,5 @@ pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
     let ends = trace.events.first().zip(trace.events.last());
     let length = ends.map_or(0, |(first, last)| last.time.saturating_sub(first.time));
     let unknown = Unknown { senders, ..unknown };
-    Ok(Script { spaces, initiators, cpus, length, unknown, expected, recorded })
+    Ok(Script { spaces, initiators, cpus, length, unknown, expected, recorded, places: Vec::new() })
 }

@@ -25,6 +25,9 @@ pub(super) struct Task {
     pub(super) call: Option<Open>,
     /// The page and the time of the fault that it took last, if nothing else happened since.
     pub(super) fault: Option<(u64, u64)>,
+    /// The function of its program that called the kernel, where known; and whether nothing was done by it yet.
+    pub(super) caller: Option<NameId>,
+    pub(super) called: bool,
     /// Whether it told others of a flush, and did not yet do it itself.
     pub(super) told: bool,
     /// Whether it is between its turn to another program and the event that says so.
@@ -141,7 +144,17 @@ impl Tasks {
     pub(super) fn add(&mut self, id: u32, process: usize, space: Option<u32>) {
         self.enter(space);
         let (call, fault, told) = (None, None, false);
-        let task = Task { process, space, call, fault, told, executing: false, ending: false };
+        let task = Task {
+            process,
+            space,
+            call,
+            fault,
+            told,
+            executing: false,
+            ending: false,
+            caller: None,
+            called: false,
+        };
         self.tasks.insert(id, task);
     }
 

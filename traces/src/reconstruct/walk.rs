@@ -77,17 +77,20 @@ pub(super) struct Found {
     pub(super) expected: BTreeMap<Pages, u64>,
 }
 
+/// Who does things: a process, its operation, whether it was recorded, and the function that called.
+type Who = (Option<NameId>, Operation, bool, Option<NameId>);
+
 /// Who does things, each once.
 #[derive(Debug, Default)]
 struct Initiators {
-    numbers: HashMap<(Option<NameId>, Operation, bool), u32>,
-    order: Vec<(Option<NameId>, Operation, bool)>,
+    numbers: HashMap<Who, u32>,
+    order: Vec<Who>,
 }
 
 impl Initiators {
-    fn number(&mut self, name: Option<NameId>, operation: Operation, recorded: bool) -> u32 {
-        *self.numbers.entry((name, operation, recorded)).or_insert_with(|| {
-            self.order.push((name, operation, recorded));
+    fn number(&mut self, who: Who) -> u32 {
+        *self.numbers.entry(who).or_insert_with(|| {
+            self.order.push(who);
             (self.order.len() - 1) as u32
         })
     }
@@ -137,9 +140,10 @@ impl<'t> Walk<'t> {
             steps: self.cpus.into_iter().map(|cpu| in_order(cpu.steps)).collect(),
             spaces: self.tasks.spaces,
             initiators: order
-                .map(|(who, operation, recorded)| Initiator {
+                .map(|(who, operation, recorded, function)| Initiator {
                     process: name(self.trace, who),
                     operation,
+                    function: function.map(|_| name(self.trace, function)),
                     recorded,
                 })
                 .collect(),
@@ -186,8 +190,14 @@ impl<'t> Walk<'t> {
                     Flushes::FromCalls => self.flushes_now(event, told),
                 }
             }
+            Kind::Caller { function } => {
+                if let Some(task) = self.tasks.tasks.get_mut(&event.task) {
+                    (task.caller, task.called) = (Some(function), true);
+                }
+            }
             Kind::Call { call, arguments } => {
                 self.forget_call(event.task);
+                self.called(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, false);
                 task.call = Some(Open {
@@ -207,6 +217,7 @@ impl<'t> Walk<'t> {
             }
             Kind::Return { call, value } => self.returned(event, call, value, None),
             Kind::Fault { address, code } if address < fault::KERNEL => {
+                self.called(event.task);
                 self.fault(event, address / 4096, code);
             }
             Kind::Lost { .. } => {
@@ -218,6 +229,15 @@ impl<'t> Walk<'t> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A thread does something: by the function that was told just before, else by one that nobody knows.
+    fn called(&mut self, task: u32) {
+        if let Some(task) = self.tasks.tasks.get_mut(&task)
+            && !core::mem::take(&mut task.called)
+        {
+            task.caller = None;
         }
     }
 
@@ -436,7 +456,11 @@ impl<'t> Walk<'t> {
         if let (true, RawAct::Run(space) | RawAct::Fork { child: space, .. }) = (recorded, act) {
             self.tasks.spaces[space as usize].recorded = true;
         }
-        let initiator = self.initiators.number(self.tasks.name(task), operation, recorded);
+        let by_function =
+            matches!(operation, Operation::Call(_) | Operation::Fault | Operation::Other);
+        let function = self.tasks.tasks.get(&task).and_then(|task| task.caller);
+        let who = (self.tasks.name(task), operation, recorded, function.filter(|_| by_function));
+        let initiator = self.initiators.number(who);
         self.note(act);
         let time = event.time.saturating_sub(self.start);
         self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, initiator, counted, act });
@@ -466,6 +490,7 @@ const fn shows_its_thread(kind: &Kind) -> bool {
         Kind::Switch { .. }
         | Kind::Create { .. }
         | Kind::Exit
+        | Kind::Caller { .. }
         | Kind::Call { .. }
         | Kind::Return { .. }
         | Kind::Fault { .. }

@@ -1,4 +1,5 @@
-//! Filters the recording of a command: keeps the events of its processes, the requests that other CPUs
+//! Filters the recording of a command, or of processes that were followed: keeps the events of these processes and
+//! their descendants, the requests that other CPUs
 //! executed for them, and all switches. Of other processes no name and no operation remains.
 
 use std::collections::{HashMap, HashSet};
@@ -31,9 +32,13 @@ impl Busy {
     }
 }
 
-/// Removes events from a trace that do not concern the process `root` and its descendants.
-pub(super) fn only(root: u32, trace: &mut Trace) {
-    let mut tree = Tree::new(root, trace);
+/// Removes events from a trace that do not concern its subject: the command of [`Origin::root`], the processes of
+/// [`Origin::members`], and the descendants of both.
+///
+/// [`Origin::root`]: crate::Origin::root
+/// [`Origin::members`]: crate::Origin::members
+pub(super) fn only(trace: &mut Trace) {
+    let mut tree = Tree::new(trace);
     let keep: Vec<bool> = tree.mark(&trace.events);
     let mut marks = keep.iter();
     trace.events.retain(|_| *marks.next().expect("one for each event"));
@@ -58,22 +63,28 @@ struct Tree {
     kernel: HashSet<u32>,
     /// The process of the command, and the place of the event with which it executes the command: earlier
     /// events are the recorder's.
-    root: u32,
+    root: Option<u32>,
     begins: usize,
+    /// Processes that belong to the subject whoever made them.
+    members: HashSet<u32>,
 }
 
 impl Tree {
-    fn new(root: u32, trace: &Trace) -> Self {
+    fn new(trace: &Trace) -> Self {
+        let root = trace.origin.root;
+        let members: HashSet<u32> = trace.origin.members.iter().copied().collect();
         let cpus = trace.events.iter().map(|event| usize::from(event.cpu) + 1).max().unwrap_or(0);
         let kernel = trace.tasks.iter().filter(|task| task.kernel).map(|task| task.id).collect();
-        let of_root = trace.tasks.iter().filter(|task| task.process == root).map(|task| task.id);
+        let is_ours = |process: u32| Some(process) == root || members.contains(&process);
+        let first = trace.tasks.iter().filter(|task| is_ours(task.process)).map(|task| task.id);
         Self {
-            ours: of_root.chain([root]).collect(),
+            ours: first.chain(root).collect(),
             requests: HashMap::new(),
             cpus: vec![Busy::default(); cpus],
             kernel,
             root,
-            begins: begins(root, &trace.events),
+            begins: root.map_or(0, |root| begins(root, &trace.events)),
+            members,
         }
     }
 
@@ -87,7 +98,7 @@ impl Tree {
     }
 
     fn keeps(&mut self, event: &Event, place: usize, keep: &mut [bool]) -> bool {
-        let begun = event.task != self.root || place >= self.begins;
+        let begun = Some(event.task) != self.root || place >= self.begins;
         let ours = begun && self.ours.contains(&event.task);
         let cpu = &mut self.cpus[usize::from(event.cpu)];
         cpu.ends_before(event);
@@ -95,7 +106,7 @@ impl Tree {
             Kind::Switch { .. } | Kind::Lost { .. } => true,
             Kind::Create { task, .. } => {
                 // A number may have been another process's before.
-                if ours {
+                if ours || self.members.contains(&task) {
                     self.ours.insert(task)
                 } else {
                     self.ours.remove(&task)
@@ -111,9 +122,10 @@ impl Tree {
             Kind::Exit => true,
             Kind::Migrate { task, .. } => self.ours.contains(&task),
             Kind::Rename { task, .. } => {
-                self.ours.contains(&task) && (task != self.root || place >= self.begins)
+                self.ours.contains(&task) && (Some(task) != self.root || place >= self.begins)
             }
             Kind::Unmapped { .. }
+            | Kind::Caller { .. }
             | Kind::Call { .. }
             | Kind::Return { .. }
             | Kind::Fault { .. }
@@ -181,6 +193,7 @@ impl Tree {
                 Kind::Switch { next: task, name, .. }
                 | Kind::Create { task, name, .. }
                 | Kind::Rename { task, name } => *name = neutral(*task, *name),
+                Kind::Caller { function } => *function = neutral(event.task, *function),
                 _ => {}
             }
         }
@@ -232,13 +245,14 @@ mod tests {
             tasks: vec![task(2, 2, true), task(ROOT, 0, false), task(STRANGER, 1, false)],
             names: ["ours", "secret", "kworker/secret"].map(str::to_owned).to_vec(),
             events: events.into_iter().collect(),
+            origin: crate::Origin { root: Some(ROOT), ..crate::Origin::default() },
             ..Trace::default()
         }
     }
 
     fn kept(events: &[Event]) -> Vec<Event> {
         let mut trace = trace(events.iter().copied());
-        only(ROOT, &mut trace);
+        only(&mut trace);
         trace.events
     }
 
@@ -316,6 +330,27 @@ mod tests {
     }
 
     #[test]
+    fn followed_processes_are_kept_whoever_made_them() {
+        let create = |task| Kind::Create { task, name: NameId(0), flags: 0 };
+        let events = [
+            event(0, ROOT, call()),
+            event(1, STRANGER, create(CHILD)),
+            event(1, CHILD, call()),
+            event(1, STRANGER, call()),
+        ];
+        let kept = |members: &[u32]| {
+            let mut trace = trace(events);
+            trace.origin = crate::Origin { members: members.to_vec(), ..crate::Origin::default() };
+            only(&mut trace);
+            trace.events
+        };
+        assert_eq!(kept(&[ROOT]), events[..2]);
+        // One that a stranger made has entered the group.
+        assert_eq!(kept(&[ROOT, CHILD]), events[..3]);
+        assert_eq!(kept(&[STRANGER]), events[1..]);
+    }
+
+    #[test]
     fn switches_stay_with_neutral_names() {
         let switch = |next, name| Kind::Switch { next, name: NameId(name), runnable: false };
         let mut trace = trace([
@@ -325,7 +360,7 @@ mod tests {
             event(0, ROOT, switch(STRANGER, 1)),
             event(0, STRANGER, switch(0, 1)),
         ]);
-        only(ROOT, &mut trace);
+        only(&mut trace);
         assert_eq!(trace.events.len(), 5);
         let names = trace.events.iter().filter_map(|event| match event.kind {
             Kind::Switch { name, .. } => Some(trace.names[name.0 as usize].as_str()),

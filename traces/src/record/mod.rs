@@ -1,19 +1,17 @@
 //! Recording of this system's kernel, through its tracing file system.
 //!
-//! The kernel writes events into a buffer for each CPU (`page`); `spool` carries full pages away
-//! while it does, and only afterwards they are read (`events`), so that little is disturbed meanwhile.
+//! The kernel writes events into a buffer for each CPU; `spool` carries full pages away
+//! while it does, and only afterwards they are read, so that little is disturbed meanwhile.
 //! All settings are those of a private instance (`tracefs`), which is removed in any case
 //! (`guard`). `docs/recording.md` lists the recorded events and those that are kept (`keep`).
 
-mod events;
-mod format;
+mod follow;
 mod guard;
 mod keep;
 mod launch;
+mod live;
 mod origin;
-mod page;
 mod spool;
-mod symbols;
 mod tasks;
 mod tracefs;
 
@@ -37,17 +35,26 @@ use signal_hook::{
 };
 
 use self::{
-    events::{Decoded, Decoder},
-    format::Format,
+    follow::Followed,
     guard::Guard,
     launch::Held,
-    page::{Damaged, Layout, Page},
     spool::{Reader, Spool},
-    symbols::Symbols,
     tracefs::Instance,
 };
-pub use self::{guard::stand, launch::start};
-use crate::{Event, Kind, Names, Trace};
+pub use self::{
+    guard::stand,
+    launch::start,
+    live::{Seen, watch},
+};
+use crate::{
+    Event, Kind, Names, Trace,
+    binary::{
+        events::{self, Decoded, Decoder},
+        format::Format,
+        page::{Damaged, Layout, Page},
+        symbols::Symbols,
+    },
+};
 
 /// The hidden subcommand by which this program starts itself for a part of a recording.
 pub const PART: &str = "record-part";
@@ -71,6 +78,8 @@ const PART_OF_MEMORY: u64 = 4;
 pub struct Plan {
     /// The subject.
     pub what: What,
+    /// How long to record at most; without it until the subject ends, or a signal comes.
+    pub duration: Option<Duration>,
     /// Keep the events of other processes as well.
     pub all: bool,
     /// Record fewer events: of system calls, the returns of those alone whose value is an address.
@@ -86,8 +95,13 @@ pub struct Plan {
 pub enum What {
     /// A command, until it ends.
     Command(Vec<OsString>),
-    /// The whole system, for so long; without a time, until it is interrupted.
-    System(Option<Duration>),
+    /// Processes that run already, by their numbers, with all their descendants; until all of them have ended.
+    Processes(Vec<u32>),
+    /// The processes of a control group and of the groups in it, with all their descendants, until it is empty: a
+    /// folder, or what `/proc/PID/cgroup` shows. Those that enter it later are found within a fifth of a second.
+    Group(PathBuf),
+    /// The whole system.
+    System,
 }
 
 /// A finished recording.
@@ -108,6 +122,8 @@ pub enum End {
     Command(ExitStatus),
     /// The time was over.
     Time,
+    /// All processes that were followed have ended.
+    Gone,
     /// This signal came. It was sent to the command as well, which may still run.
     Signal(i32),
 }
@@ -145,6 +161,8 @@ enum News {
 /// If the system does not let us, or the command cannot be executed. Nothing is left behind.
 pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, NoRecording> {
     let root = tracefs::find()?;
+    let mut followed = Followed::find(&plan.what)?;
+    let subject: Vec<String> = followed.iter().flat_map(Followed::names).collect();
     // From here on signals end the recording, and not the process.
     let (send, news) = mpsc::channel();
     let _signals = Listener::start(send.clone())?;
@@ -158,7 +176,7 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     let buffers = cpus.iter().map(|&cpu| instance.buffer(cpu)).collect::<Result<Vec<_>, _>>()?;
     let held = match &plan.what {
         What::Command(command) => Some(Held::prepare(command)?),
-        What::System(_) => None,
+        _ => None,
     };
     let of_command = held.as_ref().map(|held| held.process.id());
     let reader = Reader::start(buffers, layout, &plan.folder)?;
@@ -175,11 +193,11 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
         })?;
         await_child(child, send);
     }
-    let until = match plan.what {
-        What::System(Some(length)) => began.checked_add(length),
-        _ => None,
-    };
-    let end = wait(&news, until, of_command, &reader, &mut progress)?;
+    if let Some(followed) = &mut followed {
+        followed.add_descendants();
+    }
+    let until = plan.duration.and_then(|length| began.checked_add(length));
+    let end = wait(&news, until, of_command, followed.as_mut(), &reader, &mut progress)?;
     instance.record(false)?;
     let length = began.elapsed();
 
@@ -195,9 +213,13 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     if let (Some(root), What::Command(command)) = (of_command, &plan.what) {
         trace.origin.root = Some(root);
         trace.origin.command = command.iter().map(|word| origin::without_folders(word)).collect();
-        if !plan.all {
-            keep::only(root, &mut trace);
-        }
+    }
+    if let Some(followed) = followed {
+        trace.origin.members = followed.into_members();
+        trace.origin.command = subject;
+    }
+    if !plan.all && !matches!(plan.what, What::System) {
+        keep::only(&mut trace);
     }
     Ok(Recording { trace, end, length })
 }
@@ -301,6 +323,7 @@ fn wait(
     news: &Receiver<News>,
     until: Option<Instant>,
     of_command: Option<u32>,
+    mut followed: Option<&mut Followed>,
     reader: &Reader,
     progress: &mut impl FnMut(u64),
 ) -> Result<End, Refused> {
@@ -309,6 +332,9 @@ fn wait(
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return Ok(End::Time);
+        }
+        if followed.as_mut().is_some_and(|followed| !followed.look()) {
+            return Ok(End::Gone);
         }
         match news.recv_timeout(left.unwrap_or(PROGRESS).min(PROGRESS)) {
             Ok(News::Ended(Ok(status))) => return Ok(End::Command(status)),

@@ -19,7 +19,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::page::{Layout, Page};
+use crate::binary::page::{Layout, Page};
 use lookaside_terminal::Refused;
 
 /// How long the reader sleeps between two rounds. A buffer must hold what one CPU records meanwhile, and

@@ -1,6 +1,10 @@
 //! The threads of the system, from `/proc`.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use crate::{Names, Task};
 
@@ -45,10 +49,26 @@ pub(super) fn started(process: u32) -> Option<u64> {
     Stat::parse(&stat).map(|stat| stat.started)
 }
 
+/// The parent of each process.
+pub(super) fn parents() -> BTreeMap<u32, u32> {
+    let parent = |process: u32| {
+        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+        Stat::parse(&stat).map(|stat| (process, stat.parent))
+    };
+    numbered(Path::new("/proc")).into_iter().filter_map(parent).collect()
+}
+
+/// Whether a thread is one of the kernel's own.
+pub(super) fn is_kernel(id: u32) -> bool {
+    let stat = fs::read(format!("/proc/{id}/stat")).unwrap_or_default();
+    Stat::parse(&stat).is_some_and(|stat| stat.flags & KERNEL_THREAD != 0)
+}
+
 /// What we need of a file `stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat<'s> {
     name: &'s [u8],
+    parent: u32,
     flags: u64,
     started: u64,
 }
@@ -62,6 +82,7 @@ impl<'s> Stat<'s> {
         let rest: Vec<_> = str::from_utf8(stat.get(end + 1..)?).ok()?.split_whitespace().collect();
         Some(Self {
             name: stat.get(start..end)?,
+            parent: rest.get(4 - 3)?.parse().ok()?,
             flags: rest.get(9 - 3)?.parse().ok()?,
             started: rest.get(22 - 3)?.parse().ok()?,
         })
@@ -76,7 +97,7 @@ mod tests {
     fn a_name_may_hold_whatever_it_likes() {
         let stat = b"17 (a) R (b c) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let read = Stat::parse(stat).expect("a stat");
-        assert_eq!(read, Stat { name: b"a) R (b c", flags: 2_129_984, started: 4711 });
+        assert_eq!(read, Stat { name: b"a) R (b c", parent: 2, flags: 2_129_984, started: 4711 });
         assert_ne!(read.flags & KERNEL_THREAD, 0);
         assert_eq!(Stat::parse(b"17 (short) S 2"), None);
         assert_eq!(Stat::parse(b""), None);

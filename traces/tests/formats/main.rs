@@ -7,6 +7,7 @@
 //! have others of the same kind; parts are left out between the lines. Lines that stand in these tests
 //! themselves were written after what the tools' sources print.
 
+mod binary;
 mod damage;
 mod dialects;
 mod lackey;

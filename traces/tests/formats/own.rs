@@ -44,6 +44,7 @@ fn every_kind() -> Trace {
         Kind::Interrupt,
         Kind::Resume,
         Kind::Lost { events: 3 },
+        Kind::Caller { function: name },
     ];
     let event = |(i, kind)| Event {
         time: 1_000_000_000_000 + 10 * i as u64,
@@ -66,6 +67,7 @@ fn every_kind() -> Trace {
             },
             command: vec!["sort".into(), "-n".into()],
             root: Some(0),
+            members: vec![7, 4100],
             absent: vec!["csd".into()],
             losses: Losses { lost: 1, foreign: 2, damaged: 3, reordered: 4, truncated: false },
         },
@@ -166,7 +168,7 @@ fn another_version_is_refused_with_both() {
     let mut bytes = written(&every_kind());
     bytes[16] = 9;
     let error = read_own(&bytes).expect_err("another version").to_string();
-    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 2");
+    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 3");
     assert!(read_own(b"not a trace at all, but some text").is_err());
 }
 

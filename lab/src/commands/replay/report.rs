@@ -23,6 +23,9 @@ use super::{Plan, progress};
 
 /// The largest number of CPUs in a curve without `--curve`.
 const USUAL_CPUS: usize = 64;
+/// How many events are simulated in a second of the budget. The work, and so what is left out, is the same on every
+/// machine.
+const EVENTS: u64 = 5_000_000;
 /// How many of the most influential numbers the report keeps.
 const NUMBERS: usize = 10;
 
@@ -40,6 +43,11 @@ pub(super) struct Report {
     /// machine, at most 64.
     #[arg(long, value_name = "N,...", requires = "report", value_parser = counts)]
     curve: Option<Counts>,
+    /// How long the report may take, in seconds of a machine that simulates 5 million events a second: the largest numbers
+    /// of CPUs and the last prices are left out beyond that, and the report says so. A curve that is named is computed
+    /// in full.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "report")]
+    budget: u64,
     /// Do not compute how the answer depends on the machine's prices.
     #[arg(long, requires = "report")]
     no_sensitivity: bool,
@@ -90,6 +98,14 @@ impl Report {
         let file = &plan.arguments.file;
         let content = fs::read(file).map_err(|e| Refused(format!("{}: {e}", file.display())))?;
         let basis = plan.basis();
+        let budget = self.budget.saturating_mul(EVENTS);
+        let (scaling, too_large) = self.scaling(plan, results, budget / 2)?;
+        let (sensitivity, left) = match self.no_sensitivity {
+            true => (None, 0),
+            false => sensitivity(plan, results, budget / 2)?,
+        };
+        let mut notes = basis.notes();
+        notes.extend(left_out(&too_large, left, self.budget));
         let document = Document {
             version: Document::VERSION,
             question: Question {
@@ -102,16 +118,16 @@ impl Report {
             },
             machine: About::of(plan.machine),
             results: results.to_vec(),
-            scaling: self.scaling(plan, results)?,
+            scaling,
             assumptions: Assumptions {
                 working_set: plan.working_set,
                 working_set_from: format!("No trace shows accesses: this is {}.", plan.from),
                 flushes_from: basis.flushes_from().into(),
                 lost: plan.trace.origin.losses.lost,
                 unknown: Loss::of(&plan.script.unknown),
-                notes: basis.notes(),
+                notes,
             },
-            sensitivity: if self.no_sensitivity { None } else { sensitivity(plan, results)? },
+            sensitivity,
         };
         report::write(&document, folder)
             .map_err(|error| Refused(format!("`{}`: {error}", folder.display())))?;
@@ -120,10 +136,16 @@ impl Report {
         Ok(())
     }
 
-    /// Replays every strategy with the other numbers of CPUs of the curve, and adds the results at hand.
-    fn scaling(&self, plan: &Plan<'_>, results: &[Replayed]) -> Result<Vec<Curve>, Refused> {
+    /// Replays every strategy with the other numbers of CPUs of the curve, and adds the results at hand. Also returns
+    /// the numbers of CPUs that `budget` events do not suffice for.
+    fn scaling(
+        &self,
+        plan: &Plan<'_>,
+        results: &[Replayed],
+        budget: u64,
+    ) -> Result<(Vec<Curve>, Vec<usize>), Refused> {
         let mut counts = match &self.curve {
-            Some(Counts(given)) if given.is_empty() => return Ok(Vec::new()),
+            Some(Counts(given)) if given.is_empty() => return Ok((Vec::new(), Vec::new())),
             Some(Counts(given)) => given.clone(),
             None => {
                 let limit = plan.machine.model.topology.cpus().min(USUAL_CPUS);
@@ -135,6 +157,19 @@ impl Report {
         counts.push(plan.cpus);
         counts.sort_unstable();
         counts.dedup();
+        // Each CPU does what one did that was recorded: as many events, and more for what they ask of each other.
+        let events: u64 = results.iter().map(|result| result.events).sum();
+        let events_of = |cpus: usize| events.saturating_mul(cpus as u64) / plan.cpus as u64;
+        let mut left = budget;
+        let fits = |cpus: usize, left: &mut u64| {
+            let enough = self.curve.is_some() || cpus == plan.cpus || events_of(cpus) <= *left;
+            if enough && cpus != plan.cpus {
+                *left = left.saturating_sub(events_of(cpus));
+            }
+            enough
+        };
+        let (counts, too_large): (Vec<usize>, Vec<usize>) =
+            counts.into_iter().partition(|&cpus| fits(cpus, &mut left));
         let others = || counts.iter().copied().filter(|&cpus| cpus != plan.cpus);
         // The longest replays first.
         let tries: Vec<(usize, usize)> =
@@ -152,7 +187,7 @@ impl Report {
             points.sort_unstable_by_key(|point| point.cpus);
             Curve { strategy: result.strategy.clone(), points }
         };
-        Ok(results.iter().enumerate().map(curve).collect())
+        Ok((results.iter().enumerate().map(curve).collect(), too_large))
     }
 }
 
@@ -215,14 +250,23 @@ fn tries(machine: &Machine, set: WorkingSet) -> Result<Vec<Try>, Refused> {
 
 /// The numbers on which the ratio of the first two strategies depends most. `None` unless there are two
 /// and both cost time.
-fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivity>, Refused> {
-    let [baseline, other, ..] = results else { return Ok(None) };
+fn sensitivity(
+    plan: &Plan<'_>,
+    results: &[Replayed],
+    budget: u64,
+) -> Result<(Option<Sensitivity>, usize), Refused> {
+    let [baseline, other, ..] = results else { return Ok((None, 0)) };
     let factor = |other: &Replayed, baseline: &Replayed| {
         let factor = other.total as f64 / baseline.total as f64;
         (factor.is_finite() && factor > 0.0).then_some(factor)
     };
-    let Some(now) = factor(other, baseline) else { return Ok(None) };
-    let tries = tries(plan.machine, plan.working_set)?;
+    let Some(now) = factor(other, baseline) else { return Ok((None, 0)) };
+    let mut tries = tries(plan.machine, plan.working_set)?;
+    // Each is tried at two ends, under both strategies.
+    let events = 2 * (baseline.events + other.events);
+    let all_tries = tries.len();
+    tries.truncate((budget / events.max(1)).max(1) as usize);
+    let left = all_tries - tries.len();
     let pair = [other, baseline].map(|result| result.strategy.as_str());
     let setups: Vec<Setup<'_>> = tries
         .iter()
@@ -256,7 +300,26 @@ fn sensitivity(plan: &Plan<'_>, results: &[Replayed]) -> Result<Option<Sensitivi
     };
     sensitivity.sort();
     sensitivity.swings.truncate(NUMBERS);
-    Ok(Some(sensitivity))
+    Ok((Some(sensitivity), left))
+}
+
+/// What the budget did not suffice for.
+fn left_out(too_large: &[usize], numbers: usize, budget: u64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !too_large.is_empty() {
+        let counts: Vec<String> = too_large.iter().map(usize::to_string).collect();
+        notes.push(format!(
+            "The curve leaves out {} CPUs, for which a budget of {budget} s does not suffice: `--budget` or `--curve` has \
+             them.",
+            counts.join(", ")
+        ));
+    }
+    if numbers > 0 {
+        notes.push(format!(
+            "{numbers} numbers of the machine were not varied, for which a budget of {budget} s does not suffice."
+        ));
+    }
+    notes
 }
 
 /// The recorded program, or else the name of the file.
@@ -299,6 +362,13 @@ mod tests {
         assert_eq!(typed, "lookaside replay 'a b.trace' --report=out --cpus 4");
         let hostile = command(["lookaside", "it's", ".."].into_iter().map(Into::into));
         assert_eq!(hostile, r"lookaside 'it'\''s' ..");
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        assert!(left_out(&[], 0, 60).is_empty());
+        let notes = left_out(&[32, 64], 7, 60);
+        assert!(notes[0].contains("32, 64 CPUs") && notes[1].starts_with("7 numbers"), "{notes:?}");
     }
 
     #[test]

@@ -332,7 +332,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Lazy<'a, H> {
         let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
         let (cpu, mm) = (self.cpu(), self.common.space(space));
         let generation = mm.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        let request = Request::new(flush, generation);
+        let request = self.common.request(flush, generation);
         let process = || {
             timed::interrupts_off(|| {
                 if self.process(cpu, mm, &request, true) == Fate::Dropped {

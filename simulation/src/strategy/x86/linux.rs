@@ -20,10 +20,6 @@ use crate::strategy::{
     hardware::{self, Hardware},
 };
 
-/// Ranges up to so many pages are invalidated page by page. Since 2014; the figure was chosen by
-/// measurement ("x86: mm: set TLB flush tunable to sane value (33)").
-const CEILING: u64 = 33;
-
 /// The space number of a request for kernel addresses.
 pub(super) const KERNEL_SPACE: u64 = 0;
 
@@ -42,10 +38,10 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The flush as Linux classifies it: by page if the pages are few, else full.
-    pub(super) fn new(flush: &Flush, generation: u64) -> Self {
+    /// The flush as Linux classifies it: by page up to `ceiling` pages, else full.
+    fn new(flush: &Flush, generation: u64, ceiling: u64) -> Self {
         let space = flush.space.map_or(KERNEL_SPACE, |space| u64::from(space.0) + 1);
-        let all = flush.everything || flush.pages > CEILING;
+        let all = flush.everything || flush.pages > ceiling;
         let pages = if all { EVERYTHING } else { flush.pages };
         Self { space, generation, first: flush.first, pages }
     }
@@ -144,6 +140,7 @@ pub(super) struct Common<'a, H: Hardware> {
     slips: &'a [Slip],
     spaces: RefCell<Vec<&'a Mm<'a>>>,
     cpus: usize,
+    ceiling: u64,
 }
 
 impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
@@ -166,7 +163,13 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
             slips,
             spaces: RefCell::new(Vec::new()),
             cpus,
+            ceiling: machine.features.flush_ceiling.into(),
         })
+    }
+
+    /// The request for a flush.
+    pub(super) fn request(&self, flush: &Flush, generation: u64) -> Request {
+        Request::new(flush, generation, self.ceiling)
     }
 
     /// Brings this CPU up.
@@ -224,7 +227,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>>> Common<'a, H> {
     /// Flushes kernel addresses on every CPU.
     pub(super) fn flush_kernel(&self, flush: &Flush) {
         let me = timed::cpu();
-        let request = Request::new(flush, 0);
+        let request = self.request(flush, 0);
         self.slips[me.index()].write(&request);
         let targets = self.calls.send(&self.platform, all_others(self.cpus, me));
         timed::interrupts_off(|| request.flush_kernel());

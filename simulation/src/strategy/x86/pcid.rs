@@ -187,7 +187,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Pcid<'a, H> {
         };
         count(1);
         let generation = mm.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        let request = Request::new(flush, generation);
+        let request = self.common.request(flush, generation);
         let here = || {
             if cpu.loaded.get() == mm.context {
                 timed::interrupts_off(|| self.process(cpu, mm, &request));

@@ -109,7 +109,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Strategy for Untagged<'a, H> {
     fn flush(&self, flush: &Flush) {
         let Some(space) = flush.space else { return self.common.flush_kernel(flush) };
         let (cpu, mm) = (self.cpu(), self.common.space(space));
-        let request = Request::new(flush, 0);
+        let request = self.common.request(flush, 0);
         if cpu.active.get() == mm.context {
             timed::interrupts_off(|| {
                 if cpu.lazy.get() == 0 {

@@ -11,13 +11,13 @@ use super::format::Format;
 /// Types of entries that are no events; what is below is a length.
 mod entry {
     /// The largest type that is a length, in words.
-    pub(super) const DATA_MAX: u32 = 28;
+    pub(crate) const DATA_MAX: u32 = 28;
     /// Room that holds no event.
-    pub(super) const PADDING: u32 = 29;
+    pub(crate) const PADDING: u32 = 29;
     /// More bits of the time since the event before.
-    pub(super) const TIME_EXTEND: u32 = 30;
+    pub(crate) const TIME_EXTEND: u32 = 30;
     /// A time that does not depend on the event before.
-    pub(super) const TIME_STAMP: u32 = 31;
+    pub(crate) const TIME_STAMP: u32 = 31;
 }
 
 /// Bits of the time in the header of an entry.
@@ -33,34 +33,34 @@ const MISSED_STORED: u64 = 1 << 30;
 
 /// The layout of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Where the number of bytes stands, and how wide it is.
     length: (usize, usize),
     /// Where the events begin.
     data: usize,
     /// How large a page is.
-    pub(super) size: usize,
+    pub(crate) size: usize,
 }
 
 /// A page that is being read.
 #[derive(Clone, Debug)]
-pub(super) struct Page<'p> {
+pub(crate) struct Page<'p> {
     data: &'p [u8],
     place: usize,
     time: u64,
     base: u64,
     /// Events that the kernel had no room for, before the first of this page; 0 if it does not know how
     /// many. None if there are none.
-    pub(super) lost: Option<u64>,
+    pub(crate) lost: Option<u64>,
 }
 
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Damaged;
+pub(crate) struct Damaged;
 
 impl Layout {
     /// Reads `events/header_page`; none if it is not understood.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         // It has the form of a `format` without number.
         let format = Format::parse(&format!("ID: 0\n{text}"))?;
         let (commit, data) = (format.field("commit")?, format.field("data")?);
@@ -79,7 +79,7 @@ impl<'p> Page<'p> {
     /// # Errors
     ///
     /// If it says that it holds more than it can.
-    pub(super) fn open(layout: Layout, page: &'p [u8]) -> Result<Self, Damaged> {
+    pub(crate) fn open(layout: Layout, page: &'p [u8]) -> Result<Self, Damaged> {
         let time = number(page, 0, 8).ok_or(Damaged)?;
         let word = number(page, layout.length.0, layout.length.1).ok_or(Damaged)?;
         let length = usize::try_from(word & LENGTH_MASK).map_err(|_| Damaged)?;
@@ -93,7 +93,7 @@ impl<'p> Page<'p> {
     }
 
     /// The time of the latest event; of the page, before the first.
-    pub(super) fn time(&self) -> u64 {
+    pub(crate) fn time(&self) -> u64 {
         self.time
     }
 
@@ -102,7 +102,7 @@ impl<'p> Page<'p> {
     /// # Errors
     ///
     /// If an event goes on beyond the end of the page.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, &'p [u8])>, Damaged> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &'p [u8])>, Damaged> {
         while self.place < self.data.len() {
             let header = self.word(self.place)?;
             let (kind, delta) = (header & 0x1f, u64::from(header >> 5));

@@ -41,7 +41,7 @@ const WAITS_FOR: u64 = 0xff;
 
 /// The names in tracefs of all events that are recorded. With `lean` without the returns of calls that
 /// give no address.
-pub(super) fn names(lean: bool) -> impl Iterator<Item = String> {
+pub(crate) fn names(lean: bool) -> impl Iterator<Item = String> {
     let returns = Call::ALL.iter().filter(move |call| !lean || call.gives_address());
     let returns = returns.map(|call| format!("syscalls/sys_exit_{}", call.name()));
     let calls = Call::ALL.iter().map(|call| format!("syscalls/sys_enter_{}", call.name()));
@@ -50,7 +50,7 @@ pub(super) fn names(lean: bool) -> impl Iterator<Item = String> {
 
 /// The names of what is recorded as well if the kernel does not have all of the others: interrupts, where
 /// it has no requests.
-pub(super) fn instead(absent: &[String]) -> &'static [&'static str] {
+pub(crate) fn instead(absent: &[String]) -> &'static [&'static str] {
     let requests = REQUESTS.iter().all(|name| !absent.iter().any(|absent| absent == name));
     if requests { &[] } else { &INTERRUPTS }
 }
@@ -58,7 +58,7 @@ pub(super) fn instead(absent: &[String]) -> &'static [&'static str] {
 /// What the kernel is to leave out of events of that name, in the language of its filters: requests that
 /// do not flush, and what a CPU calls by itself on the way. `flushers` are the addresses of the functions
 /// that flush; without any, nothing is left out.
-pub(super) fn filter(name: &str, flushers: &[u64]) -> Option<String> {
+pub(crate) fn filter(name: &str, flushers: &[u64]) -> Option<String> {
     if !REQUESTS.contains(&name) || flushers.is_empty() {
         return None;
     }
@@ -175,7 +175,7 @@ impl Common {
 
 /// Turns events of the kernel into events of a trace.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     common: Option<Common>,
     /// Meanings, by the number of the kind.
     meanings: Vec<Option<Meaning>>,
@@ -184,7 +184,7 @@ pub(super) struct Decoder {
 
 /// What the bytes of an event are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Decoded {
+pub(crate) enum Decoded {
     /// An event.
     Event(Event),
     /// An event of a kind that is none of ours.
@@ -195,12 +195,22 @@ pub(super) enum Decoded {
 
 impl Decoder {
     /// A decoder that knows the names of these functions, and no event yet.
-    pub(super) fn new(symbols: Symbols) -> Self {
+    pub(crate) fn new(symbols: Symbols) -> Self {
         Self { symbols, ..Self::default() }
     }
 
+    /// Whether it knows the name of any function.
+    pub(crate) fn knows_functions(&self) -> bool {
+        !self.symbols.is_empty()
+    }
+
+    /// Tells it the names of functions.
+    pub(crate) fn set_functions(&mut self, symbols: Symbols) {
+        self.symbols = symbols;
+    }
+
     /// Learns the layout of one kind of events. False if it does not have the fields that we need.
-    pub(super) fn learn(&mut self, name: &str, format: &Format) -> bool {
+    pub(crate) fn learn(&mut self, name: &str, format: &Format) -> bool {
         let (Some(common), Some(meaning)) = (Common::of(format), Meaning::of(name, format)) else {
             return false;
         };
@@ -214,7 +224,7 @@ impl Decoder {
     }
 
     /// Decodes an event. `name` gives each name its number.
-    pub(super) fn decode(
+    pub(crate) fn decode(
         &self,
         time: u64,
         cpu: u16,

@@ -9,7 +9,7 @@ const ENTRY: u64 = 16;
 
 /// Functions by address.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     /// Addresses and names, by address.
     functions: Vec<(u64, String)>,
     /// How far behind an address that is looked for its name may be listed.
@@ -19,7 +19,7 @@ pub(super) struct Symbols {
 impl Symbols {
     /// Those of the running kernel. Where it hides addresses in `/proc/kallsyms`, the list of functions
     /// of tracefs has most of them; `entries` is that list's text. Empty if both say nothing.
-    pub(super) fn of_kernel(entries: impl FnOnce() -> Option<String>) -> Self {
+    pub(crate) fn of_kernel(entries: impl FnOnce() -> Option<String>) -> Self {
         let listed = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let symbols = Self::parse(&listed);
         if symbols.is_empty() {
@@ -30,7 +30,7 @@ impl Symbols {
     }
 
     /// Reads the text of `/proc/kallsyms`: address, type, name. Hidden addresses are zeros.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         Self::from_lines(text, 0, |words| {
             let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
             matches!(kind, "t" | "T" | "w" | "W").then_some((address, name))
@@ -38,7 +38,7 @@ impl Symbols {
     }
 
     /// Reads the text of `available_filter_functions_addrs`: address, name.
-    pub(super) fn parse_entries(text: &str) -> Self {
+    pub(crate) fn parse_entries(text: &str) -> Self {
         Self::from_lines(text, ENTRY, |words| Some((words.next()?, words.next()?)))
     }
 
@@ -60,37 +60,37 @@ impl Symbols {
     }
 
     /// Whether nothing is known.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
     /// The function that begins at this address.
-    pub(super) fn function(&self, address: u64) -> Option<&str> {
+    pub(crate) fn function(&self, address: u64) -> Option<&str> {
         let place = self.functions.partition_point(|&(start, _)| start < address);
         let (start, name) = self.functions.get(place)?;
         (start - address <= self.slack).then_some(name)
     }
 
     /// The function that this address is in.
-    pub(super) fn around(&self, address: u64) -> Option<&str> {
+    pub(crate) fn around(&self, address: u64) -> Option<&str> {
         let place = self.functions.partition_point(|&(start, _)| start <= address);
         self.functions.get(place.checked_sub(1)?).map(|(_, name)| name.as_str())
     }
 
     /// Whether the function at this address flushes a TLB.
-    pub(super) fn flushes(&self, address: u64) -> bool {
+    pub(crate) fn flushes(&self, address: u64) -> bool {
         self.function(address).is_some_and(|name| functions::flushes(name.as_bytes()))
     }
 
     /// The addresses of all functions that flush a TLB; none where only addresses close to them are known.
-    pub(super) fn flushers(&self) -> Vec<u64> {
+    pub(crate) fn flushers(&self) -> Vec<u64> {
         let flushers =
             self.functions.iter().filter(|(_, name)| functions::flushes(name.as_bytes()));
         flushers.filter(|_| self.slack == 0).map(|&(address, _)| address).collect()
     }
 
     /// What an interrupt is for that was sent from `site`, to make the target call `callback`.
-    pub(super) fn purpose(&self, site: u64, callback: u64) -> Purpose {
+    pub(crate) fn purpose(&self, site: u64, callback: u64) -> Purpose {
         match (callback, self.around(site)) {
             (0, _) => Purpose::Reschedule,
             (_, Some(site)) => functions::purpose(site.as_bytes()),

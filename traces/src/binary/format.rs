@@ -7,16 +7,16 @@ use core::ops::Range;
 
 /// The layout of one kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Format {
+pub(crate) struct Format {
     /// What the events of this kind bear as `common_type`.
-    pub(super) id: u16,
+    pub(crate) id: u16,
     /// The fields, by place.
-    pub(super) fields: Vec<(String, Field)>,
+    pub(crate) fields: Vec<(String, Field)>,
 }
 
 /// Where a field is, and how it is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     offset: usize,
     size: usize,
     signed: bool,
@@ -26,14 +26,14 @@ pub(super) struct Field {
 
 impl Format {
     /// Reads a file `format`; none if it is not one.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
         let fields = text.lines().filter_map(field).collect();
         Some(Self { id, fields })
     }
 
     /// The field of that name.
-    pub(super) fn field(&self, name: &str) -> Option<Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(known, _)| known == name).map(|&(_, field)| field)
     }
 }
@@ -60,18 +60,18 @@ fn field(line: &str) -> Option<(String, Field)> {
 
 impl Field {
     /// Where it begins.
-    pub(super) fn place(self) -> usize {
+    pub(crate) fn place(self) -> usize {
         self.offset
     }
 
     /// How many bytes it has.
-    pub(super) fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         self.size
     }
 
     /// Its value, in two's complement where it is signed; none if the event is too short, or the field
     /// no number.
-    pub(super) fn number(self, event: &[u8]) -> Option<u64> {
+    pub(crate) fn number(self, event: &[u8]) -> Option<u64> {
         let bytes = event.get(self.offset..self.offset.checked_add(self.size)?)?;
         let mut wide = [0; 8];
         wide.get_mut(..self.size)?.copy_from_slice(bytes);
@@ -85,12 +85,12 @@ impl Field {
     }
 
     /// Its value as the number of a thread or CPU.
-    pub(super) fn small<N: TryFrom<u64>>(self, event: &[u8]) -> Option<N> {
+    pub(crate) fn small<N: TryFrom<u64>>(self, event: &[u8]) -> Option<N> {
         N::try_from(self.number(event)?).ok()
     }
 
     /// Its bytes.
-    pub(super) fn bytes(self, event: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn bytes(self, event: &[u8]) -> Option<&[u8]> {
         let range = if self.elsewhere {
             let place = self.number(event)?;
             let start = usize::try_from(place & 0xffff).ok()?;
@@ -102,7 +102,7 @@ impl Field {
     }
 
     /// Its text, up to the first zero.
-    pub(super) fn text(self, event: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn text(self, event: &[u8]) -> Option<&[u8]> {
         self.bytes(event)?.split(|&byte| byte == 0).next()
     }
 }

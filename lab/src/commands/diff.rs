@@ -1,0 +1,205 @@
+//! `lookaside diff`: what changed between two recordings, or for one between two settings.
+
+use std::process::ExitCode;
+
+use lookaside_replay::{
+    difference::{Difference, Per},
+    what_if::Scenario,
+};
+use lookaside_simulation::reproduce::Book;
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, wrapped},
+};
+use lookaside_traces::{KernelCounts, reconstruct::Script};
+use serde_json::json;
+
+use super::{
+    output::Format,
+    scene::{self, Options, Read},
+};
+
+/// Arguments of `lookaside diff`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lookaside diff before.trace after.trace
+  lookaside diff a1.trace,a2.trace,a3.trace b1.trace,b2.trace,b3.trace
+  lookaside diff server.trace --against ceiling=33 --with ceiling=8
+  lookaside diff server.trace --with thp=on,pin=0-3 --format json")]
+pub(crate) struct Arguments {
+    /// The trace of the first side; several of the same program with commas between them, whose spread is then shown.
+    first: String,
+    /// The trace of the second side, or several. Without it the first is replayed under two settings.
+    #[arg(required_unless_present_any = ["with", "against"])]
+    second: Option<String>,
+    /// Settings of the second side; `lookaside what-if --list` shows all.
+    #[arg(long, value_name = "KNOB=VALUE,...", value_delimiter = ' ')]
+    with: Vec<String>,
+    /// Settings of the first side. Default: as recorded.
+    #[arg(long, value_name = "KNOB=VALUE,...", value_delimiter = ' ')]
+    against: Vec<String>,
+    /// What numbers are per. Default: per recording, if both sides are recordings of a command, else per second.
+    #[arg(long, value_enum)]
+    per: Option<Each>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What numbers are per.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Each {
+    /// A recording.
+    Run,
+    /// A second.
+    Second,
+}
+
+/// Runs `lookaside diff`.
+pub(crate) fn run(arguments: &Arguments) -> super::Result {
+    let Arguments { first, second, with, against, per, options } = arguments;
+    options.output.check()?;
+    let knobs = [scene::knobs(&split(against))?, scene::knobs(&split(with))?];
+    let open = |text: &str| -> super::Result<Vec<Read>> {
+        scene::paths(text).iter().map(|path| Read::open(path)).collect()
+    };
+    let firsts = open(first)?;
+    let seconds = second.as_deref().map(open).transpose()?;
+    let mut book = Book::shipped()?;
+    let reads = [&firsts, seconds.as_ref().unwrap_or(&firsts)];
+    let mut sides: [Vec<Scenario>; 2] = Default::default();
+    for ((side, reads), knobs) in sides.iter_mut().zip(reads).zip(&knobs) {
+        for read in reads {
+            side.push(options.scenario(read, &mut book)?.with(knobs)?);
+        }
+    }
+    one_machine(&sides)?;
+    let mut replayed = options.sides(&[&sides[0], &sides[1]])?.into_iter();
+    let (Some(mut before), Some(mut after)) = (replayed.next(), replayed.next()) else {
+        return Err(Refused("nothing was replayed".into()).into());
+    };
+    if second.is_some() && knobs.iter().all(Vec::is_empty) {
+        // What the kernel counted is better than what the model would.
+        for (side, scenarios) in [(&mut before, &sides[0]), (&mut after, &sides[1])] {
+            side.counts = recorded(scenarios, side.runs.len()).unwrap_or_default();
+        }
+    }
+    let of_commands = reads.iter().copied().flatten().all(|read| read.trace.origin.root.is_some());
+    let per = match per {
+        Some(Each::Second) => Per::Second,
+        None if !of_commands => Per::Second,
+        Some(Each::Run) | None => Per::Run,
+    };
+    let difference = Difference::between(&before, &after, per);
+    let names = match second {
+        Some(second) => [name(first, &firsts), name(second, reads[1])],
+        None => [scene::side_name(&knobs[0]), scene::side_name(&knobs[1])],
+    };
+    let names = [names[0].as_str(), names[1].as_str()];
+    let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();
+    let machine = &sides[0][0].machine;
+    let text = match options.output.format {
+        Format::Json => {
+            let about = json!({
+                "machine": machine.key,
+                "strategies": sides.iter().map(|side| &side[0].strategy).collect::<Vec<_>>(),
+                "assumed": assumed,
+            });
+            format!("{:#}\n", scene::to_json(&difference, names, &about))
+        }
+        Format::Csv => scene::tables(&difference, names, Grid::to_csv),
+        form => {
+            let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
+            let mut text = format!("{}\n\n", wrapped(&sentence(&difference, names), 0));
+            text += &scene::tables(&difference, names, form);
+            text += &format!(
+                "\nCosts are those of `{}`. `~` is no change beyond the spread of the replays, of which each side has {}.\n",
+                machine.key,
+                before.runs.len(),
+            );
+            for sentence in assumed {
+                text += &format!("* {}\n", wrapped(sentence, 0));
+            }
+            text
+        }
+    };
+    options.output.write(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Knobs are separated by blanks; by commas too, where a knob follows.
+fn split(texts: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in texts.iter().flat_map(|text| text.split(',')) {
+        match all.last_mut() {
+            // `pin=0,2` has a comma of its own.
+            Some(last) if !part.contains('=') => *last += &format!(",{part}"),
+            _ => all.push(part.to_owned()),
+        }
+    }
+    all
+}
+
+/// Figures of two machines cannot be compared.
+fn one_machine(sides: &[Vec<Scenario>; 2]) -> Result<(), Refused> {
+    let keys: std::collections::BTreeSet<_> =
+        sides.iter().flatten().map(|side| &side.machine.key).collect();
+    if keys.len() > 1 {
+        let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        return Err(Refused(format!(
+            "the traces are of different machines ({}): name one for all with --machine",
+            keys.join(", ")
+        )));
+    }
+    Ok(())
+}
+
+/// What the kernel counted, once for each replay; none if one of the traces has no counts.
+fn recorded(scenarios: &[Scenario], runs: usize) -> Option<Vec<KernelCounts>> {
+    let scripts: Vec<&Script> = scenarios.iter().map(|scenario| &scenario.script).collect();
+    let each = runs / scripts.len().max(1);
+    let of = |script: &&Script| script.recorded.clone().map(|counts| vec![counts; each]);
+    scripts.iter().map(of).collect::<Option<Vec<_>>>().map(|all| all.concat())
+}
+
+fn name(text: &str, reads: &[Read]) -> String {
+    match reads {
+        [one] => one.name.clone(),
+        _ => text.rsplit('/').next().unwrap_or(text).to_owned(),
+    }
+}
+
+/// The change in a sentence.
+fn sentence(of: &Difference, [before, after]: [&str; 2]) -> String {
+    let [was, is] = [&of.share.before, &of.share.after].map(|spread| scene::share(spread.median));
+    let start = format!(
+        "Switches, flushes, waits and interrupted CPUs take {is} of the time of all CPUs ({after}) instead of {was} \
+         ({before})"
+    );
+    if !of.known.differs() && !of.share.differs() {
+        return format!("{start}: no change beyond the spread.");
+    }
+    let most = of.initiators.iter().find(|change| change.differs());
+    let most = most.map_or(String::new(), |change| {
+        let [process, operation] =
+            [0, 1].map(|place| change.what.get(place).map_or("", String::as_str));
+        let ms = lookaside_terminal::grid::number(change.more().abs() / 1e9);
+        let word = if change.more() < 0.0 { "less" } else { "more" };
+        let per = if of.per == Per::Run { "" } else { " a second" };
+        format!(" Most of that is `{operation}` of `{process}`: {ms} ms {word}{per}.")
+    });
+    format!("{start}.{most}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_may_have_commas_of_their_own() {
+        let of =
+            |texts: &[&str]| split(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["thp=on,pin=0,2-3,ceiling=8"]), ["thp=on", "pin=0,2-3", "ceiling=8"]);
+        assert_eq!(of(&["thp=on", "batch=on"]), ["thp=on", "batch=on"]);
+        assert_eq!(of(&[]), [""; 0]);
+    }
+}

@@ -1,0 +1,83 @@
+//! `lookaside replay --validate`: the kernel's counts beside those of the model.
+
+use std::process::ExitCode;
+
+use lookaside_replay::{
+    Replayed,
+    validate::{Row, cold, compare, holds},
+};
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, percent},
+};
+use lookaside_traces::reconstruct::{Flushes, reconstruct};
+use serde_json::json;
+
+use super::{super::output::Format, Plan};
+
+/// Compares the kernel's counts with the model's.
+pub(super) fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::super::Result {
+    let Some(recorded) = &plan.script.recorded else {
+        let why = "the kernel recorded no flushes, so there is nothing to compare with";
+        return Err(Refused(why.into()).into());
+    };
+    let kernel = reconstruct(plan.trace, Flushes::Recorded)?;
+    let unknown = [cold(&plan.script), plan.script.unknown.mappings];
+    let mut compared: Vec<(&str, Vec<Row>)> = Vec::new();
+    for run in runs {
+        let Some(observed) = &run.observed else {
+            let why = "does not count in Linux's terms; one that does is `ipi-2025`";
+            return Err(Refused(format!("strategy `{}` {why}", run.strategy)).into());
+        };
+        let pages = [&kernel.expected, &plan.script.expected];
+        compared.push((&run.strategy, compare(recorded, observed, unknown, pages)));
+    }
+    let all_hold = compared.iter().all(|(_, rows)| holds(rows));
+    let form = match plan.arguments.output.format {
+        Format::Json => {
+            let mut document = plan.about();
+            document["holds"] = json!(all_hold);
+            document["strategies"] = compared
+                .iter()
+                .map(|(strategy, rows)| json!({"strategy": strategy, "rows": rows, "holds": holds(rows)}))
+                .collect();
+            plan.arguments.output.write(&format!("{document:#}\n"))?;
+            return Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Format::Csv => Grid::to_csv,
+        Format::Markdown => Grid::to_markdown,
+        Format::Table => Grid::to_text,
+    };
+    let is_csv = plan.arguments.output.format == Format::Csv;
+    let mut text = if is_csv { String::new() } else { format!("{}\n\n", plan.heading()) };
+    for (strategy, rows) in &compared {
+        let mut grid =
+            Grid::new(["count", "recorded", strategy, "off", "unknown", "limit", ""], &[0, 6]);
+        for row in rows {
+            let off = row.ratio.map(|ratio| percent(ratio - 1.0)).unwrap_or_default();
+            let limit =
+                row.limit.map(|limit| format!("{:.0} %", limit * 100.0)).unwrap_or_default();
+            let verdict = match (row.within, row.how) {
+                (Some(true), None) => "holds".to_owned(),
+                (Some(true), Some(what)) => format!("holds {what}"),
+                (Some(false), _) => "does not hold".to_owned(),
+                (None, _) => String::new(),
+            };
+            let [recorded, modelled] = [row.recorded, row.modelled].map(|count| count.to_string());
+            let unknown = if row.unknown > 0 { row.unknown.to_string() } else { String::new() };
+            grid.row([row.what.clone(), recorded, modelled, off, unknown, limit, verdict]);
+        }
+        text += &form(&grid);
+        text.push('\n');
+        if !is_csv {
+            let judged = rows.iter().filter(|row| row.within.is_some()).count();
+            let hold = rows.iter().filter(|row| row.within == Some(true)).count();
+            text += &format!("{hold} of {judged} judged counts hold\n\n");
+        }
+    }
+    if !is_csv {
+        text += &format!("what this rests on\n\n{}", plan.assumptions());
+    }
+    plan.arguments.output.write(&text)?;
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,220 @@
+//! What `diff` and `what-if` replay: traces on a machine, several times.
+
+use std::path::{Path, PathBuf};
+
+use lookaside_replay::{
+    Replayed, WorkingSet,
+    assume::{fitting_machine, usual_flushes},
+    difference::{Change, Difference, Per, Side},
+    what_if::{Knob, Scenario},
+};
+use lookaside_simulation::reproduce::Book;
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, number, percent},
+};
+use lookaside_traces::{Trace, import, reconstruct::reconstruct};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::{output::Output, progress};
+
+/// The version of the JSON of `diff` and `what-if`.
+pub(super) const VERSION: u32 = 1;
+
+/// How many initiators are shown.
+const INITIATORS: usize = 12;
+
+/// Options of replays that are compared.
+#[derive(clap::Args)]
+pub(super) struct Options {
+    /// The machine, as `lookaside list machines` shows it, or the path of a machine file, as `lookaside calibrate`
+    /// writes it. Default: a machine of the trace's architecture.
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// The strategy of TLB coherence. Default: that of Linux on the machine.
+    #[arg(long, value_name = "STRATEGY")]
+    strategy: Option<String>,
+    /// How often each trace is replayed, each time with other pseudo-random numbers: the spread is of these.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// A trace that was read, with what messages call it.
+pub(super) struct Read {
+    pub(super) name: String,
+    pub(super) trace: Trace,
+}
+
+impl Read {
+    /// Reads a trace.
+    pub(super) fn open(path: &Path) -> super::Result<Self> {
+        let trace = import::open(path)?;
+        if let Some(missing) = trace.missing() {
+            eprintln!("note: {}: {missing}", path.display());
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { name, trace })
+    }
+
+    /// The program that was recorded, or else the file.
+    pub(super) fn subject(&self) -> &str {
+        self.trace.origin.command.first().unwrap_or(&self.name)
+    }
+}
+
+impl Options {
+    /// The trace on the machine, under the strategy, as it was recorded.
+    pub(super) fn scenario(&self, read: &Read, book: &mut Book) -> super::Result<Scenario> {
+        let trace = &read.trace;
+        let key = match &self.machine {
+            Some(name) => book.admit(name)?,
+            None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
+        };
+        let machine = book.machine(&key)?.clone();
+        let guest = trace.origin.guest == Some(true);
+        let strategy = self.strategy.clone().unwrap_or_else(|| {
+            match machine.isa {
+                lookaside_simulation::data::Isa::X86_64 if guest => "ipi-2025-kvm",
+                lookaside_simulation::data::Isa::X86_64 => "ipi-2025",
+                lookaside_simulation::data::Isa::Aarch64 => "linux-broadcast",
+                lookaside_simulation::data::Isa::Riscv64 => "lookaside",
+            }
+            .to_owned()
+        });
+        lookaside_simulation::strategy::find(&strategy, &machine)?;
+        let flushes = usual_flushes(&machine, super::replay::has_flushes(trace));
+        let script = reconstruct(trace, flushes)?;
+        let cpus = script.cpus.len();
+        let options = book.options("build", &std::collections::BTreeMap::new());
+        let working_set = WorkingSet::of_build(&options)?;
+        Ok(Scenario { machine, script, strategy, cpus, working_set, assumed: Vec::new() })
+    }
+
+    /// Replays each of these sides, which are several scenarios each.
+    pub(super) fn sides(&self, sides: &[&[Scenario]]) -> Result<Vec<Side>, Refused> {
+        let tries: Vec<(usize, &Scenario, u64)> = sides
+            .iter()
+            .enumerate()
+            .flat_map(|(i, side)| side.iter().map(move |scenario| (i, scenario)))
+            .flat_map(|(i, scenario)| (1..=self.seeds).map(move |seed| (i, scenario, seed)))
+            .collect();
+        let bar = progress::bar(tries.len());
+        let one = |&(i, scenario, seed): &(usize, &Scenario, u64)| {
+            let replayed = scenario.replay(seed);
+            bar.inc(1);
+            replayed.map(|replayed| (i, replayed))
+        };
+        let runs: Result<Vec<(usize, Replayed)>, Refused> =
+            tries.par_iter().with_max_len(1).map(one).collect();
+        bar.finish_and_clear();
+        let runs = runs?;
+        let side = |i: usize| {
+            let runs: Vec<Replayed> =
+                runs.iter().filter(|(of, _)| *of == i).map(|(_, run)| run.clone()).collect();
+            let counts = runs.iter().map(|run| run.observed.clone()).collect::<Option<_>>();
+            Side { runs, counts: counts.unwrap_or_default() }
+        };
+        Ok((0..sides.len()).map(side).collect())
+    }
+}
+
+/// Reads knobs.
+pub(super) fn knobs(texts: &[String]) -> Result<Vec<Knob>, Refused> {
+    texts.iter().map(|text| text.parse()).collect()
+}
+
+/// The tables of a comparison.
+pub(super) fn tables(of: &Difference, sides: [&str; 2], form: fn(&Grid) -> String) -> String {
+    let per = match of.per {
+        Per::Run => "per recording",
+        Per::Second => "per second",
+    };
+    let ms = |value: f64| number(value / 1e9);
+    let mut text = format!("time by cause, in ms of all CPUs, {per}\n\n");
+    let causes = of.causes.iter().filter(|cause| {
+        cause.what != ["refills"] && (cause.before.high > 0.0 || cause.after.high > 0.0)
+    });
+    let rows =
+        causes.chain([&of.known]).chain(of.causes.iter().filter(|cause| cause.what == ["refills"]));
+    text += &form(&grid(["cause"], rows, sides, &ms));
+    if !of.reasons.is_empty() {
+        text += &format!("\nas the kernel counts, {per}\n\n");
+        text += &form(&grid(["count"], of.reasons.iter(), sides, &number));
+    }
+    text += &format!("\nwhere it changed most, in ms of all CPUs, {per}, refills not included\n\n");
+    let most = of.initiators.iter().take(INITIATORS);
+    text + &form(&grid(["process", "operation"], most, sides, &ms))
+}
+
+/// A table of changes: both sides with their spread, and the change where it is beyond that.
+fn grid<'c, const N: usize>(
+    first: [&str; N],
+    rows: impl Iterator<Item = &'c Change>,
+    sides: [&str; 2],
+    form: &dyn Fn(f64) -> String,
+) -> Grid {
+    let header = first.into_iter().chain([sides[0], "from, to", sides[1], "from, to", "change"]);
+    let left: Vec<usize> = (0..N).collect();
+    let mut grid = Grid::new(header, &left);
+    for row in rows {
+        let range = |spread: &lookaside_replay::difference::Spread| match spread.low == spread.high
+        {
+            true => String::new(),
+            false => format!("{}, {}", form(spread.low), form(spread.high)),
+        };
+        let change = match row.ratio() {
+            _ if !row.differs() => "~".to_owned(),
+            Some(ratio) => percent(ratio - 1.0),
+            None => "new".to_owned(),
+        };
+        let what = match row.what.as_slice() {
+            [one] if one == "known" => vec!["all but refills".to_owned()],
+            [one] if one == "refills" => vec!["refills, as assumed".to_owned()],
+            what => what.to_vec(),
+        };
+        let cells = [
+            form(row.before.median),
+            range(&row.before),
+            form(row.after.median),
+            range(&row.after),
+            change,
+        ];
+        grid.row(what.into_iter().chain(cells));
+    }
+    grid
+}
+
+/// Both sides as one value for programs.
+pub(super) fn to_json(of: &Difference, sides: [&str; 2], about: &Value) -> Value {
+    let mut value = json!({ "version": VERSION, "before": sides[0], "after": sides[1] });
+    for (key, content) in about.as_object().into_iter().flatten() {
+        value[key] = content.clone();
+    }
+    value["difference"] = json!(of);
+    value
+}
+
+/// A share for people.
+pub(super) fn share(part: f64) -> String {
+    format!("{:.3} %", part * 100.0)
+}
+
+/// The knob arguments of one side, in words.
+pub(super) fn side_name(knobs: &[Knob]) -> String {
+    match knobs {
+        [] => "as recorded".to_owned(),
+        knobs => knobs.iter().map(Knob::to_string).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The paths of one side: several recordings of the same, separated by commas.
+pub(super) fn paths(text: &str) -> Vec<PathBuf> {
+    if Path::new(text).exists() {
+        vec![text.into()]
+    } else {
+        text.split(',').map(PathBuf::from).collect()
+    }
+}
