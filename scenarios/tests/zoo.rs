@@ -3,16 +3,23 @@
 use lookaside_machine::explore::Budget;
 use lookaside_scenarios::{
     scenario::Depth,
-    zoo::{self, Expected, Form},
+    zoo::{self, Expected, Form, Judgement},
 };
 
 #[test]
 fn every_protocol_gets_its_verdict() {
-    let wrong: Vec<_> = zoo::all()
-        .map(|protocol| zoo::judge(protocol, Budget::UNLIMITED))
-        .filter(|judgement| !judgement.agrees())
-        .collect();
+    let judgements: Vec<_> =
+        zoo::all().map(|protocol| zoo::judge(protocol, Budget::UNLIMITED)).collect();
+    let wrong: Vec<_> = judgements.iter().filter(|judgement| !judgement.agrees()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+    // The table of how much was explored.
+    let page = include_str!("../../docs/zoo.md").replace(' ', "");
+    for Judgement { name, schedules, steps, .. } in
+        judgements.iter().filter(|judgement| judgement.expected == Expected::Sound)
+    {
+        let row = format!("\n|{name}|{schedules}|{steps}|\n");
+        assert!(page.contains(&row), "docs/zoo.md does not say: {}", row.trim());
+    }
 }
 
 #[test]

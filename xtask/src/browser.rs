@@ -11,6 +11,9 @@ use crate::{
     process, setup,
 };
 
+/// For how long, in milliseconds of its own time, a page may load and wait. The time of a page that waits passes at once.
+const BUDGET: &str = "--virtual-time-budget=900000";
+
 /// The browser: Debian's or another build of Chromium.
 pub(crate) fn find(what: &str) -> Result<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -75,14 +78,28 @@ pub(crate) fn probe(browser: &Path, page: &Path, script: &str, least: usize) -> 
     fs::write(&probed, whole).context(|| format!("writing {}", probed.display()))?;
     let mut checks = 0;
     for size in [(1200, 900), (420, 900)] {
-        let (document, console) = browse(browser, &probed, size, &["--dump-dom".to_owned()])?;
-        if !console.is_empty() {
-            let said = console.join("\n");
-            return Err(Failure::new(format!("{}: the console says\n{said}", page.display())));
-        }
-        checks += judge(&document)
-            .map_err(|failure| Failure::new(format!("{}: {failure}", page.display())))?;
+        checks += tried(page, browse(browser, &probed, size, &["--dump-dom".to_owned()])?)?;
     }
+    enough(page, checks, least)
+}
+
+/// Opens a page that tries out others in a frame, waits until it has come to its end, and says how many checks were made.
+pub(crate) fn tour(browser: &Path, page: &Path, least: usize) -> Result<usize> {
+    let arguments = ["--dump-dom", "--allow-file-access-from-files", BUDGET].map(str::to_owned);
+    let checks = tried(page, browse(browser, page, (1400, 1000), &arguments)?)?;
+    enough(page, checks, least)
+}
+
+/// How many checks hold, if all do and the console is empty.
+fn tried(page: &Path, (document, console): (String, Vec<String>)) -> Result<usize> {
+    if !console.is_empty() {
+        let said = console.join("\n");
+        return Err(Failure::new(format!("{}: the console says\n{said}", page.display())));
+    }
+    judge(&document).map_err(|failure| Failure::new(format!("{}: {failure}", page.display())))
+}
+
+fn enough(page: &Path, checks: usize, least: usize) -> Result<usize> {
     if checks < least {
         return Err(Failure::new(format!("{}: only {checks} checks were made", page.display())));
     }
@@ -116,7 +133,7 @@ pub(crate) fn picture(
 ) -> Result<()> {
     let picture = name.with_extension("png");
     let _ = fs::remove_file(&picture);
-    let mut arguments = vec![format!("--screenshot={}", picture.display())];
+    let mut arguments = vec![format!("--screenshot={}", picture.display()), BUDGET.to_owned()];
     if dark {
         arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
     }

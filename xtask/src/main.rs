@@ -118,7 +118,8 @@ enum Command {
     /// Build the documentation site into `target/site`, with drawings and the playground made from runs, and follow every
     /// link within it. What is missing is installed first.
     Site {
-        /// Also try the playground out in Chromium, and take pictures.
+        /// Also try the playground and the search out in Chromium, look at every page wide and narrow, light and dark, and
+        /// take pictures.
         #[arg(long)]
         browser: bool,
     },

@@ -10,7 +10,7 @@ use lookaside::{
 use lookaside_machine::adversary::{Arch, Config, Rule, Word, interrupt, relax, riscv, x86};
 
 use super::{
-    Expected, Protocol,
+    Expected, Form, Protocol,
     kernel::{A, Act::*, B, CPUS, Call, Change, Kernel, Operations, PAGES, Scripts, each, open},
     riscv::satp,
 };
@@ -362,7 +362,8 @@ pub(super) static PROTOCOLS: &[Protocol] = &[
         repair: None,
         open: |name, form| {
             const SCRIPTS: Scripts = &[&[PAGE], &[Take(Change::Page(1)), Store(0)], &[Store(0)]];
-            open(name, form, SCRIPTS, |_| Classic { lock: Word::ZERO, left: Word::ZERO })
+            let scripts = if form == Form::Small { &SCRIPTS[..2] } else { SCRIPTS };
+            open(name, form, scripts, |_| Classic { lock: Word::ZERO, left: Word::ZERO })
         },
     },
     Protocol {

@@ -398,6 +398,7 @@ impl<P: Operations> Scenario for Cage<P> {
     fn name(&self) -> String {
         let end = match self.form {
             Form::Described => "",
+            Form::Small => "/small",
             Form::Fixed => "/fixed",
             Form::NoFlush => "/no-flush",
         };

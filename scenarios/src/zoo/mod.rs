@@ -66,6 +66,9 @@ impl serde::Serialize for Expected {
 pub enum Form {
     /// As described.
     Described,
+    /// As described, with fewer CPUs where all states of [`Form::Described`] are too many to be stepped through by
+    /// hand; the same otherwise.
+    Small,
     /// With its repair.
     Fixed,
     /// Without flushes. It must break a rule, or the script does not exercise the protocol.

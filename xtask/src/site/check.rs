@@ -76,7 +76,8 @@ fn follow(
     }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// The files of a folder and of those in it.
+pub(super) fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let reading = || format!("reading {}", folder.display());
     for entry in fs::read_dir(folder).context(reading)? {
         let path = entry.context(reading)?.path();

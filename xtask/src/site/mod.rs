@@ -5,6 +5,7 @@
 //! site is followed ([`check`]). A link to the outside is not fetched.
 
 mod assemble;
+mod browse;
 mod check;
 
 use std::{
@@ -13,8 +14,9 @@ use std::{
     process::Command,
 };
 
+pub(crate) use browse::run as try_out;
+
 use crate::{
-    browser,
     failure::{Context, Failure, Result},
     process, setup,
     workspace::Workspace,
@@ -25,17 +27,6 @@ const MDBOOK: &str = "0.5.4";
 
 /// The package that makes drawings and the playground of runs.
 const PLAYGROUND: &str = "lookaside-playground";
-
-/// How wide the window is, how high, and whether it is dark.
-const WINDOWS: [(&str, u32, u32, bool); 4] = [
-    ("wide-light", 1280, 1400, false),
-    ("wide-dark", 1280, 1400, true),
-    ("narrow-light", 390, 1800, false),
-    ("narrow-dark", 390, 1800, true),
-];
-
-/// What tries the playground out.
-const PROBE: &str = include_str!("probe.js");
 
 /// What a step says where mdBook cannot be had.
 pub(crate) const NOT_HERE: &str = "mdBook is missing, and cargo could not install it";
@@ -95,29 +86,5 @@ pub(crate) fn build(workspace: &Workspace, mdbook: &Path) -> Result<()> {
     process::run(Command::new(mdbook).arg("build").arg(workspace.root()))?;
     let checked = check::run(&site)?;
     println!("site: {checked} links within the site lead somewhere; see {}", site.display());
-    Ok(())
-}
-
-/// Tries the playground out in a browser: every protocol is walked to its bug, or to its end. Pictures of it and of other
-/// pages are left for people to look at.
-pub(crate) fn try_out(workspace: &Workspace) -> Result<()> {
-    let browser = browser::find("the playground")?;
-    let site = workspace.root().join("target/site");
-    let page = site.join("playground.html");
-    if !page.is_file() {
-        return Err(Failure::new("there is no playground yet: cargo xtask site"));
-    }
-    let checks = browser::probe(&browser, &page, PROBE, 150)?;
-    println!("site: the playground: {checks} checks hold, the console is empty");
-    let pictures = workspace.root().join("target/site-pictures");
-    fs::create_dir_all(&pictures).context(|| format!("making {}", pictures.display()))?;
-    for page in ["playground", "index", "newcomer", "bugs/missed-target"] {
-        for (name, width, height, dark) in WINDOWS {
-            let file = site.join(page).with_extension("html");
-            let picture = pictures.join(format!("{}-{name}", page.replace('/', "-")));
-            browser::picture(&browser, &file, &picture, (width, height, dark))?;
-        }
-    }
-    println!("site: pictures are in {}", pictures.display());
     Ok(())
 }
