@@ -66,7 +66,7 @@ impl Stage {
 }
 
 fn hunt(qemu: Option<&Path>, words: &[&str]) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hunt"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside-hunt"));
     if let Some(folder) = qemu {
         command.env("LOOKASIDE_QEMU", folder).env("LOOKASIDE_WATCH", folder.join("plugin"));
     }
@@ -87,9 +87,13 @@ fn says(result: (i32, String), status: i32, words: &[&str]) {
 #[test]
 fn an_emulator_that_is_too_old_or_has_no_plugins() {
     let old = Stage::new("old", "QEMU emulator version 7.2.22", HELP, "");
-    says(old.hunt(&[]), 2, &["has version 7", "before 10 cannot read registers", "hunt --setup"]);
+    says(
+        old.hunt(&[]),
+        2,
+        &["has version 7", "before 10 cannot read registers", "lookaside hunt --setup"],
+    );
     let none = Stage::new("none", NEW, "-monitor dev", "");
-    says(none.hunt(&[]), 2, &["was built without plugins", "hunt --setup"]);
+    says(none.hunt(&[]), 2, &["was built without plugins", "lookaside hunt --setup"]);
     says(hunt(Some(&none.0), &["--check"]), 2, &["was built without plugins"]);
 }
 
