@@ -61,7 +61,9 @@ fn what_is_built_and_called_is_there() {
     let packages = template.split("--package ").skip(1);
     let packages: Vec<&str> = packages.filter_map(|rest| rest.split_whitespace().next()).collect();
     assert_eq!(packages, ["lookaside-hunt", "lookaside-watch-qemu"]);
-    assert!(read("hunt/Cargo.toml").contains("\nname = \"lookaside-hunt\"\ndoc = false"));
+    let hunt = read("hunt/Cargo.toml");
+    let (_, program) = hunt.split_once("[[bin]]").expect("it has a program");
+    assert!(program.contains("\nname = \"lookaside-hunt\"\n"), "{program}");
     assert!(read("watch-qemu/Cargo.toml").contains("name = \"lookaside-watch-qemu\""));
     assert!(template.contains("cargo install --locked lookaside-cli "));
     assert!(read("lab/Cargo.toml").contains("name = \"lookaside-cli\""));
