@@ -8,7 +8,7 @@ use lookaside_terminal::plain;
 
 /// The explorer of Lookaside alone. `lab` has all commands.
 #[derive(Parser)]
-#[command(name = "explorer", version)]
+#[command(name = "lookaside-explorer", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -9,7 +9,7 @@ use crate::{kernel::Kernel, render, run, setup, skip};
 
 /// Runs a kernel under the TLB sanitizer: which CPU may use a translation that was revoked, and which fence is missing.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "hunt", version)]
+#[command(name = "lookaside-hunt", version)]
 pub struct Arguments {
     /// octox, xv6, linux-riscv64, linux-arm64, lookaside-riscv64, lookaside-aarch64, or a description FILE.toml.
     pub(crate) kernel: Option<String>,

@@ -84,7 +84,8 @@ impl Emulator {
     }
 
     fn is_new_enough(&self) -> Result<(), String> {
-        let advice = "`hunt --setup` unpacks one from Debian's packages, and installs nothing";
+        let advice =
+            "`lookaside hunt --setup` unpacks one from Debian's packages, and installs nothing";
         let name = self.program.display();
         let output = Command::new(&self.program)
             .arg("--version")

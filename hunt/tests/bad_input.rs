@@ -66,7 +66,10 @@ impl Stage {
 }
 
 fn hunt(qemu: Option<&Path>, words: &[&str]) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hunt"));
+    // Cargo names it in `CARGO_BIN_EXE_lookaside-hunt`, but a shell between cargo and the compiler drops a dash.
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let mut command = Command::new(folder.join("lookaside-hunt"));
     if let Some(folder) = qemu {
         command.env("LOOKASIDE_QEMU", folder).env("LOOKASIDE_WATCH", folder.join("plugin"));
     }
@@ -87,9 +90,13 @@ fn says(result: (i32, String), status: i32, words: &[&str]) {
 #[test]
 fn an_emulator_that_is_too_old_or_has_no_plugins() {
     let old = Stage::new("old", "QEMU emulator version 7.2.22", HELP, "");
-    says(old.hunt(&[]), 2, &["has version 7", "before 10 cannot read registers", "hunt --setup"]);
+    says(
+        old.hunt(&[]),
+        2,
+        &["has version 7", "before 10 cannot read registers", "lookaside hunt --setup"],
+    );
     let none = Stage::new("none", NEW, "-monitor dev", "");
-    says(none.hunt(&[]), 2, &["was built without plugins", "hunt --setup"]);
+    says(none.hunt(&[]), 2, &["was built without plugins", "lookaside hunt --setup"]);
     says(hunt(Some(&none.0), &["--check"]), 2, &["was built without plugins"]);
 }
 

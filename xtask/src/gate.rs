@@ -11,7 +11,9 @@ use crate::{
     failure::{Failure, Result},
     fences, first_build, imports, instructions, integration, litmus, loom, map, miri, mutants,
     package::{self, LIBRARIES},
-    path_length, process, report, root_names, sanitizer, seeds,
+    path_length, process,
+    registry::{self, TARGETS_OF_DOCS},
+    report, root_names, sanitizer, seeds,
     setup::{self, BareMetal, TARGETS},
     site,
     stage::Selection,
@@ -169,8 +171,12 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         };
         // Their unit tests run there, too: that they compile does not show that they work.
         command.args(["test", "--lib", "--quiet"]);
-        let packages = LIBRARIES.into_iter().chain(ADAPTERS.map(|(package, _)| package));
-        in_workspace(workspace, command.args(packages.map(|name| format!("--package={name}"))))
+        in_workspace(workspace, command.args(libraries().map(|name| format!("--package={name}"))))?;
+        // The tool promises the same.
+        let Some(mut command) = setup::oldest_cargo(workspace)? else {
+            return Ok(Outcome::Skipped("rustup could not install it"));
+        };
+        in_workspace(workspace, command.args(["check", "--locked", "--package", LAB]))
     });
     gate.step("dependencies", || {
         if !dependencies::is_checkable() {
@@ -261,6 +267,20 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         command.env("RUSTDOCFLAGS", "-Dwarnings").args(["doc", "--workspace", "--no-deps"]);
         in_workspace(workspace, &mut command)
     });
+    for target in TARGETS_OF_DOCS {
+        gate.step(&format!("documentation, {target}"), || {
+            if quick {
+                return Ok(Outcome::Skipped(QUICK));
+            }
+            if !bare.is_installed(target) {
+                return Ok(Outcome::Skipped("rustdoc needs the compiled target"));
+            }
+            of_libraries(target, |package| {
+                let command = bare.cargo_for(package, "core", "doc", target);
+                registry::document(workspace, command).map(|()| Outcome::Passed)
+            })
+        });
+    }
     gate.step("site", || {
         if quick {
             return Ok(Outcome::Skipped(QUICK));
@@ -281,7 +301,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     });
     kernel_steps(gate, workspace, bare, quick);
     gate.step("packages", || {
-        package::run(workspace, bare, &LIBRARIES, &BARE_METAL_OF_DOCS).map(|()| Outcome::Passed)
+        package::run(workspace, bare, &LIBRARIES, &TARGETS_OF_DOCS).map(|()| Outcome::Passed)
     });
     gate.step("first build", || {
         if !first_build::is_measurable() {
@@ -396,10 +416,6 @@ fn lint_kernel(workspace: &Workspace, bare: &BareMetal, architecture: Architectu
     process::run(kernel.env(build::USER_VARIABLE, user).args(deny))
 }
 
-/// The targets whose documentation is published.
-const BARE_METAL_OF_DOCS: [&str; 3] =
-    ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
-
 /// The adapters for crates that make page tables, and the architectures that these crates know: how the names of their
 /// targets begin.
 const ADAPTERS: [(&str, &[&str]); 6] = [
@@ -410,6 +426,11 @@ const ADAPTERS: [(&str, &[&str]); 6] = [
     ("lookaside-rmm", &["x86_64", "aarch64", "riscv64"]),
     ("lookaside-ostd", &["x86_64", "aarch64", "riscv64"]),
 ];
+
+/// All that kernels link.
+pub(crate) fn libraries() -> impl Iterator<Item = &'static str> {
+    LIBRARIES.into_iter().chain(ADAPTERS.map(|(package, _)| package))
+}
 
 /// Does something for each of the libraries that there is on this target.
 fn of_libraries(target: &str, work: impl FnMut(&str) -> Result<Outcome>) -> Result<Outcome> {

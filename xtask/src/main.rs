@@ -37,7 +37,9 @@ mod miri;
 mod mutants;
 mod package;
 mod path_length;
+mod plugins;
 mod process;
+mod registry;
 mod report;
 mod root_names;
 mod sanitizer;
@@ -124,7 +126,11 @@ enum Command {
         browser: bool,
     },
     /// Compare the interfaces of the libraries with those of the last release, by cargo-semver-checks.
-    Semver,
+    Semver {
+        /// Compare with this revision instead of the last tag `v…`.
+        #[arg(long, value_name = "REVISION")]
+        baseline_rev: Option<String>,
+    },
     /// Make archives of the command line for other machines in `target/dist`: static programs, with checksums and
     /// lists of what is in them (CycloneDX).
     Dist {
@@ -170,7 +176,7 @@ fn run(command: &Command) -> Result<()> {
             site::run(&workspace)?;
             if *browser { site::try_out(&workspace) } else { Ok(()) }
         }
-        Command::Semver => semver::run(&workspace),
+        Command::Semver { baseline_rev } => semver::run(&workspace, baseline_rev.as_deref()),
         Command::Dist { target } => dist::run(&workspace, target),
         Command::Mutants(options) => mutants::run(&workspace, options),
     }

@@ -4,7 +4,7 @@ use std::{env, fs, path::Path, process::Command};
 
 use crate::{
     failure::{Context, Failure, Result},
-    process,
+    process, registry,
     setup::{self, BareMetal},
     workspace::Workspace,
 };
@@ -20,13 +20,15 @@ pub(crate) const LIBRARIES: [&str; 4] =
 /// What each archive must have at its root.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packs, looks into the archives, and builds what is in them.
+/// Rehearses the publication, packs, looks into manifests and archives, and builds what is in them.
 pub(crate) fn run(
     workspace: &Workspace,
     bare: &BareMetal,
     libraries: &[&str],
     targets: &[&str],
 ) -> Result<()> {
+    registry::one_address(workspace)?;
+    registry::rehearse(workspace, &UNPUBLISHED)?;
     let archives = pack(workspace)?;
     let unpacked = env::temp_dir().join(format!("lookaside-packed-{}", std::process::id()));
     fs::create_dir_all(&unpacked).context(|| format!("creating {}", unpacked.display()))?;
@@ -54,17 +56,16 @@ impl Archive {
 fn pack(workspace: &Workspace) -> Result<Vec<Archive>> {
     let mut command = setup::cargo();
     command.current_dir(workspace.root());
-    command.args(["package", "--workspace", "--no-verify", "--allow-dirty"]);
+    // All that it takes was fetched for the steps before, and without network each archive would wait for it.
+    command.args(["package", "--workspace", "--no-verify", "--allow-dirty", "--offline"]);
     process::run(command.args(UNPUBLISHED.map(|package| format!("--exclude={package}"))))?;
-    let mut command = setup::cargo();
-    command.current_dir(workspace.root()).args(["metadata", "--no-deps", "--format-version=1"]);
-    let metadata: serde_json::Value = serde_json::from_str(&process::output(&mut command)?)
-        .context(|| "reading the metadata of the workspace".to_owned())?;
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let mut packages = registry::metadata(workspace)?;
+    packages.retain(|package| !UNPUBLISHED.contains(&text(&package["name"]).as_str()));
+    registry::check(packages.iter())?;
     let archives: Vec<Archive> = packages
+        .iter()
         .map(|package| (text(&package["name"]), text(&package["version"])))
-        .filter(|(name, _)| !UNPUBLISHED.contains(&name.as_str()))
         .map(|(name, version)| {
             let file = workspace.target().join(format!("package/{name}-{version}.crate"));
             Archive { name, version, file }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 use std::{
     env,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
 use crate::failure::{Context, Failure, Result};
@@ -51,12 +51,24 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and returns what it wrote to its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = collected(command)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command and returns what it wrote to its standard error, for programs that say there what they do.
+pub(crate) fn errors(command: &mut Command) -> Result<String> {
+    println!("$ {}", spelled(command));
+    let output = collected(command)?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn collected(command: &mut Command) -> Result<Output> {
     let output = command
         .stdin(Stdio::null())
         .output()
         .context(|| format!("starting `{}`", spelled(command)))?;
     if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(output)
     } else {
         Err(Failure::new(format!(
             "`{}` failed ({})\n{}",

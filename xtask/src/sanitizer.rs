@@ -26,7 +26,7 @@ pub(crate) fn get(workspace: &Workspace) -> Result<Option<PathBuf>> {
     command.current_dir(workspace.root()).args(["build", "--release", "--quiet"]);
     command.args(["--package", "lookaside-watch-qemu", "--package", "lookaside-hunt"]);
     process::run(&mut command)?;
-    let hunt = workspace.target().join("release/hunt");
+    let hunt = workspace.target().join("release/lookaside-hunt");
     let ready = || process::succeeds(command_of(workspace, &hunt).arg("--check"));
     if ready() {
         return Ok(Some(hunt));

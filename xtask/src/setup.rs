@@ -145,8 +145,8 @@ fn components() -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "{} missing from the Rust toolchain, and rustup could not install it.\n\
-         With network access: rustup component add {}",
+        "{} missing from the Rust toolchain, and rustup could not install it: with network \
+         access, `rustup component add {}`",
         missing.join(" and "),
         missing.join(" "),
     )))
@@ -180,11 +180,7 @@ fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
     let explained = format!("the compiled targets {}", missing.join(", "));
     debian(&explained, &DEBIAN_PACKAGES).map_err(|failure| {
         Failure::new(format!(
-            "{failure}\n\
-             With network access to rustup's server the usual way is:\n    \
-             rustup target add {}\n\
-             With Debian's packages instead, the library is built for these targets from the \
-             source of the standard library (cargo -Zbuild-std=core).",
+            "{failure}, or, anywhere with access to rustup's server, `rustup target add {}`",
             missing.join(" ")
         ))
     })?;
@@ -232,16 +228,19 @@ fn rustup(what: &[&str], names: &[&str]) {
 
 /// Installs Debian packages if we may, or says what to install.
 pub(crate) fn debian(what: &str, packages: &[&str]) -> Result<()> {
-    let advice = format!(
-        "{what} missing. On Debian, as root:\n    apt-get install --no-install-recommends {}",
-        packages.join(" ")
-    );
+    let advice = |why: &str| {
+        let packages = packages.join(" ");
+        Failure::new(format!(
+            "{what} missing ({why}): on Debian, as root, `apt-get install \
+             --no-install-recommends {packages}`"
+        ))
+    };
     let root = process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if !root {
-        return Err(Failure::new(format!("{advice}\n(This is not root, so nothing was tried.)")));
+        return Err(advice("this is not root, so nothing was tried"));
     }
     if !process::succeeds(Command::new("apt-get").arg("--version")) {
-        return Err(Failure::new(format!("{advice}\n(There is no apt-get here.)")));
+        return Err(advice("there is no apt-get here"));
     }
     println!("setup: installing with apt-get: {}", packages.join(", "));
     let mut install = Command::new("apt-get");
@@ -251,7 +250,7 @@ pub(crate) fn debian(what: &str, packages: &[&str]) -> Result<()> {
         .args(packages);
     process::run(Command::new("apt-get").args(["update", "--quiet"]))
         .and_then(|()| process::run(&mut install))
-        .map_err(|failure| Failure::new(format!("{advice}\n({failure})")))
+        .map_err(|_| advice("apt-get, see above, could not install it"))
 }
 
 /// A toolchain that has the source of its standard library: ours, or Debian's.

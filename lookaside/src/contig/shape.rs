@@ -52,15 +52,14 @@ impl Shape {
     }
 }
 
-/// Entries that were taken out are remembered in the bits of one word.
-const MOST_PAGES: usize = u128::BITS as usize;
-
 const _: () = {
+    // Entries that were taken out are remembered in the bits of one word.
+    let most_pages = u128::BITS as usize;
     let shapes = [Shape::ARM_4K, Shape::ARM_16K, Shape::ARM_64K, Shape::SVNAPOT];
     let mut i = 0;
     while i < shapes.len() {
         let shape = shapes[i];
-        assert!(shape.block_pages.is_power_of_two() && shape.block_pages <= MOST_PAGES);
+        assert!(shape.block_pages.is_power_of_two() && shape.block_pages <= most_pages);
         // A block does not leave its table, and a table is one page of eight-byte entries.
         assert!(shape.table_entries.is_multiple_of(shape.block_pages));
         assert!(shape.table_entries as u64 * 8 == shape.page_bytes());

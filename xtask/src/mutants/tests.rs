@@ -82,7 +82,7 @@ impl Fixture {
         fixture.write(
             "explorer/Cargo.toml",
             "[package]\nname = 'lookaside-explorer'\nversion = '0.1.0'\nedition = '2024'\n\
-             [[bin]]\nname = 'explorer'\npath = 'src/main.rs'\n\
+             [[bin]]\nname = 'lookaside-explorer'\npath = 'src/main.rs'\n\
              [dependencies]\nlookaside = { path = '../lookaside' }\n",
         );
         fixture.write(

@@ -17,7 +17,7 @@ pub(super) const PACKAGE: &str = "lookaside-explorer";
 /// The package whose tests are asked.
 const LIBRARY: &str = "lookaside";
 /// The name of that program.
-pub(super) const PROGRAM: &str = "explorer";
+pub(super) const PROGRAM: &str = "lookaside-explorer";
 
 /// The copy has a target directory of its own, so that only what a mutant changes is built again.
 #[derive(Debug)]
