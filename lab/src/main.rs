@@ -45,6 +45,10 @@ enum Command {
     /// Replays a trace of a live system under several strategies, on a modelled machine.
     #[cfg(feature = "traces")]
     Replay(commands::replay::Arguments),
+    /// Replays traces under Linux's strategy and the library's, on every machine: the part of Linux's time that the
+    /// library takes.
+    #[cfg(feature = "traces")]
+    AgainstLinux(commands::against_linux::Arguments),
     /// Measures this machine and writes a machine file.
     #[cfg(all(feature = "traces", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
@@ -90,6 +94,8 @@ fn main() -> ExitCode {
         Command::Import(arguments) => commands::import::run(&arguments),
         #[cfg(feature = "traces")]
         Command::Replay(arguments) => commands::replay::run(&arguments),
+        #[cfg(feature = "traces")]
+        Command::AgainstLinux(arguments) => commands::against_linux::run(&arguments),
         #[cfg(all(feature = "traces", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         #[cfg(feature = "checks")]

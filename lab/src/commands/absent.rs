@@ -6,11 +6,12 @@ use std::ffi::OsString;
 const LINUX: [&str; 2] = ["record", "calibrate"];
 
 /// Those of the features `checks` and `traces`.
-const FEATURES: [&str; 10] = [
+const FEATURES: [&str; 11] = [
     "record",
     "calibrate",
     "import",
     "replay",
+    "against-linux",
     "litmus",
     "differential",
     "explore",
