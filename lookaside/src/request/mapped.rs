@@ -9,7 +9,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct Mapped(AtomicU32);
 
 impl Mapped {
-    pub(crate) const NONE: Self = Self(AtomicU32::new(0));
+    /// Nothing.
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
 
     /// How many pages.
     pub(crate) fn pages(&self) -> u64 {

@@ -215,7 +215,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     const CPU: Self::Cpu = PerCpuAsidsCpu {
         active: P::Word::ZERO,
         _line: [0; 7],
-        mapped: [const { Mapped::NONE }; SLOTS],
+        mapped: [const { Mapped::new() }; SLOTS],
         slots: Aligned(Slots {
             id: [const { P::Word::ZERO }; SLOTS],
             flushed_up_to: [const { P::Word::ZERO }; SLOTS],
