@@ -70,6 +70,10 @@ enum Command {
     /// Shows what a recorded program would spend under other settings of Linux.
     #[cfg(feature = "traces")]
     WhatIf(commands::what_if::Arguments),
+    /// Replays traces under Linux's strategy and the library's, on every machine: the part of Linux's time that the
+    /// library takes.
+    #[cfg(feature = "traces")]
+    AgainstLinux(commands::against_linux::Arguments),
     /// Measures this machine and writes a machine file.
     #[cfg(all(feature = "traces", target_os = "linux"))]
     Calibrate(commands::calibrate::Arguments),
@@ -128,6 +132,8 @@ fn main() -> ExitCode {
         Command::Diff(arguments) => commands::diff::run(&arguments),
         #[cfg(feature = "traces")]
         Command::WhatIf(arguments) => commands::what_if::run(&arguments),
+        #[cfg(feature = "traces")]
+        Command::AgainstLinux(arguments) => commands::against_linux::run(&arguments),
         #[cfg(all(feature = "traces", target_os = "linux"))]
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         #[cfg(feature = "checks")]

@@ -17,6 +17,10 @@ pub struct Costs {
     /// invalidation by address removes everything, as on Intel in guests whose host uses smaller pages: a
     /// kernel finds out by timing an access to another page after such an invalidation.
     pub useful_entries: u64,
+    /// The most invalidations by address that one flush makes on one CPU. A flush by tag is cheaper in instructions from a
+    /// few pages on, and what it loses is an expectation. The ceiling bounds what is spent for the sake of that.
+    #[doc(alias = "tlb_single_page_flush_ceiling")]
+    pub ceiling: u64,
     /// An IPI to one CPU, until its handler is known to have run.
     pub ipi: u64,
     /// Each further CPU that gets an IPI at the same time.
@@ -52,6 +56,56 @@ impl Costs {
         self.refill.saturating_mul(self.useful_entries.saturating_sub(pages))
     }
 
+    /// Whether to remove `pages` pages by `operations` invalidations by address on this CPU, and not everything under
+    /// the tag. `mapped` entries beside those pages at least are taken to be used again; `None` if that is not known,
+    /// and then the loss counts in full. Never by address beyond the [ceiling](Self::ceiling). Else:
+    ///
+    /// By address costs `A = operations * address`. By tag costs `T(x) = tag + refill * x`, where `x` entries are used
+    /// again; the program knows `x`, nobody else. It is at least `l`, which is `mapped`, and at most `u`, which is
+    /// `useful_entries - pages`. By address is chosen if `A * A <= T(l) * T(u)`.
+    ///
+    /// **Bound.** Whichever is chosen costs at most `c = sqrt(T(u) / T(l))` times the other. If it is by address, then
+    /// `A <= sqrt(T(l) * T(u)) = c * T(l) <= c * T(x)`. If it is by tag, then
+    /// `T(x) <= T(u) = c * sqrt(T(l) * T(u)) < c * A`. So any sequence of flushes costs at most `c` times what it would
+    /// cost to make the better choice at each of them, with all `x` known beforehand. That is twice as soon as
+    /// `T(u) <= 4 * T(l)`: if a quarter of what can be lost is known to be in use.
+    ///
+    /// **No rule without `x` does better.** Take `A = sqrt(T(l) * T(u))`. Of a rule that goes by address the program uses
+    /// `l` entries again, of one that goes by tag it uses `u`: both cost `c` times the other choice.
+    #[must_use]
+    pub const fn by_address_here(&self, operations: u64, pages: u64, mapped: Option<u64>) -> bool {
+        let most = self.useful_entries.saturating_sub(pages);
+        let least = match mapped {
+            Some(mapped) if mapped < most => mapped,
+            _ => most,
+        };
+        let by_address = self.local.address.saturating_mul(operations) as u128;
+        operations <= self.ceiling
+            && by_address * by_address <= self.by_tag(least) as u128 * self.by_tag(most) as u128
+    }
+
+    /// The most pages of which a flush of nothing else goes by address on this CPU, if each takes one invalidation: for
+    /// kernels that show at boot what follows from what they have measured.
+    #[must_use]
+    pub const fn most_pages_here(&self, mapped: Option<u64>) -> u64 {
+        let (mut yes, mut no) =
+            (0, if self.ceiling < 1 << 32 { self.ceiling + 1 } else { 1 << 32 });
+        while yes + 1 < no {
+            let pages = u64::midpoint(yes, no);
+            if self.by_address_here(pages, pages, mapped) {
+                yes = pages;
+            } else {
+                no = pages;
+            }
+        }
+        yes
+    }
+
+    /// An invalidation by tag on this CPU, and the loss of so many entries.
+    const fn by_tag(&self, entries: u64) -> u64 {
+        self.local.tag.saturating_add(self.refill.saturating_mul(entries))
+    }
+
     /// Whether `operations` invalidations by address, of `pages` in all, cost no more than one by tag
     /// together with the entries that are lost by it.
     #[must_use]
@@ -60,3 +114,6 @@ impl Costs {
         operations.saturating_mul(costs.address) <= by_tag
     }
 }
+
+#[cfg(test)]
+mod tests;

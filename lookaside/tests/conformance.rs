@@ -69,6 +69,7 @@ fn costs_that_decide_nothing_are_found() {
                 broadcast: free,
                 refill: 0,
                 useful_entries: 0,
+                ceiling: 0,
                 ipi: 0,
                 ipi_more: 0,
                 retag: 0,

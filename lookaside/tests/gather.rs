@@ -370,7 +370,8 @@ fn many_pages_that_lie_far_apart_are_swept_as_few_ranges_or_by_tag() {
 
 #[test]
 fn by_page_or_by_tag_is_a_question_of_costs() {
-    let tlb = recent(1, Fake::new(1, 12));
+    // Where nothing is known of what a CPU has mapped; `mapped.rs` has the rest.
+    let tlb = epochs(1, Fake::new(1, 16));
     let a = space(tlb, 1);
     let _ = switch(tlb, 0, &a);
     // A page costs 20; a tag costs 20, and for each of the 100 entries that it holds beside these pages

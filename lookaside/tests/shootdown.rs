@@ -250,7 +250,7 @@ fn flag_07_pages_ranges_spaces_tables_the_kernel_and_every_space_are_asked_for_a
         let Op::FlushRange(tag, 0x5000, 1) = page else { panic!("{page:?}") };
         assert_eq!(asked(What::Range), Op::FlushRange(tag, 0x10_0000, 9));
         assert_eq!(asked(What::AddressSpace), Op::FlushTag(tag));
-        run.platform.set_costs(|costs| costs.useful_entries = 1000);
+        run.platform.set_costs(|costs| (costs.useful_entries, costs.local.tag) = (1000, 1 << 20));
         assert_eq!(asked(What::Table), Op::FlushTables(tag, 0x20_0000, 512));
     });
     fn kernel<T: Strategy>(tlb: Machine<T>) {

@@ -319,7 +319,7 @@ impl<'a> Program<'_, 'a> {
             Act::Map { space, first, pages } => {
                 let Some(process) = self.process(space) else { return };
                 let first = self.first_page(space) + first;
-                timed::tables::map(process.root, first.into(), pages.into(), 0);
+                self.kernel.map(&process, first.into(), pages.into());
                 self.space(space).pages.borrow_mut().add(first, pages);
             }
             Act::Restrict { space, first, pages, whole } => {

@@ -125,6 +125,12 @@ impl<'a> Kernel<'a> {
         timed::during(name, || timed::work(time));
     }
 
+    /// Maps pages of a process that were not mapped, as page faults do. What that takes is no part of a flush.
+    pub fn map(&self, process: &Process, first: u64, pages: u64) {
+        tables::map(process.root, first, pages, 0);
+        timed::during("fault", || self.strategy.mapped(process.id, first, pages));
+    }
+
     /// Changes pages of a process and flushes them on every CPU.
     pub fn change(&self, process: &Process, first: u64, pages: u64, change: Change) {
         if change == Change::Promote && !self.strategy.flushes_promotions() {

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 const LINUX: [&str; 3] = ["record", "calibrate", "watch"];
 
 /// Those of the features `checks` and `traces`.
-const FEATURES: [&str; 15] = [
+const FEATURES: [&str; 16] = [
     "record",
     "calibrate",
     "import",
@@ -16,6 +16,7 @@ const FEATURES: [&str; 15] = [
     "watch",
     "completions",
     "man",
+    "against-linux",
     "litmus",
     "differential",
     "explore",

@@ -18,6 +18,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Where a TLB may remember that nothing was mapped ([`crate::arch::Properties::caches_absent`]), this CPU forgets that, if it runs the
     /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]).
     ///
+    /// With [`crate::PerCpuAsids`] it also tells what this CPU would lose by a flush of the whole tag: a kernel that does
+    /// not call it on such hardware loses nothing but better choices ([`crate::Costs::by_address_here`]).
+    ///
     /// # Panics
     ///
     /// If the space is of another [`crate::Tlb`].
@@ -27,6 +30,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn map(&self, space: &AddressSpace<P>, range: VaRange) {
         self.must_own(space.tlb());
         self.mmu().publish();
+        T::mapped(&self.strategy(), space, range.pages());
         if self.mmu().properties().caches_absent {
             self.flush_here(space, range);
         }

@@ -3,16 +3,19 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `ranges.rs` | a set of addresses, and the cheapest instructions that remove them |
+//! | `mapped.rs` | what a CPU has mapped under a tag, which the choice between these depends on |
 //! | `queue.rs` | the queue of each CPU: requests to some CPUs, and their acknowledgement |
 //! | `broadcast_ring.rs` | requests to every CPU that is online |
 
 mod broadcast_ring;
+mod mapped;
 mod queue;
 mod ranges;
 
 pub use self::ranges::FlushRanges;
 pub(crate) use self::{
     broadcast_ring::{BroadcastRequest, BroadcastRing, RING_SLOTS, Up},
+    mapped::Mapped,
     queue::{IpiPending, MAX_DISTINCT, RequestQueue},
     ranges::{MissedFlush, covering_range},
 };

@@ -2,9 +2,10 @@
 
 use core::fmt;
 
+use super::mapped::Mapped;
 use crate::{
     arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag, Wait},
-    costs::{Costs, OperationCosts},
+    costs::Costs,
     platform::Platform,
     range::VaRange,
 };
@@ -147,23 +148,39 @@ impl FlushRanges {
         self.state == 1 && self.ranges[0].pages() == 1
     }
 
-    /// How many invalidations by address this takes, or `None` if those by tag are cheaper.
+    /// How many invalidations by address this takes, or `None` if those by tag are cheaper, as far as one knows without
+    /// what the CPU has mapped.
     pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, scope: Scope) -> Option<u64> {
+        self.operations_beside(mmu, costs, scope, None)
+    }
+
+    /// The same, where this CPU has mapped so many pages under the tag.
+    fn operations_beside<M: Mmu>(
+        &self,
+        mmu: &M,
+        costs: &Costs,
+        scope: Scope,
+        mapped: Option<u64>,
+    ) -> Option<u64> {
         if self.is_one_page() {
             return mmu.operations(&self.ranges[0], TableChange::LastLevel, scope);
         }
         if self.is_everything() {
             return None;
         }
-        let each: OperationCosts = match scope {
-            Scope::Local => costs.local,
-            Scope::Broadcast => costs.broadcast,
-        };
         let mut sum = 0_u64;
         for range in self.ranges() {
             sum = sum.saturating_add(mmu.operations(range, self.change(), scope)?);
         }
-        costs.by_address(each, sum, self.pages()).then_some(sum)
+        let pages = self.pages();
+        let by_address = match scope {
+            Scope::Local => {
+                costs.by_address_here(sum, pages, mapped.map(|mapped| mapped.saturating_sub(pages)))
+            }
+            // All CPUs would lose what they hold. So the loss counts in full.
+            Scope::Broadcast => costs.by_address(costs.broadcast, sum, pages),
+        };
+        by_address.then_some(sum)
     }
 
     /// How many pages go.
@@ -175,22 +192,39 @@ impl FlushRanges {
         pages.fold(0, u64::saturating_add)
     }
 
-    /// Removes it on this CPU, under `tag`.
+    /// Removes it on this CPU, under `tag`. `mapped` is what it has mapped under the tag, where that is known.
     #[inline]
-    pub(crate) fn flush<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
+    pub(crate) fn flush<P: Platform>(
+        &self,
+        platform: &P,
+        errata: Errata,
+        tag: Tag,
+        mapped: Option<&Mapped>,
+    ) {
         if self.is_one_page() {
             let page = Invalidation::ranges(tag, &self.ranges[..1], TableChange::LastLevel);
             platform.mmu().flush(errata, page, Scope::Local);
         } else {
-            self.flush_several(platform, errata, tag);
+            self.flush_several(platform, errata, tag, mapped);
         }
     }
 
     #[inline(never)]
-    fn flush_several<P: Platform>(&self, platform: &P, errata: Errata, tag: Tag) {
+    fn flush_several<P: Platform>(
+        &self,
+        platform: &P,
+        errata: Errata,
+        tag: Tag,
+        mapped: Option<&Mapped>,
+    ) {
         let mmu = platform.mmu();
-        let entries = self.cheapest(mmu, platform.costs(), tag, Scope::Local);
+        let pages = mapped.map(Mapped::pages);
+        let entries = self.cheapest(mmu, platform.costs(), tag, Scope::Local, pages);
         mmu.flush(errata, entries, Scope::Local);
+        if let (Some(mapped), Some(pages)) = (mapped, pages) {
+            let all = matches!(entries, Invalidation::Tag(_));
+            mapped.set(if all { 0 } else { pages.saturating_sub(self.pages()) });
+        }
     }
 
     /// Removes it on every CPU, under `tag`.
@@ -202,7 +236,7 @@ impl FlushRanges {
         wait: Wait,
     ) {
         let mmu = platform.mmu();
-        let entries = self.cheapest(mmu, platform.costs(), tag, Scope::Broadcast);
+        let entries = self.cheapest(mmu, platform.costs(), tag, Scope::Broadcast, None);
         match wait {
             Wait::Now => mmu.flush(errata, entries, Scope::Broadcast),
             Wait::Later => mmu.begin_broadcast(errata, entries),
@@ -210,8 +244,15 @@ impl FlushRanges {
     }
 
     /// The ranges under `tag`, or all of the tag where that is cheaper.
-    fn cheapest<M: Mmu>(&self, mmu: &M, costs: &Costs, tag: Tag, scope: Scope) -> Invalidation<'_> {
-        match self.operations(mmu, costs, scope) {
+    fn cheapest<M: Mmu>(
+        &self,
+        mmu: &M,
+        costs: &Costs,
+        tag: Tag,
+        scope: Scope,
+        mapped: Option<u64>,
+    ) -> Invalidation<'_> {
+        match self.operations_beside(mmu, costs, scope, mapped) {
             Some(_) => Invalidation::ranges(tag, self.ranges(), self.change()),
             None => Invalidation::Tag(tag),
         }

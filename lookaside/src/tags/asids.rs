@@ -301,6 +301,11 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb(), flush_local(this_cpu, request))
     }
 
+    #[inline]
+    fn mapped(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, pages: u64) {
+        chosen!(this_cpu.tlb(), mapped(this_cpu, space, pages));
+    }
+
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
         chosen!(this_cpu.tlb(), flush_all_spaces(this_cpu))
     }

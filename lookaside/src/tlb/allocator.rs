@@ -190,6 +190,12 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// the root again. Returns whether a flush was needed.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
 
+    /// This CPU has mapped pages of `space`. An allocator that knows what a CPU holds under a tag counts them: flushes
+    /// are chosen by it ([`crate::Costs::by_address_here`]).
+    fn mapped(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>, pages: u64) {
+        let _ = (this_cpu, space, pages);
+    }
+
     /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
     /// the space that the CPU runs.
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, In>);

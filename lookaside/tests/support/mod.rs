@@ -161,6 +161,7 @@ pub(crate) const COSTS: Costs = Costs {
     broadcast: OperationCosts { address: 50, tag: 50, wait: 1000 },
     refill: 30,
     useful_entries: 100,
+    ceiling: u64::MAX,
     ipi: 2000,
     ipi_more: 200,
     retag: 300,

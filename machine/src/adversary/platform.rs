@@ -28,10 +28,11 @@ pub struct Platform<M> {
 /// a broadcast rather than an interrupt; and the three entries that a CPU holds cost as much as one
 /// broadcast.
 pub const COSTS: Costs = Costs {
-    local: OperationCosts { address: 1, tag: 1, wait: 1 },
+    local: OperationCosts { address: 1, tag: 2, wait: 1 },
     broadcast: OperationCosts { address: 1, tag: 1, wait: 3 },
     refill: 1,
     useful_entries: 3,
+    ceiling: u64::MAX,
     ipi: 100,
     ipi_more: 10,
     retag: 4,

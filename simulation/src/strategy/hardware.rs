@@ -192,6 +192,8 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
             wait: sum(&[Price::FabricSync, Price::FabricLatency], typical.broadcast.wait),
         },
         refill: known(Price::Walk).unwrap_or(typical.refill),
+        // The lines of a request: the word that says that an IPI is pending and the request go there, the
+        // acknowledgement and that word come back.
         ipi: sum(
             &[
                 Price::InterruptSend,
@@ -199,12 +201,20 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
                 Price::InterruptEntry,
                 Price::InterruptExit,
                 line,
+                line,
+                line,
+                line,
             ],
             typical.ipi,
         ),
-        ipi_more: sum(&[Price::InterruptSend, line], typical.ipi_more),
+        // The initiator writes one word and reads another; the rest happens on the targets at the same time.
+        ipi_more: sum(&[Price::InterruptSend, line, line], typical.ipi_more),
         // Entries that an invalidation by address removes anyway are not worth sparing.
-        useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
+        useful_entries: if machine.model.tlb.fractured {
+            0
+        } else {
+            std::env::var("LK_USEFUL").map_or(typical.useful_entries, |s| s.parse().unwrap())
+        },
         ..*typical
     }
 }

@@ -180,6 +180,12 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, 
         });
     }
 
+    fn mapped(&self, space: SpaceId, first: u64, pages: u64) {
+        timed::interrupts_off(|| {
+            self.this_cpu().map(&self.space(space).borrow().0, range(first, pages));
+        });
+    }
+
     fn handle_ipi(&self) {
         self.this_cpu().handle_ipi();
     }

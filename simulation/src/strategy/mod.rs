@@ -95,6 +95,11 @@ pub trait Strategy {
     /// so. Called with interrupts on; the strategy turns them off where it must.
     fn flush(&self, flush: &Flush);
 
+    /// This CPU has mapped pages of a space that were not mapped before, as a page fault does.
+    fn mapped(&self, space: SpaceId, first: u64, pages: u64) {
+        let _ = (space, first, pages);
+    }
+
     /// The IPI handler.
     fn handle_ipi(&self);
 

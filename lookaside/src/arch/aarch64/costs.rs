@@ -35,6 +35,8 @@ pub(super) const TYPICAL: Costs = Costs {
     refill: 70 * NS,
     // Estimate: a quarter of the 1280 entries of a Neoverse N1.
     useful_entries: 320,
+    // Linux, `MAX_DVM_OPS`: the entries of a table.
+    ceiling: 512,
     // Estimate: software-generated interrupt, handler and answer.
     ipi: 1500 * NS,
     // Estimate: one more answer, whose cache line takes 47 ns on 64 Neoverse N1

@@ -29,6 +29,8 @@ pub(super) const TYPICAL: Costs = Costs {
     refill: 30 * NS,
     // Estimate: a quarter of a second level of 512 entries.
     useful_entries: 128,
+    // Linux, `tlb_flush_all_threshold`.
+    ceiling: 64,
     // Estimate: interrupt through the supervisor's own controller, handler and answer.
     ipi: 2000 * NS,
     // Estimate: one more message and one more cache line.

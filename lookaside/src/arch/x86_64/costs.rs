@@ -35,6 +35,9 @@ pub(super) const TYPICAL: Costs = Costs {
     refill: 9_300,
     // Estimate: a quarter of the 1536 entries of Skylake's second level.
     useful_entries: 384,
+    // Linux, `tlb_single_page_flush_ceiling`: D. Hansen, "x86/mm: set TLB flush tunable to sane value (33)", 2014. The
+    // cost of these 33 is at most as much as that of the same flush under Linux, whatever is used again.
+    ceiling: 33,
     // Haswell: madvise takes 1436 ns with one target and 661 ns alone.
     ipi: 775 * NS,
     // Haswell: the same with three targets takes 1571 ns.

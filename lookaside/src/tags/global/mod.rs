@@ -470,7 +470,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
             if tag == LAST_TAG {
                 mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Local);
             } else {
-                request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag);
+                request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag, None);
             }
         }
         true

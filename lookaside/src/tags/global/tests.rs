@@ -86,6 +86,7 @@ const COSTS: Costs = {
         broadcast: each,
         refill: 1,
         useful_entries: 1,
+        ceiling: u64::MAX,
         ipi: 1,
         ipi_more: 1,
         retag: 1,

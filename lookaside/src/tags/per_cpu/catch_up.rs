@@ -167,9 +167,14 @@ impl CatchUp {
         }
         match received {
             Some(received) => {
-                received.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag)
+                let (platform, mapped) =
+                    (this_cpu.tlb().platform(), &T::per_cpu(this_cpu.storage()).mapped[self.slot]);
+                received.ranges.flush(platform, this_cpu.errata(), tag, Some(mapped));
             }
-            None => this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local),
+            None => {
+                this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
+                T::per_cpu(this_cpu.storage()).mapped[self.slot].set(0);
+            }
         }
         // Recorded after the flush: what is recorded was flushed.
         if early {

@@ -43,7 +43,7 @@ use crate::{
     cpu_id::CpuId,
     error::Error,
     platform::Platform,
-    request::{FlushRanges, FlushRequest, FlushScope, MissedFlush},
+    request::{FlushRanges, FlushRequest, FlushScope, Mapped, MissedFlush},
     space::AddressSpace,
     tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
     word::{Aligned, Ordering, Word},
@@ -70,7 +70,7 @@ const fn id_of(active: u64) -> u64 {
     active >> 2
 }
 
-/// The ASID allocator of x86: a few slots for each CPU. With six of them the CPU's private state fills two
+/// The ASID allocator of x86: a few slots for each CPU. With six of them the CPU's slots fill two
 /// cache lines.
 #[doc(alias = "PCID")]
 #[doc(alias = "choose_new_asid")]
@@ -79,9 +79,14 @@ pub struct PerCpuAsids<const SLOTS: usize = 6, R = RoundRobin> {
 }
 
 /// The state that [`PerCpuAsids`] has for each CPU.
+#[repr(C, align(128))]
 pub struct PerCpuAsidsCpu<W, const SLOTS: usize> {
     /// Which space the register names; read by initiators.
-    active: Aligned<W>,
+    active: W,
+    /// The rest of that cache line: what follows is written often, and nobody else reads it.
+    _line: [u64; 7],
+    /// What this CPU has mapped in the space of each slot since the tag was last empty.
+    mapped: [Mapped; SLOTS],
     /// Written only by this CPU; read by initiators that wait for it.
     slots: Aligned<Slots<W, SLOTS>>,
 }
@@ -208,7 +213,9 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
 
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is to be a CPU of its own")]
     const CPU: Self::Cpu = PerCpuAsidsCpu {
-        active: Aligned(P::Word::ZERO),
+        active: P::Word::ZERO,
+        _line: [0; 7],
+        mapped: [const { Mapped::new() }; SLOTS],
         slots: Aligned(Slots {
             id: [const { P::Word::ZERO }; SLOTS],
             flushed_up_to: [const { P::Word::ZERO }; SLOTS],
@@ -344,10 +351,12 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
             return false;
         }
         if done + 1 >= first {
-            request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag);
+            let mapped = Some(&T::per_cpu(this_cpu.storage()).mapped[slot]);
+            request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag, mapped);
         } else {
             // Flushes were missed in between, of ranges that are not known here.
             mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
+            T::per_cpu(this_cpu.storage()).mapped[slot].set(0);
         }
         // Recorded after the flush: what is recorded was flushed.
         slots.set_flushed_up_to(slot, last);
@@ -381,6 +390,15 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         })
     }
 
+    #[inline]
+    fn mapped(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>, pages: u64) {
+        let cpu = T::per_cpu(this_cpu.storage());
+        // Relaxed: this CPU's own word.
+        if id_of(cpu.active.load(Ordering::Relaxed)) == space.id() {
+            cpu.mapped[cpu.slots.current()].add(pages);
+        }
+    }
+
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, T>) {
         let missed = CatchUp::of(this_cpu);
         // Read before the flush, which does not cover what is revoked later.
@@ -388,6 +406,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // SAFETY: the register names a space if `missed` is not `None`.
         let now = missed
             .map_or(0, |_| unsafe { T::per_cpu(this_cpu.storage()).slots.current_generation() });
+        T::per_cpu(this_cpu.storage()).mapped.iter().for_each(|mapped| mapped.set(0));
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
         if let Some(missed) = missed {
             missed.note_flushed(this_cpu, now);
@@ -531,6 +550,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         }
         if held == Held::Drop {
             slots.user_needs_flush(slot);
+            T::per_cpu(this_cpu.storage()).mapped[slot].set(0);
         }
         this_cpu.load(next, tag, held, Sharing::Private);
         let dropped = if tagless { DROPPED } else { 0 };
@@ -588,7 +608,8 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
                 );
             }
             Some(MissedFlush::Everything) => {
-                mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local)
+                mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
+                T::per_cpu(this_cpu.storage()).mapped[slot].set(0);
             }
         }
         slots.set_flushed_up_to(slot, generation);
