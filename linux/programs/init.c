@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The first process. The kernel's command line says what it does: `tests` and `works`; `hotplug` takes CPUs down and up meanwhile.
+ * The first process. The kernel's command line says what it does: `tests`, or those named in `only=`, and `works`.
  */
 #include "programs.h"
 
@@ -198,6 +198,7 @@ int main(int arguments, char **argument)
 {
 	bool tests = false, counted = false;
 	unsigned less = 1;
+	const char *only = NULL;
 
 	mounts();
 	int console = open("/dev/console", O_RDWR);
@@ -207,14 +208,17 @@ int main(int arguments, char **argument)
 		counted |= !strcmp(argument[i], "works");
 		if (!strncmp(argument[i], "less=", 5))
 			less = atoi(argument[i] + 5);
+		if (!strncmp(argument[i], "only=", 5))
+			only = argument[i] + 5;
 	}
 	swap_on();
 	printf("PASS boot: %u CPUs\n", cpus());
 	for (const struct work *work = works; counted && work->name; work++)
 		count(work);
 	for (const struct hunter *hunter = hunters; tests && hunter->name; hunter++)
-		hunt(hunter, less);
-	if (tests)
+		if (!only || strstr(only, hunter->name))
+			hunt(hunter, less);
+	if (tests && !only)
 		hotplug(less == 1 ? 10 : 2);
 	fflush(stdout);
 	static char text[4096];

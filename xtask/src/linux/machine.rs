@@ -115,7 +115,12 @@ fn words(options: &Options, kind: Kind) -> String {
         words += &options.append;
     }
     words += if options.tests { " -- tests" } else { " -- works" };
-    words + &format!(" less={}", options.less)
+    words += &format!(" less={}", options.less);
+    if let Some(dropped) = options.drop {
+        // The others would end in memory that is no longer theirs.
+        words += &format!(" only={}", dropped.found_by().join(","));
+    }
+    words
 }
 
 /// Runs an emulator, and shows and returns what the console says.
