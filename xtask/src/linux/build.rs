@@ -1,8 +1,9 @@
 //! The kernels, with the overlay and without, and the initramfs with our programs.
 
+use core::hash::{Hash as _, Hasher as _};
 use std::{
     fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    hash::DefaultHasher,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -136,7 +137,8 @@ fn configure(
         let is_off = line.ends_with(" is not set");
         let present = taken.lines().any(|other| other == *line);
         // An option that depends on one that is off is not named.
-        !present && !(is_off && !taken.contains(&format!("{option}=")))
+        let is_named = taken.contains(&format!("{option}="));
+        !(present || is_off && !is_named)
     });
     match lost {
         Some(line) => Err(Failure::new(format!("Linux's configuration has not taken `{line}`"))),

@@ -101,7 +101,8 @@ fn words(options: &Options, kind: Kind) -> String {
     let console = match options.architecture {
         Architecture::Arm64 => "ttyAMA0",
     };
-    let mut words = format!("console={console} panic=-1 loglevel=5");
+    // Early: a refusal at boot is a panic before the console is there.
+    let mut words = format!("console={console} earlycon panic=-1 loglevel=5");
     if kind == Kind::Library {
         if let Some(tags) = options.tags {
             words += &format!(" lookaside_tags={tags}");
