@@ -9,7 +9,8 @@ use crate::{
     boot::{self, Architecture, Emulator, Options, build},
     callgrind, capi, dependencies,
     failure::{Failure, Result},
-    fences, first_build, imports, instructions, integration, litmus, loom, map, miri, mutants,
+    fences, first_build, imports, instructions, integration, linux, litmus, loom, map, miri,
+    mutants,
     package::{self, LIBRARIES},
     path_length, process,
     registry::{self, TARGETS_OF_DOCS},
@@ -189,6 +190,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())
     });
     c_steps(gate, workspace, bare);
+    // Linux itself takes ten minutes of two processors to build: `cargo xtask linux arm64 --tests`.
+    gate.step("linux, overlay", || {
+        if !capi::is_compiler_here() {
+            return Ok(Outcome::Skipped("there is no compiler of C"));
+        }
+        linux::overlay::check(workspace).map(|()| Outcome::Passed)
+    });
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, optimised", || {
         let packages = OPTIMISED.iter().flat_map(|package| ["--package", package]);

@@ -12,6 +12,7 @@
 //! cargo xtask miri          the library's own tests under Miri, where it is installed
 //! cargo xtask capi          the static libraries of the C interface, built and checked; --example runs the C kernel
 //! cargo xtask boot ARCH     the kernel, built, booted in an emulator and judged by what it prints
+//! cargo xtask linux ARCH    Linux 6.12 on the library, booted in QEMU: its tests, and its counts beside stock
 //! cargo xtask integration   how many lines of the kernel it takes to use the library
 //! cargo xtask report        the report's page in a browser, timelines as Perfetto reads them
 //! cargo xtask site          the documentation site, in `target/site`, its links followed
@@ -30,6 +31,7 @@ mod gate;
 mod imports;
 mod instructions;
 mod integration;
+mod linux;
 mod litmus;
 mod loom;
 mod map;
@@ -112,6 +114,10 @@ enum Command {
     Boot(boot::Options),
     /// Build the static libraries of the C interface, check what kernels ask of them, and lay them out in `target/capi`.
     Capi(capi::Options),
+    /// Build Linux 6.12 on the library, boot it in QEMU, and count what its operations take beside stock, or run the tests.
+    ///
+    /// The source is Debian's package; a kernel that is built already is not built again. What is missing is installed first.
+    Linux(linux::Options),
     /// Count the lines of the kernel that use the library, and compare with the goal.
     Integration,
     /// Make reports of made-up results, try their pages out in Chromium, and read timelines with
@@ -170,6 +176,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Miri => miri::run(&workspace),
         Command::Boot(options) => boot::run(&workspace, options),
         Command::Capi(options) => capi::run(&workspace, options),
+        Command::Linux(options) => linux::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),
         Command::Site { browser } => {

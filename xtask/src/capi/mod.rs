@@ -196,5 +196,9 @@ fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
     }
+    // What is the same keeps its time, by which a kernel's `make` goes.
+    if fs::read(path).is_ok_and(|old| old == contents.as_ref()) {
+        return Ok(());
+    }
     fs::write(path, contents).context(|| format!("writing {}", path.display()))
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What the shadow headers call, out of line: mm.c. These functions save and disable interrupts where the library wants them off,
+ * and a refusal of the library is a panic with its reason.
+ */
+#ifndef LOOKASIDE_MM_H
+#define LOOKASIDE_MM_H
+
+#ifndef __ASSEMBLY__
+#include <lookaside.h>
+
+struct mm_struct;
+
+/* fork and exec, after the root table is there; and the last mmdrop. */
+int lookaside_mm_init(struct mm_struct *mm);
+void lookaside_mm_end(struct mm_struct *mm);
+
+/* The scheduler: enter_lazy_tlb, and a switch to init_mm. A switch to a user's mm is the architecture's, around
+ * lookaside_mm_switch, which returns what lookaside_switch does. */
+void lookaside_mm_lazy(void);
+void lookaside_mm_park(void);
+int lookaside_mm_switch(struct mm_struct *mm);
+
+/* Changes of a user's mm: see lookaside_flush_range. */
+void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
+			enum lookaside_kind kind);
+void lookaside_mm_flush_all(struct mm_struct *mm);
+
+/* Reclaim and migration. */
+void lookaside_mm_defer(struct lookaside_batch *batch, struct mm_struct *mm, unsigned long address);
+void lookaside_mm_complete(struct lookaside_batch *batch);
+
+/* Changes of kernel addresses; false if this CPU does not take part yet, and the caller has to flush as Linux does. */
+bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum lookaside_kind kind);
+
+/* The architecture's side of mm.c: what it says at boot, of the machine and of the CPU that executes the call. */
+void lookaside_arch_boot(struct lookaside_boot *boot);
+void lookaside_arch_features(struct lookaside_features *features);
+
+/* The library can no longer be relied on. */
+_Noreturn void lookaside_refused(const char *what, int error);
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * arm64's context.c, with the switch and the ASIDs by the library. The rest of that file stays: the check of ASID widths of
+ * late CPUs, and work after TTBR0_EL1 is written. Its allocator hands out nothing any more.
+ */
+#include <linux/bitfield.h>
+#include <linux/bitops.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <asm/cpufeature.h>
+#include <asm/mmu_context.h>
+#include <asm/smp.h>
+#include <asm/tlbflush.h>
+#include <lookaside_mm.h>
+
+void stock_check_and_switch_context(struct mm_struct *mm);
+void stock_cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm);
+
+#define check_and_switch_context stock_check_and_switch_context
+#define cpu_do_switch_mm stock_cpu_do_switch_mm
+#include "context.c"
+#undef check_and_switch_context
+#undef cpu_do_switch_mm
+
+void check_and_switch_context(struct mm_struct *mm)
+{
+	int switched = lookaside_mm_switch(mm);
+
+	if (LOOKASIDE_ROOT_CHANGED(switched)) {
+		post_ttbr_update_workaround();
+		arm64_apply_bp_hardening();
+	}
+}
+
+/* For the identity map, of init_mm, which CPUs run on while they change their translation registers; and for the mm that comes
+ * back after it. The library has no root loaded meanwhile. */
+void cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm)
+{
+	if (mm == &init_mm) {
+		lookaside_mm_park();
+		stock_cpu_do_switch_mm(root, mm);
+	} else {
+		check_and_switch_context(mm);
+	}
+}
+
+void lookaside_arch_features(struct lookaside_features *features)
+{
+	features->midr = read_cpuid_id();
+	features->mmfr0 = read_sysreg_s(SYS_ID_AA64MMFR0_EL1);
+	features->mmfr1 = read_sysreg_s(SYS_ID_AA64MMFR1_EL1);
+	features->mmfr2 = read_sysreg_s(SYS_ID_AA64MMFR2_EL1);
+	features->mmfr3 = read_sysreg_s(SYS_ID_AA64MMFR3_EL1);
+	features->isar0 = read_sysreg_s(SYS_ID_AA64ISAR0_EL1);
+}
+
+void lookaside_arch_boot(struct lookaside_boot *boot)
+{
+	boot->flags = LOOKASIDE_ASID_IN_TTBR1 | LOOKASIDE_BROADCASTS;
+	boot->reserved_root = __pa_symbol(reserved_pg_dir);
+	boot->kernel_root = __pa_symbol(swapper_pg_dir);
+	boot->tcr = read_sysreg(tcr_el1);
+	if (system_supports_cnp())
+		boot->flags |= LOOKASIDE_SHARED_TLBS;
+#ifdef CONFIG_UNMAP_KERNEL_AT_EL0
+	if (arm64_kernel_unmapped_at_el0()) {
+		boot->flags |= LOOKASIDE_ASID_PAIRS;
+		boot->user_kernel_root = __pa_symbol(tramp_pg_dir);
+	}
+#endif
+}

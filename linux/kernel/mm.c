@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Linux's address spaces on the library, on every architecture: what lookaside_mm.h declares, what the library asks of a kernel
+ * (lookaside_platform_*), boot, CPUs up and down, and /proc/lookaside.
+ */
+#include <linux/cpuhotplug.h>
+#include <linux/init.h>
+#include <linux/irq_work.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/proc_fs.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <asm/mmu_context.h>
+#include <lookaside_mm.h>
+
+/* Set when every CPU is online for the library; kernel addresses are flushed by Linux until then. */
+static bool ready __ro_after_init;
+/* Whether a CPU is online for the library. */
+static DEFINE_PER_CPU(bool, takes_part);
+
+static u32 tags __initdata;
+
+/* The flushes that are left out, to see that the tests find it; of tasks alone whose name begins with "hunter". */
+enum drop { DROP_RANGES = 1, DROP_WHOLE = 2, DROP_BATCHES = 4 };
+static unsigned int drop __ro_after_init;
+
+_Noreturn void lookaside_refused(const char *what, int error)
+{
+	panic("lookaside: %s: %s", what, lookaside_strerror(error));
+	unreachable();
+}
+
+static bool is_dropped(enum drop kind)
+{
+	return unlikely(drop & kind) && !strncmp(current->comm, "hunter", 6);
+}
+
+/* -- The life of an mm --------------------------------------------------------------------------------------------- */
+
+int lookaside_mm_init(struct mm_struct *mm)
+{
+	int error = lookaside_space_init(&mm->context.lookaside, virt_to_phys(mm->pgd), 0);
+
+	if (error)
+		pr_err("lookaside: a new mm: %s\n", lookaside_strerror(error));
+	return error ? -EAGAIN : 0;
+}
+
+void lookaside_mm_end(struct mm_struct *mm)
+{
+	unsigned long flags;
+	int error;
+
+	local_irq_save(flags);
+	error = lookaside_space_release(&mm->context.lookaside);
+	local_irq_restore(flags);
+	if (error)
+		lookaside_refused("the end of an mm", error);
+}
+
+/* -- The scheduler ------------------------------------------------------------------------------------------------- */
+
+void lookaside_mm_lazy(void)
+{
+	unsigned long flags;
+	int error = 0;
+
+	local_irq_save(flags);
+	if (__this_cpu_read(takes_part))
+		error = lookaside_lazy();
+	local_irq_restore(flags);
+	if (error)
+		lookaside_refused("lazy", error);
+}
+
+/* A CPU that goes down was parked when it left the library. */
+void lookaside_mm_park(void)
+{
+	unsigned long flags;
+	int error = 0;
+
+	local_irq_save(flags);
+	if (__this_cpu_read(takes_part))
+		error = lookaside_park();
+	local_irq_restore(flags);
+	if (error)
+		lookaside_refused("park", error);
+}
+
+/* exec calls with interrupts on. */
+int lookaside_mm_switch(struct mm_struct *mm)
+{
+	unsigned long flags;
+	int switched;
+
+	local_irq_save(flags);
+	switched = lookaside_switch(&mm->context.lookaside);
+	local_irq_restore(flags);
+	if (unlikely(switched < 0))
+		lookaside_refused("a switch", switched);
+	return switched;
+}
+
+/* -- Flushes ------------------------------------------------------------------------------------------------------- */
+
+static void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
+		  enum lookaside_kind kind)
+{
+	unsigned long flags;
+	int error;
+
+	local_irq_save(flags);
+	error = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
+	local_irq_restore(flags);
+	if (unlikely(error))
+		lookaside_refused("a flush", error);
+}
+
+void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
+			enum lookaside_kind kind)
+{
+	if (!is_dropped(DROP_RANGES))
+		flush(mm, start, end - start, shift, kind);
+}
+
+void lookaside_mm_flush_all(struct mm_struct *mm)
+{
+	if (!is_dropped(DROP_WHOLE))
+		flush(mm, 0, LOOKASIDE_EVERYTHING, PAGE_SHIFT, LOOKASIDE_TABLES);
+}
+
+void lookaside_mm_defer(struct lookaside_batch *batch, struct mm_struct *mm, unsigned long address)
+{
+	unsigned long flags;
+	int error;
+
+	if (is_dropped(DROP_BATCHES))
+		return;
+	local_irq_save(flags);
+	error = lookaside_batch_add(batch, &mm->context.lookaside, address, PAGE_SIZE, PAGE_SHIFT, LOOKASIDE_MIXED);
+	local_irq_restore(flags);
+	if (unlikely(error))
+		lookaside_refused("a flush of a batch", error);
+}
+
+void lookaside_mm_complete(struct lookaside_batch *batch)
+{
+	unsigned long flags;
+	int error;
+
+	local_irq_save(flags);
+	error = lookaside_batch_flush(batch);
+	local_irq_restore(flags);
+	if (unlikely(error))
+		lookaside_refused("a batch", error);
+}
+
+bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum lookaside_kind kind)
+{
+	unsigned long flags;
+	bool done = false;
+	int error = 0;
+
+	local_irq_save(flags);
+	if (ready && __this_cpu_read(takes_part)) {
+		error = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, NULL);
+		done = true;
+	}
+	local_irq_restore(flags);
+	if (unlikely(error))
+		lookaside_refused("a flush of kernel addresses", error);
+	return done;
+}
+
+/* -- What the library asks for ------------------------------------------------------------------------------------- */
+
+uint32_t lookaside_platform_cpu(void)
+{
+	return raw_smp_processor_id();
+}
+
+bool lookaside_platform_irqs_are_off(void)
+{
+	return irqs_disabled();
+}
+
+static void handle_ipi(struct irq_work *work)
+{
+	lookaside_handle_ipi();
+}
+
+static DEFINE_PER_CPU(struct irq_work, request) = IRQ_WORK_INIT_HARD(handle_ipi);
+
+/* A work that is queued already has not begun, so that it finds what was stored before this call. The queue is a list that is
+ * extended by a full barrier, and the interrupt controller's driver orders stores before the interrupt. */
+void lookaside_platform_send_ipi(uint32_t first, uint64_t mask)
+{
+	for (; mask; mask &= mask - 1) {
+		int cpu = first + __ffs64(mask);
+
+		irq_work_queue_on(per_cpu_ptr(&request, cpu), cpu);
+	}
+}
+
+void lookaside_platform_relax(void)
+{
+	cpu_relax();
+}
+
+void lookaside_platform_stuck(uint32_t waiting, uint32_t target, uint64_t rounds)
+{
+	pr_warn("lookaside: CPU %u has waited for CPU %u for %llu rounds\n", waiting, target, rounds);
+}
+
+_Noreturn void lookaside_platform_panic(const char *message)
+{
+	panic("lookaside: %s", message);
+	unreachable();
+}
+
+/* -- Boot, CPUs up and down ---------------------------------------------------------------------------------------- */
+
+static int __init set_tags(char *text)
+{
+	return kstrtou32(text, 0, &tags);
+}
+early_param("lookaside_tags", set_tags);
+
+static int __init set_drop(char *text)
+{
+	if (strstr(text, "ranges"))
+		drop |= DROP_RANGES;
+	if (strstr(text, "whole"))
+		drop |= DROP_WHOLE;
+	if (strstr(text, "batches"))
+		drop |= DROP_BATCHES;
+	return drop ? 0 : -EINVAL;
+}
+early_param("lookaside_drop", set_drop);
+
+/* With interrupts off, on the CPU that comes up. */
+static int online(unsigned int cpu)
+{
+	struct lookaside_features features = {};
+	int error;
+
+	lookaside_arch_features(&features);
+	error = lookaside_online(&features);
+	if (error)
+		lookaside_refused("a CPU comes up", error);
+	__this_cpu_write(takes_part, true);
+	return 0;
+}
+
+static int offline(unsigned int cpu)
+{
+	int error = lookaside_offline();
+
+	if (error)
+		lookaside_refused("a CPU goes down", error);
+	__this_cpu_write(takes_part, false);
+	return 0;
+}
+
+static void __init boot_on_first_cpu(void *unused)
+{
+	struct lookaside_boot boot = { .cpus = nr_cpu_ids, .tags = tags };
+	int error;
+
+	lookaside_arch_features(&boot.features);
+	lookaside_arch_boot(&boot);
+	error = lookaside_init(&boot);
+	if (error)
+		lookaside_refused("boot", error);
+}
+
+/* After the last CPU of the boot is up and capabilities are final; before the first mm. Linux has no state for us among those
+ * of CPUs that are starting, and does not need this one here. */
+static int __init boot(void)
+{
+	int error = smp_call_function_single(0, boot_on_first_cpu, NULL, 1);
+
+	if (!error)
+		error = cpuhp_setup_state(CPUHP_AP_PERF_X86_STARTING, "lookaside", online, offline);
+	if (error)
+		panic("lookaside: CPUs cannot be brought up: %d", error);
+	ready = true;
+	pr_info("lookaside: %u CPUs, %u tags at most (0: all)\n", nr_cpu_ids, tags);
+	if (drop)
+		pr_info("lookaside: flushes are DROPPED in tasks whose name begins with \"hunter\"\n");
+	return 0;
+}
+pure_initcall(boot);
+
+/* -- /proc/lookaside ----------------------------------------------------------------------------------------------- */
+
+static int show(struct seq_file *file, void *unused)
+{
+	static const char *const names[] = { "no_cpu", "local",	  "retagged", "broadcast", "ipis",
+					     "targets", "served", "useful",   "caught_up" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		seq_printf(file, "%s %llu\n", names[i], lookaside_count(i));
+	return 0;
+}
+
+static int __init show_counts(void)
+{
+	proc_create_single("lookaside", 0444, NULL, show);
+	return 0;
+}
+late_initcall(show_counts);

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The first process. The kernel's command line says what it does: `tests`, or those named in `only=`, and `works`.
+ */
+#include "programs.h"
+
+void must(bool is_true, const char *what)
+{
+	if (is_true)
+		return;
+	printf("FAIL %s: %s\n", what, strerror(errno));
+	fflush(stdout);
+	_exit(2);
+}
+
+void pin(unsigned cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set); /* a CPU that is down: we run elsewhere */
+}
+
+unsigned cpus(void)
+{
+	return sysconf(_SC_NPROCESSORS_CONF);
+}
+
+void *pages(void *at, size_t bytes)
+{
+	void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
+
+	must(memory != MAP_FAILED, "mmap");
+	return memory;
+}
+
+bool write_file(const char *path, const char *text)
+{
+	int file = open(path, O_WRONLY);
+	bool written = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (file >= 0)
+		close(file);
+	return written;
+}
+
+static void mounts(void)
+{
+	mkdir("/dev", 0755), mkdir("/proc", 0755), mkdir("/sys", 0755);
+	mount("dev", "/dev", "devtmpfs", 0, NULL);
+	mount("proc", "/proc", "proc", 0, NULL);
+	mount("sys", "/sys", "sysfs", 0, NULL);
+}
+
+/* -- A swap device in memory: its first page says what it is --------------------------------------------------------- */
+
+static void swap_on(void)
+{
+	struct {
+		char boot[1024];
+		uint32_t version, last_page, bad_pages;
+		char unused[PAGE - 1024 - 12 - 10];
+		char magic[10];
+	} __attribute__((packed)) header = { .version = 1, .last_page = (64 << 20) / PAGE - 1, .magic = "SWAPSPACE2" };
+	int device = open("/dev/ram0", O_RDWR);
+
+	must(device >= 0, "/dev/ram0");
+	must(write(device, &header, sizeof(header)) == sizeof(header), "the swap header");
+	fsync(device);
+	close(device);
+	must(swapon("/dev/ram0", 0) == 0, "swapon");
+}
+
+/* -- Tests ----------------------------------------------------------------------------------------------------------- */
+
+static void hunt(const struct hunter *hunter, unsigned less)
+{
+	uint64_t *result = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		prctl(PR_SET_NAME, "hunter");
+		alarm(500);
+		result[0] = hunter->run(hunter->rounds / less + 1, &result[1]);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	if (WIFSIGNALED(status))
+		printf("FAIL %s: ended by signal %d\n", hunter->name, WTERMSIG(status));
+	else if (WEXITSTATUS(status) != 0)
+		printf("FAIL %s: ended with %d\n", hunter->name, WEXITSTATUS(status));
+	else if (result[1] != 0)
+		printf("FAIL %s: %lu stale, %lu revokes seen\n", hunter->name, result[1], result[0]);
+	else
+		printf("PASS %s: %lu revokes seen\n", hunter->name, result[0]);
+	fflush(stdout);
+	munmap(result, PAGE);
+}
+
+/* All CPUs but the first go down and come up, while a child makes address spaces. */
+static void hotplug(unsigned times)
+{
+	pid_t storm = fork();
+	bool failed = false;
+	char path[64];
+
+	if (storm == 0)
+		for (;;) {
+			pid_t child = fork();
+			if (child == 0) {
+				works[0].run(20);
+				_exit(0);
+			}
+			waitpid(child, NULL, 0);
+		}
+	for (unsigned i = 0; i < times && !failed; i++)
+		for (int up = 0; up < 2; up++)
+			for (unsigned cpu = 1; cpu < cpus(); cpu++) {
+				sprintf(path, "/sys/devices/system/cpu/cpu%u/online", cpu);
+				failed |= !write_file(path, up ? "1" : "0");
+			}
+	kill(storm, SIGKILL);
+	waitpid(storm, NULL, 0);
+	printf(failed ? "FAIL hotplug: %s\n" : "PASS hotplug: %s\n", failed ? path : "all CPUs but the first, down and up");
+	fflush(stdout);
+}
+
+/* -- Counts ---------------------------------------------------------------------------------------------------------- */
+
+/* An instruction that does nothing and that the plugin knows. */
+#if defined(__aarch64__)
+#define MARK(number) asm volatile("movk xzr, %0" ::"i"(number) : "memory")
+#elif defined(__riscv)
+#define MARK(number) asm volatile("lui x0, %0" ::"i"(number) : "memory")
+#else
+#define MARK(number) ((void)0) /* compiled only to be checked */
+#endif
+#define BEGIN 0x4c01
+#define END 0x4c02
+
+/* Of all CPUs. */
+static uint64_t interrupts(void)
+{
+	char line[512];
+	uint64_t sum = 0;
+	FILE *file = fopen("/proc/interrupts", "r");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (!strstr(line, "Function call") && !strstr(line, "IRQ work"))
+			continue;
+		char *at = strchr(line, ':') + 1;
+		for (unsigned cpu = 0; cpu < cpus(); cpu++)
+			sum += strtoul(at, &at, 10);
+	}
+	if (file)
+		fclose(file);
+	return sum;
+}
+
+static _Atomic bool work_over;
+
+static void *spins(void *unused)
+{
+	(void)unused;
+	pin(2 % cpus());
+	while (!atomic_load(&work_over))
+		;
+	return NULL;
+}
+
+static void count(const struct work *work)
+{
+	pid_t child = fork();
+	pthread_t thread;
+
+	if (child != 0) {
+		waitpid(child, NULL, 0);
+		return;
+	}
+	pin(1 % cpus());
+	if (work->beside)
+		must(pthread_create(&thread, NULL, spins, NULL) == 0, "pthread_create");
+	usleep(50000);
+	work->run(work->times / 10 + 1);
+	uint64_t before = interrupts();
+	MARK(BEGIN);
+	work->run(work->times);
+	MARK(END);
+	printf("COUNT %u %lu %s\n", work->times, interrupts() - before, work->name);
+	fflush(stdout);
+	atomic_store(&work_over, true);
+	_exit(0);
+}
+
+int main(int arguments, char **argument)
+{
+	bool tests = false, counted = false;
+	unsigned less = 1;
+	const char *only = NULL;
+
+	mounts();
+	int console = open("/dev/console", O_RDWR);
+	dup2(console, 0), dup2(console, 1), dup2(console, 2);
+	for (int i = 1; i < arguments; i++) {
+		tests |= !strcmp(argument[i], "tests");
+		counted |= !strcmp(argument[i], "works");
+		if (!strncmp(argument[i], "less=", 5))
+			less = atoi(argument[i] + 5);
+		if (!strncmp(argument[i], "only=", 5))
+			only = argument[i] + 5;
+	}
+	swap_on();
+	printf("PASS boot: %u CPUs\n", cpus());
+	for (const struct work *work = works; counted && work->name; work++)
+		count(work);
+	for (const struct hunter *hunter = hunters; tests && hunter->name; hunter++)
+		if (!only || strstr(only, hunter->name))
+			hunt(hunter, less);
+	if (tests && !only)
+		hotplug(less == 1 ? 10 : 2);
+	fflush(stdout);
+	static char text[4096];
+	int file = open("/proc/lookaside", O_RDONLY);
+	if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
+		for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+			printf("LOOKASIDE %s\n", line);
+	printf("DONE\n");
+	fflush(stdout);
+	reboot(RB_POWER_OFF);
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * The programs that run on the booted Linux: one static executable, which is its init. It prints `PASS name` and `FAIL name: why`
+ * lines, and `COUNT` lines for the table.
+ */
+#ifndef PROGRAMS_H
+#define PROGRAMS_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define HUGE_PAGE (2ul << 20)
+
+typedef volatile uint64_t word;
+
+/* A hunter returns how many revokes it has seen take effect, and `stale` how many had none; it runs in a process of its own. */
+struct hunter {
+	const char *name;
+	uint64_t (*run)(uint64_t rounds, uint64_t *stale);
+	uint64_t rounds;
+};
+extern const struct hunter hunters[];
+
+/* Work that is counted: `times` operations on one CPU. */
+struct work {
+	const char *name;
+	void (*run)(unsigned times);
+	unsigned times;
+	bool beside; /* while another thread of the process spins on another CPU */
+};
+extern const struct work works[];
+
+void pin(unsigned cpu);
+unsigned cpus(void);
+void *pages(void *at, size_t bytes);
+void must(bool is_true, const char *what);
+bool write_file(const char *path, const char *text);
+
+#endif

@@ -1,0 +1,269 @@
+//! The kernels, with the overlay and without, and the initramfs with our programs.
+
+use core::hash::{Hash as _, Hasher as _};
+use std::{
+    fs,
+    hash::DefaultHasher,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use super::Architecture;
+use crate::{
+    capi,
+    failure::{Context, Failure, Result},
+    process, setup,
+    workspace::Workspace,
+};
+
+/// The most CPUs: `CONFIG_NR_CPUS` of `linux/config/common`.
+const MAX_CPUS: u32 = 8;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Stock,
+    Library,
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Stock => "stock",
+            Self::Library => "lookaside",
+        }
+    }
+}
+
+impl Architecture {
+    const fn capi(self) -> capi::Target {
+        match self {
+            Self::Arm64 => capi::Target::Aarch64,
+        }
+    }
+}
+
+/// Builds a kernel, unless one of the same contents is there.
+pub(super) fn kernel(
+    workspace: &Workspace,
+    source: &Path,
+    architecture: Architecture,
+    kind: Kind,
+) -> Result<PathBuf> {
+    let linux = architecture.linux();
+    let folder = workspace.target().join("linux").join(format!("{linux}-{}", kind.name()));
+    fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+    let image = folder.join("arch").join(linux).join("boot/Image");
+    let mut make = make(workspace, source, architecture, &folder);
+    let mut contents = config(workspace, linux)?;
+    contents.push_str(&read(&source.join("Makefile"))?);
+    if kind == Kind::Library {
+        let bare = setup::run(workspace, false)?;
+        let prefix = capi::build(workspace, &bare, architecture.capi(), Some(MAX_CPUS))?;
+        let ours = workspace.root().join("linux");
+        let include = |path: PathBuf| format!(" -I{}", path.display());
+        make.arg(format!("LOOKASIDE={}", ours.display()))
+            .arg(format!("LOOKASIDE_OBJECT={}", prefix.join("lib/lookaside.o").display()))
+            .arg(format!(
+                "NOSTDINC_FLAGS=-nostdinc{}{}{}",
+                include(ours.join("include").join(linux)),
+                include(ours.join("include/common")),
+                include(prefix.join("include")),
+            ));
+        let object = fs::read(prefix.join("lib/lookaside.o"));
+        contents
+            .push_str(&format!("{:x}", hash(&object.context(|| "reading the library".into())?)));
+        contents.push_str(&read(&prefix.join("include/lookaside.h"))?);
+        contents.push_str(&overlay(workspace)?);
+        let mm = folder.join("arch").join(linux).join("mm");
+        fs::create_dir_all(&mm).context(|| format!("making {}", mm.display()))?;
+        for (from, to) in [(linux, linux), ("mm", "mm")] {
+            let text = workspace.read(&format!("linux/kernel/{from}.c"))?;
+            write(&mm.join(format!("lookaside_{to}.c")), &text)?;
+        }
+    }
+    let key = format!("{:x}\n", hash(contents.as_bytes()));
+    let built = folder.join("lookaside.key");
+    if image.is_file() && fs::read_to_string(&built).is_ok_and(|old| old == key) {
+        println!("linux: {} is built already", image.display());
+        return Ok(image);
+    }
+    configure(workspace, source, architecture, &folder)?;
+    println!("linux: building {}: this takes minutes", image.display());
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    process::run(make.arg(format!("-j{cpus}")).arg("Image"))?;
+    write(&built, &key)?;
+    Ok(image)
+}
+
+/// `make` of Linux, out of its tree.
+fn make(workspace: &Workspace, source: &Path, architecture: Architecture, to: &Path) -> Command {
+    let mut make = Command::new("make");
+    make.current_dir(source)
+        // What `make` of ours was told, and compilers' settings, are not for Linux.
+        .env_remove("MAKEFLAGS")
+        .env("KBUILD_BUILD_TIMESTAMP", "1970-01-01")
+        .args(["-s", &format!("ARCH={}", architecture.linux())])
+        .arg(format!("CROSS_COMPILE={}", architecture.cross()))
+        .arg(format!("O={}", workspace.root().join(to).display()));
+    make
+}
+
+/// What is configured.
+fn config(workspace: &Workspace, linux: &str) -> Result<String> {
+    Ok(workspace.read("linux/config/common")?
+        + &workspace.read(&format!("linux/config/{linux}"))?)
+}
+
+/// Configures, if it is not configured so already, and refuses a setting that Linux has not taken.
+fn configure(
+    workspace: &Workspace,
+    source: &Path,
+    architecture: Architecture,
+    folder: &Path,
+) -> Result<()> {
+    let wanted = config(workspace, architecture.linux())?;
+    let (fragment, made) = (folder.join("lookaside.config"), folder.join(".config"));
+    if !made.is_file() || !fs::read_to_string(&fragment).is_ok_and(|old| old == wanted) {
+        write(&fragment, &wanted)?;
+        let mut command = make(workspace, source, architecture, folder);
+        command.env("KCONFIG_ALLCONFIG", workspace.root().join(&fragment)).arg("allnoconfig");
+        process::output(&mut command)?;
+    }
+    let taken = read(&made)?;
+    let lost = wanted.lines().filter(|line| line.contains("CONFIG_")).find(|line| {
+        let option = line.trim_start_matches("# ").split([' ', '=']).next().unwrap_or_default();
+        let is_off = line.ends_with(" is not set");
+        let present = taken.lines().any(|other| other == *line);
+        // An option that depends on one that is off is not named.
+        let is_named = taken.contains(&format!("{option}="));
+        !(present || is_off && !is_named)
+    });
+    match lost {
+        Some(line) => Err(Failure::new(format!("Linux's configuration has not taken `{line}`"))),
+        None => Ok(()),
+    }
+}
+
+/// All text of the overlay that the kernel is built from.
+fn overlay(workspace: &Workspace) -> Result<String> {
+    let mut all = String::new();
+    for file in workspace.files()? {
+        let is_part = ["linux/include/", "linux/kernel/", "linux/Kbuild."];
+        if is_part.iter().any(|part| file.starts_with(part)) {
+            all.push_str(&workspace.read(&file)?);
+        }
+    }
+    Ok(all)
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The programs, compiled, as the file system that Linux unpacks into memory.
+pub(super) fn initramfs(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
+    let folder = workspace.target().join("linux");
+    fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+    let program = folder.join(format!("init-{}", architecture.linux()));
+    let mut compile = Command::new(format!("{}gcc", architecture.cross()));
+    compile
+        .current_dir(workspace.root().join("linux/programs"))
+        .args(["-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(workspace.root().join(&program))
+        .args(["init.c", "hunters.c", "works.c"]);
+    process::run(&mut compile)?;
+    let bytes = fs::read(&program).context(|| format!("reading {}", program.display()))?;
+    let archive = folder.join(format!("initramfs-{}", architecture.linux()));
+    let mut cpio = Vec::new();
+    entry(&mut cpio, "dev", 0o040_755, &[]);
+    entry(&mut cpio, "init", 0o100_755, &bytes);
+    entry(&mut cpio, "TRAILER!!!", 0, &[]);
+    fs::write(&archive, cpio).context(|| format!("writing {}", archive.display()))?;
+    Ok(archive)
+}
+
+/// One entry of a cpio archive of the form `newc`: a header of thirteen numbers, the name, the contents, each padded to four
+/// bytes. Source: the kernel's documentation, "initramfs buffer format".
+fn entry(to: &mut Vec<u8>, name: &str, mode: u32, contents: &[u8]) {
+    let links = if mode & 0o040_000 == 0 { 1 } else { 2 };
+    let (size, name_size) = (contents.len(), name.len() + 1);
+    let number = to.len();
+    to.extend_from_slice(b"070701");
+    for field in [number, mode as usize, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0] {
+        to.extend_from_slice(format!("{field:08X}").as_bytes());
+    }
+    let pad = |to: &mut Vec<u8>| to.resize(to.len().next_multiple_of(4), 0);
+    to.extend_from_slice(name.as_bytes());
+    to.push(0);
+    pad(to);
+    to.extend_from_slice(contents);
+    pad(to);
+}
+
+/// The plugin that counts, for the emulator's version of the interface.
+pub(super) fn plugin(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
+    let printed = process::output(Command::new(architecture.qemu()).arg("--version"))?;
+    let version = interface(&printed)
+        .ok_or_else(|| Failure::new(format!("`{}` says no version", architecture.qemu())))?;
+    let plugin = workspace.target().join("linux/libcount.so");
+    let mut compile = Command::new("rustc");
+    compile
+        .current_dir(workspace.root())
+        .env("QEMU_PLUGIN_VERSION", version)
+        .args(["--edition", "2024", "-O", "--crate-type", "cdylib", "-Dwarnings", "-o"])
+        .arg(&plugin)
+        .arg("linux/plugin/count.rs");
+    process::run(&mut compile)?;
+    Ok(workspace.root().join(plugin))
+}
+
+/// The version of the plugin interface in this emulator.
+fn interface(printed: &str) -> Option<&'static str> {
+    let number =
+        printed.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut parts = number.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    Some(match (parts.next()?, parts.next()?) {
+        (..=8, _) => "1",
+        (9, 0) => "2",
+        (9, _) => "3",
+        _ => "4",
+    })
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).context(|| format!("reading {}", file.display()))
+}
+
+/// Writes, unless the text is the same: `make` goes by times.
+fn write(file: &Path, text: &str) -> Result<()> {
+    if fs::read_to_string(file).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::write(file, text).context(|| format!("writing {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_has_names_and_contents_at_multiples_of_four() {
+        let mut cpio = Vec::new();
+        entry(&mut cpio, "init", 0o100_755, b"12345");
+        assert_eq!(cpio.len(), 110 + 6 + 8);
+        assert_eq!(&cpio[..22], b"07070100000000000081ED");
+        assert_eq!(&cpio[110..], b"init\0\x0012345\0\0\0");
+    }
+
+    #[test]
+    fn the_emulator_decides_on_the_interface() {
+        assert_eq!(interface("QEMU emulator version 7.2.22 (Debian)"), Some("1"));
+        assert_eq!(interface("QEMU emulator version 9.1.0"), Some("3"));
+        assert_eq!(interface("QEMU emulator version 10.0.2"), Some("4"));
+        assert_eq!(interface("none"), None);
+    }
+}

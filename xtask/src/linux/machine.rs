@@ -1,0 +1,162 @@
+//! The machine in which Linux is booted, and what it says.
+
+use core::time::Duration;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+};
+
+use super::{Architecture, Kind, Options, build};
+use crate::{
+    failure::{Context, Failure, Result},
+    process,
+    workspace::Workspace,
+};
+
+/// After so long without a line, Linux hangs.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// What is booted.
+pub(super) struct Boot<'a> {
+    pub(super) options: &'a Options,
+    pub(super) kind: Kind,
+    pub(super) image: &'a Path,
+    pub(super) initramfs: &'a Path,
+}
+
+/// What was seen.
+pub(super) struct Ran {
+    /// Of the console.
+    pub(super) lines: Vec<String>,
+    /// Of the plugin; empty without.
+    pub(super) plugin: String,
+}
+
+impl Ran {
+    /// The programs came to their end.
+    pub(super) fn is_done(&self) -> bool {
+        self.lines.iter().any(|line| line == "DONE")
+    }
+
+    /// A line in which the kernel says that it cannot go on, or that the library waits too long.
+    pub(super) fn broken(&self) -> Option<&str> {
+        let signs = [
+            "Kernel panic",
+            "BUG:",
+            "WARNING:",
+            " has waited for CPU ",
+            "rcu_preempt detected stalls",
+        ];
+        let is_one = |line: &&String| signs.iter().any(|sign| line.contains(sign));
+        self.lines.iter().find(is_one).map(String::as_str)
+    }
+}
+
+/// An emulator that does not outlive this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail if it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Boots, and follows the console to the end.
+pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
+    let Boot { options, kind, image, initramfs } = *boot;
+    let mut command = Command::new(options.architecture.qemu());
+    let model = match options.architecture {
+        Architecture::Arm64 => "max",
+    };
+    command
+        .args(["-machine", "virt", "-cpu", model, "-m", "1G", "-smp", &options.cpus.to_string()])
+        .args(["-accel", "tcg,thread=multi", "-nic", "none", "-display", "none"])
+        .args(["-serial", "stdio", "-monitor", "none", "-no-reboot", "-kernel"])
+        .arg(image)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args(["-append", &words(options, kind)]);
+    let counted = workspace.target().join(format!("linux/counted-{}", kind.name()));
+    if !options.tests {
+        let plugin = build::plugin(workspace, options.architecture)?;
+        command.arg("-plugin").arg(format!("{},out={}", plugin.display(), counted.display()));
+    }
+    let lines = follow(&mut command)?;
+    let plugin = if options.tests {
+        String::new()
+    } else {
+        fs::read_to_string(&counted).context(|| format!("reading {}", counted.display()))?
+    };
+    Ok(Ran { lines, plugin })
+}
+
+/// The kernel's command line.
+fn words(options: &Options, kind: Kind) -> String {
+    let console = match options.architecture {
+        Architecture::Arm64 => "ttyAMA0",
+    };
+    // Early: a refusal at boot is a panic before the console is there.
+    let mut words = format!("console={console} earlycon panic=-1 loglevel=5");
+    if kind == Kind::Library {
+        if let Some(tags) = options.tags {
+            words += &format!(" lookaside_tags={tags}");
+        }
+        if let Some(dropped) = options.drop {
+            words += &format!(" lookaside_drop={}", dropped.name());
+        }
+    }
+    if !options.append.is_empty() {
+        words += " ";
+        words += &options.append;
+    }
+    words += if options.tests { " -- tests" } else { " -- works" };
+    words += &format!(" less={}", options.less);
+    if let Some(dropped) = options.drop {
+        // The others would end in memory that is no longer theirs.
+        words += &format!(" only={}", dropped.found_by().join(","));
+    }
+    words
+}
+
+/// Runs an emulator, and shows and returns what the console says.
+fn follow(command: &mut Command) -> Result<Vec<String>> {
+    println!("$ {}", process::spelled(command));
+    let spelled = process::spelled(command);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut running = Running(child.context(|| format!("starting `{spelled}`"))?);
+    let output =
+        running.0.stdout.take().ok_or_else(|| Failure::new("the emulator has no output"))?;
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(core::result::Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut lines = Vec::new();
+    loop {
+        match receive.recv_timeout(SILENCE) {
+            Ok(line) => {
+                println!("{line}");
+                lines.push(line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(Failure::new("Linux hangs: its console is silent"));
+            }
+        }
+    }
+    let status = running.0.wait().context(|| "waiting for the emulator".to_owned())?;
+    if !status.success() {
+        return Err(Failure::new(format!("the emulator failed ({status})")));
+    }
+    Ok(lines)
+}

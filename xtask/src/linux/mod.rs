@@ -1,0 +1,168 @@
+//! Linux 6.12 on the library: its source fetched, built with the overlay in `linux/` and without it, booted in QEMU, tested, and
+//! counted beside itself.
+
+mod build;
+mod machine;
+pub(crate) mod overlay;
+mod source;
+mod table;
+
+use clap::{Args, ValueEnum};
+
+use self::{
+    build::Kind,
+    machine::{Boot, Ran},
+};
+use crate::{
+    failure::{Failure, Result},
+    workspace::Workspace,
+};
+
+/// What is built, and what it does.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// For which architecture.
+    architecture: Architecture,
+    /// Linux as it is, without the library; with it and without `--tests` alone, both are counted.
+    #[arg(long)]
+    stock: bool,
+    /// Run the tests; without, the operations of the table are counted.
+    #[arg(long)]
+    tests: bool,
+    /// Use no more than so many ASIDs.
+    #[arg(long, value_name = "N")]
+    tags: Option<u32>,
+    /// With so many CPUs.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=8))]
+    cpus: u32,
+    /// Each test has a part of its rounds: one in so many.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    less: u32,
+    /// Leave these flushes out in the tests (`ranges`, `whole`, `batches`), and demand that they find it.
+    #[arg(long, value_name = "FLUSHES")]
+    drop: Option<Dropped>,
+    /// More words for the kernel's command line.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
+    /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
+    #[arg(long, value_name = "FOLDER")]
+    source: Option<std::path::PathBuf>,
+}
+
+/// What Linux is built for, by Linux's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Architecture {
+    Arm64,
+}
+
+/// Flushes that are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Dropped {
+    /// Those of ranges and of pages.
+    Ranges,
+    /// Those of a whole address space.
+    Whole,
+    /// Those of reclaim and migration.
+    Batches,
+}
+
+impl Dropped {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ranges => "ranges",
+            Self::Whole => "whole",
+            Self::Batches => "batches",
+        }
+    }
+
+    /// The tests that must find it.
+    const fn found_by(self) -> &'static [&'static str] {
+        match self {
+            Self::Ranges => {
+                &["protect", "munmap-mmap", "mmap-over", "madvise-dontneed", "mremap-over"]
+            }
+            Self::Whole => &["fork-copy"],
+            Self::Batches => &["swap-out"],
+        }
+    }
+}
+
+/// Does it.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+    if options.stock && (options.drop.is_some() || options.tags.is_some()) {
+        return Err(Failure::new(
+            "--drop and --tags are for the library's kernel: leave out --stock",
+        ));
+    }
+    if options.drop.is_some() && !options.tests {
+        return Err(Failure::new("--drop is for the tests: add --tests"));
+    }
+    let architecture = options.architecture;
+    source::tools(architecture)?;
+    let source = match &options.source {
+        Some(folder) => folder.canonicalize().map_err(|error| {
+            Failure::new(format!("{} cannot be used: {error}", folder.display()))
+        })?,
+        None => source::fetch(workspace)?,
+    };
+    source::prepare(&source, architecture)?;
+    let kernel = |kind| build::kernel(workspace, &source, architecture, kind);
+    let initramfs = build::initramfs(workspace, architecture)?;
+    let boot = |kind: Kind, image: &std::path::Path| {
+        machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs })
+    };
+    if options.tests {
+        let kind = if options.stock { Kind::Stock } else { Kind::Library };
+        let ran = boot(kind, &kernel(kind)?)?;
+        return match options.drop {
+            Some(dropped) => found(&ran, dropped),
+            None => passed(&ran),
+        };
+    }
+    let mut counted = Vec::new();
+    for kind in [Kind::Stock, Kind::Library] {
+        if kind == Kind::Library && options.stock {
+            continue;
+        }
+        let ran = boot(kind, &kernel(kind)?)?;
+        passed(&ran)?;
+        counted.push(table::counted(&ran.lines, &ran.plugin)?);
+    }
+    print!("\n{}", table::table(&counted));
+    Ok(())
+}
+
+/// All tests passed.
+fn passed(ran: &Ran) -> Result<()> {
+    if let Some(line) = ran.broken() {
+        return Err(Failure::new(format!("Linux is broken: {line}")));
+    }
+    let passed = ran.lines.iter().filter(|line| line.starts_with("PASS ")).count();
+    let failed: Vec<_> = ran.lines.iter().filter(|line| line.starts_with("FAIL ")).collect();
+    if let Some(first) = failed.first() {
+        return Err(Failure::new(format!(
+            "{} of the tests failed; the first: {first}",
+            failed.len()
+        )));
+    }
+    if passed == 0 || !ran.is_done() {
+        return Err(Failure::new("Linux did not come to the end of the tests"));
+    }
+    println!("linux: {passed} passed, none failed");
+    Ok(())
+}
+
+/// The tests found what was left out.
+fn found(ran: &Ran, dropped: Dropped) -> Result<()> {
+    for name in dropped.found_by() {
+        let failed = format!("FAIL {name}: ");
+        if !ran.lines.iter().any(|line| line.starts_with(&failed)) {
+            return Err(Failure::new(format!(
+                "the flushes `{}` were left out, and the test `{name}` did not find it",
+                dropped.name()
+            )));
+        }
+    }
+    println!("linux: found by {}", dropped.found_by().join(", "));
+    Ok(())
+}

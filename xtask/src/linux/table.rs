@@ -1,0 +1,114 @@
+//! Counts of the same operations on both kernels, side by side.
+
+use core::fmt::Write as _;
+
+use crate::failure::{Failure, Result};
+
+/// One operation on one kernel, as it was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    work: String,
+    times: u64,
+    interrupts: u64,
+    instructions: u64,
+    local: u64,
+    broadcast: u64,
+    isb: u64,
+}
+
+/// What the programs say (`COUNT times interrupts name`) with what the plugin says, in the same order.
+pub(super) fn counted(lines: &[String], plugin: &str) -> Result<Vec<Counted>> {
+    let said: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("COUNT ")).collect();
+    let seen: Vec<&str> = plugin.lines().collect();
+    if said.is_empty() || said.len() != seen.len() {
+        return Err(Failure::new(format!(
+            "the programs counted {} operations and the plugin {}",
+            said.len(),
+            seen.len()
+        )));
+    }
+    said.into_iter()
+        .zip(seen)
+        .map(|(said, seen)| {
+            one(said, seen)
+                .ok_or_else(|| Failure::new(format!("`{said}` and `{seen}` are no counts")))
+        })
+        .collect()
+}
+
+fn one(said: &str, seen: &str) -> Option<Counted> {
+    let mut words = said.splitn(3, ' ');
+    let mut number = || words.next()?.parse().ok();
+    let (times, interrupts) = (number()?, number()?);
+    let field = |name: &str| {
+        let mut words = seen.split(' ').skip_while(|word| *word != name).skip(1);
+        words.next()?.parse().ok()
+    };
+    Some(Counted {
+        work: words.next()?.to_owned(),
+        times,
+        interrupts,
+        instructions: field("instructions")?,
+        local: field("local")?,
+        broadcast: field("broadcast")?,
+        isb: field("isb")?,
+    })
+}
+
+/// The table, one column for each kernel.
+pub(super) fn table(kernels: &[Vec<Counted>]) -> String {
+    let mut text = String::from("| operation, times |");
+    for kernel in ["stock", "on the library"].iter().take(kernels.len()) {
+        let _ = write!(text, " {kernel}: instructions each | flushes here / everywhere | IPIs |");
+    }
+    text.push_str(if kernels.len() == 2 { " instructions, ratio |\n| --- |" } else { "\n| --- |" });
+    text.push_str(&" ---: | ---: | ---: |".repeat(kernels.len()));
+    text.push_str(if kernels.len() == 2 { " ---: |\n" } else { "\n" });
+    for (at, first) in kernels.first().into_iter().flatten().enumerate() {
+        let _ = write!(text, "| {}, {} |", first.work, first.times);
+        for one in kernels.iter().filter_map(|kernel| kernel.get(at)) {
+            let each = one.instructions / one.times.max(1);
+            let (local, everywhere) = (one.local, one.broadcast);
+            let _ = write!(text, " {each} | {local} / {everywhere} | {} |", one.interrupts);
+        }
+        if let [stock, ours] = kernels {
+            let ratio = ours.get(at).map_or(0.0, |ours| {
+                ours.instructions as f64 / stock[at].instructions.max(1) as f64
+            });
+            let _ = write!(text, " {ratio:.3} |");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    const SEEN: &str = "instructions 1000 local 0 broadcast 10 dsb 20 isb 30 root0 0 root1 0\n";
+
+    #[test]
+    fn counts_of_programs_and_plugin_are_put_together() {
+        let stock = counted(&lines("PASS boot\nCOUNT 10 3 fork, exit\n"), SEEN).unwrap();
+        let seen =
+            SEEN.replace("1000", "1020").replace("local 0 broadcast 10", "local 10 broadcast 0");
+        let ours = counted(&lines("COUNT 10 0 fork, exit\n"), &seen).unwrap();
+        let table = table(&[stock, ours]);
+        let last = table.lines().last().unwrap();
+        assert_eq!(last, "| fork, exit, 10 | 100 | 0 / 10 | 3 | 102 | 10 / 0 | 0 | 1.020 |");
+        let columns = |line: &str| line.matches('|').count();
+        assert!(table.lines().all(|line| columns(line) == columns(last)), "{table}");
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_are_refused() {
+        assert!(counted(&lines("PASS boot\n"), SEEN).is_err());
+        assert!(counted(&lines("COUNT 1 2 a\nCOUNT 1 2 b\n"), SEEN).is_err());
+        assert!(counted(&lines("COUNT x 2 a\n"), SEEN).is_err());
+    }
+}
