@@ -10,6 +10,8 @@ use crate::{
 
 const FLUSHES: &str = "linux/include/arm64/asm/tlbflush.h";
 const DECLARED: &str = "linux/include/common/lookaside_mm.h";
+/// Linux calls it in the header that is included alone, so that a call of it elsewhere does not compile.
+const OF_THE_HEADER: &str = "__flush_tlb_page_nosync";
 const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0 OR MIT";
 
 /// Every function of Linux that is renamed has one of ours in its place, what the headers call is declared and defined, and
@@ -17,7 +19,7 @@ const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0 OR MIT";
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let flushes = workspace.read(FLUSHES)?;
     let renamed = renamed(&flushes)?;
-    for name in &renamed {
+    for name in renamed.iter().filter(|name| **name != OF_THE_HEADER) {
         if !flushes.contains(&format!("static inline void {name}("))
             && !flushes.contains(&format!("static inline bool {name}("))
         {
@@ -47,7 +49,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let programs = ["init.c", "hunters.c", "works.c"].map(|file| format!("linux/programs/{file}"));
     compile(workspace, &programs.each_ref().map(String::as_str))?;
     println!(
-        "linux: {} functions of arm64 are renamed, and each has one in its place",
+        "linux: {} functions of arm64 are renamed, and each but {OF_THE_HEADER} has one in its place",
         renamed.len()
     );
     Ok(())
