@@ -47,10 +47,36 @@ pub(super) fn read(mut from: Box<dyn Read>) -> Result<Trace, Bad> {
     };
     // A stream (`perf record -o -`) has a head of 16 bytes.
     let stream = all.get(8..16) == Some(&16_u64.to_le_bytes());
+    if !stream && !is_within(&all) {
+        return Err(whole(
+            "it is a damaged or cut recording of perf: a part of it lies beyond its end",
+        ));
+    }
     let reader = if stream { Reader::stream(all) } else { Reader::file(all) };
     let mut trace = reader?.all()?;
     trace.origin.losses.truncated |= cut;
     Ok(trace)
+}
+
+/// Whether all parts that the head of a file names are within the file: memory is set aside for them as they are named.
+fn is_within(all: &[u8]) -> bool {
+    let number = |at: usize| {
+        let bytes = all.get(at..at.checked_add(8)?)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let end = |at: usize| {
+        let end = number(at)?.checked_add(number(at + 8)?)?;
+        usize::try_from(end).ok().filter(|&end| end <= all.len())
+    };
+    let check = || {
+        // Magic, size of the head, size of an attribute; then the parts: attributes, records, types; then features.
+        end(24)?;
+        let records = end(40)?;
+        let features: u32 =
+            (0..4).map(|word| Some(number(72 + 8 * word)?.count_ones())).sum::<Option<u32>>()?;
+        (0..features as usize).try_for_each(|place| end(records + 16 * place).map(drop))
+    };
+    check().is_some()
 }
 
 fn whole(why: impl Into<String>) -> Bad {

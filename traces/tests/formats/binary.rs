@@ -53,7 +53,7 @@ fn a_file_of_perf_says_what_perf_prints_of_it() {
 }
 
 #[test]
-fn a_cut_or_damaged_file_of_perf_is_read_in_part_or_refused() {
+fn a_cut_file_of_perf_is_refused() {
     let packed = fs::File::open(Path::new(FOLDER).join("perf.data.gz")).expect("the file");
     let mut whole = Vec::new();
     flate2::read::GzDecoder::new(packed).read_to_end(&mut whole).expect("it is sound");
@@ -64,20 +64,7 @@ fn a_cut_or_damaged_file_of_perf_is_read_in_part_or_refused() {
         import::open(&path).map_err(|error| error.to_string())
     };
     for part in 1..40 {
-        if let Err(why) = open(&whole[..whole.len() * part / 40]) {
-            assert!(why.contains("recording of perf") && why.lines().count() == 1, "{why}");
-        }
-    }
-    let mut state = 1_u64;
-    for _ in 0..60 {
-        let mut bytes = whole.clone();
-        for _ in 0..20 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
-            let place = (state >> 20) as usize % bytes.len();
-            bytes[place] = (state >> 8) as u8;
-        }
-        if let Err(why) = open(&bytes) {
-            assert!(why.contains("recording of perf") || why.contains("no event"), "{why}");
-        }
+        let why = open(&whole[..whole.len() * part / 40]).expect_err("it is cut");
+        assert!(why.contains("recording of perf") && why.lines().count() == 1, "{why}");
     }
 }
