@@ -66,10 +66,7 @@ impl Stage {
 }
 
 fn hunt(qemu: Option<&Path>, words: &[&str]) -> (i32, String) {
-    // Cargo names it in `CARGO_BIN_EXE_lookaside-hunt`, but a shell between cargo and the compiler drops a dash.
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().and_then(Path::parent).unwrap();
-    let mut command = Command::new(folder.join("lookaside-hunt"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside-hunt"));
     if let Some(folder) = qemu {
         command.env("LOOKASIDE_QEMU", folder).env("LOOKASIDE_WATCH", folder.join("plugin"));
     }
