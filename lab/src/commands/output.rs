@@ -89,11 +89,19 @@ pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> 
     replace_with(path, |file| file.write_all(content.as_ref()))
 }
 
-/// Replaces a file atomically with the output of `write`.
+/// Whether a path names something that is written to and never replaced: a device, a pipe, a socket.
+pub(crate) fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file())
+}
+
+/// Replaces a file atomically with the output of `write`; a device or a pipe gets it.
 pub(crate) fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
+    if is_special(path) {
+        return write(&mut fs::OpenOptions::new().write(true).open(path)?);
+    }
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -121,6 +129,21 @@ mod tests {
         replace(&path, "new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_written_to_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let read = path.clone();
+        let reader = std::thread::spawn(move || fs::read_to_string(read).unwrap());
+        replace(&path, "results").unwrap();
+        // A pipe that was replaced has no writer: the reader would wait for ever.
+        assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
+        assert_eq!(reader.join().unwrap(), "results");
     }
 
     #[test]

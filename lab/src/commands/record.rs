@@ -16,7 +16,7 @@ use lookaside_traces::{
     record::{self, End, NoRecording, Plan, Recording, What},
 };
 
-use super::progress;
+use super::{output, progress};
 
 /// Exit status if the command cannot be executed, as in shells.
 const NOT_EXECUTABLE: u8 = 126;
@@ -252,6 +252,13 @@ impl Output {
         write: impl FnOnce(&mut BufWriter<&fs::File>) -> io::Result<()>,
     ) -> Result<PathBuf, Refused> {
         let refuse = |error: io::Error| Refused(format!("{}: {error}", self.path.display()));
+        if output::is_special(&self.path) {
+            let file = fs::OpenOptions::new().write(true).open(&self.path).map_err(refuse)?;
+            let mut writer = BufWriter::new(&file);
+            write(&mut writer).and_then(|()| writer.flush()).map_err(refuse)?;
+            drop(writer);
+            return Ok(self.path);
+        }
         let mut builder = tempfile::Builder::new();
         // As other programs make their files; the user's mask applies.
         builder.permissions(fs::Permissions::from_mode(0o666));
