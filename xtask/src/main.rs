@@ -22,6 +22,7 @@ mod boot;
 mod browser;
 mod callgrind;
 mod capi;
+mod corpus;
 mod dependencies;
 mod dist;
 mod failure;
@@ -118,6 +119,10 @@ enum Command {
     ///
     /// The source is Debian's package; a kernel that is built already is not built again. What is missing is installed first.
     Linux(linux::Options),
+    /// Record the programs of `traces/corpus/programs.toml` anew, alone and beside others, and say which counts hold.
+    ///
+    /// It takes root and tracefs. The traces are kept in `target/corpus`.
+    Corpus(corpus::Options),
     /// Count the lines of the kernel that use the library, and compare with the goal.
     Integration,
     /// Make reports of made-up results, try their pages out in Chromium, and read timelines with
@@ -177,6 +182,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Boot(options) => boot::run(&workspace, options),
         Command::Capi(options) => capi::run(&workspace, options),
         Command::Linux(options) => linux::run(&workspace, options),
+        Command::Corpus(options) => corpus::run(&workspace, options),
         Command::Integration => integration::run(&workspace),
         Command::Report => report::run(&workspace),
         Command::Site { browser } => {
