@@ -31,6 +31,8 @@ const COLOURS: usize = 8;
 pub(super) struct Bar {
     pub(super) strategy: String,
     pub(super) total: String,
+    /// What it is, for who does not see it.
+    pub(super) label: String,
     pub(super) share: String,
     pub(super) segments: Vec<Segment>,
 }
@@ -49,6 +51,7 @@ pub(super) fn bars(document: &Document) -> Vec<Bar> {
     let bar = |result: &crate::Replayed| Bar {
         strategy: result.strategy.clone(),
         total: time(result.total as f64),
+        label: format!("{}: {}", result.strategy, time(result.total as f64)),
         share: percent(share(result)),
         segments: segments(&result.upkeep, most),
     };

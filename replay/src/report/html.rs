@@ -78,7 +78,8 @@ struct Page<'a> {
     curves: Option<Curves>,
     initiators: Vec<Initiator>,
     shown: usize,
-    other: Option<&'a str>,
+    /// The head of the column of the best other strategy.
+    other: Option<String>,
     traced: String,
     window: String,
     lost: String,
@@ -86,6 +87,10 @@ struct Page<'a> {
     tornado: Option<Tornado>,
     steps: String,
     events: String,
+    /// Prices by their quality, as lists of names.
+    unpriced: String,
+    fitted: String,
+    proxies: String,
 }
 
 /// Whether a share is above the whole, in the table or in the curves.
@@ -118,7 +123,7 @@ pub fn to_html(document: &Document) -> String {
         curves: curves(&document.scaling),
         initiators: initiators(document),
         shown: SHOWN,
-        other: document.best_other().map(|other| other.strategy.as_str()),
+        other: document.best_other().map(|other| format!("upkeep with {}", other.strategy)),
         traced: time(document.baseline().traced as f64),
         window: time(document.assumptions.working_set.window as f64 * 1e3),
         lost: grouped(document.assumptions.lost),
@@ -126,6 +131,9 @@ pub fn to_html(document: &Document) -> String {
         tornado: document.sensitivity.as_ref().map(tornado),
         steps: grouped(document.baseline().steps),
         events: grouped(document.results.iter().map(|result| result.events).sum()),
+        unpriced: document.machine.unknown.join(", "),
+        fitted: document.machine.fitted.join(", "),
+        proxies: document.machine.proxies.join(", "),
     };
     page.render().expect("a string can be written to")
 }

@@ -246,7 +246,6 @@ mod tests {
             names: ["ours", "secret", "kworker/secret"].map(str::to_owned).to_vec(),
             events: events.into_iter().collect(),
             origin: crate::Origin { root: Some(ROOT), ..crate::Origin::default() },
-            ..Trace::default()
         }
     }
 
