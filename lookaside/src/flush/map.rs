@@ -19,7 +19,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]).
     ///
     /// With [`crate::PerCpuAsids`] it also tells what this CPU would lose by a flush of the whole tag: a kernel that does
-    /// not call it on such hardware loses nothing but better choices ([`crate::Costs::by_address_here`]).
+    /// not call it on such hardware loses nothing but better choices ([`crate::platform::Costs::by_address_here`]).
     ///
     /// # Panics
     ///

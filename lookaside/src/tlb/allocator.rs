@@ -191,7 +191,7 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     fn flush_local(this_cpu: &StrategyCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
 
     /// This CPU has mapped pages of `space`. An allocator that knows what a CPU holds under a tag counts them: flushes
-    /// are chosen by it ([`crate::Costs::by_address_here`]).
+    /// are chosen by it ([`crate::platform::Costs::by_address_here`]).
     fn mapped(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>, pages: u64) {
         let _ = (this_cpu, space, pages);
     }

@@ -5,7 +5,7 @@
 //! nobody has published is charged as nothing, although it is not for nothing. So an answer is asked of many
 //! [plausible machines](sample): in each, every price and path is drawn from its range (`published/ranges.toml`),
 //! and one of the [readings](crate::data::Reading) of the sources is followed. Each machine has a seed of its
-//! own, so that chaos is in the spread too. The [answer](answer) has an interval for each metric, on how many of the
+//! own, so that chaos is in the spread too. The [answer] has an interval for each metric, on how many of the
 //! machines each strategy is best, and what that turns on.
 //!
 //! Ranges are independent of each other, and logarithms of numbers are uniform in them: nothing is known

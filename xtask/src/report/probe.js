@@ -63,7 +63,7 @@
   check(new Set(ids).size === ids.length, "no id is twice");
   check(document.documentElement.scrollWidth <= window.innerWidth, "the page is not wider than the window");
   const document_ = JSON.parse(document.getElementById("data").textContent);
-  check(document_.version === 1 && document_.results.length > 0, "the data can be read");
+  check(document_.version === 2 && document_.results.length > 0, "the data can be read");
   check(window.harm === undefined, "no name of a trace was executed");
   check(performance.getEntriesByType("resource").length === 0, "nothing was fetched");
   const verdict = document.createElement("pre");
