@@ -139,8 +139,8 @@ fn pti(on: bool, to: &mut Scenario) -> Result<String, Refused> {
     change(Price::InterruptExit, root, prices);
     Ok(format!(
         "pti={}: the flush of a page is also one of the user's table ({PTI_PAGE} cycles {}, derived for a Haswell), \
-         that of a tag is one of two tags, and an interrupt writes the root register on its way in and out. System calls \
-         and faults do so, too, which is no flush and in no figure here.",
+         that of a tag is one of two tags, and an interrupt writes the root register at its entry and at its exit. System \
+         calls and faults do so, too, which is no flush and in no figure here.",
         if on { "on" } else { "off" },
         if on { "more" } else { "less" },
     ))
