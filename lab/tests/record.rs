@@ -243,18 +243,37 @@ fn a_recorder_that_is_interrupted_writes_what_there_is() {
     }
 }
 
-/// A process that unmaps pages until it is told to stop, and a child of it that does the same.
-fn two_that_unmap(folder: &Path) -> Child {
-    let script = "import mmap, os\nos.fork()\nwhile True:\n  m = mmap.mmap(-1, 1 << 16)\n  m[0] = 1\n  m.close()\n";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).current_dir(folder).process_group(0).stdin(Stdio::null());
-    command.spawn().expect("python3")
+/// A process that unmaps pages, and a child of it that does the same, until this is dropped.
+struct TwoThatUnmap(Child);
+
+impl TwoThatUnmap {
+    /// Returns when both run. `python3` may be a script, which has other children before.
+    fn begin(folder: &Path) -> Self {
+        // Each ends when its parent does: a test that is killed leaves none behind.
+        let script = "import mmap, os\nchild = os.fork() == 0\nparent = os.getppid()\n\
+                      open(f'ready-{os.getpgrp()}-{child}', 'w').close()\n\
+                      while os.getppid() == parent:\n  \
+                      m = mmap.mmap(-1, 1 << 16)\n  m[0] = 1\n  m.close()\n";
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).current_dir(folder).process_group(0).stdin(Stdio::null());
+        let both = Self(command.spawn().expect("python3"));
+        let ready = ["True", "False"].map(|of| folder.join(format!("ready-{}-{of}", both.id())));
+        wait_until("both run", || ready.iter().all(|file| file.exists()));
+        both
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
 }
 
-fn kill_group(child: &mut Child) {
-    let id = Pid::from_raw(child.id().cast_signed()).expect("a process");
-    rustix::process::kill_process_group(id, Signal::KILL).expect("it lives");
-    child.wait().expect("it ends");
+impl Drop for TwoThatUnmap {
+    fn drop(&mut self) {
+        let id = Pid::from_raw(self.id().cast_signed()).expect("a process");
+        // They may have ended; a second panic would hide the first.
+        let _ = rustix::process::kill_process_group(id, Signal::KILL);
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -265,13 +284,10 @@ fn a_running_process_is_followed_with_its_descendants() {
         return;
     }
     let folder = TempDir::new().expect("a folder");
-    let mut child = two_that_unmap(folder.path());
-    let mut stranger = two_that_unmap(folder.path());
+    let child = TwoThatUnmap::begin(folder.path());
+    let stranger = TwoThatUnmap::begin(folder.path());
     let id = child.id().to_string();
     let children = format!("/proc/{id}/task/{id}/children");
-    wait_until("the child", || {
-        fs::read_to_string(&children).is_ok_and(|list| !list.trim().is_empty())
-    });
     let output = output(folder.path(), &["-o", "p.trace", "--pid", &id, "--duration", "2"]);
     assert!(output.status.success(), "{}", errors(&output));
     let listed = fs::read_to_string(&children).expect("it lives");
@@ -293,7 +309,7 @@ fn a_running_process_is_followed_with_its_descendants() {
     // The recording ends with what it follows, and writes what there is.
     let words = ["-o", "gone.trace", "--pid", &id];
     let mut recorder = under_way(&instances, folder.path(), &words);
-    kill_group(&mut child);
+    drop(child);
     assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
     assert!(of_recorder(&instances, recorder.id()).is_empty());
     open(&folder.path().join("gone.trace"));
@@ -303,7 +319,7 @@ fn a_running_process_is_followed_with_its_descendants() {
     send(&recorder, Signal::INT);
     assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
     assert!(of_recorder(&instances, recorder.id()).is_empty());
-    kill_group(&mut stranger);
+    drop(stranger);
 }
 
 #[test]
