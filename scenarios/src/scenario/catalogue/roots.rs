@@ -3,9 +3,12 @@
 use super::{
     flush::{LAZY, TABLE},
     recent::{LEAVE, VISIT},
-    tags::{RELEASE_LAZY, ROLLOVER, UNMAP},
+    tags::{ROLLOVER, UNMAP},
     *,
 };
+
+/// A space ends while a CPU may be lazy in it.
+const END_LAZY: &[&[Act]] = &[&[Await, End(A), Run(B)], &[Run(A), Lazy, Tell, Run(B)]];
 
 /// A CPU that is lazy in a space when it is released parks; so does one that has called firmware from it.
 const RELEASE_FIRMWARE: &[&[Act]] =
@@ -59,7 +62,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page is unmapped while a CPU is lazy under a root of its own"),
     own_epoch!("roots-table-x86-invlpgb", Broadcast, THREE_TAGS, TABLE, Bounded(2),
         "as roots-table-arm, on x86-64 with INVLPGB"),
-    own_epoch!("roots-release-riscv-interrupts", RvInterrupts, THREE_TAGS, RELEASE_LAZY, Bounded(3),
+    own_epoch!("roots-release-riscv-interrupts", RvInterrupts, THREE_TAGS, END_LAZY, Bounded(3),
         "a space is released while a CPU may be lazy under its own root of it"),
     own_epoch!("roots-release-two-riscv-interrupts", RvInterrupts, few(4), RELEASE_TWO, Bounded(2),
         "as roots-release-riscv-interrupts, with two such CPUs"),
@@ -71,7 +74,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as roots-visit-x86, without PCIDs"),
     own_recent!("roots-leave-riscv", RvInterrupts, LEAVE, Bounded(2),
         "a page is unmapped while a CPU with a root of its own leaves the space"),
-    own_recent!("roots-release-x86", Pcid, RELEASE_LAZY, Bounded(3),
+    own_recent!("roots-release-x86", Pcid, END_LAZY, Bounded(3),
         "a space is released while a CPU may be lazy under its own root of it"),
     own_recent!("roots-release-two-x86", Pcid, RELEASE_TWO, Bounded(2),
         "as roots-release-x86, with two such CPUs"),

@@ -25,8 +25,7 @@ const ALONE: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A), Run(B), Run(C), Run
 pub(super) const WINDOW: &[&[Act]] = &[&[Run(C), Run(D), Run(A)], &[Run(A), Run(E), Run(F)]];
 
 /// A space is released while another CPU may still be lazy in it.
-pub(super) const RELEASE_LAZY: &[&[Act]] =
-    &[&[Await, Release(A), Run(B)], &[Run(A), Lazy, Tell, Run(B)]];
+const RELEASE_LAZY: &[&[Act]] = &[&[Await, Release(A), Run(B)], &[Run(A), Lazy, Tell, Run(B)]];
 
 /// A page is unmapped during rollovers.
 pub(super) const UNMAP: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(C), Run(D), Run(A)]];
