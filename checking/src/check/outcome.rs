@@ -3,12 +3,10 @@
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
-use include_dir::{Dir, include_dir};
 use lookaside_machine::{adversary::oracle::CLAIM, explore::Report};
 use lookaside_scenarios::zoo::Judgement;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{Request, Round, Shard, Subject};
 use crate::litmus::Results;
@@ -16,7 +14,8 @@ use crate::litmus::Results;
 /// The version of the format.
 const FORMAT: u32 = 1;
 
-static LIBRARY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/$LOOKASIDE_SOURCE");
+/// The SHA-256 of the library's source, in hexadecimal digits; `build.rs` computes it.
+const SOURCE: &str = env!("LOOKASIDE_SOURCE");
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,7 +182,7 @@ impl Outcome {
         let Shard { index, of } = request.shard;
         let mut outcome = Self {
             format: FORMAT,
-            source: source(),
+            source: SOURCE.into(),
             seed: request.seed,
             shards: vec![(index, of)],
             schedules: 0,
@@ -327,23 +326,4 @@ impl Outcome {
         text.push('\n');
         text
     }
-}
-
-/// The SHA-256 of the library's source, in hexadecimal digits.
-fn source() -> String {
-    let mut files = Vec::new();
-    let mut folders = vec![&LIBRARY];
-    while let Some(folder) = folders.pop() {
-        files.extend(folder.files());
-        folders.extend(folder.dirs());
-    }
-    files.sort_by_key(|file| file.path());
-    let mut hash = Sha256::new();
-    for file in files {
-        hash.update(file.path().to_string_lossy().as_bytes());
-        hash.update([0]);
-        hash.update((file.contents().len() as u64).to_le_bytes());
-        hash.update(file.contents());
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
