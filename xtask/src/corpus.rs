@@ -104,14 +104,26 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut judged = Tally::default();
     let mut table =
         format!("{:<10} {:<7} {:<7} {}\n", "program", "half", "load", "counts that hold");
+    let mut failed = Vec::new();
     for program in &programs {
-        program.get()?;
+        if let Err(error) = program.get() {
+            failed.push(format!("{}: {error}", program.name));
+            continue;
+        }
         let work = program.prepare(workspace, &folder)?;
         for loaded in [false, true] {
             let load = if loaded { "beside" } else { "alone" };
             let trace = folder.join(format!("{}-{load}.trace", program.name));
-            program.record(workspace, &lookaside, &work, &trace, loaded)?;
-            let tally = validate(&lookaside, &trace)?;
+            let tally = program
+                .record(workspace, &lookaside, &work, &trace, loaded)
+                .and_then(|()| validate(&lookaside, &trace));
+            let tally = match tally {
+                Ok(tally) => tally,
+                Err(error) => {
+                    failed.push(format!("{} {load}: {error}", program.name));
+                    continue;
+                }
+            };
             table += &format!(
                 "{:<10} {:<7} {load:<7} {} of {}\n",
                 program.name, program.half, tally.hold, tally.judged
@@ -126,6 +138,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         }
     }
     println!("\n{table}");
+    if !failed.is_empty() {
+        return Err(Failure::new(format!("not recorded or not judged: {}", failed.join("; "))));
+    }
     if judged.judged == 0 {
         println!("corpus: no program of the judged half was recorded");
         return Ok(());

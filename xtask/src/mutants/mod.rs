@@ -99,6 +99,9 @@ pub(crate) struct Options {
     /// How the result is printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Only count them, for the gate.
+    #[arg(skip)]
+    count: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -118,7 +121,7 @@ pub(crate) fn names(workspace: &Workspace) -> Result<BTreeSet<String>> {
 /// Whether every record still describes the source: edits match once, excuses are of code that is there.
 /// That mutants are found is a run of its own.
 pub(crate) fn fit(workspace: &Workspace) -> Result<()> {
-    run(workspace, &Options { list: true, ..Options::default() })
+    run(workspace, &Options { count: true, ..Options::default() })
 }
 
 /// Whether every scenario finds the mutant that it names.
@@ -145,13 +148,16 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return figures::write(workspace, &figures);
     }
     let is_whole = options.is_whole();
-    if is_whole && !options.list && !options.learn && !options.teeth {
+    if is_whole && !options.list && !options.count && !options.learn && !options.teeth {
         figures::check(workspace, &figures)?;
     }
     let (all_written, all_generated) = (written.clone(), generated.clone());
     let (written, generated) = select(written, generated, options)?;
-    if options.list {
-        list(&written, &generated, &excuses);
+    if options.list || options.count {
+        if options.list {
+            list(&written, &generated, &excuses);
+        }
+        count(&written, &generated);
         return Ok(());
     }
     if let Some(schedule) = &options.replay {
@@ -259,6 +265,10 @@ fn list(written: &[Mutant], generated: &[Generated<'_>], excuses: &Excuses) {
             println!("    excused    {}", why.trim());
         }
     }
+}
+
+/// Prints how many there are.
+fn count(written: &[Mutant], generated: &[Generated<'_>]) {
     println!("mutants: {} written, {} generated", written.len(), generated.len());
     for kind in Kind::ALL {
         let count = generated.iter().filter(|mutant| mutant.kind() == kind).count();
