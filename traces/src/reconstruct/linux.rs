@@ -462,14 +462,17 @@ impl Memory {
         }
         let mut hull = self.missing(range, effect);
         self.known.add(range.clone());
-        let dirty_files = self.areas.any_view(range, View::SharedFile);
+        let shared = [View::SharedFile, View::SharedMemory]
+            .into_iter()
+            .any(|view| self.areas.any_view(range, view));
         let mut gathered = 0;
         let mut flushes = Vec::new();
         for (number, bits, piece) in self.within(range) {
             let mut here = piece.present.and(bits);
             // A dirty page of a shared file must not be written to after it was counted as clean:
-            // there is a flush for each table.
-            let dirty = dirty_files && !here.and(piece.writable).without(piece.own).is_empty();
+            // there is a flush for each table. Shared memory is such a file. A page of it that was
+            // read first can be written without an event, and is taken for written.
+            let dirty = shared && !here.and(piece.writable).without(piece.own).is_empty();
             piece.drop_pages(here, frames);
             while gathered + here.count() >= GATHERED {
                 let taken = GATHERED - gathered;

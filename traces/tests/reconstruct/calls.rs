@@ -133,6 +133,11 @@ fn dirty_pages_of_shared_files_are_flushed_table_by_table() {
     story.map(0, 2048, WRITE, SHARED).map(2048, 1, WRITE, ANONYMOUS);
     story.touch([3, 600, 1100], ABSENT_WRITE);
     check(&story, |s| _ = s.about(Call::Munmap, 0, 2048, 0), &[1, 1, 1, 2]);
+    // Memory that is shared with children is a file, too.
+    let mut story = Story::fresh();
+    story.map(0, 2048, WRITE, SHARED | 0x20).map(2048, 1, WRITE, ANONYMOUS);
+    story.touch(509..535, ABSENT_WRITE);
+    check(&story, |s| _ = s.about(Call::Munmap, 509, 26, 0), &[3, 23]);
     // Writing to a page that was only read needs no flush.
     let mut story = Story::fresh();
     story.map(0, 64, WRITE, SHARED).touch([3], ABSENT_READ);
