@@ -4,9 +4,14 @@
 use std::collections::HashMap;
 
 use lookaside_machine::timed::Price;
-use lookaside_simulation::{data::Machine, strategy::INTERRUPT_HOLD};
+use lookaside_simulation::{
+    data::Machine,
+    strategy::{INTERRUPT_HOLD, SWITCH_LOOK},
+};
 use lookaside_traces::{Kind, Reason, Trace};
 
+/// How far from a flush the request may be that it is taken to have sent, in nanoseconds.
+const NEAR: u64 = 50_000;
 /// The smallest number of samples for a median.
 const ENOUGH: usize = 20;
 
@@ -19,6 +24,9 @@ pub struct Interrupts {
     pub arrive: u64,
     /// The order of events if the sender gets a request itself meanwhile; `None` if there are too few cases.
     pub hold: Option<Hold>,
+    /// From a switch to what the kernel says the TLB held: it reads the generation of the space before it says so.
+    /// 0 if it said so too seldom.
+    pub look: u64,
 }
 
 /// The host holds up the sender of an interrupt. If an interrupt has been sent to the sender by then, it
@@ -55,8 +63,18 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
     // The time from a CPU's request to another CPU's request to it, and whether the latter was handled before
     // the CPU's own flush.
     let mut crossed: Vec<(i64, bool)> = Vec::new();
+    // By CPU: the time of a switch that was its last event.
+    let mut switched: HashMap<u16, u64> = HashMap::new();
+    let mut looks = Vec::new();
     let lag = |asking: &Asking| Some(asking.crossed?.cast_signed() - asking.began.cast_signed());
     for event in &trace.events {
+        match (event.kind, switched.remove(&event.cpu)) {
+            (Kind::Switch { .. }, _) => _ = switched.insert(event.cpu, event.time),
+            (Kind::Flush { reason: Reason::Switch, .. }, Some(began)) => {
+                looks.push(event.time - began)
+            }
+            _ => {}
+        }
         match event.kind {
             Kind::Ask { target, request, flush: true } => {
                 asked.insert((target, request), event.time);
@@ -95,7 +113,12 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
         }
     }
     let (send, arrive) = (median(&mut sends)?, median(&mut arrivals)?);
-    Some(Interrupts { send, arrive, hold: hold(send, crossed) })
+    Some(Interrupts {
+        send,
+        arrive,
+        hold: hold(send, crossed),
+        look: median(&mut looks).unwrap_or(0),
+    })
 }
 
 /// The age that is right for most of these.
@@ -119,6 +142,65 @@ fn hold(send: u64, mut crossed: Vec<(i64, bool)>) -> Option<Hold> {
     Some(Hold { age: send.saturating_add_signed(-at), right: best, cases })
 }
 
+/// When each recorded request arrived: how late it was says what the target did meanwhile, such as turning to another thread
+/// with interrupts off. A validation lets the interrupts of a flush arrive when those of the recorded flush did; what
+/// the target finds to do follows from the rules.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals {
+    /// By sender: when it asked, since the trace began; whom; and how many nanoseconds later the target began.
+    senders: Vec<Vec<(u64, u16, u64)>>,
+}
+
+impl Arrivals {
+    /// Reads them from a trace.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
+        let mut arrivals = Self::default();
+        let mut asked: HashMap<(u16, u64), (u16, u64)> = HashMap::new();
+        let start = trace.events.first().map_or(0, |event| event.time);
+        for event in &trace.events {
+            match event.kind {
+                Kind::Ask { target, request, flush: true } => {
+                    asked.insert((target, request), (event.cpu, event.time));
+                }
+                Kind::Serve { request, flush: true } if request != 0 => {
+                    let Some((sender, began)) = asked.remove(&(event.cpu, request)) else {
+                        continue;
+                    };
+                    let sender = usize::from(sender);
+                    if arrivals.senders.len() <= sender {
+                        arrivals.senders.resize(sender + 1, Vec::new());
+                    }
+                    let found = (began.saturating_sub(start), event.cpu, event.time - began);
+                    arrivals.senders[sender].push(found);
+                }
+                _ => {}
+            }
+        }
+        arrivals.senders.iter_mut().for_each(|requests| requests.sort_unstable());
+        arrivals
+    }
+
+    /// For each CPU to which `sender` sent a request near a time since the trace began: it, and how many nanoseconds the
+    /// nearest one took.
+    pub(super) fn near(&self, sender: usize, time: u64) -> Vec<(u16, u64)> {
+        let Some(requests) = self.senders.get(sender) else { return Vec::new() };
+        let first = requests.partition_point(|(at, ..)| at + NEAR < time);
+        let mut found: Vec<(u16, u64, u64)> = Vec::new();
+        for &(at, target, took) in
+            requests[first..].iter().take_while(|(at, ..)| *at <= time + NEAR)
+        {
+            let apart = at.abs_diff(time);
+            match found.iter_mut().find(|(other, ..)| *other == target) {
+                Some(best) if best.1 <= apart => {}
+                Some(best) => *best = (target, apart, took),
+                None => found.push((target, apart, took)),
+            }
+        }
+        found.into_iter().map(|(target, _, took)| (target, took)).collect()
+    }
+}
+
 fn median(times: &mut [u64]) -> Option<u64> {
     if times.len() < ENOUGH {
         return None;
@@ -138,6 +220,7 @@ impl Interrupts {
         if let Some(Hold { age, .. }) = self.hold {
             machine.paths.insert(INTERRUPT_HOLD.to_owned(), age * 1000);
         }
+        machine.paths.insert(SWITCH_LOOK.to_owned(), self.look * 1000);
     }
 }
 
@@ -164,7 +247,7 @@ mod tests {
         let mut trace = Trace::default();
         let rounds = (0..21).map(|i| round(i * 1000, 5 + i, 50 + i));
         trace.events = rounds.flatten().collect();
-        assert_eq!(measure(&trace), Some(Interrupts { send: 15, arrive: 60, hold: None }));
+        assert_eq!(measure(&trace), Some(Interrupts { send: 15, arrive: 60, hold: None, look: 0 }));
         // A CPU's own flush is no sample if it was interrupted before, or had sent several requests.
         for (at, event) in [
             (1, event(1, 0, Kind::Serve { request: 9, flush: true })),
@@ -207,6 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn each_request_arrives_when_it_was_recorded() {
+        let mut trace = Trace::default();
+        trace.events = [round(1_000, 5, 40), round(200_000, 5, 900)].concat();
+        trace.events.sort_by_key(|event| event.time);
+        let arrivals = Arrivals::of(&trace);
+        assert_eq!(arrivals.near(0, 10), [(1, 40)]);
+        assert_eq!(arrivals.near(0, 198_000), [(1, 900)]);
+        assert_eq!(arrivals.near(0, 100_000), []);
+        assert_eq!(arrivals.near(1, 10), []);
+    }
+
+    #[test]
     fn a_machine_takes_them_over() {
         let machines = lookaside_simulation::data::Files::own().machines().expect("machines");
         let mut machine =
@@ -217,8 +312,9 @@ mod tests {
         };
         let [.., entry] = prices(&machine);
         let hold = Some(Hold { age: 4000, right: 40, cases: 40 });
-        Interrupts { send: 7000, arrive: 13_000, hold }.apply(&mut machine);
+        Interrupts { send: 7000, arrive: 13_000, hold, look: 600 }.apply(&mut machine);
         assert_eq!(prices(&machine), [7_000_000, 6_000_000 - entry, entry]);
         assert_eq!(machine.path_or_none(INTERRUPT_HOLD), 4_000_000);
+        assert_eq!(machine.path_or_none(SWITCH_LOOK), 600_000);
     }
 }

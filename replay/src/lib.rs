@@ -50,6 +50,8 @@ pub struct Setup<'m> {
     pub working_set: WorkingSet,
     /// Seed of the pseudo-random numbers.
     pub seed: u64,
+    /// When recorded requests arrived, for a validation; without them each takes what the machine's prices say.
+    pub arrivals: Option<&'m interrupts::Arrivals>,
 }
 
 /// The pages that a computing program accesses: in every window of time the hot pages, which were mapped
@@ -339,7 +341,7 @@ pub fn replay_with_timeline(
     setup: &Setup<'_>,
     moments: usize,
 ) -> Result<(Replayed, Option<Timeline>), Refused> {
-    let Setup { machine, strategy, cpus, working_set, seed } = setup;
+    let Setup { machine, strategy, cpus, working_set, seed, .. } = setup;
     let (machine, cpus) = (*machine, *cpus);
     let limit = machine.model.topology.cpus();
     if cpus == 0 || cpus > limit {

@@ -323,10 +323,12 @@ impl<'a> Program<'_, 'a> {
                 self.space(space).pages.borrow_mut().add(first, pages);
             }
             Act::Restrict { space, first, pages, whole } => {
-                self.change(space, (first, pages), true, false, whole, account);
+                let change = || self.change(space, (first, pages), true, false, whole, account);
+                timed::arriving(self.arrivals(duty, step), change);
             }
             Act::Unmap { space, first, pages, tables, whole } => {
-                self.change(space, (first, pages), false, tables, whole, account);
+                let change = || self.change(space, (first, pages), false, tables, whole, account);
+                timed::arriving(self.arrivals(duty, step), change);
             }
             Act::Fork { parent, child } => {
                 let (Some(old), Some(new)) = (self.process(parent), self.process(child)) else {
@@ -338,6 +340,19 @@ impl<'a> Program<'_, 'a> {
             }
             Act::End(space) => self.end(number, space, account),
         }
+    }
+
+    /// When the interrupts of a step arrive that begins now, where the trace says when those of its flush did.
+    fn arrivals(&self, duty: &Duty<'_>, step: &Step) -> Vec<(CpuId, Ps)> {
+        let Player { setup, plan, script, .. } = self.player;
+        let as_recorded = plan.copies == 1 && plan.cpus == script.cpus.len();
+        let Some(arrivals) = setup.arrivals.filter(|_| as_recorded) else { return Vec::new() };
+        // A request's handler is recorded behind the entry of its interrupt.
+        let entry = setup.machine.model.prices.charge(Price::InterruptEntry);
+        let arrival = |(target, took): (u16, u64)| {
+            (CpuId(target.into()), timed::now() + (took * NS).saturating_sub(entry))
+        };
+        arrivals.near(duty.number, step.time).into_iter().map(arrival).collect()
     }
 
     fn flush(&self, account: AccountId, f: impl FnOnce()) {

@@ -108,7 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         let (recorded, of) = (&traces[trace], machines[machine]);
         let run = |strategy: &&'static str| {
             let seed = arguments.seed;
-            let setup = Setup { machine: of, strategy, cpus, working_set: set, seed };
+            let setup =
+                Setup { machine: of, strategy, cpus, working_set: set, seed, arrivals: None };
             replay(recorded.script(of), &setup).map_err(|Refused(why)| {
                 Refused(format!("`{}` on `{}` under `{strategy}`: {why}", recorded.name, of.key))
             })

@@ -8,7 +8,7 @@ use std::{path::PathBuf, process::ExitCode};
 use lookaside_replay::{
     BAND, Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
     assume::{Basis, check_room, fitting_machine, usual_flushes, usual_strategies, working_set_of},
-    interrupts::{Interrupts, measure},
+    interrupts::{Arrivals, Interrupts, measure},
     replay_with_timeline, with_band,
 };
 use lookaside_simulation::{
@@ -108,6 +108,7 @@ struct Plan<'a> {
     flushes: Flushes,
     machine: &'a Machine,
     interrupts: Option<Interrupts>,
+    arrivals: Option<Arrivals>,
     strategies: Vec<String>,
     cpus: usize,
     working_set: WorkingSet,
@@ -185,6 +186,7 @@ impl<'a> Plan<'a> {
             let machine = book.machines.iter_mut().find(|machine| machine.key == key);
             machine.into_iter().for_each(|machine| interrupts.apply(machine));
         }
+        let arrivals = interrupts.map(|_| Arrivals::of(trace));
         let book = &*book;
         let machine = book.machine(&key)?;
         let linux = if trace.origin.guest == Some(true) { "ipi-2025-kvm" } else { "ipi-2025" };
@@ -220,6 +222,7 @@ impl<'a> Plan<'a> {
             flushes,
             machine,
             interrupts,
+            arrivals,
             strategies,
             cpus,
             working_set,
@@ -229,7 +232,8 @@ impl<'a> Plan<'a> {
 
     fn setup<'s>(&'s self, strategy: &'s str) -> Setup<'s> {
         let Self { machine, cpus, working_set, .. } = *self;
-        Setup { machine, strategy, cpus, working_set, seed: self.arguments.seed }
+        let arrivals = self.arrivals.as_ref();
+        Setup { machine, strategy, cpus, working_set, seed: self.arguments.seed, arrivals }
     }
 
     fn basis(&self) -> Basis<'_> {

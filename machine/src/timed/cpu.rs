@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use corosensei::Yielder;
+use lookaside::platform::CpuId;
 
 use super::{
     account::{Account, Counters},
@@ -72,6 +73,8 @@ pub(crate) struct Cpu {
     pub(crate) interrupts: bool,
     /// Interrupts that were not taken yet, in the order in which they arrive.
     pub(crate) pending: VecDeque<Pending>,
+    /// When interrupts that it sends arrive, by target, where that is not the price's to say.
+    pub(crate) arrivals: Vec<(CpuId, Ps)>,
     /// Whether the CPU waits for others, who may bring the end of its wait forward.
     pub(crate) waiting: bool,
     /// Whether it waits for one of [`Self::watched`] to be written.
@@ -115,6 +118,7 @@ impl Cpu {
             initiator: AccountId::NOBODY,
             interrupts: true,
             pending: VecDeque::new(),
+            arrivals: Vec::new(),
             waiting: false,
             watching: false,
             watched: [0; WATCHED],

@@ -328,11 +328,19 @@ impl Machine {
                 last_group = target / group;
                 self.charge_price(Cause::Sends, Price::InterruptSend);
             }
-            let arrival = self.cpu().now + self.delivery(self.running, target as usize);
+            let arrival = self.arrival(target);
             self.note_sent();
             self.note_interrupt(target as usize, arrival);
             self.pend(target as usize, arrival);
         }
+    }
+
+    /// When an interrupt that the CPU which runs sends now arrives.
+    fn arrival(&self, target: u32) -> Ps {
+        let cpu = &self.cpus[self.running];
+        let known = cpu.arrivals.iter().find(|(known, _)| known.0 == target);
+        let price = || cpu.now + self.delivery(self.running, target as usize);
+        known.map_or_else(price, |&(_, at)| at.max(cpu.now))
     }
 
     /// Counts an interrupt that the CPU which runs sends.

@@ -127,6 +127,15 @@ pub fn interrupts_off<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Runs `f`, in which interrupts to these CPUs arrive at these times instead of after [`super::Price::InterruptDeliver`],
+/// but not before they are sent.
+pub fn arriving<R>(arrivals: Vec<(CpuId, Ps)>, f: impl FnOnce() -> R) -> R {
+    let before = current::with(|machine| core::mem::replace(&mut machine.cpu().arrivals, arrivals));
+    let result = f();
+    current::with(|machine| machine.cpu().arrivals = before);
+    result
+}
+
 /// Lets time pass in a loop that waits for another CPU: until another CPU writes one of the cache lines
 /// that the loop has read, or an interrupt is taken. A loop that has read nothing, or more lines than
 /// can be watched, goes on after [`super::Price::LineCluster`] or a nanosecond, so that time passes.

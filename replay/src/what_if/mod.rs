@@ -58,7 +58,14 @@ impl Scenario {
         let Self { machine, strategy, cpus, working_set, .. } = self;
         replay(
             &self.script,
-            &Setup { machine, strategy, cpus: *cpus, working_set: *working_set, seed },
+            &Setup {
+                machine,
+                strategy,
+                cpus: *cpus,
+                working_set: *working_set,
+                seed,
+                arrivals: None,
+            },
         )
     }
 }

@@ -18,7 +18,7 @@ const MACHINES: &[&str] = &["skylake_sp", "fbsd_32thread", "zen5", "neoverse_n1"
 /// Replays a script, and checks what must hold. What it gives, as text.
 #[track_caller]
 fn check(script: &Script, machine: &Machine, strategy: &str, cpus: usize, seed: u64) -> String {
-    let setup = Setup { machine, strategy, cpus, working_set: LARGE, seed };
+    let setup = Setup { machine, strategy, cpus, working_set: LARGE, seed, arrivals: None };
     let at = format!("{strategy} on {}, {cpus} CPUs, seed {seed}", machine.key);
     let replayed = replay(script, &setup).unwrap_or_else(|refused| panic!("{at}: {refused}"));
     let mut sum = Upkeep::default();

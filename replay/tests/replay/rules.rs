@@ -50,8 +50,14 @@ fn pair(threads: u32) -> Script {
 fn a_strategy_for_one_thread_refuses_more_threads() {
     let machine = machine("neoverse_n1");
     let working_set = SMALL;
-    let setup =
-        Setup { machine: &machine, strategy: "local-mm-users", cpus: 2, working_set, seed: 1 };
+    let setup = Setup {
+        machine: &machine,
+        strategy: "local-mm-users",
+        cpus: 2,
+        working_set,
+        seed: 1,
+        arrivals: None,
+    };
     assert!(replay(&pair(1), &setup).is_ok());
     let Refused(why) = replay(&pair(2), &setup).unwrap_err();
     assert_eq!(why, "it is for processes with one thread, and `first` has 2");
@@ -104,8 +110,14 @@ fn thousands_of_processes_come_and_go() {
 #[test]
 fn invalid_setups_and_scripts_are_refused() {
     let (script, machine) = (pair(2), machine("neoverse_n1"));
-    let good =
-        Setup { machine: &machine, strategy: "lookaside", cpus: 2, working_set: SMALL, seed: 1 };
+    let good = Setup {
+        machine: &machine,
+        strategy: "lookaside",
+        cpus: 2,
+        working_set: SMALL,
+        seed: 1,
+        arrivals: None,
+    };
     let why = |script: &Script, setup: &Setup<'_>| {
         let Refused(why) = replay(script, setup).unwrap_err();
         why

@@ -18,7 +18,7 @@ pub(crate) fn machine(key: &str) -> Machine {
 /// Replays a script that is right.
 #[track_caller]
 pub(crate) fn run(script: &Script, machine: &Machine, strategy: &str, cpus: usize) -> Replayed {
-    let setup = Setup { machine, strategy, cpus, working_set: SMALL, seed: 1 };
+    let setup = Setup { machine, strategy, cpus, working_set: SMALL, seed: 1, arrivals: None };
     replay(script, &setup).unwrap_or_else(|refused| panic!("{strategy}, {cpus} CPUs: {refused}"))
 }
 

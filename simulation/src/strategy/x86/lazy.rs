@@ -55,6 +55,11 @@ pub(super) const STRATEGIES: &[Entry] = &[
     },
 ];
 
+/// The path of a machine file that says how long a switch takes from the moment at which other CPUs see that this one is
+/// about to run the space, until it reads the space's generation. What is flushed in between is flushed by the
+/// switch, and its request comes when nothing is left to do.
+pub const SWITCH_LOOK: &str = "switch_look";
+
 /// The value of `loaded` while a CPU switches between two spaces.
 const SWITCHING: u64 = u64::MAX;
 /// The context of the kernel's own space, in which nothing is ever flushed.
@@ -82,6 +87,8 @@ struct Lazy<'a, H: Hardware> {
     /// For each CPU whether it has run anything: its first thread was not switched to.
     begun: Vec<Cell<bool>>,
     slots: usize,
+    /// See [`SWITCH_LOOK`].
+    look: Ps,
     tally: RefCell<KernelCounts>,
 }
 
@@ -101,6 +108,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             idles: vec![Cell::new(false); cpus],
             begun: vec![Cell::new(false); cpus],
             slots: if machine.features.tag_bits == 0 { 1 } else { SLOTS },
+            look: machine.path_or_none(SWITCH_LOOK),
             tally: RefCell::default(),
         }))
     }
@@ -160,6 +168,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             }
             // An initiator that skipped this CPU as lazy has raised the generation before it looked.
             Word::fence(Ordering::SeqCst);
+            timed::work(self.look);
             let latest = next.generation.load(Ordering::SeqCst);
             let is_behind = cpu.current().generation.get() < latest;
             return is_behind.then(|| self.load(cpu, next.root, next.context, latest));
@@ -168,6 +177,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         if !next.cpus.has(me()) {
             next.cpus.add(me());
         }
+        timed::work(self.look);
         let generation = next.generation.load(Ordering::SeqCst);
         let flushed = self.load(cpu, next.root, next.context, generation);
         cpu.loaded.store(next.context, Ordering::Release);

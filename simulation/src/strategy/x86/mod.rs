@@ -14,6 +14,7 @@ mod slots;
 mod untagged;
 
 pub use host::INTERRUPT_HOLD;
+pub use lazy::SWITCH_LOOK;
 
 use super::Entry;
 
