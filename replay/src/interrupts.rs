@@ -142,13 +142,15 @@ fn hold(send: u64, mut crossed: Vec<(i64, bool)>) -> Option<Hold> {
     Some(Hold { age: send.saturating_add_signed(-at), right: best, cases })
 }
 
-/// When each recorded request arrived: how late it was says what the target did meanwhile, such as turning to another thread
-/// with interrupts off. A validation lets the interrupts of a flush arrive when those of the recorded flush did; what
-/// the target finds to do follows from the rules.
+/// When each recorded request arrived, and each switch read the generation: how late a request was says what its target did
+/// meanwhile, such as turning to another thread with interrupts off. A validation lets the interrupts of a flush
+/// arrive when those of the recorded flush did; what the target finds to do follows from the rules.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     /// By sender: when it asked, since the trace began; whom; and how many nanoseconds later the target began.
     senders: Vec<Vec<(u64, u16, u64)>>,
+    /// By CPU: when it turned to a thread, since the trace began, and after how many nanoseconds it said what its TLB held.
+    looks: Vec<Vec<(u64, u64)>>,
 }
 
 impl Arrivals {
@@ -158,8 +160,16 @@ impl Arrivals {
         let mut arrivals = Self::default();
         let mut asked: HashMap<(u16, u64), (u16, u64)> = HashMap::new();
         let start = trace.events.first().map_or(0, |event| event.time);
+        let mut switched: HashMap<u16, u64> = HashMap::new();
         for event in &trace.events {
+            let before = switched.remove(&event.cpu);
             match event.kind {
+                Kind::Switch { .. } => _ = switched.insert(event.cpu, event.time),
+                Kind::Flush { reason: Reason::Switch, .. } => {
+                    let Some(began) = before else { continue };
+                    let found = (began.saturating_sub(start), event.time - began);
+                    of(&mut arrivals.looks, event.cpu).push(found);
+                }
                 Kind::Ask { target, request, flush: true } => {
                     asked.insert((target, request), (event.cpu, event.time));
                 }
@@ -167,18 +177,21 @@ impl Arrivals {
                     let Some((sender, began)) = asked.remove(&(event.cpu, request)) else {
                         continue;
                     };
-                    let sender = usize::from(sender);
-                    if arrivals.senders.len() <= sender {
-                        arrivals.senders.resize(sender + 1, Vec::new());
-                    }
                     let found = (began.saturating_sub(start), event.cpu, event.time - began);
-                    arrivals.senders[sender].push(found);
+                    of(&mut arrivals.senders, sender).push(found);
                 }
                 _ => {}
             }
         }
         arrivals.senders.iter_mut().for_each(|requests| requests.sort_unstable());
         arrivals
+    }
+
+    /// After how many nanoseconds a CPU that turned to a thread at a time said what its TLB held, if it did.
+    pub(super) fn look(&self, cpu: usize, time: u64) -> Option<u64> {
+        let looks = self.looks.get(cpu)?;
+        let place = looks.binary_search_by_key(&time, |(at, _)| *at).ok()?;
+        Some(looks[place].1)
     }
 
     /// For each CPU to which `sender` sent a request near a time since the trace began: it, and how many nanoseconds the
@@ -199,6 +212,15 @@ impl Arrivals {
         }
         found.into_iter().map(|(target, _, took)| (target, took)).collect()
     }
+}
+
+/// The list of a CPU.
+fn of<T>(lists: &mut Vec<Vec<T>>, cpu: u16) -> &mut Vec<T> {
+    let cpu = usize::from(cpu);
+    if lists.len() <= cpu {
+        lists.resize_with(cpu + 1, Vec::new);
+    }
+    &mut lists[cpu]
 }
 
 fn median(times: &mut [u64]) -> Option<u64> {

@@ -19,6 +19,7 @@ use super::{
     Setup,
     accesses::{Cursor, Pages},
     accounts::Accounts,
+    interrupts::Arrivals,
     plan::{Plan, Wait},
 };
 
@@ -298,7 +299,8 @@ impl<'a> Program<'_, 'a> {
                     true => Kernel::switch,
                     false => Kernel::switch_uncounted,
                 };
-                self.turn_to(number, account, turn);
+                let look = self.recorded().and_then(|all| all.look(duty.number, step.time));
+                timed::pausing(look.map(|time| time * NS), || self.turn_to(number, account, turn));
                 if before != Some(id) {
                     self.leave(before);
                 }
@@ -342,13 +344,18 @@ impl<'a> Program<'_, 'a> {
         }
     }
 
-    /// When the interrupts of a step arrive that begins now, where the trace says when those of its flush did.
-    fn arrivals(&self, duty: &Duty<'_>, step: &Step) -> Vec<(CpuId, Ps)> {
+    /// What the trace says of the time in which single operations did their parts, if the CPUs are the recorded ones.
+    fn recorded(&self) -> Option<&Arrivals> {
         let Player { setup, plan, script, .. } = self.player;
         let as_recorded = plan.copies == 1 && plan.cpus == script.cpus.len();
-        let Some(arrivals) = setup.arrivals.filter(|_| as_recorded) else { return Vec::new() };
+        setup.arrivals.filter(|_| as_recorded)
+    }
+
+    /// When the interrupts of a step arrive that begins now, where the trace says when those of its flush did.
+    fn arrivals(&self, duty: &Duty<'_>, step: &Step) -> Vec<(CpuId, Ps)> {
+        let Some(arrivals) = self.recorded() else { return Vec::new() };
         // A request's handler is recorded behind the entry of its interrupt.
-        let entry = setup.machine.model.prices.charge(Price::InterruptEntry);
+        let entry = self.player.setup.machine.model.prices.charge(Price::InterruptEntry);
         let arrival = |(target, took): (u16, u64)| {
             (CpuId(target.into()), timed::now() + (took * NS).saturating_sub(entry))
         };

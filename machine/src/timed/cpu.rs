@@ -75,6 +75,8 @@ pub(crate) struct Cpu {
     pub(crate) pending: VecDeque<Pending>,
     /// When interrupts that it sends arrive, by target, where that is not the price's to say.
     pub(crate) arrivals: Vec<(CpuId, Ps)>,
+    /// How long the operation that it executes pauses where it knows of such a pause; see [`super::pausing`].
+    pub(crate) pause: Option<Ps>,
     /// Whether the CPU waits for others, who may bring the end of its wait forward.
     pub(crate) waiting: bool,
     /// Whether it waits for one of [`Self::watched`] to be written.
@@ -119,6 +121,7 @@ impl Cpu {
             interrupts: true,
             pending: VecDeque::new(),
             arrivals: Vec::new(),
+            pause: None,
             waiting: false,
             watching: false,
             watched: [0; WATCHED],

@@ -136,6 +136,19 @@ pub fn arriving<R>(arrivals: Vec<(CpuId, Ps)>, f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Runs `f`, in which [`pause`] lasts so long if that is known.
+pub fn pausing<R>(time: Option<Ps>, f: impl FnOnce() -> R) -> R {
+    let before = current::with(|machine| core::mem::replace(&mut machine.cpu().pause, time));
+    let result = f();
+    current::with(|machine| machine.cpu().pause = before);
+    result
+}
+
+/// A pause in an operation: what [`pausing`] says, else `usual`.
+pub fn pause(usual: Ps) {
+    work(current::with(|machine| machine.cpu().pause).unwrap_or(usual));
+}
+
 /// Lets time pass in a loop that waits for another CPU: until another CPU writes one of the cache lines
 /// that the loop has read, or an interrupt is taken. A loop that has read nothing, or more lines than
 /// can be watched, goes on after [`super::Price::LineCluster`] or a nanosecond, so that time passes.

@@ -168,7 +168,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
             }
             // An initiator that skipped this CPU as lazy has raised the generation before it looked.
             Word::fence(Ordering::SeqCst);
-            timed::work(self.look);
+            timed::pause(self.look);
             let latest = next.generation.load(Ordering::SeqCst);
             let is_behind = cpu.current().generation.get() < latest;
             return is_behind.then(|| self.load(cpu, next.root, next.context, latest));
@@ -177,7 +177,7 @@ impl<'a, H: Hardware<Mmu = X86<Insn>> + 'a> Lazy<'a, H> {
         if !next.cpus.has(me()) {
             next.cpus.add(me());
         }
-        timed::work(self.look);
+        timed::pause(self.look);
         let generation = next.generation.load(Ordering::SeqCst);
         let flushed = self.load(cpu, next.root, next.context, generation);
         cpu.loaded.store(next.context, Ordering::Release);
