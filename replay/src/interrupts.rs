@@ -8,10 +8,13 @@ use lookaside_simulation::{
     data::Machine,
     strategy::{INTERRUPT_HOLD, SWITCH_LOOK},
 };
-use lookaside_traces::{Kind, Reason, Trace};
+use lookaside_traces::{Kind, Pages, Reason, Trace};
 
 /// How far from a flush the request may be that it is taken to have sent, in nanoseconds.
 const NEAR: u64 = 50_000;
+/// A flush of at most so many pages shows what a flush takes, and one of at least so many what its pages take.
+const FEW: u32 = 4;
+const MANY: u32 = 16;
 /// The smallest number of samples for a median.
 const ENOUGH: usize = 20;
 
@@ -27,6 +30,10 @@ pub struct Interrupts {
     /// From a switch to what the kernel says the TLB held: it reads the generation of the space before it says so.
     /// 0 if it said so too seldom.
     pub look: u64,
+    /// What the invalidation of a page takes on the CPU itself, in picoseconds: the difference between flushes of few pages
+    /// and of many, from the moment at which one says that others may hold the pages until it says that it is done.
+    /// `None` if there are too few of either.
+    pub page: Option<u64>,
 }
 
 /// The host holds up the sender of an interrupt. If an interrupt has been sent to the sender by then, it
@@ -65,9 +72,23 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
     let mut crossed: Vec<(i64, bool)> = Vec::new();
     // By CPU: the time of a switch that was its last event.
     let mut switched: HashMap<u16, u64> = HashMap::new();
+    // By CPU: the time of a flush that concerns others, if that was its last event.
+    let mut said: HashMap<u16, u64> = HashMap::new();
     let mut looks = Vec::new();
+    // The pages and the time of flushes that asked nobody.
+    let mut locals: Vec<(u32, u64)> = Vec::new();
     let lag = |asking: &Asking| Some(asking.crossed?.cast_signed() - asking.began.cast_signed());
     for event in &trace.events {
+        match (event.kind, said.remove(&event.cpu)) {
+            (Kind::Flush { reason: Reason::Send, .. }, _) => _ = said.insert(event.cpu, event.time),
+            (
+                Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(pages) },
+                Some(began),
+            ) => {
+                locals.push((pages, event.time - began));
+            }
+            _ => {}
+        }
         match (event.kind, switched.remove(&event.cpu)) {
             (Kind::Switch { .. }, _) => _ = switched.insert(event.cpu, event.time),
             (Kind::Flush { reason: Reason::Switch, .. }, Some(began)) => {
@@ -118,6 +139,7 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
         arrive,
         hold: hold(send, crossed),
         look: median(&mut looks).unwrap_or(0),
+        page: page(&locals),
     })
 }
 
@@ -214,6 +236,20 @@ impl Arrivals {
     }
 }
 
+/// What a page takes, in picoseconds, of flushes by their pages and times.
+fn page(locals: &[(u32, u64)]) -> Option<u64> {
+    let [few, many] = [0..=FEW, MANY..=u32::MAX].map(|some| {
+        let (mut pages, mut times): (Vec<u64>, Vec<u64>) = locals
+            .iter()
+            .filter(|(pages, _)| some.contains(pages))
+            .map(|&(pages, time)| (u64::from(pages), time))
+            .unzip();
+        Some((median(&mut pages)?, median(&mut times)?))
+    });
+    let ((few, short), (many, long)) = (few?, many?);
+    Some(long.checked_sub(short)? * 1000 / (many - few))
+}
+
 /// The list of a CPU.
 fn of<T>(lists: &mut Vec<Vec<T>>, cpu: u16) -> &mut Vec<T> {
     let cpu = usize::from(cpu);
@@ -243,13 +279,16 @@ impl Interrupts {
             machine.paths.insert(INTERRUPT_HOLD.to_owned(), age * 1000);
         }
         machine.paths.insert(SWITCH_LOOK.to_owned(), self.look * 1000);
+        if let Some(page) = self.page {
+            prices.set(Price::FlushPage, page);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookaside_traces::{Event, Pages};
+    use lookaside_traces::Event;
 
     fn event(time: u64, cpu: u16, kind: Kind) -> Event {
         Event { time, cpu, in_interrupt: None, task: 1, kind }
@@ -269,7 +308,10 @@ mod tests {
         let mut trace = Trace::default();
         let rounds = (0..21).map(|i| round(i * 1000, 5 + i, 50 + i));
         trace.events = rounds.flatten().collect();
-        assert_eq!(measure(&trace), Some(Interrupts { send: 15, arrive: 60, hold: None, look: 0 }));
+        assert_eq!(
+            measure(&trace),
+            Some(Interrupts { send: 15, arrive: 60, hold: None, look: 0, page: None })
+        );
         // A CPU's own flush is no sample if it was interrupted before, or had sent several requests.
         for (at, event) in [
             (1, event(1, 0, Kind::Serve { request: 9, flush: true })),
@@ -312,6 +354,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_page_takes_is_the_difference_between_few_and_many() {
+        let mut locals = vec![(1, 400), (3, 440), (26, 1590)].repeat(20);
+        assert_eq!(page(&locals), Some(1_150 * 1000 / 23));
+        locals.truncate(30);
+        assert_eq!(page(&locals), None, "ten flushes of many pages");
+    }
+
+    #[test]
     fn each_request_arrives_when_it_was_recorded() {
         let mut trace = Trace::default();
         trace.events = [round(1_000, 5, 40), round(200_000, 5, 900)].concat();
@@ -334,9 +384,11 @@ mod tests {
         };
         let [.., entry] = prices(&machine);
         let hold = Some(Hold { age: 4000, right: 40, cases: 40 });
-        Interrupts { send: 7000, arrive: 13_000, hold, look: 600 }.apply(&mut machine);
+        Interrupts { send: 7000, arrive: 13_000, hold, look: 600, page: Some(55_000) }
+            .apply(&mut machine);
         assert_eq!(prices(&machine), [7_000_000, 6_000_000 - entry, entry]);
         assert_eq!(machine.path_or_none(INTERRUPT_HOLD), 4_000_000);
         assert_eq!(machine.path_or_none(SWITCH_LOOK), 600_000);
+        assert_eq!(machine.model.prices.charge(Price::FlushPage), 55_000);
     }
 }

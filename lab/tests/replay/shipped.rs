@@ -35,9 +35,28 @@ fn programs_with_one_thread_at_a_time_do_what_the_kernel_counted() {
 
 #[test]
 fn threads_that_ask_each_other_all_the_time_do_what_the_kernel_counted() {
-    // What becomes of a request depends on when one interrupt comes: two of the four are missed, and said so in
-    // `docs/replay.md`.
-    fails("threads.trace", &["requests: a lazy CPU dropped the space", "requests: nothing to do"]);
+    // What becomes of a request depends on less than a microsecond: some are missed, and said so in `docs/replay.md`.
+    fails(
+        "threads.trace",
+        &[
+            "flushes, reason 5, another space is loaded",
+            "requests: a lazy CPU dropped the space",
+            "requests: another space was loaded",
+            "requests: nothing to do",
+        ],
+    );
+}
+
+#[test]
+fn real_time_threads_find_what_the_kernel_found() {
+    // 47 requests with nothing to do, of 50. Without the pause between a switch that others see and its look at the
+    // generation there are 10.
+    fails("corpus/found/real-time.trace", &["requests: nothing to do"]);
+}
+
+#[test]
+fn shared_memory_is_flushed_table_by_table() {
+    fails("corpus/found/shared-memory.trace", &[]);
 }
 
 /// The counts of a trace that are not within their limit are just these.
@@ -64,7 +83,7 @@ fn a_move_asks_all_cpus_of_the_mask() {
 
 #[test]
 fn programs_that_no_rule_was_found_with_are_judged() {
-    for trace in ["find", "gitlog", "gplus", "tar", "zstd"] {
+    for trace in ["find", "gitlog", "gplus", "tar", "workers", "xz", "zstd"] {
         fails(&format!("corpus/judged/{trace}.trace"), &[]);
     }
     let pool = [

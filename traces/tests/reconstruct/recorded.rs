@@ -1,7 +1,7 @@
 //! Flushes that the kernel recorded, and where their addresses come from.
 
 use lookaside_traces::{
-    Call, Kind, Reason,
+    Call, Kind, Pages, Reason,
     reconstruct::{Act, Flushes, Operation, Script, SpaceId, reconstruct},
 };
 
@@ -40,6 +40,17 @@ fn telling_others_and_doing_it_is_one_flush() {
     assert_eq!(flushes(&script), [one, one]);
     assert_eq!(initiator(&script, is_flush).operation, Operation::Call(Call::Mprotect));
     assert_eq!(script.unknown.addresses, 0);
+}
+
+#[test]
+fn tables_alone_count_as_who_flushes_them_counts() {
+    // Others are told how many pages the tables span; the flush itself counts in steps of a table.
+    let mut story = written();
+    story.begin(Call::Munmap, &[BASE, 16 * 4096]);
+    story.flush(Reason::Send, 1).flush(Reason::LocalSpace, 0).end(Call::Munmap, 0);
+    let counted = script(&story).expected;
+    let of = |pages| counted.get(&Pages::Some(pages)).copied().unwrap_or(0);
+    assert_eq!((of(0), of(1)), (1, 0));
 }
 
 #[test]

@@ -137,6 +137,22 @@ impl Walk<'_> {
         }
     }
 
+    /// A flush of which others were told is of fewer pages than they were told.
+    fn correct(&mut self, task: u32, pages: Pages) {
+        let Some(task) = self.tasks.tasks.get_mut(&task) else { return };
+        let Some(Open { flushes, .. }) = &mut task.call else { return };
+        let Some((.., said)) = flushes.last_mut() else { return };
+        if let (Pages::Some(fewer), Pages::Some(before)) = (pages, *said)
+            && fewer < before
+        {
+            if let Some(count) = self.expected.get_mut(said) {
+                *count -= 1;
+            }
+            *said = pages;
+            self.expect(pages);
+        }
+    }
+
     /// The kernel recorded a flush, that it told others of it (`told`) or that it did it itself.
     pub(super) fn recorded(&mut self, place: usize, event: &Event, pages: Pages, told: bool) {
         if self.ahead.forks.contains(&place) {
@@ -148,8 +164,10 @@ impl Walk<'_> {
         }
         if !told && self.told_before(event.task) {
             // If it is of more pages than others were told, it catches up with flushes that others
-            // began meanwhile.
+            // began meanwhile. If it is of fewer, only tables are gone: the kernel tells others how many pages they
+            // span, and counts them in steps of a table itself.
             self.set_told(event.task, false);
+            self.correct(event.task, pages);
             return;
         }
         self.introduce(event.task, None);
