@@ -112,6 +112,7 @@ mod tests {
                 ..plain
             }
         );
+        assert_eq!(invlpg(&[0x67, 0x0f, 0x01, 0x3f]), Address { base: Some(7), ..plain }); // invlpg [edi]
         assert_eq!(
             invlpg(&[0x0f, 0x01, 0x3d, 0x10, 0x00, 0x00, 0x00]), // invlpg [rip + 16]
             Address { displacement: 0x1017, ..plain }
