@@ -7,6 +7,8 @@ use core::fmt;
 
 use crate::{Invalidation, Partial};
 
+/// `CR0.PG`: addresses are translated.
+pub const PG: u64 = 1 << 31;
 /// `CR4.PGE`: entries whose `G` bit is set are global.
 pub const PGE: u64 = 1 << 7;
 /// `CR4.LA57`: linear addresses have 57 bits.
@@ -104,6 +106,12 @@ pub fn mov_to_cr3(registers: Registers, value: u64) -> Result<Effect, Fault> {
         (value & KEEP == 0).then(|| Invalidation::of_tag(after.pcid()))
     };
     Ok(Effect { serialising: true, removes, registers: after })
+}
+
+/// `MOV` to `CR0`, from what it holds to what it is given: everything goes if paging is switched off.
+#[must_use]
+pub fn mov_to_cr0(before: u64, after: u64) -> Option<Invalidation> {
+    (before & !after & PG != 0).then(|| Invalidation::all(true))
 }
 
 /// `MOV` to `CR4`. Any change of `PGE`, and a clearing of `PCIDE`, removes everything.
@@ -329,5 +337,8 @@ mod tests {
         assert_eq!(mov_to_cr4(ON, PGE).unwrap().removes, everything);
         assert_eq!(mov_to_cr4(OFF, OFF.cr4 | PCIDE).unwrap().removes, None);
         assert_eq!(mov_to_cr4(ON, ON.cr4).unwrap().removes, None);
+        assert_eq!(mov_to_cr0(PG | 1, 1), everything);
+        assert_eq!(mov_to_cr0(PG | 1, PG), None);
+        assert_eq!(mov_to_cr0(1, PG | 1), None);
     }
 }

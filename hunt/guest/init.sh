@@ -6,7 +6,8 @@ echo "hunt: user"
 case "$(/bin/busybox cat /proc/cmdline)" in
 *hunt.symbols*)
     echo "hunt: symbols"
-    /bin/busybox grep -i ' [tw] ' /proc/kallsyms | /bin/busybox gzip -c | /bin/busybox base64
+    # Functions, and where x86-64 keeps the task that runs.
+    /bin/busybox grep -i -e ' [tw] ' -e ' current_task$' -e ' pcpu_hot$' /proc/kallsyms | /bin/busybox gzip -c | /bin/busybox base64
     echo "hunt: end of symbols"
     /bin/busybox poweroff -f
     ;;

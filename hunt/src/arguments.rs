@@ -11,12 +11,13 @@ use crate::{kernel::Kernel, render, run, setup, skip};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "lookaside-hunt", version)]
 pub struct Arguments {
-    /// octox, xv6, linux-riscv64, linux-arm64, lookaside-riscv64, lookaside-aarch64, or a description FILE.toml.
+    /// octox, xv6, linux-riscv64, linux-arm64, linux-x86_64, lookaside-riscv64, lookaside-aarch64, lookaside-x86_64, or
+    /// a description FILE.toml.
     pub(crate) kernel: Option<String>,
     /// A kernel of which nothing is known but its image, and --arch.
     #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
     pub(crate) image: Option<PathBuf>,
-    /// riscv64 or aarch64, for --image.
+    /// riscv64, aarch64 or x86_64, for --image.
     #[arg(long, default_value = "riscv64")]
     pub(crate) arch: String,
     /// The folder in which the kernel was built or unpacked.

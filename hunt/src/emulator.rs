@@ -12,6 +12,8 @@ use crate::kernel::Kernel;
 #[derive(Debug)]
 pub(crate) struct Machine {
     program: &'static str,
+    /// QEMU's name of the machine.
+    machine: &'static str,
     cpu: &'static str,
     /// The physical address of the memory.
     pub(crate) base: u64,
@@ -19,11 +21,12 @@ pub(crate) struct Machine {
     pub(crate) target: &'static str,
 }
 
-static MACHINES: [(&str, Machine); 2] = [
+static MACHINES: [(&str, Machine); 3] = [
     (
         "riscv64",
         Machine {
             program: "qemu-system-riscv64",
+            machine: "virt",
             cpu: "rv64",
             base: 0x8000_0000,
             target: "riscv64gc-unknown-none-elf",
@@ -33,9 +36,22 @@ static MACHINES: [(&str, Machine); 2] = [
         "aarch64",
         Machine {
             program: "qemu-system-aarch64",
+            machine: "virt",
             cpu: "max,lpa2=off",
             base: 0x4000_0000,
             target: "aarch64-unknown-none",
+        },
+    ),
+    (
+        "x86_64",
+        Machine {
+            program: "qemu-system-x86_64",
+            machine: "q35",
+            // It has no PCIDs, whatever the model.
+            cpu: "max",
+            // All of it is below the hole for devices; above 2 GiB a second part would begin elsewhere.
+            base: 0,
+            target: "x86_64-unknown-none",
         },
     ),
 ];
@@ -50,8 +66,7 @@ impl Machine {
         let known = MACHINES.iter().find(|(name, _)| *name == architecture);
         known.map(|(_, machine)| machine).ok_or_else(|| {
             format!(
-                "there is no sanitizer for {architecture}: riscv64 and aarch64 can be watched. \
-                 (x86-64 is not built yet.)"
+                "there is no sanitizer for {architecture}: riscv64, aarch64 and x86_64 can be watched"
             )
         })
     }
@@ -108,7 +123,9 @@ impl Emulator {
     pub(crate) fn command(&self, kernel: &Kernel, machine: &Machine, files: &Files<'_>) -> Command {
         let mut command = Command::new(&self.program);
         if let Some(folder) = &self.unpacked {
-            command.arg("-L").arg(folder.join("usr/share/qemu"));
+            for data in ["usr/share/qemu", "usr/share/seabios"] {
+                command.arg("-L").arg(folder.join(data));
+            }
             command.env("QEMU_MODULE_DIR", folder.join("usr/lib/x86_64-linux-gnu/qemu"));
         }
         let memory = kernel.memory;
@@ -116,7 +133,8 @@ impl Emulator {
             "memory-backend-file,id=guest,mem-path={},size={memory}M,share=on",
             files.memory.display()
         ));
-        command.args(["-machine", "virt,memory-backend=guest", "-m", &format!("{memory}M")]);
+        let board = format!("{},memory-backend=guest", machine.machine);
+        command.args(["-machine", &board, "-m", &format!("{memory}M")]);
         command.args(["-smp", &kernel.cpus.to_string()]);
         command.args(["-cpu", kernel.cpu.as_deref().unwrap_or(machine.cpu)]);
         // With `thread=single` callbacks would name the wrong CPU.

@@ -8,13 +8,15 @@ use std::{
 use serde::Deserialize;
 
 /// The descriptions that the program was built with.
-const KNOWN: [(&str, &str); 6] = [
+const KNOWN: [(&str, &str); 8] = [
     ("octox", include_str!("../kernels/octox.toml")),
     ("xv6", include_str!("../kernels/xv6.toml")),
     ("linux-riscv64", include_str!("../kernels/linux-riscv64.toml")),
     ("linux-arm64", include_str!("../kernels/linux-arm64.toml")),
+    ("linux-x86_64", include_str!("../kernels/linux-x86_64.toml")),
     ("lookaside-riscv64", include_str!("../kernels/lookaside-riscv64.toml")),
     ("lookaside-aarch64", include_str!("../kernels/lookaside-aarch64.toml")),
+    ("lookaside-x86_64", include_str!("../kernels/lookaside-x86_64.toml")),
 ];
 
 /// How a kernel is run, and what of it is forgiven.

@@ -175,6 +175,13 @@ fn prepare(
     let symbols = symbols(kernel, &emulator, machine, &mut files)?;
     let mut command = emulator.command(kernel, machine, &files);
     if let Some(skip) = skip {
+        let task = symbols.task(&kernel.task).unwrap_or_else(|| {
+            eprintln!(
+                "hunt: the kernel has no variable of `{}`: tasks are not told apart",
+                kernel.task
+            );
+            "none".to_owned()
+        });
         let mut option = format!(
             "{},memory={},base={:#x},report={},progress={},task={},entries={},strict={}",
             plugin.display(),
@@ -182,7 +189,7 @@ fn prepare(
             machine.base,
             scratch.report().display(),
             scratch.progress().display(),
-            kernel.task,
+            task,
             arguments.entries,
             if arguments.strict { "on" } else { "off" }
         );
@@ -295,7 +302,7 @@ fn limits(outcome: &Outcome) -> Vec<String> {
     if counts.filled == 0 {
         remarks.push(
             "nothing was watched: no access went through page tables of a kind that is modelled (RISC-V \
-             Sv39 to Sv57; Arm64 with 4 KiB and at most 48 bits). This run proves nothing."
+             Sv39 to Sv57; Arm64 with 4 KiB and at most 48 bits; x86-64 in long mode). This run proves nothing."
                 .to_owned(),
         );
     } else if counts.revoked == 0 {

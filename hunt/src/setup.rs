@@ -13,10 +13,12 @@ use crate::run::store;
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The packages: for the emulators, and for what they load.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 8] = [
     "qemu-system-misc",
     "qemu-system-riscv",
     "qemu-system-arm",
+    "qemu-system-x86",
+    "seabios",
     "qemu-system-common",
     "qemu-system-data",
     "opensbi",
@@ -89,7 +91,7 @@ fn suite() -> Result<&'static str, String> {
         return Ok("bookworm-backports");
     }
     Err("setup knows only Debian 12. Debian 13 and later have a QEMU that is new enough: \
-         apt-get install qemu-system-misc qemu-system-arm. Elsewhere, build QEMU 10 with --enable-plugins and name \
+         apt-get install qemu-system-misc qemu-system-arm qemu-system-x86. Elsewhere, build QEMU 10 with --enable-plugins and name \
          its folder in LOOKASIDE_QEMU."
         .into())
 }

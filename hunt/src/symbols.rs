@@ -5,9 +5,12 @@ use std::{fs, io::Read, path::Path};
 use flate2::read::GzDecoder;
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// Functions by their address, in order.
+/// Functions by their address, in order, and variables that a description asks for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Symbols(Vec<(u64, String)>);
+pub(crate) struct Symbols {
+    functions: Vec<(u64, String)>,
+    variables: Vec<(u64, String)>,
+}
 
 impl Symbols {
     pub(crate) fn of_elf(file: &Path) -> Self {
@@ -28,9 +31,13 @@ impl Symbols {
         let line = |line: &str| {
             let mut words = line.split_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&at| at != 0)?;
-            Some((address, words.nth(1).filter(|name| is_function(name))?.to_owned()))
+            let is_text = matches!(words.next()?, "t" | "T" | "w" | "W");
+            Some((is_text, (address, words.next().filter(|name| is_function(name))?.to_owned())))
         };
-        Self::sorted(text.lines().filter_map(line).collect())
+        let (functions, variables): (Vec<_>, Vec<_>) =
+            text.lines().filter_map(line).partition(|(is_text, _)| *is_text);
+        let plain = |list: Vec<(bool, _)>| list.into_iter().map(|(_, symbol)| symbol).collect();
+        Self { variables: plain(variables), ..Self::sorted(plain(functions)) }
     }
 
     /// What a Linux has printed between its two marks: base64 of gzip of the list.
@@ -45,24 +52,35 @@ impl Symbols {
     fn sorted(mut list: Vec<(u64, String)>) -> Self {
         list.sort();
         list.dedup_by_key(|(address, _)| *address);
-        Self(list)
+        Self { functions: list, variables: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.functions.is_empty()
     }
 
     /// The list, as lines of `/proc/kallsyms`.
     pub(crate) fn to_text(&self) -> String {
-        self.0.iter().map(|(address, name)| format!("{address:016x} t {name}\n")).collect()
+        let line = |kind: char| {
+            move |(address, name): &(u64, String)| format!("{address:016x} {kind} {name}\n")
+        };
+        self.functions.iter().map(line('t')).chain(self.variables.iter().map(line('d'))).collect()
     }
 
     /// `function+0x10`, if an address is in a function whose beginning is less than a MiB before.
     pub(crate) fn name(&self, address: u64) -> Option<String> {
-        let at = self.0.partition_point(|&(begin, _)| begin <= address);
-        let (begin, name) = self.0.get(at.checked_sub(1)?)?;
+        let at = self.functions.partition_point(|&(begin, _)| begin <= address);
+        let (begin, name) = self.functions.get(at.checked_sub(1)?)?;
         let offset = address - begin;
         (offset < 1 << 20).then(|| format!("{name}+{offset:#x}"))
+    }
+
+    /// How the plugin finds the task: of `gs:NAME,NAME`, the first variable that the kernel has. Nothing if it has none of
+    /// them.
+    pub(crate) fn task(&self, described: &str) -> Option<String> {
+        let Some(names) = described.strip_prefix("gs:") else { return Some(described.to_owned()) };
+        let address = |name| self.variables.iter().find(|(_, own)| own == name).map(|&(at, _)| at);
+        names.split(',').find_map(address).map(|offset| format!("gs+{offset:#x}"))
     }
 
     /// The addresses that a site of the command line means: a number, a function, or a place in one.
@@ -73,8 +91,12 @@ impl Symbols {
         }
         let (name, offset) = site.split_once('+').unwrap_or((site, "0x0"));
         let offset = hex(offset).ok_or_else(|| format!("`{site}`: an offset is 0x and digits"))?;
-        let found: Vec<u64> =
-            self.0.iter().filter(|(_, own)| own == name).map(|(at, _)| at + offset).collect();
+        let found: Vec<u64> = self
+            .functions
+            .iter()
+            .filter(|(_, own)| own == name)
+            .map(|(at, _)| at + offset)
+            .collect();
         if found.is_empty() {
             return Err(format!(
                 "--skip: there is no function `{name}`; an address is 0x and digits"
@@ -139,6 +161,17 @@ mod tests {
         assert_eq!(symbols.name(0xffff_0010).as_deref(), Some("two+0x0"));
         assert_eq!(symbols.name(0xfffe_ffff), None);
         assert_eq!(symbols.name(0x1_ffff_0010), None);
+    }
+
+    #[test]
+    fn a_task_that_is_a_variable_is_found_by_its_name() {
+        let symbols = Symbols::of_kallsyms("32480 D pcpu_hot\nffff0010 T two\n");
+        assert_eq!(symbols.task("gs:current_task,pcpu_hot").as_deref(), Some("gs+0x32480"));
+        assert_eq!(symbols.task("gs:current_task"), None);
+        assert_eq!(symbols.name(0x3_2490), None);
+        let kept = Symbols::of_kallsyms(&symbols.to_text());
+        assert_eq!(kept.task("gs:pcpu_hot").as_deref(), Some("gs+0x32480"));
+        assert_eq!(symbols.task("sp-el0").as_deref(), Some("sp-el0"));
     }
 
     #[test]

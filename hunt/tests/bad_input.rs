@@ -36,7 +36,7 @@ impl Stage {
              0;;\nesac\nfor word; do case \"$word\" in *report=*) report=${{word#*report=}}; \
              report=${{report%%,*}};; esac; done\n{runs}\n"
         );
-        for architecture in ["riscv64", "aarch64"] {
+        for architecture in ["riscv64", "aarch64", "x86_64"] {
             let program = programs.join(format!("qemu-system-{architecture}"));
             fs::write(&program, &text).unwrap();
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

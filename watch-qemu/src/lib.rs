@@ -15,6 +15,7 @@ mod guest;
 mod options;
 mod riscv;
 mod special;
+mod x86;
 
 // The symbols of QEMU and glib are there only when QEMU has loaded the library, so not in a test.
 #[cfg(not(test))]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 pub(crate) enum Architecture {
     Riscv,
     Arm,
+    X86,
 }
 
 /// Where the kernel keeps the task that runs.
@@ -18,6 +19,8 @@ pub(crate) enum TaskRegister {
     TpAndSscratch,
     /// Arm64: `SP_EL0` holds it in the kernel, as Linux does.
     SpEl0,
+    /// x86-64: in memory, so far from the base of the kernel's `GS`: a variable of each CPU, as Linux has it.
+    Gs(u64),
 }
 
 #[derive(Debug)]
@@ -49,6 +52,7 @@ impl Options {
         let architecture = match target {
             "riscv64" => Architecture::Riscv,
             "aarch64" => Architecture::Arm,
+            "x86_64" => Architecture::X86,
             other => return Err(format!("there are no rules here for a guest of {other}")),
         };
         let (mut memory, mut base, mut report, mut progress) = (None, None, None, None);
@@ -90,7 +94,12 @@ fn register(value: &str) -> Result<TaskRegister, String> {
         "none" => Ok(TaskRegister::None),
         "tp-sscratch" => Ok(TaskRegister::TpAndSscratch),
         "sp-el0" => Ok(TaskRegister::SpEl0),
-        _ => Err(format!("`{value}` is no way to find the task: none, tp-sscratch, sp-el0")),
+        _ => match value.strip_prefix("gs+") {
+            Some(offset) => number(offset).map(TaskRegister::Gs),
+            None => Err(format!(
+                "`{value}` is no way to find the task: none, tp-sscratch, sp-el0, gs+OFFSET"
+            )),
+        },
     }
 }
 
@@ -121,5 +130,10 @@ mod tests {
         assert!(error("riscv64", &["depth=1"]).contains("`depth`"));
         assert!(error("riscv64", &["verbose"]).contains("NAME=VALUE"));
         assert!(error("riscv64", &["task=gs"]).contains("`gs`"));
+        assert!(error("x86_64", &["task=gs+here"]).contains("`here`"));
+        let good = ["memory=/m", "base=0", "report=/r", "task=gs+0x32480"];
+        let options = Options::parse("x86_64", good).unwrap();
+        assert_eq!(options.architecture, Architecture::X86);
+        assert_eq!(options.task, TaskRegister::Gs(0x3_2480));
     }
 }

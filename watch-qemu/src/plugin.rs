@@ -1,5 +1,6 @@
 //! The plugin: what QEMU calls, and when.
 
+mod control;
 mod cpu;
 mod end;
 mod events;
@@ -38,7 +39,7 @@ pub(crate) struct Plugin {
     names: Box<[AtomicU64]>,
     handles: OnceLock<Handles>,
     /// Instructions that were told apart at translation, each once.
-    specials: Mutex<HashMap<(u64, u32), &'static Seen>>,
+    specials: Mutex<HashMap<(u64, Special), &'static Seen>>,
     instructions: ffi::Counter,
     began: Instant,
     /// When the counts were last written down, in milliseconds.
@@ -63,13 +64,15 @@ struct Seen {
 /// The registers that are read.
 struct Handles {
     general: Vec<Option<Handle>>,
-    /// Privilege: RISC-V's virtual register, or Arm's `cpsr`.
+    /// Privilege: RISC-V's virtual register, Arm's `cpsr`, or x86-64's `cs`.
     privilege: Handle,
     roots: Vec<Handle>,
     /// The task in the kernel, and in user mode.
     task: Option<(Handle, Handle)>,
     /// The size of the block that `DC ZVA` zeroes.
     block: Option<Handle>,
+    /// x86-64: the bases of `FS` and `GS`.
+    segments: Option<(Handle, Handle)>,
     /// By which the CPU that runs is told.
     name: Option<Handle>,
 }
@@ -87,6 +90,7 @@ impl Handles {
                 roots: ["satp"].iter().map(need).collect(),
                 task: Some((registers.need("tp"), registers.need("sscratch"))),
                 block: None,
+                segments: None,
                 name: registers.handle("mhartid"),
             },
             Architecture::Arm => Self {
@@ -95,7 +99,18 @@ impl Handles {
                 roots: ["TTBR0_EL1", "TTBR1_EL1", "TCR_EL1", "SCTLR"].iter().map(need).collect(),
                 task: None,
                 block: registers.handle("DCZID_EL0"),
+                segments: None,
                 name: registers.handle("MPIDR_EL1"),
+            },
+            Architecture::X86 => Self {
+                general: crate::x86::REGISTERS.iter().map(|name| registers.handle(name)).collect(),
+                privilege: registers.need("cs"),
+                roots: ["cr0", "cr3", "cr4", "efer"].iter().map(need).collect(),
+                task: None,
+                block: None,
+                segments: Some((registers.need("fs_base"), registers.need("gs_base"))),
+                // QEMU lists no register that has the local APIC's number.
+                name: None,
             },
         }
     }

@@ -18,7 +18,8 @@ pub(crate) const NOT_HERE: &str =
     "there is no QEMU 10, and it could not be unpacked from Debian's packages";
 
 /// The architectures of the kernel that the plugin can watch.
-pub(crate) const ARCHITECTURES: [Architecture; 2] = [Architecture::Riscv64, Architecture::Aarch64];
+pub(crate) const ARCHITECTURES: [Architecture; 3] =
+    [Architecture::Riscv64, Architecture::Aarch64, Architecture::X86_64];
 
 /// Builds `hunt` with its plugin, and gets QEMU if it may. Nothing if there is none.
 pub(crate) fn get(workspace: &Workspace) -> Result<Option<PathBuf>> {

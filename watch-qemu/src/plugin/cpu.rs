@@ -15,6 +15,9 @@ pub(super) struct State {
     pub(super) zeroes: Option<(u64, u64)>,
     /// Arm: the task that the kernel has last put into `SP_EL0`.
     pub(super) task: Option<u64>,
+    /// x86-64: the physical address at which the kernel keeps the task, and the base of `GS` by which it was found.
+    pub(super) task_at: Option<u64>,
+    pub(super) task_base: u64,
     /// Events since the counts were last written down.
     pub(super) events: u32,
 }
@@ -30,6 +33,8 @@ impl Default for State {
             physical: false,
             zeroes: None,
             task: None,
+            task_at: None,
+            task_base: 0,
             events: 0,
         }
     }

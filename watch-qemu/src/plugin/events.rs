@@ -8,7 +8,7 @@ use core::{
 use lookaside_hardware::{arm as arm_rules, riscv as riscv_rules};
 use lookaside_watch::{Access, Fence, Mode, Reach, Roots, Shadow};
 
-use super::{Plugin, Seen, cpu::State, end};
+use super::{Plugin, Seen, control, cpu::State, end};
 use crate::{
     ffi,
     options::{Architecture, TaskRegister},
@@ -148,6 +148,7 @@ fn roots(plugin: &Plugin) -> Roots {
             let [ttbr0, ttbr1, tcr, sctlr] = [0, 1, 2, 3].map(|at| handles[at].read());
             if sctlr & 1 == 0 { Roots::Off } else { Roots::Arm { ttbr0, ttbr1, tcr } }
         }
+        Architecture::X86 => control::roots(plugin),
     }
 }
 
@@ -157,6 +158,7 @@ fn task_in_user_mode(plugin: &Plugin, state: &State) -> Option<u64> {
         TaskRegister::None => None,
         TaskRegister::TpAndSscratch => plugin.handles().task.map(|(_, user)| user.read()),
         TaskRegister::SpEl0 => state.task,
+        TaskRegister::Gs(_) => control::task(plugin, state),
     }
 }
 
@@ -166,6 +168,7 @@ fn task_in_kernel(plugin: &Plugin, state: &State) -> Option<u64> {
         TaskRegister::None => None,
         TaskRegister::TpAndSscratch => plugin.handles().task.map(|(kernel, _)| kernel.read()),
         TaskRegister::SpEl0 => state.task,
+        TaskRegister::Gs(_) => control::task(plugin, state),
     }
 }
 
@@ -218,6 +221,31 @@ pub(super) extern "C" fn executed(cpu: c_uint, seen: *mut c_void) {
         Special::WritesRoot => {
             state.roots = true;
             state.attention = true;
+        }
+        Special::WritesControl { control, register } => {
+            if !seen.user {
+                control::find_task(plugin, state);
+            }
+            let removes = control::written(plugin, control, register);
+            state.roots = true;
+            state.attention = true;
+            shadow.load_roots(plugin.guest(), cpu, Roots::Off);
+            if let Some(removes) = removes {
+                let fence = Fence { cpu, pc: seen.pc, removes, reach: Reach::Own, pending: false };
+                shadow.fence(plugin.guest(), fence);
+            }
+        }
+        Special::Invlpg { at } => {
+            if let Some(removes) = control::invlpg(plugin, &at) {
+                fence(removes, Reach::Own, false);
+                state.lane.clear();
+            }
+        }
+        Special::Invpcid { kind, descriptor } => {
+            if let Some(removes) = control::invpcid(plugin, kind, &descriptor) {
+                fence(removes, Reach::Own, false);
+                state.lane.clear();
+            }
         }
         Special::ZeroesBlock { register } => {
             if seen.user != state.user {

@@ -21,6 +21,7 @@ use crate::{
     registers::Registers,
     riscv,
     special::Special,
+    x86,
 };
 
 /// The version of the interface that this library is written for.
@@ -131,6 +132,12 @@ fn privilege(plugin: &Plugin) -> Privilege {
             1 => Privilege::Kernel,
             _ => Privilege::Firmware,
         },
+        // Before long mode, addresses are as good as physical: firmware, and a kernel's first instructions.
+        Architecture::X86 if plugin.handles().roots[3].read() & x86::LONG_MODE == 0 => {
+            Privilege::Firmware
+        }
+        Architecture::X86 if x86::is_user(value) => Privilege::User,
+        Architecture::X86 => Privilege::Kernel,
     }
 }
 
@@ -150,21 +157,23 @@ extern "C" fn translated(_: ffi::Id, block: *mut ffi::Block) {
         (0..count).map(move |at| ffi::qemu_plugin_tb_get_insn(block, at))
     };
     for instruction in instructions {
-        let mut bytes = [0_u8; 4];
+        let mut bytes = [0_u8; x86::LONGEST];
         // SAFETY: the instruction lives, and there is room for as many bytes as are asked for.
         let (pc, length) = unsafe {
-            let length = ffi::qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), 4);
+            let length =
+                ffi::qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), bytes.len());
             (ffi::qemu_plugin_insn_vaddr(instruction), length)
         };
-        let word = u32::from_le_bytes(bytes);
+        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let what = match plugin.options.architecture {
             Architecture::Riscv => (length == 4).then(|| riscv::decode(word)).flatten(),
             Architecture::Arm => arm::decode(word),
+            Architecture::X86 => x86::decode(&bytes[..length.min(x86::LONGEST)], pc),
         };
         if let Some(what) = what
             && !(privilege == Privilege::Firmware && matters_to_addresses(what))
         {
-            let seen = intern(plugin, pc, word, what, user);
+            let seen = intern(plugin, pc, what, user);
             // SAFETY: the instruction lives, and what is seen of it lives for ever.
             unsafe {
                 ffi::qemu_plugin_register_vcpu_insn_exec_cb(
@@ -197,8 +206,8 @@ fn matters_to_addresses(what: Special) -> bool {
 }
 
 /// What is known of an instruction, once for all its translations.
-fn intern(plugin: &Plugin, pc: u64, word: u32, what: Special, user: bool) -> &'static Seen {
+fn intern(plugin: &Plugin, pc: u64, what: Special, user: bool) -> &'static Seen {
     let mut specials = plugin.specials.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (pc << 1 | u64::from(user), word);
+    let key = (pc << 1 | u64::from(user), what);
     specials.entry(key).or_insert_with(|| Box::leak(Box::new(Seen { pc, what, user })))
 }
