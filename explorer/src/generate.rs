@@ -7,6 +7,8 @@ use lookaside_scenarios::generate::{self, Outcome, Progress, Request};
 
 /// Options of `--generate`.
 #[derive(clap::Args)]
+// `lookaside check` has them beside its own, whose group has the same name.
+#[group(skip)]
 pub struct Arguments {
     /// Check generated programs instead of the scenarios of the catalogue.
     #[arg(long)]

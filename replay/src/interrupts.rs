@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_a_page_takes_is_the_difference_between_few_and_many() {
-        let mut locals = vec![(1, 400), (3, 440), (26, 1590)].repeat(20);
+        let mut locals = [(1, 400), (3, 440), (26, 1590)].repeat(20);
         assert_eq!(page(&locals), Some(1_150 * 1000 / 23));
         locals.truncate(30);
         assert_eq!(page(&locals), None, "ten flushes of many pages");
@@ -363,9 +363,8 @@ mod tests {
 
     #[test]
     fn each_request_arrives_when_it_was_recorded() {
-        let mut trace = Trace::default();
-        trace.events = [round(1_000, 5, 40), round(200_000, 5, 900)].concat();
-        trace.events.sort_by_key(|event| event.time);
+        let events = [round(1_000, 5, 40), round(200_000, 5, 900)].concat();
+        let trace = Trace { events, ..Trace::default() };
         let arrivals = Arrivals::of(&trace);
         assert_eq!(arrivals.near(0, 10), [(1, 40)]);
         assert_eq!(arrivals.near(0, 198_000), [(1, 900)]);
