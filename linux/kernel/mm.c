@@ -5,6 +5,7 @@
  */
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>
+#include <linux/io.h>
 #include <linux/irq_work.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -15,6 +16,7 @@
 #include <linux/smp.h>
 #include <linux/string.h>
 #include <asm/mmu_context.h>
+#include <lookaside_arch.h>
 #include <lookaside_mm.h>
 
 /* Set when every CPU is online for the library; kernel addresses are flushed by Linux until then. */
@@ -64,31 +66,28 @@ void lookaside_mm_end(struct mm_struct *mm)
 
 /* -- The scheduler ------------------------------------------------------------------------------------------------- */
 
-void lookaside_mm_lazy(void)
+/* A CPU that goes down was parked when it left the library. */
+static __always_inline void leave(int (*how)(void), const char *what)
 {
 	unsigned long flags;
 	int error = 0;
 
 	local_irq_save(flags);
 	if (__this_cpu_read(takes_part))
-		error = lookaside_lazy();
+		error = how();
 	local_irq_restore(flags);
 	if (error)
-		lookaside_refused("lazy", error);
+		lookaside_refused(what, error);
 }
 
-/* A CPU that goes down was parked when it left the library. */
+void lookaside_mm_lazy(void)
+{
+	leave(lookaside_lazy, "lazy");
+}
+
 void lookaside_mm_park(void)
 {
-	unsigned long flags;
-	int error = 0;
-
-	local_irq_save(flags);
-	if (__this_cpu_read(takes_part))
-		error = lookaside_park();
-	local_irq_restore(flags);
-	if (error)
-		lookaside_refused("park", error);
+	leave(lookaside_park, "park");
 }
 
 /* exec calls with interrupts on. */
@@ -107,17 +106,27 @@ int lookaside_mm_switch(struct mm_struct *mm)
 
 /* -- Flushes ------------------------------------------------------------------------------------------------------- */
 
+/* A flush that waits for other CPUs waits with the interrupts that its caller has. */
+static void finish(int result, struct lookaside_wait *wait, const char *what)
+{
+	if (result == 1)
+		result = lookaside_wait(wait);
+	if (unlikely(result))
+		lookaside_refused(what, result);
+}
+
 static void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
 		  enum lookaside_kind kind)
 {
+	struct lookaside_wait wait, *later = lookaside_arch_waits(mm) ? &wait : NULL;
 	unsigned long flags;
-	int error;
+	int result;
 
 	local_irq_save(flags);
-	error = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
+	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, later);
 	local_irq_restore(flags);
-	if (unlikely(error))
-		lookaside_refused("a flush", error);
+	if (unlikely(result))
+		finish(result, later, "a flush");
 }
 
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
@@ -161,18 +170,19 @@ void lookaside_mm_complete(struct lookaside_batch *batch)
 
 bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum lookaside_kind kind)
 {
+	struct lookaside_wait wait, *later = lookaside_arch_waits_for_kernel() ? &wait : NULL;
 	unsigned long flags;
 	bool done = false;
-	int error = 0;
+	int result = 0;
 
 	local_irq_save(flags);
 	if (ready && __this_cpu_read(takes_part)) {
-		error = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, NULL);
+		result = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, later);
 		done = true;
 	}
 	local_irq_restore(flags);
-	if (unlikely(error))
-		lookaside_refused("a flush of kernel addresses", error);
+	if (unlikely(result))
+		finish(result, later, "a flush of kernel addresses");
 	return done;
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     tags: Option<u32>,
     /// With so many CPUs.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=8))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=8))]
     cpus: u32,
     /// Each test has a part of its rounds: one in so many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -49,10 +49,23 @@ pub(crate) struct Options {
     source: Option<std::path::PathBuf>,
 }
 
-/// What Linux is built for, by Linux's names.
+/// What Linux is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Architecture {
     Arm64,
+    Riscv64,
+}
+
+impl Architecture {
+    const ALL: [Self; 2] = [Self::Arm64, Self::Riscv64];
+
+    /// In the names of the overlay's files.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Arm64 => "arm64",
+            Self::Riscv64 => "riscv64",
+        }
+    }
 }
 
 /// Flushes that are left out.
@@ -97,6 +110,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.drop.is_some() && !options.tests {
         return Err(Failure::new("--drop is for the tests: add --tests"));
     }
+    if options.cpus == 1 && !options.tests {
+        return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
+    }
     let architecture = options.architecture;
     source::tools(architecture)?;
     let source = match &options.source {
@@ -128,7 +144,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         passed(&ran)?;
         counted.push(table::counted(&ran.lines, &ran.plugin)?);
     }
-    print!("\n{}", table::table(&counted));
+    print!("\n{}", table::table(architecture, &counted));
     Ok(())
 }
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What mm.c asks the architecture, in line.
+ */
+#ifndef LOOKASIDE_ARCH_SIDE_H
+#define LOOKASIDE_ARCH_SIDE_H
+
+#include <linux/cpumask.h>
+#include <linux/mm_types.h>
+
+/* Whether a flush may have to wait for interrupts of other CPUs: the hardware reaches them. */
+static inline bool lookaside_arch_waits(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lookaside_arch_waits_for_kernel(void)
+{
+	return false;
+}
+
+#endif
