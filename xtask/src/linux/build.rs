@@ -37,7 +37,7 @@ impl Kind {
 }
 
 impl Architecture {
-    const fn capi(self) -> capi::Target {
+    pub(super) const fn capi(self) -> capi::Target {
         match self {
             Self::Arm64 => capi::Target::Aarch64,
             Self::Riscv64 => capi::Target::Riscv64,

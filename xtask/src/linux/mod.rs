@@ -3,6 +3,7 @@
 
 mod build;
 mod machine;
+mod memory;
 pub(crate) mod overlay;
 mod source;
 mod table;
@@ -44,6 +45,9 @@ pub(crate) struct Options {
     /// More words for the kernel's command line.
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
+    /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
+    #[arg(long, conflicts_with_all = ["stock", "tests", "tags", "drop", "source"])]
+    memory: bool,
     /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
     #[arg(long, value_name = "FOLDER")]
     source: Option<std::path::PathBuf>,
@@ -114,6 +118,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
     }
     let architecture = options.architecture;
+    if options.memory {
+        return memory::print(workspace, architecture);
+    }
     source::tools(architecture)?;
     let source = match &options.source {
         Some(folder) => folder.canonicalize().map_err(|error| {
