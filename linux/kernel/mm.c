@@ -23,6 +23,8 @@
 static bool ready __ro_after_init;
 /* Whether a CPU is online for the library. */
 static DEFINE_PER_CPU(bool, takes_part);
+/* Whether it runs a kernel thread, and has the root of the last mm loaded. */
+static DEFINE_PER_CPU(bool, is_lazy);
 
 static u32 tags __initdata;
 
@@ -67,14 +69,16 @@ void lookaside_mm_end(struct mm_struct *mm)
 /* -- The scheduler ------------------------------------------------------------------------------------------------- */
 
 /* A CPU that goes down was parked when it left the library. */
-static __always_inline void leave(int (*how)(void), const char *what)
+static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 {
 	unsigned long flags;
 	int error = 0;
 
 	local_irq_save(flags);
-	if (__this_cpu_read(takes_part))
+	if (__this_cpu_read(takes_part)) {
 		error = how();
+		__this_cpu_write(is_lazy, lazy);
+	}
 	local_irq_restore(flags);
 	if (error)
 		lookaside_refused(what, error);
@@ -82,12 +86,12 @@ static __always_inline void leave(int (*how)(void), const char *what)
 
 void lookaside_mm_lazy(void)
 {
-	leave(lookaside_lazy, "lazy");
+	leave(lookaside_lazy, true, "lazy");
 }
 
 void lookaside_mm_park(void)
 {
-	leave(lookaside_park, "park");
+	leave(lookaside_park, false, "park");
 }
 
 /* exec calls with interrupts on. */
@@ -98,6 +102,7 @@ int lookaside_mm_switch(struct mm_struct *mm)
 
 	local_irq_save(flags);
 	switched = lookaside_switch(&mm->context.lookaside);
+	__this_cpu_write(is_lazy, false);
 	local_irq_restore(flags);
 	if (unlikely(switched < 0))
 		lookaside_refused("a switch", switched);
@@ -198,9 +203,12 @@ bool lookaside_platform_irqs_are_off(void)
 	return irqs_disabled();
 }
 
+/* A lazy CPU is asked where tables are freed: it leaves the mm, so that it is asked once. */
 static void handle_ipi(struct irq_work *work)
 {
 	lookaside_handle_ipi();
+	if (__this_cpu_read(is_lazy))
+		lookaside_mm_park();
 }
 
 static DEFINE_PER_CPU(struct irq_work, request) = IRQ_WORK_INIT_HARD(handle_ipi);
