@@ -84,9 +84,13 @@ static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 		lookaside_refused(what, error);
 }
 
+/* The scheduler's current task is the next one already. */
 void lookaside_mm_lazy(void)
 {
-	leave(lookaside_lazy, true, "lazy");
+	if (lookaside_arch_idles_parked() && idle_cpu(raw_smp_processor_id()))
+		lookaside_mm_park();
+	else
+		leave(lookaside_lazy, true, "lazy");
 }
 
 void lookaside_mm_park(void)

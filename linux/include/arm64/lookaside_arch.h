@@ -19,4 +19,11 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return false;
 }
 
+/* Whether an idle CPU leaves its mm at once: no interrupt ever tells it to, and while it stays, flushes of that mm that concern
+ * page tables are broadcast. */
+static inline bool lookaside_arch_idles_parked(void)
+{
+	return true;
+}
+
 #endif

@@ -19,4 +19,10 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return num_online_cpus() > 1;
 }
 
+/* Whether an idle CPU leaves its mm at once: it does when it is interrupted, which happens once. */
+static inline bool lookaside_arch_idles_parked(void)
+{
+	return false;
+}
+
 #endif

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_name_that_is_not_given_back_is_found() {
         let renaming = Architecture::Arm64.renaming();
-        let renamed = |text: &str| super::renamed(&renaming, text).map(|names| names.len());
+        let renamed = |text: &str| renamed(&renaming, text).map(|names| names.len());
         assert_eq!(renamed(HEADER).unwrap(), 2);
         assert!(renamed(&HEADER.replace("#undef b\n", "")).is_err());
         assert!(renamed(&HEADER.replace("stock_b", "stock_a")).is_err());

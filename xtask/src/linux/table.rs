@@ -81,11 +81,16 @@ pub(super) fn table(architecture: Architecture, kernels: &[Vec<Counted>]) -> Str
             };
             let _ = write!(text, " {each} | {here} / {others} | {interrupts} |");
         }
-        if let [stock, ours] = kernels {
-            let ratio = ours.get(at).map_or(0.0, |ours| {
-                ours.instructions as f64 / stock[at].instructions.max(1) as f64
-            });
-            let _ = write!(text, " {ratio:.3} |");
+        // A hart that waits for another one's answer spins for as long as the host does not run that one.
+        let spins = architecture == Architecture::Riscv64 && first.work.contains("beside");
+        match kernels {
+            [_, ours] if !spins => {
+                let ours = ours.get(at).map_or(0, |ours| ours.instructions);
+                let ratio = ours as f64 / first.instructions.max(1) as f64;
+                let _ = write!(text, " {ratio:.3} |");
+            }
+            [_, _] => text.push_str(" – |"),
+            _ => {}
         }
         text.push('\n');
     }
@@ -116,6 +121,9 @@ mod tests {
         assert!(table.lines().all(|line| columns(line) == columns(last)), "{table}");
         let riscv = super::table(Architecture::Riscv64, &[stock]);
         assert_eq!(riscv.lines().last().unwrap(), "| fork, exit, 10 | 100 | 0 / 10 | 5 |");
+        let spins = counted(&lines("COUNT 10 3 beside a thread\n"), SEEN).unwrap();
+        let riscv = super::table(Architecture::Riscv64, &[spins.clone(), spins]);
+        assert!(riscv.ends_with(" 5 | – |\n"), "{riscv}");
     }
 
     #[test]
