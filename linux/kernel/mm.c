@@ -211,8 +211,10 @@ bool lookaside_platform_irqs_are_off(void)
 static void handle_ipi(struct irq_work *work)
 {
 	lookaside_handle_ipi();
-	if (__this_cpu_read(is_lazy))
+	if (__this_cpu_read(is_lazy)) {
 		lookaside_mm_park();
+		lookaside_arch_left(current->active_mm);
+	}
 }
 
 static DEFINE_PER_CPU(struct irq_work, request) = IRQ_WORK_INIT_HARD(handle_ipi);

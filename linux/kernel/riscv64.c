@@ -87,17 +87,19 @@ void switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct 
 	if (from != to) {
 		membarrier_arch_switch_mm(from, to, task);
 		cpumask_clear_cpu(cpu, mm_cpumask(from));
-		cpumask_set_cpu(cpu, mm_cpumask(to));
-		/* Before icache_stale_mask is looked at. Pairs with flush_icache_mm, which stores to that mask first, and
-		 * looks at mm_cpumask then. */
-		smp_mb__after_atomic();
 	}
 	if (to == &init_mm)
 		lookaside_mm_park();
 	else
 		lookaside_mm_switch(to);
-	if (from != to)
+	/* After the switch: exec has interrupts on, and the handler takes a lazy hart out of the mask. */
+	if (!cpumask_test_cpu(cpu, mm_cpumask(to))) {
+		cpumask_set_cpu(cpu, mm_cpumask(to));
+		/* Before icache_stale_mask is looked at. Pairs with flush_icache_mm, which stores to that mask first, and
+		 * looks at mm_cpumask then. */
+		smp_mb__after_atomic();
 		flush_icache_deferred(to, cpu, task);
+	}
 }
 
 /* -- A user's mm --------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,11 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return false;
 }
 
+/* This CPU, which was lazy in the mm, has left it. */
+static inline void lookaside_arch_left(struct mm_struct *mm)
+{
+}
+
 /* Whether an idle CPU leaves its mm at once: no interrupt ever tells it to, and while it stays, flushes of that mm that concern
  * page tables are broadcast. */
 static inline bool lookaside_arch_idles_parked(void)

@@ -19,6 +19,12 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return num_online_cpus() > 1;
 }
 
+/* This CPU, which was lazy in the mm, has left it: switch_mm has it join again. */
+static inline void lookaside_arch_left(struct mm_struct *mm)
+{
+	cpumask_clear_cpu(raw_smp_processor_id(), mm_cpumask(mm));
+}
+
 /* Whether an idle CPU leaves its mm at once: it does when it is interrupted, which happens once. */
 static inline bool lookaside_arch_idles_parked(void)
 {
