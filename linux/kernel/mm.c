@@ -235,9 +235,13 @@ void lookaside_platform_relax(void)
 	cpu_relax();
 }
 
+/* A million rounds are a fraction of a second, for which a busy host may well leave a virtual CPU out. */
+#define PATIENCE (1 << 26)
+
 void lookaside_platform_stuck(uint32_t waiting, uint32_t target, uint64_t rounds)
 {
-	pr_warn("lookaside: CPU %u has waited for CPU %u for %llu rounds\n", waiting, target, rounds);
+	if (rounds >= PATIENCE)
+		pr_warn("lookaside: CPU %u has waited for CPU %u for %llu rounds\n", waiting, target, rounds);
 }
 
 _Noreturn void lookaside_platform_panic(const char *message)
