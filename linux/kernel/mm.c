@@ -5,6 +5,7 @@
  */
 #include <linux/cpuhotplug.h>
 #include <linux/init.h>
+#include <linux/io.h>
 #include <linux/irq_work.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -15,12 +16,15 @@
 #include <linux/smp.h>
 #include <linux/string.h>
 #include <asm/mmu_context.h>
+#include <lookaside_arch.h>
 #include <lookaside_mm.h>
 
 /* Set when every CPU is online for the library; kernel addresses are flushed by Linux until then. */
 static bool ready __ro_after_init;
 /* Whether a CPU is online for the library. */
 static DEFINE_PER_CPU(bool, takes_part);
+/* Whether it runs a kernel thread, and has the root of the last mm loaded. */
+static DEFINE_PER_CPU(bool, is_lazy);
 
 static u32 tags __initdata;
 
@@ -64,31 +68,34 @@ void lookaside_mm_end(struct mm_struct *mm)
 
 /* -- The scheduler ------------------------------------------------------------------------------------------------- */
 
-void lookaside_mm_lazy(void)
+/* A CPU that goes down was parked when it left the library. */
+static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 {
 	unsigned long flags;
 	int error = 0;
 
 	local_irq_save(flags);
-	if (__this_cpu_read(takes_part))
-		error = lookaside_lazy();
+	if (__this_cpu_read(takes_part)) {
+		error = how();
+		__this_cpu_write(is_lazy, lazy);
+	}
 	local_irq_restore(flags);
 	if (error)
-		lookaside_refused("lazy", error);
+		lookaside_refused(what, error);
 }
 
-/* A CPU that goes down was parked when it left the library. */
+/* The scheduler's current task is the next one already. */
+void lookaside_mm_lazy(void)
+{
+	if (lookaside_arch_idles_parked() && idle_cpu(raw_smp_processor_id()))
+		lookaside_mm_park();
+	else
+		leave(lookaside_lazy, true, "lazy");
+}
+
 void lookaside_mm_park(void)
 {
-	unsigned long flags;
-	int error = 0;
-
-	local_irq_save(flags);
-	if (__this_cpu_read(takes_part))
-		error = lookaside_park();
-	local_irq_restore(flags);
-	if (error)
-		lookaside_refused("park", error);
+	leave(lookaside_park, false, "park");
 }
 
 /* exec calls with interrupts on. */
@@ -99,6 +106,7 @@ int lookaside_mm_switch(struct mm_struct *mm)
 
 	local_irq_save(flags);
 	switched = lookaside_switch(&mm->context.lookaside);
+	__this_cpu_write(is_lazy, false);
 	local_irq_restore(flags);
 	if (unlikely(switched < 0))
 		lookaside_refused("a switch", switched);
@@ -107,17 +115,27 @@ int lookaside_mm_switch(struct mm_struct *mm)
 
 /* -- Flushes ------------------------------------------------------------------------------------------------------- */
 
+/* A flush that waits for other CPUs waits with the interrupts that its caller has. */
+static void finish(int result, struct lookaside_wait *wait, const char *what)
+{
+	if (result == 1)
+		result = lookaside_wait(wait);
+	if (unlikely(result))
+		lookaside_refused(what, result);
+}
+
 static void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
 		  enum lookaside_kind kind)
 {
+	struct lookaside_wait wait, *later = lookaside_arch_waits(mm) ? &wait : NULL;
 	unsigned long flags;
-	int error;
+	int result;
 
 	local_irq_save(flags);
-	error = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
+	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, later);
 	local_irq_restore(flags);
-	if (unlikely(error))
-		lookaside_refused("a flush", error);
+	if (unlikely(result))
+		finish(result, later, "a flush");
 }
 
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
@@ -161,18 +179,19 @@ void lookaside_mm_complete(struct lookaside_batch *batch)
 
 bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum lookaside_kind kind)
 {
+	struct lookaside_wait wait, *later = lookaside_arch_waits_for_kernel() ? &wait : NULL;
 	unsigned long flags;
 	bool done = false;
-	int error = 0;
+	int result = 0;
 
 	local_irq_save(flags);
 	if (ready && __this_cpu_read(takes_part)) {
-		error = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, NULL);
+		result = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, later);
 		done = true;
 	}
 	local_irq_restore(flags);
-	if (unlikely(error))
-		lookaside_refused("a flush of kernel addresses", error);
+	if (unlikely(result))
+		finish(result, later, "a flush of kernel addresses");
 	return done;
 }
 
@@ -188,9 +207,14 @@ bool lookaside_platform_irqs_are_off(void)
 	return irqs_disabled();
 }
 
+/* A lazy CPU is asked where tables are freed: it leaves the mm, so that it is asked once. */
 static void handle_ipi(struct irq_work *work)
 {
 	lookaside_handle_ipi();
+	if (__this_cpu_read(is_lazy)) {
+		lookaside_mm_park();
+		lookaside_arch_left(current->active_mm);
+	}
 }
 
 static DEFINE_PER_CPU(struct irq_work, request) = IRQ_WORK_INIT_HARD(handle_ipi);
@@ -211,9 +235,13 @@ void lookaside_platform_relax(void)
 	cpu_relax();
 }
 
+/* A million rounds are a fraction of a second, for which a busy host may well leave a virtual CPU out. */
+#define PATIENCE (1 << 26)
+
 void lookaside_platform_stuck(uint32_t waiting, uint32_t target, uint64_t rounds)
 {
-	pr_warn("lookaside: CPU %u has waited for CPU %u for %llu rounds\n", waiting, target, rounds);
+	if (rounds >= PATIENCE)
+		pr_warn("lookaside: CPU %u has waited for CPU %u for %llu rounds\n", waiting, target, rounds);
 }
 
 _Noreturn void lookaside_platform_panic(const char *message)

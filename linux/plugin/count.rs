@@ -53,14 +53,20 @@ pub struct Info {
     target: *const c_char,
 }
 
-/// What is counted beside instructions, in the order of the output.
-const EVENTS: [&str; 6] = ["local", "broadcast", "dsb", "isb", "root0", "root1"];
+/// What is counted beside instructions, in the order of the output. RISC-V has no broadcasts: there `local` are fences of the
+/// hart that the program runs on and `broadcast` those of others, in their firmware too; and `traps` are returns of the
+/// others from firmware, where their IPIs and timers arrive. Everything else is of all CPUs.
+const EVENTS: [&str; 7] = ["local", "broadcast", "dsb", "isb", "root0", "root1", "traps"];
+const LOCAL: usize = 0;
+const BROADCAST: usize = 1;
+const TRAPS: usize = 6;
 const BEGIN: usize = 100;
 const END: usize = 101;
 
 const CPUS: usize = 64;
 static INSTRUCTIONS: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
-static COUNTS: [AtomicU64; EVENTS.len()] = [const { AtomicU64::new(0) }; EVENTS.len()];
+static COUNTS: [[AtomicU64; EVENTS.len()]; CPUS] =
+    [const { [const { AtomicU64::new(0) }; EVENTS.len()] }; CPUS];
 /// At the last mark that began something: the counts, and the instructions of that CPU.
 static BEGUN: Mutex<([u64; EVENTS.len()], u64)> = Mutex::new(([0; EVENTS.len()], 0));
 static OUTPUT: OnceLock<Mutex<File>> = OnceLock::new();
@@ -88,6 +94,8 @@ fn riscv(code: u32) -> Option<usize> {
         _ if code & 0xfe00_7fff == 0x1200_0073 => Some(0),
         _ if code & 0x0000_707f == 0x0000_000f => Some(2),
         _ if code & 0xfff0_307f == 0x1800_1073 => Some(4),
+        // MRET
+        0x3020_0073 => Some(TRAPS),
         _ => None,
     }
 }
@@ -96,14 +104,31 @@ extern "C" fn on_block_executed(cpu: c_uint, instructions: *mut c_void) {
     INSTRUCTIONS[cpu as usize % CPUS].fetch_add(instructions as u64, Relaxed);
 }
 
+/// The counts so far, as the program on this CPU sees them.
+fn counted_by(cpu: usize) -> [u64; EVENTS.len()] {
+    let sum = |event: usize, is_counted: &dyn Fn(usize) -> bool| {
+        let counted = COUNTS.iter().enumerate().filter(|(other, _)| is_counted(*other));
+        counted.map(|(_, counts)| counts[event].load(Relaxed)).sum()
+    };
+    let others = |other: usize| other != cpu;
+    let mut now = core::array::from_fn(|event| sum(event, &|_| true));
+    now[TRAPS] = sum(TRAPS, &others);
+    if !*IS_ARM.get().unwrap_or(&true) {
+        now[BROADCAST] = sum(LOCAL, &others);
+        now[LOCAL] = sum(LOCAL, &|other| other == cpu);
+    }
+    now
+}
+
 extern "C" fn on_event(cpu: c_uint, event: *mut c_void) {
     let event = event as usize;
-    if let Some(count) = COUNTS.get(event) {
+    let cpu = cpu as usize % CPUS;
+    if let Some(count) = COUNTS[cpu].get(event) {
         count.fetch_add(1, Relaxed);
         return;
     }
-    let now = COUNTS.each_ref().map(|count| count.load(Relaxed));
-    let instructions = INSTRUCTIONS[cpu as usize % CPUS].load(Relaxed);
+    let now = counted_by(cpu);
+    let instructions = INSTRUCTIONS[cpu].load(Relaxed);
     let Ok(mut begun) = BEGUN.lock() else { return };
     if event == BEGIN {
         *begun = (now, instructions);

@@ -15,7 +15,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	(void)signal, (void)info, (void)context;
 	atomic_fetch_add(&faults, 1);
 	while (atomic_load(&hold) && !atomic_load(&over))
-		;
+		relax();
 }
 
 static pthread_t start(void *(*run)(void *))
@@ -45,8 +45,10 @@ static void *writes(void *unused)
 {
 	(void)unused;
 	pin(1 % cpus());
-	for (uint64_t value = 1; !atomic_load_explicit(&over, memory_order_relaxed); value++)
+	for (uint64_t value = 1; !atomic_load_explicit(&over, memory_order_relaxed); value++) {
 		page[0] = value;
+		relax();
+	}
 	return NULL;
 }
 
@@ -59,16 +61,16 @@ static uint64_t protect(uint64_t rounds, uint64_t *stale)
 	pthread_t thread = start(writes);
 	for (uint64_t i = 0; i < rounds; i++) {
 		for (uint64_t was = page[0]; page[0] == was;)
-			;
+			relax();
 		uint64_t before = atomic_load(&faults);
 		atomic_store(&hold, true);
 		must(mprotect((void *)page, PAGE, PROT_READ) == 0, "mprotect");
 		uint64_t value = page[0];
 		for (int spin = 0; spin < 50 && page[0] == value; spin++)
-			;
+			relax();
 		/* The writer's next store faults; if it never does, it writes through an entry that is gone. */
 		while (atomic_load(&faults) == before && page[0] == value)
-			;
+			relax();
 		if (page[0] != value)
 			++*stale;
 		else
@@ -95,6 +97,7 @@ static void *reads(void *unused)
 				atomic_fetch_add(&stale_seen, 1);
 			atomic_store(&faults, before); /* what it has seen last */
 		}
+		relax();
 	}
 	return NULL;
 }
@@ -143,7 +146,7 @@ static uint64_t replaced(uint64_t rounds, uint64_t *stale, void (*replace)(uint6
 		atomic_store(&generation, 2 * i);
 		/* Until the reader has read it, so that it holds the entry; or has read something else. */
 		while (atomic_load(&faults) != 2 * i)
-			;
+			relax();
 		if (atomic_load(&stale_seen) == caught)
 			seen++;
 		caught = atomic_load(&stale_seen);
@@ -210,12 +213,12 @@ static uint64_t fork_copy(uint64_t rounds, uint64_t *stale)
 	for (uint64_t i = 0; i < rounds; i++) {
 		int status;
 		for (uint64_t was = page[0]; page[0] == was;)
-			;
+			relax();
 		pid_t child = fork();
 		must(child >= 0, "fork");
 		if (child == 0) {
 			uint64_t value = page[0];
-			for (int spin = 0; spin < 4000; spin++)
+			for (int spin = 0; spin < 4000; spin++, relax())
 				if (page[0] != value)
 					_exit(1);
 			_exit(0);
@@ -252,6 +255,7 @@ static void *remembers(void *unused)
 			}
 		}
 		atomic_fetch_add(&sweeps, 1);
+		relax();
 	}
 	return NULL;
 }
@@ -265,7 +269,7 @@ static uint64_t moved(uint64_t rounds, uint64_t *stale, void (*move)(void))
 		uint64_t before = atomic_load(&sweeps);
 		move();
 		while (atomic_load(&sweeps) < before + 2)
-			;
+			relax();
 		if (atomic_load(&stale_seen) == caught)
 			seen++;
 		caught = atomic_load(&stale_seen);

@@ -27,6 +27,16 @@ unsigned cpus(void)
 	return sysconf(_SC_NPROCESSORS_CONF);
 }
 
+void relax(void)
+{
+	static unsigned count;
+
+	if (!count)
+		count = cpus();
+	if (count == 1)
+		sched_yield();
+}
+
 void *pages(void *at, size_t bytes)
 {
 	void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
@@ -74,19 +84,33 @@ static void swap_on(void)
 
 /* -- Tests ----------------------------------------------------------------------------------------------------------- */
 
+#define ROUNDS 2000 /* of one process */
+
+/* In several processes, so that a long run says in between that it goes on. */
 static void hunt(const struct hunter *hunter, unsigned less)
 {
 	uint64_t *result = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int status;
-	pid_t child = fork();
+	int status = 0;
 
-	if (child == 0) {
-		prctl(PR_SET_NAME, "hunter");
-		alarm(500);
-		result[0] = hunter->run(hunter->rounds / less + 1, &result[1]);
-		_exit(0);
+	for (uint64_t left = hunter->rounds / less + 1; left > 0 && status == 0 && result[1] == 0;) {
+		uint64_t rounds = left < ROUNDS ? left : ROUNDS;
+		pid_t child = fork();
+
+		if (child == 0) {
+			uint64_t stale = 0;
+			prctl(PR_SET_NAME, "hunter");
+			alarm(500);
+			result[0] += hunter->run(rounds, &stale);
+			result[1] += stale;
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		left -= rounds;
+		if (left > 0) {
+			printf("HUNT %s: %lu revokes seen\n", hunter->name, result[0]);
+			fflush(stdout);
+		}
 	}
-	waitpid(child, &status, 0);
 	if (WIFSIGNALED(status))
 		printf("FAIL %s: ended by signal %d\n", hunter->name, WTERMSIG(status));
 	else if (WEXITSTATUS(status) != 0)
@@ -218,7 +242,7 @@ int main(int arguments, char **argument)
 	for (const struct hunter *hunter = hunters; tests && hunter->name; hunter++)
 		if (!only || strstr(only, hunter->name))
 			hunt(hunter, less);
-	if (tests && !only)
+	if (tests && !only && cpus() > 1)
 		hotplug(less == 1 ? 10 : 2);
 	fflush(stdout);
 	static char text[4096];

@@ -54,6 +54,7 @@ extern const struct work works[];
 
 void pin(unsigned cpu);
 unsigned cpus(void);
+void relax(void); /* in a loop that waits for another thread: which needs this CPU, if there is one alone */
 void *pages(void *at, size_t bytes);
 void must(bool is_true, const char *what);
 bool write_file(const char *path, const char *text);

@@ -11,22 +11,12 @@
 #error "lookaside: the overlay is for CONFIG_SMP=y"
 #endif
 #ifdef CONFIG_EFI
-#ifdef CONFIG_ARM64
-#error "lookaside: EFI runtime services load roots of their own (efi_set_pgd): set CONFIG_EFI=n"
-#endif
-#endif
-#ifdef CONFIG_ARM64_SW_TTBR0_PAN
-#error "lookaside: software PAN writes TTBR0_EL1 itself: set CONFIG_ARM64_SW_TTBR0_PAN=n"
-#endif
-#if defined(CONFIG_ARM64) && (CONFIG_ARM64_VA_BITS > 48 || CONFIG_ARM64_PA_BITS > 48)
-#error "lookaside: addresses of 52 bits are not covered: set CONFIG_ARM64_VA_BITS_48=y and CONFIG_ARM64_PA_BITS_48=y"
+#error "lookaside: EFI runtime services load roots of their own: set CONFIG_EFI=n"
 #endif
 #ifdef CONFIG_IOMMU_SVA
 #error "lookaside: pinned ASIDs for devices are not covered: set CONFIG_IOMMU_SVA=n"
 #endif
-#ifdef CONFIG_COMPAT
-#error "lookaside: programs of 32 bits are not covered (an erratum flushes in sys_compat.c): set CONFIG_COMPAT=n"
-#endif
 #ifdef CONFIG_MODULES
 #error "lookaside: modules are not covered, since nothing is exported to them: set CONFIG_MODULES=n"
 #endif
+#include <lookaside_arch_covers.h>

@@ -37,9 +37,10 @@ impl Kind {
 }
 
 impl Architecture {
-    const fn capi(self) -> capi::Target {
+    pub(super) const fn capi(self) -> capi::Target {
         match self {
             Self::Arm64 => capi::Target::Aarch64,
+            Self::Riscv64 => capi::Target::Riscv64,
         }
     }
 }
@@ -51,12 +52,12 @@ pub(super) fn kernel(
     architecture: Architecture,
     kind: Kind,
 ) -> Result<PathBuf> {
-    let linux = architecture.linux();
-    let folder = workspace.target().join("linux").join(format!("{linux}-{}", kind.name()));
+    let (linux, name) = (architecture.linux(), architecture.name());
+    let folder = workspace.target().join("linux").join(format!("{name}-{}", kind.name()));
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let image = folder.join("arch").join(linux).join("boot/Image");
     let mut make = make(workspace, source, architecture, &folder);
-    let mut contents = config(workspace, linux)?;
+    let mut contents = config(workspace, name)?;
     contents.push_str(&read(&source.join("Makefile"))?);
     if kind == Kind::Library {
         let bare = setup::run(workspace, false)?;
@@ -67,7 +68,7 @@ pub(super) fn kernel(
             .arg(format!("LOOKASIDE_OBJECT={}", prefix.join("lib/lookaside.o").display()))
             .arg(format!(
                 "NOSTDINC_FLAGS=-nostdinc{}{}{}",
-                include(ours.join("include").join(linux)),
+                include(ours.join("include").join(name)),
                 include(ours.join("include/common")),
                 include(prefix.join("include")),
             ));
@@ -75,12 +76,12 @@ pub(super) fn kernel(
         contents
             .push_str(&format!("{:x}", hash(&object.context(|| "reading the library".into())?)));
         contents.push_str(&read(&prefix.join("include/lookaside.h"))?);
-        contents.push_str(&overlay(workspace)?);
+        contents.push_str(&overlay(workspace, architecture)?);
         let mm = folder.join("arch").join(linux).join("mm");
         fs::create_dir_all(&mm).context(|| format!("making {}", mm.display()))?;
-        for (from, to) in [(linux, linux), ("mm", "mm")] {
-            let text = workspace.read(&format!("linux/kernel/{from}.c"))?;
-            write(&mm.join(format!("lookaside_{to}.c")), &text)?;
+        for file in [name, "mm"] {
+            let text = workspace.read(&format!("linux/kernel/{file}.c"))?;
+            write(&mm.join(format!("lookaside_{file}.c")), &text)?;
         }
     }
     let key = format!("{:x}\n", hash(contents.as_bytes()));
@@ -111,9 +112,8 @@ fn make(workspace: &Workspace, source: &Path, architecture: Architecture, to: &P
 }
 
 /// What is configured.
-fn config(workspace: &Workspace, linux: &str) -> Result<String> {
-    Ok(workspace.read("linux/config/common")?
-        + &workspace.read(&format!("linux/config/{linux}"))?)
+fn config(workspace: &Workspace, name: &str) -> Result<String> {
+    Ok(workspace.read("linux/config/common")? + &workspace.read(&format!("linux/config/{name}"))?)
 }
 
 /// Configures, if it is not configured so already, and refuses a setting that Linux has not taken.
@@ -123,7 +123,7 @@ fn configure(
     architecture: Architecture,
     folder: &Path,
 ) -> Result<()> {
-    let wanted = config(workspace, architecture.linux())?;
+    let wanted = config(workspace, architecture.name())?;
     let (fragment, made) = (folder.join("lookaside.config"), folder.join(".config"));
     if !made.is_file() || !fs::read_to_string(&fragment).is_ok_and(|old| old == wanted) {
         write(&fragment, &wanted)?;
@@ -147,11 +147,14 @@ fn configure(
 }
 
 /// All text of the overlay that the kernel is built from.
-fn overlay(workspace: &Workspace) -> Result<String> {
+fn overlay(workspace: &Workspace, architecture: Architecture) -> Result<String> {
     let mut all = String::new();
     for file in workspace.files()? {
         let is_part = ["linux/include/", "linux/kernel/", "linux/Kbuild."];
-        if is_part.iter().any(|part| file.starts_with(part)) {
+        let is_of_another = Architecture::ALL
+            .into_iter()
+            .any(|other| other != architecture && file.contains(other.name()));
+        if !is_of_another && is_part.iter().any(|part| file.starts_with(part)) {
             all.push_str(&workspace.read(&file)?);
         }
     }
@@ -168,7 +171,7 @@ fn hash(bytes: &[u8]) -> u64 {
 pub(super) fn initramfs(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
     let folder = workspace.target().join("linux");
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
-    let program = folder.join(format!("init-{}", architecture.linux()));
+    let program = folder.join(format!("init-{}", architecture.name()));
     let mut compile = Command::new(format!("{}gcc", architecture.cross()));
     compile
         .current_dir(workspace.root().join("linux/programs"))
@@ -177,7 +180,7 @@ pub(super) fn initramfs(workspace: &Workspace, architecture: Architecture) -> Re
         .args(["init.c", "hunters.c", "works.c"]);
     process::run(&mut compile)?;
     let bytes = fs::read(&program).context(|| format!("reading {}", program.display()))?;
-    let archive = folder.join(format!("initramfs-{}", architecture.linux()));
+    let archive = folder.join(format!("initramfs-{}", architecture.name()));
     let mut cpio = Vec::new();
     entry(&mut cpio, "dev", 0o040_755, &[]);
     entry(&mut cpio, "init", 0o100_755, &bytes);

@@ -73,6 +73,7 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
     let mut command = Command::new(options.architecture.qemu());
     let model = match options.architecture {
         Architecture::Arm64 => "max",
+        Architecture::Riscv64 => "rv64",
     };
     command
         .args(["-machine", "virt", "-cpu", model, "-m", "1G", "-smp", &options.cpus.to_string()])
@@ -82,7 +83,11 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         .arg("-initrd")
         .arg(initramfs)
         .args(["-append", &words(options, kind)]);
-    let counted = workspace.target().join(format!("linux/counted-{}", kind.name()));
+    let counted = workspace.target().join(format!(
+        "linux/counted-{}-{}",
+        options.architecture.name(),
+        kind.name()
+    ));
     if !options.tests {
         let plugin = build::plugin(workspace, options.architecture)?;
         command.arg("-plugin").arg(format!("{},out={}", plugin.display(), counted.display()));
@@ -100,6 +105,7 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
 fn words(options: &Options, kind: Kind) -> String {
     let console = match options.architecture {
         Architecture::Arm64 => "ttyAMA0",
+        Architecture::Riscv64 => "ttyS0",
     };
     // Early: a refusal at boot is a panic before the console is there.
     let mut words = format!("console={console} earlycon panic=-1 loglevel=5");

@@ -3,6 +3,7 @@
 
 mod build;
 mod machine;
+mod memory;
 pub(crate) mod overlay;
 mod source;
 mod table;
@@ -33,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     tags: Option<u32>,
     /// With so many CPUs.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=8))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=8))]
     cpus: u32,
     /// Each test has a part of its rounds: one in so many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -44,15 +45,31 @@ pub(crate) struct Options {
     /// More words for the kernel's command line.
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
+    /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
+    #[arg(long, conflicts_with_all = ["stock", "tests", "tags", "drop", "source"])]
+    memory: bool,
     /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
     #[arg(long, value_name = "FOLDER")]
     source: Option<std::path::PathBuf>,
 }
 
-/// What Linux is built for, by Linux's names.
+/// What Linux is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Architecture {
     Arm64,
+    Riscv64,
+}
+
+impl Architecture {
+    const ALL: [Self; 2] = [Self::Arm64, Self::Riscv64];
+
+    /// In the names of the overlay's files.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Arm64 => "arm64",
+            Self::Riscv64 => "riscv64",
+        }
+    }
 }
 
 /// Flushes that are left out.
@@ -97,7 +114,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.drop.is_some() && !options.tests {
         return Err(Failure::new("--drop is for the tests: add --tests"));
     }
+    if options.cpus == 1 && !options.tests {
+        return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
+    }
     let architecture = options.architecture;
+    if options.memory {
+        return memory::print(workspace, architecture);
+    }
     source::tools(architecture)?;
     let source = match &options.source {
         Some(folder) => folder.canonicalize().map_err(|error| {
@@ -128,7 +151,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         passed(&ran)?;
         counted.push(table::counted(&ran.lines, &ran.plugin)?);
     }
-    print!("\n{}", table::table(&counted));
+    print!("\n{}", table::table(architecture, &counted));
     Ok(())
 }
 

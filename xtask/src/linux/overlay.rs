@@ -2,40 +2,75 @@
 
 use std::{collections::BTreeSet, process::Command};
 
+use super::Architecture;
 use crate::{
     failure::{Failure, Result},
     process,
     workspace::Workspace,
 };
 
-const FLUSHES: &str = "linux/include/arm64/asm/tlbflush.h";
 const DECLARED: &str = "linux/include/common/lookaside_mm.h";
-/// Linux calls it in the header that is included alone, so that a call of it elsewhere does not compile.
-const OF_THE_HEADER: &str = "__flush_tlb_page_nosync";
 const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0 OR MIT";
 
-/// Every function of Linux that is renamed has one of ours in its place, what the headers call is declared and defined, and
-/// each file says its licence. Compiles the declarations against the header of the C interface, and the programs, as C of this machine.
-pub(crate) fn check(workspace: &Workspace) -> Result<()> {
-    let flushes = workspace.read(FLUSHES)?;
-    let renamed = renamed(&flushes)?;
-    for name in renamed.iter().filter(|name| **name != OF_THE_HEADER) {
-        if !flushes.contains(&format!("static inline void {name}("))
-            && !flushes.contains(&format!("static inline bool {name}("))
-        {
-            return Err(Failure::new(format!(
-                "{FLUSHES} renames `{name}` and has nothing in its place"
-            )));
+/// Where the functions of an architecture are renamed.
+struct Renaming {
+    /// The file that renames, includes Linux's text, and gives the names back.
+    file: &'static str,
+    /// The last of Linux that it includes.
+    included: &'static str,
+    /// What is renamed and has nothing in its place: Linux uses it in what is included alone, so that a use of it elsewhere does
+    /// not compile.
+    only_there: &'static [&'static str],
+}
+
+impl Architecture {
+    const fn renaming(self) -> Renaming {
+        match self {
+            Self::Arm64 => Renaming {
+                file: "linux/include/arm64/asm/tlbflush.h",
+                included: "#include_next <asm/tlbflush.h>",
+                only_there: &["__flush_tlb_page_nosync"],
+            },
+            Self::Riscv64 => Renaming {
+                file: "linux/kernel/riscv64.c",
+                included: "#include \"tlbflush.c\"",
+                only_there: &["arch_tlbflush_unmap_batch"],
+            },
         }
     }
+}
+
+/// For each architecture: every function of Linux that is renamed has one of ours in its place, what the headers call is
+/// declared and defined; and each file says its licence. Compiles the declarations against the header of the C interface, and
+/// the programs, as C of this machine.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let declared = workspace.read(DECLARED)?;
-    let defined = workspace.read("linux/kernel/mm.c")? + &workspace.read("linux/kernel/arm64.c")?;
-    for name in ours(&declared) {
-        if !defined.contains(&format!("{name}(")) {
+    for architecture in Architecture::ALL {
+        let name = architecture.name();
+        let renaming = architecture.renaming();
+        let text = workspace.read(renaming.file)?;
+        let renamed = renamed(&renaming, &text)?;
+        if let Some(name) = renamed
+            .iter()
+            .find(|name| !renaming.only_there.contains(*name) && !is_defined(&text, name))
+        {
             return Err(Failure::new(format!(
-                "{DECLARED} declares `{name}`, which is not defined"
+                "{} renames `{name}` and has nothing in its place",
+                renaming.file
             )));
         }
+        let defined = workspace.read("linux/kernel/mm.c")?
+            + &workspace.read(&format!("linux/kernel/{name}.c"))?;
+        if let Some(function) = ours(&declared).find(|function| !is_defined(&defined, function)) {
+            return Err(Failure::new(format!(
+                "{DECLARED} declares `{function}`, which is not defined for {name}"
+            )));
+        }
+        println!(
+            "linux: {} names of {name} are renamed, and each but {} has one in its place",
+            renamed.len(),
+            renaming.only_there.join(", ")
+        );
     }
     for file in workspace.files()?.iter().filter(|file| file.starts_with("linux/")) {
         let is_code = [".c", ".h", ".rs"].iter().any(|end| file.ends_with(end));
@@ -48,10 +83,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     compile(workspace, &[&include[..], &header].concat())?;
     let programs = ["init.c", "hunters.c", "works.c"].map(|file| format!("linux/programs/{file}"));
     compile(workspace, &programs.each_ref().map(String::as_str))?;
-    println!(
-        "linux: {} functions of arm64 are renamed, and each but {OF_THE_HEADER} has one in its place",
-        renamed.len()
-    );
     Ok(())
 }
 
@@ -63,24 +94,40 @@ fn compile(workspace: &Workspace, what: &[&str]) -> Result<()> {
     )
 }
 
-/// What is renamed before Linux's header is included, and given back after it.
-fn renamed(text: &str) -> Result<BTreeSet<&str>> {
+/// What is renamed before Linux's text is included, and given back after it.
+fn renamed<'a>(renaming: &Renaming, text: &'a str) -> Result<BTreeSet<&'a str>> {
+    let file = renaming.file;
     let (before, after) = text
-        .split_once("#include_next <asm/tlbflush.h>\n#undef")
-        .ok_or_else(|| Failure::new(format!("{FLUSHES} includes nothing of Linux")))?;
+        .split_once(&format!("{}\n#undef", renaming.included))
+        .ok_or_else(|| Failure::new(format!("{file} includes nothing of Linux")))?;
     let mut names = BTreeSet::new();
     for line in before.lines().filter_map(|line| line.strip_prefix("#define ")) {
         let Some((name, other)) = line.split_once(' ') else { continue };
         if other != format!("stock_{name}") {
-            return Err(Failure::new(format!("{FLUSHES} renames `{name}` to `{other}`")));
+            return Err(Failure::new(format!("{file} renames `{name}` to `{other}`")));
         }
         if !after.contains(&format!("#undef {name}\n")) && !after.starts_with(&format!(" {name}\n"))
         {
-            return Err(Failure::new(format!("{FLUSHES} does not give `{name}` back")));
+            return Err(Failure::new(format!("{file} does not give `{name}` back")));
         }
         names.insert(name);
     }
     Ok(names)
+}
+
+/// Whether a text of C has a function of that name with a body.
+fn is_defined(text: &str, name: &str) -> bool {
+    let head = format!("{name}(");
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(&head).any(|(at, _)| {
+        let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let (before, after) = (&text[line..at], &text[at..]);
+        // A head begins its line with a type, and its parameters are followed by the body.
+        !before.is_empty()
+            && !before.starts_with(|c: char| !is_part(c))
+            && !before.ends_with(is_part)
+            && after.find(')').is_some_and(|end| after[end + 1..].starts_with("\n{"))
+    })
 }
 
 /// The functions that a header declares.
@@ -99,10 +146,21 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_given_back_is_found() {
-        assert_eq!(renamed(HEADER).unwrap(), BTreeSet::from(["a", "b"]));
+        let renaming = Architecture::Arm64.renaming();
+        let renamed = |text: &str| renamed(&renaming, text).map(|names| names.len());
+        assert_eq!(renamed(HEADER).unwrap(), 2);
         assert!(renamed(&HEADER.replace("#undef b\n", "")).is_err());
         assert!(renamed(&HEADER.replace("stock_b", "stock_a")).is_err());
         assert!(renamed("nothing").is_err());
+    }
+
+    #[test]
+    fn a_declaration_or_a_call_is_no_definition() {
+        assert!(is_defined("void a(int b,\n       int c)\n{\n}\n", "a"));
+        assert!(is_defined("static inline bool a(void)\n{\n}\n", "a"));
+        assert!(!is_defined("void a(int b);\n", "a"));
+        assert!(!is_defined("void stock_a(int b)\n{\n}\n", "a"));
+        assert!(!is_defined("void b(void)\n{\n\ta();\n}\n", "a"));
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl Architecture {
     pub(super) const fn linux(self) -> &'static str {
         match self {
             Self::Arm64 => "arm64",
+            Self::Riscv64 => "riscv",
         }
     }
 
@@ -41,6 +42,7 @@ impl Architecture {
     pub(super) const fn cross(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64-linux-gnu-",
+            Self::Riscv64 => "riscv64-linux-gnu-",
         }
     }
 
@@ -48,12 +50,16 @@ impl Architecture {
     pub(super) const fn qemu(self) -> &'static str {
         match self {
             Self::Arm64 => "qemu-system-aarch64",
+            Self::Riscv64 => "qemu-system-riscv64",
         }
     }
 
     const fn packages(self) -> [&'static str; 3] {
         match self {
             Self::Arm64 => ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-system-arm"],
+            Self::Riscv64 => {
+                ["gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "qemu-system-misc"]
+            }
         }
     }
 }
@@ -132,7 +138,7 @@ pub(super) fn prepare(source: &Path, architecture: Architecture) -> Result<()> {
     }
     let file = source.join(format!("arch/{}/mm/Makefile", architecture.linux()));
     let text = read(&file)?;
-    let line = format!("-include $(LOOKASIDE)/Kbuild.{}\n", architecture.linux());
+    let line = format!("-include $(LOOKASIDE)/Kbuild.{}\n", architecture.name());
     if !text.ends_with(&line) {
         fs::write(&file, text + &line).context(|| format!("writing {}", file.display()))?;
     }

@@ -2,6 +2,7 @@
 
 use core::fmt::Write as _;
 
+use super::Architecture;
 use crate::failure::{Failure, Result};
 
 /// One operation on one kernel, as it was counted.
@@ -13,7 +14,8 @@ pub(super) struct Counted {
     instructions: u64,
     local: u64,
     broadcast: u64,
-    isb: u64,
+    /// Traps of other harts into their firmware: their IPIs, and what firmware asks of them.
+    traps: u64,
 }
 
 /// What the programs say (`COUNT times interrupts name`) with what the plugin says, in the same order.
@@ -51,15 +53,19 @@ fn one(said: &str, seen: &str) -> Option<Counted> {
         instructions: field("instructions")?,
         local: field("local")?,
         broadcast: field("broadcast")?,
-        isb: field("isb")?,
+        traps: field("traps")?,
     })
 }
 
 /// The table, one column for each kernel.
-pub(super) fn table(kernels: &[Vec<Counted>]) -> String {
+pub(super) fn table(architecture: Architecture, kernels: &[Vec<Counted>]) -> String {
+    let (flushes, interrupts) = match architecture {
+        Architecture::Arm64 => ("flushes here / everywhere", "IPIs"),
+        Architecture::Riscv64 => ("fences here / on others", "traps of others"),
+    };
     let mut text = String::from("| operation, times |");
     for kernel in ["stock", "on the library"].iter().take(kernels.len()) {
-        let _ = write!(text, " {kernel}: instructions each | flushes here / everywhere | IPIs |");
+        let _ = write!(text, " {kernel}: instructions each | {flushes} | {interrupts} |");
     }
     text.push_str(if kernels.len() == 2 { " instructions, ratio |\n| --- |" } else { "\n| --- |" });
     text.push_str(&" ---: | ---: | ---: |".repeat(kernels.len()));
@@ -68,14 +74,23 @@ pub(super) fn table(kernels: &[Vec<Counted>]) -> String {
         let _ = write!(text, "| {}, {} |", first.work, first.times);
         for one in kernels.iter().filter_map(|kernel| kernel.get(at)) {
             let each = one.instructions / one.times.max(1);
-            let (local, everywhere) = (one.local, one.broadcast);
-            let _ = write!(text, " {each} | {local} / {everywhere} | {} |", one.interrupts);
+            let (here, others) = (one.local, one.broadcast);
+            let interrupts = match architecture {
+                Architecture::Arm64 => one.interrupts,
+                Architecture::Riscv64 => one.traps,
+            };
+            let _ = write!(text, " {each} | {here} / {others} | {interrupts} |");
         }
-        if let [stock, ours] = kernels {
-            let ratio = ours.get(at).map_or(0.0, |ours| {
-                ours.instructions as f64 / stock[at].instructions.max(1) as f64
-            });
-            let _ = write!(text, " {ratio:.3} |");
+        // A hart that waits for another one's answer spins for as long as the host does not run that one.
+        let spins = architecture == Architecture::Riscv64 && first.work.contains("beside");
+        match kernels {
+            [_, ours] if !spins => {
+                let ours = ours.get(at).map_or(0, |ours| ours.instructions);
+                let ratio = ours as f64 / first.instructions.max(1) as f64;
+                let _ = write!(text, " {ratio:.3} |");
+            }
+            [_, _] => text.push_str(" – |"),
+            _ => {}
         }
         text.push('\n');
     }
@@ -90,7 +105,8 @@ mod tests {
         text.lines().map(str::to_owned).collect()
     }
 
-    const SEEN: &str = "instructions 1000 local 0 broadcast 10 dsb 20 isb 30 root0 0 root1 0\n";
+    const SEEN: &str =
+        "instructions 1000 local 0 broadcast 10 dsb 20 isb 30 root0 0 root1 0 traps 5\n";
 
     #[test]
     fn counts_of_programs_and_plugin_are_put_together() {
@@ -98,11 +114,16 @@ mod tests {
         let seen =
             SEEN.replace("1000", "1020").replace("local 0 broadcast 10", "local 10 broadcast 0");
         let ours = counted(&lines("COUNT 10 0 fork, exit\n"), &seen).unwrap();
-        let table = table(&[stock, ours]);
+        let table = table(Architecture::Arm64, &[stock.clone(), ours]);
         let last = table.lines().last().unwrap();
         assert_eq!(last, "| fork, exit, 10 | 100 | 0 / 10 | 3 | 102 | 10 / 0 | 0 | 1.020 |");
         let columns = |line: &str| line.matches('|').count();
         assert!(table.lines().all(|line| columns(line) == columns(last)), "{table}");
+        let riscv = super::table(Architecture::Riscv64, &[stock]);
+        assert_eq!(riscv.lines().last().unwrap(), "| fork, exit, 10 | 100 | 0 / 10 | 5 |");
+        let spins = counted(&lines("COUNT 10 3 beside a thread\n"), SEEN).unwrap();
+        let riscv = super::table(Architecture::Riscv64, &[spins.clone(), spins]);
+        assert!(riscv.ends_with(" 5 | – |\n"), "{riscv}");
     }
 
     #[test]

@@ -9,11 +9,7 @@
 #include <linux/refcount.h>
 #include <asm/cputype.h>
 #include <asm/cpufeature.h>
-
-#ifndef LOOKASIDE_MAX_CPUS
-#define LOOKASIDE_MAX_CPUS CONFIG_NR_CPUS
-#endif
-#include <lookaside.h>
+#include <lookaside_sized.h>
 
 #define pinned pinned; struct lookaside_space lookaside
 #include_next <asm/mmu.h>

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What mm.c asks the architecture, in line.
+ */
+#ifndef LOOKASIDE_ARCH_SIDE_H
+#define LOOKASIDE_ARCH_SIDE_H
+
+#include <linux/cpumask.h>
+#include <linux/mm_types.h>
+
+/* Whether a flush may have to wait for interrupts of other CPUs: the hardware reaches them. */
+static inline bool lookaside_arch_waits(struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline bool lookaside_arch_waits_for_kernel(void)
+{
+	return false;
+}
+
+/* This CPU, which was lazy in the mm, has left it. */
+static inline void lookaside_arch_left(struct mm_struct *mm)
+{
+}
+
+/* Whether an idle CPU leaves its mm at once: no interrupt ever tells it to, and while it stays, flushes of that mm that concern
+ * page tables are broadcast. */
+static inline bool lookaside_arch_idles_parked(void)
+{
+	return true;
+}
+
+#endif

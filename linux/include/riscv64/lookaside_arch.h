@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What mm.c asks the architecture, in line.
+ */
+#ifndef LOOKASIDE_ARCH_SIDE_H
+#define LOOKASIDE_ARCH_SIDE_H
+
+#include <linux/cpumask.h>
+#include <linux/mm_types.h>
+
+/* Whether a flush may have to wait for interrupts of other CPUs. A hint: if it is wrong, the wait is with interrupts off. */
+static inline bool lookaside_arch_waits(struct mm_struct *mm)
+{
+	return cpumask_any_but(mm_cpumask(mm), raw_smp_processor_id()) < nr_cpu_ids;
+}
+
+static inline bool lookaside_arch_waits_for_kernel(void)
+{
+	return num_online_cpus() > 1;
+}
+
+/* This CPU, which was lazy in the mm, has left it: switch_mm has it join again. */
+static inline void lookaside_arch_left(struct mm_struct *mm)
+{
+	cpumask_clear_cpu(raw_smp_processor_id(), mm_cpumask(mm));
+}
+
+/* Whether an idle CPU leaves its mm at once: it does when it is interrupted, which happens once. */
+static inline bool lookaside_arch_idles_parked(void)
+{
+	return false;
+}
+
+#endif
