@@ -1,8 +1,8 @@
 //! Sets of CPUs of a size that is known only when the machine has booted.
 
 use crate::{
-    cpu_id::{CpuId, MAX_CPUS},
     error::Error,
+    ids::{CpuId, MAX_CPUS},
     word::{Ordering, Word},
 };
 

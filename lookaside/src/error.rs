@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::cpu_id::CpuId;
+use crate::ids::CpuId;
 
 /// Why an operation was refused. Nothing has been changed when one of these is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::CpuCount { cpus } => {
-                write!(f, "{cpus} CPUs: a machine has 1 to {}", crate::cpu_id::MAX_CPUS)
+                write!(f, "{cpus} CPUs: a machine has 1 to {}", crate::ids::MAX_CPUS)
             }
             Self::CpuOutOfRange { cpu, cpus } => {
                 write!(f, "{cpu} has no storage: there is storage for {cpus}")

@@ -2,8 +2,8 @@
 
 use crate::{
     arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag},
-    cpu_id::CpuId,
     error::Error,
+    ids::CpuId,
     platform::Platform,
     tlb::{CurrentCpu, Tags, Tlb},
 };
@@ -62,14 +62,14 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// A CPU comes up: requests go to it from here on.
     fn come_up(&self, cpu: CpuId) {
         if let Some(queue) = self.queue(cpu) {
-            queue.come_up(self.ring().latest());
+            queue.come_up(self.ring.latest());
         }
-        self.up().add(cpu);
+        self.up.add(cpu);
     }
 
     /// A CPU goes down: no flush waits for it from here on.
     fn go_down(&self, cpu: CpuId) {
-        self.up().remove(cpu);
+        self.up.remove(cpu);
         if let Some(queue) = self.queue(cpu) {
             queue.go_down();
         }
@@ -79,15 +79,15 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Makes a CPU whose features were admitted one that runs no space and holds nothing.
     fn come_up(&self, errata: Errata) {
-        self.storage().set_errata(errata);
-        self.storage().nmi_uaccess_reset();
-        self.storage().set_foreign_root(false);
+        self.cpu.set_errata(errata);
+        self.cpu.nmi_uaccess_reset();
+        self.cpu.set_foreign_root(false);
         // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
         self.strategy().park_register();
         let _ = self.park();
         // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
         // before.
-        self.tlb().come_up(self.id());
+        self.tlb.come_up(self.id());
         // What the ASID allocator has recorded stays true: nothing is held under any tag.
         self.mmu().flush(errata, Invalidation::kernel(&[], TableChange::FreedTables), Scope::Local);
     }
@@ -100,6 +100,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn offline(self) {
         let _ = self.park();
         self.handle_ipi();
-        self.tlb().go_down(self.id());
+        self.tlb.go_down(self.id());
     }
 }

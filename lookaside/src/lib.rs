@@ -175,12 +175,12 @@ pub mod conformance;
 pub mod contig;
 mod costs;
 pub mod counts;
-mod cpu_id;
 mod cpuset;
 mod error;
 mod flags;
 pub mod flush;
 mod hotplug;
+mod ids;
 pub mod platform;
 mod range;
 mod release;
@@ -192,7 +192,6 @@ pub mod tags;
 #[cfg(test)]
 mod tests;
 mod tlb;
-mod tlb_id;
 mod trampoline;
 mod word;
 

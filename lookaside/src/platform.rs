@@ -12,8 +12,8 @@ use crate::{
 };
 pub use crate::{
     costs::{Costs, OperationCosts},
-    cpu_id::{CpuId, MAX_CPUS, Targets},
     cpuset::CpuSet,
+    ids::{CpuId, MAX_CPUS, Targets},
     word::{Ordering, Word},
 };
 

@@ -7,8 +7,8 @@
 
 use crate::{
     arch::Mmu,
-    cpu_id::Targets,
     flush::shootdown::Shootdown,
+    ids::Targets,
     platform::Platform,
     request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
@@ -33,10 +33,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[doc(alias = "pmap_release")]
     #[track_caller]
     pub fn release(&self, space: &mut AddressSpace<P>) -> Released {
-        self.must_own(space.tlb());
+        self.must_own(space.tlb);
         let space = &*space;
         self.make_all_leave(space);
-        if self.mmu().properties().walks_outlive_tags && !T::has_global_tags(self.tlb()) {
+        if self.mmu().properties().walks_outlive_tags && !T::has_global_tags(self.tlb) {
             // The tables are freed, and CPUs may hold walks of them under tags of their own.
             self.flush_everything(space);
         }
@@ -48,14 +48,14 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Returns when no root register names `space`.
     fn make_all_leave(&self, space: &AddressSpace<P>) {
         self.leave(space.root_on(self.id()).table);
-        let Some(context) = T::context_id(self.tlb(), space) else { return };
+        let Some(context) = T::context_id(self.tlb, space) else { return };
         let mut under_way = None;
         for word in space.residents().scan() {
             let resident = word.not_absent();
             let mut targets = Targets { mask: 0, ..resident };
             let mut named = 0;
             for cpu in resident.iter().filter(|&cpu| cpu != self.id()) {
-                if T::root_state(self.tlb(), cpu, context) == RootState::NotLoaded {
+                if T::root_state(self.tlb, cpu, context) == RootState::NotLoaded {
                     continue;
                 }
                 let root = space.root_on(cpu).table;
@@ -112,7 +112,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Parks this CPU if its root is being released. For a CPU that could not read a request: it looks at what all
     /// initiators release.
     pub(crate) fn leave_released(&self) {
-        for root in self.tlb().cpus().iter().filter_map(|cpu| cpu.queue.leaving()) {
+        for root in self.tlb.cpus.iter().filter_map(|cpu| cpu.queue.leaving()) {
             self.leave(root);
         }
     }

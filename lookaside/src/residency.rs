@@ -2,8 +2,8 @@
 //! each CPU.
 
 use crate::{
-    cpu_id::{CpuId, MAX_CPUS, Targets},
     error::Error,
+    ids::{CpuId, MAX_CPUS, Targets},
     word::{Ordering, Word},
 };
 
@@ -41,7 +41,8 @@ impl Residency {
 /// The residency of every CPU in one space, in words that the caller provides.
 #[derive(Debug)]
 pub struct Residents<'a, W> {
-    words: &'a [W],
+    /// Prepared by [`Self::new`].
+    pub(crate) words: &'a [W],
 }
 
 impl<W> Clone for Residents<'_, W> {
@@ -72,12 +73,6 @@ impl<'a, W: Word> Residents<'a, W> {
             word.store(0, Ordering::Relaxed); // Relaxed: the storage is the space's alone.
         }
         Ok(Self { words })
-    }
-
-    /// The residency in words that [`Self::new`] has prepared.
-    #[inline]
-    pub(crate) const fn over(words: &'a [W]) -> Self {
-        Self { words }
     }
 
     /// The residency of one CPU, at some moment.
@@ -120,7 +115,15 @@ impl<'a, W: Word> Residents<'a, W> {
         match self.words {
             // Most machines; without a loop.
             [only] => is_free(0, only),
-            words => words.iter().enumerate().all(|(index, word)| is_free(index, word)),
+            words if words.len() < BLOCK => {
+                words.iter().enumerate().all(|(index, word)| is_free(index, word))
+            }
+            words => {
+                let (before, after) = words.split_at(mine.min(words.len()));
+                let others = after.split_first().map_or(&[][..], |(_, others)| others);
+                let own = after.first().is_none_or(|own| is_free(mine, own));
+                own && all_absent(before) && all_absent(others)
+            }
         }
     }
 
@@ -131,12 +134,6 @@ impl<'a, W: Word> Residents<'a, W> {
         // initiator that skips it because it was not present has written the tables before either.
         let was = self.words[index].fetch_or((1 | 1 << CPUS_PER_WORD) << place, Ordering::SeqCst);
         Residency::of(was, place)
-    }
-
-    /// The words themselves, for tests that count what is written to them.
-    #[cfg(test)]
-    pub(crate) const fn words(&self) -> &'a [W] {
-        self.words
     }
 
     /// The words, each at one moment.
@@ -189,6 +186,26 @@ impl<'a, W: Word> Residents<'a, W> {
 
     fn word(&self, cpus: Targets) -> &W {
         &self.words[(cpus.first.0 / CPUS_PER_WORD) as usize]
+    }
+}
+
+/// So many words are looked at together where there are so many.
+const BLOCK: usize = 16;
+
+/// Whether every CPU of these words is absent. A machine of 4096 CPUs has 128 words.
+#[inline(never)]
+fn all_absent<W: Word>(words: &[W]) -> bool {
+    let are_absent = |words: &[W]| {
+        let all = words.iter().fold(0, |all, word| all | word.load(Ordering::SeqCst)); // As O-SCAN.
+        all >> CPUS_PER_WORD == 0
+    };
+    match words.last_chunk::<BLOCK>() {
+        None => are_absent(words),
+        // What does not fill a block is in this one, with words before it.
+        Some(last) => {
+            let (blocks, _) = words.as_chunks::<BLOCK>();
+            blocks.iter().all(|block| are_absent(block)) && are_absent(last)
+        }
     }
 }
 
@@ -301,5 +318,22 @@ mod tests {
         }
         residents.mark_present(CpuId(35));
         assert!(!residents.none_but(CpuId(3)));
+    }
+
+    #[test]
+    fn one_resident_is_seen_wherever_it_is() {
+        for count in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 3, 8 * BLOCK] {
+            let words: Vec<_> = (0..count).map(|_| AtomicU64::ZERO).collect();
+            let residents = Residents::new(&words, count * CPUS_PER_WORD as usize).unwrap();
+            let cpus = |index: usize| index as u32 * CPUS_PER_WORD + 5;
+            for index in 0..count {
+                residents.mark_present(CpuId(cpus(index)));
+                for me in (0..count).map(cpus).chain([cpus(index) + 1, u32::MAX]) {
+                    assert_eq!(residents.none_but(CpuId(me)), me == cpus(index), "{index} {me}");
+                }
+                residents.clear();
+            }
+            assert!(residents.none_but(CpuId(u32::MAX)) && residents.none_but(CpuId(0)));
+        }
     }
 }

@@ -4,12 +4,11 @@ use core::{fmt, marker::PhantomPinned, mem::ManuallyDrop};
 
 use crate::{
     arch::Root,
-    cpu_id::CpuId,
+    ids::{CpuId, TlbId},
     platform::Platform,
     range::VaRange,
     request::MissedFlush,
     residency::Residents,
-    tlb_id::TlbId,
     word::{Ordering, Word},
 };
 
@@ -39,7 +38,7 @@ const BUSY: u64 = u64::MAX;
 pub struct AddressSpace<P: Platform> {
     tables: ManuallyDrop<P::Tables>,
     id: u64,
-    tlb: TlbId,
+    pub(crate) tlb: TlbId,
     pub(crate) cookie: P::Word,
     pub(crate) generation: P::Word,
     latest: Latest<P::Word>,
@@ -143,12 +142,6 @@ impl<P: Platform> AddressSpace<P> {
         self.id
     }
 
-    /// The `Tlb` that made this space.
-    #[inline]
-    pub(crate) const fn tlb(&self) -> TlbId {
-        self.tlb
-    }
-
     /// The word in which the ASID allocator keeps the tag of this space: [`crate::GlobalAsids`] a
     /// [`Cookie`](crate::tags::Cookie), [`crate::PerCpuAsids`] nothing.
     ///
@@ -164,7 +157,7 @@ impl<P: Platform> AddressSpace<P> {
     #[must_use]
     #[inline]
     pub fn residents(&self) -> Residents<'_, P::Word> {
-        Residents::over(self.resident_words.as_ref())
+        Residents { words: self.resident_words.as_ref() }
     }
 
     /// How often translations of this space were revoked.

@@ -59,7 +59,7 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
 
     #[track_caller]
     fn own_root(&self, space: &AddressSpace<P>) -> Root {
-        self.must_own(space.tlb());
+        self.must_own(space.tlb);
         let root = space.root_on(self.id());
         debug_assert_eq!(self.loaded_root().table, root.table, "this CPU does not run the space");
         root

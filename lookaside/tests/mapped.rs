@@ -101,3 +101,69 @@ fn where_it_is_not_known_the_loss_counts_in_full() {
     tlb.platform().set_costs(|costs| costs.ceiling = MANY - 1);
     assert_eq!(by_address(tlb, &a, MANY), [(0, false)]);
 }
+
+/// Whether CPU 0 keeps the tag of `a` when it comes back to it after it has missed a flush of `count` pages.
+fn keeps<T: Strategy>(
+    tlb: Machine<T>,
+    a: &AddressSpace<Fake>,
+    b: &AddressSpace<Fake>,
+    count: u64,
+) -> bool {
+    let _ = switch(tlb, 0, b);
+    let _ = switch(tlb, OTHER, a);
+    on(OTHER, || {
+        let mut gather = Gather::new(a);
+        gather.revoke(pages(0x10_0000, count));
+        let _ = this_cpu(tlb).flush(gather);
+    });
+    let _ = switch(tlb, OTHER, b);
+    tlb.platform().forget_logs();
+    let _ = switch(tlb, 0, a);
+    let flushed = |(cpu, act): &(u32, Op)| *cpu == 0 && matches!(act, Op::FlushRange(..));
+    tlb.platform().acts().iter().any(flushed)
+}
+
+#[test]
+fn a_flush_that_was_missed_goes_by_the_same_rule() {
+    let tlb = recent(CPUS, Fake::new(CPUS, 12));
+    let (a, b) = (space(tlb, 1), space(tlb, 2));
+    let _ = switch(tlb, 0, &a);
+    assert!(keeps(tlb, &a, &b, MANY - 1));
+    assert!(!keeps(tlb, &a, &b, MANY));
+    on(0, || this_cpu(tlb).map(&a, pages(0x20_0000, 60)));
+    assert!(keeps(tlb, &a, &b, MANY), "it would lose what it has mapped");
+    // Of 48 that are left, 8 are no part of this.
+    assert!(!keeps(tlb, &a, &b, 40));
+    assert!(!keeps(tlb, &a, &b, MANY), "they are lost");
+}
+
+#[test]
+fn a_flush_that_was_missed_while_lazy_goes_by_the_same_rule() {
+    let tlb = recent(CPUS, Fake::new(CPUS, 12));
+    let a = space(tlb, 1);
+    for cpu in [0, OTHER] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    let by_address_after_lazy = |count| {
+        on(0, || this_cpu(tlb).lazy());
+        on(OTHER, || {
+            let mut gather = Gather::new(&a);
+            gather.revoke(pages(0x10_0000, count));
+            let _ = this_cpu(tlb).flush(gather);
+        });
+        tlb.platform().forget_logs();
+        let _ = switch(tlb, 0, &a);
+        let acts = tlb.platform().acts();
+        let by_address =
+            acts.iter().any(|(cpu, act)| *cpu == 0 && matches!(act, Op::FlushRange(..)));
+        let by_tag = acts.iter().any(|(cpu, act)| *cpu == 0 && matches!(act, Op::FlushTag(..)));
+        assert!(by_address != by_tag, "{acts:?}");
+        by_address
+    };
+    assert!(by_address_after_lazy(MANY - 1));
+    assert!(!by_address_after_lazy(MANY));
+    on(0, || this_cpu(tlb).map(&a, pages(0x20_0000, 60)));
+    assert!(by_address_after_lazy(MANY));
+    assert!(!by_address_after_lazy(40));
+    assert!(!by_address_after_lazy(MANY));
+}

@@ -63,9 +63,9 @@ fn a_flush_broadcasts_if_too_many_cpus_enter_meanwhile() {
     let _ = switch(tlb, 70, a);
     let tag = on(70, || this_cpu(tlb).tag().0);
     tlb.platform().forget_logs();
-    // Once to decide that interrupts are cheaper; and then to see that they still are.
-    tlb.platform().meanwhile(Moment::CostsAsked(2), || {
-        for cpu in 1..60 {
+    // Once to see whether there are broadcasts, once whether they are necessary; then it looks for the targets.
+    tlb.platform().meanwhile(Moment::PropertiesAsked(3), || {
+        for cpu in 1..CPUS as u32 {
             let _ = switch(tlb, cpu, a);
         }
     });

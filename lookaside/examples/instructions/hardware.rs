@@ -19,7 +19,7 @@ use lookaside::{
 };
 use lookaside_testkit::{COSTS, Hardware};
 
-use crate::MANY_CPUS;
+use crate::WORDS;
 
 /// A place that the compiler must write to when it is told to, and read from.
 struct Port(UnsafeCell<u64>);
@@ -192,25 +192,25 @@ pub(crate) fn set_handler(handler: &'static dyn Fn()) {
     HANDLER.set(Some(handler));
 }
 
-/// A machine with this translation hardware.
-pub(crate) struct Host<M> {
+/// A machine with this translation hardware, of up to 32 times so many CPUs.
+pub(crate) struct Host<M, const CPU_WORDS: usize = WORDS> {
     mmu: M,
 }
 
-impl<M> Host<M> {
+impl<M, const CPU_WORDS: usize> Host<M, CPU_WORDS> {
     pub(crate) const fn new(mmu: M) -> Self {
         Self { mmu }
     }
 }
 
 // SAFETY: there is one thread, which is one CPU at any time, and is another one only while that one waits.
-unsafe impl<M: Mmu> Platform for Host<M> {
+unsafe impl<M: Mmu, const CPU_WORDS: usize> Platform for Host<M, CPU_WORDS> {
     type Word = AtomicU64;
     type Mmu = M;
     type IrqsOff = ();
     type Tables = Root;
     // Inline, as kernels have it that know how many CPUs there can be.
-    type ResidentWords = [AtomicU64; MANY_CPUS.div_ceil(32)];
+    type ResidentWords = [AtomicU64; CPU_WORDS];
 
     fn root(root: &Root) -> Root {
         *root

@@ -31,6 +31,10 @@ use lookaside_testkit::TestMmu;
 const CPUS: usize = 4;
 /// The CPUs of paths that involve more.
 const MANY_CPUS: usize = 64;
+/// Words of storage for the residency of [`MANY_CPUS`].
+const WORDS: usize = MANY_CPUS.div_ceil(32);
+/// The CPUs of the largest machine, and the words for their residency.
+const HUGE: (usize, usize) = (4096, 4096 / 32);
 /// How many spaces there are: no more than the tags of one ASID cache, so that it is filled only once.
 const SPACES: u64 = 62;
 
@@ -39,9 +43,13 @@ fn words(count: usize) -> &'static mut [AtomicU64] {
 }
 
 /// A machine whose running CPU is up, and its spaces.
-struct Machine<M: Mmu + 'static, T: Tags<Host<M>> + 'static> {
-    tlb: Tlb<'static, Host<M>, T>,
-    spaces: Vec<AddressSpace<Host<M>>>,
+struct Machine<M, T, const CPU_WORDS: usize = WORDS>
+where
+    M: Mmu + 'static,
+    T: Tags<Host<M, CPU_WORDS>> + 'static,
+{
+    tlb: Tlb<'static, Host<M, CPU_WORDS>, T>,
+    spaces: Vec<AddressSpace<Host<M, CPU_WORDS>>>,
 }
 
 fn machine<M: Mmu, T: Tags<Host<M>>>(
@@ -51,6 +59,16 @@ fn machine<M: Mmu, T: Tags<Host<M>>>(
     running: u32,
 ) -> Result<Machine<M, T>, Error> {
     let count = if running == 1 { CPUS } else { MANY_CPUS };
+    machine_of(host, tags, features, (count, running))
+}
+
+/// A machine of so many CPUs, of which so many are up.
+fn machine_of<M: Mmu, T: Tags<Host<M, CPU_WORDS>>, const CPU_WORDS: usize>(
+    host: Host<M, CPU_WORDS>,
+    tags: T,
+    features: &M::Features,
+    (count, running): (usize, u32),
+) -> Result<Machine<M, T, CPU_WORDS>, Error> {
     let cpus = Vec::leak((0..count).map(|_| Cpu::new()).collect());
     let tlb = Tlb::new(host, tags, cpus)?;
     for cpu in (0..running).rev() {
@@ -58,7 +76,7 @@ fn machine<M: Mmu, T: Tags<Host<M>>>(
         tlb.online(&(), features)?;
     }
     let spaces = (2..2 + SPACES)
-        .map(|page| tlb.space(Root::new(page << 12), Default::default()))
+        .map(|page| tlb.space(Root::new(page << 12), [const { AtomicU64::ZERO }; CPU_WORDS]))
         .collect::<Result<_, _>>()?;
     Ok(Machine { tlb, spaces })
 }
@@ -147,7 +165,7 @@ fn counted_release<P: Platform<IrqsOff = ()>, T: Tags<P>>(
 
 /// What is done `count` times. A path that turns out to be another than the one that is meant would
 /// be counted under the wrong name, so what comes back is compared.
-impl<M: Mmu, T: Tags<Host<M>>> Machine<M, T> {
+impl<M: Mmu, T: Tags<Host<M, CPU_WORDS>>, const CPU_WORDS: usize> Machine<M, T, CPU_WORDS> {
     /// From one space to another and back.
     fn switch(self, count: usize, expected: Switched) {
         let [first, second, ..] = &self.spaces[..] else { panic!("too few spaces") };
@@ -237,6 +255,11 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         |pcids, separate| recent(x86(false, pcids, separate)?, &x86_features(false), 1);
     let x86_running =
         |cpus| recent(x86(false, Use::WherePresent, false)?, &x86_features(false), cpus);
+    let x86_huge = || {
+        let host = Host::<_, { HUGE.1 }>::new(x86(false, Use::WherePresent, false)?);
+        let tags: PerCpuAsids = PerCpuAsids::new();
+        machine_of(host, tags, &x86_features(false), (HUGE.0, 1))
+    };
     let chosen_arm = || chosen(arm_mmu()?, &arm_features(), 1, AsidScope::Global);
     let chosen_riscv = || chosen(riscv_mmu()?, &riscv_features(), 1, AsidScope::Global);
     let chosen_x86 = |cpus| {
@@ -271,6 +294,7 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "arm64/unmap" => arm()?.unmap(count)?,
         "riscv/unmap" => riscv()?.unmap(count)?,
         "x86-recent/unmap" => x86_recent(Use::WherePresent, false)?.unmap(count)?,
+        "x86-recent/unmap-4096" => x86_huge()?.unmap(count)?,
         "arm64/shootdown-1" => running(2)?.shootdown(count, 1)?,
         "riscv/shootdown-1" => riscv_running(2)?.shootdown(count, 1)?,
         "x86-recent/shootdown-1" => x86_running(2)?.shootdown(count, 1)?,

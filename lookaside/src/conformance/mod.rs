@@ -34,7 +34,7 @@ pub use self::{
     platform::{Report, check},
     translations::{Scratch, ScratchSpace, Translations, check_translations},
 };
-use crate::cpu_id::CpuId;
+use crate::ids::CpuId;
 
 /// What is wrong with an integration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::Fault;
 use crate::{
     arch::{Invalidation, Mmu, Scope, TableChange, foreign_tag},
-    cpu_id::{CpuId, Targets},
+    ids::{CpuId, Targets},
     platform::Platform,
     range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope},
@@ -41,7 +41,7 @@ pub fn check<P: Platform, T: Tags<P>>(
     check_cpu(this_cpu)?;
     check_mmu(this_cpu)?;
     let mut report = Report::default();
-    let cpus = this_cpu.tlb().cpus().len() as u32;
+    let cpus = this_cpu.tlb.cpus.len() as u32;
     // Alone, so that a wrong number is detected; then as many as one call of `send_ipi` can take.
     for width in [1, 64] {
         for first in (0..cpus).step_by(width as usize) {
@@ -65,7 +65,7 @@ pub fn check<P: Platform, T: Tags<P>>(
 fn up<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>, first: u32, end: u32) -> Targets {
     let mut group = Targets { first: CpuId(first), mask: 0 };
     for cpu in (first..end).map(CpuId) {
-        if cpu != this_cpu.id() && this_cpu.tlb().up().contains(cpu) {
+        if cpu != this_cpu.id() && this_cpu.tlb.up.contains(cpu) {
             group.mask |= 1 << (cpu.0 - first);
         }
     }
@@ -79,7 +79,7 @@ fn ask<P: Platform, T: Tags<P>>(
     patience: u64,
     report: &mut Report,
 ) -> Result<(), Fault> {
-    let requests = |cpu| this_cpu.tlb().queue(cpu).ok_or(Fault::NoAnswer { cpu });
+    let requests = |cpu| this_cpu.tlb.queue(cpu).ok_or(Fault::NoAnswer { cpu });
     let nothing = FlushRanges::new();
     this_cpu.queue().describe(&FlushRequest {
         scope: FlushScope::Kernel,
@@ -90,7 +90,7 @@ fn ask<P: Platform, T: Tags<P>>(
         let target = requests(cpu)?;
         target.post(this_cpu.id());
     }
-    this_cpu.tlb().platform().send_ipi(group);
+    this_cpu.tlb.platform.send_ipi(group);
     report.interrupts += u64::from(group.count());
     for cpu in group.iter() {
         let (target, mut rounds) = (requests(cpu)?, 0);
@@ -99,7 +99,7 @@ fn ask<P: Platform, T: Tags<P>>(
                 return Err(Fault::NoAnswer { cpu });
             }
             this_cpu.handle_ipi();
-            this_cpu.tlb().platform().relax();
+            this_cpu.tlb.platform.relax();
             rounds += 1;
         }
         report.longest = report.longest.max(rounds);
@@ -108,7 +108,7 @@ fn ask<P: Platform, T: Tags<P>>(
 }
 
 fn check_cpu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result<(), Fault> {
-    let (before, now) = (this_cpu.id(), this_cpu.tlb().platform().cpu());
+    let (before, now) = (this_cpu.id(), this_cpu.tlb.platform.cpu());
     if before == now { Ok(()) } else { Err(Fault::CpuChanges { before, now }) }
 }
 
@@ -137,7 +137,7 @@ fn check_word<W: Word>() -> Result<(), Fault> {
 /// Tests that the instructions execute at all, and that the costs are not all zero.
 fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result<(), Fault> {
     let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
-    let costs = this_cpu.tlb().platform().costs();
+    let costs = this_cpu.tlb.platform.costs();
     if costs.loss() == 0 && costs.local.tag == 0 && costs.ipi == 0 {
         return Err(Fault::NoCosts);
     }

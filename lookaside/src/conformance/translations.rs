@@ -8,7 +8,7 @@ use core::{
 use super::Fault;
 use crate::{
     arch::Mmu,
-    cpu_id::CpuId,
+    ids::CpuId,
     platform::Platform,
     range::VaRange,
     space::AddressSpace,
@@ -113,7 +113,7 @@ pub fn check_translations<P: Platform, T: Tags<P>, S: Scratch<P, T>>(
     scratch: &S,
 ) -> Result<Translations, Fault> {
     let cpus = (0..scratch.cpus()).map(CpuId);
-    if let Some(cpu) = cpus.clone().find(|&cpu| !this_cpu.tlb().is_online(cpu)) {
+    if let Some(cpu) = cpus.clone().find(|&cpu| !this_cpu.tlb.is_online(cpu)) {
         return Err(Fault::NotOnline { cpu });
     }
     let mut report = Translations::default();

@@ -11,15 +11,14 @@ use super::{
 use crate::{
     arch::{Mmu, TableChange, Wait},
     counts::{Event, Outcome},
-    cpu_id::{CpuId, Targets},
     cpuset::CpuSet,
     error::Error,
     flags::Flags,
+    ids::{CpuId, Targets, TlbId},
     platform::Platform,
     request::{FlushRanges, FlushRequest, FlushScope},
     space::Unfinished,
     tlb::{CurrentCpu, Tags, Tlb},
-    tlb_id::TlbId,
     word::{Ordering, Word},
 };
 
@@ -72,7 +71,7 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
         let deferred = Deferred { targets, broadcast: false };
-        Ok(Self { tlb: tlb.id(), deferred, held: Held::new(frames) })
+        Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
     }
 
     /// Holds a page back until the batch is flushed.
@@ -103,13 +102,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn defer<F>(&self, gather: Gather<'_, P>, batch: &mut Batch<'_, P, F>) {
         let Gather { mut changes, .. } = gather;
         let space = changes.space();
-        self.must_own(space.tlb());
+        self.must_own(space.tlb);
         self.must_own(batch.tlb);
         let ranges = changes.ranges(false);
         if !ranges.is_empty() {
             self.mmu().publish();
             let generation = space.bump_generation();
-            if let Some(context) = T::context_id(self.tlb(), space) {
+            if let Some(context) = T::context_id(self.tlb, space) {
                 let scope =
                     FlushScope::AddressSpace { context, first: generation, last: generation };
                 let request = FlushRequest { scope, ranges, early: false };
@@ -161,7 +160,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             }
         }
         let (targets, rounds) = shootdown.wait(self);
-        self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+        self.tlb.platform.observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 }
@@ -171,15 +170,15 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     fn begin(&self, batch: &mut Deferred<'_, P>) -> bool {
         let runs_here = self.runs_here();
         let mut later = false;
-        let told = !self.should_broadcast(runs_here)
-            && self
-                .for_each_running(runs_here, |running| {
-                    for cpu in running.iter() {
-                        batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
-                    }
-                    later = true;
-                })
-                .is_ok();
+        let told = self.max_ipi_targets(runs_here).is_some_and(|most| {
+            let told = self.for_each_running(runs_here, most, |running| {
+                for cpu in running.iter() {
+                    batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
+                }
+                later = true;
+            });
+            told.is_ok()
+        });
         if !told || runs_here && !self.flush_local() {
             self.broadcast(runs_here, Wait::Later);
             batch.broadcast = true;

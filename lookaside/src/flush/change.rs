@@ -41,7 +41,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         frames: F,
         change: impl FnOnce(&mut KernelGather<F>),
     ) -> Flushed<F> {
-        let mut gather = KernelGather::holding(self.tlb(), frames);
+        let mut gather = KernelGather::holding(self.tlb, frames);
         change(&mut gather);
         Self::flush_kernel(self, gather)
     }

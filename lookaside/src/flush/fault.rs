@@ -48,7 +48,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         wanted: Permissions,
         allowed: Permissions,
     ) -> bool {
-        self.must_own(space.tlb());
+        self.must_own(space.tlb);
         if !allowed.allow(wanted) {
             return false;
         }
@@ -63,8 +63,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// revoked.
     pub(super) fn flush_here(&self, space: &AddressSpace<P>, range: VaRange) {
         let runs =
-            |context: &u64| T::root_state(self.tlb(), self.id(), *context) != RootState::NotLoaded;
-        if T::context_id(self.tlb(), space).filter(runs).is_none() {
+            |context: &u64| T::root_state(self.tlb, self.id(), *context) != RootState::NotLoaded;
+        if T::context_id(self.tlb, space).filter(runs).is_none() {
             return;
         }
         let scope = match self.mmu().properties().sharing {

@@ -28,7 +28,7 @@ use crate::{
     arch::{Invalidation, Mmu, Scope, Sharing, Wait},
     costs::Costs,
     counts::Outcome,
-    cpu_id::{CpuId, Targets},
+    ids::{CpuId, Targets},
     platform::Platform,
     request::{FlushRequest, FlushScope, MissedFlush},
     residency::Word32,
@@ -70,8 +70,10 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if self.is_alone(runs_here) {
             self.act_alone(runs_here)
         } else {
-            let broadcast = self.broadcast_if_cheaper(runs_here);
-            broadcast.unwrap_or_else(|| self.send_requests(runs_here, shootdown))
+            match self.max_ipi_targets(runs_here) {
+                Some(most) => self.send_requests(runs_here, most, shootdown),
+                None => self.act_without_ipis(runs_here),
+            }
         }
     }
 
@@ -104,30 +106,33 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline(never)]
     fn act_with_others(self, runs_here: bool) -> Done {
-        if let Some(outcome) = self.broadcast_if_cheaper(runs_here) {
-            return Done::by(outcome);
-        }
+        let Some(most) = self.max_ipi_targets(runs_here) else {
+            return Done::by(self.act_without_ipis(runs_here));
+        };
         let mut shootdown = Shootdown::new(self.this_cpu);
-        let outcome = self.send_requests(runs_here, &mut shootdown);
+        let outcome = self.send_requests(runs_here, most, &mut shootdown);
         let (targets, rounds) = shootdown.wait(self.this_cpu);
         Done { outcome, targets, rounds }
     }
 
-    /// Removes the entries without IPIs, by broadcast or by a new tag, if that costs less.
-    fn broadcast_if_cheaper(&self, runs_here: bool) -> Option<Outcome> {
-        if !self.should_broadcast(runs_here) {
-            return None;
-        }
+    /// Removes the entries by broadcast, or by a new tag if that costs less.
+    fn act_without_ipis(&self, runs_here: bool) -> Outcome {
         if self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
-            return Some(Outcome::Retagged);
+            return Outcome::Retagged;
         }
         self.broadcast(runs_here, Wait::Now);
-        Some(Outcome::Broadcast)
+        Outcome::Broadcast
     }
 
-    /// Sends requests to the CPUs that must act, and invalidates here.
-    fn send_requests(&self, runs_here: bool, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
-        let told = self.for_each_running(runs_here, |running| {
+    /// Sends requests to the CPUs that must act, unless there are more than `most`, and invalidates here.
+    #[inline]
+    fn send_requests(
+        &self,
+        runs_here: bool,
+        most: u64,
+        shootdown: &mut Shootdown<'t, P, T>,
+    ) -> Outcome {
+        let told = self.for_each_running(runs_here, most, |running| {
             if shootdown.targets() == 0 {
                 self.describe(shootdown);
             }
@@ -150,7 +155,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Describes the request to the CPUs that must act.
     fn describe(&self, shootdown: &mut Shootdown<'t, P, T>) {
         let (this_cpu, request) = (self.this_cpu, &self.request);
-        if T::tracks_generations(this_cpu.tlb()) && !self.targets_stale() {
+        if T::tracks_generations(this_cpu.tlb) && !self.targets_stale() {
             shootdown.describe_generation(this_cpu, self.space, request, self.targets_lazy());
         } else {
             shootdown.describe(this_cpu, request);
@@ -195,7 +200,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline]
     fn costs(&self) -> &'t Costs {
-        self.this_cpu.tlb().platform().costs()
+        self.this_cpu.tlb.platform.costs()
     }
 
     #[inline]
@@ -223,20 +228,23 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     ///
     /// # Errors
     ///
-    /// [`Broadcast`] if there are so many that a broadcast is cheaper. `send` may have been called by then.
+    /// [`Broadcast`] if there are more than `most` ([`Self::max_ipi_targets`]). `send` may have been called by then.
+    #[inline]
     pub(super) fn for_each_running(
         &self,
         runs_here: bool,
+        most: u64,
         mut send: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
-        let mut left = self.can_broadcast().then(|| self.max_ipi_targets());
+        let mut left = most;
         for word in self.space.residents().scan() {
+            if word.not_absent().mask == 0 {
+                continue; // On a large machine, most of them.
+            }
             let running = self.select_targets(word, runs_here);
             if running.mask != 0 {
-                // More CPUs may run it than when `should_broadcast` was called.
-                if let Some(left) = &mut left {
-                    *left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
-                }
+                // More CPUs may run it than when `max_ipi_targets` was called.
+                left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
                 send(running);
             }
         }
@@ -259,7 +267,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             return false;
         }
         let loss = costs.loss_beside(ranges.pages());
-        let cost = match ranges.operations(self.mmu(), costs, scope) {
+        let cost = match ranges.operations(self.mmu(), costs, scope, None) {
             Some(operations) => operations.saturating_mul(flush.address),
             None => flush.tag.saturating_add(loss),
         };
@@ -268,36 +276,49 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     #[inline]
     fn can_broadcast(&self) -> bool {
-        self.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb())
+        self.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb)
     }
 
-    /// Whether a broadcast is possible, and necessary or cheaper than interrupts.
-    pub(super) fn should_broadcast(&self, runs_here: bool) -> bool {
-        if !self.can_broadcast() {
-            return false;
-        }
+    /// Up to how many CPUs are told by IPIs: any number if no broadcast is possible, and `None` if one is necessary, or
+    /// cheaper for as many CPUs as run the space now.
+    #[inline]
+    pub(super) fn max_ipi_targets(&self, runs_here: bool) -> Option<u64> {
+        if self.can_broadcast() { self.max_beside_broadcast(runs_here) } else { Some(u64::MAX) }
+    }
+
+    /// As [`Self::max_ipi_targets`], where a broadcast is possible.
+    fn max_beside_broadcast(&self, runs_here: bool) -> Option<u64> {
         // A device walks the tables of a pinned space, and only broadcasts reach it.
         if T::is_pinned(self.space) {
-            return true;
+            return None;
         }
+        let most = self.most_before_broadcast();
         if self.targets_stale() {
             // In this order: the space is marked stale before a CPU becomes absent.
-            return self.words(runs_here).any(|(_, others)| others.mask != 0)
+            let necessary = self.words(runs_here).any(|(_, others)| others.mask != 0)
                 || self.space.absent_may_hold_entries()
                 || self.walks_under_older_tags();
+            return (!necessary).then_some(most);
         }
-        let most = self.max_ipi_targets();
-        let mut running = 0;
+        // If all residents are few enough, those of them that run the space are.
+        let cheaper = (most == 0 || self.outnumber(most, runs_here, |others| others))
+            && self.outnumber(most, runs_here, |others| self.running(others));
+        (!cheaper).then_some(most)
+    }
+
+    /// Whether those that `of` leaves of the CPUs that are not absent are more than `most`.
+    fn outnumber(&self, most: u64, runs_here: bool, of: impl Fn(Targets) -> Targets) -> bool {
+        let mut sum = 0;
         self.words(runs_here).any(|(_, others)| {
-            running += u64::from(self.running(others).count());
-            running > most
+            sum += u64::from(of(others).count());
+            sum > most
         })
     }
 
     /// The number of CPUs up to which IPIs are cheaper than a broadcast.
-    fn max_ipi_targets(&self) -> u64 {
+    fn most_before_broadcast(&self) -> u64 {
         let costs = self.costs();
-        let operations = self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast);
+        let operations = self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast, None);
         let broadcast = costs.broadcast.wait.saturating_add(match operations {
             Some(operations) => operations.saturating_mul(costs.broadcast.address),
             None => costs.broadcast.tag,
@@ -343,7 +364,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Flushes everything on every CPU, because the former tags are not recorded. Needed at most once after
     /// each rollover, by spaces that outlive it and free tables.
     fn flush_every_tag(&self) {
-        let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
+        let mut residency = self.space.lock_residency(&self.this_cpu.tlb.platform);
         self.mmu().flush(self.this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         // CPUs that are absent, and former tags, became so before this flush.
         residency.clear_stale_notes();
@@ -402,7 +423,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         let running = self.running(others);
         let resting = Targets { mask: others.mask & !running.mask, ..others };
         if let (FlushScope::AddressSpace { last, .. }, true) =
-            (self.request.scope, T::tracks_generations(self.this_cpu.tlb()))
+            (self.request.scope, T::tracks_generations(self.this_cpu.tlb))
         {
             // Absent CPUs have missed other flushes already, and do not need the record.
             if resting.mask != 0 {
@@ -422,7 +443,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// cheaper.
     fn missed(&self) -> MissedFlush {
         let ranges = self.request.ranges;
-        match ranges.operations(self.mmu(), self.costs(), Scope::Local) {
+        match ranges.operations(self.mmu(), self.costs(), Scope::Local, None) {
             Some(_) => ranges.missed(),
             None => MissedFlush::Everything,
         }
@@ -430,14 +451,14 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
     fn may_trim(&self) -> bool {
-        T::has_global_tags(self.this_cpu.tlb()) || !self.mmu().properties().walks_outlive_tags
+        T::has_global_tags(self.this_cpu.tlb) || !self.mmu().properties().walks_outlive_tags
     }
 
     /// Marks resting CPUs stale, so that they flush on switch-in, and returns those that must act now
     /// because they are not resting any more.
     fn trim(&self, resting: Targets) -> Targets {
         let residents = self.space.residents();
-        let mut residency = self.space.lock_residency(self.this_cpu.tlb().platform());
+        let mut residency = self.space.lock_residency(&self.this_cpu.tlb.platform);
         if !T::has_context(self.this_cpu, self.space, self.context) {
             // CPUs that run the space under its new context id have walked the new tables, and the residents are
             // those of the new one. Under the old one CPUs still run it if the last epoch has begun meanwhile.
@@ -478,7 +499,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     }
 
     fn root_state(&self, cpu: CpuId) -> RootState {
-        T::root_state(self.this_cpu.tlb(), cpu, self.context)
+        T::root_state(self.this_cpu.tlb, cpu, self.context)
     }
 
     /// The words of the residency, each with the CPUs that are not absent, without this one if it runs the

@@ -9,11 +9,11 @@ use crate::{
     arch::{Invalidation, Mmu, Scope, TableChange},
     counts::{Event, Outcome},
     flags::Flags,
+    ids::TlbId,
     platform::Platform,
     range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope},
     tlb::{CurrentCpu, Tags, Tlb},
-    tlb_id::TlbId,
 };
 
 /// Collects what changes in the kernel's half of the page tables, which all spaces share.
@@ -38,7 +38,7 @@ impl KernelGather {
 impl<F> KernelGather<F> {
     /// Begins to gather changes, and holds frames and tables in `frames`, as [`super::Gather::holding`].
     pub fn holding<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, frames: F) -> Self {
-        Self { tlb: tlb.id(), ranges: FlushRanges::new(), held: Held::new(frames) }
+        Self { tlb: tlb.id, ranges: FlushRanges::new(), held: Held::new(frames) }
     }
 
     /// As [`super::Gather::revoke`].
@@ -94,7 +94,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let mut shootdown = Shootdown::new(self);
         let outcome = self.start_on_all_online(&ranges, &mut shootdown);
         let (targets, rounds) = shootdown.wait(self);
-        self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+        self.tlb.platform.observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 
@@ -137,7 +137,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             return Outcome::Broadcast;
         }
         shootdown.post_to_all(self, request);
-        for mut up in self.tlb().up().groups(self.tlb().cpus().len()) {
+        for mut up in self.tlb.up.groups(self.tlb.cpus.len()) {
             let me = self.id().0.wrapping_sub(up.first.0);
             if me < 64 {
                 up.mask &= !(1 << me);

@@ -28,7 +28,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[doc(alias = "pmap_enter")]
     #[track_caller]
     pub fn map(&self, space: &AddressSpace<P>, range: VaRange) {
-        self.must_own(space.tlb());
+        self.must_own(space.tlb);
         self.mmu().publish();
         T::mapped(&self.strategy(), space, range.pages());
         if self.mmu().properties().caches_absent {
@@ -49,7 +49,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[doc(alias = "pmap_qenter")]
     pub fn map_kernel(&self, range: VaRange) {
         if self.mmu().properties().caches_absent {
-            let mut gather = KernelGather::new(self.tlb());
+            let mut gather = KernelGather::new(self.tlb);
             gather.revoke_mixed(range);
             let _ = self.flush_kernel(gather);
         } else {

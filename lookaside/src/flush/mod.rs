@@ -65,7 +65,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline(never)] // Inlined, it would copy the gather.
     #[track_caller]
     pub fn flush<F>(&self, mut gather: Gather<'_, P, F>) -> Flushed<F> {
-        self.must_own(gather.space().tlb());
+        self.must_own(gather.space().tlb);
         self.complete(&mut gather.changes, false);
         let Gather { changes, held, flags } = gather;
         changes.end();
@@ -88,7 +88,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// As [`Self::flush`].
     #[track_caller]
     pub fn flush_early<F>(&self, mut gather: Gather<'_, P, F>) -> Acknowledged<F> {
-        self.must_own(gather.space().tlb());
+        self.must_own(gather.space().tlb);
         let early = !gather.changes.frees_tables();
         self.complete(&mut gather.changes, early);
         let Gather { changes, held, flags } = gather;
@@ -111,7 +111,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         &self,
         mut gather: Gather<'g, P, F>,
     ) -> PendingFlush<'g, 't, P, T, F> {
-        self.must_own(gather.space().tlb());
+        self.must_own(gather.space().tlb);
         let changes = &mut gather.changes;
         let space = changes.space();
         let ranges = changes.ranges(false);
@@ -145,7 +145,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             self.complete_with_others(changes, early)
         };
         let Done { outcome, targets, rounds } = done;
-        self.tlb().platform().observe(Event::Flushed { outcome, targets, rounds });
+        self.tlb.platform.observe(Event::Flushed { outcome, targets, rounds });
     }
 
     /// As [`Self::complete`], with what other gathers have left.
@@ -187,7 +187,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         // First: every walk that starts from now on sees the new tables.
         self.mmu().publish();
         let generation = space.bump_generation();
-        let context = T::context_id(self.tlb(), space)?;
+        let context = T::context_id(self.tlb, space)?;
         let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
         let request = FlushRequest { scope, ranges, early };
         Some(act(&Initiator { this_cpu: self, space, request, context, tables }))

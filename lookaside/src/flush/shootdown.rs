@@ -2,7 +2,7 @@
 
 use crate::{
     counts::Event,
-    cpu_id::{CpuId, Targets},
+    ids::{CpuId, Targets},
     platform::{Platform, Stuck},
     request::{
         BroadcastRequest, FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, RING_SLOTS,
@@ -54,7 +54,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     #[inline]
     pub(crate) const fn new(this_cpu: &CurrentCpu<'t, P, T>) -> Self {
         Self {
-            tlb: this_cpu.tlb(),
+            tlb: this_cpu.tlb,
             initiator: this_cpu.id(),
             first: [CpuId(0); WINDOW],
             masks: [0; WINDOW],
@@ -100,7 +100,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         if let BroadcastRequest::Described(_) = posted {
             this_cpu.queue().describe(request);
         }
-        let number = this_cpu.tlb().ring().post(posted);
+        let number = this_cpu.tlb.ring.post(posted);
         this_cpu.queue().set_own_broadcast(number);
         self.channel = Some(Channel::Ring(number));
     }
@@ -116,15 +116,17 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         }
         let mut interrupted = group;
         for cpu in group.iter() {
-            let Some(target) = self.tlb.queue(cpu) else { continue };
+            // Counted here: without an instruction for it, to count the bits of the mask takes twenty.
+            self.targets += 1;
+            let Some(queue) = self.tlb.queue(cpu) else { continue };
             match self.channel {
-                Some(Channel::Queues) => target.post(self.initiator),
-                Some(Channel::Ring(_)) | None => break,
+                Some(Channel::Queues) => queue.post(self.initiator),
                 Some(Channel::Generation { has_concurrent, .. }) => {
-                    if !target.set_ipi_pending(self.initiator, has_concurrent) {
+                    if !queue.set_ipi_pending(self.initiator, has_concurrent) {
                         interrupted.mask &= !(1 << (cpu.0 - group.first.0));
                     }
                 }
+                Some(Channel::Ring(_)) | None => {}
             }
         }
         let own = self.initiator.0.wrapping_sub(group.first.0);
@@ -133,12 +135,11 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         }
         // The initiator that set the pending word of a CPU sends the IPI at once: others rely on it.
         if interrupted.mask != 0 {
-            self.tlb.platform().send_ipi(interrupted);
+            self.tlb.platform.send_ipi(interrupted);
         }
         self.first[self.begun % WINDOW] = group.first;
         self.masks[self.begun % WINDOW] = group.mask;
         self.begun += 1;
-        self.targets += group.count();
     }
 
     /// How many targets there are.
@@ -184,12 +185,12 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                 (rounds, target) = (0, Some(missing.target));
             }
             handle_requests();
-            self.tlb.platform().relax();
+            self.tlb.platform.relax();
             rounds += 1;
             self.rounds += 1;
             if rounds >= PATIENCE && rounds.is_power_of_two() {
                 missing.rounds = rounds;
-                self.tlb.platform().stuck(&missing);
+                self.tlb.platform.stuck(&missing);
             }
         }
     }
@@ -198,39 +199,48 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     fn first_missing(&mut self) -> Option<Stuck> {
         let oldest = self.done % WINDOW;
         let mut left = Targets { first: self.first[oldest], mask: self.masks[oldest] };
-        while let Some(target) = left.iter().next() {
-            let (posted, acknowledged) = self.acknowledged(target);
-            if acknowledged < posted {
-                self.masks[oldest] = left.mask;
-                self.posted = Some(posted);
-                return Some(Stuck {
-                    waiting: self.initiator,
-                    target,
-                    posted,
-                    acknowledged,
-                    rounds: 0,
-                });
+        let (tlb, mut noted) = (self.tlb, self.posted.take());
+        let behind = match self.channel {
+            Some(Channel::Generation { context, generation, lazily, .. }) => {
+                first_behind(&mut left, |target| {
+                    (generation, T::local_generation(tlb, target, context, lazily))
+                })
             }
-            self.posted = None;
-            left.mask &= left.mask - 1;
-        }
-        self.done += 1;
-        None
-    }
-
-    /// What a target must acknowledge, and what it has acknowledged.
-    fn acknowledged(&self, target: CpuId) -> (u64, u64) {
-        if let Some(Channel::Generation { context, generation, lazily, .. }) = self.channel {
-            return (generation, T::local_generation(self.tlb, target, context, lazily));
-        }
-        let Some(queue) = self.tlb.queue(target) else { return (0, 0) };
-        match self.channel {
-            Some(Channel::Ring(number)) => (number, queue.acknowledged_broadcast()),
+            Some(Channel::Ring(number)) => first_behind(&mut left, |target| {
+                (number, tlb.queue(target).map_or(number, RequestQueue::acknowledged_broadcast))
+            }),
             // Another initiator may have posted after us. To wait for its number too costs at most one more
             // round of the target, and we need not remember our number for each target.
-            _ => (self.posted.unwrap_or_else(|| queue.latest()), queue.acknowledged()),
-        }
+            Some(Channel::Queues) | None => first_behind(&mut left, |target| {
+                let Some(queue) = tlb.queue(target) else { return (0, 0) };
+                (noted.take().unwrap_or_else(|| queue.latest()), queue.acknowledged())
+            }),
+        };
+        let Some((target, posted, acknowledged)) = behind else {
+            self.done += 1;
+            return None;
+        };
+        self.masks[oldest] = left.mask;
+        self.posted = Some(posted);
+        Some(Stuck { waiting: self.initiator, target, posted, acknowledged, rounds: 0 })
     }
+}
+
+/// Removes from `left` the CPUs that have acknowledged, up to the first that has not, and returns that one, what it must
+/// acknowledge and what it has. `progress` knows these two.
+#[inline(always)] // Once for each channel.
+fn first_behind(
+    left: &mut Targets,
+    mut progress: impl FnMut(CpuId) -> (u64, u64),
+) -> Option<(CpuId, u64, u64)> {
+    while let Some(target) = left.iter().next() {
+        let (posted, acknowledged) = progress(target);
+        if acknowledged < posted {
+            return Some((target, posted, acknowledged));
+        }
+        left.mask &= left.mask - 1;
+    }
+    None
 }
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
@@ -242,48 +252,57 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// loads the root of their space again.
     #[doc(alias = "flush_tlb_func")]
     pub fn handle_ipi(&self) {
-        self.handle_broadcasts();
+        let queue = self.queue();
+        let (processed, latest) = (queue.processed_broadcast(), self.tlb.ring.latest());
+        if latest > processed {
+            self.handle_broadcasts(processed, latest);
+        }
         // Queues last: nothing is read there between the last invalidation and the acknowledgement.
-        self.handle_requests();
-        if T::tracks_generations(self.tlb()) {
+        let (processed, latest) = (queue.processed(), queue.latest());
+        if latest > processed {
+            self.handle_requests(processed, latest);
+        }
+        if T::tracks_generations(self.tlb) {
             self.handle_generations();
         }
     }
 
     /// Catches up with the generation of the space that this CPU runs, if its pending word is set.
+    #[inline]
     fn handle_generations(&self) {
         let queue = self.queue();
-        let called = queue.ipi_pending();
-        if called == IpiPending::No {
-            return;
-        }
-        let mut useful = 0;
-        if let IpiPending::From(only) = called {
-            useful = T::catch_up_with(&self.strategy(), only);
-            // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
-            if useful > 0 && queue.clear_pending_from(only) {
-                return self.record_served(useful, useful);
+        match queue.ipi_pending() {
+            IpiPending::No => {}
+            IpiPending::From(only) => {
+                let useful = T::catch_up_with(&self.strategy(), only);
+                // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
+                if useful > 0 && queue.clear_pending_from(only) {
+                    return self.record_served(useful, useful);
+                }
+                self.catch_up(useful);
             }
+            IpiPending::FromSeveral => self.catch_up(0),
         }
-        queue.clear_pending();
-        useful += T::catch_up(&self.strategy());
+    }
+
+    /// Catches up with all generations that this CPU has missed, after `useful` flushes that it has done already.
+    #[inline(never)]
+    fn catch_up(&self, useful: u64) {
+        self.queue().clear_pending();
+        let useful = useful + T::catch_up(&self.strategy());
         self.record_served(useful.max(1), useful);
     }
 
-    /// Processes requests to every CPU.
-    fn handle_broadcasts(&self) {
-        let (queue, ring) = (self.queue(), self.tlb().ring());
-        let processed = queue.processed_broadcast();
-        let latest = ring.latest();
-        if latest <= processed {
-            return;
-        }
+    /// Processes requests to every CPU: those after `processed`, up to `latest`.
+    #[inline(never)] // Rare: so the rest of the handler saves fewer registers.
+    fn handle_broadcasts(&self, processed: u64, latest: u64) {
+        let (queue, ring) = (self.queue(), &*self.tlb.ring);
         let requests = latest - processed;
         let useful = if requests <= RING_SLOTS {
             // An initiator does its own flush outside of this handler.
             let numbers =
                 (processed + 1..=latest).filter(|&number| number != queue.own_broadcast());
-            let received = numbers.map(|number| ring.received(number, |cpu| self.tlb().queue(cpu)));
+            let received = numbers.map(|number| ring.received(number, |cpu| self.tlb.queue(cpu)));
             received.map(|received| self.process(&received, 1)).sum()
         } else {
             self.process(&ReceivedRequest::EVERYTHING, requests)
@@ -292,14 +311,10 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.record_served(requests, useful);
     }
 
-    /// Processes requests in the queue of this CPU.
-    fn handle_requests(&self) {
+    /// Processes requests in the queue of this CPU: those after `processed`, up to `latest`.
+    #[inline(never)] // As above.
+    fn handle_requests(&self, processed: u64, latest: u64) {
         let queue = self.queue();
-        let processed = queue.processed();
-        let latest = queue.latest();
-        if latest <= processed {
-            return;
-        }
         let requests = latest - processed;
         let useful = if requests == 1 {
             // All loads come before the first invalidation, and one store follows the last: both
@@ -339,7 +354,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     fn received(&self, number: u64) -> ReceivedRequest {
-        self.queue().request(number, |cpu| self.tlb().queue(cpu))
+        self.queue().request(number, |cpu| self.tlb.queue(cpu))
     }
 
     /// Does the flush of `requests` requests, and returns how many of them found anything to do.
@@ -370,6 +385,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     fn record_served(&self, requests: u64, useful: u64) {
-        self.tlb().platform().observe(Event::Served { requests, useful });
+        self.tlb.platform.observe(Event::Served { requests, useful });
     }
 }

@@ -14,7 +14,7 @@
 use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, queue::RequestQueue};
 use crate::{
     arch::TableChange,
-    cpu_id::{CpuId, MAX_CPUS, Targets},
+    ids::{CpuId, MAX_CPUS, Targets},
     range::VaRange,
     word::{Ordering, Word},
 };

@@ -21,7 +21,7 @@
 use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, ranges::MAX_RANGES};
 use crate::{
     arch::TableChange,
-    cpu_id::CpuId,
+    ids::CpuId,
     range::VaRange,
     word::{Aligned, Ordering, Word},
 };
@@ -34,7 +34,7 @@ const DOWN: u64 = u64::MAX;
 
 /// Bits of a slot that name the initiator.
 const CPU_BITS: u32 = 13;
-const _: () = assert!(crate::cpu_id::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
+const _: () = assert!(crate::ids::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a slot");
 
 /// The initiators whose IPI a CPU has not handled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,9 +148,6 @@ impl<W: Word> RequestQueue<W> {
             (EVERYTHING, ranges.is_everything()),
             (TABLES, ranges.change() == TableChange::FreedTables),
             (EARLY, request.early && ranges.change() == TableChange::LastLevel),
-            (KERNEL, request.scope == FlushScope::Kernel),
-            (EVERY_SPACE, request.scope == FlushScope::EverySpace),
-            (LEAVE, matches!(request.scope, FlushScope::Leave { .. })),
         ] {
             shape |= if set { flag } else { 0 };
         }
@@ -158,12 +155,18 @@ impl<W: Word> RequestQueue<W> {
         // ORDER O-DESCRIBE (pairs with O-DESCRIBED): a CPU that sees any of this sees that the serial
         // of the former request is over.
         let write = |word: &W, value| word.store(value, Ordering::Release);
-        if let FlushScope::AddressSpace { context, last, .. } = request.scope {
-            write(&mine.context, context);
-            write(&mine.generation, last);
-        }
-        if let FlushScope::Leave { root } = request.scope {
-            write(&mine.context, root);
+        match request.scope {
+            FlushScope::AddressSpace { context, last, .. } => {
+                write(&mine.context, context);
+                write(&mine.generation, last);
+            }
+            FlushScope::Leave { root } => {
+                write(&mine.context, root);
+                shape |= LEAVE;
+            }
+            FlushScope::Kernel => shape |= KERNEL,
+            FlushScope::EverySpace => shape |= EVERY_SPACE,
+            FlushScope::Unknown => {} // What a target assumes; nobody asks for it.
         }
         write(&mine.shape, shape);
         for (words, range) in mine.ranges.iter().zip(ranges.ranges()) {

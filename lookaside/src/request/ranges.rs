@@ -148,14 +148,10 @@ impl FlushRanges {
         self.state == 1 && self.ranges[0].pages() == 1
     }
 
-    /// How many invalidations by address this takes, or `None` if those by tag are cheaper, as far as one knows without
-    /// what the CPU has mapped.
-    pub(crate) fn operations<M: Mmu>(&self, mmu: &M, costs: &Costs, scope: Scope) -> Option<u64> {
-        self.operations_beside(mmu, costs, scope, None)
-    }
-
-    /// The same, where this CPU has mapped so many pages under the tag.
-    fn operations_beside<M: Mmu>(
+    /// How many invalidations by address this takes, or `None` if those by tag are cheaper, as far as is known: this CPU
+    /// has `mapped` so many pages under the tag.
+    #[inline]
+    pub(crate) fn operations<M: Mmu>(
         &self,
         mmu: &M,
         costs: &Costs,
@@ -163,8 +159,20 @@ impl FlushRanges {
         mapped: Option<u64>,
     ) -> Option<u64> {
         if self.is_one_page() {
-            return mmu.operations(&self.ranges[0], TableChange::LastLevel, scope);
+            mmu.operations(&self.ranges[0], TableChange::LastLevel, scope)
+        } else {
+            self.operations_for_several(mmu, costs, scope, mapped)
         }
+    }
+
+    #[inline(never)]
+    fn operations_for_several<M: Mmu>(
+        &self,
+        mmu: &M,
+        costs: &Costs,
+        scope: Scope,
+        mapped: Option<u64>,
+    ) -> Option<u64> {
         if self.is_everything() {
             return None;
         }
@@ -252,7 +260,7 @@ impl FlushRanges {
         scope: Scope,
         mapped: Option<u64>,
     ) -> Invalidation<'_> {
-        match self.operations_beside(mmu, costs, scope, mapped) {
+        match self.operations(mmu, costs, scope, mapped) {
             Some(_) => Invalidation::ranges(tag, self.ranges(), self.change()),
             None => Invalidation::Tag(tag),
         }
@@ -328,6 +336,24 @@ pub(crate) enum MissedFlush {
     Pages(VaRange),
     /// Everything: larger changes, larger pages only, and whenever a page table was freed.
     Everything,
+}
+
+impl MissedFlush {
+    /// The same, or everything where that is cheaper for a CPU that has `mapped` so much under the tag, as it is
+    /// for a flush that it is asked for ([`FlushRanges::flush`]); and what is left of that is noted.
+    pub(crate) fn cheapest<P: Platform>(self, platform: &P, mapped: &Mapped) -> Self {
+        let Self::Pages(range) = self else { return self };
+        let mut ranges = FlushRanges::new();
+        ranges.add(range);
+        let (mmu, costs, pages) = (platform.mmu(), platform.costs(), mapped.pages());
+        match ranges.operations(mmu, costs, Scope::Local, Some(pages)) {
+            Some(_) => {
+                mapped.set(pages.saturating_sub(range.pages()));
+                self
+            }
+            None => Self::Everything,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     arch::aarch64::{Aarch64, Dsb, Instructions, Tlbi},
-    cpu_id::{CpuId, Targets},
+    ids::{CpuId, Targets},
     tests::{Busy, keep, meanwhile},
 };
 

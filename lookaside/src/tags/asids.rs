@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     arch::{Held, Mmu as _, Sharing, Tag, Wait},
-    cpu_id::CpuId,
     error::Error,
+    ids::CpuId,
     platform::Platform,
     request::{FlushRanges, FlushRequest},
     space::AddressSpace,
@@ -162,8 +162,7 @@ macro_rules! chosen {
 fn is_rare<P: Platform, const SLOTS: usize>(
     this_cpu: &CurrentCpu<'_, P, Asids<'_, P, SLOTS>>,
 ) -> bool {
-    !this_cpu.mmu().properties().prefers_per_cpu_tags
-        && this_cpu.tlb().choice() == AsidScope::PerCpu
+    !this_cpu.mmu().properties().prefers_per_cpu_tags && this_cpu.tlb.choice() == AsidScope::PerCpu
 }
 
 /// Common paths of [`PerCpuAsids`], out of line.
@@ -225,15 +224,15 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         if is_rare(this_cpu) {
             return rare::switch_in::<P, Self, SLOTS>(this_cpu.copied(), next);
         }
-        chosen!(this_cpu.tlb(), switch_in(this_cpu, next))
+        chosen!(this_cpu.tlb, switch_in(this_cpu, next))
     }
 
     fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
-        chosen!(this_cpu.tlb(), lazy(this_cpu))
+        chosen!(this_cpu.tlb, lazy(this_cpu))
     }
 
     fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
-        chosen!(this_cpu.tlb(), park(this_cpu))
+        chosen!(this_cpu.tlb, park(this_cpu))
     }
 
     #[inline]
@@ -251,11 +250,11 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     }
 
     fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
-        chosen!(this_cpu.tlb(), catch_up_with(this_cpu, initiator))
+        chosen!(this_cpu.tlb, catch_up_with(this_cpu, initiator))
     }
 
     fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
-        chosen!(this_cpu.tlb(), catch_up(this_cpu))
+        chosen!(this_cpu.tlb, catch_up(this_cpu))
     }
 
     fn nmi_uaccess_okay(
@@ -281,7 +280,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
-        chosen!(this_cpu.tlb(), has_context(this_cpu, space, context))
+        chosen!(this_cpu.tlb, has_context(this_cpu, space, context))
     }
 
     fn root_state(tlb: &Tlb<'_, P, Self>, cpu: CpuId, context: u64) -> RootState {
@@ -290,7 +289,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
 
     #[inline]
     fn is_loaded(this_cpu: &CurrentCpu<'_, P, Self>, context: u64) -> bool {
-        chosen!(this_cpu.tlb(), is_loaded(this_cpu, context))
+        chosen!(this_cpu.tlb, is_loaded(this_cpu, context))
     }
 
     #[inline(always)] // As in `GlobalAsids`.
@@ -298,16 +297,16 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         if is_rare(this_cpu) {
             return rare::flush_local::<P, Self, SLOTS>(this_cpu.copied(), &{ *request });
         }
-        chosen!(this_cpu.tlb(), flush_local(this_cpu, request))
+        chosen!(this_cpu.tlb, flush_local(this_cpu, request))
     }
 
     #[inline]
     fn mapped(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, pages: u64) {
-        chosen!(this_cpu.tlb(), mapped(this_cpu, space, pages));
+        chosen!(this_cpu.tlb, mapped(this_cpu, space, pages));
     }
 
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
-        chosen!(this_cpu.tlb(), flush_all_spaces(this_cpu))
+        chosen!(this_cpu.tlb, flush_all_spaces(this_cpu))
     }
 
     fn flush_broadcast(
@@ -316,11 +315,11 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         ranges: &FlushRanges,
         wait: Wait,
     ) {
-        chosen!(this_cpu.tlb(), flush_broadcast(this_cpu, context, ranges, wait))
+        chosen!(this_cpu.tlb, flush_broadcast(this_cpu, context, ranges, wait))
     }
 
     fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
-        chosen!(this_cpu.tlb(), retag(this_cpu, space, context))
+        chosen!(this_cpu.tlb, retag(this_cpu, space, context))
     }
 
     #[inline]
@@ -330,15 +329,15 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     }
 
     fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
-        chosen!(this_cpu.tlb(), restore_root(this_cpu))
+        chosen!(this_cpu.tlb, restore_root(this_cpu))
     }
 
     fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
-        chosen!(this_cpu.tlb(), user_held(this_cpu))
+        chosen!(this_cpu.tlb, user_held(this_cpu))
     }
 
     fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
-        chosen!(this_cpu.tlb(), release(this_cpu, space))
+        chosen!(this_cpu.tlb, release(this_cpu, space))
     }
 }
 
@@ -355,8 +354,8 @@ impl<P: Platform, const SLOTS: usize> CurrentCpu<'_, P, Asids<'_, P, SLOTS>> {
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
     /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
     pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {
-        match self.tlb().choice() {
-            AsidScope::Global => self.tlb().tags().global.pin(self, space),
+        match self.tlb.choice() {
+            AsidScope::Global => self.tlb.tags.global.pin(self, space),
             AsidScope::PerCpu => Err(Error::Unsupported("pins of tags that are one CPU's own")),
         }
     }
@@ -370,7 +369,7 @@ impl<P: Platform, const SLOTS: usize> CurrentCpu<'_, P, Asids<'_, P, SLOTS>> {
     /// * [`Error::NotPinned`] if the space is not pinned.
     /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
     pub fn unpin(&self, space: &AddressSpace<P>) -> Result<(), Error> {
-        self.tlb().tags().global.unpin(self, space)
+        self.tlb.tags.global.unpin(self, space)
     }
 }
 

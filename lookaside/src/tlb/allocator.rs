@@ -3,8 +3,8 @@
 use super::{CurrentCpu, StrategyCpu, Tlb};
 use crate::{
     arch::{Held, Wait},
-    cpu_id::CpuId,
     error::Error,
+    ids::CpuId,
     platform::Platform,
     request::{FlushRanges, FlushRequest},
     space::AddressSpace,

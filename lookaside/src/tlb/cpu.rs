@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{
     arch::{Errata, Root, Tag},
-    cpu_id::CpuId,
+    ids::CpuId,
     platform::Platform,
     request::RequestQueue,
     tlb::Tags,

@@ -5,14 +5,13 @@ use core::{fmt, marker::PhantomData};
 
 use crate::{
     arch::{Errata, Held, Mmu, Root, Sharing, Tag},
-    cpu_id::CpuId,
     error::Error,
+    ids::{CpuId, TlbId},
     platform::Platform,
     request::RequestQueue,
     residency::Residency,
     space::AddressSpace,
     tlb::{Cpu, Switched, Tags, Tlb},
-    tlb_id::TlbId,
 };
 
 /// The CPU that executes the code which holds this value, with interrupts off.
@@ -20,9 +19,9 @@ use crate::{
 /// [`Tlb::this_cpu`] makes one. It cannot be sent to another thread and costs nothing to make, so make it where it
 /// is needed.
 pub struct CurrentCpu<'t, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
-    tlb: &'t Tlb<'t, P, T>,
+    pub(crate) tlb: &'t Tlb<'t, P, T>,
     /// It knows its number. Two references are passed in registers, three values are not.
-    cpu: &'t Cpu<P, T>,
+    pub(crate) cpu: &'t Cpu<P, T>,
     /// Another thread may be on another CPU.
     stays: PhantomData<*const ()>,
 }
@@ -53,7 +52,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[track_caller]
     pub fn switch(&self, next: &AddressSpace<P>) -> Switched {
-        self.must_own(next.tlb());
+        self.must_own(next.tlb);
         T::switch_in(&self.strategy(), next)
     }
 
@@ -61,7 +60,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[track_caller]
     pub(crate) fn must_own(&self, tlb: TlbId) {
-        if tlb != self.tlb.id() {
+        if tlb != self.tlb.id {
             belongs_to_another();
         }
     }
@@ -179,12 +178,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.tlb
     }
 
-    /// What the library keeps for this CPU.
-    #[inline]
-    pub(crate) const fn storage(&self) -> &'t Cpu<P, T> {
-        self.cpu
-    }
-
     /// What the ASID allocator keeps for this CPU.
     #[must_use]
     #[inline]
@@ -196,7 +189,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[must_use]
     #[inline]
     pub fn mmu(&self) -> &'t P::Mmu {
-        self.tlb.platform().mmu()
+        self.tlb.platform.mmu()
     }
 
     /// The errata that this CPU must work around: its own, and those of others that oblige every CPU.

@@ -14,13 +14,12 @@ pub use self::{
 
 use crate::{
     arch::{Errata, Mmu, Sharing},
-    cpu_id::{CpuId, MAX_CPUS},
     error::Error,
+    ids::{CpuId, MAX_CPUS, TlbId},
     platform::Platform,
     request::{BroadcastRing, RequestQueue, Up},
     residency::Residents,
     space::AddressSpace,
-    tlb_id::TlbId,
     word::{Aligned, Ordering, Word},
 };
 
@@ -35,12 +34,12 @@ use crate::{
 /// An address space, a gather and a batch belong to the `Tlb` that made them; every other one refuses
 /// them.
 pub struct Tlb<'a, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
-    platform: P,
-    tags: T,
+    pub(crate) platform: P,
+    pub(crate) tags: T,
     /// Beside fields that a switch reads anyway.
     choice: T::Choice,
-    cpus: &'a [Cpu<P, T>],
-    id: TlbId,
+    pub(crate) cpus: &'a [Cpu<P, T>],
+    pub(crate) id: TlbId,
     /// The errata of all CPUs that are or were online: some oblige every CPU, for example to repeat
     /// invalidations.
     errata: P::Word,
@@ -48,9 +47,9 @@ pub struct Tlb<'a, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     /// fields beside it whenever it handles a request.
     latest_id: Aligned<P::Word>,
     /// Requests to every CPU.
-    ring: Aligned<BroadcastRing<P::Word>>,
+    pub(crate) ring: Aligned<BroadcastRing<P::Word>>,
     /// The CPUs that are online.
-    up: Aligned<Up<P::Word>>,
+    pub(crate) up: Aligned<Up<P::Word>>,
 }
 
 /// Identifiers of spaces stop here: strategies may pack two flags beside one.
@@ -73,7 +72,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             cpu.id = CpuId(number as u32);
         }
         let cpus = &*cpus;
-        let (id, errata) = (TlbId::next()?, P::Word::ZERO);
+        let (id, errata) = (TlbId::next().ok_or(Error::IdsExhausted)?, P::Word::ZERO);
         for cpu in cpus {
             cpu.queue.go_down();
         }
@@ -166,7 +165,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// for a space that this CPU does not run, or of another `Tlb`.
     #[must_use]
     pub fn nmi_uaccess_okay(&self, space: &AddressSpace<P>) -> bool {
-        if space.tlb() != self.id {
+        if space.tlb != self.id {
             return false; // It may have the identifier of one that this CPU runs.
         }
         let id = self.platform.cpu();
@@ -176,22 +175,6 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
 
     pub(crate) fn queue(&self, cpu: CpuId) -> Option<&'a RequestQueue<P::Word>> {
         self.cpus.get(cpu.index()).map(|cpu| &cpu.queue)
-    }
-
-    /// The requests to every CPU.
-    pub(crate) fn ring(&self) -> &BroadcastRing<P::Word> {
-        &self.ring
-    }
-
-    /// The CPUs that are online.
-    pub(crate) fn up(&self) -> &Up<P::Word> {
-        &self.up
-    }
-
-    /// The number of this `Tlb`.
-    #[inline]
-    pub(crate) const fn id(&self) -> TlbId {
-        self.id
     }
 
     /// The platform.

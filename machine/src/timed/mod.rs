@@ -74,9 +74,9 @@ pub use model::{BadModel, CacheShape, Distance, MAX_CPUS, Model, TlbShape, Topol
 pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
-    arriving, counters, cpu, during, idle_until, initiator, interrupts_off, keep_bills, name, now,
-    on_behalf, pause, pausing, random, random_below, relax, take_interrupts, touch, touch_kernel,
-    touch_mapped, work,
+    arriving, counters, cpu, during, follow, idle_until, initiator, interrupts_off, keep_bills,
+    name, now, on_behalf, pause, pausing, random, random_below, relax, take_interrupts, touch,
+    touch_kernel, touch_mapped, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};

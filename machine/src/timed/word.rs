@@ -34,6 +34,22 @@ impl Word {
         unsafe { *self.0.get() }
     }
 
+    /// Replaces the value by a loop of a load and compare-exchanges, and returns the one before. `new` is called before
+    /// each attempt.
+    ///
+    /// An attempt fails if another CPU has written since the value was read. It has brought the line to this CPU, and the
+    /// next attempt is over before another CPU can have the line: requests for a line are served one after the other, and
+    /// each has to reach the CPU that has it. So the loop has at most two attempts, and moves the line for one write.
+    pub fn update(&self, mut new: impl FnMut(u64) -> u64) -> u64 {
+        let seen = lookaside::platform::Word::load(self, Ordering::Relaxed);
+        let first = new(seen);
+        let old = self.modify(|old| Some(if old == seen { first } else { new(old) }));
+        if old != seen {
+            charge_program(Price::Atomic);
+        }
+        old
+    }
+
     fn poke(&self, value: u64) {
         // SAFETY: as in `peek`.
         unsafe { *self.0.get() = value };

@@ -1,5 +1,7 @@
 //! Words, cache lines, store buffers, waiting, locks.
 
+use core::cell::Cell;
+
 use lookaside::platform::{Ordering::*, Word as _};
 use lookaside_machine::timed::{self, Cause, Lock, Topology, Word, during, idle_until};
 
@@ -71,6 +73,57 @@ fn a_line_of_another_costs_its_distance_and_a_store_does_not_wait_for_it() {
     assert_eq!(notes.of(1), [1030, 1031, 1032, 1033, 1034, 1068, 3035]);
     assert_eq!(report.spent_on(Cause::Lines), 60);
     assert_eq!(report.counters().lines, 4);
+}
+
+#[test]
+fn a_loop_of_compare_exchanges_that_is_overtaken_has_the_line_for_its_next_attempt() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let attempts = [Cell::new(0), Cell::new(0)];
+    let program = |cpu: usize| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+        }
+        idle_until(1000);
+        word.update(|value| {
+            attempts[cpu].set(attempts[cpu].get() + 1);
+            value + 1
+        });
+        notes.note();
+    };
+    run(&model(), 2, &arena, program, || ());
+    assert_eq!(word.peek(), 3);
+    assert_eq!(attempts.each_ref().map(Cell::get), [1, 2]);
+    // CPU 1 reads at 1000 and has a copy at 1030; CPU 0 writes at 1001, when that copy is on its way.
+    assert_eq!(notes.of(0), [1000 + 30 + 30 + 5]);
+    // It takes the line from CPU 0, and what it finds is not what it has read.
+    assert_eq!(notes.of(1), [1060 + 30 + 5 + 5]);
+}
+
+#[test]
+fn a_load_that_follows_another_does_not_overlap_with_it() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [first, second] = words(&arena);
+    let program = |cpu: usize| match cpu {
+        0 => first.store(1, Relaxed),
+        1 => second.store(1, Relaxed),
+        2 => {
+            idle_until(1000);
+            first.load(Relaxed);
+            second.load(Relaxed);
+            notes.note();
+        }
+        _ => {
+            idle_until(2000);
+            first.load(Relaxed);
+            timed::follow();
+            second.load(Relaxed);
+            notes.note();
+        }
+    };
+    run(&model(), 4, &arena, program, || ());
+    assert_eq!(notes.of(2), [1030]);
+    assert_eq!(notes.of(3), [2060]);
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub struct Aarch64<I> {
     config: Config,
     lower: Planner,
     upper: Planner,
+    /// How many bits a tag has ([`Config::tag_bits`]).
+    tag_bits: u32,
     /// One register names table and tag, a tag is one ASID that nobody shares, and walks need not be
     /// allowed again: a load that keeps what is held is one write of table and tag.
     plain: bool,
@@ -59,7 +61,7 @@ impl<I: Instructions> Aarch64<I> {
             && config.sharing == Sharing::Private
             // Then a table's address is what the register wants.
             && config.root_bits() <= 48;
-        Ok(Self { insn, config, lower, upper, plain })
+        Ok(Self { insn, config, lower, upper, tag_bits: config.tag_bits(), plain })
     }
 
     /// How a range that begins at `address` is turned into instructions on this machine. Bit 55
@@ -95,7 +97,7 @@ impl<I: Instructions> Aarch64<I> {
 
     /// A tag that is too wide would be cut off, and name another space.
     const fn check_width(&self, tag: Tag) {
-        debug_assert!(tag.0 as u32 >> self.config.tag_bits() == 0, "the tag is too wide");
+        debug_assert!(tag.0 as u32 >> self.tag_bits == 0, "the tag is too wide");
     }
 
     #[inline]
@@ -116,20 +118,6 @@ impl<I: Instructions> Aarch64<I> {
         self.insn.isb();
     }
 
-    /// Writes `TTBR0`. The value is in force when it returns.
-    #[inline]
-    fn name_root0(&self, value: u64) {
-        // The ISB in it is F-ARM-ROOT, see `synchronise`.
-        self.insn.set_ttbr0(value);
-    }
-
-    /// Writes `TTBR1`. The value is in force when it returns.
-    #[inline]
-    fn name_root1(&self, value: u64) {
-        // As for `TTBR0`.
-        self.insn.set_ttbr1(value);
-    }
-
     /// Follows each write that changes the tag, once it is in force.
     fn tag_changed(&self, errata: Errata) {
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
@@ -145,7 +133,7 @@ impl<I: Instructions> Aarch64<I> {
     fn stop_walks(&self, errata: Errata) {
         match self.config.park {
             Park::ReservedRoot(table) => {
-                self.name_root0(ttbr(table, Tag::RESERVED.0));
+                self.insn.set_ttbr0(ttbr(table, Tag::RESERVED.0));
                 if self.config.asid_in == AsidIn::Ttbr0 {
                     self.purge_reserved_tag(errata);
                     self.tag_changed(errata);
@@ -224,9 +212,9 @@ impl<I: Instructions> Aarch64<I> {
         }
         if let (true, Park::ReservedRoot(reserved)) = (apart, self.config.park) {
             // First the tag, then the table. With EPD0 no walk can start between them anyway.
-            self.name_root0(ttbr(reserved, self.asid(tag)));
+            self.insn.set_ttbr0(ttbr(reserved, self.asid(tag)));
         }
-        self.name_root0(ttbr(table, self.asid(tag)) | self.cnp(sharing));
+        self.insn.set_ttbr0(ttbr(table, self.asid(tag)) | self.cnp(sharing));
         self.tag_changed(errata);
         self.resume_walks();
     }
@@ -249,9 +237,9 @@ impl<I: Instructions> Aarch64<I> {
                 self.removed();
             }
         }
-        self.name_root1(ttbr(kernel, self.asid(tag)) | self.cnp(sharing));
+        self.insn.set_ttbr1(ttbr(kernel, self.asid(tag)) | self.cnp(sharing));
         self.tag_changed(errata);
-        self.name_root0(ttbr(user, 0) | self.cnp(sharing));
+        self.insn.set_ttbr0(ttbr(user, 0) | self.cnp(sharing));
         self.resume_walks();
     }
 }
@@ -267,7 +255,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
             walks_outlive_tags: true,
             breaks_before_making: true,
             loads_at_once: self.plain,
-            ..Properties::plain(self.config.tag_bits(), &costs::TYPICAL)
+            ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
     }
 
@@ -289,7 +277,8 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
         if self.plain && held == Held::Keep && errata == Errata::NONE {
             self.check_width(tag);
-            self.name_root0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
+            // The ISB in `set_ttbr0`, here and below, is F-ARM-ROOT (see `synchronise`), as that in `set_ttbr1`.
+            self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
         } else {
             self.load_with_care(errata, root, tag, held, sharing);
         }
@@ -302,11 +291,11 @@ impl<I: Instructions> Mmu for Aarch64<I> {
             (AsidIn::Ttbr0, Park::Epd0) => {
                 // EPD0 stops walks and not hits: the former tag must leave the register too. Nobody
                 // walks the table at 0.
-                self.name_root0(ttbr(0, Tag::RESERVED.0));
+                self.insn.set_ttbr0(ttbr(0, Tag::RESERVED.0));
                 self.tag_changed(errata);
             }
             (AsidIn::Ttbr1 { table, .. }, _) => {
-                self.name_root1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
+                self.insn.set_ttbr1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
                 self.tag_changed(errata);
             }
         }
@@ -334,6 +323,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     }
 
     /// The same on this CPU and on all.
+    #[inline]
     fn operations(&self, range: &VaRange, change: TableChange, _: Scope) -> Option<u64> {
         let width = self.config.pairing.width() as u64;
         if change == TableChange::LastLevel && self.lower.user_page(range).is_some() {

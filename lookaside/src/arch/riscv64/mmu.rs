@@ -416,6 +416,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     /// The fences of this hart, on a machine without errata; a request to the firmware counts as one
     /// more.
+    #[inline]
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let fences =
             if change == TableChange::LastLevel && self.only_page(Errata::NONE, range).is_some() {

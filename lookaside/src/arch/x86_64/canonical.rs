@@ -4,28 +4,26 @@ use crate::{error::Error, range::VaRange};
 
 /// How many levels of tables the kernel runs with: the value of `CR4.LA57`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)] // How many bits are not translated.
 pub enum Levels {
     /// Four levels: linear addresses of 48 bits.
-    Four,
+    Four = 64 - 48,
     /// Five levels: linear addresses of 57 bits.
-    Five,
+    Five = 64 - 57,
 }
 
 impl Levels {
     /// How many bits of a linear address are translated.
     #[must_use]
     pub const fn linear_bits(self) -> u32 {
-        match self {
-            Self::Four => 48,
-            Self::Five => 57,
-        }
+        64 - self as u32
     }
 
     /// Whether `address` is canonical: all bits above the translated ones equal the highest
     /// translated one (SDM vol. 1, 3.3.7.1).
     #[must_use]
     pub const fn is_canonical(self, address: u64) -> bool {
-        let unused = 64 - self.linear_bits();
+        let unused = self as u32;
         (((address << unused) as i64) >> unused) as u64 == address
     }
 

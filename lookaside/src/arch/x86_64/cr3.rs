@@ -59,6 +59,13 @@ impl Pcid {
         }
     }
 
+    /// The PCID of a number of which is known that it is one.
+    #[inline]
+    pub(super) const fn of_checked(number: u16) -> Self {
+        debug_assert!((number as u32) < Self::COUNT, "the number was not checked");
+        Self(number & 0xfff)
+    }
+
     /// The number.
     #[must_use]
     pub const fn get(self) -> u16 {

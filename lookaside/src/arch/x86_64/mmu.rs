@@ -176,10 +176,7 @@ impl<I: Instructions> X86<I> {
     pub(super) const fn kernel_pcid(&self, tag: Tag) -> Pcid {
         // A tag that is too wide would be another space's PCID. That must not pass, in any build.
         assert!(tag.0 & self.surplus == 0, "the tag does not fit");
-        match Pcid::new(tag.0) {
-            Ok(pcid) => pcid,
-            Err(_) => panic!("a tag that fits is a PCID"),
-        }
+        Pcid::of_checked(tag.0)
     }
 
     /// The PCID of `tag` in user mode, if it has one of its own.
@@ -193,12 +190,21 @@ impl<I: Instructions> X86<I> {
         }
     }
 
+    /// Whether `INVLPG` removes what this CPU holds under `tag` for an address: the PCID that `CR3` names is all that the
+    /// tag has.
+    #[inline]
+    pub(super) fn invlpg_reaches(&self, tag: Tag) -> bool {
+        !self.has_pcids
+            || matches!(self.tables, Tables::One) && self.is_current(self.kernel_pcid(tag))
+    }
+
     /// Whether PCIDs are in use.
     pub(super) const fn has_pcids(&self) -> bool {
         self.has_pcids
     }
 
     /// Whether `pcid` is the one that `CR3` names.
+    #[inline]
     pub(super) fn is_current(&self, pcid: Pcid) -> bool {
         Cr3::decode(self.insn.read_cr3()).pcid == pcid
     }
@@ -348,6 +354,7 @@ impl<I: Instructions> Mmu for X86<I> {
     }
 
     /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole.
+    #[inline]
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.count(range, change, scope)
     }

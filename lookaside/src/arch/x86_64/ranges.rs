@@ -66,8 +66,7 @@ impl<I: Instructions> X86<I> {
         if let [range] = ranges
             && range.pages() == 1
             && range.page_shift() == 12
-            && self.user_pcid(tag).is_none()
-            && (!self.has_pcids() || self.is_current(self.kernel_pcid(tag)))
+            && self.invlpg_reaches(tag)
             && self.levels.is_canonical(range.start())
         {
             self.invlpg(range.start());

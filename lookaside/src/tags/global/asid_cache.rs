@@ -31,7 +31,7 @@ impl<W: Word> AsidCache<W> {
     /// Takes a free tag of `epoch`.
     #[inline]
     pub(super) fn take(&self, epoch: u64) -> Option<Tag> {
-        let window = Cookie::from_bits(self.window.get());
+        let window = Cookie(self.window.get());
         if window.epoch() != epoch {
             return None;
         }
@@ -51,7 +51,7 @@ impl<W: Word> AsidCache<W> {
     /// Puts a tag of `epoch` back, and returns whether it did: not if there is no room, or if the cache is of
     /// a later epoch.
     pub(super) fn put(&self, epoch: u64, tag: Tag) -> bool {
-        let window_epoch = Cookie::from_bits(self.window.get()).epoch();
+        let window_epoch = Cookie(self.window.get()).epoch();
         if window_epoch < epoch {
             self.fill(epoch, Tag::RESERVED, 0);
         }

@@ -35,7 +35,7 @@ const ADOPTED: u64 = 1 << TAG_BITS;
 #[doc(alias = "pm_cookie")]
 #[doc(alias = "context.id")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Cookie(u64);
+pub struct Cookie(pub(crate) u64);
 
 impl Cookie {
     /// The cookie of a space that never had a tag.
@@ -54,10 +54,6 @@ impl Cookie {
     pub(crate) const fn flush_pending(epoch: u64) -> Self {
         debug_assert!(epoch <= Self::LAST_EPOCH);
         Self(epoch << (TAG_BITS + JOINED_BITS))
-    }
-
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
     }
 
     /// The word itself.
@@ -98,7 +94,7 @@ impl<P: Platform> AddressSpace<P> {
     /// The tag that the space was last given by [`crate::GlobalAsids`], and in which epoch.
     #[must_use]
     pub fn cookie(&self) -> Cookie {
-        Cookie::from_bits(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
+        Cookie(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
 }
 

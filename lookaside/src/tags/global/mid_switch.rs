@@ -26,7 +26,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ) {
         // Where CPUs use each other's entries, the register is parked before `active` is written (F-PARK).
         let parked = this_cpu.mmu().properties().sharing == Sharing::Shared;
-        let mid_switch = !parked && this_cpu.tlb().cpus().iter().any(Self::is_mid_switch);
+        let mid_switch = !parked && this_cpu.tlb.cpus.iter().any(Self::is_mid_switch);
         self.turn.mid_switch.store(u64::from(mid_switch), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
     }
 
@@ -45,7 +45,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     #[cold]
     fn wait_for_each<T: HasGlobalAsids<P>>(this_cpu: &StrategyCpu<'_, P, T>) {
-        let tlb = this_cpu.tlb();
+        let tlb = this_cpu.tlb;
         for cpu in tlb.cpus() {
             // A CPU that has stopped is parked as soon as the kernel reports it (`Tlb::halted`).
             while Self::is_mid_switch(cpu) {
@@ -59,9 +59,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn is_mid_switch<T: HasGlobalAsids<P>>(cpu: &Cpu<P, T>) -> bool {
         // ORDER O-PASSED (pairs with O-ADOPT): a CPU that is seen to have adopted the epoch has loaded the
         // reserved tag.
-        let active = Cookie::from_bits(T::global_cpu(cpu).active.cookie.load(Ordering::Acquire));
+        let active = Cookie(T::global_cpu(cpu).active.cookie.load(Ordering::Acquire));
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
-        let kept = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
+        let kept = Cookie(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
         let names = cpu.loaded_tag();
         // A parked register names no space's tables. A CPU whose register names any has adopted an epoch
         // before, and has a reserved word.

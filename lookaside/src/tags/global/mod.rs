@@ -60,7 +60,7 @@ impl<P: Platform> fmt::Debug for GlobalAsids<'_, P> {
 impl<W: Word> fmt::Debug for GlobalAsidsCpu<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Relaxed: a snapshot for people.
-        let cookie = |word: &W| Cookie::from_bits(word.load(Ordering::Relaxed));
+        let cookie = |word: &W| Cookie(word.load(Ordering::Relaxed));
         f.debug_struct("GlobalAsidsCpu")
             .field("active", &cookie(&self.active.cookie))
             .field("reserved", &cookie(&self.reserved))
@@ -78,8 +78,8 @@ pub use self::cookie::Cookie;
 use self::{asid_cache::AsidCache, pins::is_pinned, ticket::Ticket};
 use crate::{
     arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
-    cpu_id::CpuId,
     error::Error,
+    ids::CpuId,
     platform::Platform,
     request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
@@ -288,8 +288,8 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
     #[cold]
     fn may_run_any<T: HasGlobalAsids<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> bool {
         // Relaxed: no rollover comes after the last epoch.
-        let active = T::global_cpu(this_cpu.storage()).active.cookie.load(Ordering::Relaxed);
-        !Cookie::from_bits(active).adopted()
+        let active = T::global_cpu(this_cpu.cpu).active.cookie.load(Ordering::Relaxed);
+        !Cookie(active).adopted()
     }
 }
 
@@ -344,7 +344,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     #[inline]
     fn switch_in(this_cpu: &StrategyCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
-        this_cpu.tlb().tags().global().switch_in_fast(this_cpu, next)
+        this_cpu.tlb.tags.global().switch_in_fast(this_cpu, next)
     }
 
     fn lazy(this_cpu: &StrategyCpu<'_, P, T>) {
@@ -353,16 +353,16 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         //
         // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
         // all that its user code did before.
-        let mode = &T::global_cpu(this_cpu.storage()).active.mode;
+        let mode = &T::global_cpu(this_cpu.cpu).active.mode;
         // Relaxed, the load: this CPU's own word.
         mode.store(mode.load(Ordering::Relaxed) | LAZY, Ordering::Release);
     }
 
     fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
-        let cpu = T::global_cpu(this_cpu.storage());
+        let cpu = T::global_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word. After a rollover in between a flush is pending, which is right too.
-        let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
+        let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
         if active.adopted() && active.tag() == Tag::RESERVED {
             return Switched::Unchanged;
         }
@@ -371,7 +371,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // Relaxed: this CPU's own word, and the register names no space.
         let mode = cpu.active.mode.load(Ordering::Relaxed);
         cpu.active.mode.store(mode & !LAZY, Ordering::Relaxed);
-        let tags = this_cpu.tlb().tags().global();
+        let tags = this_cpu.tlb.tags.global();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
         if !active.adopted() || !tags.adopt_epoch(this_cpu, active, parked) {
             tags.adopt_parked(this_cpu);
@@ -413,23 +413,23 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
             return Some(Cookie::new(last, LAST_TAG).bits());
         }
         // As O-FRESH: with the cookie come the flags about former tags.
-        let cookie = Cookie::from_bits(space.cookie.load(Ordering::Acquire));
+        let cookie = Cookie(space.cookie.load(Ordering::Acquire));
         (cookie != Cookie::NONE).then_some(cookie.bits())
     }
 
     fn has_context(this_cpu: &CurrentCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
-        this_cpu.tlb().tags().global().has_context(space, Cookie::from_bits(context))
+        this_cpu.tlb.tags.global().has_context(space, Cookie(context))
     }
 
     fn root_state(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64) -> RootState {
         let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
-        tlb.tags().global().root_state_of(tlb, cpu, Cookie::from_bits(context))
+        tlb.tags().global().root_state_of(tlb, cpu, Cookie(context))
     }
 
     #[inline]
     fn is_loaded(this_cpu: &CurrentCpu<'_, P, T>, context: u64) -> bool {
         // No rollover gives the tag away that the register names.
-        let tag = Cookie::from_bits(context).tag();
+        let tag = Cookie(context).tag();
         this_cpu.tag() == tag || tag == LAST_TAG && Self::may_run_any(this_cpu)
     }
 
@@ -440,7 +440,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // they do not match in between. The shared tag of the last epoch is in no cookie.
         tag != Tag::RESERVED
             && root.table == space.root_on(cpu.id).table
-            && tag == Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag()
+            && tag == Cookie(space.cookie.load(Ordering::Relaxed)).tag()
             && T::global_cpu(cpu).active.mode.load(Ordering::Relaxed) & LAZY == 0
     }
 
@@ -454,7 +454,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // whether a rollover comes before or after.
         let mut now = cookie.load(Ordering::Relaxed);
         loop {
-            let parked = Cookie::new(Cookie::from_bits(now).epoch(), Tag::RESERVED).bits();
+            let parked = Cookie::new(Cookie(now).epoch(), Tag::RESERVED).bits();
             let done = cookie.compare_exchange(now, parked, Ordering::Relaxed, Ordering::Relaxed);
             match done {
                 Ok(_) => break,
@@ -466,11 +466,11 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     #[inline(always)] // Out of line, each caller writes the request to memory.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
-            let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
+            let (mmu, tag) = (this_cpu.mmu(), Cookie(context).tag());
             if tag == LAST_TAG {
                 mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Local);
             } else {
-                request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag, None);
+                request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, None);
             }
         }
         true
@@ -486,15 +486,15 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         ranges: &FlushRanges,
         wait: Wait,
     ) {
-        let (mmu, tag) = (this_cpu.mmu(), Cookie::from_bits(context).tag());
+        let (mmu, tag) = (this_cpu.mmu(), Cookie(context).tag());
         if tag == LAST_TAG {
             return mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         }
-        ranges.flush_broadcast(this_cpu.tlb().platform(), this_cpu.errata(), tag, wait);
+        ranges.flush_broadcast(&this_cpu.tlb.platform, this_cpu.errata(), tag, wait);
     }
 
     fn retag(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
-        this_cpu.tlb().tags().global().retag(this_cpu, space, context)
+        this_cpu.tlb.tags.global().retag(this_cpu, space, context)
     }
 
     #[inline]
@@ -517,6 +517,6 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     }
 
     fn release(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
-        this_cpu.tlb().tags().global().release_asid(this_cpu, space)
+        this_cpu.tlb.tags.global().release_asid(this_cpu, space)
     }
 }

@@ -39,7 +39,7 @@ impl<P: Platform> CurrentCpu<'_, P, GlobalAsids<'_, P>> {
     /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
     pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {
-        self.tlb().tags().pin(self, space)
+        self.tlb.tags.pin(self, space)
     }
 
     /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other; in the last epoch, until the
@@ -51,7 +51,7 @@ impl<P: Platform> CurrentCpu<'_, P, GlobalAsids<'_, P>> {
     /// * [`Error::NotPinned`] if the space is not pinned.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
     pub fn unpin(&self, space: &AddressSpace<P>) -> Result<(), Error> {
-        self.tlb().tags().unpin(self, space)
+        self.tlb.tags.unpin(self, space)
     }
 }
 
@@ -63,10 +63,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space: &AddressSpace<P>,
     ) -> Result<Tag, Error> {
         let (this_cpu, tags) = (&this_cpu.strategy(), self);
-        if space.tlb() != this_cpu.tlb().id() {
+        if space.tlb != this_cpu.tlb.id {
             return Err(Error::OtherTlb);
         }
-        let platform = this_cpu.tlb().platform();
+        let platform = this_cpu.tlb.platform();
         let lock = tags.turn.lock.lock(platform);
         // Relaxed, here and below: pins are written under the lock only.
         let pins = space.pins.load(Ordering::Relaxed);
@@ -109,11 +109,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &CurrentCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Result<(), Error> {
-        if space.tlb() != this_cpu.tlb().id() {
+        if space.tlb != this_cpu.tlb.id {
             return Err(Error::OtherTlb);
         }
         let tags = self;
-        let _lock = tags.turn.lock.lock(this_cpu.tlb().platform());
+        let _lock = tags.turn.lock.lock(&this_cpu.tlb.platform);
         // Relaxed, here and below: as in `pin`.
         let word = space.pins.load(Ordering::Relaxed);
         if pins(word) == 0 {

@@ -28,7 +28,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if all {
             // After this nothing records that the space had other tags, and its tables may be freed.
             mmu.flush(errata, Invalidation::All, Scope::Broadcast);
-            space.lock_residency(this_cpu.tlb().platform()).clear_stale_notes();
+            space.lock_residency(&this_cpu.tlb.platform).clear_stale_notes();
         }
         let cookie = space.cookie();
         if cookie == Cookie::NONE {
@@ -48,8 +48,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         // After a rollover the tag was free again with all the others: the `asid_cache` is of the later
         // epoch and refuses it, or it becomes void as soon as this CPU sees the later epoch.
-        let is_cached =
-            T::global_cpu(this_cpu.storage()).asid_cache.put(cookie.epoch(), cookie.tag());
+        let is_cached = T::global_cpu(this_cpu.cpu).asid_cache.put(cookie.epoch(), cookie.tag());
         if is_cached && cookie.epoch() == self.epoch() { Released::AtOnce } else { Released::Later }
     }
 
@@ -75,7 +74,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-SEES (pairs with O-ADOPT, O-LAZY-READ, F-UNLAZY): a CPU that is switching in is seen here,
         // or sees what was done to its residency before. If it is seen to have left, or to be lazy, all that
         // its user code did there is visible.
-        let load = || Cookie::from_bits(T::global_cpu(cpu).active.cookie.load(Ordering::SeqCst));
+        let load = || Cookie(T::global_cpu(cpu).active.cookie.load(Ordering::SeqCst));
         let mut active = load();
         // ORDER O-RUNS (pairs with O-PUBLISH): while a flush is pending on a CPU, its reserved word says
         // what its register names, once the epoch is published.
@@ -88,7 +87,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             active.tag() == tag
         } else {
             // Relaxed: by O-RUNS.
-            let kept = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
+            let kept = Cookie(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
             // In the last epoch nothing records which spaces share the one tag. A CPU for which nothing was
             // ever reserved has zero there, which is no space's tag.
             tag == LAST_TAG || kept.tag() == tag

@@ -3,7 +3,7 @@
 use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, pins::is_pinned, switch_in::NeedsLock};
 use crate::{
     arch::Mmu,
-    cpu_id::{CpuId, Targets},
+    ids::{CpuId, Targets},
     platform::Platform,
     space::AddressSpace,
     tlb::{RootState, StrategyCpu, Tags},
@@ -16,7 +16,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Called with the residency locked.
     pub(super) fn has_context(&self, space: &AddressSpace<P>, context: Cookie) -> bool {
         // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was reserved is the same tag in the next epoch.
-        let tag = Cookie::from_bits(space.cookie.load(Ordering::Relaxed)).tag();
+        let tag = Cookie(space.cookie.load(Ordering::Relaxed)).tag();
         let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
         context.tag() == LAST_TAG || context.tag() == tag && (!last || is_pinned(space))
     }
@@ -37,8 +37,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
-        let old = Cookie::from_bits(context);
-        let tlb = this_cpu.tlb();
+        let old = Cookie(context);
+        let tlb = this_cpu.tlb;
         let mut residency = space.lock_residency(tlb.platform());
         // Relaxed: by O-RESIDENCY-LOCK. Without the lock a cookie can only be brought to another epoch, and
         // must not be overwritten then. The shared tag of the last epoch is in no cookie.
@@ -56,7 +56,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 return false;
             }
         }
-        let Some(tag) = T::global_cpu(this_cpu.storage()).asid_cache.take(old.epoch()) else {
+        let Some(tag) = T::global_cpu(this_cpu.cpu).asid_cache.take(old.epoch()) else {
             return false;
         };
         let runs_here = Self::root_state(tlb, this_cpu.id(), context) != RootState::NotLoaded;
@@ -86,7 +86,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         cpus: Targets,
     ) -> bool {
         space.residents().mark_stale(cpus);
-        let names = |cpu: CpuId| Self::root_state(this_cpu.tlb(), cpu, cookie.bits());
+        let names = |cpu: CpuId| Self::root_state(this_cpu.tlb, cpu, cookie.bits());
         cpus.iter().all(|cpu| names(cpu) == RootState::NotLoaded)
     }
 
@@ -99,7 +99,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         cookie: Cookie,
     ) -> Result<crate::arch::Held, NeedsLock> {
         // Under the lock no other CPU retags the space. Relaxed: by O-RESIDENCY-LOCK.
-        let _residency = next.lock_residency(this_cpu.tlb().platform());
+        let _residency = next.lock_residency(&this_cpu.tlb.platform);
         if next.cookie.load(Ordering::Relaxed) == cookie.bits() {
             Ok(this_cpu.mark_present(next))
         } else {

@@ -34,7 +34,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &StrategyCpu<'_, P, T>,
         held: &ticket::Held<'_, P::Word>,
     ) -> u64 {
-        let cpus = this_cpu.tlb().cpus();
+        let cpus = this_cpu.tlb.cpus();
         // Relaxed: written under the lock only.
         let next = self.epoch.load(Ordering::Relaxed) + 1;
 
@@ -48,7 +48,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             // ORDER O-PASSES (pairs with O-ADOPT): a CPU's cookie is read before the record of what its
             // register names, which is then at least as new as the cookie. With an older record the CPU
             // could seem to have loaded the new tag.
-            let left = Cookie::from_bits(
+            let left = Cookie(
                 cpu.active.cookie.swap(Cookie::flush_pending(next).bits(), Ordering::Acquire),
             );
             // The register of a CPU that had not adopted the old epoch names what its reserved word says.
@@ -68,7 +68,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         }
         for cpu in cpus {
             // Relaxed: written above, or by an earlier holder of the lock.
-            let tag = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed)).tag();
+            let tag = Cookie(T::global_cpu(cpu).reserved.load(Ordering::Relaxed)).tag();
             // O-IN-USE again: the map is in use by readers of the old epoch until they notice.
             self.in_use[usize::from(tag.0) / 64].fetch_or(1 << (tag.0 % 64), Ordering::Release);
         }

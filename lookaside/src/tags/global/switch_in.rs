@@ -21,12 +21,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
-        let cpu = T::global_cpu(this_cpu.storage());
+        let cpu = T::global_cpu(this_cpu.cpu);
         // Relaxed: the compare-exchange in `adopt_epoch` decides, and E1 and E2 make the cookie true for a
         // CPU that has adopted its epoch.
-        let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
+        let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
         // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes the residency under it.
-        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Acquire));
+        let cookie = Cookie(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.mode.load(Ordering::Relaxed) != 0 {
             return self.switch_in_by_mode(this_cpu.copied(), next, active, cookie);
@@ -55,7 +55,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         cookie: Cookie,
     ) -> Switched {
         // Relaxed: this CPU's own word.
-        if T::global_cpu(this_cpu.storage()).active.mode.load(Ordering::Relaxed) & LAZY != 0 {
+        if T::global_cpu(this_cpu.cpu).active.mode.load(Ordering::Relaxed) & LAZY != 0 {
             return self.wake_from_lazy(this_cpu, next);
         }
         if active == cookie {
@@ -124,12 +124,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &StrategyCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
-        let active = &T::global_cpu(this_cpu.storage()).active;
+        let active = &T::global_cpu(this_cpu.cpu).active;
         // FENCE F-UNLAZY (pairs with O-SEES): initiators no longer skip this CPU as lazy before it reads
         // its residency, or names another space.
         active.mode.fetch_and(!LAZY, Ordering::SeqCst);
         // Relaxed, both: as on the fast path.
-        let cookie = Cookie::from_bits(next.cookie.load(Ordering::Relaxed));
+        let cookie = Cookie(next.cookie.load(Ordering::Relaxed));
         if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
             return self.switch_in_fast(this_cpu, next);
         }
@@ -141,7 +141,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
         // flush, so the flush covers everything that was revoked without an IPI.
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(this_cpu.tag()), Scope::Local);
-        this_cpu.tlb().platform().observe(Event::CaughtUp);
+        this_cpu.tlb.platform.observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 
@@ -156,7 +156,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if let Ok(switched) = self.try_switch_in(&this_cpu, next, &mut flushed, None) {
             return switched;
         }
-        let lock = self.turn.lock.lock(this_cpu.tlb().platform());
+        let lock = self.turn.lock.lock(&this_cpu.tlb.platform);
         let mut rolled_over = false;
         loop {
             match self.try_switch_in(&this_cpu, next, &mut flushed, Some(&lock)) {
@@ -174,11 +174,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Adopts the present epoch with the register parked, so that no tag is reserved for this CPU.
     #[cold]
     pub(super) fn adopt_parked<T: HasGlobalAsids<P>>(&self, this_cpu: &StrategyCpu<'_, P, T>) {
-        let _lock = self.turn.lock.lock(this_cpu.tlb().platform());
+        let _lock = self.turn.lock.lock(&this_cpu.tlb.platform);
         // Relaxed: under the lock only this CPU writes the word.
-        let active = Cookie::from_bits(
-            T::global_cpu(this_cpu.storage()).active.cookie.load(Ordering::Relaxed),
-        );
+        let active = Cookie(T::global_cpu(this_cpu.cpu).active.cookie.load(Ordering::Relaxed));
         let mut flushed = false;
         self.flush_if_pending(this_cpu, active, &mut flushed);
         self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
@@ -193,9 +191,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
         flushed: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, NeedsLock> {
-        let cpu = T::global_cpu(this_cpu.storage());
+        let cpu = T::global_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word; `adopt_epoch` notices a rollover that changes it.
-        let active = Cookie::from_bits(cpu.active.cookie.load(Ordering::Relaxed));
+        let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
         let epoch = active.epoch();
         // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the reserved words are those of `epoch`. If a
         // rollover is under way, its epoch is in `active` but has no map yet; the lock is held.
@@ -264,7 +262,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-ADOPT (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
         // after the record of what its register named before, and after what its user code did in the space
         // that it leaves.
-        T::global_cpu(this_cpu.storage())
+        T::global_cpu(this_cpu.cpu)
             .active
             .cookie
             .compare_exchange(active.bits(), cookie.bits(), Ordering::SeqCst, Ordering::Relaxed)
@@ -286,10 +284,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
         loop {
             // By E1 a cookie is true whenever it is read; and this CPU has flushed its TLB since `epoch`
             // began.
-            let old = Cookie::from_bits(next.cookie.load(Ordering::Acquire)); // And as O-FRESH.
+            let old = Cookie(next.cookie.load(Ordering::Acquire)); // And as O-FRESH.
             if old.epoch() == epoch {
                 if let Some(tag) = taken {
-                    T::global_cpu(this_cpu.storage()).asid_cache.put(epoch, tag);
+                    T::global_cpu(this_cpu.cpu).asid_cache.put(epoch, tag);
                 }
                 return Ok((old, false));
             }
@@ -316,7 +314,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             // No CPU has used a fresh tag, so none holds entries under it. The residency lock keeps other
             // CPUs from giving the space another one meanwhile.
             let residency =
-                if fresh { Some(next.lock_residency(this_cpu.tlb().platform())) } else { None };
+                if fresh { Some(next.lock_residency(&this_cpu.tlb.platform)) } else { None };
             if let Some(mut residency) = residency {
                 // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch other CPUs switch in without a
                 // cookie, and must not be made absent here.
@@ -374,9 +372,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-IN-USE-READ (pairs with O-IN-USE): if the bit is of a later map, `active` says so.
         let map = self.in_use[usize::from(tag.0) / 64].load(Ordering::Acquire);
         // Relaxed: ordered by the Acquire load of the map.
-        let active = Cookie::from_bits(
-            T::global_cpu(this_cpu.storage()).active.cookie.load(Ordering::Relaxed),
-        );
+        let active = Cookie(T::global_cpu(this_cpu.cpu).active.cookie.load(Ordering::Relaxed));
         if active.epoch() != epoch {
             return Err(NeedsLock);
         }
@@ -386,8 +382,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Relaxed: the words of `epoch` are visible by O-EPOCH. A later rollover overwrites only those of
         // CPUs that adopted `epoch`; a space on such a CPU has a cookie of `epoch`, and is not searched for.
         // The word of a CPU for which nothing is reserved has `Tag::RESERVED`, which no space has.
-        Ok(this_cpu.tlb().cpus().iter().any(|cpu| {
-            let kept = Cookie::from_bits(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
+        Ok(this_cpu.tlb.cpus.iter().any(|cpu| {
+            let kept = Cookie(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
             kept.tag() == tag && kept.epoch() <= old.epoch()
         }))
     }
@@ -400,7 +396,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Tag, NeedsLock> {
-        let asid_cache = &T::global_cpu(this_cpu.storage()).asid_cache;
+        let asid_cache = &T::global_cpu(this_cpu.cpu).asid_cache;
         if let Some(tag) = asid_cache.take(epoch) {
             return Ok(tag);
         }
@@ -445,7 +441,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         debug_assert!(adopted, "no epoch comes that could pass this CPU");
         this_cpu.mmu().settle(); // As F-ARRIVE.
         // With the lock: another holder either sees this epoch, or still goes by the former tag of the space.
-        let residency = next.lock_residency(this_cpu.tlb().platform());
+        let residency = next.lock_residency(&this_cpu.tlb.platform);
         if !this_cpu.is_present(next) {
             let _ = this_cpu.mark_present(next); // Everything is dropped anyway.
         }

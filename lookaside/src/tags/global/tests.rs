@@ -26,7 +26,7 @@ use super::*;
 use crate::{
     arch::{Errata, Invalidation, Properties, Root, Scope},
     costs::{Costs, OperationCosts},
-    cpu_id::Targets,
+    ids::Targets,
     range::VaRange,
     residency::Residents,
     tests::{Busy, keep, keep_mut},
@@ -191,7 +191,7 @@ fn switch(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) -> Switched {
 /// `cpu` publishes that it switches to `space`, which has a tag, and stops before it loads the root.
 fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) {
     on(cpu, || {
-        let active = Cookie::from_bits(this_cpu(tlb).cpu().active.cookie.get());
+        let active = Cookie(this_cpu(tlb).cpu().active.cookie.get());
         assert!(tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), active, space.cookie()));
     });
 }

@@ -12,7 +12,7 @@
 //! space (Linux: `leave_mm`): then it gets no IPI for the next flush, and if it switches back to the space it
 //! flushes what it has missed.
 
-use super::{DROPPED, HasPerCpuAsids, LAZY, PerCpuAsidsCpu, SWITCHING, Slots, id_of, running};
+use super::{DROPPED, HasPerCpuAsids, LAZY, PerCpuAsidsCpu, SWITCHING, id_of, running};
 use crate::{
     arch::{Invalidation, Mmu, Scope, TableChange},
     platform::Platform,
@@ -20,28 +20,6 @@ use crate::{
     tlb::StrategyCpu,
     word::{Ordering, Word},
 };
-
-impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
-    /// As the owner: the slot of the space that the register names.
-    #[inline]
-    pub(super) fn current(&self) -> usize {
-        self.current.load(Ordering::Relaxed) as usize // Relaxed: this CPU's own word.
-    }
-
-    /// As the owner: the generation up to which the space of a slot was flushed.
-    #[inline]
-    pub(super) fn flushed_up_to(&self, slot: usize) -> u64 {
-        self.flushed_up_to[slot].load(Ordering::Relaxed) // Relaxed: this CPU's own word.
-    }
-
-    /// As the owner: records that the space of a slot was flushed up to `generation`.
-    #[inline]
-    pub(super) fn set_flushed_up_to(&self, slot: usize, generation: u64) {
-        // ORDER O-CAUGHT-UP (pairs with O-CAUGHT-UP-READ): the flush is complete, and all that this CPU did
-        // through the old translations is visible.
-        self.flushed_up_to[slot].store(generation, Ordering::Release);
-    }
-}
 
 impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
     /// As an initiator: the generation of the space with this context id up to which this CPU has flushed;
@@ -52,11 +30,14 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
         // is read before its generation. A slot that was given to another space meanwhile was given when
         // this CPU left the former one.
         let active = self.active.load(Ordering::Acquire);
-        // A CPU that is switching may have loaded the root of either.
-        let runs = active & SWITCHING != 0 || id_of(active) == context;
-        let rests = active & LAZY != 0 && !lazily;
-        if !runs || rests {
-            return u64::MAX;
+        // Most of them run the space, and nothing else is to be asked.
+        if active != running(context) {
+            // A CPU that is switching may have loaded the root of either.
+            let runs = active & SWITCHING != 0 || id_of(active) == context;
+            let rests = active & LAZY != 0 && !lazily;
+            if !runs || rests {
+                return u64::MAX;
+            }
         }
         let slot = self.slots.current.load(Ordering::Acquire) as usize; // As O-CAUGHT-UP-READ.
         let who = self.slots.id[slot].load(Ordering::Acquire); // As O-CAUGHT-UP-READ.
@@ -73,7 +54,7 @@ pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P
     this_cpu: &StrategyCpu<'_, P, T>,
 ) -> bool {
     // Relaxed: this CPU's own word.
-    let lazy = T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed) & LAZY != 0;
+    let lazy = T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed) & LAZY != 0;
     if lazy {
         let _ = T::park(this_cpu);
     }
@@ -94,7 +75,7 @@ impl CatchUp {
     pub(super) fn of<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &StrategyCpu<'_, P, T>,
     ) -> Option<Self> {
-        let cpu = T::per_cpu(this_cpu.storage());
+        let cpu = T::per_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let slot = cpu.slots.current();
@@ -110,7 +91,7 @@ impl CatchUp {
         now: u64,
     ) {
         if now > self.flushed_up_to {
-            T::per_cpu(this_cpu.storage()).slots.set_flushed_up_to(self.slot, now);
+            T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, now);
         }
     }
 
@@ -124,7 +105,9 @@ impl CatchUp {
     ) -> u64 {
         let next = self.flushed_up_to + 1;
         let Some(page) = initiator.read_page(self.context, next) else {
-            return self.flush_ranges(&this_cpu.copied(), initiator);
+            // One by one they are passed in registers; together they would be written to memory before.
+            let Self { context, slot, flushed_up_to } = self;
+            return Self::flush_ranges(this_cpu.copied(), initiator, context, slot, flushed_up_to);
         };
         let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
         mmu.flush(
@@ -132,20 +115,23 @@ impl CatchUp {
             Invalidation::ranges(this_cpu.tag(), &[page], TableChange::LastLevel),
             Scope::Local,
         );
-        T::per_cpu(this_cpu.storage()).slots.set_flushed_up_to(self.slot, next);
+        T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, next);
         1
     }
 
     /// As [`Self::flush_request`], of any request.
     #[inline(never)]
     fn flush_ranges<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
-        self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: StrategyCpu<'_, P, T>,
         initiator: &RequestQueue<P::Word>,
+        context: u64,
+        slot: usize,
+        flushed_up_to: u64,
     ) -> u64 {
-        let next = self.flushed_up_to + 1;
-        let received = initiator.read_flush(self.context, next);
-        received.map_or(0, |received| self.flush_missed(this_cpu, Some(&received), next))
+        let missed = Self { context, slot, flushed_up_to };
+        let next = missed.flushed_up_to + 1;
+        let received = initiator.read_flush(missed.context, next);
+        received.map_or(0, |received| missed.flush_missed(&this_cpu, Some(&received), next))
     }
 
     /// Flushes up to generation `now`: the ranges of the request, or the whole tag if there is none. Returns
@@ -156,7 +142,7 @@ impl CatchUp {
         received: Option<&ReceivedRequest>,
         now: u64,
     ) -> u64 {
-        let (slots, tag) = (&*T::per_cpu(this_cpu.storage()).slots, this_cpu.tag());
+        let (slots, tag) = (&*T::per_cpu(this_cpu.cpu).slots, this_cpu.tag());
         if now <= self.flushed_up_to {
             return 0;
         }
@@ -168,12 +154,12 @@ impl CatchUp {
         match received {
             Some(received) => {
                 let (platform, mapped) =
-                    (this_cpu.tlb().platform(), &T::per_cpu(this_cpu.storage()).mapped[self.slot]);
+                    (&this_cpu.tlb.platform, &T::per_cpu(this_cpu.cpu).mapped[self.slot]);
                 received.ranges.flush(platform, this_cpu.errata(), tag, Some(mapped));
             }
             None => {
                 this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
-                T::per_cpu(this_cpu.storage()).mapped[self.slot].set(0);
+                T::per_cpu(this_cpu.cpu).mapped[self.slot].set(0);
             }
         }
         // Recorded after the flush: what is recorded was flushed.

@@ -25,25 +25,23 @@
 //! recorded, because a CPU needs it when it ends lazy mode.
 
 mod catch_up;
-mod exit;
 mod replacement;
+mod slots;
+mod switch_in;
 
-use core::{
-    fmt,
-    marker::PhantomData,
-    ptr,
-    sync::atomic::{AtomicPtr, Ordering as Local},
-};
+use core::{fmt, marker::PhantomData};
 
-use self::catch_up::{CatchUp, leave_if_lazy};
 pub use self::replacement::{Replacement, RoundRobin};
+use self::{
+    catch_up::{CatchUp, leave_if_lazy},
+    slots::{Slots, tag_of},
+};
 use crate::{
     arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, TableChange, Tag, Wait},
-    counts::Event,
-    cpu_id::CpuId,
     error::Error,
+    ids::CpuId,
     platform::Platform,
-    request::{FlushRanges, FlushRequest, FlushScope, Mapped, MissedFlush},
+    request::{FlushRanges, FlushRequest, FlushScope, Mapped},
     space::AddressSpace,
     tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
     word::{Aligned, Ordering, Word},
@@ -87,21 +85,7 @@ pub struct PerCpuAsidsCpu<W, const SLOTS: usize> {
     _line: [u64; 7],
     /// What this CPU has mapped in the space of each slot since the tag was last empty.
     mapped: [Mapped; SLOTS],
-    /// Written only by this CPU; read by initiators that wait for it.
     slots: Aligned<Slots<W, SLOTS>>,
-}
-
-struct Slots<W, const SLOTS: usize> {
-    /// Which space each slot holds, in the form of `active`.
-    id: [W; SLOTS],
-    flushed_up_to: [W; SLOTS],
-    /// The slot of the space that the register names.
-    current: W,
-    /// The generation of that space.
-    generation: AtomicPtr<W>,
-    replacement: W,
-    /// Slots whose entries under the tag of a separate user table are still to be flushed.
-    user_needs_flush: W,
 }
 
 impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
@@ -142,69 +126,6 @@ impl<P: Platform, const SLOTS: usize, R: Replacement> HasPerCpuAsids<P, SLOTS>
     }
 }
 
-/// The tag of a slot. Tags 0 and 1 are those of the reserved root and of foreign roots.
-const fn tag_of(slot: usize) -> Tag {
-    Tag(FOREIGN_TAG.0 + 1 + slot as u16)
-}
-
-impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
-    /// The slot that holds a space.
-    #[inline]
-    fn holding(&self, who: u64) -> Option<usize> {
-        // Relaxed: this CPU's own words.
-        self.id.iter().position(|slot| slot.load(Ordering::Relaxed) == who)
-    }
-
-    /// Tells the replacement policy that a space was found in `slot`.
-    #[inline]
-    fn hit<R: Replacement>(&self, slot: usize) {
-        if !R::NOTES_HITS {
-            return;
-        }
-        let word = self.replacement.get();
-        let after = R::hit(word, slot);
-        if after != word {
-            self.replacement.set(after);
-        }
-    }
-
-    /// The slot to be given to a space that no slot holds: an empty one if there is one.
-    fn victim<R: Replacement>(&self) -> usize {
-        if let Some(slot) = self.holding(EMPTY_SLOT) {
-            self.hit::<R>(slot);
-            return slot;
-        }
-        let current = self.current();
-        let (slot, after) = R::victim(self.replacement.get(), SLOTS, current);
-        self.replacement.set(after);
-        slot
-    }
-
-    /// The present generation of the space that the register names, up to which this CPU must flush.
-    ///
-    /// # Safety
-    ///
-    /// The register does name a space.
-    unsafe fn current_generation(&self) -> u64 {
-        // SAFETY: this CPU runs the space, which stays where it is as long as a CPU does: that is a
-        // promise of `Platform`.
-        let generation = unsafe { &*self.generation.load(Local::Relaxed) }; // Relaxed: this CPU's own.
-        generation.load(Ordering::SeqCst) // As F-CLEAR-PENDING.
-    }
-
-    /// Records that this CPU holds, under the tag of `slot`, nothing of `who` that was revoked
-    /// up to `generation`, and nothing of any other space.
-    fn record(&self, slot: usize, who: u64, generation: u64) {
-        // Relaxed: this CPU's own word.
-        if self.id[slot].load(Ordering::Relaxed) != who {
-            // As O-CAUGHT-UP: an initiator never sees a generation beside another space's identifier.
-            self.flushed_up_to[slot].store(0, Ordering::Release);
-            self.id[slot].store(who, Ordering::Release);
-        }
-        self.set_flushed_up_to(slot, generation);
-    }
-}
-
 // SAFETY: see the invariants above.
 unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P, SLOTS>> Tags<P, T>
     for PerCpuAsids<SLOTS, R>
@@ -216,14 +137,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         active: P::Word::ZERO,
         _line: [0; 7],
         mapped: [const { Mapped::new() }; SLOTS],
-        slots: Aligned(Slots {
-            id: [const { P::Word::ZERO }; SLOTS],
-            flushed_up_to: [const { P::Word::ZERO }; SLOTS],
-            current: P::Word::ZERO,
-            generation: AtomicPtr::new(ptr::null_mut()),
-            replacement: P::Word::ZERO,
-            user_needs_flush: P::Word::ZERO,
-        }),
+        slots: Aligned(Slots::EMPTY),
     };
 
     type Choice = ();
@@ -248,7 +162,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         debug_assert!(this_cpu.register_is_ours(), "the root register was written by others");
         let mmu = this_cpu.mmu();
         mmu.settle();
-        let cpu = T::per_cpu(this_cpu.storage());
+        let cpu = T::per_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let who = running(next.id());
@@ -267,7 +181,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
 
     fn lazy(this_cpu: &StrategyCpu<'_, P, T>) {
         this_cpu.mmu().settle();
-        let active = &T::per_cpu(this_cpu.storage()).active;
+        let active = &T::per_cpu(this_cpu.cpu).active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
             // ORDER O-LAZY (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): an initiator that skips this CPU
@@ -278,7 +192,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
 
     fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
-        let active = &T::per_cpu(this_cpu.storage()).active;
+        let active = &T::per_cpu(this_cpu.cpu).active;
         // Relaxed: this CPU's own word.
         if active.load(Ordering::Relaxed) == 0 {
             return Switched::Unchanged;
@@ -312,7 +226,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
         // ORDER O-ACTIVE-READ (pairs with O-SWITCHED, O-LAZY, O-PARKED): and after F-GENERATION.
         let active = T::per_cpu(cpu).active.load(Ordering::SeqCst);
-        if active & SWITCHING != 0 {
+        if active == running(context) || active & SWITCHING != 0 {
             RootState::Loaded
         } else if id_of(active) != context {
             RootState::NotLoaded
@@ -326,17 +240,17 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     #[inline]
     fn is_loaded(this_cpu: &CurrentCpu<'_, P, T>, context: u64) -> bool {
         // Relaxed: this CPU's own word.
-        id_of(T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed)) == context
+        id_of(T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed)) == context
     }
 
-    #[inline]
+    #[inline(always)] // Out of line, each caller writes the request to memory.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
-        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.storage()).slots);
+        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.cpu).slots);
         let tables = request.ranges.change() == TableChange::FreedTables;
         // Relaxed: this CPU's own word.
         let (slot, tag) =
-            if id_of(T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed)) == context {
+            if id_of(T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed)) == context {
                 (slots.current(), this_cpu.tag())
             } else if tables && mmu.properties().walks_outlive_tags {
                 match slots.holding(running(context)) {
@@ -351,12 +265,12 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
             return false;
         }
         if done + 1 >= first {
-            let mapped = Some(&T::per_cpu(this_cpu.storage()).mapped[slot]);
-            request.ranges.flush(this_cpu.tlb().platform(), this_cpu.errata(), tag, mapped);
+            let mapped = Some(&T::per_cpu(this_cpu.cpu).mapped[slot]);
+            request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, mapped);
         } else {
             // Flushes were missed in between, of ranges that are not known here.
             mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
-            T::per_cpu(this_cpu.storage()).mapped[slot].set(0);
+            T::per_cpu(this_cpu.cpu).mapped[slot].set(0);
         }
         // Recorded after the flush: what is recorded was flushed.
         slots.set_flushed_up_to(slot, last);
@@ -375,7 +289,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
             return 1;
         }
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
-        let Some(initiator) = this_cpu.tlb().queue(initiator) else { return 0 };
+        let Some(initiator) = this_cpu.tlb.queue(initiator) else { return 0 };
         missed.flush_request(this_cpu, initiator)
     }
 
@@ -386,13 +300,13 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
         // SAFETY: the register names a space.
         missed.flush_missed(this_cpu, None, unsafe {
-            T::per_cpu(this_cpu.storage()).slots.current_generation()
+            T::per_cpu(this_cpu.cpu).slots.current_generation()
         })
     }
 
     #[inline]
     fn mapped(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>, pages: u64) {
-        let cpu = T::per_cpu(this_cpu.storage());
+        let cpu = T::per_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word.
         if id_of(cpu.active.load(Ordering::Relaxed)) == space.id() {
             cpu.mapped[cpu.slots.current()].add(pages);
@@ -404,9 +318,9 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // Read before the flush, which does not cover what is revoked later.
         //
         // SAFETY: the register names a space if `missed` is not `None`.
-        let now = missed
-            .map_or(0, |_| unsafe { T::per_cpu(this_cpu.storage()).slots.current_generation() });
-        T::per_cpu(this_cpu.storage()).mapped.iter().for_each(|mapped| mapped.set(0));
+        let now =
+            missed.map_or(0, |_| unsafe { T::per_cpu(this_cpu.cpu).slots.current_generation() });
+        T::per_cpu(this_cpu.cpu).mapped.iter().for_each(|mapped| mapped.set(0));
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
         if let Some(missed) = missed {
             missed.note_flushed(this_cpu, now);
@@ -443,7 +357,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // Relaxed: this CPU's own word. It named the space all the while, so that initiators went on
         // sending requests to this CPU: it has missed no flush without a request. One of them may have
         // parked it.
-        if T::per_cpu(this_cpu.storage()).active.load(Ordering::Relaxed) == 0 {
+        if T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed) == 0 {
             return this_cpu.park_register();
         }
         // Without tags the foreign root had the same one.
@@ -452,7 +366,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     fn user_held(this_cpu: &CurrentCpu<'_, P, T>) -> Held {
-        T::per_cpu(this_cpu.storage()).slots.take_user_flush()
+        T::per_cpu(this_cpu.cpu).slots.take_user_flush()
     }
 
     fn release(_: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
@@ -460,161 +374,6 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // this space again flushes.
         let _ = space.bump_generation();
         Released::Later
-    }
-}
-
-impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
-    /// Switch-in to a space in which this CPU was not present.
-    #[cold]
-    fn switch_in_absent<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-    ) -> Switched {
-        // The generation tells what this CPU has missed.
-        let _ = this_cpu.mark_present(next);
-        Self::switch_in_present(&this_cpu, next, running(next.id()))
-    }
-
-    /// Switch-in after this CPU has published that it is switching to `next`, which is `who`.
-    #[inline]
-    fn switch_in_present<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-        who: u64,
-    ) -> Switched {
-        let slots = &*T::per_cpu(this_cpu.storage()).slots;
-        let known = slots.holding(who);
-        let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
-        match known {
-            Some(slot) if slots.flushed_up_to(slot) == generation => {
-                slots.hit::<R>(slot);
-                this_cpu.load(next, tag_of(slot), Held::Keep, Sharing::Private);
-                Self::switched_in(this_cpu, next, who, slot);
-                Switched::Kept
-            }
-            known => Self::switch_in_stale(this_cpu.copied(), next, known, generation),
-        }
-    }
-
-    /// After the load of the root.
-    #[inline]
-    fn switched_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
-        space: &AddressSpace<P>,
-        who: u64,
-        slot: usize,
-    ) {
-        let slots = &*T::per_cpu(this_cpu.storage()).slots;
-        // Relaxed: O-SWITCHED follows.
-        slots.current.store(slot as u64, Ordering::Relaxed);
-        // Relaxed: this CPU's own.
-        slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
-        // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): when an initiator sees
-        // that this CPU has left the former space, and sends it no IPI, the register no longer names that
-        // space.
-        T::per_cpu(this_cpu.storage()).active.store(who, Ordering::Release);
-    }
-
-    /// Loads a space of which this CPU has missed a flush, or which is in none of its slots.
-    #[cold]
-    fn switch_in_stale<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-        known: Option<usize>,
-        generation: u64,
-    ) -> Switched {
-        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.storage()).slots);
-        // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
-        let tagless = mmu.properties().tag_bits == 0;
-        let slot = match known {
-            Some(slot) => slot,
-            None if tagless => 0,
-            None => slots.victim::<R>(),
-        };
-        let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
-        let missed =
-            known.and_then(|slot| next.missed_flush(slots.flushed_up_to(slot), generation));
-        let held = match missed {
-            Some(MissedFlush::Pages(pages)) => {
-                mmu.flush(
-                    this_cpu.errata(),
-                    Invalidation::ranges(tag, &[pages], TableChange::LastLevel),
-                    Scope::Local,
-                );
-                Held::Keep
-            }
-            _ => Held::Drop,
-        };
-        if known.is_some() {
-            slots.hit::<R>(slot);
-        }
-        if held == Held::Drop {
-            slots.user_needs_flush(slot);
-            T::per_cpu(this_cpu.storage()).mapped[slot].set(0);
-        }
-        this_cpu.load(next, tag, held, Sharing::Private);
-        let dropped = if tagless { DROPPED } else { 0 };
-        slots.record(slot, running(next.id()) | dropped, generation);
-        Self::switched_in(&this_cpu, next, running(next.id()), slot);
-        if known.is_none() {
-            return Switched::Fresh;
-        }
-        this_cpu.tlb().platform().observe(Event::CaughtUp);
-        Switched::Flushed
-    }
-
-    /// Switch-in to the space that the register names already.
-    #[inline]
-    fn switch_in_again<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-        active: u64,
-    ) -> Switched {
-        if active & LAZY == 0 {
-            return Switched::Unchanged;
-        }
-        Self::resume(this_cpu.copied(), next)
-    }
-
-    /// Ends lazy mode.
-    #[cold]
-    fn resume<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-    ) -> Switched {
-        // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
-        // generation.
-        T::per_cpu(this_cpu.storage()).active.swap(running(next.id()), Ordering::SeqCst);
-        Self::catch_up_after_lazy(&this_cpu, next)
-    }
-
-    /// Flushes what this CPU has missed of the space that its register names.
-    fn catch_up_after_lazy<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
-        space: &AddressSpace<P>,
-    ) -> Switched {
-        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.storage()).slots);
-        let slot = slots.current();
-        let tag = this_cpu.tag();
-        // Read before the flush and recorded after it: what is recorded was flushed. As F-UNLAZY-RESUME.
-        let generation = space.generation.load(Ordering::SeqCst);
-        match space.missed_flush(slots.flushed_up_to(slot), generation) {
-            None => return Switched::Unchanged,
-            Some(MissedFlush::Pages(pages)) => {
-                mmu.flush(
-                    this_cpu.errata(),
-                    Invalidation::ranges(tag, &[pages], TableChange::LastLevel),
-                    Scope::Local,
-                );
-            }
-            Some(MissedFlush::Everything) => {
-                mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
-                T::per_cpu(this_cpu.storage()).mapped[slot].set(0);
-            }
-        }
-        slots.set_flushed_up_to(slot, generation);
-        this_cpu.tlb().platform().observe(Event::CaughtUp);
-        Switched::CaughtUp
     }
 }
 

@@ -3,17 +3,6 @@
 use super::*;
 use crate::tests::{Busy, keep, meanwhile};
 
-fn slots() -> Slots<Busy, 2> {
-    Slots {
-        id: [Busy::ZERO; 2],
-        flushed_up_to: [Busy::ZERO; 2],
-        current: Busy::ZERO,
-        generation: AtomicPtr::new(ptr::null_mut()),
-        replacement: Busy::ZERO,
-        user_needs_flush: Busy::ZERO,
-    }
-}
-
 /// One bit for each slot that was ever hit.
 enum Seen {}
 
@@ -31,7 +20,7 @@ impl Replacement for Seen {
 
 #[test]
 fn a_hit_of_which_the_policy_learns_nothing_new_writes_nothing() {
-    let slots = slots();
+    let slots = Slots::<Busy, 2>::EMPTY;
     for (slot, writes) in [(0, 1), (0, 0), (1, 1), (0, 0), (1, 0)] {
         slots.hit::<Seen>(slot);
         assert_eq!(slots.replacement.work().1, writes, "slot {slot}");
@@ -40,7 +29,7 @@ fn a_hit_of_which_the_policy_learns_nothing_new_writes_nothing() {
 
 #[test]
 fn flushed_up_to_only_grows_while_a_slot_keeps_its_space() {
-    let slots = keep(slots());
+    let slots = keep(Slots::<Busy, 2>::EMPTY);
     slots.record(0, running(7), 3);
     for access in 1..=4 {
         let (before, after) = (2 + u64::from(access), 3 + u64::from(access));

@@ -110,7 +110,7 @@ fn a_space_with_the_tables_of_one_that_was_released_is_not_left() {
 fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
     let tlb = sized(70, 256);
     let (a, mut b) = (space(tlb), space(tlb));
-    let residents = a.residents().words();
+    let residents = a.residents().words;
     let _ = switch(tlb, 69, &a);
     let _ = on(69, || this_cpu(tlb).park());
     let _ = switch(tlb, 0, &b);

@@ -1,4 +1,6 @@
-//! Numbers of CPUs.
+//! Numbers of CPUs and of `Tlb`s.
+
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest machine: 8192 CPUs.
 pub const MAX_CPUS: usize = 8192;
@@ -49,4 +51,27 @@ impl Targets {
     pub const fn count(self) -> u32 {
         self.mask.count_ones()
     }
+}
+
+/// Which [`crate::Tlb`] something belongs to: a number that no other `Tlb` has had or will have.
+///
+/// An address would not do: a space may outlive its `Tlb`, and another one may then have the same address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TlbId(u64);
+
+/// The latest [`TlbId`]: the one static of this crate. Only a static is shared by all `Tlb`s.
+static LATEST: AtomicU64 = AtomicU64::new(0);
+
+impl TlbId {
+    /// The next one; `None` after 2^64 - 1.
+    pub(crate) fn next() -> Option<Self> {
+        // Relaxed, both: a counter that only has to count. It does not wrap (P6).
+        let next =
+            LATEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
+        next.map(Self).ok()
+    }
+
+    /// One for tests of what has no `Tlb`.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self(u64::MAX);
 }
