@@ -25,7 +25,7 @@ use crate::{
 #[must_use]
 pub fn strategy(facts: &Facts) -> &'static str {
     // Whether a kernel flushes when more is allowed was counted.
-    if facts.flushes > 1 { "ipi-2022-promote" } else { "ipi-2022" }
+    if facts.flushes > 1 { "linux-ipi-2022-promote" } else { "linux-ipi-2022" }
 }
 
 /// Runs a workload with its parameters, and other options over them.

@@ -114,12 +114,54 @@ const BURST: Duration = Duration::from_millis(25);
 const REST: Duration = Duration::from_millis(3);
 
 /// What is to be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// What is compared with the model.
+    pub compared: bool,
+    /// Round trips of threads and processes that do nothing else.
+    pub switches: bool,
+    /// Chases over pages and lines.
+    pub chases: bool,
+    /// Words and the lines that they are in, system calls, faults.
+    pub words: bool,
+    /// Calls that change page tables.
+    pub calls: bool,
+    /// Barriers on other CPUs.
+    pub barriers: bool,
+}
+
+impl Scope {
     /// Everything.
-    All,
+    pub const ALL: Self = Self {
+        compared: true,
+        switches: true,
+        chases: true,
+        words: true,
+        calls: true,
+        barriers: true,
+    };
     /// What is compared with the model, and nothing else.
-    Compared,
+    pub const COMPARED: Self = Self {
+        compared: true,
+        switches: false,
+        chases: false,
+        words: false,
+        calls: false,
+        barriers: false,
+    };
+
+    /// What either has.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            compared: self.compared || other.compared,
+            switches: self.switches || other.switches,
+            chases: self.chases || other.chases,
+            words: self.words || other.words,
+            calls: self.calls || other.calls,
+            barriers: self.barriers || other.barriers,
+        }
+    }
 }
 
 /// A place to measure on.
@@ -189,26 +231,34 @@ impl Bench {
         let share = || begin.elapsed().as_secs_f64() / time.as_secs_f64();
         let others = self.others();
         while share() < 1.0 {
-            // What is compared later is measured beside what it is compared with.
-            for apart in [false, true] {
-                self.ping_pong(true, predict::PAGES, apart)?;
-            }
-            if others > 0 {
-                for _ in 0..4 {
-                    self.protect(&area, 1, 1)?;
+            if scope.compared {
+                // What is compared later is measured beside what it is compared with.
+                for apart in [false, true] {
+                    self.ping_pong(true, predict::PAGES, apart)?;
+                }
+                if others > 0 {
+                    for _ in 0..4 {
+                        self.protect(&area, 1, 1)?;
+                    }
                 }
             }
-            if scope == Scope::All {
+            if scope.switches {
                 self.ping_pong(false, 0, false)?;
                 self.ping_pong(true, 0, false)?;
+            }
+            if scope.chases {
                 self.chases(&area)?;
+            }
+            if scope.words {
                 self.small(&area)?;
                 self.transfers()?;
-                for others in 0..=others {
+            }
+            for others in 0..=others {
+                if scope.calls {
                     self.calls(&area, others)?;
-                    if barriers {
-                        self.barriers(others)?;
-                    }
+                }
+                if scope.barriers && barriers {
+                    self.barriers(others)?;
                 }
             }
             progress(share().min(1.0));

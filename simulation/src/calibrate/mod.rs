@@ -14,6 +14,7 @@ pub mod findings;
 pub mod fit;
 pub mod lines;
 pub mod measure;
+pub mod only;
 pub mod predict;
 pub mod series;
 mod system;

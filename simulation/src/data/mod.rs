@@ -5,6 +5,7 @@
 //! to, and that value is no prediction any more. There is no third kind.
 
 mod adjust;
+mod experiment;
 mod files;
 mod machine;
 mod program;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use lookaside_machine::timed::{Model, Ps};
 use lookaside_terminal::Refused;
 
+pub use experiment::{Beside, Experiment, Figure, Trial};
 pub use files::{Files, machines, parameters, published};
 pub(crate) use program::UNITS;
 pub use program::{Parameter, Program, Space, Threads, Words};
@@ -183,7 +185,8 @@ pub enum Role {
 }
 
 /// Which way is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Less.
     Lower,

@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use lookaside_terminal::Refused;
 
-use super::read::{Section, Text, list};
+use super::{
+    experiment::{Experiment, experiment},
+    read::{Section, Text, list},
+};
 
 /// A workload of a file, before its statements are read.
 #[derive(Clone, Debug)]
@@ -21,8 +24,10 @@ pub struct Program {
     pub time: Option<f64>,
     /// How long a thread runs before the next one of its CPU has its turn, in nanoseconds.
     pub quantum: f64,
-    /// Whether the kernel has tables of its own, so that every way into it and out of it writes the root register.
-    pub isolation: bool,
+    /// Whether the kernel has tables of its own, so that every way into it and out of it writes the root register: not 0.
+    pub isolation: Words,
+    /// Whether a CPU with nothing to run sleeps until it is interrupted: not 0. It polls otherwise.
+    pub sleeps: Words,
     /// Numbers that a run may set.
     pub parameters: Vec<Parameter>,
     /// Address spaces.
@@ -31,8 +36,12 @@ pub struct Program {
     pub semaphores: Vec<(String, u64)>,
     /// Locks.
     pub locks: Vec<String>,
+    /// Words that all share.
+    pub words: Vec<String>,
     /// Groups of threads that are alike.
     pub threads: Vec<Threads>,
+    /// What was published of it.
+    pub experiment: Option<Experiment>,
 }
 
 /// A number that a run may set.
@@ -59,6 +68,10 @@ pub struct Space {
     pub mapped: Words,
     /// Whether each thread has one of its own.
     pub each: bool,
+    /// Whether its pages are of a file that is mapped privately: the first write to one copies it.
+    pub private: bool,
+    /// How many aligned pages a fault of reading maps.
+    pub around: u32,
 }
 
 /// Text of a file that is read later, with its line.
@@ -94,11 +107,15 @@ const KEYS: &[&str] = &[
     "time",
     "quantum",
     "isolation",
+    "sleeps",
     "parameters",
     "space",
     "semaphores",
     "locks",
+    "words",
     "threads",
+    "experiment",
+    "published",
 ];
 /// A quantum that is usual: 4 ms.
 const QUANTUM: f64 = 4e6;
@@ -151,6 +168,7 @@ impl Program {
                 semaphores.push((key.to_owned(), count as u64));
             }
         }
+        let parameters = parameters(&root)?;
         Ok(Self {
             file: file.name.clone(),
             about: root.needed("about", text("about"))?,
@@ -158,11 +176,14 @@ impl Program {
             cpus: whole(&root, "cpus")?,
             time: time(&root, "time")?,
             quantum: time(&root, "quantum")?.unwrap_or(QUANTUM),
-            isolation: root.flag("isolation")?,
-            parameters: parameters(&root)?,
+            isolation: choice(&root, "isolation")?,
+            sleeps: choice(&root, "sleeps")?,
+            experiment: experiment(&root, &parameters)?,
+            parameters,
             spaces,
             semaphores,
             locks: root.texts("locks")?.unwrap_or_default(),
+            words: root.texts("words")?.unwrap_or_default(),
             threads,
         })
     }
@@ -222,17 +243,27 @@ fn words(section: &Section<'_>, key: &str) -> Result<Option<Words>, Refused> {
     Ok(text.map(|text| Words { text, line }))
 }
 
+/// `true`, `false`, or an expression, such as a parameter.
+fn choice(root: &Section<'_>, key: &str) -> Result<Words, Refused> {
+    match root.flag(key) {
+        Ok(flag) => Ok(Words { text: u8::from(flag).to_string(), line: root.line(key) }),
+        Err(_) => root.needed(key, words(root, key)),
+    }
+}
+
 fn or(words: Option<Words>, text: &str) -> Words {
     words.unwrap_or_else(|| Words { text: text.to_owned(), line: 0 })
 }
 
 fn space(section: &Section<'_>) -> Result<Space, Refused> {
-    section.only(&["name", "pages", "mapped", "each"])?;
+    section.only(&["name", "pages", "mapped", "each", "private", "around"])?;
     Ok(Space {
         name: section.needed("name", section.text("name"))?.to_owned(),
         pages: section.needed("pages", words(section, "pages"))?,
         mapped: or(words(section, "mapped")?, "0"),
         each: section.flag("each")?,
+        private: section.flag("private")?,
+        around: whole(section, "around")?.unwrap_or(1),
     })
 }
 

@@ -90,6 +90,30 @@ impl Run {
         workload::run(&self.workload, &setup)
     }
 
+    /// As [`Self::outcome`], and refuses an option among those `given` that the workload does not read.
+    ///
+    /// # Errors
+    ///
+    /// As there, or with the nearest option.
+    pub fn outcome_with<'g>(
+        &self,
+        machine: &Machine,
+        mut given: impl Iterator<Item = &'g str>,
+        timeline: usize,
+    ) -> Result<Outcome, Refused> {
+        let _ = workload::take_asked();
+        let outcome = self.outcome(machine, timeline)?;
+        let known = workload::take_asked();
+        match given.find(|name| !known.contains(*name)) {
+            None => Ok(outcome),
+            Some(name) => {
+                let known = known.iter().map(String::as_str);
+                let Refused(why) = lookaside_terminal::names::unknown("option", name, known);
+                Err(Refused(format!("workload `{}`: {why}", self.workload)))
+            }
+        }
+    }
+
     /// As [`Self::outcome`], only the results.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
     }
     if let Some(one) = measure {
         lines.push(format!(
-            "What settles it most: measure {} on such a machine with `lookaside calibrate`.",
+            "What settles it most: on such a machine, `lookaside calibrate --only {}`.",
             key(&one.number.name)
         ));
     }
@@ -97,20 +97,25 @@ fn key(name: &str) -> &str {
     name.strip_prefix("prices.").unwrap_or(name)
 }
 
-/// Whether `lookaside calibrate` can measure a number.
+/// The prices that `lookaside calibrate` can measure.
+pub(crate) const MEASURED: [&str; 14] = [
+    "hit",
+    "atomic",
+    "line_thread",
+    "line_cluster",
+    "line_socket",
+    "line_remote",
+    "second_level",
+    "walk",
+    "root",
+    "root_flush",
+    "flush_page",
+    "flush_all",
+    "interrupt_send",
+    "interrupt_deliver",
+];
+
+/// Whether a number is one of these.
 fn is_measured(name: &str) -> bool {
-    let measured = [
-        "interrupt_send",
-        "interrupt_deliver",
-        "line_",
-        "atomic",
-        "hit",
-        "walk",
-        "second_level",
-        "flush_page",
-        "flush_all",
-        "root",
-    ];
-    let key = name.strip_prefix("prices.");
-    key.is_some_and(|key| measured.iter().any(|prefix| key.starts_with(prefix)))
+    name.strip_prefix("prices.").is_some_and(|key| MEASURED.contains(&key))
 }

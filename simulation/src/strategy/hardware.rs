@@ -210,11 +210,7 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
         // The initiator writes one word and reads another; the rest happens on the targets at the same time.
         ipi_more: sum(&[Price::InterruptSend, line, line], typical.ipi_more),
         // Entries that an invalidation by address removes anyway are not worth sparing.
-        useful_entries: if machine.model.tlb.fractured {
-            0
-        } else {
-            std::env::var("LK_USEFUL").map_or(typical.useful_entries, |s| s.parse().unwrap())
-        },
+        useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
         ..*typical
     }
 }

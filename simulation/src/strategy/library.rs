@@ -45,6 +45,8 @@ type Words<'a, H> = Platform<'a, <H as Hardware>::Mmu>;
 fn recommended(place: Place<'_>, early: bool) -> Result<Box<dyn Strategy + '_>, Refused> {
     match place.machine.isa {
         Isa::Aarch64 => epochs::<Arm>(place, early),
+        // The counterpart of what x86 does without PCIDs: no tag is given, and each switch flushes.
+        Isa::Riscv64 if place.machine.features.tag_bits == 0 => recent::<Rv>(place, early),
         Isa::Riscv64 => epochs::<Rv>(place, early),
         Isa::X86_64 if place.machine.features.invlpgb => epochs::<X86Cpu>(place, early),
         Isa::X86_64 => recent::<X86Cpu>(place, early),

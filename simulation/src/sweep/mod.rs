@@ -3,26 +3,27 @@
 //!
 //! A sample is a seed, and where plausible machines are asked, a machine of its own as well. All strategies have the
 //! same samples, so that a difference between two of them is not one between their samples.
+//!
+//! A [`ParameterSweep`] says what to run. [`Prepared`], it runs at once, or sample by sample, in any order and in
+//! several processes, and [gathers](Prepared::gather) what they gave.
 
 mod crossover;
 pub mod page;
 mod values;
 
-use std::collections::BTreeMap;
-
 use lookaside_machine::timed::Price;
 use lookaside_terminal::{Refused, names};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 pub use crossover::{Crossover, crossovers};
 pub use values::values;
 
 use crate::{
     data::{Better, Machine, Ranges},
-    reproduce::Run,
+    reproduce::{Measured, Run, Settings},
     sensitivity::{best_of, plausible},
-    strategy,
-    workload::Metric,
+    strategy, workload,
 };
 
 /// What is swept over.
@@ -53,26 +54,53 @@ impl Over {
 }
 
 /// A sweep.
-#[derive(Clone, Debug)]
-pub struct ParameterSweep<'s> {
+#[derive(Clone, Debug, Default)]
+pub struct ParameterSweep {
     /// The workload, by name or by the path of its file.
-    pub workload: &'s str,
+    pub workload: String,
     /// The machines.
-    pub machines: Vec<&'s Machine>,
+    pub machines: Vec<Machine>,
     /// The strategies.
-    pub strategies: &'s [String],
+    pub strategies: Vec<String>,
     /// What it is over, as it was named, and the values.
     pub over: (String, Vec<f64>),
-    /// Options of the workload.
-    pub options: &'s BTreeMap<String, f64>,
+    /// Options of the workload that were given. One that the workload does not read is refused.
+    pub options: Settings,
+    /// What options are unless they are given.
+    pub defaults: Settings,
     /// Prices of all machines, in nanoseconds.
-    pub prices: &'s [(Price, f64)],
+    pub prices: Vec<(Price, f64)>,
     /// The first seed and how many samples.
     pub seeds: [u64; 2],
     /// The ranges of prices, where each sample has a plausible machine of its own.
-    pub plausible: Option<&'s Ranges>,
+    pub plausible: Option<Ranges>,
     /// The metric; the first of the workload if none is named.
-    pub metric: Option<&'s str>,
+    pub metric: Option<String>,
+}
+
+/// A sweep whose names were looked up and whose machines were drawn. Each sample is a function of it and of the
+/// sample's place, so that places can be dealt out to several processes.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    sweep: ParameterSweep,
+    over: Over,
+    /// The machine of each sample, by machine.
+    machines: Vec<Vec<Machine>>,
+}
+
+/// What one sample has given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it is better.
+    pub better: Better,
+    /// Its value.
+    pub value: f64,
+    /// How many events were simulated.
+    pub events: u64,
 }
 
 /// A point of a curve.
@@ -101,127 +129,46 @@ pub struct Swept {
     /// Machine by machine, in each strategy by strategy.
     pub curves: Vec<Curve>,
     /// The metric.
-    pub metric: &'static str,
+    pub metric: String,
     /// Its unit.
-    pub unit: &'static str,
+    pub unit: String,
     /// Which way it is better.
     pub better: Better,
     /// How many events were simulated.
     pub events: u64,
 }
 
-/// One sample: which curve, which point, which sample.
-type Place = [usize; 3];
-
-impl ParameterSweep<'_> {
-    /// How many runs it takes.
-    #[must_use]
-    pub fn runs(&self) -> usize {
-        let curves = self.machines.len() * self.strategies.len();
-        curves * self.over.1.len() * self.seeds[1] as usize
-    }
-
-    /// Runs it. `done` is called after each run.
+impl ParameterSweep {
+    /// Looks names up, and draws the machine of each sample.
     ///
     /// # Errors
     ///
-    /// If a strategy does not exist, if no point of it can be run, or if the workload has no such metric.
-    pub fn run(&self, done: &(dyn Fn() + Sync)) -> Result<Swept, Refused> {
-        for name in self.strategies {
+    /// If a strategy does not exist, if the workload cannot be read, or if there is nothing to run.
+    pub fn prepare(self) -> Result<Prepared, Refused> {
+        for name in &self.strategies {
             if !strategy::all().any(|entry| entry.name == name) {
                 let known = strategy::all().map(|entry| entry.name);
                 return Err(names::unknown("strategy", name, known));
             }
         }
+        let is_file = workload::file::is_path(&self.workload);
+        let opened = is_file.then(|| workload::opened(&self.workload)).transpose()?;
+        if !is_file {
+            workload::find(&self.workload)?;
+        }
         let [seed, count] = self.seeds;
-        let machines = self.samples(seed, count as usize)?;
-        let (over, values) = (Over::of(&self.over.0), &self.over.1);
-        let curves = self.machines.len() * self.strategies.len();
-        let mut places: Vec<Place> = Vec::new();
-        for curve in 0..curves {
-            for point in 0..values.len() {
-                places.extend((0..count as usize).map(|sample| [curve, point, sample]));
-            }
+        let is_empty = self.machines.is_empty() || self.strategies.is_empty() || count == 0;
+        if is_empty || self.over.1.is_empty() {
+            let why = "there is nothing to run: no machine, no strategy, no value or no sample";
+            return Err(Refused(why.to_owned()));
         }
-        let one = |&[curve, point, sample]: &Place| -> Result<(Metric, u64), Refused> {
-            let which = curve / self.strategies.len();
-            let strategy = &self.strategies[curve % self.strategies.len()];
-            let mut machine = machines[which][sample].clone();
-            let value = values[point];
-            let mut run = Run {
-                machine: machine.key.clone(),
-                workload: self.workload.to_owned(),
-                strategy: strategy.clone(),
-                options: self.options.clone(),
-                x: None,
-                cpus: None,
-                seed: seed.wrapping_add(sample as u64),
-            };
-            match &over {
-                Over::Cpus => run.cpus = Some(value as usize),
-                Over::X => run.x = Some(value),
-                Over::Price(price) => set(&mut machine, *price, value),
-                Over::Option(name) => {
-                    run.options.insert(name.clone(), value);
-                }
-            }
-            let measured = run.measure(&machine);
-            done();
-            let measured = measured?;
-            let metrics = &measured.metrics;
-            let found = match self.metric {
-                None => metrics.first(),
-                Some(name) => {
-                    measured.metric(name)?;
-                    metrics.iter().find(|metric| metric.key == name)
-                }
-            };
-            let metric = found.cloned().ok_or_else(|| Refused("it measures nothing".to_owned()))?;
-            Ok((metric, measured.events))
-        };
-        let results: Vec<Result<(Metric, u64), Refused>> =
-            places.par_iter().with_max_len(1).map(one).collect();
-        let first = results.iter().find_map(|result| result.as_ref().ok());
-        let Some((metric, _)) = first.cloned() else {
-            return Err(results.into_iter().find_map(Result::err).unwrap_or(Refused(
-                "there is nothing to run: no machine, no strategy or no value".to_owned(),
-            )));
-        };
-        let events = results.iter().flatten().map(|(_, events)| events).sum();
-        let mut samples = results.chunks(count as usize);
-        let mut swept = Vec::new();
-        for curve in 0..curves {
-            let points = values.iter().zip(&mut samples).map(|(&x, results)| Point {
-                x,
-                samples: results
-                    .iter()
-                    .map(|result| match result {
-                        Ok((metric, _)) => Ok(metric.value),
-                        Err(Refused(why)) => Err(why.clone()),
-                    })
-                    .collect(),
-            });
-            swept.push(Curve {
-                machine: self.machines[curve / self.strategies.len()].key.clone(),
-                strategy: self.strategies[curve % self.strategies.len()].clone(),
-                points: points.collect(),
-            });
-        }
-        let better = best_of(&metric);
-        Ok(Swept { curves: swept, metric: metric.key, unit: metric.unit, better, events })
-    }
-
-    /// The machine of each sample, by machine.
-    fn samples(&self, seed: u64, count: usize) -> Result<Vec<Vec<Machine>>, Refused> {
-        let of = |machine: &&Machine| -> Result<Vec<Machine>, Refused> {
-            let mut all = match self.plausible {
-                None => vec![(*machine).clone(); count],
+        let of = |machine: &Machine| -> Result<Vec<Machine>, Refused> {
+            let mut all = match &self.plausible {
+                None => vec![machine.clone(); count as usize],
                 Some(ranges) => {
-                    let assumed = match crate::workload::file::is_path(self.workload) {
-                        true => crate::workload::opened(self.workload)?.assumed(machine),
-                        false => Vec::new(),
-                    };
-                    let all = plausible(machine, ranges, &assumed, count, seed)?;
+                    let assumed = opened.as_ref().map(|one| one.assumed(machine));
+                    let assumed = assumed.unwrap_or_default();
+                    let all = plausible(machine, ranges, &assumed, count as usize, seed)?;
                     all.into_iter().map(|one| one.machine).collect()
                 }
             };
@@ -230,7 +177,166 @@ impl ParameterSweep<'_> {
             }
             Ok(all)
         };
-        self.machines.iter().map(of).collect()
+        let machines = self.machines.iter().map(of).collect::<Result<_, _>>()?;
+        Ok(Prepared { over: Over::of(&self.over.0), machines, sweep: self })
+    }
+}
+
+impl Prepared {
+    /// What is prepared.
+    #[must_use]
+    pub const fn sweep(&self) -> &ParameterSweep {
+        &self.sweep
+    }
+
+    /// How many points all curves have: each value of each strategy of each machine, in this order from the
+    /// innermost.
+    #[must_use]
+    pub const fn points(&self) -> usize {
+        let Self { sweep, machines, .. } = self;
+        machines.len() * sweep.strategies.len() * sweep.over.1.len()
+    }
+
+    /// How many samples each point has.
+    #[must_use]
+    pub const fn samples(&self) -> usize {
+        self.sweep.seeds[1] as usize
+    }
+
+    /// How many runs it takes.
+    #[must_use]
+    pub const fn runs(&self) -> usize {
+        self.points() * self.samples()
+    }
+
+    /// The machine, the strategy and the value of a point, by their numbers.
+    #[must_use]
+    pub const fn place(&self, point: usize) -> [usize; 3] {
+        let (values, strategies) = (self.sweep.over.1.len(), self.sweep.strategies.len());
+        [point / values / strategies, point / values % strategies, point % values]
+    }
+
+    /// A sample of a point.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be run, if the workload has no such metric, or does not read an option that was given.
+    pub fn sample(&self, point: usize, sample: usize) -> Result<Sample, Refused> {
+        let [machine, strategy, value] = self.place(point);
+        let sweep = &self.sweep;
+        let mut machine = self.machines[machine][sample].clone();
+        let value = sweep.over.1[value];
+        let mut given = sweep.options.clone();
+        let (mut x, mut cpus) = (None, None);
+        match &self.over {
+            Over::Cpus => cpus = Some(value as usize),
+            Over::X => x = Some(value),
+            Over::Price(price) => set(&mut machine, *price, value),
+            Over::Option(name) => {
+                given.insert(name.clone(), value);
+            }
+        }
+        let mut options = sweep.defaults.clone();
+        options.extend(given.clone());
+        let run = Run {
+            machine: machine.key.clone(),
+            workload: sweep.workload.clone(),
+            strategy: sweep.strategies[strategy].clone(),
+            options,
+            x,
+            cpus,
+            seed: sweep.seeds[0].wrapping_add(sample as u64),
+        };
+        let names = given.keys().map(String::as_str);
+        let measured = Measured::from(run.outcome_with(&machine, names, 0)?);
+        let metrics = &measured.metrics;
+        let found = match &sweep.metric {
+            None => metrics.first(),
+            Some(name) => {
+                measured.metric(name)?;
+                metrics.iter().find(|metric| metric.key == name)
+            }
+        };
+        let metric = found.ok_or_else(|| Refused("it measures nothing".to_owned()))?;
+        if !metric.value.is_finite() {
+            return Err(Refused(format!("`{}` was not measured: it is no number", metric.key)));
+        }
+        Ok(Sample {
+            metric: metric.key.to_owned(),
+            unit: metric.unit.to_owned(),
+            better: best_of(metric),
+            value: metric.value,
+            events: measured.events,
+        })
+    }
+
+    /// Makes curves of all samples, point by point.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn gather(&self, samples: &[Result<Sample, Refused>]) -> Result<Swept, Refused> {
+        let Some(first) = samples.iter().find_map(|one| one.as_ref().ok()) else {
+            let why = samples.iter().find_map(|one| one.as_ref().err()).cloned();
+            return Err(why.unwrap_or_else(|| Refused("there is no sample".to_owned())));
+        };
+        let values = &self.sweep.over.1;
+        let of_points: Vec<_> = samples.chunks(self.samples()).collect();
+        let point = |(&x, samples): (&f64, &&[Result<Sample, Refused>])| Point {
+            x,
+            samples: samples
+                .iter()
+                .map(|one| one.as_ref().map(|one| one.value).map_err(|why| why.0.clone()))
+                .collect(),
+        };
+        let curve = |(number, samples): (usize, &[&[Result<Sample, Refused>]])| {
+            let [machine, strategy, _] = self.place(number * values.len());
+            Curve {
+                machine: self.sweep.machines[machine].key.clone(),
+                strategy: self.sweep.strategies[strategy].clone(),
+                points: values.iter().zip(samples).map(point).collect(),
+            }
+        };
+        Ok(Swept {
+            curves: of_points.chunks(values.len()).enumerate().map(curve).collect(),
+            metric: first.metric.clone(),
+            unit: first.unit.clone(),
+            better: first.better,
+            events: samples.iter().flatten().map(|one| one.events).sum(),
+        })
+    }
+
+    /// Runs all of it on all CPUs of the host. `done` is called after each run.
+    ///
+    /// # Errors
+    ///
+    /// If nothing of it can be run.
+    pub fn run(&self, done: &(dyn Fn() + Sync)) -> Result<Swept, Refused> {
+        let one = |place: usize| {
+            let sample = self.sample(place / self.samples(), place % self.samples());
+            done();
+            sample
+        };
+        let samples: Vec<_> = (0..self.runs()).into_par_iter().with_max_len(1).map(one).collect();
+        self.gather(&samples)
+    }
+}
+
+/// A price by name, with or without `prices.` before it, and its value in nanoseconds.
+///
+/// # Errors
+///
+/// If there is none of that name, or the value is not from 0 to a second.
+pub fn price(name: &str, nanoseconds: f64) -> Result<(Price, f64), Refused> {
+    let key = name.strip_prefix("prices.").unwrap_or(name);
+    let Some(&price) = Price::ALL.iter().find(|price| price.key() == key) else {
+        return Err(names::unknown("price", key, Price::ALL.iter().map(|price| price.key())));
+    };
+    match (0.0..=1e9).contains(&nanoseconds) {
+        true => Ok((price, nanoseconds)),
+        false => {
+            Err(Refused(format!("`{name}` is {nanoseconds} ns; a price is from 0 to a second")))
+        }
     }
 }
 

@@ -23,18 +23,31 @@ const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b"];
 /// The size of a picture, and the room around the curves: left, top, right, bottom.
 const SIZE: [f64; 2] = [720.0, 360.0];
-const ROOM: [f64; 4] = [80.0, 16.0, 16.0, 44.0];
+const ROOM: [f64; 4] = [80.0, 16.0, 30.0, 44.0];
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1a1a1a;--faint:#d0d0d0}
 @media(prefers-color-scheme:dark){:root{--ground:#16181c;--ink:#e6e6e6;--faint:#3c4048}}
 body{background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-svg{width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-serif}
-.grid{stroke:var(--faint)}table{border-collapse:collapse}td,th{padding:.15rem .7rem;text-align:right;border-bottom:1px solid var(--faint)}
+svg{width:100%;height:auto;min-width:34rem}svg text{fill:var(--ink);font:12px system-ui,sans-serif;paint-order:stroke;stroke:var(--ground);stroke-width:4px}.name{white-space:nowrap;margin-right:1rem}
+.grid{stroke:var(--faint)}.cross{stroke:var(--ink);stroke-dasharray:3 4;opacity:.7}.wide{overflow-x:auto}table{border-collapse:collapse;white-space:nowrap}td,th{padding:.15rem .7rem;text-align:right;border-bottom:1px solid var(--faint)}
 td:first-child,th:first-child{text-align:left}";
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// How wide a letter of a label is at most.
+const LETTER: f64 = 7.5;
+
+/// A value at an axis, without zeros after its point.
+fn label(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-3 {
+        return number(value);
+    }
+    // A step that is no power of two leaves a rest in the last places.
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A scale from values to places, logarithmic where all values allow that and spread over a factor of four.
@@ -68,11 +81,20 @@ impl Scale {
         if self.is_log {
             let first = self.from.log10().floor() as i32;
             let last = self.to.log10().ceil() as i32;
-            let of = |power: i32| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(power));
+            let many = self.to / self.from > 30.0;
+            let steps = if many { &[1.0, 2.0, 5.0][..] } else { &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0] };
+            let of = |power: i32| steps.iter().map(move |step| step * 10_f64.powi(power));
             let all = (first..=last).flat_map(of);
             return all.filter(|tick| *tick >= self.from && *tick <= self.to).collect();
         }
-        (0..=4).map(|i| self.from + (self.to - self.from) * f64::from(i) / 4.0).collect()
+        // Steps of 1, 2 or 5 times a power of ten: from three to eight of them.
+        let rough = (self.to - self.from) / 4.0;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+        let step = step.into_iter().find(|step| *step >= rough).unwrap_or(rough);
+        let first = (self.from / step).ceil() as i64;
+        let last = (self.to / step).floor() as i64;
+        (first..=last).map(|i| i as f64 * step).collect()
     }
 }
 
@@ -88,8 +110,8 @@ pub fn html(swept: &Swept, heading: &Heading<'_>) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\n\
          <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p>{} in {}, {better} is better. {}</p>\n",
-        escaped(swept.metric),
-        escaped(if swept.unit.is_empty() { "parts of one" } else { swept.unit }),
+        escaped(&swept.metric),
+        escaped(if swept.unit.is_empty() { "parts of one" } else { &swept.unit }),
         escaped(heading.about),
     );
     let crossings = crossovers(swept);
@@ -105,7 +127,13 @@ pub fn html(swept: &Swept, heading: &Heading<'_>) -> String {
     for machine in swept.machines() {
         let curves: Vec<&Curve> = swept.of(machine).collect();
         let _ = writeln!(page, "<h2>{}</h2>", escaped(machine));
-        page.push_str(&picture(&curves, heading.over, &crossings, machine));
+        page.push_str(&picture(
+            &curves,
+            heading.over,
+            [&swept.metric, &swept.unit],
+            &crossings,
+            machine,
+        ));
         page.push_str(&table(&curves, heading.over));
     }
     page.push_str("</body></html>\n");
@@ -126,7 +154,13 @@ pub fn sentence(one: &super::Crossover, over: &str) -> String {
     )
 }
 
-fn picture(curves: &[&Curve], over: &str, crossings: &[super::Crossover], machine: &str) -> String {
+fn picture(
+    curves: &[&Curve],
+    over: &str,
+    [metric, unit]: [&str; 2],
+    crossings: &[super::Crossover],
+    machine: &str,
+) -> String {
     let [width, height] = SIZE;
     let [left, top, right, bottom] = ROOM;
     let known = || {
@@ -141,7 +175,7 @@ fn picture(curves: &[&Curve], over: &str, crossings: &[super::Crossover], machin
     let ends = known().flat_map(|(_, spread)| [spread.least(), spread.greatest()]);
     let ys = Scale::new(ends, [height - bottom, top]);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">\n",
+        "<div class=\"wide\"><svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">\n",
         escaped(&format!("curves on {machine}"))
     );
     for tick in ys.ticks() {
@@ -153,17 +187,24 @@ fn picture(curves: &[&Curve], over: &str, crossings: &[super::Crossover], machin
             width - right,
             left - 6.0,
             y + 4.0,
-            number(tick)
+            label(tick)
         );
     }
     let mut places: Vec<f64> = known().map(|(x, _)| x).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
-    for x in places {
+    // The last value is labelled, and those before it that have room.
+    let mut room = f64::INFINITY;
+    for x in places.into_iter().rev() {
+        let (place, text) = (xs.place(x), label(x));
+        let half = LETTER * text.len() as f64 / 2.0;
+        if place + half > room {
+            continue;
+        }
+        room = place - half - LETTER;
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{x}</text>",
-            xs.place(x),
+            "<text x=\"{place:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
             height - bottom + 16.0
         );
     }
@@ -174,52 +215,78 @@ fn picture(curves: &[&Curve], over: &str, crossings: &[super::Crossover], machin
         height - 8.0,
         escaped(over)
     );
+    let what = if unit.is_empty() { metric.to_owned() } else { format!("{metric}, {unit}") };
+    let _ = writeln!(
+        svg,
+        "<text x=\"14\" y=\"{:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {0:.1})\">{}</text>",
+        (top + height - bottom) / 2.0,
+        escaped(&what)
+    );
+    let at = |x: f64, y: f64| format!("{:.1},{:.1}", xs.place(x), ys.place(y));
+    let (mut bands, mut lines) = (String::new(), String::new());
     for (curve, colour) in curves.iter().zip(COLOURS.iter().cycle()) {
         let points: Vec<(f64, Spread)> = curve
             .points
             .iter()
             .filter_map(|p| Some((p.x, Spread::of(p.samples.as_deref().ok()?))))
             .collect();
-        let at = |x: f64, y: f64| format!("{:.1},{:.1}", xs.place(x), ys.place(y));
         let upper = points.iter().map(|(x, spread)| at(*x, spread.greatest()));
         let lower = points.iter().rev().map(|(x, spread)| at(*x, spread.least()));
         let band: Vec<String> = upper.chain(lower).collect();
         let line: Vec<String> = points.iter().map(|(x, spread)| at(*x, spread.median())).collect();
         let _ = writeln!(
-            svg,
-            "<polygon points=\"{}\" fill=\"{colour}\" opacity=\"0.2\"/>\
-             <polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            band.join(" "),
+            bands,
+            "<polygon points=\"{}\" fill=\"{colour}\" opacity=\"0.2\"/>",
+            band.join(" ")
+        );
+        let _ = writeln!(
+            lines,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
             line.join(" ")
         );
         for (x, spread) in &points {
             let (cx, cy) = (xs.place(*x), ys.place(spread.median()));
-            let _ =
-                writeln!(svg, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\" fill=\"{colour}\"/>");
+            let _ = writeln!(
+                lines,
+                "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\" fill=\"{colour}\"/>"
+            );
         }
     }
-    for one in crossings.iter().filter(|one| one.machine == machine) {
+    // No band covers a line.
+    svg += &bands;
+    svg += &lines;
+    let here = crossings.iter().filter(|one| one.machine == machine);
+    // Their labels stand below each other, as several may be at one place, on the side that has room.
+    for (i, one) in here.enumerate() {
         let x = xs.place(one.at);
+        let [before, after] = &one.strategies;
+        let text = format!("{before}, then {after}: {:.0} %", 100.0 * one.certainty);
+        let (at, anchor) = match x > width / 2.0 {
+            true => (x - 4.0, "end"),
+            false => (x + 4.0, "start"),
+        };
         let _ = writeln!(
             svg,
-            "<line class=\"grid\" stroke-dasharray=\"4 3\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{:.0} %</text>",
+            "<line class=\"cross\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{:.1}\"/>\
+             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
             height - bottom,
-            x + 4.0,
-            top + 12.0,
-            100.0 * one.certainty
+            top + 12.0 + 15.0 * i as f64,
+            escaped(&text)
         );
     }
-    svg.push_str("</svg>\n<p>");
+    svg.push_str("</svg></div>\n<p>");
     for (curve, colour) in curves.iter().zip(COLOURS.iter().cycle()) {
-        let _ =
-            write!(svg, "<b style=\"color:{colour}\">■</b> {} &nbsp; ", escaped(&curve.strategy));
+        let _ = write!(
+            svg,
+            "<span class=\"name\"><b style=\"color:{colour}\">■</b> {}</span> ",
+            escaped(&curve.strategy)
+        );
     }
     svg + "</p>\n"
 }
 
 fn table(curves: &[&Curve], over: &str) -> String {
-    let mut text = format!("<table><tr><th>{}</th>", escaped(over));
+    let mut text = format!("<div class=\"wide\"><table><tr><th>{}</th>", escaped(over));
     for curve in curves {
         let _ = write!(text, "<th>{}</th>", escaped(&curve.strategy));
     }
@@ -241,5 +308,5 @@ fn table(curves: &[&Curve], over: &str) -> String {
         }
         text.push_str("</tr>\n");
     }
-    text + "</table>\n"
+    text + "</table></div>\n"
 }

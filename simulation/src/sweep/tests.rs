@@ -12,7 +12,13 @@ fn curve(strategy: &str, points: &[(f64, &[f64])]) -> Curve {
 }
 
 fn swept(curves: Vec<Curve>) -> Swept {
-    Swept { curves, metric: "time", unit: "ns", better: Better::Lower, events: 0 }
+    Swept {
+        curves,
+        metric: "time".to_owned(),
+        unit: "ns".to_owned(),
+        better: Better::Lower,
+        events: 0,
+    }
 }
 
 #[test]
@@ -45,20 +51,16 @@ fn names_are_of_cpus_prices_and_options() {
 
 #[test]
 fn a_sweep_has_every_point_and_says_what_is_missing() {
-    let machine = Machine::named("zen5").unwrap();
-    let strategies = ["lookaside".to_owned(), "linux-ipi-2025".to_owned()];
-    let options = BTreeMap::from([("operations".to_owned(), 64.0)]);
     let sweep = ParameterSweep {
-        workload: "storm",
-        machines: vec![&machine],
-        strategies: &strategies,
+        workload: "storm".to_owned(),
+        machines: vec![Machine::named("zen5").unwrap()],
+        strategies: vec!["lookaside".to_owned(), "linux-ipi-2025".to_owned()],
         over: ("cpus".to_owned(), vec![2.0, 4.0, 200.0]),
-        options: &options,
-        prices: &[],
+        options: Settings::from([("operations".to_owned(), 64.0)]),
         seeds: [1, 2],
-        plausible: None,
-        metric: None,
+        ..ParameterSweep::default()
     };
+    let sweep = sweep.prepare().unwrap();
     let swept = sweep.run(&|| ()).unwrap();
     assert_eq!(swept.curves.len(), 2);
     for curve in &swept.curves {
@@ -71,4 +73,81 @@ fn a_sweep_has_every_point_and_says_what_is_missing() {
     assert!(page.contains("<svg") && page.contains("200 CPUs"));
     assert!(!page.contains("http://") && !page.contains("https://"), "nothing is fetched");
     assert_eq!(sweep.run(&|| ()).unwrap(), swept);
+
+    // Sample by sample, from the last to the first: the same.
+    let places: Vec<usize> = (0..sweep.runs()).rev().collect();
+    let mut samples: Vec<_> =
+        places.iter().map(|place| sweep.sample(place / 2, place % 2)).collect();
+    samples.reverse();
+    assert_eq!(sweep.gather(&samples).unwrap(), swept);
+}
+
+#[test]
+fn an_option_that_nothing_reads_and_a_price_out_of_range_are_refused() {
+    let sweep = |option: &str, over: &str| ParameterSweep {
+        workload: "storm".to_owned(),
+        machines: vec![Machine::named("zen5").unwrap()],
+        strategies: vec!["lookaside".to_owned()],
+        over: (over.to_owned(), vec![2.0]),
+        options: Settings::from([("operations".to_owned(), 8.0), (option.to_owned(), 1.0)]),
+        seeds: [1, 1],
+        ..ParameterSweep::default()
+    };
+    let run = |option, over| sweep(option, over).prepare().unwrap().run(&|| ()).unwrap_err().0;
+    assert!(run("operatons", "cpus").contains("did you mean `operations`"));
+    assert!(run("operations", "cpu").contains("`cpu`"));
+    assert!(price("walk", -1.0).unwrap_err().0.contains("from 0 to a second"));
+    assert_eq!(price("prices.walk", 5.0), Ok((Price::Walk, 5.0)));
+}
+
+/// A page of two curves that cross twice near each other.
+fn crossing() -> String {
+    let low = curve("one", &[(1.0, &[1.0]), (2.0, &[3.0]), (3.0, &[1.0]), (1000.0, &[1.0])]);
+    let high = curve("other", &[(1.0, &[2.0]), (2.0, &[2.0]), (3.0, &[2.0]), (1000.0, &[2.0])]);
+    let swept = Swept {
+        curves: vec![low, high],
+        metric: "time".to_owned(),
+        unit: "ns".to_owned(),
+        better: Better::Lower,
+        events: 0,
+    };
+    page::html(&swept, &page::Heading { title: "t", over: "cpus", about: "" })
+}
+
+#[test]
+fn no_band_covers_a_line_and_labels_stand_below_each_other() {
+    let page = crossing();
+    let last_band = page.rfind("<polygon").unwrap();
+    assert!(last_band < page.find("<polyline").unwrap());
+    let marks: Vec<&str> = page.lines().filter(|line| line.contains("class=\"cross\"")).collect();
+    assert_eq!(marks.len(), 2, "{marks:?}");
+    let height = |line: &str| {
+        let (_, text) = line.split_once("<text").unwrap();
+        text.split_once("y=\"").unwrap().1.split_once('"').unwrap().0.parse::<f64>().unwrap()
+    };
+    assert!((height(marks[1]) - height(marks[0])).abs() >= 14.0, "{marks:?}");
+    assert!(page.contains("time, ns"), "the axis says what it is");
+}
+
+#[test]
+fn labels_of_an_axis_are_round_and_do_not_overlap() {
+    let page = crossing();
+    let label = |text: &str| page.contains(&format!("text-anchor=\"middle\">{text}</text>"));
+    // On a logarithmic axis from 1 to 1000, 3 has room beside 1 and 1000, and all are written without zeros.
+    assert!(label("1000") && label("1") && label("3"), "{page}");
+    // From 0 to 3 in halves.
+    for tick in ["0", "1", "2", "3"] {
+        assert!(page.contains(&format!("text-anchor=\"end\">{tick}</text>")), "{tick}: {page}");
+    }
+    let crowded = curve("one", &[(1.0, &[1.0]), (1.01, &[1.0]), (9.0, &[1.0])]);
+    let swept = Swept {
+        curves: vec![crowded],
+        metric: "time".to_owned(),
+        unit: String::new(),
+        better: Better::Lower,
+        events: 0,
+    };
+    let page = page::html(&swept, &page::Heading { title: "t", over: "cpus", about: "" });
+    let label = |text: &str| page.contains(&format!("text-anchor=\"middle\">{text}</text>"));
+    assert!(label("9") && label("1.01") && !label("1"), "{page}");
 }

@@ -48,7 +48,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     // Both in picoseconds.
     let gap = (cpus as f64 / rate * SECOND) as Ps;
     let end = START + (SHOOTDOWNS as f64 / rate * SECOND) as Ps;
-    let arena = Arena::new((1 << 24) + cpus.min(1 << 10).pow(2) * 64);
+    let arena = Arena::new((1 << 24) + cpus.pow(2) * 64);
     let (state, report) = stage::run(
         setup,
         &arena,

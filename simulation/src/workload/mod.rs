@@ -31,7 +31,7 @@ use std::{
 use lookaside_machine::timed::Report;
 use lookaside_terminal::Refused;
 
-use crate::data::Machine;
+use crate::data::{Machine, Program, Text};
 
 /// What a workload is to run on.
 #[derive(Clone, Copy, Debug)]
@@ -175,13 +175,15 @@ pub fn run(name: &str, setup: &Setup<'_>) -> Result<Outcome, Refused> {
     if file::is_path(name) { opened(name)?.run(setup) } else { (find(name)?.run)(setup) }
 }
 
-/// The workload of a file, which is read once.
+/// The workloads of files and of texts, by the name under which they are run.
+static KNOWN: Mutex<BTreeMap<String, Arc<file::Workload>>> = Mutex::new(BTreeMap::new());
+
+/// The workload of a file, which is read once, or of a text that [was admitted](admit).
 ///
 /// # Errors
 ///
 /// If it cannot be read, or with the first thing that is wrong in it.
 pub fn opened(path: &str) -> Result<Arc<file::Workload>, Refused> {
-    static KNOWN: Mutex<BTreeMap<String, Arc<file::Workload>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(workload) = known.get(path) {
         return Ok(Arc::clone(workload));
@@ -189,6 +191,23 @@ pub fn opened(path: &str) -> Result<Arc<file::Workload>, Refused> {
     let workload = Arc::new(file::Workload::open(path)?);
     known.insert(path.to_owned(), Arc::clone(&workload));
     Ok(workload)
+}
+
+/// Admits the workload of a text, for programs that have no file of it or whose file may change while they run: the
+/// name by which it is run from here on, which is another one for another text. Messages have the name of the text.
+///
+/// # Errors
+///
+/// With the first thing that is wrong in it.
+pub fn admit(text: &Text) -> Result<String, Refused> {
+    // No path has a line break before its last name.
+    let name = format!("{}\n{}\n.toml", text.name, text.text);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known.contains_key(&name) {
+        let workload = file::Workload::new(Program::read(text)?)?;
+        known.insert(name.clone(), Arc::new(workload));
+    }
+    Ok(name)
 }
 
 /// The workload of that name.

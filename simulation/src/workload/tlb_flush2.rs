@@ -76,7 +76,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         pages: machine.path_or_none("pages"),
         lru: if drains { Some(machine.path("lru")?) } else { None },
     };
-    let arena = Arena::new((1 << 24) + threads.min(1 << 10).pow(2) * 64);
+    let arena = Arena::new((1 << 24) + threads.pow(2) * 64);
     let place = &arena;
     let (state, report) = stage::run(
         setup,

@@ -23,7 +23,7 @@ use lookaside_terminal::Refused;
 
 use self::{
     expression::{Expression, Reader, Values},
-    scheduler::State,
+    scheduler::{State, Wake},
     statement::{Act, Declared, Statement},
 };
 use super::{
@@ -38,6 +38,10 @@ pub struct Workload {
     program: Program,
     spaces: Vec<Space>,
     groups: Vec<Group>,
+    /// Whether the kernel has tables of its own: it is not 0.
+    isolation: Expression,
+    /// Whether idle CPUs sleep: it is not 0.
+    sleeps: Expression,
     counters: Vec<&'static str>,
     timers: Vec<&'static str>,
     /// Names of paths that its statements take.
@@ -49,6 +53,10 @@ struct Space {
     pages: Expression,
     mapped: Expression,
     each: bool,
+    /// Whether its pages are of a file that is mapped privately: the first write to one copies it.
+    private: bool,
+    /// How many aligned pages a fault of reading maps.
+    around: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -98,7 +106,9 @@ impl Workload {
     ///
     /// The first thing that is wrong in it, with its line.
     pub fn new(program: Program) -> Result<Self, Refused> {
-        let mut declared = Declared::default();
+        let ranges = Files::own().ranges()?;
+        let known = ranges.paths().map(intern).collect();
+        let mut declared = Declared { paths: known, ..Declared::default() };
         let mut number = |words: &Words| -> Result<Expression, Refused> {
             let mut reader = Reader::new(&words.text, &program.parameters);
             let expression = reader.number().and_then(|expression| match reader.word() {
@@ -112,8 +122,10 @@ impl Workload {
         let mut spaces = Vec::new();
         for space in &program.spaces {
             let (pages, mapped) = (number(&space.pages)?, number(&space.mapped)?);
-            spaces.push(Space { pages, mapped, each: space.each });
+            let (each, private, around) = (space.each, space.private, u64::from(space.around));
+            spaces.push(Space { pages, mapped, each, private, around });
         }
+        let (isolation, sleeps) = (number(&program.isolation)?, number(&program.sleeps)?);
         let mut counted = Vec::new();
         for threads in &program.threads {
             counted.push([number(&threads.count)?, number(&threads.cpu)?]);
@@ -155,6 +167,8 @@ impl Workload {
             program,
             spaces,
             groups,
+            isolation,
+            sleeps,
             counters: counters.iter().map(|name| intern(name)).collect(),
             timers: timers.iter().map(|name| intern(name)).collect(),
             paths,
@@ -181,20 +195,23 @@ impl Workload {
     /// If the machine or the strategy refuses it, if it deadlocks, or if it does what cannot be done, with the line.
     pub fn run(&self, setup: &Setup<'_>) -> Result<Outcome, Refused> {
         let ranges = Files::own().ranges()?;
-        let (machine, isolated) = self.machine(setup.machine, &ranges)?;
-        let setup = &Setup { machine: &machine, ..*setup };
         let parameters = self.program.parameters.iter();
         let numbers: Vec<f64> =
             parameters.map(|one| setup.option_or(&one.name, one.value)).collect();
-        let most = machine.model.topology.cpus();
+        let most = setup.machine.model.topology.cpus();
         let cpus = setup.cpus.or(setup.x.map(|x| x as usize));
         let cpus = cpus.or(self.program.cpus.map(|cpus| cpus as usize)).unwrap_or(most);
         if cpus == 0 || cpus > most {
-            let (file, key) = (&self.program.file, &machine.key);
+            let (file, key) = (&self.program.file, &setup.machine.key);
             let why = format!("{file}: {cpus} CPUs, and machine `{key}` has {most}");
             return Err(Refused(format!("{why}; give `--cpus` or another machine")));
         }
         let values = Values { parameters: &numbers, cpus, threads: 0, me: 0, loops: [0, 0] };
+        let is_isolated = self.isolation.value(values) != 0.0;
+        let (machine, isolated) = self.machine(setup.machine, &ranges, is_isolated)?;
+        let setup = &Setup { machine: &machine, ..*setup };
+        let sleeps = self.sleeps.value(values) != 0.0;
+        let wake = sleeps.then(|| Wake::new(&machine, &ranges));
         let plan = self.plan(values)?;
         let arena = Arena::new((1 << 25) + cpus * (1 << 14) + cpus * cpus * 64);
         let place = &arena;
@@ -203,7 +220,7 @@ impl Workload {
             setup,
             place,
             cpus,
-            |kernel| State::new(self, kernel, place, plan, &numbers, [cpus, 0], isolated, end),
+            |kernel| State::new(self, kernel, place, plan, &numbers, cpus, isolated, wake, end),
             |kernel, state, cpu| state.run_cpu(kernel, cpu),
         )?;
         if let Some(why) = state.error.take() {
@@ -227,14 +244,23 @@ impl Workload {
             metrics.push(metric("elapsed", "ns", last.saturating_sub(START) as f64 / NS as f64));
         }
         let all: Ps = report.cpus.iter().map(|cpu| cpu.elapsed.saturating_sub(START)).sum();
+        let busy = all.saturating_sub(report.spent_in("idle")) as f64;
         let lost = report.spent_in("interrupt") + report.spent_in("handler");
-        metrics.push(metric("interrupted", "", lost as f64 / all as f64));
+        metrics.push(metric("interrupted", "", lost as f64 / busy));
+        metrics.push(metric("flushing", "", report.spent_in("flush") as f64 / busy));
+        let time = all as f64 / report.cpus.len() as f64 / 1e12;
+        metrics.push(metric("interrupts", "1/s", report.counters().taken as f64 / time));
         Ok(Outcome { metrics, report })
     }
 
     /// The machine with the paths that are assumed, and what each way into the kernel and back takes besides with
     /// tables of its own.
-    fn machine(&self, machine: &Machine, ranges: &Ranges) -> Result<(Machine, Ps), Refused> {
+    fn machine(
+        &self,
+        machine: &Machine,
+        ranges: &Ranges,
+        is_isolated: bool,
+    ) -> Result<(Machine, Ps), Refused> {
         let mut machine = machine.clone();
         for &path in &self.paths {
             if machine.paths.contains_key(path) {
@@ -248,14 +274,10 @@ impl Workload {
             })?;
             machine.paths.insert(path.to_owned(), (range.middle() * NS as f64) as Ps);
         }
-        if !self.program.isolation {
+        if !is_isolated {
             return Ok((machine, 0));
         }
-        let price = |price: Price| {
-            let middle =
-                || ranges.price(machine.isa, price).map(|range| range.middle() * NS as f64);
-            machine.model.prices.get(price).or_else(|| middle().map(|time| time as Ps)).unwrap_or(0)
-        };
+        let price = |price| price_of(&machine, ranges, price);
         let isolated = 2 * price(Price::Root);
         match machine.isa {
             // The page is flushed under both tags, by the address of the one that does not run.
@@ -297,6 +319,14 @@ impl Workload {
     }
 }
 
+/// A price of a machine: the middle of its range if nothing is known of it, and none if it is part of another.
+fn price_of(machine: &Machine, ranges: &Ranges, price: Price) -> Ps {
+    let range =
+        ranges.price(machine.isa, price).filter(|_| machine.unpriced().any(|one| one == price));
+    let middle = range.map(|range| (range.middle() * NS as f64) as Ps);
+    machine.model.prices.get(price).or(middle).unwrap_or(0)
+}
+
 /// The paths that statements take.
 fn paths(groups: &[Group]) -> Vec<&'static str> {
     let mut all: BTreeSet<&'static str> = ["fault", "switch"].into();
@@ -305,6 +335,8 @@ fn paths(groups: &[Group]) -> Vec<&'static str> {
             Act::Map(_) | Act::Protect(_) | Act::Allow(_) | Act::Discard(_) => &["call", "page"],
             Act::Unmap(_) | Act::Free(_) => &["call", "page"],
             Act::Reclaim(..) => &["page"],
+            Act::Call => &["call"],
+            Act::Path(path, _) => core::slice::from_ref(path),
             Act::Fork(_) => &["fork", "page", "copy", "exit"],
             Act::Write(_) => &["copy"],
             Act::Exec(_) => &["exec"],

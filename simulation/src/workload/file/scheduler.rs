@@ -4,14 +4,16 @@ use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lookaside::platform::{Ordering, Word as _};
-use lookaside_machine::timed::{self, Arena, Lock, Ps, Word};
+use lookaside_machine::timed::{self, Arena, Distance, Lock, Price, Ps, Word};
 
 use super::{
     Count, List, Workload,
     expression::Values,
+    price_of,
     thread::{Next, Thread},
 };
 use crate::{
+    data::{Machine, Ranges},
     kernel::{Kernel, Process},
     strategy::SpaceId,
     workload::stage::{NS, START, US},
@@ -33,8 +35,30 @@ pub(super) struct Gate<'a> {
     pub(super) spin: &'a Lock,
 }
 
-/// The pages of a space that a fork left to be copied: all that were there, but for these.
+/// The pages of a space that are shared until they are written to, as a fork leaves them and as those of a file are
+/// that is mapped privately: all but these.
 pub(super) type Copied = BTreeMap<SpaceId, BTreeSet<u64>>;
+
+/// What it takes to wake a CPU that sleeps: an interrupt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wake {
+    send: Ps,
+    /// Until the handler is over on the CPU that slept, within a socket and between two.
+    near: Ps,
+    far: Ps,
+}
+
+impl Wake {
+    pub(super) fn new(machine: &Machine, ranges: &Ranges) -> Self {
+        let price = |price| price_of(machine, ranges, price);
+        let handler = price(Price::InterruptEntry) + price(Price::InterruptExit);
+        Self {
+            send: price(Price::InterruptSend),
+            near: handler + price(Price::InterruptDeliver),
+            far: handler + price(Price::InterruptDeliverRemote),
+        }
+    }
+}
 
 /// Everything that threads share.
 pub(super) struct State<'a> {
@@ -51,8 +75,16 @@ pub(super) struct State<'a> {
     pub(super) sleepers: Vec<RefCell<Vec<(Ps, usize)>>>,
     /// What an idle CPU reads: it is written when a thread is made ready there.
     bells: &'a [Line],
+    /// What it takes to wake a CPU that sleeps, if they do.
+    wake: Option<Wake>,
+    /// The CPUs that sleep.
+    asleep: Vec<Cell<bool>>,
+    /// What an interrupt takes that is under way to a CPU that slept.
+    called: Vec<Cell<Ps>>,
     pub(super) semaphores: Vec<Gate<'a>>,
     pub(super) locks: Vec<Gate<'a>>,
+    /// Words that all share.
+    pub(super) words: &'a [Line],
     /// Threads that wait at the barrier, and how many meet there.
     pub(super) barrier: Gate<'a>,
     pub(super) meet: Count,
@@ -79,8 +111,9 @@ impl<'a> State<'a> {
         arena: &'a Arena,
         plan: Vec<[usize; 3]>,
         numbers: &[f64],
-        [cpus, _]: [usize; 2],
+        cpus: usize,
         isolated: Ps,
+        wake: Option<Wake>,
         end: Option<Ps>,
     ) -> Self {
         let bells = arena.fill(cpus, |_| Line(Word::ZERO));
@@ -93,18 +126,25 @@ impl<'a> State<'a> {
             Gate { open: Cell::new(open), waiting: List::default(), line, spin }
         };
         let program = &workload.program;
+        let words = arena.fill(program.words.len(), |_| Line(Word::ZERO));
+        timed::name(words, "words");
         let semaphores = program.semaphores.iter().map(|(_, n)| gate("semaphores", *n)).collect();
         let locks = program.locks.iter().map(|_| gate("locks", 1)).collect();
         let mut shared: Vec<Option<Process>> = vec![None; workload.spaces.len()];
         let counts: Vec<usize> = (0..workload.groups.len())
             .map(|which| plan.iter().filter(|one| one[0] == which).count())
             .collect();
+        let copied = RefCell::new(Copied::new());
         let spawn = |space: usize, threads: usize, me: usize| {
             let space = &workload.spaces[space];
             let values = Values { parameters: numbers, cpus, threads, me, loops: [0, 0] };
             let pages = space.pages.value(values).clamp(1.0, 1e9) as u64;
             let mapped = space.mapped.value(values).max(0.0) as u64;
-            kernel.spawn(pages, mapped.min(pages))
+            let process = kernel.spawn(pages, mapped.min(pages));
+            if space.private {
+                copied.borrow_mut().insert(process.id, BTreeSet::new());
+            }
+            process
         };
         let mut threads = Vec::new();
         let queues: Vec<List<usize>> = (0..cpus).map(|_| List::default()).collect();
@@ -134,13 +174,17 @@ impl<'a> State<'a> {
             queues,
             sleepers: (0..cpus).map(|_| RefCell::default()).collect(),
             bells,
+            wake,
+            asleep: (0..cpus).map(|_| Cell::new(false)).collect(),
+            called: (0..cpus).map(|_| Cell::new(0)).collect(),
             semaphores,
             locks,
             barrier: gate("barrier", 0),
             meet: Cell::new(meet),
             counters: workload.counters.iter().map(|_| Cell::new(0)).collect(),
             timers: workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect(),
-            copied: RefCell::default(),
+            copied,
+            words,
             bounded: Cell::new(bounded),
             over: Cell::new(false),
             error: RefCell::new(None),
@@ -197,10 +241,16 @@ impl<'a> State<'a> {
     }
 
     /// Puts a thread into the queue of its CPU.
-    pub(super) fn ready(&self, thread: usize) {
+    pub(super) fn ready(&self, kernel: &Kernel<'_>, thread: usize) {
         let cpu = self.homes[thread].get();
         self.queues[cpu].borrow_mut().push_back(thread);
         if timed::cpu().index() != cpu {
+            if let Some(wake) = self.wake.filter(|_| self.asleep[cpu].replace(false)) {
+                timed::during("wake", || timed::work(wake.send));
+                let topology = &kernel.machine().model.topology;
+                let is_far = topology.distance(timed::cpu().0, cpu as u32) == Distance::Remote;
+                self.called[cpu].set(if is_far { wake.far } else { wake.near });
+            }
             self.bells[cpu].0.fetch_add(1, Ordering::Release);
         }
     }
@@ -209,7 +259,7 @@ impl<'a> State<'a> {
     pub(super) fn wake(&self, kernel: &Kernel<'_>, thread: usize) {
         self.active.set(self.active.get() + 1);
         self.path(kernel, "wake");
-        self.ready(thread);
+        self.ready(kernel, thread);
     }
 
     /// A thread begins to wait. If nobody is left who could wake it, that is a deadlock, unless the time is up.
@@ -295,7 +345,7 @@ impl<'a> State<'a> {
             match next {
                 Next::Go | Next::Again => self.queues[cpu].borrow_mut().push_back(id),
                 Next::Sleeps => {}
-                Next::Moved => self.ready(id),
+                Next::Moved => self.ready(kernel, id),
                 Next::Waits => self.has_blocked(),
                 Next::Over => {
                     self.threads[id].take();
@@ -330,13 +380,19 @@ impl<'a> State<'a> {
                 timed::idle_until(time.min(timed::now() + 5 * US));
                 return;
             }
+            self.asleep[cpu].set(true);
             while nothing(self) {
                 let _ = self.bells[cpu].0.load(Ordering::Acquire);
                 if nothing(self) {
                     timed::relax();
                 }
             }
+            self.asleep[cpu].set(false);
         });
+        let called = self.called[cpu].take();
+        if called > 0 {
+            timed::during("interrupt", || timed::work(called));
+        }
     }
 }
 

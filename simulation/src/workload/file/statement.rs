@@ -22,12 +22,22 @@ pub(super) enum Act {
     Sleep(Expression),
     Touch(Pages),
     Write(Pages),
+    /// Pages are there from now on, without faults.
+    Populate(Pages),
+    /// A call that does nothing else.
+    Call,
+    /// A path of the kernel, so many times.
+    Path(&'static str, Expression),
+    /// A read-modify-write of a word that all share.
+    Atomic(usize),
     Map(Pages),
     Protect(Pages),
     Allow(Pages),
     Discard(Pages),
     Unmap(Pages),
     Free(Pages),
+    /// Pages that stay are flushed, without a call.
+    Flush(Pages),
     /// Pages that are taken away one by one; flushed in batches of so many, or each at once.
     Reclaim(Pages, Option<Expression>),
     /// Everything up to the statement of that number is done by a copy of the process, which then exits.
@@ -53,15 +63,18 @@ pub(super) enum Act {
 }
 
 /// The words that begin a statement.
-const ACTS: [&str; 30] = [
-    "work", "sleep", "touch", "write", "map", "protect", "allow", "discard", "unmap", "free",
-    "reclaim", "fork", "exec", "lock", "unlock", "spin", "leave", "wait", "post", "send",
-    "receive", "barrier", "yield", "migrate", "count", "begin", "end", "repeat", "forever", "done",
+const ACTS: [&str; 35] = [
+    "work", "sleep", "touch", "write", "populate", "flush", "call", "path", "atomic", "map",
+    "protect", "allow", "discard", "unmap", "free", "reclaim", "fork", "exec", "lock", "unlock",
+    "spin", "leave", "wait", "post", "send", "receive", "barrier", "yield", "migrate", "count",
+    "begin", "end", "repeat", "forever", "done",
 ];
 
 /// What is declared while statements are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declared {
+    /// The paths of the kernel that there are: those with a range.
+    pub(super) paths: Vec<&'static str>,
     /// Counters, in the order in which they are named.
     pub(super) counters: Vec<String>,
     /// Timers.
@@ -142,11 +155,24 @@ fn act(
         "touch" => Act::Touch(pages()?),
         "write" => Act::Write(pages()?),
         "map" => Act::Map(pages()?),
+        "populate" => Act::Populate(pages()?),
+        "call" => Act::Call,
+        "path" => {
+            let path = among(
+                reader,
+                "path of the kernel",
+                &declared.paths,
+                "`published/ranges.toml` has none",
+            )?;
+            Act::Path(declared.paths[path], count(reader)?)
+        }
+        "atomic" => Act::Atomic(listed(reader, "word", &program.words)?),
         "protect" => Act::Protect(pages()?),
         "allow" => Act::Allow(pages()?),
         "discard" => Act::Discard(pages()?),
         "unmap" => Act::Unmap(pages()?),
         "free" => Act::Free(pages()?),
+        "flush" => Act::Flush(pages()?),
         "reclaim" => {
             let pages = pages()?;
             match reader.word().as_deref() {
@@ -159,16 +185,14 @@ fn act(
         "sleep" => Act::Sleep(reader.time()?),
         "fork" => Act::Fork(0),
         "exec" => Act::Exec(reader.number()?),
-        "lock" => Act::Lock(among(reader, "lock", &program.locks)?),
-        "unlock" => Act::Unlock(among(reader, "lock", &program.locks)?),
-        "spin" => Act::Spin(among(reader, "lock", &program.locks)?),
-        "leave" => Act::Leave(among(reader, "lock", &program.locks)?),
+        "lock" => Act::Lock(listed(reader, "lock", &program.locks)?),
+        "unlock" => Act::Unlock(listed(reader, "lock", &program.locks)?),
+        "spin" => Act::Spin(listed(reader, "lock", &program.locks)?),
+        "leave" => Act::Leave(listed(reader, "lock", &program.locks)?),
         "wait" | "receive" => Act::Wait(semaphore(reader, program)?),
         "post" | "send" => {
             let which = semaphore(reader, program)?;
-            let count =
-                if reader.peek().is_some() { reader.number()? } else { Expression::Number(1.0) };
-            Act::Post(which, count)
+            Act::Post(which, count(reader)?)
         }
         "barrier" => {
             declared.has_barrier = true;
@@ -196,15 +220,30 @@ fn act(
 
 fn semaphore(reader: &mut Reader<'_>, program: &Program) -> Result<usize, String> {
     let known: Vec<String> = program.semaphores.iter().map(|(name, _)| name.clone()).collect();
-    among(reader, "semaphore", &known)
+    listed(reader, "semaphore", &known)
 }
 
-fn among(reader: &mut Reader<'_>, what: &str, known: &[String]) -> Result<usize, String> {
+/// How often, which is once if nothing is said.
+fn count(reader: &mut Reader<'_>) -> Result<Expression, String> {
+    if reader.peek().is_some() { reader.number() } else { Ok(Expression::Number(1.0)) }
+}
+
+/// A name that the head of the file declares.
+fn listed(reader: &mut Reader<'_>, what: &str, known: &[String]) -> Result<usize, String> {
+    among(reader, what, known, &format!("the head of the file declares none (`{what}s`)"))
+}
+
+fn among(
+    reader: &mut Reader<'_>,
+    what: &str,
+    known: &[impl AsRef<str>],
+    otherwise: &str,
+) -> Result<usize, String> {
     let name = reader.word().ok_or_else(|| format!("names no {what}"))?;
-    known.iter().position(|one| *one == name).ok_or_else(|| {
-        let help = match names::nearest(&name, known.iter().map(String::as_str)) {
+    known.iter().position(|one| one.as_ref() == name).ok_or_else(|| {
+        let help = match names::nearest(&name, known.iter().map(AsRef::as_ref)) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!("the head of the file declares none (`{what}s`)"),
+            None => otherwise.to_owned(),
         };
         format!("names the {what} `{name}`, which is unknown; {help}")
     })

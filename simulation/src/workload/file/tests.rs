@@ -189,3 +189,121 @@ fn what_is_wrong_is_said_with_file_and_line() {
     let cpus = run(1 << 12, &one("", "work 5 us")).unwrap_err().0;
     assert!(cpus.contains("4096 CPUs, and machine `zen5` has 96"), "{cpus}");
 }
+
+#[test]
+fn calls_and_paths_take_what_the_kernel_takes() {
+    let time = |program: &str| {
+        let outcome = run(1, &one("", &format!("begin t\nrepeat 10\n{program}\ndone\nend t")));
+        outcome.unwrap().metric("t").unwrap() / 10.0
+    };
+    let ranges = Files::own().ranges().unwrap();
+    let path = |name: &str| ranges.path(name).unwrap().middle().floor();
+    assert!((time("call") - path("call")).abs() < 1.0, "{}", time("call"));
+    assert!((time("path copy 3") - 3.0 * path("copy")).abs() < 3.0, "{}", time("path copy 3"));
+}
+
+#[test]
+fn a_word_that_all_share_costs_more_the_more_share_it() {
+    let time = |cpus| {
+        let program = "barrier\nbegin t\nrepeat 2000\natomic w\ndone\nend t";
+        run(cpus, &one("words = [\"w\"]", program)).unwrap().metric("t").unwrap()
+    };
+    // Eight CPUs take the line from each other one after the other, each time from within the cluster.
+    let prices = &Machine::named("zen5").unwrap().model.prices;
+    let line = prices.get(Price::LineCluster).unwrap() as f64 / NS as f64;
+    assert!(time(1) < 2000.0 * line, "{}", time(1));
+    assert!(time(8) > 3.0 * 2000.0 * line, "{} {line}", time(8));
+}
+
+#[test]
+fn populated_pages_do_not_fault_and_flushed_ones_stay() {
+    let program = "discard 0 8\nbegin t\ntouch 0 8\nend t\ndiscard 0 8\npopulate 0 8\nbegin p\ntouch 0 8\nend p\n\
+                   flush 0 8\nbegin f\ntouch 0 8\nend f";
+    let outcome = run(1, &one("", program)).unwrap();
+    let metric = |name| outcome.metric(name).unwrap();
+    assert!(metric("t") > 8.0 * 300.0 && metric("p") < 0.2 * metric("t"), "{:?}", outcome.metrics);
+    assert!(metric("f") < 0.2 * metric("t"), "{:?}", outcome.metrics);
+    assert!(outcome.report.counters().page_flushes >= 16);
+}
+
+/// Pages of a file that is mapped privately, with faults that map around.
+fn private(program: &str) -> Outcome {
+    let text = one("", program).replace("mapped = 64", "private = true\naround = 16");
+    run(1, &text).unwrap()
+}
+
+#[test]
+fn a_fault_of_reading_maps_the_pages_around() {
+    let outcome = private(
+        "begin a\ntouch 3 1\nend a\nbegin b\ntouch 0 16\nend b\nbegin c\ntouch 16 1\nend c",
+    );
+    let metric = |name| outcome.metric(name).unwrap();
+    assert!(
+        metric("a") > 300.0 && metric("b") < 300.0 && metric("c") > 300.0,
+        "{:?}",
+        outcome.metrics
+    );
+}
+
+#[test]
+fn a_write_to_a_page_of_a_private_file_copies_it_until_it_is_discarded() {
+    let outcome = private(
+        "touch 0 1\nbegin first\nwrite 0 1\nend first\nbegin again\nwrite 0 1\nend again\ndiscard 0 1\n\
+         touch 0 1\nbegin anew\nwrite 0 1\nend anew",
+    );
+    let metric = |name| outcome.metric(name).unwrap();
+    assert!(metric("first") > 600.0 && metric("again") < 100.0, "{:?}", outcome.metrics);
+    assert!(metric("anew") > 600.0, "{:?}", outcome.metrics);
+}
+
+#[test]
+fn a_cpu_that_sleeps_has_to_be_interrupted() {
+    let text = |sleeps: bool| {
+        format!(
+            "about = \"a test\"\nsleeps = {sleeps}\n[semaphores]\nping = 0\npong = 0\n\
+             [[space]]\nname = \"a\"\npages = 8\neach = true\n\
+             [[threads]]\nname = \"one\"\nspace = \"a\"\ncpu = 0\nprogram = \"\"\"\n\
+             repeat 50\nbegin t\npost ping\nwait pong\nend t\ndone\n\"\"\"\n\
+             [[threads]]\nname = \"other\"\nspace = \"a\"\ncpu = 1\nprogram = \"\"\"\n\
+             repeat 50\nwait ping\npost pong\ndone\n\"\"\"\n"
+        )
+    };
+    let time =
+        |sleeps| run_on("skylake_sp", "lookaside", 2, &text(sleeps)).unwrap().metric("t").unwrap();
+    let prices = &Machine::named("skylake_sp").unwrap().model.prices;
+    let price = |price| prices.get(price).unwrap() as f64 / NS as f64;
+    // Two interrupts for each round, of which a CPU that has not gone to sleep yet needs none.
+    let two = 2.0 * (price(Price::InterruptSend) + price(Price::InterruptDeliver));
+    let more = time(true) - time(false);
+    assert!((0.9 * two..1.1 * two).contains(&more), "{more} {two}");
+}
+
+#[test]
+fn isolation_may_be_a_parameter() {
+    let text = one("isolation = \"on\"\n[parameters]\non = 1", "begin c\ncall\nend c");
+    let machine = Machine::named("skylake_sp").unwrap();
+    let time = |on: f64| {
+        let options = BTreeMap::from([("on".to_owned(), on)]);
+        let setup = Setup {
+            machine: &machine,
+            strategy: "lookaside",
+            cpus: Some(1),
+            x: None,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
+        workload(&text).unwrap().run(&setup).unwrap().metric("c").unwrap()
+    };
+    let root = machine.model.prices.get(Price::Root).unwrap() as f64 / NS as f64;
+    assert!((time(1.0) - time(0.0) - 2.0 * root).abs() < 1.0, "{} {}", time(1.0), time(0.0));
+}
+
+#[test]
+fn unknown_paths_and_words_are_said() {
+    let body = |program: &str| refused(&one("words = [\"count\"]", program));
+    assert!(body("path falut").contains("did you mean `fault`?"), "{}", body("path falut"));
+    assert!(body("atomic cuont").contains("did you mean `count`?"));
+    assert!(body("flush 60 5").starts_with("w.toml:12: pages 60 to 65"));
+    assert!(refused(&one("sleeps = 3 parsec", "call")).starts_with("w.toml:2:"));
+}

@@ -1,8 +1,10 @@
 //! A thread of a workload file.
 
-use lookaside_machine::timed::{self, Ps};
+use lookaside::platform::{Ordering, Word as _};
+use lookaside_machine::timed::{self, Ps, tables};
 
 use super::{
+    Space,
     expression::Expression,
     scheduler::{Gate, State},
     statement::{Act, Pages},
@@ -144,6 +146,9 @@ impl Thread {
         if pages > 0 {
             kernel.change(&self.process, first, pages, change);
         }
+        if matches!(change, Change::Unmap | Change::Free) {
+            self.forget_copies(state, [first, pages]);
+        }
         Ok(Next::Go)
     }
 
@@ -162,8 +167,21 @@ impl Thread {
                 return Ok(Next::Sleeps);
             }
             Act::Touch(pages) => {
+                let pages = self.pages(state, pages)?;
+                timed::during("touch", || self.touch(state, kernel, pages));
+            }
+            Act::Populate(pages) => {
                 let [first, pages] = self.pages(state, pages)?;
-                timed::during("touch", || kernel.touch(&self.process, first, pages));
+                kernel.map(&self.process, first, pages);
+            }
+            Act::Call => Self::call(state, kernel, 0),
+            Act::Path(path, times) => {
+                let times = self.number(state, times)?;
+                kernel.path(path, times * kernel.machine().path_or_none(path));
+            }
+            Act::Atomic(which) => {
+                let word = &state.words[*which].0;
+                timed::during("words", || word.fetch_add(1, Ordering::AcqRel));
             }
             Act::Write(pages) => self.write(state, kernel, pages)?,
             Act::Map(pages) => {
@@ -176,6 +194,12 @@ impl Thread {
                 return self.change(state, kernel, pages, Change::Unmap);
             }
             Act::Free(pages) => return self.change(state, kernel, pages, Change::Free),
+            Act::Flush(pages) => {
+                let [first, pages] = self.pages(state, pages)?;
+                if pages > 0 {
+                    kernel.change(&self.process, first, pages, Change::Restrict);
+                }
+            }
             Act::Reclaim(pages, batch) => self.reclaim(state, kernel, pages, batch.as_ref())?,
             Act::Fork(_) => self.fork(state, kernel),
             Act::Exec(pages) => self.exec(state, kernel, pages)?,
@@ -278,7 +302,37 @@ impl Thread {
         }
     }
 
-    /// Writes to pages: to one that a fork left to be copied, to a copy of its own.
+    /// The space of the file that it runs in, unless it is a copy of the process or another program.
+    fn space<'s>(&self, state: &'s State<'_>) -> Option<&'s Space> {
+        let workload = state.workload;
+        self.parents.is_empty().then(|| &workload.spaces[workload.groups[self.group].space])
+    }
+
+    /// Pages that were unmapped are the file's again, where a file is mapped privately.
+    fn forget_copies(&self, state: &State<'_>, [first, pages]: [u64; 2]) {
+        if self.space(state).is_some_and(|space| space.private)
+            && let Some(copied) = state.copied.borrow_mut().get_mut(&self.process.id)
+        {
+            (first..first + pages).for_each(|page| {
+                copied.remove(&page);
+            });
+        }
+    }
+
+    /// Reads pages. A fault maps the aligned pages around as well, where the space says so.
+    fn touch(&self, state: &State<'_>, kernel: &Kernel<'_>, [first, pages]: [u64; 2]) {
+        let around = self.space(state).map_or(1, |space| space.around);
+        let mut from = first;
+        while let Err(missing) = timed::touch(from, first + pages - from) {
+            state.path(kernel, "fault");
+            let begin = missing - missing % around;
+            let count = around.min(self.process.pages - begin);
+            tables::map(self.process.root, begin, count, 0);
+            from = missing;
+        }
+    }
+
+    /// Writes to pages: to one that is shared until it is written to, to a copy of its own.
     fn write(&self, state: &State<'_>, kernel: &Kernel<'_>, pages: &Pages) -> Result<(), String> {
         let [first, pages] = self.pages(state, pages)?;
         let id = self.process.id;
@@ -301,6 +355,8 @@ impl Thread {
                 state.path(kernel, "fault");
                 state.path(kernel, "copy");
                 kernel.change(&self.process, page, 1, Change::Restrict);
+            } else if self.space(state).is_some_and(|space| space.private) {
+                state.path(kernel, "copy");
             }
             timed::during("touch", || kernel.touch(&self.process, page, 1));
         }
@@ -325,6 +381,7 @@ impl Thread {
             kernel.change(&self.process, next, count, Change::Unmap);
             next += count;
         }
+        self.forget_copies(state, [first, pages]);
         Ok(())
     }
 

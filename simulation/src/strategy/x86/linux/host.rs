@@ -6,7 +6,7 @@ use core::cell::Cell;
 use lookaside::platform::{CpuId, Ordering, Targets, Word as _};
 use lookaside_machine::timed::{self, Arena, Ps, Word};
 
-use super::linux::{flush_globally, me};
+use super::{me, request::flush_globally};
 use crate::data::Machine;
 
 /// The path of a machine file that says how old a pending request must be: a CPU that its host held up while it sent
@@ -73,8 +73,15 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Whether the host does not run a CPU. If so, the host has been requested to empty its TLB.
-    pub(super) fn is_away(&self, cpu: CpuId) -> bool {
+    /// Removes from a group the CPUs that the host does not run. It has been requested to empty their TLBs.
+    pub(super) fn withdraw(&self, group: &mut Targets) {
+        let Targets { first, mask } = *group;
+        for cpu in (Targets { first, mask }).iter().filter(|&cpu| self.is_away(cpu)) {
+            group.mask &= !(1 << (cpu.0 - first.0));
+        }
+    }
+
+    fn is_away(&self, cpu: CpuId) -> bool {
         let steal = &self.steal[cpu.index()];
         let halted = steal.halted.load(Ordering::SeqCst);
         if halted == 0 || timed::now() < halted + POLL {
@@ -85,12 +92,10 @@ impl<'a> Host<'a> {
         steal.halted.load(Ordering::SeqCst) == halted
     }
 
-    /// Notes that this vCPU is about to send requests to these.
-    pub(super) fn begin_send(&self, targets: &[Targets]) {
-        for target in targets.iter().flat_map(|group| group.iter()) {
-            let asked = &self.steal[target.index()].asked;
-            asked.set(if asked.get() == 0 { timed::now() } else { asked.get() });
-        }
+    /// Notes that this vCPU is about to send a request to a CPU.
+    pub(super) fn begin_send(&self, target: CpuId) {
+        let asked = &self.steal[target.index()].asked;
+        asked.set(if asked.get() == 0 { timed::now() } else { asked.get() });
     }
 
     /// Notes that this vCPU processes its pending requests.

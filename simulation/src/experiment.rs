@@ -1,0 +1,279 @@
+//! Experiments that others published, as workload files with the published numbers in them, and what the model
+//! predicts of each without being fitted to any.
+//!
+//! A number is predicted by one run, or by two that are compared. Each run has several seeds; the prediction is the
+//! median.
+
+use core::fmt::Write as _;
+use std::collections::BTreeMap;
+
+use lookaside_terminal::{
+    Refused,
+    grid::{Grid, number},
+};
+use rayon::prelude::*;
+
+use lookaside_machine::timed::Ps;
+
+use crate::{
+    data::{Beside, Experiment, Figure, Files, Machine, Trial},
+    seeds::Spread,
+    workload::{self, Outcome, Setup},
+};
+
+/// How many seeds a prediction has unless a caller says otherwise.
+pub const SEEDS: u64 = 3;
+/// A ratio or a difference is taken for none below this.
+const NONE: f64 = 0.03;
+
+/// A published number beside its prediction.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// The file.
+    pub file: String,
+    /// What was published.
+    pub published: Figure,
+    /// What the model gives, with one sample for each seed.
+    pub samples: Vec<f64>,
+}
+
+/// How many predictions came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    /// How many predictions could have failed.
+    pub all: usize,
+    /// How many of them are within a tenth of what was published.
+    pub within_10: usize,
+    /// How many are within a quarter.
+    pub within_25: usize,
+    /// How many say which of two is more, and by more than 3 % as published.
+    pub directed: usize,
+    /// How many of these say it right.
+    pub right: usize,
+}
+
+impl Prediction {
+    /// The median.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        Spread::of(&self.samples).median()
+    }
+
+    /// The prediction divided by what was published.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.value() / self.published.value
+    }
+
+    /// Whether it says right which of two is more; nothing if there are not two, or both are the same.
+    #[must_use]
+    pub fn direction(&self) -> Option<bool> {
+        let ((beside, _), Figure { value: published, .. }) =
+            (self.published.beside.as_ref()?, &self.published);
+        let predicted = self.value();
+        match beside {
+            Beside::Less => Some((predicted > 0.0) == (*published > 0.0)),
+            Beside::Over if (published - 1.0).abs() < NONE => None,
+            Beside::Over => {
+                Some((predicted > 1.0) == (*published > 1.0) && (predicted - 1.0).abs() >= NONE)
+            }
+        }
+    }
+
+    /// Whether it is within such a part of what was published.
+    #[must_use]
+    pub fn is_within(&self, part: f64) -> bool {
+        (self.ratio() - 1.0).abs() <= part
+    }
+}
+
+/// The predictions of a workload file, in its order; none if nothing was published of it.
+///
+/// # Errors
+///
+/// If the file cannot be read or run.
+pub fn predict(path: &str, seeds: u64) -> Result<Vec<Prediction>, Refused> {
+    let file = workload::opened(path)?;
+    let program = file.program();
+    let Some(experiment) = program.experiment.clone() else { return Ok(Vec::new()) };
+    let outcomes = outcomes(path, &experiment, seeds);
+    let one = |published: &Figure| {
+        let at = |Refused(why)| Refused(format!("{}:{}: {why}", program.file, published.line));
+        let sample = |seed: u64| -> Result<f64, Refused> {
+            let of = |trial: &Trial| -> Result<f64, Refused> {
+                let outcome = &outcomes[&(key(trial), seed)];
+                let value = outcome.as_ref().map_err(Clone::clone)?.metric(&trial.metric)?;
+                match value > 0.0 {
+                    true => Ok(published.scale * value),
+                    false => {
+                        let why = "is 0: nothing of it fell into the time that is counted";
+                        Err(Refused(format!(
+                            "`{}` {why}; give the workload more `time`",
+                            trial.metric
+                        )))
+                    }
+                }
+            };
+            let value = of(&published.run)?;
+            Ok(match &published.beside {
+                None => value,
+                Some((Beside::Over, other)) => value / of(other)?,
+                Some((Beside::Less, other)) => value - of(other)?,
+            })
+        };
+        let samples =
+            (1..=seeds).into_par_iter().map(sample).collect::<Result<_, _>>().map_err(at)?;
+        Ok(Prediction { file: program.file.clone(), published: published.clone(), samples })
+    };
+    experiment.published.iter().map(one).collect()
+}
+
+/// What tells runs apart: all but what is asked of them.
+fn key(trial: &Trial) -> String {
+    format!("{:?}", Trial { metric: String::new(), ..trial.clone() })
+}
+
+/// What runs give, by run and seed. Several figures may be of one run.
+type Outcomes = BTreeMap<(String, u64), Result<Outcome, Refused>>;
+
+/// All runs of an experiment.
+fn outcomes(path: &str, experiment: &Experiment, seeds: u64) -> Outcomes {
+    let other = |figure: &Figure| figure.beside.as_ref().map(|(_, trial)| trial.clone());
+    let of = |figure: &Figure| [Some(figure.run.clone()), other(figure)];
+    let trials = experiment.published.iter().flat_map(of).flatten();
+    let trials: BTreeMap<String, Trial> = trials.map(|trial| (key(&trial), trial)).collect();
+    let all: Vec<_> =
+        (1..=seeds).flat_map(|seed| trials.iter().map(move |one| (one, seed))).collect();
+    let run = |((key, trial), seed): ((&String, &Trial), u64)| {
+        ((key.clone(), seed), run(path, trial, seed))
+    };
+    all.into_par_iter().with_max_len(1).map(run).collect()
+}
+
+/// One run.
+fn run(path: &str, trial: &Trial, seed: u64) -> Result<Outcome, Refused> {
+    let mut machine = Machine::named(&trial.machine)?;
+    if let Some(sockets) = trial.sockets {
+        machine.model.topology.sockets = sockets;
+        machine.model.topology.nodes = sockets;
+    }
+    // What it has no price for is not for nothing: it takes what is in the middle of its range.
+    let ranges = Files::own().ranges()?;
+    let unpriced: Vec<_> = machine.unpriced().collect();
+    for price in unpriced {
+        if let Some(range) = ranges.price(machine.isa, price) {
+            machine.model.prices.set(price, (range.middle() * 1e3) as Ps);
+        }
+    }
+    let setup = Setup {
+        machine: &machine,
+        strategy: &trial.strategy,
+        cpus: trial.cpus,
+        x: None,
+        options: &trial.options,
+        seed,
+        timeline: 0,
+    };
+    workload::run(path, &setup)
+}
+
+/// How many came out.
+#[must_use]
+pub fn score(all: &[Prediction]) -> Score {
+    let mut score = Score::default();
+    for one in all.iter().filter(|one| !one.published.control) {
+        score.all += 1;
+        score.within_10 += usize::from(one.is_within(0.1));
+        score.within_25 += usize::from(one.is_within(0.25));
+        score.directed += usize::from(one.direction().is_some());
+        score.right += usize::from(one.direction() == Some(true));
+    }
+    score
+}
+
+impl core::fmt::Display for Score {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { all, within_10, within_25, directed, right } = self;
+        write!(
+            f,
+            "Of {all} predictions that could have failed, {within_10} are within 10 % and {within_25} within 25 % of what \
+             was published; of {directed} that compare two runs, {right} say right which is more."
+        )
+    }
+}
+
+/// The predictions as a table.
+#[must_use]
+pub fn grid(all: &[Prediction]) -> Grid {
+    let header = ["what", "published", "predicted", "seeds", "ratio", "direction"];
+    let mut grid = Grid::new(header, &[0, 5]);
+    for one in all {
+        let spread = Spread::of(&one.samples);
+        let unit = one.published.unit.as_deref().map_or(String::new(), |unit| format!(" {unit}"));
+        let of = |value: f64| format!("{}{unit}", number(value));
+        let direction = match (one.published.control, one.direction()) {
+            (true, _) => "control",
+            (_, None) => "",
+            (_, Some(true)) => "right",
+            (_, Some(false)) => "wrong",
+        };
+        grid.row([
+            one.published.what.clone(),
+            of(one.published.value),
+            of(spread.median()),
+            format!("{} to {}", number(spread.least()), number(spread.greatest())),
+            number(one.ratio()),
+            direction.to_owned(),
+        ]);
+    }
+    grid
+}
+
+/// A page about experiments of files: `workloads/predictions.md`.
+///
+/// # Errors
+///
+/// If one cannot be predicted.
+pub fn report(paths: &[String], seeds: u64) -> Result<String, Refused> {
+    let mut text = String::new();
+    let mut every = Vec::new();
+    for path in paths {
+        let all = predict(path, seeds)?;
+        let file = workload::opened(path)?;
+        let program = file.program();
+        let Some(experiment) = &program.experiment else { continue };
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let _ = write!(
+            text,
+            "\n## {name}\n\n{}.\n\n* Published: {}\n* On: {}\n",
+            capital(&program.about),
+            program.source.as_deref().unwrap_or_default(),
+            experiment.hardware,
+        );
+        if let Some(assumed) = &experiment.assumed {
+            let _ = writeln!(text, "* Assumed: {assumed}");
+        }
+        let _ = writeln!(text, "\n{}", grid(&all).to_markdown());
+        for one in &all {
+            if let Some(cause) = &one.published.cause {
+                let _ = writeln!(text, "* {}: {cause}", one.published.what);
+            }
+        }
+        every.extend(all);
+    }
+    Ok(format!("{HEAD}\n{}\n{text}", score(&every)))
+}
+
+/// What stands above the experiments.
+const HEAD: &str = "\
+# Predictions of published experiments
+
+Written by `cargo lab experiments workloads/*.toml --format markdown --output workloads/predictions.md`; a test compares
+it. What the columns mean is in [README.md](README.md#published-experiments).
+";
+
+/// A sentence with a capital letter.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

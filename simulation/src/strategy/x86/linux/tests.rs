@@ -1,0 +1,76 @@
+//! What the patches change, as the machine counts it.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    data::{Files, Machine},
+    workload::{self, Outcome, Setup},
+};
+
+fn run(
+    machine: &Machine,
+    workload: &str,
+    strategy: &str,
+    cpus: usize,
+    more: &[(&str, f64)],
+) -> Outcome {
+    let mut options: BTreeMap<String, f64> = Files::own().parameters().unwrap().of(workload);
+    options.extend(more.iter().map(|&(name, value)| (name.to_owned(), value)));
+    let (cpus, options) = (Some(cpus), &options);
+    let setup = Setup { machine, strategy, cpus, x: None, options, seed: 1, timeline: 0 };
+    (workload::find(workload).unwrap().run)(&setup).unwrap()
+}
+
+#[test]
+fn each_of_the_proposals_of_2019_makes_a_flush_shorter() {
+    let haswell = Machine::named("haswell_desktop").unwrap();
+    let time =
+        |strategy| run(&haswell, "madvise", strategy, 2, &[]).metric("time_per_iteration").unwrap();
+    let times = ["linux-ipi-2019", "concurrent", "early-ack"].map(time);
+    assert!(times.is_sorted_by(|before, after| before > after), "{times:?}");
+}
+
+#[test]
+fn a_queue_that_is_not_empty_is_not_interrupted_for() {
+    let options = [("operations", 640.0)];
+    let storm = run(&Machine::named("zen5").unwrap(), "storm", "linux-ipi-2025", 32, &options);
+    let counters = storm.report.counters();
+    let requests = 640 * 31;
+    assert!(counters.sent < requests / 2, "{} interrupts", counters.sent);
+    // Each operation is flushed for on every CPU, but by far not by a flush of its own.
+    assert!(counters.page_flushes + counters.full_flushes < requests, "{counters:?}");
+}
+
+#[test]
+fn cpus_that_queue_calls_at_the_same_time_do_not_take_turns_by_the_square() {
+    let time = |cpus| {
+        let options = [("operations", cpus as f64 * 20.0)];
+        let storm =
+            run(&Machine::named("zen5").unwrap(), "storm", "linux-ipi-2022", cpus, &options);
+        storm.metric("operation_time").unwrap()
+    };
+    let (few, many) = (time(16), time(64));
+    assert!(many < few * 8.0, "{few} ns on 16 CPUs, {many} ns on 64");
+}
+
+#[test]
+fn broadcasts_interrupt_nobody_once_the_space_has_its_tag() {
+    let sent = |strategy, operations| {
+        let options = [("operations", operations)];
+        let milan = Machine::named("milan_72cpu").unwrap();
+        run(&milan, "storm", strategy, 16, &options).report.counters().sent
+    };
+    // Until then, and to load the tag, CPUs are interrupted.
+    let [few, many] = [320.0, 3200.0].map(|operations| sent("linux-invlpgb-2025", operations));
+    let without = sent("linux-ipi-2025", 3200.0);
+    assert!(many < few * 2 && many * 10 < without, "{few}, {many}; without {without}");
+}
+
+#[test]
+fn two_thousand_cpus_are_not_refused() {
+    let mut machine = Machine::named("zen5").unwrap();
+    machine.model.topology.clusters = 128;
+    let options = [("operations", 2.0), ("senders", 2.0)];
+    let storm = run(&machine, "storm", "linux-ipi-2025", 2048, &options);
+    assert!(storm.metric("operation_time").unwrap() > 0.0);
+}
