@@ -46,6 +46,8 @@ enum Command {
     /// Runs a workload over many values of something, and shows curves, bands, and where curves cross.
     #[command(name = "sweep")]
     Vary(commands::sweep::Arguments),
+    /// Shows what others published of workload files beside what the model predicts without being fitted to it.
+    Experiments(commands::experiments::Arguments),
     /// Shows how the time of a run is distributed: by cause, by cache line, by CPU.
     Explain(commands::explain::Arguments),
     /// Lists machines, workloads, strategies and published results.
@@ -117,6 +119,7 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => commands::reproduce::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Vary(arguments) => commands::sweep::run(&arguments),
+        Command::Experiments(arguments) => commands::experiments::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::List(arguments) => commands::list::run(&arguments),
         Command::Fit(arguments) => commands::fit::run(&arguments),

@@ -234,3 +234,14 @@ fn traces_of_broken_runs_are_refused() {
     let none = refused(&["explore", "recent-unmap", "--casemate", path]);
     assert!(none.contains("no CPU of `recent-unmap` runs a space on Arm"), "{none}");
 }
+
+#[test]
+fn experiments_stand_beside_what_was_published() {
+    let file = "../workloads/getppid.toml";
+    let text = String::from_utf8(lab(&["experiments", file]).stdout).expect("results are text");
+    assert!(text.contains("what isolation adds") && text.contains("139.0 ns"), "{text}");
+    assert!(text.contains("Of 2 predictions that could have failed"), "{text}");
+    let why = refused(&["experiments", "../workloads/reclaim.toml"]);
+    assert!(why.contains("nothing was published of them"), "{why}");
+    assert!(refused(&["experiments", "zzz.toml"]).starts_with("error: zzz.toml: "));
+}

@@ -16,30 +16,39 @@ use lookaside_traces::{
 const GUEST: &str = "kvm_guest_amit2022";
 
 /// Machines that stand for an architecture where nobody names one: the first with enough CPUs.
-const FITTING: &[(&str, &[&str])] =
-    &[("x86_64", &["skylake_sp", "ice_lake_sp"]), ("aarch64", &["neoverse_n1", "altra_2node"])];
+const FITTING: &[(&str, &[&str])] = &[
+    ("x86_64", &["skylake_sp", "ice_lake_sp", "sapphire_rapids"]),
+    ("aarch64", &["neoverse_n1", "altra_2node", "neoverse_v2"]),
+    ("riscv64", &["sg2042"]),
+];
 
 /// Processors that shipped machines are of, in the form of [`lookaside_traces::Hardware::processor`], not in a guest. The
 /// numbers are those by which Linux tells them: `arch/x86/include/asm/intel-family.h` (where 6/85 is Skylake-SP, and with
-/// other steppings Cascade Lake and Cooper Lake, which have the same core), the generations of Zen in
+/// other steppings Cascade Lake and Cooper Lake, which have the same core, and 6/143 Sapphire Rapids), the generations of Zen in
 /// `arch/x86/kernel/cpu/amd.c` (`bsp_init_amd`: 23/48 to 79 are Zen 2, 25/0 to 15 Zen 3, 25/16 to 31 and 96 to 175 Zen 4,
-/// 26/0 to 47 and 64 to 79 Zen 5), and `arch/arm64/include/asm/cputype.h`.
+/// 26/0 to 47 and 64 to 79 Zen 5; 25/17 is Genoa and 26/2 Turin, by what CPUID says there), and
+/// `arch/arm64/include/asm/cputype.h`. RISC-V's are the names by which device trees call cores.
 const PROCESSORS: &[(&str, &str)] = &[
     ("GenuineIntel 6/44", "westmere_ep_2s"),
     ("GenuineIntel 6/58", "ivybridge_i5_3320m"),
     ("GenuineIntel 6/60", "haswell_desktop"),
     ("GenuineIntel 6/85", "skylake_sp"),
     ("GenuineIntel 6/106", "ice_lake_sp"),
+    ("GenuineIntel 6/143", "sapphire_rapids"),
     ("AuthenticAMD 23/49", "zen2"),
     ("AuthenticAMD 25/1", "milan_72cpu"),
-    ("AuthenticAMD 25/17", "zen4"),
+    ("AuthenticAMD 25/17", "genoa"),
     ("AuthenticAMD 25/97", "zen4"),
-    ("AuthenticAMD 26/2", "zen5"),
+    ("AuthenticAMD 26/2", "turin"),
     ("AuthenticAMD 26/17", "zen5"),
     ("AuthenticAMD 26/68", "zen5"),
     ("0x41/0xd08", "cortex_a72_graviton1"),
     ("0x41/0xd0c", "neoverse_n1"),
     ("0x41/0xd40", "neoverse_v1"),
+    ("0x41/0xd4f", "neoverse_v2"),
+    ("0xc0/0xac3", "ampere_one"),
+    ("sifive,u74-mc", "jh7110"),
+    ("thead,c920", "sg2042"),
 ];
 
 /// The shipped machine that is of the processor that was recorded. None in a guest: what interrupts take there depends
@@ -102,7 +111,7 @@ pub fn check_room(chosen: &Machine, cpus: usize, machines: &[Machine]) -> Result
 #[must_use]
 pub fn usual_strategies(machine: &Machine) -> &'static [&'static str] {
     match machine.isa {
-        Isa::X86_64 => &["ipi-2025", "lookaside"],
+        Isa::X86_64 => &["linux-ipi-2025", "lookaside"],
         Isa::Aarch64 => &["linux-broadcast", "lookaside"],
         Isa::Riscv64 => &["lookaside"],
     }
@@ -329,6 +338,13 @@ mod tests {
         }
         assert_eq!(key(&origin("GenuineIntel 6/999", false)), "skylake_sp");
         assert_eq!(key(&origin("AuthenticAMD 25/17", true)), GUEST);
+        let riscv = |processor| Origin {
+            architecture: Some("riscv64".into()),
+            guest: None,
+            ..origin(processor, false)
+        };
+        assert_eq!(key(&riscv("sifive,u74-mc")), "jh7110");
+        assert_eq!(key(&riscv("spacemit,x60")), "sg2042");
         // A larger one of the same processor was recorded than is shipped.
         let large = Origin { cpus: 64, ..origin("AuthenticAMD 23/49", false) };
         assert_eq!(key(&large), "skylake_sp");

@@ -11,6 +11,7 @@ mod accesses;
 mod accounts;
 pub mod assume;
 pub mod difference;
+pub mod inputs;
 pub mod interrupts;
 mod plan;
 mod player;

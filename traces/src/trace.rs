@@ -38,10 +38,20 @@ pub struct Origin {
     /// Processes that ran already when recording began, or came to the control group that was followed: the trace is
     /// about them and their descendants. Empty otherwise.
     pub members: Vec<u32>,
-    /// Which kinds of event the recorder could not switch on, by their names in tracefs.
+    /// Which kinds of event were not recorded, by their names in tracefs: the recorder could not switch them on, or another
+    /// tool was not told to. Empty as well where nobody knows ([`Origin::knows_absent`]).
     pub absent: Vec<String>,
     /// How many events the system lost, and how many lines an importer did not understand.
     pub losses: Losses,
+}
+
+impl Origin {
+    /// Whether [`Origin::absent`] is known. Text without a header does not say which events were recorded; whatever does also
+    /// says which kernel it was, or lacks some.
+    #[must_use]
+    pub fn knows_absent(&self) -> bool {
+        self.kernel.is_some() || !self.absent.is_empty()
+    }
 }
 
 /// The machine that a system runs on, as it says itself. In a guest that is what the hypervisor shows, which may be
@@ -49,7 +59,7 @@ pub struct Origin {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hardware {
     /// The processor: on x86 vendor, family and model as numbers (`AuthenticAMD 25/17`), elsewhere implementer and
-    /// part (`0x41/0xd40`).
+    /// part (`0x41/0xd40`), on RISC-V the name of its core in the device tree (`sifive,u74-mc`).
     pub processor: Option<String>,
     /// The name of the processor for people.
     pub name: Option<String>,

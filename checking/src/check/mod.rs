@@ -35,7 +35,7 @@ mod run;
 mod shard;
 mod table;
 
-pub use outcome::{Checked, Found, MergeError, Outcome};
+pub use outcome::{Checked, Found, MergeError, Outcome, SOURCE};
 pub use round::{DEEPEST, Round, demanded, round, rounds_for};
 pub use run::{Progress, Request, Until, run};
 pub use shard::{Shard, ShardError};

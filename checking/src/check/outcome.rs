@@ -15,7 +15,7 @@ use crate::litmus::Results;
 const FORMAT: u32 = 1;
 
 /// The SHA-256 of the library's source, in hexadecimal digits; `build.rs` computes it.
-const SOURCE: &str = env!("LOOKASIDE_SOURCE");
+pub const SOURCE: &str = env!("LOOKASIDE_SOURCE");
 
 /// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -196,7 +196,7 @@ struct Table<'a> {
 }
 
 const ABOUT: &str = "\
-The library's time as part of that of Linux of the same architecture (`ipi-2025`, `linux-broadcast`), on every trace and
+The library's time as part of that of Linux of the same architecture (`linux-ipi-2025`, `linux-broadcast`), on every trace and
 machine, on as many CPUs as were recorded, of the recorded command alone, seed 1. Lower is better for the library.
 [`docs/replay.md`](replay.md) says what the figures mean, and why the library is not ahead where it is not. This page is
 written by

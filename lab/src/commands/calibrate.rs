@@ -15,6 +15,7 @@ use lookaside_simulation::{
         findings::{self, Finding},
         fit,
         measure::{Samples, Scope},
+        only::Only,
         predict::{self, Prediction},
     },
     data::Machine,
@@ -44,6 +45,10 @@ pub(crate) struct Arguments {
     /// Measure only the predicted values, and compare them with the model's for this machine file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "predict"])]
     check: Option<PathBuf>,
+    /// Measure only these prices, and what they need: `interrupt`, or `walk,line_socket`. Prints how `lookaside sweep
+    /// --set` takes each.
+    #[arg(long, value_name = "PRICES", value_delimiter = ',', conflicts_with_all = ["output", "predict", "check"])]
+    only: Vec<String>,
     /// Write the raw measurements, block by block, as JSON.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
@@ -65,9 +70,18 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         }
     }
     let given = arguments.check.as_deref().map(Machine::open).transpose()?;
+    let only = match &arguments.only[..] {
+        [] => None,
+        names => Some(Only::named(names)?),
+    };
+    let scope = match &only {
+        Some(only) => only.scope(),
+        None if given.is_some() => Scope::COMPARED,
+        None => Scope::ALL,
+    };
     let recording = match &arguments.from {
         Some(path) => recorded(path)?,
-        None => measured(arguments, if given.is_some() { Scope::Compared } else { Scope::All })?,
+        None => measured(arguments, scope)?,
     };
     if let Some(path) = &arguments.raw {
         replace(path, &serde_json::to_string(&recording)?)?;
@@ -78,6 +92,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         return Ok(compare(&machine, samples, facts));
     }
     let mut findings = findings::findings(samples, facts);
+    if let Some(only) = only {
+        return Ok(show_only(&only, findings, samples, facts)?);
+    }
     let completed = fit::complete(&mut findings, samples, facts);
     print!("{}", table(&findings).to_text());
     summary(samples, facts);
@@ -91,6 +108,33 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         println!("Written to {}.", path.display());
     }
     Ok(if arguments.predict { compare(&machine, samples, facts) } else { ExitCode::SUCCESS })
+}
+
+/// Shows some prices, and how other commands take them.
+fn show_only(
+    only: &Only,
+    mut findings: Vec<Finding>,
+    samples: &Samples,
+    facts: &Facts,
+) -> Result<ExitCode, Refused> {
+    if only.scope().barriers {
+        fit::complete(&mut findings, samples, facts)?;
+    }
+    findings.retain(|finding| finding.key.is_some_and(|key| only.price(key).is_some()));
+    print!("{}", table(&findings).to_text());
+    summary(samples, facts);
+    let settings: Vec<String> = findings
+        .iter()
+        .filter_map(|finding| {
+            let (name, known) = (only.price(finding.key?)?, finding.outcome.as_ref().ok()?);
+            Some(format!("--set {name}={}", show(known.value)))
+        })
+        .collect();
+    if settings.is_empty() {
+        return Err(Refused("none of these prices could be measured here".to_owned()));
+    }
+    println!("`lookaside sweep` takes them, in ns: {}", settings.join(" "));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn measured(arguments: &Arguments, scope: Scope) -> Result<Recording, Refused> {

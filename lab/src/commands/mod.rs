@@ -12,6 +12,7 @@ pub(crate) mod check;
 pub(crate) mod diff;
 #[cfg(feature = "checks")]
 pub(crate) mod differential;
+pub(crate) mod experiments;
 pub(crate) mod explain;
 pub(crate) mod fit;
 #[cfg(feature = "checks")]
@@ -22,6 +23,7 @@ pub(crate) mod list;
 #[cfg(feature = "checks")]
 pub(crate) mod litmus;
 mod output;
+mod parquet;
 mod progress;
 #[cfg(all(feature = "traces", target_os = "linux"))]
 pub(crate) mod record;

@@ -6,24 +6,17 @@ mod validated;
 use std::{path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
-    BAND, Blame, OVERFULL, Replayed, Setup, Upkeep, WorkingSet,
-    assume::{Basis, check_room, fitting_machine, usual_flushes, usual_strategies, working_set_of},
-    interrupts::{Arrivals, Interrupts, measure},
+    BAND, Blame, OVERFULL, Replayed, Setup, Upkeep,
+    assume::Basis,
+    inputs::{Choice, Inputs},
     replay_with_timeline, with_band,
 };
-use lookaside_simulation::{
-    data::{Isa, Machine},
-    reproduce::Book,
-    strategy,
-};
+use lookaside_simulation::{data::Machine, reproduce::Book};
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, times, wrapped},
 };
-use lookaside_traces::{
-    Trace, import, lackey,
-    reconstruct::{Flushes, Script, reconstruct},
-};
+use lookaside_traces::{Trace, import, lackey, reconstruct::Flushes};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -93,6 +86,15 @@ enum Source {
     Calls,
 }
 
+impl From<Source> for Flushes {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Recorded => Self::Recorded,
+            Source::Calls => Self::FromCalls,
+        }
+    }
+}
+
 /// The version of the JSON: it changes when a key goes or means something else. Since 2 `total` is of the recorded
 /// program alone, and `rest` has the others.
 const VERSION: u32 = 2;
@@ -104,15 +106,8 @@ const INITIATORS: usize = 12;
 struct Plan<'a> {
     arguments: &'a Arguments,
     trace: &'a Trace,
-    script: Script,
-    flushes: Flushes,
     machine: &'a Machine,
-    interrupts: Option<Interrupts>,
-    arrivals: Option<Arrivals>,
-    strategies: Vec<String>,
-    cpus: usize,
-    working_set: WorkingSet,
-    from: String,
+    inputs: Inputs,
 }
 
 /// Runs `lookaside replay`.
@@ -127,26 +122,26 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut book = Book::shipped()?;
     let named = arguments.machine.as_deref().map(|name| book.admit(name)).transpose()?;
     let plan = Plan::new(arguments, &trace, &mut book, named.as_deref())?;
-    let bar = progress::bar(plan.strategies.len());
+    let bar = progress::bar(plan.inputs.strategies.len());
     arguments.report.check_curve(plan.machine)?;
     // Only the first strategy has a timeline.
-    let moments = |strategy: &String| match *strategy == plan.strategies[0] {
+    let moments = |strategy: &String| match *strategy == plan.inputs.strategies[0] {
         true => arguments.timeline.moments(),
         false => 0,
     };
     let one = |strategy: &String| {
         let setup = plan.setup(strategy);
-        let replayed = replay_with_timeline(&plan.script, &setup, moments(strategy));
+        let replayed = replay_with_timeline(&plan.inputs.script, &setup, moments(strategy));
         // Counts do not depend on what programs access: no band for a validation.
         let replayed = replayed.and_then(|(replayed, timeline)| match arguments.validate {
             true => Ok((replayed, timeline)),
-            false => Ok((with_band(&plan.script, &setup, replayed)?, timeline)),
+            false => Ok((with_band(&plan.inputs.script, &setup, replayed)?, timeline)),
         });
         bar.inc(1);
         replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
     };
     let runs: Result<Vec<_>, Refused> =
-        plan.strategies.par_iter().with_max_len(1).map(one).collect();
+        plan.inputs.strategies.par_iter().with_max_len(1).map(one).collect();
     bar.finish_and_clear();
     let (runs, timelines): (Vec<Replayed>, Vec<_>) = runs?.into_iter().unzip();
     arguments.timeline.write(timelines[0].as_ref(), plan.machine)?;
@@ -171,83 +166,28 @@ impl<'a> Plan<'a> {
         book: &'a mut Book,
         named: Option<&str>,
     ) -> Result<Self, Refused> {
-        let recorded = trace.origin.cpus.max(1) as usize;
-        let cpus = arguments.cpus.unwrap_or(recorded);
-        let key = match named {
-            Some(key) => key.to_owned(),
-            None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
+        let pattern = arguments.lackey.as_deref().map(lackey::working_set).transpose();
+        let pattern = pattern.map_err(Refused::because)?;
+        let choice = Choice {
+            machine: named,
+            cpus: arguments.cpus,
+            strategies: &arguments.strategy,
+            flushes: arguments.flushes.map(Flushes::from),
+            working_set: &arguments.working_set,
+            pattern: pattern.as_ref(),
+            validate: arguments.validate,
         };
-        if named.is_none() {
-            check_room(book.machine(&key)?, cpus, &book.machines)?;
-        }
-        // The machine that models the traced one gets the interrupt latencies measured in the trace.
-        let interrupts = (arguments.validate && named.is_none()).then(|| measure(trace)).flatten();
-        if let Some(interrupts) = interrupts {
-            let machine = book.machines.iter_mut().find(|machine| machine.key == key);
-            machine.into_iter().for_each(|machine| interrupts.apply(machine));
-        }
-        let arrivals = interrupts.map(|_| Arrivals::of(trace));
-        let book = &*book;
-        let machine = book.machine(&key)?;
-        let linux = if trace.origin.guest == Some(true) { "ipi-2025-kvm" } else { "ipi-2025" };
-        let given = &arguments.strategy;
-        let strategies: Vec<String> = match (given.is_empty(), arguments.validate) {
-            (false, _) => given.clone(),
-            (true, true) => vec![linux.to_owned()],
-            (true, false) => {
-                usual_strategies(machine).iter().map(|&name| name.to_owned()).collect()
-            }
-        };
-        for name in &strategies {
-            strategy::find(name, machine)?;
-        }
-        let flushes = match arguments.flushes {
-            _ if arguments.validate => Flushes::FromCalls,
-            Some(Source::Calls) => Flushes::FromCalls,
-            Some(Source::Recorded) if machine.isa != Isa::X86_64 => {
-                let why =
-                    "recorded flushes are those of x86 and do not apply to other architectures";
-                return Err(Refused(format!("{why}: `{}` needs --flushes calls", machine.key)));
-            }
-            Some(Source::Recorded) => Flushes::Recorded,
-            None => usual_flushes(machine, has_flushes(trace)),
-        };
-        let script = reconstruct(trace, flushes)?;
-        let cpus = arguments.cpus.unwrap_or(script.cpus.len());
-        let (working_set, from) = working_set(arguments, book)?;
-        Ok(Self {
-            arguments,
-            trace,
-            script,
-            flushes,
-            machine,
-            interrupts,
-            arrivals,
-            strategies,
-            cpus,
-            working_set,
-            from,
-        })
+        let inputs = choice.inputs(trace, book)?;
+        let machine = book.machine(&inputs.machine)?;
+        Ok(Self { arguments, trace, machine, inputs })
     }
 
     fn setup<'s>(&'s self, strategy: &'s str) -> Setup<'s> {
-        let Self { machine, cpus, working_set, .. } = *self;
-        let arrivals = self.arrivals.as_ref();
-        Setup { machine, strategy, cpus, working_set, seed: self.arguments.seed, arrivals }
+        self.inputs.setup(self.machine, strategy, self.arguments.seed)
     }
 
     fn basis(&self) -> Basis<'_> {
-        Basis {
-            origin: &self.trace.origin,
-            script: &self.script,
-            flushes: self.flushes,
-            machine: self.machine,
-            chosen: self.arguments.machine.is_none(),
-            interrupts: self.interrupts,
-            cpus: self.cpus,
-            working_set: self.working_set,
-            working_set_from: &self.from,
-        }
+        self.inputs.basis(&self.trace.origin, self.machine)
     }
 
     fn sentences(&self) -> Vec<String> {
@@ -255,7 +195,7 @@ impl<'a> Plan<'a> {
     }
 
     fn heading(&self) -> String {
-        let Self { machine, cpus, script, arguments, .. } = self;
+        let Self { machine, arguments, inputs: Inputs { cpus, script, .. }, .. } = self;
         let file = arguments.file.file_name().unwrap_or_default().display();
         let seconds = number(script.length as f64 / 1e9);
         let steps: usize = script.cpus.iter().map(Vec::len).sum();
@@ -335,12 +275,12 @@ impl<'a> Plan<'a> {
             "version": VERSION,
             "file": self.arguments.file.file_name().unwrap_or_default().display().to_string(),
             "machine": self.machine.key,
-            "cpus": self.cpus,
-            "recorded_cpus": self.script.cpus.len(),
+            "cpus": self.inputs.cpus,
+            "recorded_cpus": self.inputs.script.cpus.len(),
             "events": self.trace.events.len(),
-            "traced": self.script.length,
-            "flushes": if self.flushes == Flushes::Recorded { "recorded" } else { "calls" },
-            "working_set": self.working_set,
+            "traced": self.inputs.script.length,
+            "flushes": if self.inputs.flushes == Flushes::Recorded { "recorded" } else { "calls" },
+            "working_set": self.inputs.working_set,
             "seed": self.arguments.seed,
             "assumptions": self.sentences(),
         })
@@ -359,48 +299,6 @@ impl<'a> Plan<'a> {
         document["strategies"] = runs.iter().map(one).collect();
         format!("{document:#}\n")
     }
-}
-
-/// Whether the kernel recorded flushes.
-pub(super) fn has_flushes(trace: &Trace) -> bool {
-    let is_flush = |event: &lookaside_traces::Event| {
-        matches!(event.kind, lookaside_traces::Kind::Flush { .. })
-    };
-    trace.events.iter().any(is_flush)
-}
-
-/// The working set and its source.
-fn working_set(arguments: &Arguments, book: &Book) -> Result<(WorkingSet, String), Refused> {
-    if let Some(file) = &arguments.lackey {
-        let pattern = lackey::working_set(file).map_err(|bad| Refused(bad.to_string()))?;
-        return Ok((working_set_of(&pattern)?, "its busiest thread under lackey".into()));
-    }
-    let mut set = WorkingSet::of_build(&book.options("build", &std::collections::BTreeMap::new()))?;
-    if arguments.working_set.is_empty() {
-        return Ok((set, "what a compiler was seen to use".into()));
-    }
-    for (name, value) in &arguments.working_set {
-        let whole = || match value.fract() == 0.0 && (0.0..=f64::from(1 << 20)).contains(value) {
-            true => Ok(*value as u32),
-            false => Err(Refused(format!("`{name}` is a number of pages, at most 1048576"))),
-        };
-        match name.as_str() {
-            "hot" => set.hot = whole()?,
-            "others" => set.others = whole()?,
-            "pool" => set.pool = whole()?,
-            "window" if *value > 0.0 && *value <= 1e6 => set.window = (value * 1000.0) as u64,
-            "window" => return Err(Refused("`window` is a time in us, at most 1000000".into())),
-            _ => {
-                let known = ["hot", "others", "pool", "window"];
-                return Err(lookaside_terminal::names::unknown(
-                    "part of a working set",
-                    name,
-                    known.into_iter(),
-                ));
-            }
-        }
-    }
-    Ok((set, "as given".into()))
 }
 
 /// Total time relative to that of another strategy.

@@ -6,6 +6,7 @@ use lookaside_replay::{
     Replayed, WorkingSet,
     assume::{fitting_machine, usual_flushes},
     difference::{Change, Difference, Per, Side},
+    inputs::has_flushes,
     what_if::{Knob, Scenario},
 };
 use lookaside_simulation::reproduce::Book;
@@ -77,15 +78,15 @@ impl Options {
         let guest = trace.origin.guest == Some(true);
         let strategy = self.strategy.clone().unwrap_or_else(|| {
             match machine.isa {
-                lookaside_simulation::data::Isa::X86_64 if guest => "ipi-2025-kvm",
-                lookaside_simulation::data::Isa::X86_64 => "ipi-2025",
+                lookaside_simulation::data::Isa::X86_64 if guest => "linux-ipi-2025-kvm",
+                lookaside_simulation::data::Isa::X86_64 => "linux-ipi-2025",
                 lookaside_simulation::data::Isa::Aarch64 => "linux-broadcast",
                 lookaside_simulation::data::Isa::Riscv64 => "lookaside",
             }
             .to_owned()
         });
         lookaside_simulation::strategy::find(&strategy, &machine)?;
-        let flushes = usual_flushes(&machine, super::replay::has_flushes(trace));
+        let flushes = usual_flushes(&machine, has_flushes(trace));
         let script = reconstruct(trace, flushes)?;
         let cpus = script.cpus.len();
         let options = book.options("build", &std::collections::BTreeMap::new());

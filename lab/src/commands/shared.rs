@@ -5,7 +5,7 @@ use lookaside_simulation::{
     reproduce::Run,
     workload::{self, Outcome},
 };
-use lookaside_terminal::{Refused, names};
+use lookaside_terminal::Refused;
 
 /// Parses an option of a workload from the command line.
 pub(super) fn option(text: &str) -> Result<(String, f64), String> {
@@ -22,16 +22,7 @@ pub(super) fn execute(
     given: &[(String, f64)],
     timeline: usize,
 ) -> Result<Outcome, Refused> {
-    let _ = workload::take_asked();
-    let outcome = run.outcome(machine, timeline)?;
-    let known = workload::take_asked();
-    match given.iter().find(|(name, _)| !known.contains(name)) {
-        None => Ok(outcome),
-        Some((name, _)) => {
-            let Refused(why) = names::unknown("option", name, known.iter().map(String::as_str));
-            Err(Refused(format!("workload `{}`: {why}", run.workload)))
-        }
-    }
+    run.outcome_with(machine, given.iter().map(|(name, _)| name.as_str()), timeline)
 }
 
 /// Refuses `x` for a workload without a curve, and more CPUs than the machine has. Returns the paths of the machine

@@ -1,26 +1,28 @@
 //! `lookaside sweep`: a workload over many values, with curves, bands, and where curves cross.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Instant,
 };
 
-use lookaside_machine::timed::Price;
 use lookaside_simulation::{
-    reproduce::Book,
+    data::Machine,
+    reproduce::{Book, Settings},
     seeds::Spread,
     sweep::{self, Swept, crossovers, page},
 };
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, wrapped},
-    names,
 };
 use serde_json::json;
 
-use super::{output, progress};
+use super::{
+    output,
+    parquet::{self, Column, Values},
+    progress,
+};
 
 /// Arguments of `lookaside sweep`.
 #[derive(clap::Args)]
@@ -55,7 +57,7 @@ pub(crate) struct Arguments {
     /// Give each sample a plausible machine of its own, so that bands have in them what is not known exactly.
     #[arg(long)]
     plausible: bool,
-    /// Write the points (`.csv`, `.json`) or a page with curves (`.html`) to this file; may be given several times.
+    /// Write the points (`.csv`, `.json`), the samples (`.parquet`) or a page with curves (`.html`) to this file; may be given several times.
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
 }
@@ -70,35 +72,37 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut book = Book::shipped()?;
     let keys: Vec<String> =
         machine.iter().map(|name| book.admit(name)).collect::<Result<_, Refused>>()?;
-    let machines = keys.iter().map(|key| book.machine(key)).collect::<Result<Vec<_>, _>>()?;
+    let machines: Vec<Machine> =
+        keys.iter().map(|key| book.machine(key).cloned()).collect::<Result<_, _>>()?;
     for machine in &machines {
         super::check_place(workload, machine, None, None)?;
     }
-    let given: BTreeMap<String, f64> = arguments.option.iter().cloned().collect();
-    let options = book.options(workload, &given);
-    let prices = arguments.set.iter().map(price).collect::<Result<Vec<_>, _>>()?;
+    let prices = arguments.set.iter().map(|(name, value)| sweep::price(name, *value));
     let sweep = sweep::ParameterSweep {
-        workload,
+        workload: workload.clone(),
         machines,
-        strategies: strategy,
+        strategies: strategy.clone(),
         over: sweep::values(&arguments.over)?,
-        options: &options,
-        prices: &prices,
+        options: arguments.option.iter().cloned().collect(),
+        defaults: book.options(workload, &Settings::new()),
+        prices: prices.collect::<Result<_, _>>()?,
         seeds: [*seed, *seeds],
-        plausible: arguments.plausible.then_some(&book.ranges),
-        metric: arguments.metric.as_deref(),
+        plausible: arguments.plausible.then_some(book.ranges),
+        metric: arguments.metric.clone(),
     };
+    let sweep = sweep.prepare()?;
     let begin = Instant::now();
     let bar = progress::bar(sweep.runs());
     let swept = sweep.run(&|| bar.inc(1))?;
     bar.finish_and_clear();
-    let over = &sweep.over.0;
+    let over = &sweep.sweep().over.0;
     print!("{}", text(&swept, over));
     for path in &arguments.output {
         let content = match form(path)? {
-            Form::Csv => grid(&swept, over).to_csv(),
-            Form::Json => to_json(&swept, over),
-            Form::Html => page(arguments, &swept, over),
+            Form::Csv => grid(&swept, over).to_csv().into_bytes(),
+            Form::Json => to_json(&swept, over).into_bytes(),
+            Form::Html => page(arguments, &swept, over).into_bytes(),
+            Form::Parquet => to_parquet(&swept, over, [*seed, *seeds]),
         };
         output::replace(path, content)?;
     }
@@ -111,6 +115,7 @@ enum Form {
     Csv,
     Json,
     Html,
+    Parquet,
 }
 
 fn form(path: &Path) -> Result<Form, Refused> {
@@ -118,21 +123,11 @@ fn form(path: &Path) -> Result<Form, Refused> {
         Some("csv") => Ok(Form::Csv),
         Some("json") => Ok(Form::Json),
         Some("html") => Ok(Form::Html),
+        Some("parquet") => Ok(Form::Parquet),
         _ => {
-            let why = "ends in none of `.csv`, `.json` and `.html`";
+            let why = "ends in none of `.csv`, `.json`, `.parquet` and `.html`";
             Err(Refused(format!("`{}` {why}", path.display())))
         }
-    }
-}
-
-fn price((name, value): &(String, f64)) -> Result<(Price, f64), Refused> {
-    let key = name.strip_prefix("prices.").unwrap_or(name);
-    let Some(&price) = Price::ALL.iter().find(|price| price.key() == key) else {
-        return Err(names::unknown("price", key, Price::ALL.iter().map(|price| price.key())));
-    };
-    match (0.0..=1e9).contains(value) {
-        true => Ok((price, *value)),
-        false => Err(Refused(format!("`{name}` is {value} ns; a price is from 0 to a second"))),
     }
 }
 
@@ -203,6 +198,38 @@ fn to_json(swept: &Swept, over: &str) -> String {
         "crossovers": crossovers.collect::<Vec<_>>(),
     });
     format!("{document:#}\n")
+}
+
+/// A row for each sample, in the columns of the Python package's `samples`.
+fn to_parquet(swept: &Swept, over: &str, [seed, seeds]: [u64; 2]) -> Vec<u8> {
+    let (mut machines, mut strategies, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut values, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for (curve, point) in
+        swept.curves.iter().flat_map(|one| one.points.iter().map(move |p| (one, p)))
+    {
+        for i in 0..seeds {
+            machines.push(Some(curve.machine.clone()));
+            strategies.push(Some(curve.strategy.clone()));
+            places.push(Some(point.x));
+            numbers.push(Some(seed.wrapping_add(i) as i64));
+            values.push(point.samples.as_ref().ok().and_then(|all| all.get(i as usize)).copied());
+            problems.push(point.samples.as_ref().err().cloned());
+        }
+    }
+    // A sweep over an option that has the name of a column.
+    let over = match over {
+        "machine" | "strategy" | "seed" | "value" | "problem" => "x",
+        other => other,
+    };
+    let column = |name: &str, values| Column { name: name.to_owned(), values };
+    parquet::file(&[
+        column("machine", Values::Texts(machines)),
+        column("strategy", Values::Texts(strategies)),
+        column(over, Values::Numbers(places)),
+        column("seed", Values::Wholes(numbers)),
+        column("value", Values::Numbers(values)),
+        column("problem", Values::Texts(problems)),
+    ])
 }
 
 fn page(arguments: &Arguments, swept: &Swept, over: &str) -> String {

@@ -32,7 +32,7 @@ fn the_command_writes_a_file_that_other_commands_take_and_overwrites_none() {
     // Nothing of the host or the place is in it.
     let written = fs::read_to_string(&mine).unwrap();
     assert!(!written.contains(folder.path().to_str().unwrap()), "{written}");
-    let run = ["run", "pingpong", "--machine", &mine, "--strategy", "ipi-2022,lookaside"];
+    let run = ["run", "pingpong", "--machine", &mine, "--strategy", "linux-ipi-2022,lookaside"];
     let (code, out, err) = lab(&run);
     assert_eq!(code, Some(0), "{out}{err}");
     // It is there now.
@@ -45,7 +45,7 @@ fn the_command_writes_a_file_that_other_commands_take_and_overwrites_none() {
     // And can be compared with what was measured some other time.
     let (code, out, err) = lab(&["calibrate", "--from", &raw, "--check", &mine]);
     assert_eq!(code, Some(0), "{out}{err}");
-    assert!(out.contains("`ipi-2022-promote`"), "{out}");
+    assert!(out.contains("`linux-ipi-2022-promote`"), "{out}");
 }
 
 #[test]

@@ -85,14 +85,14 @@ fn the_table_shows_costs_and_initiators() {
     assert_eq!(text, written(&[]), "two runs write the same");
     let expected = [
         "on skylake_sp, 2 CPUs",
-        "ipi-2025  lookaside",
+        "linux-ipi-2025  lookaside",
         "share of all CPUs' time",
         "worker   mprotect",
     ];
     for part in expected.into_iter().chain(["stands for", "hot pages", "the kernel recorded"]) {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
-    let markdown = written(&["--format", "markdown", "--strategy", "ipi-2022"]);
+    let markdown = written(&["--format", "markdown", "--strategy", "linux-ipi-2022"]);
     assert!(markdown.contains("| cause"), "{markdown}");
 }
 

@@ -47,7 +47,7 @@ fn json(files: &BTreeMap<String, Vec<u8>>) -> Value {
 fn two_replays_write_the_same_report() {
     let folder = tempfile::tempdir().expect("a directory");
     let [a, b] = ["a", "b"].map(|name| folder.path().join(name).join("out"));
-    let arguments = ["--curve", "1,4", "--strategy", "ipi-2025,lookaside,cr3-flush"];
+    let arguments = ["--curve", "1,4", "--strategy", "linux-ipi-2025,lookaside,cr3-flush"];
     let first = report(&a, &arguments);
     assert_eq!(first, report(&b, &arguments));
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
@@ -55,7 +55,7 @@ fn two_replays_write_the_same_report() {
         "cr3-flush.stacks",
         "index.html",
         "initiators.csv",
-        "ipi-2025.stacks",
+        "linux-ipi-2025.stacks",
         "lookaside.stacks",
         "report.json",
         "scaling.csv",
@@ -68,7 +68,7 @@ fn two_replays_write_the_same_report() {
     assert_eq!(document["question"]["subject"], "tracefs");
     assert_eq!(document["question"]["input"], "tracefs.txt");
     let command = "lookaside replay tracefs.txt --report out --curve 1,4 \
-                   --strategy ipi-2025,lookaside,cr3-flush";
+                   --strategy linux-ipi-2025,lookaside,cr3-flush";
     assert_eq!(document["question"]["command"], command);
     for (result, curve) in document["scaling"].as_array().unwrap().iter().enumerate() {
         let points = curve["points"].as_array().unwrap();
@@ -89,7 +89,7 @@ fn a_report_takes_the_place_of_an_earlier_one_and_of_nothing_else() {
     let to = folder.path().join("out");
     let short = ["--curve", "none", "--no-sensitivity", "--strategy", "lookaside"];
     let old = report(&to, &["--curve", "1"]);
-    assert!(old.contains_key("ipi-2025.stacks") && old.contains_key("scaling.csv"));
+    assert!(old.contains_key("linux-ipi-2025.stacks") && old.contains_key("scaling.csv"));
     let new: Vec<String> = report(&to, &short).into_keys().collect();
     let expected =
         ["index.html", "initiators.csv", "lookaside.stacks", "report.json", "strategies.csv"];
@@ -171,7 +171,7 @@ fn the_timeline_is_of_the_first_strategy_and_changes_nothing() {
     let output = run(&["--perfetto", path, "--moments", "20"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("the latest 20 moments"));
     assert!(fs::metadata(&file).unwrap().len() < whole);
-    run(&["--strategy", "lookaside,ipi-2025", "--perfetto", path]);
+    run(&["--strategy", "lookaside,linux-ipi-2025", "--perfetto", path]);
     let both = fs::read(&file).unwrap();
     run(&["--strategy", "lookaside", "--perfetto", path]);
     assert!(both == fs::read(&file).unwrap());

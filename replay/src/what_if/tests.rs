@@ -55,7 +55,7 @@ fn scenario() -> Scenario {
     Scenario {
         machine: book.machine("skylake_sp").unwrap().clone(),
         script,
-        strategy: "ipi-2025".into(),
+        strategy: "linux-ipi-2025".into(),
         cpus: 2,
         working_set: WorkingSet { window: 100_000, hot: 64, others: 16, pool: 512 },
         assumed: Vec::new(),

@@ -32,7 +32,7 @@ fn blame<'r>(replayed: &'r Replayed, process: &str, operation: &str) -> &'r Blam
 #[test]
 fn the_cost_of_a_flush_on_other_cpus_is_charged_to_its_initiator() {
     let script = two_threads_and_another().script;
-    for strategy in ["lookaside", "ipi-2025", "pcid-2017"] {
+    for strategy in ["lookaside", "linux-ipi-2025", "pcid-2017"] {
         let replayed = run(&script, &machine("skylake_sp"), strategy, 3);
         let writer = blame(&replayed, "writer", "mprotect");
         assert_eq!((writer.count, writer.interrupts), (10, 10), "{strategy}");
@@ -65,7 +65,7 @@ fn the_cost_of_a_flush_on_other_cpus_is_charged_to_its_initiator() {
 #[test]
 fn refills_after_a_flush_are_charged_to_its_initiator() {
     let mut builder = two_threads_and_another();
-    let before = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 3);
+    let before = run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 3);
     let writer = lookaside_traces::reconstruct::SpaceId(0);
     let everything = lookaside_traces::reconstruct::Act::Restrict {
         space: writer,
@@ -74,7 +74,7 @@ fn refills_after_a_flush_are_charged_to_its_initiator() {
         whole: true,
     };
     builder.step(0, 3500, 1, lookaside_traces::reconstruct::Operation::Fault, everything);
-    let after = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 3);
+    let after = run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 3);
     // Ten hot pages on each of two CPUs.
     assert_eq!(after.operations.walks, before.operations.walks + 20);
     let refills = blame(&after, "writer", "fault").upkeep.refills;

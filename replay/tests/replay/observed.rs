@@ -52,7 +52,7 @@ fn cpus_that_run_the_space_get_requests() {
     two.builder.mprotect(0, 100, 1, two.a);
     let local = [(Reason::LocalSpace, ONE, 1), (Reason::Remote, ONE, 1), (Reason::Send, ONE, 1)];
     let expected = KernelCounts { sends: 1, fates: [1, 0, 0, 0], ..flushes(&local) };
-    assert_eq!(two.observed("ipi-2025"), expected);
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn from_34_pages_on_everything_goes() {
     let pages = Pages::Some(33);
     let both = [Reason::LocalSpace, Reason::Remote, Reason::Send];
     let all = both.map(|reason| [(reason, pages, 1), (reason, ALL, 1)]).concat();
-    assert_eq!(two.observed("ipi-2025").flushes, flushes(&all).flushes);
+    assert_eq!(two.observed("linux-ipi-2025").flushes, flushes(&all).flushes);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_lazy_cpu_is_left_alone_and_flushes_when_it_comes_back() {
     two.builder.idle(1, 300);
     two.builder.run(1, 400, 2, two.a); // Nothing has happened meanwhile.
     let all = [(Reason::LocalSpace, ONE, 1), (Reason::Send, ONE, 1), (Reason::Switch, ALL, 1)];
-    assert_eq!(two.observed("ipi-2025"), KernelCounts { misses: 1, ..flushes(&all) });
+    assert_eq!(two.observed("linux-ipi-2025"), KernelCounts { misses: 1, ..flushes(&all) });
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_lazy_cpu_drops_the_space_when_tables_were_freed() {
     two.builder.mprotect(0, 150, 1, two.a); // It has the kernel's own space loaded by now.
     let all = [(Reason::LocalSpace, ONE, 2), (Reason::Send, ONE, 2)];
     let expected = KernelCounts { sends: 1, dropped: 1, fates: [0, 1, 0, 0], ..flushes(&all) };
-    assert_eq!(two.observed("ipi-2025"), expected);
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn a_halted_cpu_of_a_guest_is_left_to_its_host() {
     two.builder.run(1, 200, 2, two.a);
     two.builder.idle(1, 250);
     two.free(0, 700);
-    let observed = two.observed("ipi-2025-kvm");
+    let observed = two.observed("linux-ipi-2025-kvm");
     assert_eq!((observed.sends, observed.dropped), (1, 1));
-    assert_eq!(two.observed("ipi-2025").sends, 2);
+    assert_eq!(two.observed("linux-ipi-2025").sends, 2);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_cpu_with_another_space_leaves_the_mask_at_a_request() {
         (Reason::Switch, ALL, 1),
     ];
     let expected = KernelCounts { sends: 1, misses: 1, fates: [0, 0, 1, 0], ..flushes(&all) };
-    assert_eq!(two.observed("ipi-2025"), expected);
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn masks_are_trimmed_once_a_second() {
     for time in [100, 1_100_000, 1_100_100] {
         two.builder.mprotect(0, time, 1, two.a);
     }
-    let observed = two.observed("ipi-2025");
+    let observed = two.observed("linux-ipi-2025");
     assert_eq!(observed.sends, 1);
     assert_eq!(observed.flushes[&(Reason::WrongSpace, NONE)], 1);
     assert_eq!(observed.flushes[&(Reason::Send, ONE)], 2);
@@ -144,7 +144,7 @@ fn six_spaces_have_tags_and_the_seventh_takes_one() {
             builder.run(0, 10 + time as u64, space.0 + 1, space);
         }
         let observed =
-            run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1).observed.unwrap();
+            run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 1).observed.unwrap();
         assert_eq!((observed.hits, observed.misses), (hits, 2 * spaces - 1 - hits), "{spaces}");
     }
 }
@@ -158,7 +158,8 @@ fn execve_and_exit_are_not_counted_as_switches() {
     builder.step(0, 20, 1, Operation::Execute, Act::End(a));
     builder.step(0, 30, 1, Operation::Exit, Act::Idle);
     builder.step(0, 30, 1, Operation::Exit, Act::End(b));
-    let observed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1).observed.unwrap();
+    let observed =
+        run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 1).observed.unwrap();
     // The old space has nobody in its mask but this CPU, which has the new one loaded. That one is
     // dropped for the kernel's own.
     let expected = KernelCounts { patching: 1, ..flushes(&[(Reason::Switch, ALL, 1)]) };
@@ -170,11 +171,11 @@ fn a_switch_that_was_not_recorded_is_not_counted() {
     let mut two = Two::new(1000);
     two.builder.run(1, 50, 3, two.b);
     two.builder.run(1, 60, 2, two.a);
-    let observed = two.observed("ipi-2025");
+    let observed = two.observed("linux-ipi-2025");
     assert_eq!((observed.hits, observed.misses), (1, 1));
     two.builder.script.cpus[1][1].counted = false;
     let expected = KernelCounts { hits: 1, ..flushes(&[(Reason::Switch, NONE, 1)]) };
-    assert_eq!(two.observed("ipi-2025"), expected);
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
 }
 
 /// Interrupts are on their way for long.
@@ -193,7 +194,7 @@ fn the_idle_loop_handles_requests_before_it_switches_to_a_thread() {
         idle(&mut two.builder);
         two.free(0, 100);
         two.builder.run(1, 105, 2, two.a); // The interrupt is on its way.
-        run(&two.builder.script, &slow(None), "ipi-2025", 2).observed.unwrap().fates
+        run(&two.builder.script, &slow(None), "linux-ipi-2025", 2).observed.unwrap().fates
     };
     assert_eq!(fates(|builder| builder.idle(1, 50)), [0, 1, 0, 0]);
     // A thread of the kernel does not: the interrupt comes when the space is flushed.
@@ -207,7 +208,7 @@ fn two_guests_that_ask_each_other_are_let_go_to_serve_each_other_first() {
         let mut two = Two::new(1000);
         two.builder.mprotect(0, 100, 1, two.a);
         two.builder.mprotect(1, 100 + later, 2, two.a);
-        let run = run(&two.builder.script, &slow(hold), "ipi-2025-kvm", 2);
+        let run = run(&two.builder.script, &slow(hold), "linux-ipi-2025-kvm", 2);
         let observed = run.observed.unwrap();
         assert_eq!(observed.sends, 2);
         [Reason::Remote, Reason::LocalSpace].map(|reason| {

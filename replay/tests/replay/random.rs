@@ -62,9 +62,9 @@ fn many_scripts_under_the_strategies_that_are_compared_most() {
         let machine = machine(key);
         let strategies = match machine.isa {
             Isa::X86_64 if machine.features.tag_bits > 0 => {
-                &["lookaside", "ipi-2025", "ipi-2025-kvm"][..]
+                &["lookaside", "linux-ipi-2025", "linux-ipi-2025-kvm"][..]
             }
-            Isa::X86_64 => &["lookaside-untagged", "ipi-2025"],
+            Isa::X86_64 => &["lookaside-untagged", "linux-ipi-2025"],
             _ => &["lookaside", "linux-broadcast"],
         };
         for &strategy in strategies {

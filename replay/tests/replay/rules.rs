@@ -12,7 +12,7 @@ fn programs_use_their_working_set() {
     let space = builder.space("program", 20, 1);
     builder.run(0, 0, 1, space);
     builder.idle(0, 500);
-    let replayed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1);
+    let replayed = run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 1);
     // Ten pages in each of five windows, less what was under way when it went idle.
     assert!((48..=50).contains(&replayed.operations.accesses), "{:?}", replayed.operations);
     assert_eq!(replayed.operations.walks, 10);
@@ -22,12 +22,12 @@ fn programs_use_their_working_set() {
     builder.space("program", 20, 1);
     builder.run(0, 0, 1, space);
     builder.step(0, 500, 1, Operation::Fault, map);
-    let replayed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1);
+    let replayed = run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 1);
     assert_eq!(replayed.operations.walks, 14);
     // And pages that are gone are not used.
     let gone = Act::Unmap { space, first: 3, pages: 4, tables: false, whole: false };
     builder.step(0, 501, 1, Operation::Other, gone);
-    let replayed = run(&builder.script, &machine("skylake_sp"), "ipi-2025", 1);
+    let replayed = run(&builder.script, &machine("skylake_sp"), "linux-ipi-2025", 1);
     assert_eq!(replayed.operations.walks, 10);
     assert!((78..=80).contains(&replayed.operations.accesses), "{:?}", replayed.operations);
 }
@@ -66,7 +66,7 @@ fn a_strategy_for_one_thread_refuses_more_threads() {
 #[test]
 fn threads_interrupt_each_other_in_copies_and_not_on_one_cpu() {
     let interrupts = |script: &Script, cpus| {
-        let replayed = run(script, &machine("skylake_sp"), "ipi-2025", cpus);
+        let replayed = run(script, &machine("skylake_sp"), "linux-ipi-2025", cpus);
         assert_eq!(replayed.operations.flushes, 18 * (cpus as u64).div_ceil(2), "{cpus}");
         replayed.operations.interrupts
     };
@@ -80,7 +80,7 @@ fn threads_interrupt_each_other_in_copies_and_not_on_one_cpu() {
 
 #[test]
 fn cpus_take_turns() {
-    let replayed = run(&pair(1), &machine("skylake_sp"), "ipi-2025", 1);
+    let replayed = run(&pair(1), &machine("skylake_sp"), "linux-ipi-2025", 1);
     // Each of the 18 calls is by the other one, so the CPU turns to it; and twice at the beginning.
     assert_eq!(replayed.operations.switches, 2 + 18);
 }
@@ -99,7 +99,7 @@ fn thousands_of_processes_come_and_go() {
         builder.step(0, time + 19, 2 + i, Operation::Exit, Act::End(child));
         builder.run(0, time + 20, 1, parent);
     }
-    for strategy in ["lookaside", "ipi-2025"] {
+    for strategy in ["lookaside", "linux-ipi-2025"] {
         let replayed = run(&builder.script, &machine("skylake_sp"), strategy, 1);
         assert_eq!(replayed.operations.flushes, 6000);
     }
@@ -126,7 +126,8 @@ fn invalid_setups_and_scripts_are_refused() {
     assert!(why(&script, &Setup { cpus: 65, ..good.clone() }).contains("has 64"));
     assert!(why(&script, &Setup { cpus: 0, ..good.clone() }).contains("0 CPUs"));
     assert!(
-        why(&script, &Setup { strategy: "ipi-2025", ..good.clone() }).contains("is not one for")
+        why(&script, &Setup { strategy: "linux-ipi-2025", ..good.clone() })
+            .contains("is not one for")
     );
     let set = WorkingSet { window: 0, ..SMALL };
     assert!(why(&script, &Setup { working_set: set, ..good.clone() }).contains("window"));

@@ -55,6 +55,14 @@ pub(crate) fn instead(absent: &[String]) -> &'static [&'static str] {
     if requests { &[] } else { &INTERRUPTS }
 }
 
+/// The names of what was not recorded, by what was.
+pub(crate) fn absent(recorded: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut absent: Vec<String> = names(false).filter(|name| !recorded(name)).collect();
+    let instead = instead(&absent).iter().filter(|name| !recorded(name));
+    absent.extend(instead.map(|&name| name.to_owned()));
+    absent
+}
+
 /// What the kernel is to leave out of events of that name, in the language of its filters: requests that
 /// do not flush, and what a CPU calls by itself on the way. `flushers` are the addresses of the functions
 /// that flush; without any, nothing is left out.

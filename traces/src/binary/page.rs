@@ -65,11 +65,8 @@ impl Layout {
         let format = Format::parse(&format!("ID: 0\n{text}"))?;
         let (commit, data) = (format.field("commit")?, format.field("data")?);
         let (start, length) = (data.place(), data.size());
-        Some(Self {
-            length: (commit.place(), commit.size()),
-            data: start,
-            size: start.checked_add(length)?,
-        })
+        let size = start.checked_add(length).filter(|&size| size > 0)?;
+        Some(Self { length: (commit.place(), commit.size()), data: start, size })
     }
 }
 
@@ -253,6 +250,13 @@ mod tests {
         assert_eq!(Page::open(layout(), &unknown).map(|page| page.lost), Ok(Some(0)));
         let none = page(1, 0, &[header(1, 0), 7]);
         assert_eq!(Page::open(layout(), &none).map(|page| page.lost), Ok(None));
+    }
+
+    #[test]
+    fn a_layout_without_room_is_none() {
+        let none = HEADER.replace("offset:16;\tsize:4080", "offset:0;\tsize:0");
+        assert_ne!(none, HEADER);
+        assert_eq!(Layout::parse(&none), None);
     }
 
     #[test]

@@ -118,6 +118,10 @@ fn beginning(from: &mut impl Read) -> io::Result<Vec<u8>> {
 fn other(start: &[u8]) -> Option<&'static str> {
     if start.starts_with(b"==") && start.windows(7).any(|part| part == b" Lackey") {
         Some("it is a memory trace of valgrind's lackey, which has no events")
+    } else if start.starts_with(b"2ELIFREP") {
+        Some(
+            "it is a recording of perf on a machine with the other order of bytes: use `perf script` there",
+        )
     } else if start.is_empty() {
         Some("it is empty")
     } else {

@@ -1,6 +1,6 @@
 //! Text that other tools print, line by line.
 
-use std::io::Read;
+use std::{collections::BTreeSet, io::Read};
 
 use super::{
     Bad,
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     BadPlace, Event, Kind, Names, Origin, Task, Trace,
+    binary::events,
     order::{cpus, order},
 };
 
@@ -28,6 +29,7 @@ pub(super) fn read(from: impl Read, tasks: Vec<Task>, names: Names) -> Result<Tr
         latest: Vec::new(),
         first_bad: None,
         chain: None,
+        recorded: BTreeSet::new(),
     };
     loop {
         let number = lines.number() + 1;
@@ -56,6 +58,8 @@ struct Reader {
     first_bad: Option<u64>,
     /// The functions of the latest event, as far as they were read; none if it can have none.
     chain: Option<Vec<Frame>>,
+    /// The events that a header says were recorded.
+    recorded: BTreeSet<String>,
 }
 
 impl Reader {
@@ -171,6 +175,11 @@ impl Reader {
             self.origin.kernel = after_colon().and_then(text);
         } else if comment.starts_with(b"arch :") {
             self.origin.architecture = after_colon().and_then(text);
+        } else if comment.starts_with(b"event : name =") {
+            // `event : name = tlb:tlb_flush, , id = { 237, 238 }, ...`
+            let name = split_first(comment, b"=").and_then(|(_, rest)| text(rest));
+            let name = name.as_deref().and_then(|name| name.split(',').next()?.split_once(':'));
+            self.recorded.extend(name.map(|(system, name)| format!("{system}/{name}")));
         } else if comment.starts_with(b"nrcpus online :")
             && let Some((cpus, _)) = after_colon().and_then(|rest| decimal(after_blanks(rest)))
         {
@@ -240,6 +249,9 @@ impl Reader {
             return Err(Bad(place, why.into()));
         }
         self.seen.complete(&mut tasks);
+        if !self.recorded.is_empty() {
+            self.origin.absent = events::absent(|name| self.recorded.contains(name));
+        }
         self.origin.cpus = self.origin.cpus.max(cpus(&self.events));
         self.origin.losses.reordered = order(&mut self.events);
         // Only x86 has these events.

@@ -33,10 +33,9 @@ pub(super) fn read(mut from: Box<dyn Read>, tasks: Vec<Task>, names: Names) -> R
     };
     let buffers = buffers(&all, setup.length)
         .ok_or_else(|| bad("it is a recording of trace-cmd that ends early"))?;
-    let known: std::collections::BTreeSet<&String> = setup.events.iter().collect();
     let origin = Origin {
         cpus: buffers.len() as u32,
-        absent: events::names(false).filter(|name| !known.contains(name)).collect(),
+        absent: events::absent(|name| setup.events.iter().any(|known| known == name)),
         ..Origin::default()
     };
     let mut trace = Trace { origin, tasks, ..Trace::default() };

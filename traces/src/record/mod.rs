@@ -17,7 +17,6 @@ mod tracefs;
 
 use core::time::Duration;
 use std::{
-    collections::HashSet,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -182,11 +181,9 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     let reader = Reader::start(buffers, layout, &plan.folder)?;
 
     let mut names = Names::default();
-    let before = tasks::now(&mut names);
-    let began = Instant::now();
     instance.record(true)?;
-    let seen = now();
-    let tasks = tasks::with(tasks::now(&mut names), before);
+    let tasks = tasks::now(&mut names);
+    let (began, seen) = (Instant::now(), now());
     if let Some(held) = held {
         let child = held.begin().map_err(|launch::NotExecuted { why, missing }| {
             NoRecording::NotExecuted { why, missing }
@@ -209,7 +206,7 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     let losses = &mut trace.origin.losses;
     losses.lost = losses.lost.max(lost);
     trace.names = names.into_all();
-    forget_created(&mut trace, seen);
+    tasks::begin_at(&mut trace, seen);
     if let (Some(root), What::Command(command)) = (of_command, &plan.what) {
         trace.origin.root = Some(root);
         trace.origin.command = command.iter().map(|word| origin::without_folders(word)).collect();
@@ -408,18 +405,6 @@ fn read_page(
         }
     }
     Ok(())
-}
-
-/// Leaves out the threads that were made before we looked, at the time `seen`, and after recording had
-/// begun: the trace has their creation.
-fn forget_created(trace: &mut Trace, seen: u64) {
-    let early = trace.events.iter().take_while(|event| event.time < seen);
-    let created = early.filter_map(|event| match event.kind {
-        Kind::Create { task, .. } => Some(task),
-        _ => None,
-    });
-    let created: HashSet<u32> = created.collect();
-    trace.tasks.retain(|task| !created.contains(&task.id));
 }
 
 #[cfg(test)]

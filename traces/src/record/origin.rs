@@ -75,7 +75,11 @@ fn processor(cpuinfo: &str) -> Option<String> {
     {
         return Some(format!("{vendor} {family}/{model}"));
     }
-    Some(format!("{}/{}", entry("CPU implementer")?, entry("CPU part")?))
+    if let (Some(implementer), Some(part)) = (entry("CPU implementer"), entry("CPU part")) {
+        return Some(format!("{implementer}/{part}"));
+    }
+    // RISC-V: the numbers of vendors are alike for all cores of some.
+    entry("uarch").map(str::to_owned)
 }
 
 /// Whether a guest keeps its time by the clock that KVM offers, which sysfs shows.
@@ -142,6 +146,36 @@ mod tests {
         let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n";
         assert_eq!(processor(arm).as_deref(), Some("0x41/0xd40"));
         assert_eq!(processor("Features\t: fp\n"), None);
+    }
+
+    /// As Linux prints it there; numbers and names of AMD and Intel are those that CPUID gives.
+    #[test]
+    fn the_processors_of_servers_and_of_risc_v_are_told() {
+        let x86 = |vendor: &str, family: u32, model: u32, name: &str| {
+            format!(
+                "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
+                 model name\t: {name}\nstepping\t: 1\n"
+            )
+        };
+        let told = |text: String| processor(&text).expect("it is told");
+        let genoa = x86("AuthenticAMD", 25, 17, "AMD EPYC 9654 96-Core Processor");
+        assert_eq!(told(genoa), "AuthenticAMD 25/17");
+        let turin = x86("AuthenticAMD", 26, 2, "AMD EPYC 9655 96-Core Processor");
+        assert_eq!(told(turin), "AuthenticAMD 26/2");
+        let sapphire_rapids = x86("GenuineIntel", 6, 143, "Intel(R) Xeon(R) w7-2475X");
+        assert_eq!(told(sapphire_rapids), "GenuineIntel 6/143");
+        let arm = |implementer: &str, part: &str| {
+            format!(
+                "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd evtstrm\nCPU implementer\t: {implementer}\n\
+                 CPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: {part}\nCPU revision\t: 1\n"
+            )
+        };
+        assert_eq!(told(arm("0x41", "0xd4f")), "0x41/0xd4f");
+        assert_eq!(told(arm("0xc0", "0xac3")), "0xc0/0xac3");
+        // A VisionFive 2.
+        let board = "processor\t: 0\nhart\t\t: 1\nisa\t\t: rv64imafdc_zicntr_zicsr_zifencei_zihpm_zba_zbb\nmmu\t\t: sv39\n\
+             uarch\t\t: sifive,u74-mc\nmvendorid\t: 0x489\nmarchid\t\t: 0x8000000000000007\nmimpid\t\t: 0x4210427\n";
+        assert_eq!(told(board.to_owned()), "sifive,u74-mc");
     }
 
     #[test]

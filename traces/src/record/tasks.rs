@@ -1,12 +1,8 @@
 //! The threads of the system, from `/proc`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use crate::{Names, Task};
+use crate::{CLONE_THREAD, Kind, NameId, Names, Task, Trace};
 
 /// Flag of a thread of the kernel, in the file `stat` of a thread.
 const KERNEL_THREAD: u64 = 0x20_0000;
@@ -28,12 +24,42 @@ pub(super) fn now(names: &mut Names) -> Vec<Task> {
     tasks
 }
 
-/// What was seen now, and what was seen before and not any more: it may have run in between.
-pub(super) fn with(mut now: Vec<Task>, before: Vec<Task>) -> Vec<Task> {
-    let known: BTreeSet<u32> = now.iter().map(|task| task.id).collect();
-    now.extend(before.into_iter().filter(|task| !known.contains(&task.id)));
-    now.sort_by_key(|task| task.id);
-    now
+/// Lets a trace begin at the time `seen`, with the threads that existed then.
+///
+/// [`Trace::tasks`] was listed after recording had begun and before `seen`. Listing takes some milliseconds, in which
+/// threads come and go; the earlier events tell which, and are dropped.
+pub(super) fn begin_at(trace: &mut Trace, seen: u64) {
+    let mut tasks: BTreeMap<u32, Task> = trace.tasks.iter().map(|task| (task.id, *task)).collect();
+    let early = trace.events.partition_point(|event| event.time < seen);
+    for event in trace.events.drain(..early) {
+        match event.kind {
+            Kind::Create { task, name, flags } => {
+                let parent = tasks.get(&event.task);
+                let of_parent = parent.filter(|_| flags & CLONE_THREAD != 0);
+                let process = of_parent.map_or(task, |parent| parent.process);
+                let kernel = parent.is_some_and(|parent| parent.kernel);
+                tasks.insert(task, Task { id: task, process, name, kernel });
+            }
+            Kind::Execute { task, old } => {
+                if let Some(known) = tasks.remove(&old) {
+                    tasks.insert(task, Task { id: task, kernel: false, ..known });
+                }
+            }
+            Kind::Rename { task, name } => {
+                if let Some(known) = tasks.get_mut(&task) {
+                    known.name = name;
+                }
+            }
+            // It stays: the switch from it may come after `seen`. It has left its address space.
+            Kind::Exit => {
+                let id = event.task;
+                let known = Task { id, process: id, name: NameId::default(), kernel: true };
+                tasks.entry(id).and_modify(|task| task.kernel = true).or_insert(known);
+            }
+            _ => {}
+        }
+    }
+    trace.tasks = tasks.into_values().collect();
 }
 
 /// The entries of a folder of which the names are numbers.
@@ -92,6 +118,7 @@ impl<'s> Stat<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Event;
 
     #[test]
     fn a_name_may_hold_whatever_it_likes() {
@@ -104,14 +131,38 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_ended_is_listed_once() {
-        let mut names = Names::default();
-        let mut task = |id, name: &[u8]| {
-            let name = names.number(name);
-            Task { id, process: id, name, kernel: false }
+    fn a_trace_begins_with_the_threads_that_events_before_it_leave() {
+        let event = |time, task, kind| Event { time, cpu: 0, in_interrupt: None, task, kind };
+        let create = |task, flags| Kind::Create { task, name: NameId(1), flags };
+        let task = |id, process, name, kernel| Task { id, process, name: NameId(name), kernel };
+        let mut trace = Trace {
+            tasks: vec![task(1, 1, 0, false), task(2, 2, 0, true), task(8, 8, 0, false)],
+            events: vec![
+                event(1, 9, Kind::Exit),
+                event(2, 1, create(3, CLONE_THREAD)),
+                event(3, 2, create(4, 0)),
+                event(4, 3, create(5, 0)),
+                event(5, 5, Kind::Rename { task: 5, name: NameId(7) }),
+                event(6, 3, Kind::Execute { task: 1, old: 3 }),
+                // A number that is given away again.
+                event(7, 8, Kind::Exit),
+                event(8, 5, create(8, CLONE_THREAD)),
+                event(9, 5, Kind::Exit),
+                event(10, 1, create(6, 0)),
+            ],
+            ..Trace::default()
         };
-        let (gone, old, new) = (task(2, b"gone"), task(3, b"old"), task(3, b"new"));
-        assert_eq!(with(vec![new], vec![gone, old]), [gone, new]);
+        begin_at(&mut trace, 10);
+        let expected = [
+            task(1, 1, 1, false),
+            task(2, 2, 0, true),
+            task(4, 4, 1, true),
+            task(5, 5, 7, true),
+            task(8, 5, 1, false),
+            task(9, 9, 0, true),
+        ];
+        assert_eq!(trace.tasks, expected);
+        assert_eq!(trace.events, [event(10, 1, create(6, 0))]);
     }
 
     #[test]

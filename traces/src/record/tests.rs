@@ -154,24 +154,3 @@ fn buffers_take_a_part_of_the_memory_that_is_free() {
     assert_eq!(buffer_kib(1024, Some(32 << 20)), 8 << 10);
     assert_eq!(buffer_kib(1024, Some(1 << 20)), LEAST_BUFFER_KIB);
 }
-
-#[test]
-fn threads_that_the_trace_creates_were_not_there_at_its_beginning() {
-    let task = |id| crate::Task { id, process: id, name: NameId(0), kernel: false };
-    let create = |time, task| Event {
-        time,
-        cpu: 0,
-        in_interrupt: None,
-        task: 1,
-        kind: Kind::Create { task, name: NameId(0), flags: 0 },
-    };
-    let mut trace = Trace {
-        tasks: vec![task(1), task(2), task(3)],
-        events: vec![create(5, 2), create(50, 3)],
-        ..Trace::default()
-    };
-    forget_created(&mut trace, 10);
-    let left: Vec<_> = trace.tasks.iter().map(|task| task.id).collect();
-    // Thread 3 is one that ended, and whose number was given away again.
-    assert_eq!(left, [1, 3]);
-}

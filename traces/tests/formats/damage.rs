@@ -77,7 +77,7 @@ impl Damage {
 }
 
 /// What holds of everything that was read, and that it comes back from the project's own format.
-fn sound(trace: &Trace) {
+pub(super) fn sound(trace: &Trace) {
     assert!(trace.events.is_sorted_by_key(|event| event.time));
     let names = trace.names.len() as u32;
     assert!(trace.tasks.iter().all(|task| task.name.0 < names));

@@ -182,3 +182,18 @@ fn compressed_files_are_read_and_cut_ones_say_so() {
     let path = directory.path().join("a.gz");
     assert!(import::open(&path).expect("most is there").events.len() > 100);
 }
+
+#[test]
+fn what_the_header_of_perf_says_was_recorded_is_not_missing() {
+    let line = "true  15062/15062 [001] 17858.712618966: tlb:tlb_flush: pages:1 reason:local MM shootdown (3)\n";
+    let named = |name: &str| format!("# event : name = {name}, , id = {{ 237, 238 }}, type = 2\n");
+    let header =
+        ["tlb:tlb_flush", "sched:sched_switch", "csd:csd_queue_cpu", "csd:csd_function_entry"];
+    let header: String = header.iter().map(|name| named(name)).collect();
+    let missing = |text: String| read_text(text).expect("it has an event").missing();
+    let without = missing(line.to_owned()).expect("nobody knows");
+    assert!(without.contains("csd_queue_cpu") && without.contains("does not say"), "{without}");
+    let with = missing(header + line).expect("calls were not recorded");
+    assert!(!with.contains("csd_queue_cpu") && !with.contains("sched_switch"), "{with}");
+    assert!(with.contains("sys_enter_munmap") && !with.contains("does not say"), "{with}");
+}

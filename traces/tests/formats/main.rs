@@ -9,6 +9,7 @@
 
 mod binary;
 mod damage;
+mod damaged_files;
 mod dialects;
 mod lackey;
 mod lines;

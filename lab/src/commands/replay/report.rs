@@ -120,11 +120,11 @@ impl Report {
             results: results.to_vec(),
             scaling,
             assumptions: Assumptions {
-                working_set: plan.working_set,
-                working_set_from: format!("No trace shows accesses: this is {}.", plan.from),
+                working_set: plan.inputs.working_set,
+                working_set_from: format!("No trace shows accesses: this is {}.", plan.inputs.from),
                 flushes_from: basis.flushes_from().into(),
                 lost: plan.trace.origin.losses.lost,
-                unknown: Loss::of(&plan.script.unknown),
+                unknown: Loss::of(&plan.inputs.script.unknown),
                 notes,
             },
             sensitivity,
@@ -154,23 +154,24 @@ impl Report {
                     .collect()
             }
         };
-        counts.push(plan.cpus);
+        counts.push(plan.inputs.cpus);
         counts.sort_unstable();
         counts.dedup();
         // Each CPU does what one did that was recorded: as many events, and more for what they ask of each other.
         let events: u64 = results.iter().map(|result| result.events).sum();
-        let events_of = |cpus: usize| events.saturating_mul(cpus as u64) / plan.cpus as u64;
+        let events_of = |cpus: usize| events.saturating_mul(cpus as u64) / plan.inputs.cpus as u64;
         let mut left = budget;
         let fits = |cpus: usize, left: &mut u64| {
-            let enough = self.curve.is_some() || cpus == plan.cpus || events_of(cpus) <= *left;
-            if enough && cpus != plan.cpus {
+            let enough =
+                self.curve.is_some() || cpus == plan.inputs.cpus || events_of(cpus) <= *left;
+            if enough && cpus != plan.inputs.cpus {
                 *left = left.saturating_sub(events_of(cpus));
             }
             enough
         };
         let (counts, too_large): (Vec<usize>, Vec<usize>) =
             counts.into_iter().partition(|&cpus| fits(cpus, &mut left));
-        let others = || counts.iter().copied().filter(|&cpus| cpus != plan.cpus);
+        let others = || counts.iter().copied().filter(|&cpus| cpus != plan.inputs.cpus);
         // The longest replays first.
         let tries: Vec<(usize, usize)> =
             others().rev().flat_map(|cpus| (0..results.len()).map(move |i| (i, cpus))).collect();
@@ -179,7 +180,7 @@ impl Report {
         let point =
             |run: &Replayed| CurvePoint { cpus: run.cpus, total: run.total, share: run.share() };
         let setups: Vec<Setup<'_>> = tries.iter().map(setup).collect();
-        let runs = all(&plan.script, &setups)?;
+        let runs = all(&plan.inputs.script, &setups)?;
         let curve = |(i, result): (usize, &Replayed)| {
             let own = tries.iter().zip(&runs).filter(|((of, _), _)| *of == i);
             let mut points: Vec<CurvePoint> = own.map(|(_, run)| point(run)).collect();
@@ -261,7 +262,7 @@ fn sensitivity(
         (factor.is_finite() && factor > 0.0).then_some(factor)
     };
     let Some(now) = factor(other, baseline) else { return Ok((None, 0)) };
-    let mut tries = tries(plan.machine, plan.working_set)?;
+    let mut tries = tries(plan.machine, plan.inputs.working_set)?;
     // Each is tried at two ends, under both strategies.
     let events = 2 * (baseline.events + other.events);
     let all_tries = tries.len();
@@ -277,7 +278,7 @@ fn sensitivity(
             pair.map(of)
         })
         .collect();
-    let runs = all(&plan.script, &setups)?;
+    let runs = all(&plan.inputs.script, &setups)?;
     let swing = |(tried, runs): (&Try, &[Replayed])| {
         let at = [factor(&runs[0], &runs[1])?, factor(&runs[2], &runs[3])?];
         let [low, high] = [&tried.ends[0], &tried.ends[1]].map(|end| end.0);

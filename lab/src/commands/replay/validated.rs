@@ -17,19 +17,19 @@ use super::{super::output::Format, Plan};
 
 /// Compares the kernel's counts with the model's.
 pub(super) fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::super::Result {
-    let Some(recorded) = &plan.script.recorded else {
+    let Some(recorded) = &plan.inputs.script.recorded else {
         let why = "the kernel recorded no flushes, so there is nothing to compare with";
         return Err(Refused(why.into()).into());
     };
     let kernel = reconstruct(plan.trace, Flushes::Recorded)?;
-    let unknown = [cold(&plan.script), plan.script.unknown.mappings];
+    let unknown = [cold(&plan.inputs.script), plan.inputs.script.unknown.mappings];
     let mut compared: Vec<(&str, Vec<Row>)> = Vec::new();
     for run in runs {
         let Some(observed) = &run.observed else {
-            let why = "does not count in Linux's terms; one that does is `ipi-2025`";
+            let why = "does not count in Linux's terms; one that does is `linux-ipi-2025`";
             return Err(Refused(format!("strategy `{}` {why}", run.strategy)).into());
         };
-        let pages = [&kernel.expected, &plan.script.expected];
+        let pages = [&kernel.expected, &plan.inputs.script.expected];
         compared.push((&run.strategy, compare(recorded, observed, unknown, pages)));
     }
     let all_hold = compared.iter().all(|(_, rows)| holds(rows));
