@@ -2,6 +2,8 @@
 # The first process of a Linux that is hunted.
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t devtmpfs dev /dev
+/bin/busybox mount -t sysfs sys /sys
+/bin/busybox mount -t tmpfs tmp /tmp
 echo "hunt: user"
 case "$(/bin/busybox cat /proc/cmdline)" in
 *hunt.symbols*)
@@ -12,6 +14,12 @@ case "$(/bin/busybox cat /proc/cmdline)" in
     /bin/busybox poweroff -f
     ;;
 esac
+if [ -e /run ]; then
+    cd /tmp
+    . /run
+    echo "hunt: done"
+    /bin/busybox poweroff -f
+fi
 /stress
 i=0
 while [ $i -lt 20 ]; do

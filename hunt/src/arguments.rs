@@ -5,14 +5,14 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Parser, ValueEnum};
 use lookaside_watch::Criterion;
 
-use crate::{kernel::Kernel, render, run, setup, skip};
+use crate::{emulator::Kind, kernel::Kernel, render, run, setup, skip};
 
 /// Runs a kernel under the TLB sanitizer: which CPU may use a translation that was revoked, and which fence is missing.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "lookaside-hunt", version)]
 pub struct Arguments {
-    /// octox, xv6, linux-riscv64, linux-arm64, linux-x86_64, lookaside-riscv64, lookaside-aarch64, lookaside-x86_64, or
-    /// a description FILE.toml.
+    /// octox, xv6, xv6-aarch64, nuttx, nanos-aarch64, toaruos, starryos, linux-riscv64, linux-arm64, linux-x86_64,
+    /// lookaside-riscv64, lookaside-aarch64, lookaside-x86_64, or a description FILE.toml.
     pub(crate) kernel: Option<String>,
     /// A kernel of which nothing is known but its image, and --arch.
     #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
@@ -23,15 +23,25 @@ pub struct Arguments {
     /// The folder in which the kernel was built or unpacked.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) from: PathBuf,
+    /// The emulator. Bochs is for x86-64 with PCIDs, slow, and built by `--setup bochs`.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) emulator: Kind,
     /// How many CPUs.
     #[arg(long)]
     pub(crate) cpus: Option<u32>,
+    /// Words that are added to the kernel's command line.
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) append: Option<String>,
     /// An image of a disk. It is copied, so it stays as it is.
     #[arg(long, value_name = "FILE")]
     pub(crate) drive: Option<PathBuf>,
     /// What is said to the console: lines `WAIT => SAY`.
     #[arg(long, value_name = "FILE")]
     pub(crate) console: Option<PathBuf>,
+    /// For a Linux whose user space is made here: a static program, and its arguments behind it, that runs in the place
+    /// of the workload. Several run one after the other.
+    #[arg(long, value_name = "FILE [ARGUMENT...]")]
+    pub(crate) run: Vec<String>,
     /// Firmware for QEMU's -bios, or `none`.
     #[arg(long, value_name = "FILE")]
     pub(crate) firmware: Option<PathBuf>,
@@ -59,15 +69,16 @@ pub struct Arguments {
     /// Where the guest's console goes.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Says whether there is a QEMU that can load the plugin, and runs nothing.
+    /// Says whether there is an emulator that can be watched, and runs nothing.
     #[arg(long)]
     pub(crate) check: bool,
     /// Runs the kernel without the plugin, to see how long it takes by itself.
     #[arg(long, conflicts_with_all = ["skip", "strict"])]
     pub(crate) plain: bool,
-    /// Unpacks QEMU 10 from Debian's packages into this project's `target/hunt`, and installs nothing.
-    #[arg(long)]
-    pub(crate) setup: bool,
+    /// Unpacks QEMU 10 from Debian's packages into this project's `target/hunt`, or builds Bochs there from Debian's
+    /// source with the instrumentation, and installs nothing.
+    #[arg(long, value_enum, value_name = "EMULATOR", num_args = 0..=1, default_missing_value = "qemu")]
+    pub(crate) setup: Option<Kind>,
 }
 
 /// How a result is told.
@@ -104,11 +115,11 @@ fn attempt(arguments: &Arguments) -> Result<bool, String> {
             return Err(format!("--deny: there is no finding `{letter}`; they are A to H"));
         }
     }
-    if arguments.setup {
-        return setup::run().map(|()| true);
+    if let Some(emulator) = arguments.setup {
+        return setup::run(emulator).map(|()| true);
     }
     if arguments.check {
-        return run::check().map(|()| true);
+        return run::check(arguments.emulator).map(|()| true);
     }
     let kernel = described(arguments)?;
     if arguments.plain {
@@ -132,6 +143,9 @@ fn described(arguments: &Arguments) -> Result<Kernel, String> {
     kernel.seconds = arguments.seconds.unwrap_or(kernel.seconds);
     kernel.drive = arguments.drive.clone().or(kernel.drive);
     kernel.firmware = arguments.firmware.clone().or(kernel.firmware);
+    if let Some(words) = &arguments.append {
+        kernel.append = format!("{} {words}", kernel.append);
+    }
     if let Some(file) = &arguments.console {
         kernel.script = script(file)?;
     }

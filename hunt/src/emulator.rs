@@ -1,4 +1,4 @@
-//! QEMU: found, asked what it can do, and given its arguments.
+//! The emulator of a run: QEMU, or Bochs where x86-64 is to have PCIDs.
 
 use std::{
     env,
@@ -6,161 +6,28 @@ use std::{
     process::Command,
 };
 
-use crate::kernel::Kernel;
+use clap::ValueEnum;
 
-/// What is particular to an architecture.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    program: &'static str,
-    /// QEMU's name of the machine.
-    machine: &'static str,
-    cpu: &'static str,
-    /// The physical address of the memory.
-    pub(crate) base: u64,
-    /// The target for which the workload is compiled.
-    pub(crate) target: &'static str,
-}
+use crate::{
+    bochs::Bochs,
+    kernel::Kernel,
+    qemu::{Machine, Qemu},
+};
 
-static MACHINES: [(&str, Machine); 3] = [
-    (
-        "riscv64",
-        Machine {
-            program: "qemu-system-riscv64",
-            machine: "virt",
-            cpu: "rv64",
-            base: 0x8000_0000,
-            target: "riscv64gc-unknown-none-elf",
-        },
-    ),
-    (
-        "aarch64",
-        Machine {
-            program: "qemu-system-aarch64",
-            machine: "virt",
-            cpu: "max,lpa2=off",
-            base: 0x4000_0000,
-            target: "aarch64-unknown-none",
-        },
-    ),
-    (
-        "x86_64",
-        Machine {
-            program: "qemu-system-x86_64",
-            machine: "q35",
-            // It has no PCIDs, whatever the model.
-            cpu: "max",
-            // All of it is below the hole for devices; above 2 GiB a second part would begin elsewhere.
-            base: 0,
-            target: "x86_64-unknown-none",
-        },
-    ),
-];
-
-impl Machine {
-    /// Those that can be watched.
-    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
-        MACHINES.iter().map(|(_, machine)| machine)
-    }
-
-    pub(crate) fn of(architecture: &str) -> Result<&'static Self, String> {
-        let known = MACHINES.iter().find(|(name, _)| *name == architecture);
-        known.map(|(_, machine)| machine).ok_or_else(|| {
-            format!(
-                "there is no sanitizer for {architecture}: riscv64, aarch64 and x86_64 can be watched"
-            )
-        })
-    }
-}
-
-/// The oldest QEMU whose plugins can read registers and values.
-const OLDEST: u32 = 10;
-
-/// A QEMU that can load the plugin.
-pub(crate) struct Emulator {
-    program: PathBuf,
-    /// Where its firmware and modules are, if it was unpacked and not installed.
-    unpacked: Option<PathBuf>,
-}
-
-impl Emulator {
-    /// Finds one: in the folder that setup has filled, or that `LOOKASIDE_QEMU` names, else where programs are.
-    pub(crate) fn find(machine: &Machine, setup: &Path) -> Result<Self, String> {
-        let named = env::var_os("LOOKASIDE_QEMU").map(PathBuf::from);
-        let folders = [named, Some(setup.join("root"))];
-        for folder in folders.into_iter().flatten() {
-            let program = folder.join("usr/bin").join(machine.program);
-            if program.is_file() {
-                let found = Self { program, unpacked: Some(folder) };
-                return found.is_new_enough().map(|()| found);
-            }
-        }
-        let found = Self { program: machine.program.into(), unpacked: None };
-        found.is_new_enough().map(|()| found)
-    }
-
-    fn is_new_enough(&self) -> Result<(), String> {
-        let advice =
-            "`lookaside hunt --setup` unpacks one from Debian's packages, and installs nothing";
-        let name = self.program.display();
-        let output = Command::new(&self.program)
-            .arg("--version")
-            .output()
-            .map_err(|_| format!("there is no {name}. {advice}."))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = version(&text);
-        if version.is_none_or(|version| version < OLDEST) {
-            let has = version.map_or_else(|| "no version".to_owned(), |at| format!("version {at}"));
-            return Err(format!(
-                "{name} has {has}, and the plugins of QEMU before {OLDEST} cannot read registers. {advice}."
-            ));
-        }
-        let help = Command::new(&self.program).arg("-help").output();
-        let can = help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("-plugin"));
-        if can { Ok(()) } else { Err(format!("{name} was built without plugins. {advice}.")) }
-    }
-
-    /// A command that runs a kernel.
-    pub(crate) fn command(&self, kernel: &Kernel, machine: &Machine, files: &Files<'_>) -> Command {
-        let mut command = Command::new(&self.program);
-        if let Some(folder) = &self.unpacked {
-            for data in ["usr/share/qemu", "usr/share/seabios"] {
-                command.arg("-L").arg(folder.join(data));
-            }
-            command.env("QEMU_MODULE_DIR", folder.join("usr/lib/x86_64-linux-gnu/qemu"));
-        }
-        let memory = kernel.memory;
-        command.arg("-object").arg(format!(
-            "memory-backend-file,id=guest,mem-path={},size={memory}M,share=on",
-            files.memory.display()
-        ));
-        let board = format!("{},memory-backend=guest", machine.machine);
-        command.args(["-machine", &board, "-m", &format!("{memory}M")]);
-        command.args(["-smp", &kernel.cpus.to_string()]);
-        command.args(["-cpu", kernel.cpu.as_deref().unwrap_or(machine.cpu)]);
-        // With `thread=single` callbacks would name the wrong CPU.
-        command.args(["-accel", "tcg,thread=multi", "-display", "none", "-serial", "stdio"]);
-        command.args(["-monitor", "none", "-nic", "none", "-no-reboot"]);
-        if let Some(firmware) = &files.firmware {
-            command.arg("-bios").arg(firmware);
-        }
-        command.arg("-kernel").arg(files.image);
-        if let Some(initrd) = files.initrd {
-            command.arg("-initrd").arg(initrd);
-        }
-        if !files.append.is_empty() {
-            command.args(["-append", files.append]);
-        }
-        command.args(&kernel.arguments);
-        if let Some(drive) = files.drive {
-            command.arg("-drive").arg(format!("file={},if=none,format=raw,id=x0", drive.display()));
-            command.args(&kernel.drive_arguments);
-        }
-        command
-    }
+/// Which emulator is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// All architectures; its x86-64 has no PCIDs.
+    #[default]
+    Qemu,
+    /// x86-64 with PCIDs, one thread for all CPUs.
+    Bochs,
 }
 
 /// The files of a run.
 pub(crate) struct Files<'a> {
+    /// A folder that goes away with the run.
+    pub(crate) scratch: &'a Path,
     pub(crate) memory: &'a Path,
     pub(crate) image: &'a Path,
     pub(crate) firmware: Option<PathBuf>,
@@ -169,25 +36,79 @@ pub(crate) struct Files<'a> {
     pub(crate) append: &'a str,
 }
 
-/// The first number of "QEMU emulator version 10.0.2 (...)".
-fn version(text: &str) -> Option<u32> {
-    let rest = text.split("version ").nth(1)?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+/// An emulator that is there, and can be watched.
+#[derive(Debug)]
+pub(crate) enum Emulator {
+    Qemu(Qemu),
+    Bochs(Bochs),
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_read() {
-        assert_eq!(version("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)"), Some(10));
-        assert_eq!(version("QEMU emulator version 7.2.22"), Some(7));
-        assert_eq!(version("nothing"), None);
+impl Emulator {
+    /// Finds one that can run a kernel. `setup` is the folder that `--setup` has filled.
+    pub(crate) fn find(kind: Kind, kernel: &Kernel, setup: &Path) -> Result<Self, String> {
+        match kind {
+            Kind::Qemu => {
+                let machine = Machine::of(&kernel.architecture)?;
+                Qemu::find(machine, setup).map(Self::Qemu)
+            }
+            Kind::Bochs => Bochs::find(kernel, setup).map(Self::Bochs),
+        }
     }
 
-    #[test]
-    fn other_architectures_are_refused_in_a_sentence() {
-        assert!(Machine::of("mips").unwrap_err().contains("no sanitizer for mips"));
+    /// How it is called in sentences.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Qemu(_) => "QEMU",
+            Self::Bochs(_) => "Bochs",
+        }
+    }
+
+    /// A command that runs a kernel, not watched.
+    pub(crate) fn command(&self, kernel: &Kernel, files: &Files<'_>) -> Result<Command, String> {
+        match self {
+            Self::Qemu(qemu) => Ok(qemu.command(kernel, Machine::of(&kernel.architecture)?, files)),
+            Self::Bochs(bochs) => bochs.command(kernel, files),
+        }
+    }
+
+    /// Makes a command load the plugin with its options, `NAME=VALUE` separated by commas.
+    pub(crate) fn watch(
+        &self,
+        command: &mut Command,
+        memory: &Path,
+        options: &str,
+    ) -> Result<(), String> {
+        let plugin = self.plugin()?;
+        match self {
+            Self::Qemu(_) => {
+                let (plugin, memory) = (plugin.display(), memory.display());
+                command.arg("-plugin").arg(format!("{plugin},memory={memory},{options}"));
+            }
+            Self::Bochs(_) => {
+                command.env("LOOKASIDE_WATCH", plugin).env("LOOKASIDE_OPTIONS", options);
+            }
+        }
+        Ok(())
+    }
+
+    /// The plugin: beside this program, or where cargo leaves it.
+    pub(crate) fn plugin(&self) -> Result<PathBuf, String> {
+        let package = match self {
+            Self::Qemu(_) => "lookaside-watch-qemu",
+            Self::Bochs(_) => "lookaside-watch-bochs",
+        };
+        let stem = package.replace('-', "_");
+        let name = format!("{}{stem}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+        let own = env::current_exe().ok();
+        let beside = own.as_deref().and_then(Path::parent).into_iter().flat_map(|folder| {
+            let places = [folder.to_owned(), folder.join("../release"), folder.join("deps")];
+            places.map(|place| place.join(&name))
+        });
+        let named = env::var_os("LOOKASIDE_WATCH").map(PathBuf::from);
+        named
+            .into_iter()
+            .chain(beside)
+            .find(|file| file.is_file())
+            .ok_or_else(|| format!("the plugin is not built: `cargo build --release -p {package}`"))
     }
 }

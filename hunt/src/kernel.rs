@@ -8,9 +8,15 @@ use std::{
 use serde::Deserialize;
 
 /// The descriptions that the program was built with.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: &[(&str, &str)] = &[
     ("octox", include_str!("../kernels/octox.toml")),
     ("xv6", include_str!("../kernels/xv6.toml")),
+    ("xv6-aarch64", include_str!("../kernels/xv6-aarch64.toml")),
+    ("nuttx", include_str!("../kernels/nuttx.toml")),
+    ("nanos-aarch64", include_str!("../kernels/nanos-aarch64.toml")),
+    ("toaruos", include_str!("../kernels/toaruos.toml")),
+    ("starryos", include_str!("../kernels/starryos.toml")),
+    ("ward", include_str!("../kernels/ward.toml")),
     ("linux-riscv64", include_str!("../kernels/linux-riscv64.toml")),
     ("linux-arm64", include_str!("../kernels/linux-arm64.toml")),
     ("linux-x86_64", include_str!("../kernels/linux-x86_64.toml")),
@@ -34,6 +40,8 @@ pub(crate) struct Kernel {
     /// Below the folder of the kernel; a `*` stands for the rest of one name.
     pub(crate) image: PathBuf,
     pub(crate) drive: Option<PathBuf>,
+    /// What the boot loader hands to the kernel beside it, below the folder.
+    pub(crate) initrd: Option<PathBuf>,
     /// A file below the folder, or `none`; QEMU's own if nothing is said.
     pub(crate) firmware: Option<PathBuf>,
     /// Where busybox is: a user space is made of it.
@@ -91,7 +99,8 @@ impl Kernel {
             let text = fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
             return Self::parse(name, &text);
         }
-        let names = KNOWN.map(|(known, _)| known).join(", ");
+        let names: Vec<_> = KNOWN.iter().map(|&(known, _)| known).collect();
+        let names = names.join(", ");
         Err(format!(
             "there is no kernel `{name}`: {names}, a description FILE.toml, or --image FILE"
         ))
@@ -110,6 +119,7 @@ impl Kernel {
             architecture: architecture.to_owned(),
             image: image.to_owned(),
             drive: None,
+            initrd: None,
             firmware: None,
             busybox: None,
             memory: 512,
@@ -155,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_description_can_be_read_and_says_where_to_get_the_kernel() {
-        for (name, _) in KNOWN {
+        for &(name, _) in KNOWN {
             let kernel = Kernel::load(name).unwrap();
             assert_eq!(kernel.name, name);
             assert!(kernel.get.contains("--from FOLDER"), "{name}");

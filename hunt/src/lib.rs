@@ -1,11 +1,13 @@
 //! Runs a kernel under the TLB sanitizer and tells what it found. `docs/hunt.md` is its manual.
 
 mod arguments;
+mod bochs;
 mod console;
 mod cpio;
 mod emulator;
 mod kernel;
 mod linux;
+mod qemu;
 mod render;
 mod run;
 mod setup;

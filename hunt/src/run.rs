@@ -10,16 +10,19 @@ use std::{
     time::Instant,
 };
 
-use lookaside_watch::{Criterion, Finding};
-use lookaside_watch_qemu::report::{Progress, Report};
+use lookaside_watch::{
+    Criterion, Finding,
+    front_end::{Progress, Report},
+};
 use serde::Serialize;
 
 use crate::{
     arguments::Arguments,
     console::{Said, Script},
-    emulator::{Emulator, Files, Machine},
+    emulator::{Emulator, Files, Kind},
     kernel::{Kernel, find},
     linux,
+    qemu::{Machine, Qemu},
     symbols::Symbols,
 };
 
@@ -70,20 +73,6 @@ pub(crate) fn store() -> PathBuf {
     target.join("hunt")
 }
 
-/// The plugin: beside this program, or where cargo leaves it.
-fn plugin() -> Result<PathBuf, String> {
-    let name =
-        format!("{}lookaside_watch_qemu{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    let own = env::current_exe().ok();
-    let beside = own.as_deref().and_then(Path::parent).into_iter().flat_map(|folder| {
-        [folder.join(&name), folder.join("../release").join(&name), folder.join("deps").join(&name)]
-    });
-    let named = env::var_os("LOOKASIDE_WATCH").map(PathBuf::from);
-    named.into_iter().chain(beside).find(|file| file.is_file()).ok_or_else(|| {
-        "the plugin is not built: `cargo build --release -p lookaside-watch-qemu`".to_owned()
-    })
-}
-
 /// A folder that goes away with the run.
 struct Scratch(PathBuf);
 
@@ -117,16 +106,22 @@ impl Drop for Scratch {
 /// An emulator that is ready to start.
 struct Ready {
     scratch: Scratch,
+    emulator: Emulator,
     command: Command,
     symbols: Symbols,
 }
 
-/// Says whether there is an emulator for each architecture that can be watched.
-pub(crate) fn check() -> Result<(), String> {
-    for machine in Machine::all() {
-        Emulator::find(machine, &store())?;
+/// Says whether the emulator is there, for each architecture that it can be watched on.
+pub(crate) fn check(kind: Kind) -> Result<(), String> {
+    match kind {
+        Kind::Qemu => Machine::all().try_for_each(|machine| {
+            Emulator::Qemu(Qemu::find(machine, &store())?).plugin().map(|_| ())
+        }),
+        Kind::Bochs => {
+            let any = Kernel::of_image(Path::new("kernel"), "x86_64");
+            Emulator::find(kind, &any, &store())?.plugin().map(|_| ())
+        }
     }
-    plugin().map(|_| ())
 }
 
 /// Makes everything ready. `skip` are the fences that are ignored; nothing if the plugin is left out.
@@ -136,15 +131,24 @@ fn prepare(
     skip: Option<&[String]>,
 ) -> Result<Ready, String> {
     let machine = Machine::of(&kernel.architecture)?;
-    let emulator = Emulator::find(machine, &store())?;
+    let emulator = Emulator::find(arguments.emulator, kernel, &store())?;
     let from = if arguments.image.is_some() { Path::new(".") } else { &arguments.from };
     let advice = |error| {
         if kernel.get.is_empty() { error } else { format!("{error}. To get it: {}", kernel.get) }
     };
     let image = find(from, &kernel.image).map_err(advice)?;
-    let plugin = plugin()?;
+    emulator.plugin()?;
     let scratch = Scratch::new()?;
-    let initrd = linux::user_space(kernel, machine, from, &scratch.0).map_err(advice)?;
+    let initrd = match &kernel.initrd {
+        Some(initrd) => Some(find(from, initrd).map_err(advice)?),
+        None => {
+            let programs = linux::Program::all(&arguments.run)?;
+            linux::user_space(kernel, machine, from, &scratch.0, &programs).map_err(advice)?
+        }
+    };
+    if initrd.is_none() && !arguments.run.is_empty() {
+        return Err(format!("--run: the user space of {} is not made here", kernel.name));
+    }
     let drive = match &kernel.drive {
         None => None,
         Some(drive) => {
@@ -165,6 +169,7 @@ fn prepare(
     };
     let memory = scratch.0.join("memory");
     let mut files = Files {
+        scratch: &scratch.0,
         memory: &memory,
         image: &image,
         firmware,
@@ -172,8 +177,8 @@ fn prepare(
         drive: drive.as_deref(),
         append: &kernel.append,
     };
-    let symbols = symbols(kernel, &emulator, machine, &mut files)?;
-    let mut command = emulator.command(kernel, machine, &files);
+    let symbols = symbols(kernel, &emulator, &mut files)?;
+    let mut command = emulator.command(kernel, &files)?;
     if let Some(skip) = skip {
         let task = symbols.task(&kernel.task).unwrap_or_else(|| {
             eprintln!(
@@ -183,9 +188,7 @@ fn prepare(
             "none".to_owned()
         });
         let mut option = format!(
-            "{},memory={},base={:#x},report={},progress={},task={},entries={},strict={}",
-            plugin.display(),
-            memory.display(),
+            "base={:#x},report={},progress={},task={},entries={},strict={}",
             machine.base,
             scratch.report().display(),
             scratch.progress().display(),
@@ -198,14 +201,14 @@ fn prepare(
                 option.push_str(&format!(",skip={address:#x}"));
             }
         }
-        command.arg("-plugin").arg(option);
+        emulator.watch(&mut command, &memory, &option)?;
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok(Ready { scratch, command, symbols })
+    Ok(Ready { scratch, emulator, command, symbols })
 }
 
 fn start(command: &mut Command) -> Result<Child, String> {
-    command.spawn().map_err(|error| format!("QEMU does not start: {error}"))
+    command.spawn().map_err(|error| format!("the emulator does not start: {error}"))
 }
 
 /// Runs a kernel without the plugin, and says how long it takes.
@@ -213,7 +216,7 @@ pub(crate) fn plain(arguments: &Arguments, kernel: &Kernel) -> Result<(), String
     let mut ready = prepare(arguments, kernel, None)?;
     let mut remarks = Vec::new();
     let began = Instant::now();
-    let followed = follow(start(&mut ready.command)?, kernel, None, &mut remarks)?;
+    let followed = follow(&ready.emulator, start(&mut ready.command)?, kernel, None, &mut remarks)?;
     let seconds = began.elapsed().as_secs_f64();
     keep_log(arguments, &followed.said)?;
     remarks.iter().for_each(|remark| println!("remark: {remark}"));
@@ -238,7 +241,8 @@ pub(crate) fn run(
     let mut ready = prepare(arguments, kernel, Some(skip))?;
     let progress = ready.scratch.progress();
     let mut remarks = Vec::new();
-    let followed = follow(start(&mut ready.command)?, kernel, Some(&progress), &mut remarks)?;
+    let followed =
+        follow(&ready.emulator, start(&mut ready.command)?, kernel, Some(&progress), &mut remarks)?;
     let said = followed.said;
     keep_log(arguments, &said)?;
     let tail = || {
@@ -255,8 +259,9 @@ pub(crate) fn run(
             format!("The console ended with: {tail}")
         }
     };
-    let text = fs::read(ready.scratch.report())
-        .map_err(|_| format!("QEMU has left no report. {} {}", remarks.join(" "), tail()))?;
+    let text = fs::read(ready.scratch.report()).map_err(|_| {
+        format!("{} has left no report. {} {}", ready.emulator.name(), remarks.join(" "), tail())
+    })?;
     let report: Report =
         serde_json::from_slice(&text).map_err(|error| format!("the report: {error}"))?;
     if report.counts.filled == 0 {
@@ -346,6 +351,7 @@ fn processors(process: u32) -> Option<f64> {
 
 /// Follows an emulator to its end, or ends it.
 fn follow(
+    emulator: &Emulator,
     mut child: Child,
     kernel: &Kernel,
     progress: Option<&Path>,
@@ -365,7 +371,7 @@ fn follow(
     let began = Instant::now();
     let live = std::io::stderr().is_terminal();
     loop {
-        if child.try_wait().map_err(|error| format!("QEMU: {error}"))?.is_some() {
+        if child.try_wait().map_err(|error| format!("the emulator: {error}"))?.is_some() {
             break;
         }
         busy = processors(child.id()).unwrap_or(busy);
@@ -406,10 +412,20 @@ fn follow(
         remarks.push(sentence);
     }
     let errors = errors.join().unwrap_or_default();
-    // A QEMU that was unpacked also finds modules of the one that is installed, and refuses them.
-    let usual = ["terminating on signal", " module: ", "Only modules from"];
+    // A QEMU that was unpacked also finds modules of the one that is installed, and refuses them. Bochs says what it is
+    // before its log is open, and that it ends because the guest has switched it off.
+    let usual = [
+        "terminating on signal",
+        " module: ",
+        "Only modules from",
+        "00000000000i[",
+        "=====",
+        "Bochs is exiting with",
+        "Shutdown port: shutdown requested",
+        "ACPI control: soft power off",
+    ];
     let own = errors.lines().filter(|line| !usual.iter().any(|words| line.contains(words)));
-    remarks.extend(own.map(|line| format!("QEMU says: {line}")));
+    remarks.extend(own.map(|line| format!("{} says: {line}", emulator.name())));
     let _ = std::io::stderr().flush();
     Ok(Followed { said, processors: busy })
 }
@@ -431,12 +447,7 @@ fn end(child: &mut Child) {
 }
 
 /// The names of the kernel's functions. A Linux whose image has none prints them in a run of their own, once.
-fn symbols(
-    kernel: &Kernel,
-    emulator: &Emulator,
-    machine: &Machine,
-    files: &mut Files<'_>,
-) -> Result<Symbols, String> {
+fn symbols(kernel: &Kernel, emulator: &Emulator, files: &mut Files<'_>) -> Result<Symbols, String> {
     let own = Symbols::of_elf(files.image);
     if !own.is_empty() || kernel.busybox.is_none() {
         return Ok(own);
@@ -449,11 +460,14 @@ fn symbols(
     eprintln!("hunt: the kernel prints its symbols, once");
     let append = format!("{} hunt.symbols", kernel.append);
     let plain = Files { append: &append, firmware: files.firmware.clone(), ..*files };
-    let mut command = emulator.command(kernel, machine, &plain);
+    // QEMU prints them in seconds, where there is one; Bochs has the speed of a serial line.
+    let quick = Emulator::find(Kind::Qemu, kernel, &store());
+    let emulator = quick.as_ref().unwrap_or(emulator);
+    let mut command = emulator.command(kernel, &plain)?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let until =
         Kernel { done: vec!["hunt: end of symbols".to_owned()], seconds: 240, ..kernel.clone() };
-    let said = follow(start(&mut command)?, &until, None, &mut Vec::new())?.said;
+    let said = follow(emulator, start(&mut command)?, &until, None, &mut Vec::new())?.said;
     let symbols = said.with(|text| Symbols::of_console(text)).unwrap_or_default();
     if symbols.is_empty() {
         eprintln!("hunt: the kernel has printed no symbols; addresses stay numbers");

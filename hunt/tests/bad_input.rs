@@ -9,8 +9,7 @@ use std::{
     process::Command,
 };
 
-use lookaside_watch::Counts;
-use lookaside_watch_qemu::report::Report;
+use lookaside_watch::{Counts, front_end::Report};
 
 /// What the emulator says of itself.
 const NEW: &str = "QEMU emulator version 10.0.2";

@@ -1,18 +1,15 @@
 //! The TLB sanitizer as a plugin of QEMU 10 or later.
 //!
 //! QEMU loads this library and tells it of every load, store and translated block. What matters is handed to
-//! [`lookaside_watch`]; at its end the run is written down as a [`report::Report`].
+//! [`lookaside_watch`]; at its end the run is written down as a [`Report`](lookaside_watch::front_end::Report).
 //!
 //! The declarations of QEMU's interface in `ffi.rs` are our own, written from its public documentation. QEMU is
 //! GPL-2.0: loaded into it, this library is used under its MIT licence.
 
 #![cfg_attr(test, allow(dead_code, reason = "the plugin itself is not built for tests"))]
 
-pub mod report;
-
 mod arm;
 mod guest;
-mod options;
 mod riscv;
 mod special;
 mod x86;

@@ -4,7 +4,6 @@ mod control;
 mod cpu;
 mod end;
 mod events;
-mod memory;
 mod start;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,15 +13,20 @@ use std::{
     time::Instant,
 };
 
-use lookaside_watch::{FrameMarks, Shadow};
+use lookaside_watch::{
+    FrameMarks, Shadow,
+    front_end::{Architecture, Counting, Options},
+};
 
 use crate::{
     ffi,
     guest::Guest,
-    options::{Architecture, Options},
     registers::{Handle, Registers},
     special::Special,
 };
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// All that is known. QEMU has one plugin of this kind.
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();

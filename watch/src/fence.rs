@@ -93,7 +93,7 @@ impl Pending {
 
     /// Whether an entry was held when it was issued.
     pub(crate) fn is_after(&self, held: &Held) -> bool {
-        held.filled.by.time <= self.time
+        held.filled.time <= self.time
     }
 
     /// The bit of the CPU that issued it, if it names an entry of a CPU.

@@ -1,6 +1,7 @@
 //! What a CPU may still hold.
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
@@ -8,9 +9,10 @@ use core::ops::{Index, IndexMut};
 
 use lookaside_hardware::Cached;
 
-use crate::{Fill, Mode, Place, Revoked, Rights, Root, Roots, fence::Pending};
+use crate::{Mode, Place, Revoked, Rights, Root, Roots, fence::Pending};
 
-/// A translation, or the upper part of a walk, that a CPU may hold.
+/// A translation, or the upper part of a walk, that a CPU may hold. There are tens of thousands, so it is kept
+/// small.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     /// What fences look at.
@@ -25,8 +27,9 @@ pub(crate) struct Held {
     pub(crate) slot: u64,
     /// How many entries of the table it depends on.
     pub(crate) group: u8,
-    pub(crate) filled: Fill,
-    pub(crate) revoked: Option<Revoked>,
+    /// The access by which it was filled, through `root`.
+    pub(crate) filled: Place,
+    pub(crate) revoked: Option<Box<Revoked>>,
     /// How often its entry was stored to after it was revoked.
     pub(crate) stores: u8,
     /// The CPU has used it. If not, the architecture permits that the CPU holds it.
@@ -44,6 +47,11 @@ impl Held {
         self.frame + (page - self.cached.pages.0)
     }
 
+    /// The store that took it away.
+    pub(crate) fn revoked(&self) -> Option<Revoked> {
+        self.revoked.as_deref().copied()
+    }
+
     /// The tag that it is held under; nothing if it is global.
     pub(crate) fn tag(&self) -> Option<u16> {
         (!self.cached.global).then_some(self.cached.tag)
@@ -53,10 +61,13 @@ impl Held {
 /// The place of an entry in its CPU's [`Entries`].
 pub(crate) type Ident = u32;
 
+/// How many places are made at once. One vector of all would need twice the memory whenever it grows.
+const CHUNK: usize = 256;
+
 /// The entries of a CPU. Places are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
-    places: Vec<Option<Held>>,
+    chunks: Vec<Box<[Option<Held>]>>,
     free: Vec<Ident>,
     /// Where the search for an entry to evict goes on.
     hand: usize,
@@ -64,29 +75,39 @@ pub(crate) struct Entries {
 
 impl Entries {
     pub(crate) fn add(&mut self, held: Held) -> Ident {
-        if let Some(id) = self.free.pop() {
-            self.places[id as usize] = Some(held);
-            return id;
+        if self.free.is_empty() {
+            let first = self.places();
+            self.chunks.push((0..CHUNK).map(|_| None).collect());
+            self.free.extend((first..first + CHUNK).rev().map(|id| id as Ident));
         }
-        self.places.push(Some(held));
-        (self.places.len() - 1) as Ident
+        let id = self.free.pop().expect("there are places");
+        *self.place(id).expect("the place is there") = Some(held);
+        id
+    }
+
+    fn places(&self) -> usize {
+        self.chunks.len() * CHUNK
+    }
+
+    fn place(&mut self, id: Ident) -> Option<&mut Option<Held>> {
+        self.chunks.get_mut(id as usize / CHUNK)?.get_mut(id as usize % CHUNK)
     }
 
     pub(crate) fn remove(&mut self, id: Ident) -> Option<Held> {
-        let held = self.places.get_mut(id as usize)?.take()?;
+        let held = self.place(id)?.take()?;
         self.free.push(id);
         Some(held)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.places() - self.free.len()
     }
 
     /// The next entry in the order of places.
     pub(crate) fn next_victim(&mut self) -> Option<Ident> {
-        for _ in 0..self.places.len() {
-            self.hand = (self.hand + 1) % self.places.len();
-            if self.places[self.hand].is_some() {
+        for _ in 0..self.places() {
+            self.hand = (self.hand + 1) % self.places();
+            if self.get(self.hand as Ident).is_some() {
                 return Some(self.hand as Ident);
             }
         }
@@ -94,12 +115,12 @@ impl Entries {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Ident, &Held)> {
-        let places = self.places.iter().enumerate();
+        let places = self.chunks.iter().flatten().enumerate();
         places.filter_map(|(id, held)| Some((id as Ident, held.as_ref()?)))
     }
 
     pub(crate) fn get(&self, id: Ident) -> Option<&Held> {
-        self.places.get(id as usize)?.as_ref()
+        self.chunks.get(id as usize / CHUNK)?.get(id as usize % CHUNK)?.as_ref()
     }
 }
 
@@ -107,13 +128,13 @@ impl Index<Ident> for Entries {
     type Output = Held;
 
     fn index(&self, id: Ident) -> &Held {
-        self.places[id as usize].as_ref().expect("the place is in use")
+        self.get(id).expect("the place is in use")
     }
 }
 
 impl IndexMut<Ident> for Entries {
     fn index_mut(&mut self, id: Ident) -> &mut Held {
-        self.places[id as usize].as_mut().expect("the place is in use")
+        self.place(id).and_then(Option::as_mut).expect("the place is in use")
     }
 }
 

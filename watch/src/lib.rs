@@ -22,10 +22,14 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(feature = "front-end")]
+extern crate std;
 
 mod fence;
 mod finding;
 mod format;
+#[cfg(feature = "front-end")]
+pub mod front_end;
 mod held;
 mod lane;
 mod memory;

@@ -4,10 +4,12 @@
 //! Kept as a set that is closed under walking, as the model machine keeps it: a root that is loaded and a table entry
 //! that is stored to add entries, and fences remove them, after which what can still be walked is added again.
 
+use alloc::boxed::Box;
+
 use lookaside_hardware::{Cached, Invalidation, Partial};
 
 use crate::{
-    Fill, Memory, PAGE_SHIFT, Place, Revoked, Root, Shadow,
+    Memory, PAGE_SHIFT, Place, Revoked, Root, Shadow,
     format::Entry,
     held::{Held, Ident},
 };
@@ -76,7 +78,7 @@ impl Reading {
             first: held.cached.pages.0,
             upper: false,
             leads_to_globals: held.leads_to_globals,
-            revoked: held.revoked,
+            revoked: held.revoked(),
         }
     }
 
@@ -245,7 +247,7 @@ impl Shadow {
         let page = reading.page(index);
         let order = 9 * level;
         let tag = self.cpus[cpu as usize].roots.tag();
-        let filled = Fill { by: Place { cpu, ..by }, root: root.base };
+        let filled = Place { cpu, ..by };
         let inherited = reading.leads_to_globals;
         let pages = |order: u8| {
             let first = page & !((1 << order) - 1);
@@ -275,7 +277,7 @@ impl Shadow {
             slot: slot & !(u64::from(group) * 8 - 1),
             group,
             filled,
-            revoked: reading.revoked,
+            revoked: reading.revoked.map(Box::new),
             stores: 0,
             used: false,
             doomed: 0,
@@ -332,7 +334,7 @@ impl Shadow {
         known.rights = known.rights.union(held.rights);
         if held.doomed & doomed != doomed {
             known.doomed = held.doomed & doomed;
-            known.filled.by.time = held.filled.by.time;
+            known.filled.time = held.filled.time;
         }
     }
 

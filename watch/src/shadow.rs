@@ -327,7 +327,6 @@ impl Shadow {
 
     /// A CPU comes to hold the leaf of a walk, and the parts of the walk above it.
     fn fill(&mut self, memory: &impl Memory, root: Root, tag: u16, walk: &Walk, by: Place) {
-        let filled = Fill { by, root: root.base };
         let pages = |order: u8| {
             let first = walk.first & !((1 << order) - 1);
             (first, first + ((1 << order) - 1))
@@ -346,7 +345,7 @@ impl Shadow {
             root,
             slot: walk.leaf(),
             group: walk.group,
-            filled,
+            filled: by,
             revoked: None,
             stores: 0,
             used: true,
@@ -466,7 +465,8 @@ impl Shadow {
             _ => Criterion::PermittedOnly,
         };
         let fences = || self.cpus[holder as usize].last_fences();
-        self.findings.add(criterion, held.revoked.map(|revoked| revoked.by), shown, || Finding {
+        let revoked = held.revoked();
+        self.findings.add(criterion, revoked.map(|revoked| revoked.by), shown, || Finding {
             criterion,
             holder,
             address: held.root.address(now.map_or(held.cached.pages.0, |(page, _)| page)),
@@ -476,8 +476,8 @@ impl Shadow {
             now: now.map(|(_, frame)| frame),
             shown,
             through,
-            filled: held.filled,
-            revoked: held.revoked,
+            filled: Fill { by: held.filled, root: held.root.base },
+            revoked,
             missing: remedy::weakest(held.root.regime, &held.cached, holder),
             fences: fences(),
             count: 1,

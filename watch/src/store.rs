@@ -1,6 +1,6 @@
 //! Stores: to table entries, which may revoke what CPUs hold, and to frames that revoked entries point to.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 
 use crate::{
     Criterion, Memory, Mode, PAGE_SHIFT, Place, Revoked, Root, Shadow, Walk,
@@ -80,7 +80,7 @@ impl Shadow {
             Change::Revoked { rights_only, now } => {
                 // What is made between the break and its fence by another thread, while the one who broke it is at
                 // work, is between two users of one page, as in `Shadow::access`.
-                let broken = held.revoked;
+                let broken = held.revoked();
                 let in_flight = broken.is_some_and(|broken| {
                     !self.tasks.has_returned(&broken, self.cpus[broken.by.cpu as usize].returns)
                 });
@@ -97,13 +97,13 @@ impl Shadow {
                     let returns = self.cpus[by.cpu as usize].returns;
                     let revoked = Revoked { by, slot, task, returns, rights_only };
                     let entry = &mut self.cpus[holder as usize].entries[id];
-                    entry.revoked = Some(revoked);
+                    entry.revoked = Some(Box::new(revoked));
                     for frame in stale_frames(entry) {
                         self.stale.add(frame, (holder, id));
                     }
                     self.counts.revoked += u64::from(!table);
                     let key = if task.is_some() { (task, 0) } else { (None, by.cpu) };
-                    self.owed.entry(key).or_default().push((holder, id, by.time));
+                    self.judge_later(key, (holder, id, by.time));
                     self.turn();
                 } else if let Some(revoked) = &mut entry.revoked {
                     revoked.rights_only &= rights_only;
@@ -154,6 +154,20 @@ impl Shadow {
         }
     }
 
+    /// Something was revoked that is to be judged when its task is back in user mode. A thread of the kernel never is: what
+    /// is not held any more is left out now and then.
+    fn judge_later(&mut self, key: (Option<u64>, u32), entry: (u32, Ident, u64)) {
+        let owed = self.owed.entry(key).or_default();
+        if owed.len() == owed.capacity() && owed.len() >= 64 {
+            let cpus = &self.cpus;
+            owed.retain(|&(holder, id, time)| {
+                let held = cpus[holder as usize].entries.get(id);
+                held.and_then(Held::revoked).is_some_and(|revoked| revoked.by.time == time)
+            });
+        }
+        owed.push(entry);
+    }
+
     /// Stores to the table entry of a revoked entry are not followed any more.
     fn stop_watching(&mut self, holder: u32, id: Ident) {
         let held = self.held(holder, id);
@@ -173,7 +187,7 @@ impl Shadow {
         frame: u64,
     ) {
         let held = self.held(holder, id);
-        let Some(revoked) = held.revoked else { return };
+        let Some(revoked) = held.revoked() else { return };
         let page = held.cached.pages.0 + (frame - held.frame);
         let state = &self.cpus[holder as usize];
         let usable = state.mode == Mode::User
@@ -207,7 +221,7 @@ impl Shadow {
         let state = &self.cpus[holder as usize];
         // Only what is stored by others than the owner of the tables is known to be something else: the owner
         // may still clear entries, or move the whole table.
-        let Some(revoked) = held.revoked else { return };
+        let Some(revoked) = held.revoked() else { return };
         let finished = self.tasks.is_finished(&revoked, self.cpus[revoked.by.cpu as usize].returns);
         let active = held.cached.tag == state.roots.tag()
             && state.roots.root(held.root.address(held.cached.pages.0)) == Some(held.root);
@@ -224,7 +238,7 @@ impl Shadow {
         let mut later = Vec::new();
         for (holder, id, time) in owed {
             let Some(held) = self.cpus[holder as usize].entries.get(id) else { continue };
-            let Some(revoked) = held.revoked.filter(|revoked| revoked.by.time == time) else {
+            let Some(revoked) = held.revoked().filter(|revoked| revoked.by.time == time) else {
                 continue;
             };
             if !self.tasks.is_finished(&revoked, self.cpus[revoked.by.cpu as usize].returns) {

@@ -1,6 +1,11 @@
 //! Which stores matter: table entries that held translations came from, and frames that revoked ones point to.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    vec::Vec,
+};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::PAGE_SHIFT;
@@ -55,10 +60,45 @@ impl FrameMarks {
     }
 }
 
+/// Who depends on something. Nearly always that is one, so the others are boxed: there are tens of thousands of these.
+#[derive(Debug)]
+#[expect(clippy::box_collection, reason = "the vector itself would make all of them larger")]
+enum Holders {
+    One(Holder),
+    Many(Box<Vec<Holder>>),
+}
+
+impl Holders {
+    fn all(&self) -> &[Holder] {
+        match self {
+            Self::One(holder) => core::slice::from_ref(holder),
+            Self::Many(holders) => holders,
+        }
+    }
+
+    fn add(&mut self, holder: Holder) {
+        match self {
+            Self::One(first) => *self = Self::Many(Box::new([*first, holder].into())),
+            Self::Many(holders) => holders.push(holder),
+        }
+    }
+
+    /// Whether somebody is left.
+    fn remove(&mut self, holder: Holder) -> bool {
+        match self {
+            Self::One(only) => *only != holder,
+            Self::Many(holders) => {
+                holders.retain(|&of| of != holder);
+                !holders.is_empty()
+            }
+        }
+    }
+}
+
 /// Things at physical addresses, with those who depend on them, and a mark for each frame that has any.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    holders: BTreeMap<u64, Vec<Holder>>,
+    holders: BTreeMap<u64, Holders>,
     bit: u8,
     /// A key is shifted so much to the right for its frame.
     shift: u32,
@@ -82,19 +122,22 @@ impl Watched {
     }
 
     pub(crate) fn add(&mut self, key: u64, holder: Holder) {
-        let holders = self.holders.entry(key).or_default();
-        if holders.is_empty() {
-            self.marks.set(key >> self.shift, self.bit, true);
-        }
-        if !holders.contains(&holder) {
-            holders.push(holder);
+        match self.holders.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Holders::One(holder));
+                self.marks.set(key >> self.shift, self.bit, true);
+            }
+            Entry::Occupied(mut holders) => {
+                if !holders.get().all().contains(&holder) {
+                    holders.get_mut().add(holder);
+                }
+            }
         }
     }
 
     pub(crate) fn remove(&mut self, key: u64, holder: Holder) {
         let Some(holders) = self.holders.get_mut(&key) else { return };
-        holders.retain(|&of| of != holder);
-        if !holders.is_empty() {
+        if holders.remove(holder) {
             return;
         }
         self.holders.remove(&key);
@@ -107,7 +150,7 @@ impl Watched {
 
     /// Those who depend on a key.
     pub(crate) fn get(&self, key: u64) -> &[Holder] {
-        self.holders.get(&key).map_or(&[], Vec::as_slice)
+        self.holders.get(&key).map_or(&[], Holders::all)
     }
 
     /// The keys between two, the second excluded, that somebody depends on.

@@ -1,11 +1,10 @@
 //! x86-64: what writes of control registers and invalidations do, and where the kernel keeps the task.
 
 use lookaside_hardware::{Invalidation, x86 as rules};
-use lookaside_watch::{Memory, Roots};
+use lookaside_watch::{Memory, Roots, front_end::TaskRegister};
 
 use super::{Plugin, cpu::State};
 use crate::{
-    options::TaskRegister,
     special::{Address, Control, Segment},
     x86,
 };

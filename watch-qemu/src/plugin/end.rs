@@ -1,13 +1,11 @@
 //! What is written down: counts while it runs, and everything at the end.
 
 use core::{ffi::c_void, sync::atomic::Ordering};
-use std::{fs, path::Path};
+
+use lookaside_watch::front_end::{Progress, Report, most_bytes, write};
 
 use super::Plugin;
-use crate::{
-    ffi,
-    report::{Progress, Report, SiteRow},
-};
+use crate::ffi;
 
 /// How often counts are written down, in milliseconds.
 const EVERY: u64 = 500;
@@ -28,20 +26,12 @@ pub(super) fn tell(plugin: &Plugin) {
         findings: shadow.findings().len() as u64,
     };
     drop(shadow);
-    write(file, &serde_json::to_vec(&progress).unwrap_or_default());
+    write(file, &progress);
 }
 
 fn instructions(plugin: &Plugin) -> u64 {
     // SAFETY: the scoreboard is QEMU's own, from the installation.
     unsafe { ffi::qemu_plugin_u64_sum(plugin.instructions) }
-}
-
-/// Whole or not at all: it goes to a file beside, which then gets the name.
-fn write(file: &Path, text: &[u8]) {
-    let beside = file.with_extension("new");
-    if fs::write(&beside, text).and_then(|()| fs::rename(&beside, file)).is_err() {
-        eprintln!("lookaside: {} cannot be written", file.display());
-    }
 }
 
 pub(super) extern "C" fn at_exit(_: ffi::Id, _: *mut c_void) {
@@ -56,14 +46,10 @@ pub(super) extern "C" fn at_exit(_: ffi::Id, _: *mut c_void) {
         cpus: plugin.lanes.len() as u32,
         instructions,
         seconds: plugin.began.elapsed().as_secs_f64(),
-        most_bytes: super::memory::most(),
+        most_bytes: most_bytes(),
         guest_bytes: plugin.guest().bytes(),
-        counts: shadow.counts(),
-        revoked_at_end: shadow.revoked_now(),
-        findings: shadow.findings().to_vec(),
-        sites: shadow.sites().map(|(pc, form, site)| SiteRow { pc, form, site }).collect(),
-        warnings: Vec::new(),
+        ..Report::of(&shadow)
     };
     drop(shadow);
-    write(&plugin.options.report, &serde_json::to_vec(&report).unwrap_or_default());
+    write(&plugin.options.report, &report);
 }

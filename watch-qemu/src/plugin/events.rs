@@ -6,14 +6,13 @@ use core::{
 };
 
 use lookaside_hardware::{arm as arm_rules, riscv as riscv_rules};
-use lookaside_watch::{Access, Fence, Mode, Reach, Roots, Shadow};
+use lookaside_watch::{
+    Access, Fence, Mode, Reach, Roots, Shadow,
+    front_end::{Architecture, TaskRegister},
+};
 
 use super::{Plugin, Seen, control, cpu::State, end};
-use crate::{
-    ffi,
-    options::{Architecture, TaskRegister},
-    special::Special,
-};
+use crate::{ffi, special::Special};
 
 const PAGE: u64 = 4096;
 
@@ -221,6 +220,9 @@ pub(super) extern "C" fn executed(cpu: c_uint, seen: *mut c_void) {
         Special::WritesRoot => {
             state.roots = true;
             state.attention = true;
+            // At once, and not at this CPU's next event: other CPUs may see its next store before this plugin is
+            // told of it, and take it to have left.
+            shadow.load_roots(plugin.guest(), cpu, Roots::Off);
         }
         Special::WritesControl { control, register } => {
             if !seen.user {

@@ -11,18 +11,13 @@ use std::{
     time::Instant,
 };
 
-use lookaside_watch::{FrameMarks, Limits, Shadow, Strength};
+use lookaside_watch::{
+    FrameMarks,
+    front_end::{Architecture, Options},
+};
 
 use super::{Handles, PLUGIN, Plugin, Seen, end, events};
-use crate::{
-    arm, ffi,
-    guest::Guest,
-    options::{Architecture, Options},
-    registers::Registers,
-    riscv,
-    special::Special,
-    x86,
-};
+use crate::{arm, ffi, guest::Guest, registers::Registers, riscv, special::Special, x86};
 
 /// The version of the interface that this library is written for.
 #[unsafe(no_mangle)]
@@ -45,7 +40,11 @@ extern "C" fn qemu_plugin_install(
         (text(info.target), info.most_cpus.max(info.cpus).max(1), words)
     };
     let options = match Options::parse(&target, words.iter().map(String::as_str)) {
-        Ok(options) => options,
+        Ok(options) if options.memory.is_some() => options,
+        Ok(_) => {
+            eprintln!("lookaside: the argument `memory` is missing");
+            return 1;
+        }
         Err(error) => {
             eprintln!("lookaside: {error}");
             return 1;
@@ -90,22 +89,15 @@ extern "C" fn new_cpu(_: ffi::Id, cpu: c_uint) {
         own.store(name.read(), Ordering::Relaxed);
     }
     let guest = plugin.guest.get_or_init(|| {
-        Guest::open(&plugin.options.memory, plugin.options.base).unwrap_or_else(|error| {
+        let memory = plugin.options.memory.as_deref().expect("it was asked for at installation");
+        Guest::open(memory, plugin.options.base).unwrap_or_else(|error| {
             eprintln!("lookaside: the guest's memory cannot be mapped: {error}");
             std::process::exit(2)
         })
     });
     let marks = plugin.marks.get_or_init(|| FrameMarks::new(guest.base(), guest.bytes()));
-    plugin.shadow.get_or_init(|| {
-        let mut limits = Limits::default();
-        limits.entries = plugin.options.entries.unwrap_or(limits.entries);
-        if plugin.options.strict {
-            limits.strength = Strength::Permitted;
-        }
-        let mut shadow = Shadow::new(plugin.lanes.len() as u32, marks, limits);
-        plugin.options.skip.iter().for_each(|&pc| shadow.ignore(pc));
-        Mutex::new(shadow)
-    });
+    let cpus = plugin.lanes.len() as u32;
+    plugin.shadow.get_or_init(|| Mutex::new(plugin.options.shadow(cpus, marks)));
     plugin.generation.get_or_init(|| plugin.shadow().generation());
 }
 

@@ -1,4 +1,4 @@
-//! How much memory this library takes, which is nearly all the shadow's.
+//! How much memory a front end takes, which is nearly all the shadow's.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -6,16 +6,16 @@ use core::{
 };
 use std::alloc::System;
 
-struct Counting;
+/// The system's allocator, which counts bytes. A front end makes it its `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Counting;
 
 static NOW: AtomicU64 = AtomicU64::new(0);
 static MOST: AtomicU64 = AtomicU64::new(0);
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The most that was taken at one time, in bytes.
-pub(super) fn most() -> u64 {
+/// The most that was taken at one time, in bytes; 0 if [`Counting`] is not the allocator.
+#[must_use]
+pub fn most_bytes() -> u64 {
     // Relaxed: this number, as those below, orders nothing.
     MOST.load(Relaxed)
 }

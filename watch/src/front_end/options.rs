@@ -1,18 +1,23 @@
-//! What the plugin is told on QEMU's command line: `NAME=VALUE`, several times.
+//! What a front end is told: `NAME=VALUE`, several times.
 
-use std::path::PathBuf;
+use std::{format, path::PathBuf, string::String, vec::Vec};
+
+use crate::{FrameMarks, Limits, Shadow, Strength};
 
 /// The architecture of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Architecture {
+pub enum Architecture {
+    /// RISC-V.
     Riscv,
+    /// Arm64.
     Arm,
+    /// x86-64.
     X86,
 }
 
 /// Where the kernel keeps the task that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TaskRegister {
+pub enum TaskRegister {
     /// Nothing is known of tasks.
     None,
     /// RISC-V: `tp` in the kernel, `sscratch` in user mode, as Linux does.
@@ -23,29 +28,36 @@ pub(crate) enum TaskRegister {
     Gs(u64),
 }
 
+/// How a run is watched, and where its report goes.
 #[derive(Debug)]
-pub(crate) struct Options {
-    pub(crate) architecture: Architecture,
-    /// The file that is the guest's memory.
-    pub(crate) memory: PathBuf,
+pub struct Options {
+    /// The architecture of the guest.
+    pub architecture: Architecture,
+    /// The file that is the guest's memory, for a front end that sees it as one.
+    pub memory: Option<PathBuf>,
     /// The physical address of its first byte.
-    pub(crate) base: u64,
+    pub base: u64,
     /// Where the report goes.
-    pub(crate) report: PathBuf,
+    pub report: PathBuf,
     /// Where counts go while it runs.
-    pub(crate) progress: Option<PathBuf>,
-    pub(crate) task: TaskRegister,
+    pub progress: Option<PathBuf>,
+    /// Where the running task is found.
+    pub task: TaskRegister,
     /// Fences that are ignored.
-    pub(crate) skip: Vec<u64>,
+    pub skip: Vec<u64>,
     /// Entries of each CPU.
-    pub(crate) entries: Option<usize>,
+    pub entries: Option<usize>,
     /// What the architecture permits is held, too.
-    pub(crate) strict: bool,
+    pub strict: bool,
 }
 
 impl Options {
     /// Reads the arguments. `target` is what QEMU calls the architecture.
-    pub(crate) fn parse<'a>(
+    ///
+    /// # Errors
+    ///
+    /// If an argument is missing or wrong, or there are no rules for the architecture.
+    pub fn parse<'a>(
         target: &str,
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, String> {
@@ -77,7 +89,7 @@ impl Options {
         let missing = |name: &str| format!("the argument `{name}` is missing");
         Ok(Self {
             architecture,
-            memory: memory.ok_or_else(|| missing("memory"))?,
+            memory,
             base: base.ok_or_else(|| missing("base"))?,
             report: report.ok_or_else(|| missing("report"))?,
             progress,
@@ -86,6 +98,19 @@ impl Options {
             entries,
             strict,
         })
+    }
+
+    /// The shadow that they ask for, of a machine with so many CPUs.
+    #[must_use]
+    pub fn shadow(&self, cpus: u32, marks: &FrameMarks) -> Shadow {
+        let mut limits = Limits::default();
+        limits.entries = self.entries.unwrap_or(limits.entries);
+        if self.strict {
+            limits.strength = Strength::Permitted;
+        }
+        let mut shadow = Shadow::new(cpus, marks, limits);
+        self.skip.iter().for_each(|&pc| shadow.ignore(pc));
+        shadow
     }
 }
 
@@ -113,6 +138,8 @@ fn number(value: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::vec;
+
     use super::*;
 
     #[test]

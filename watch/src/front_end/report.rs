@@ -1,7 +1,10 @@
 //! What a run leaves behind, as JSON.
 
-use lookaside_watch::{Counts, Finding, Form, Site};
+use std::{eprintln, fs, path::Path, string::String, vec::Vec};
+
 use serde::{Deserialize, Serialize};
+
+use crate::{Counts, Finding, Form, Shadow, Site};
 
 /// A fence instruction of the guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,4 +54,28 @@ pub struct Progress {
     pub revoked: u64,
     /// Different findings.
     pub findings: u64,
+}
+
+impl Report {
+    /// What a shadow knows. The rest is the front end's to say.
+    #[must_use]
+    pub fn of(shadow: &Shadow) -> Self {
+        Self {
+            counts: shadow.counts(),
+            revoked_at_end: shadow.revoked_now(),
+            findings: shadow.findings().to_vec(),
+            sites: shadow.sites().map(|(pc, form, site)| SiteRow { pc, form, site }).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Writes a report or counts down, whole or not at all: they go to a file beside, which then gets the name. A failure is
+/// told on the standard error, as a plugin has nobody to return it to.
+pub fn write(file: &Path, value: &impl Serialize) {
+    let beside = file.with_extension("new");
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    if fs::write(&beside, text).and_then(|()| fs::rename(&beside, file)).is_err() {
+        eprintln!("lookaside: {} cannot be written", file.display());
+    }
 }
