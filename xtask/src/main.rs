@@ -42,6 +42,7 @@ mod package;
 mod path_length;
 mod plugins;
 mod process;
+mod python;
 mod registry;
 mod report;
 mod root_names;
@@ -96,6 +97,9 @@ enum Command {
     Instructions {
         /// Count only these, and show from which lines of source the instructions come.
         paths: Vec<String>,
+        /// Write the figures that the README shows.
+        #[arg(long, conflicts_with = "paths")]
+        write: bool,
     },
     /// Count the functions and files of the library that the common paths enter. Takes valgrind.
     PathLength {
@@ -175,7 +179,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Fences => fences::run(&workspace),
         Command::Seeds => seeds::run(&workspace),
         Command::Imports => imports::run(&workspace),
-        Command::Instructions { paths } => instructions::run(&workspace, paths),
+        Command::Instructions { paths, write } => instructions::run(&workspace, paths, *write),
         Command::PathLength { paths } => path_length::run(&workspace, paths),
         Command::Loom => loom::run(&workspace),
         Command::Miri => miri::run(&workspace),

@@ -49,6 +49,26 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     }
 }
 
+/// As [`run`], for a program that says first what is wrong: a failure repeats the first lines of its standard output, so
+/// that they stand in the summary of a long log.
+pub(crate) fn run_and_repeat(command: &mut Command) -> Result<()> {
+    const LINES: usize = 24;
+    println!("$ {}", spelled(command));
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context(|| format!("starting `{}`", spelled(command)))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    print!("{said}");
+    if output.status.success() {
+        return Ok(());
+    }
+    let first: Vec<_> = said.lines().take(LINES).collect();
+    let (command, status) = (spelled(command), output.status);
+    Err(Failure::new(format!("`{command}` failed ({status})\n{}", first.join("\n"))))
+}
+
 /// Runs a command and returns what it wrote to its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = collected(command)?;
@@ -98,6 +118,14 @@ mod tests {
         let mut command = Command::new("cargo");
         command.args(["clippy", "--", "-D warnings"]).env("A", "b");
         assert_eq!(spelled(&command), "A=b cargo clippy -- '-D warnings'");
+    }
+
+    #[test]
+    fn a_failure_repeats_what_was_said_first() {
+        let command = "echo found; seq 100; exit 1";
+        let failure = run_and_repeat(Command::new("sh").args(["-c", command])).unwrap_err();
+        let message = failure.to_string();
+        assert!(message.contains("found\n1\n") && !message.contains("\n99"), "{message}");
     }
 
     #[test]

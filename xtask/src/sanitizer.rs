@@ -37,6 +37,30 @@ pub(crate) fn get(workspace: &Workspace) -> Result<Option<PathBuf>> {
     Ok((unpacked && ready()).then_some(hunt))
 }
 
+/// Why the run in Bochs was left out: to build it takes minutes.
+pub(crate) const NO_BOCHS: &str =
+    "there is no Bochs with the instrumentation: `lookaside hunt --setup bochs` builds one";
+
+/// Watches the kernel in Bochs, which has PCIDs. Whether there is such a Bochs.
+pub(crate) fn run_in_bochs(
+    workspace: &Workspace,
+    bare: &BareMetal,
+    hunt: &std::path::Path,
+) -> Result<bool> {
+    let mut command = setup::cargo();
+    command.current_dir(workspace.root()).args(["build", "--release", "--quiet"]);
+    process::run(command.args(["--package", "lookaside-watch-bochs"]))?;
+    let bochs = ["--emulator", "bochs"];
+    if !process::succeeds(command_of(workspace, hunt).args(bochs).arg("--check")) {
+        return Ok(false);
+    }
+    let user = build::user(workspace, bare, Architecture::X86_64)?;
+    build::kernel(workspace, bare, Architecture::X86_64, &user, None)?;
+    let mut command = command_of(workspace, hunt);
+    command.arg("lookaside-x86_64").args(bochs).arg("--from").arg(workspace.root());
+    process::run_and_repeat(&mut command).map(|()| true)
+}
+
 /// Watches the kernel. It fails on a certain finding, and if nothing was put to the test.
 pub(crate) fn run(
     workspace: &Workspace,
@@ -48,7 +72,7 @@ pub(crate) fn run(
     build::kernel(workspace, bare, architecture, &user, None)?;
     let mut command = command_of(workspace, hunt);
     command.arg(format!("lookaside-{architecture}")).args(["--seconds", SECONDS, "--from"]);
-    process::run(command.arg(workspace.root()))
+    process::run_and_repeat(command.arg(workspace.root()))
 }
 
 fn command_of(workspace: &Workspace, hunt: &std::path::Path) -> Command {
