@@ -78,7 +78,8 @@ fn takes(acts: &[Act], number: usize) -> bool {
 }
 
 /// Whether a CPU may use a space while another one releases it: it may, unless it has signalled that it
-/// is done and the other has waited for that.
+/// is done and the other has waited for that. Where several CPUs signal, a wait ends with the first signal and
+/// says nothing of the others.
 fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
     let mentions = |act: &Act| act.spaces().any(|space| space == number);
     // A space is used for as long as a flush is pending.
@@ -87,6 +88,7 @@ fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
     if cpus.iter().flatten().any(pends) && cpus.iter().flatten().any(released) {
         return true;
     }
+    let signals = cpus.iter().flatten().filter(|act| **act == Act::Tell).count();
     cpus.iter().enumerate().any(|(cpu, acts)| {
         let Some(at) = acts.iter().position(|act| act.releases() && mentions(act)) else {
             return false;
@@ -95,7 +97,7 @@ fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
         if end.is_some_and(|end| acts[end + 1..].iter().any(mentions)) {
             return true;
         }
-        let waits = acts[..at].contains(&Act::Await);
+        let waits = signals == 1 && acts[..at].contains(&Act::Await);
         let others = cpus.iter().enumerate().filter(|(other, _)| *other != cpu);
         others.into_iter().any(|(_, acts)| {
             let signal = acts.iter().position(|act| *act == Act::Tell).filter(|_| waits);
