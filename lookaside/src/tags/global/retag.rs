@@ -40,8 +40,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let old = Cookie(context);
         let tlb = this_cpu.tlb;
         let mut residency = space.lock_residency(tlb.platform());
-        // Relaxed: by O-RESIDENCY-LOCK. Without the lock a cookie can only be brought to another epoch, and
-        // must not be overwritten then. The shared tag of the last epoch is in no cookie.
+        // Relaxed: by O-RESIDENCY-LOCK, under which alone a cookie changes. The shared tag of the last epoch is in
+        // no cookie.
         let retagged = space.cookie.load(Ordering::Relaxed) != context;
         if retagged || !self.has_context(space, old) || is_pinned(space) {
             return false;

@@ -312,18 +312,18 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 self.wait_for_mid_switch(this_cpu);
             }
             // No CPU has used a fresh tag, so none holds entries under it. The residency lock keeps other
-            // CPUs from giving the space another one meanwhile.
-            let residency =
-                if fresh { Some(next.lock_residency(&this_cpu.tlb.platform)) } else { None };
-            if let Some(mut residency) = residency {
-                // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch other CPUs switch in without a
-                // cookie, and must not be made absent here.
-                if self.epoch.load(Ordering::Relaxed) != epoch {
-                    return Err(NeedsLock);
-                }
-                if next.cookie.load(Ordering::Relaxed) != old.bits() {
-                    continue;
-                }
+            // CPUs from giving the space another one meanwhile; and a cookie that keeps its tag is not brought to this
+            // epoch while `Self::retag` replaces it: its store would undo that.
+            let mut residency = next.lock_residency(&this_cpu.tlb.platform);
+            // Relaxed, both: by O-RESIDENCY-LOCK. In the last epoch other CPUs switch in without a
+            // cookie, and must not be made absent here.
+            if self.epoch.load(Ordering::Relaxed) != epoch {
+                return Err(NeedsLock);
+            }
+            if next.cookie.load(Ordering::Relaxed) != old.bits() {
+                continue;
+            }
+            if fresh {
                 if old != Cookie::NONE {
                     residency.note_former_tag(this_cpu.mmu().properties().walks_outlive_tags);
                 }
@@ -333,19 +333,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
                     let _ = next.residents().mark_present(this_cpu.id());
                 }
                 residency.set_spent(0);
-                // ORDER O-CLEAR (pairs with O-FRESH): the CPUs that were present under the former tag are
-                // absent before any CPU switches in under this one.
-                next.cookie.store(new.bits(), Ordering::Release);
-                return Ok((new, true));
             }
-            // Relaxed: as above. The word arbitrates between CPUs that switch to the space at the same time.
-            if next
-                .cookie
-                .compare_exchange(old.bits(), new.bits(), Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-            {
-                return Ok((new, false));
-            }
+            // ORDER O-CLEAR (pairs with O-FRESH): the CPUs that were present under the former tag are
+            // absent before any CPU switches in under this one.
+            next.cookie.store(new.bits(), Ordering::Release);
+            return Ok((new, fresh));
         }
     }
 
