@@ -1,13 +1,14 @@
-//! What the README shows of `lookaside reproduce` and `lookaside replay` is what they print.
+//! What the README and `docs/costs.md` show of `lookaside reproduce`, `run` and `replay` is what they print.
 
 use std::process::Command;
 
 const README: &str = include_str!("../../README.md");
+const COSTS: &str = include_str!("../../docs/costs.md");
 
-/// Finds the pieces that the README shows after a mark, in their order, in what was printed.
+/// Finds the pieces that a page shows after a mark, in their order, in what was printed.
 #[track_caller]
-fn shows(mark: &str, printed: &str) {
-    let (_, after) = README.split_once(&format!("<!-- {mark} -->\n```text\n")).unwrap();
+fn shows(page: &str, mark: &str, printed: &str) {
+    let (_, after) = page.split_once(&format!("<!-- {mark} -->\n```text\n")).unwrap();
     let (shown, _) = after.split_once("```").unwrap();
     let mut rest = printed;
     for piece in shown.split("...\n") {
@@ -27,12 +28,12 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_readme_shows_what_comes_out() {
-    shows("lookaside reproduce", &printed(&["reproduce"]));
+fn the_costs_are_what_comes_out() {
+    shows(COSTS, "lookaside reproduce", &printed(&["reproduce"]));
 }
 
 #[test]
-fn the_readme_says_what_a_storm_gives() {
+fn the_costs_say_what_a_storm_gives() {
     let run = ["run", "storm", "--machine", "zen5", "--strategy", "lookaside,linux-ipi-2025"];
     for more in [&[][..], &["--option", "kernel=1"]] {
         let command = [&run[..], &["--cpus", "32", "--seeds", "3"], more].concat();
@@ -42,11 +43,15 @@ fn the_readme_says_what_a_storm_gives() {
             .find(|line| line.contains("operation_time") && line.contains("linux-ipi-2025"));
         let ratio = line.and_then(|line| line.split_whitespace().last()).unwrap();
         let factor = ratio.strip_suffix('x').unwrap();
-        assert!(README.contains(&format!("{factor} times")), "{command:?} prints {ratio}");
+        assert!(COSTS.contains(&format!("{factor} times")), "{command:?} prints {ratio}");
     }
 }
 
 #[test]
 fn the_readme_shows_a_replay() {
-    shows("lookaside replay traces/threads.trace", &printed(&["replay", "traces/threads.trace"]));
+    shows(
+        README,
+        "lookaside replay traces/threads.trace",
+        &printed(&["replay", "traces/threads.trace"]),
+    );
 }
