@@ -61,6 +61,8 @@ fn programs_round_trip_through_text() {
         "riscv epochs(4,0,1) [Up Run(C) Down]",
         "arm epochs(3) [Run(B) Bury Release(A)] [Run(A) Halt]",
         "blocks-arm-by-hand dirty [Run Fold(0) Clean(0..4) Tell] [Await Insist(1) Store(2)]",
+        "pair-x86-at-exit [Unmap(A,1) Clear(B)] [Run(A) Visit Copy Lazy]",
+        "pair-riscv [Await Release(A) Run(B) Visit] [Run(A) Visit Lazy Signal Run(B) Write]",
     ] {
         let program: Program = text.parse().expect(text);
         assert_eq!(program.to_string(), text);
@@ -114,6 +116,24 @@ fn programs_that_no_kernel_may_run_are_refused() {
         ("blocks-arm used [Insist(0)]", "does not run the space"),
         ("blocks-arm used [Exit(0..4)] [Load(0)]", "runs the space"),
         ("blocks-arm used [Look(0)]", "catalogue"),
+        ("pair-pdp11 [Run(A)]", "there is no machine `pair-pdp11`"),
+        ("pair-arm Run(A)", "looks like"),
+        ("pair-arm [Jump(A)]", "`Jump(A)` is no act"),
+        ("pair-arm [Run(A,0)]", "`Run(A,0)` is no act"),
+        ("pair-arm [Run(F)]", "no such space"),
+        ("pair-arm [Unmap(A,2)]", "pages 0 and 1"),
+        ("pair-arm [Visit]", "executes no thread"),
+        ("pair-arm [Run(A) Lazy Copy]", "executes no thread"),
+        ("pair-arm [Run(A) Release(A) Visit]", "executes no thread"),
+        ("pair-arm [Unmap(A,0)] [Clear(A)]", "a page goes once"),
+        ("pair-arm [Protect(A)] [Unmap(A,0)]", "another CPU changes"),
+        ("pair-arm [Clear(A) Protect(A)]", "the page is gone"),
+        ("pair-arm [Await Run(A)] [Run(A)]", "no other CPU signals"),
+        ("pair-arm [Release(A) Run(A)]", "afterwards"),
+        ("pair-arm [Release(A)] [Run(A)]", "another CPU uses"),
+        ("pair-arm [Await Release(A)] [Run(A) Signal]", "another CPU uses"),
+        ("pair-arm-recent [Await Release(A)] [Run(A) Lazy Signal] [Signal]", "another CPU uses"),
+        ("pair-arm [Run(A)] [Run(A)] [Run(A)]", "1 to 2 CPUs"),
     ];
     for (text, why) in wrong {
         let error = text.parse::<Program>().expect_err(text).to_string();

@@ -6,7 +6,7 @@ use lookaside::tags::Cookie;
 
 use super::{
     corpus::Corpus,
-    draw_blocks, halting, mutate,
+    draw_blocks, draw_pairs, halting, mutate,
     pairs::{OPERATIONS, Pair, Pairs},
     random::Random,
 };
@@ -25,6 +25,8 @@ const STEERED: usize = 35;
 const RARE: usize = 30;
 /// How often a program is about blocks of page-table entries.
 const BLOCKS: usize = 6;
+/// How often a program is about a kernel that runs user mode under another root or tag.
+const USER_ROOTS: usize = 6;
 /// How often a program is about rollover.
 const ROLLOVERS: usize = 25;
 /// How often a program has few sorts of operations. Programs that are about everything hardly ever do the same
@@ -49,6 +51,7 @@ pub(super) fn program(random: &mut Random, pairs: &Pairs, corpus: &Corpus) -> Pr
         let program = match rare.filter(|_| attempt < ATTEMPTS) {
             Some(rare) => mutate::program(random, rare),
             None if how >= 100 - BLOCKS => Program::Blocks(draw_blocks::program(random)),
+            None if how >= 100 - BLOCKS - USER_ROOTS => Program::Pairs(draw_pairs::program(random)),
             None => Program::Spaces(candidate(random, wanted.filter(|_| attempt < ATTEMPTS))),
         };
         if program.check().is_ok() {

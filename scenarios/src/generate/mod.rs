@@ -16,6 +16,7 @@
 mod corpus;
 mod draw;
 mod draw_blocks;
+mod draw_pairs;
 mod explore;
 mod halting;
 mod keep;

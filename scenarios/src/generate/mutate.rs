@@ -2,7 +2,7 @@
 
 use super::{
     draw::{Theme, any, finish, hand_over, pins, place},
-    draw_blocks,
+    draw_blocks, draw_pairs,
     random::Random,
 };
 use crate::scenario::{
@@ -20,6 +20,7 @@ pub(super) fn program(random: &mut Random, like: &Program) -> Program {
     match like {
         Program::Spaces(like) => Program::Spaces(about_spaces(random, like)),
         Program::Blocks(like) => Program::Blocks(draw_blocks::change(random, like)),
+        Program::Pairs(like) => Program::Pairs(draw_pairs::change(random, like)),
     }
 }
 

@@ -6,7 +6,8 @@ use super::explore::explore;
 use crate::scenario::{
     Program,
     act::Act,
-    program::{BlockProgram, SpaceProgram},
+    pairs,
+    program::{BlockProgram, PairProgram, SpaceProgram},
 };
 
 /// So much more is tried with a shorter program than was with the one that failed.
@@ -57,6 +58,18 @@ fn candidates(program: &Program) -> Vec<Program> {
         Program::Blocks(program) => {
             let shorter = scripts(&program.cpus).into_iter();
             shorter.map(|cpus| Program::Blocks(BlockProgram { cpus, ..program.clone() })).collect()
+        }
+        Program::Pairs(program) => {
+            let mut shorter = scripts(&program.cpus);
+            // What waits and what is waited for go together.
+            let orders = |act: &pairs::Act| matches!(act, pairs::Act::Signal | pairs::Act::Await);
+            let mut unordered = program.cpus.clone();
+            unordered.iter_mut().for_each(|acts| acts.retain(|act| !orders(act)));
+            if unordered != program.cpus {
+                shorter.push(unordered);
+            }
+            let shorter = shorter.into_iter();
+            shorter.map(|cpus| Program::Pairs(PairProgram { cpus, ..program.clone() })).collect()
         }
     }
 }

@@ -11,7 +11,7 @@ mod explored;
 pub(crate) mod hardware;
 mod kept;
 pub(crate) mod machine;
-mod pairs;
+pub(crate) mod pairs;
 pub(crate) mod program;
 pub(crate) mod script;
 mod world;

@@ -77,7 +77,8 @@ const PARKED: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Park, Run(A), Visit
 const CROSSES: &[&[Act]] = &[&[Run(A), Copy, Visit, Copy, Run(B), Visit, Copy, Visit]];
 
 fn open<K: Kind>(name: &'static str, cpus: &'static [&'static [Act]]) -> Explored {
-    Explored::new(Script { name, cpus, kind: Described::of::<K>() })
+    let cpus = cpus.iter().map(|acts| acts.to_vec()).collect();
+    Explored::new(Script { name: name.to_owned(), cpus, kind: Described::of::<K>() })
 }
 
 macro_rules! pairs {

@@ -39,8 +39,8 @@ const KERNEL_PAGE: Frame = Frame(14);
 const FOREIGN_PAGE: Frame = Frame(15);
 
 /// One act of a CPU's script. Spaces are named by their numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Act {
     /// Switch to a space, in the kernel.
     Run(usize),
     /// Run kernel code only, and leave the root register as it is.
@@ -72,7 +72,29 @@ pub(super) enum Act {
 }
 
 impl Act {
-    const fn space(self) -> Option<usize> {
+    /// The act of this name: about a space and one of its pages, where it is about any.
+    pub(crate) fn named(name: &str, space: usize, page: usize) -> Option<Self> {
+        Some(match name {
+            "Run" => Self::Run(space),
+            "Lazy" => Self::Lazy,
+            "Park" => Self::Park,
+            "Firmware" => Self::Firmware,
+            "Signal" => Self::Signal,
+            "Await" => Self::Await,
+            "Release" => Self::Release(space),
+            "Visit" => Self::Visit,
+            "Write" => Self::Write,
+            "Copy" => Self::Copy,
+            "Unmap" => Self::Unmap(space, page),
+            "Protect" => Self::Protect(space),
+            "FreeTable" => Self::FreeTable(space),
+            "Clear" => Self::Clear(space),
+            _ => return None,
+        })
+    }
+
+    /// The space that it names.
+    pub(crate) const fn space(self) -> Option<usize> {
         match self {
             Self::Run(space)
             | Self::Unmap(space, _)
@@ -370,9 +392,9 @@ fn page_at(va: u64) -> VaRange {
 /// Scripts for the CPUs of a kernel on translation hardware `M`, with the ASID allocator `T`.
 pub(super) struct Script<M: Mmu, T> {
     /// Its name.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// What each CPU does.
-    pub(super) cpus: &'static [&'static [Act]],
+    pub(super) cpus: Vec<Vec<Act>>,
     /// On what.
     pub(super) kind: Described<M, T>,
 }
@@ -381,7 +403,7 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Sc
     type World = World<M, T>;
 
     fn name(&self) -> String {
-        self.name.to_owned()
+        self.name.clone()
     }
 
     fn config(&self) -> Config {
@@ -389,7 +411,7 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Sc
     }
 
     fn build(&self) -> &'static World<M, T> {
-        let acts = self.cpus.iter().copied().flatten();
+        let acts = self.cpus.iter().flatten();
         let spaces = acts.filter_map(|act| act.space()).max().map_or(0, |last| last + 1);
         let world = leak(World::new(self.kind, self.cpus.len(), spaces));
         world.name_words();
@@ -397,7 +419,7 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Sc
     }
 
     fn run(&self, world: &'static World<M, T>, cpu: CpuId) {
-        for &act in self.cpus[cpu.index()] {
+        for &act in &self.cpus[cpu.index()] {
             world.act(act);
             // A script remembers nothing but how far it has come.
             milestone();

@@ -3,11 +3,14 @@
 //! ```text
 //! arm-cnp+early epochs(3,1,2) [Run(A) Unmap(A)] [Run(A) Run(B) Run(A)]
 //! blocks-riscv used [Unmap(1..3)] [Store(1) Store(3)]
+//! pair-x86 [Unmap(A,0)] [Run(A) Visit Copy Visit]
 //! ```
 //!
-//! The first word names the machine, and whether the program is about spaces or blocks of page-table entries.
+//! The first word names the machine, and whether the program is about spaces, blocks of page-table entries, or a kernel
+//! that runs user mode under another root or tag.
 
 mod blocks;
+mod pairs;
 mod spaces;
 
 use core::{fmt, str::FromStr};
@@ -15,6 +18,7 @@ use core::{fmt, str::FromStr};
 pub(super) use self::spaces::{epochs_on, recent_on};
 pub(crate) use self::{
     blocks::{BLOCK_KINDS, BlockProgram, PRESETS},
+    pairs::{PAIR_KINDS, PairProgram, SPACES},
     spaces::{SpaceProgram, Strategy},
 };
 use super::{Depth, Entry, Explored, Open};
@@ -26,6 +30,8 @@ pub enum Program {
     Spaces(SpaceProgram),
     /// About blocks of page-table entries.
     Blocks(BlockProgram),
+    /// About a kernel that runs user mode under another root or tag.
+    Pairs(PairProgram),
 }
 
 /// Why a text is not a program, or why the library does not allow a program.
@@ -58,14 +64,15 @@ impl Program {
         match self {
             Self::Spaces(program) => program.open(name),
             Self::Blocks(program) => program.open(name),
+            Self::Pairs(program) => program.open(name),
         }
     }
 
-    /// As [`Self::open_as`], with the allocator chosen at run time; none for a program about blocks.
+    /// As [`Self::open_as`], with the allocator chosen at run time; none for a program that is not about spaces.
     pub(super) fn open_chosen(&self, name: &str) -> Option<Explored> {
         match self {
             Self::Spaces(program) => Some(program.chosen().open(name)),
-            Self::Blocks(_) => None,
+            Self::Blocks(_) | Self::Pairs(_) => None,
         }
     }
 
@@ -74,6 +81,7 @@ impl Program {
         match self {
             Self::Spaces(program) => program.kind().name,
             Self::Blocks(program) => program.kind().name,
+            Self::Pairs(program) => program.kind().name,
         }
     }
 
@@ -83,6 +91,7 @@ impl Program {
         match self {
             Self::Spaces(program) => program.check(),
             Self::Blocks(program) => program.check(),
+            Self::Pairs(program) => program.check(),
         }
     }
 
@@ -99,6 +108,7 @@ impl fmt::Display for Program {
         match self {
             Self::Spaces(program) => program.fmt(f),
             Self::Blocks(program) => program.fmt(f),
+            Self::Pairs(program) => program.fmt(f),
         }
     }
 }
@@ -107,8 +117,11 @@ impl FromStr for Program {
     type Err = ProgramError;
 
     fn from_str(text: &str) -> Result<Self, ProgramError> {
-        if text.trim_start().starts_with(blocks::PREFIX) {
+        let text = text.trim_start();
+        if text.starts_with(blocks::PREFIX) {
             text.parse().map(Self::Blocks)
+        } else if text.starts_with(pairs::PREFIX) {
+            text.parse().map(Self::Pairs)
         } else {
             text.parse().map(Self::Spaces)
         }
