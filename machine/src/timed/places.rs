@@ -1,6 +1,9 @@
 //! Where each CPU is: distances without divisions.
 
-use super::model::{Distance, Topology};
+use super::{
+    agents::Agent,
+    model::{Distance, Topology},
+};
 
 /// The places of all CPUs of a machine.
 #[derive(Debug)]
@@ -36,6 +39,23 @@ impl Places {
         } else {
             Distance::Remote
         }
+    }
+
+    /// What serves the request of a CPU for a line that is so far away; none where no other core is concerned.
+    #[inline]
+    pub(crate) fn agent(&self, cpu: u16, distance: Distance) -> Agent {
+        match distance {
+            Distance::Same | Distance::Core => Agent::Nobody,
+            Distance::Cluster if self.agents() > 0 => Agent::Cluster(self.all[usize::from(cpu)][1]),
+            Distance::Cluster | Distance::Socket | Distance::Remote => Agent::Home,
+        }
+    }
+
+    /// How many clusters have an agent of their own: none where there is one cluster, whose agent is the home.
+    #[inline]
+    pub(crate) const fn agents(&self) -> usize {
+        let clusters = (self.topology.clusters * self.topology.sockets) as usize;
+        if clusters > 1 { clusters } else { 0 }
     }
 
     /// How far it is from a CPU to the nearest one of a set that does not contain it. `any` says
