@@ -1,7 +1,9 @@
-//! Cache lines under contention: a program that others have measured, on the machine here that is theirs.
+//! Cache lines under contention: programs that others have measured, to which nothing is fitted.
 //!
-//! Published: T. Downs, concurrency-hierarchy-bench (GitHub), results/g2-16/combined.csv, a Graviton 2. `line_service` is
-//! from its 'atomic add'; 'ticket spin', which is compared here, was not used for it.
+//! * T. Downs, concurrency-hierarchy-bench (GitHub), results/g2-16/combined.csv, a Graviton 2. `line_service` is from its
+//!   'atomic add'; 'ticket spin', which is compared here, was not used for it.
+//! * R. Penyaev, ccont (GitHub), README, 'cpu-increase' with `cmpxchg`: two nodes of four CPUs, which it does not name. A
+//!   Westmere with as many stands for them.
 
 use core::cell::Cell;
 
@@ -70,4 +72,46 @@ fn a_ticket_lock_gets_slower_with_each_waiter() {
     // Without the price there is no such thing.
     machine.model.prices.set(Price::LineService, 0);
     assert!(slope(curve(&machine)).abs() < 0.5);
+}
+
+/// CPUs that add to one word, again and again, and begin in some order.
+struct Adders<'a> {
+    word: &'a Word,
+    order: [u64; 8],
+    until: Ps,
+}
+
+impl World for Adders<'_> {
+    fn run(&self, cpu: CpuId) {
+        timed::idle_until(1000 * (1 + self.order[cpu.index()]));
+        while timed::now() < self.until {
+            self.word.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn interrupt(&self) {}
+}
+
+/// How long an addition takes by so many CPUs, in nanoseconds.
+fn adding(machine: &Machine, cpus: usize, order: [u64; 8]) -> f64 {
+    let arena = Arena::new(1 << 12);
+    let options = Options { cpus, seed: 1, limit: 1_000_000_000, timeline: 0 };
+    let build = || Adders { word: arena.put(Word::ZERO), order, until: 200_000_000 };
+    let (world, _) = timed::simulate(&machine.model, &arena, options, build)
+        .unwrap_or_else(|why| panic!("{why}"));
+    2e5 / world.word.peek() as f64
+}
+
+#[test]
+fn a_second_socket_makes_contended_atomics_a_little_slower_in_whatever_order_they_ask() {
+    let machine = Machine::named("westmere_ep_2s").unwrap_or_else(|why| panic!("{why}"));
+    // 72.3 ns for each of four CPUs, and 194.3 ns for each of eight.
+    let published = (194.3 / 8.0) / (72.3 / 4.0);
+    let (by_socket, alternating) = ([0, 1, 2, 3, 4, 5, 6, 7], [0, 2, 4, 6, 1, 3, 5, 7]);
+    let one = adding(&machine, 4, by_socket);
+    for order in [by_socket, alternating] {
+        let modelled = adding(&machine, 8, order) / one;
+        println!("two sockets over one: published {published:.2}, modelled {modelled:.2}");
+        assert!((modelled / published - 1.0).abs() < 0.1, "{modelled}, published {published}");
+    }
 }

@@ -6,7 +6,7 @@
 //! written wait for each other, although the line itself travels to all of them at the same time. What the other
 //! hardware thread of the core has needs no request.
 
-use super::{model::Distance, price::Ps};
+use super::{model::Distance, places::Places, price::Ps};
 
 /// What serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,5 +87,68 @@ impl Agents {
             }
             Agent::Home => self.home.serve(begins, time),
         }
+    }
+}
+
+/// Whose turn it is to write a line for which CPUs of several sockets wait.
+///
+/// While a line is with a socket, requests from there are served in the order in which they come, and the one from
+/// another socket is one more behind those that wait already; a CPU that asks again comes behind that. So a contended
+/// line goes to each waiting CPU of a socket once, and then to another socket. CPUs are still served here in the order
+/// in which they ask, so what this gives is only who pays for the way between sockets: the first of its socket's turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns {
+    /// By socket; empty until it has come from another socket.
+    of_socket: Vec<Turn>,
+    /// By CPU: the turn of its socket in which it was last.
+    of_cpu: Vec<u32>,
+    /// How many turns all sockets have had.
+    all: u32,
+}
+
+/// The latest turn of a socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    number: u32,
+    /// How many turns other sockets had had when it began.
+    others: u32,
+}
+
+impl Turns {
+    pub(crate) const NEW: Self = Self { of_socket: Vec::new(), of_cpu: Vec::new(), all: 0 };
+
+    /// A write by a CPU for which the line comes from another socket; `waits` for others that move the line. Whether it
+    /// begins a turn of its socket.
+    pub(crate) fn comes_far(&mut self, places: &Places, cpu: u16, waits: bool) -> bool {
+        if self.of_socket.is_empty() {
+            self.of_socket = vec![Turn::default(); places.sockets()];
+            self.of_cpu = vec![0; places.cpus()];
+        }
+        let socket = usize::from(places.socket(cpu));
+        let turn = self.of_socket[socket];
+        // Another socket cannot have begun two while those wait who are in this one.
+        let is_over = self.all - turn.number >= turn.others + places.sockets() as u32;
+        let begins = !waits || is_over || self.of_cpu[usize::from(cpu)] == turn.number;
+        self.join(socket, cpu, begins);
+        begins
+    }
+
+    /// A write by a CPU for which the line comes from its own socket.
+    #[inline]
+    pub(crate) fn comes_near(&mut self, places: &Places, cpu: u16) {
+        if let Some(&mine) = self.of_cpu.get(usize::from(cpu)) {
+            let socket = usize::from(places.socket(cpu));
+            // It asks again, and nobody of another socket waits.
+            self.join(socket, cpu, mine == self.of_socket[socket].number);
+        }
+    }
+
+    fn join(&mut self, socket: usize, cpu: u16, begins: bool) {
+        let turn = &mut self.of_socket[socket];
+        if begins {
+            *turn = Turn { number: turn.number + 1, others: self.all - turn.number };
+            self.all += 1;
+        }
+        self.of_cpu[usize::from(cpu)] = turn.number;
     }
 }

@@ -6,7 +6,12 @@
 //! wait for the first load after the write before: the writer's cache hands the line out meanwhile.
 //! Further loads overlap as far as [`Agents`] let them. The first CPU to touch a line has it for nothing.
 
-use super::{agents::Agents, model::Distance, places::Places, price::Ps};
+use super::{
+    agents::{Agents, Turns},
+    model::Distance,
+    places::Places,
+    price::Ps,
+};
 
 /// Up to this many CPUs are kept in a list, more in a set of bits.
 const FEW: usize = 6;
@@ -118,6 +123,8 @@ pub(crate) struct Line {
     pub(crate) copied: Ps,
     /// What serves the requests for it, one after the other.
     pub(crate) agents: Agents,
+    /// Which socket has had it, while several want it.
+    turns: Turns,
     /// How often it has moved.
     pub(crate) moves: u64,
     /// How long CPUs have waited for it, while it moved or others moved it.
@@ -142,6 +149,7 @@ impl Line {
         handed: 0,
         copied: 0,
         agents: Agents::NEW,
+        turns: Turns::NEW,
         moves: 0,
         spent: 0,
     };
@@ -180,6 +188,7 @@ impl Line {
             return None;
         }
         let mut distance = Distance::Same;
+        let is_dirty = self.is_dirty();
         self.holders.replace(cpu, &mut self.spare, |other| {
             distance = distance.max(places.distance(cpu, other));
             gone(other);
@@ -187,7 +196,13 @@ impl Line {
         self.writer = cpu;
         self.copied = 0;
         let asked = now.max(self.busy).max(self.handed);
-        Some(Move { begins: self.agents.next_write(distance, asked), distance })
+        let begins = self.agents.next_write(distance, asked);
+        if distance != Distance::Remote {
+            self.turns.comes_near(places, cpu);
+        } else if !self.turns.comes_far(places, cpu, begins > now) && is_dirty {
+            distance = places.within_socket();
+        }
+        Some(Move { begins, distance })
     }
 
     /// The CPU that wrote it last.

@@ -41,6 +41,27 @@ impl Places {
         }
     }
 
+    /// The number of the socket of a CPU.
+    #[inline]
+    pub(crate) fn socket(&self, cpu: u16) -> u16 {
+        self.all[usize::from(cpu)][2]
+    }
+
+    /// How far a CPU is from another of its socket that could be anywhere in it.
+    pub(crate) const fn within_socket(&self) -> Distance {
+        if self.topology.clusters > 1 { Distance::Socket } else { Distance::Cluster }
+    }
+
+    /// How many sockets there are.
+    pub(crate) const fn sockets(&self) -> usize {
+        self.topology.sockets as usize
+    }
+
+    /// How many CPUs there are.
+    pub(crate) const fn cpus(&self) -> usize {
+        self.all.len()
+    }
+
     /// What serves the request of a CPU for a line that is so far away; none where no other core is concerned.
     #[inline]
     pub(crate) fn agent(&self, cpu: u16, distance: Distance) -> Agent {

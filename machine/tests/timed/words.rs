@@ -207,6 +207,37 @@ fn a_write_comes_after_the_requests_that_the_home_has() {
 }
 
 #[test]
+fn a_line_that_sockets_contend_for_goes_to_each_waiting_cpu_of_a_socket_before_the_next_socket() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let mut model = model();
+    // CPUs 0 and 1 are a socket, 2 and 3 the other.
+    model.topology =
+        Topology { threads: 1, cores_per_cluster: 2, clusters: 1, sockets: 2, nodes: 1 };
+    let program = |cpu| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+        }
+        idle_until([1000, 1002, 1001, 1003][cpu]);
+        for _ in 0..2 {
+            word.fetch_add(1, Relaxed);
+            notes.note();
+        }
+    };
+    run(&model, 4, &arena, program, || ());
+    // They ask in the order 0, 2, 1, 3 and again. CPU 0 has the line first; 2 finds nobody waiting and begins a turn of
+    // its socket, and 1 begins one. CPU 3 is in the turn of 2, and 0 in that of 1: they wait where the line is.
+    assert_eq!(notes.of(2)[0], 1001 + 90 + 5);
+    assert_eq!(notes.of(1)[0], 1091 + 90 + 5);
+    assert_eq!(notes.of(3)[0], 1181 + 30 + 5);
+    assert_eq!(notes.of(0), [1005, 1211 + 30 + 5]);
+    // Who asks again begins the next turn.
+    assert_eq!(notes.of(2)[1], 1241 + 90 + 5);
+    assert_eq!(notes.of(1)[1], 1331 + 90 + 5);
+    assert_eq!(notes.of(3)[1], 1421 + 30 + 5);
+}
+
+#[test]
 fn a_line_comes_from_the_nearest_copy_and_is_taken_from_the_farthest() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
