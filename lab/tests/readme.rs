@@ -28,7 +28,14 @@ fn printed(arguments: &[&str]) -> String {
 
 #[test]
 fn the_readme_shows_what_comes_out() {
-    shows("lookaside reproduce", &printed(&["reproduce"]));
+    let printed = printed(&["reproduce"]);
+    shows("lookaside reproduce", &printed);
+    // It says how long that is, in tens of lines.
+    let lines = printed.lines().count().div_ceil(10) * 10;
+    let (_, after) = README.split_once("(some ").expect("it says so");
+    let (said, _) = after.split_once(" lines").expect("it says so");
+    let said: usize = said.parse().expect("a number");
+    assert!(said.abs_diff(lines) <= 10, "the README says {said}, they are about {lines}");
 }
 
 #[test]
