@@ -29,7 +29,14 @@ fn printed(arguments: &[&str]) -> String {
 
 #[test]
 fn the_costs_are_what_comes_out() {
-    shows(COSTS, "lookaside reproduce", &printed(&["reproduce"]));
+    let printed = printed(&["reproduce"]);
+    shows(COSTS, "lookaside reproduce", &printed);
+    // The page says how long that is, in tens of lines.
+    let lines = printed.lines().count().div_ceil(10) * 10;
+    let (_, after) = COSTS.split_once("(some ").expect("it says so");
+    let (said, _) = after.split_once(" lines").expect("it says so");
+    let said: usize = said.parse().expect("a number");
+    assert!(said.abs_diff(lines) <= 10, "the page says {said}, they are about {lines}");
 }
 
 #[test]
@@ -54,4 +61,32 @@ fn the_readme_shows_a_replay() {
         "lookaside replay traces/threads.trace",
         &printed(&["replay", "traces/threads.trace"]),
     );
+}
+
+/// The median and the largest share of a table of `docs/against-linux.md`, rounded, and the machine of the largest.
+fn against_linux(table: usize) -> (String, String, &'static str) {
+    const PAGE: &str = include_str!("../../docs/against-linux.md");
+    let line = PAGE.lines().filter(|line| line.contains(" pairs: median ")).nth(table).unwrap();
+    let number = |after: &str| {
+        let (_, rest) = line.split_once(after).unwrap();
+        let digits = rest.split([',', ' ']).next().unwrap();
+        format!("{:.2}", digits.parse::<f64>().unwrap())
+    };
+    (number("median "), number("largest "), line.split('`').nth(1).unwrap())
+}
+
+#[test]
+fn the_readme_says_how_the_library_compares_with_linux() {
+    let text = README.split_whitespace().collect::<Vec<_>>().join(" ");
+    let ((median, largest, machine), (with_refills, most, _)) =
+        (against_linux(0), against_linux(1));
+    for said in [
+        format!(
+            "takes {median} of Linux's time in the median, of what is known, and {with_refills} with refills"
+        ),
+        format!("at most {largest} of what is known (on `{machine}`;"),
+        format!("and {most} with refills."),
+    ] {
+        assert!(text.contains(&said), "{said}");
+    }
 }

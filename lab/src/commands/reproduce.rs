@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Instant};
 
 use lookaside_simulation::reproduce::{
-    Book, Plan, Request, Run, Summary, readings, table, to_csv, to_json,
+    Book, Plan, Request, Run, Sample, Summary, readings, table, to_csv, to_json,
 };
 
 use super::{
@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     /// Give all runs that many seeds, however long they take.
     #[arg(long)]
     thorough: bool,
+    /// Ask this many plausible machines, which differ in what is not known exactly, where each gain lies that could
+    /// have failed; 0 for none. As many as some seconds allow if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    plausible: Option<u64>,
     #[command(flatten)]
     output: Output,
 }
@@ -41,7 +45,7 @@ const EVENTS: u64 = 400_000;
 
 /// Runs `lookaside reproduce`. The exit status is 1 if a direction is wrong or a run fails.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
-    let Arguments { ids, machine, strategy, seed, seeds, thorough, output } = arguments;
+    let Arguments { ids, machine, strategy, seed, seeds, thorough, plausible, output } = arguments;
     output.check()?;
     let mut book = Book::shipped()?;
     let request = Request {
@@ -59,6 +63,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut reproduction = plan.execute(&book, &execute, &|| bar.inc(1), machine.is_some());
     if machine.is_none() && strategy.is_empty() {
         reproduction.readings = readings(&book, &reproduction, *seed, &execute)?;
+        let machines = plausible.map(|count| count as usize);
+        let sample = Sample { machines, most: request.most, seed: *seed };
+        reproduction.ask_plausible(&book, &plan, sample, &execute)?;
     }
     bar.finish_and_clear();
     output.write(&match output.format {

@@ -4,9 +4,14 @@
 //! line that the CPU lacks costs the distance to the nearest CPU that has a copy; a write costs the
 //! distance to the farthest, and takes all copies away. Writes of one line come one after the other, and
 //! wait for the first load after the write before: the writer's cache hands the line out meanwhile.
-//! Further loads overlap. The first CPU to touch a line has it for nothing.
+//! Further loads overlap as far as [`Agents`] let them. The first CPU to touch a line has it for nothing.
 
-use super::{model::Distance, places::Places, price::Ps};
+use super::{
+    agents::{Agents, Turns},
+    model::Distance,
+    places::Places,
+    price::Ps,
+};
 
 /// Up to this many CPUs are kept in a list, more in a set of bits.
 const FEW: usize = 6;
@@ -116,6 +121,10 @@ pub(crate) struct Line {
     handed: Ps,
     /// When all copies of it have arrived that are on their way: none can be handed on before.
     pub(crate) copied: Ps,
+    /// What serves the requests for it, one after the other.
+    pub(crate) agents: Agents,
+    /// Which socket has had it, while several want it.
+    turns: Turns,
     /// How often it has moved.
     pub(crate) moves: u64,
     /// How long CPUs have waited for it, while it moved or others moved it.
@@ -139,6 +148,8 @@ impl Line {
         busy: 0,
         handed: 0,
         copied: 0,
+        agents: Agents::NEW,
+        turns: Turns::NEW,
         moves: 0,
         spent: 0,
     };
@@ -177,13 +188,21 @@ impl Line {
             return None;
         }
         let mut distance = Distance::Same;
+        let is_dirty = self.is_dirty();
         self.holders.replace(cpu, &mut self.spare, |other| {
             distance = distance.max(places.distance(cpu, other));
             gone(other);
         });
         self.writer = cpu;
         self.copied = 0;
-        Some(Move { begins: now.max(self.busy).max(self.handed), distance })
+        let asked = now.max(self.busy).max(self.handed);
+        let begins = self.agents.next_write(distance, asked);
+        if distance != Distance::Remote {
+            self.turns.comes_near(places, cpu);
+        } else if !self.turns.comes_far(places, cpu, begins > now) && is_dirty {
+            distance = places.within_socket();
+        }
+        Some(Move { begins, distance })
     }
 
     /// The CPU that wrote it last.

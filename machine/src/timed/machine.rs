@@ -216,17 +216,29 @@ impl Machine {
         }
     }
 
-    /// Waits for a line to read, which may be under way together with those before.
+    /// Waits for a line to read, which may be under way together with those before. It comes from the nearest copy or
+    /// from the CPU that wrote it, whichever is here first.
     fn wait_for_load(&mut self, line: usize, Move { begins, distance }: Move, writer: u16) {
         let now = self.cpu().now;
         let begun = self.cpu().loads.begin(now, writer);
-        self.charge_until(Cause::LineQueue, begins);
-        let begun = begun.max(self.lines[line].free());
-        let far = self.places.distance(self.running as u16, writer);
-        let prices = &self.model.prices;
-        let copy = begun.max(self.lines[line].copied) + prices.charge(distance.line());
-        let ends = copy.min(begun + prices.charge(far.line()));
-        self.lines[line].copied = self.lines[line].copied.max(ends);
+        let reader = self.running as u16;
+        let Self { lines, places, model, .. } = self;
+        let (prices, from) = (&model.prices, &mut lines[line]);
+        let begun = begun.max(from.free());
+        let far = places.distance(reader, writer);
+        let [near_agent, far_agent] = [distance, far].map(|d| places.agent(reader, d));
+        let [near_begins, far_begins] =
+            [near_agent, far_agent].map(|agent| from.agents.next(agent, begun));
+        let copy = near_begins.max(from.copied) + prices.charge(distance.line());
+        let direct = far_begins + prices.charge(far.line());
+        let (agent, served, ends) = match copy <= direct {
+            true => (near_agent, near_begins, copy),
+            false => (far_agent, far_begins, direct),
+        };
+        let service = prices.charge(Price::LineService);
+        from.agents.serve(agent, served, service, places.agents());
+        from.copied = from.copied.max(ends);
+        self.charge_until(Cause::LineQueue, begins.max(served));
         self.charge_until(Cause::Lines, ends);
         self.note_move(line, now);
     }

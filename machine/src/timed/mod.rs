@@ -10,7 +10,7 @@
 //!
 //! | what | how |
 //! | --- | --- |
-//! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs the distance to the nearest CPU that has a copy; loads that follow each other, of lines that different CPUs wrote, are under way together, up to 10. A write costs the distance to the farthest, takes all copies away, and comes after the write before it and the first load after that. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
+//! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs the distance to the nearest CPU that has a copy; loads that follow each other, of lines that different CPUs wrote, are under way together, up to 10. Requests for one line are served one after the other, by the cluster if it has a copy and else by the line's home. A write costs the distance to the farthest, takes all copies away, and comes after the write before it, the first load after that and the requests that the home has. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
 //! | waiting | a CPU that waits in a loop ([`relax`]) sleeps until one of the lines is written that the loop has read; what others take from it meanwhile costs it nothing |
 //! | TLBs | two levels with entries and ways, what is gone is replaced first and then what was used least recently; tags, global entries, contiguous blocks; a cache of upper levels |
 //! | interrupts | a price to send (to one CPU or to a group), to arrive, to enter and to return; they wait while interrupts are off, and those that wait are taken as one |
@@ -35,6 +35,7 @@
 //! * Where a broadcast is in the interconnect: it takes effect when it is issued, and is waited for.
 
 mod account;
+mod agents;
 mod arena;
 pub mod arm;
 mod bill;

@@ -1,6 +1,9 @@
 //! Where each CPU is: distances without divisions.
 
-use super::model::{Distance, Topology};
+use super::{
+    agents::Agent,
+    model::{Distance, Topology},
+};
 
 /// The places of all CPUs of a machine.
 #[derive(Debug)]
@@ -36,6 +39,44 @@ impl Places {
         } else {
             Distance::Remote
         }
+    }
+
+    /// The number of the socket of a CPU.
+    #[inline]
+    pub(crate) fn socket(&self, cpu: u16) -> u16 {
+        self.all[usize::from(cpu)][2]
+    }
+
+    /// How far a CPU is from another of its socket that could be anywhere in it.
+    pub(crate) const fn within_socket(&self) -> Distance {
+        if self.topology.clusters > 1 { Distance::Socket } else { Distance::Cluster }
+    }
+
+    /// How many sockets there are.
+    pub(crate) const fn sockets(&self) -> usize {
+        self.topology.sockets as usize
+    }
+
+    /// How many CPUs there are.
+    pub(crate) const fn cpus(&self) -> usize {
+        self.all.len()
+    }
+
+    /// What serves the request of a CPU for a line that is so far away; none where no other core is concerned.
+    #[inline]
+    pub(crate) fn agent(&self, cpu: u16, distance: Distance) -> Agent {
+        match distance {
+            Distance::Same | Distance::Core => Agent::Nobody,
+            Distance::Cluster if self.agents() > 0 => Agent::Cluster(self.all[usize::from(cpu)][1]),
+            Distance::Cluster | Distance::Socket | Distance::Remote => Agent::Home,
+        }
+    }
+
+    /// How many clusters have an agent of their own: none where there is one cluster, whose agent is the home.
+    #[inline]
+    pub(crate) const fn agents(&self) -> usize {
+        let clusters = (self.topology.clusters * self.topology.sockets) as usize;
+        if clusters > 1 { clusters } else { 0 }
     }
 
     /// How far it is from a CPU to the nearest one of a set that does not contain it. `any` says

@@ -21,6 +21,8 @@ super::keyed::keyed! {
     LineSocket = "line_socket",
     /// A cache line that another socket has.
     LineRemote = "line_remote",
+    /// How long one request for a cache line occupies what serves the requests for it: one at a time.
+    LineService = "line_service",
     /// A translation that the first level of the TLB lacks and the second has.
     SecondLevel = "second_level",
     /// A walk whose upper levels are cached.

@@ -127,7 +127,7 @@ fn a_load_that_follows_another_does_not_overlap_with_it() {
 }
 
 #[test]
-fn writes_of_one_line_come_one_after_the_other_and_loads_side_by_side() {
+fn writes_of_one_line_come_one_after_the_other_and_loads_are_served_one_after_the_other() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
     let program = |cpu| {
@@ -144,10 +144,97 @@ fn writes_of_one_line_come_one_after_the_other_and_loads_side_by_side() {
     };
     let report = run(&model(), 4, &arena, program, || ());
     assert_eq!(notes.of(0), [1035, 2030]);
-    assert_eq!(notes.of(1), [1065, 2030]);
+    // The home of the line serves CPU 1 when it has served CPU 0; then both are on their way.
+    assert_eq!(notes.of(1), [1065, 2038]);
     assert_eq!(notes.of(2), [1095, 2001]);
-    assert_eq!(report.spent_on(Cause::LineQueue), 30 + 60);
+    assert_eq!(report.spent_on(Cause::LineQueue), 30 + 60 + 8);
     assert_eq!(word.peek(), 4);
+}
+
+#[test]
+fn loads_are_served_by_the_cluster_that_has_a_copy_and_else_by_the_home() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let mut model = model();
+    // CPUs 0 to 3 are a cluster, and 4 to 7; 8 is the other thread of 0.
+    model.topology =
+        Topology { threads: 2, cores_per_cluster: 4, clusters: 2, sockets: 1, nodes: 1 };
+    let program = |cpu| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+            idle_until(1004);
+            word.fetch_add(1, Relaxed);
+        } else if [4, 5, 6, 1, 2, 8].contains(&cpu) {
+            idle_until(1000);
+            word.load(Relaxed);
+        } else {
+            return;
+        }
+        notes.note();
+    };
+    run(&model, 9, &arena, program, || ());
+    // CPU 0's cluster has the line: it serves 1 and then 2. The home serves 4, 5 and 6, as the copy of 4 is not there
+    // before; CPU 5 comes straight from the writer.
+    assert_eq!([1, 2].map(|cpu| notes.of(cpu)[0]), [1030, 1038]);
+    assert_eq!([4, 5, 6].map(|cpu| notes.of(cpu)[0]), [1050, 1058, 1066]);
+    // The other thread of the core asks nobody.
+    assert_eq!(notes.of(8), [1020]);
+    // The write comes after the first load, which CPU 1 has done, and takes the copy that is farthest.
+    assert_eq!(notes.of(0), [1030 + 50 + 5]);
+}
+
+#[test]
+fn a_write_comes_after_the_requests_that_the_home_has() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let mut model = model();
+    model.prices.set(timed::Price::LineService, 20);
+    let program = |cpu| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+            idle_until(1004);
+            word.fetch_add(1, Relaxed);
+        } else {
+            idle_until(1000);
+            word.load(Relaxed);
+        }
+        notes.note();
+    };
+    run(&model, 4, &arena, program, || ());
+    assert_eq!([1, 2, 3].map(|cpu| notes.of(cpu)[0]), [1030, 1050, 1070]);
+    // The home has served all three at 1060.
+    assert_eq!(notes.of(0), [1060 + 30 + 5]);
+}
+
+#[test]
+fn a_line_that_sockets_contend_for_goes_to_each_waiting_cpu_of_a_socket_before_the_next_socket() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let mut model = model();
+    // CPUs 0 and 1 are a socket, 2 and 3 the other.
+    model.topology =
+        Topology { threads: 1, cores_per_cluster: 2, clusters: 1, sockets: 2, nodes: 1 };
+    let program = |cpu| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+        }
+        idle_until([1000, 1002, 1001, 1003][cpu]);
+        for _ in 0..2 {
+            word.fetch_add(1, Relaxed);
+            notes.note();
+        }
+    };
+    run(&model, 4, &arena, program, || ());
+    // They ask in the order 0, 2, 1, 3 and again. CPU 0 has the line first; 2 finds nobody waiting and begins a turn of
+    // its socket, and 1 begins one. CPU 3 is in the turn of 2, and 0 in that of 1: they wait where the line is.
+    assert_eq!(notes.of(2)[0], 1001 + 90 + 5);
+    assert_eq!(notes.of(1)[0], 1091 + 90 + 5);
+    assert_eq!(notes.of(3)[0], 1181 + 30 + 5);
+    assert_eq!(notes.of(0), [1005, 1211 + 30 + 5]);
+    // Who asks again begins the next turn.
+    assert_eq!(notes.of(2)[1], 1241 + 90 + 5);
+    assert_eq!(notes.of(1)[1], 1331 + 90 + 5);
+    assert_eq!(notes.of(3)[1], 1421 + 30 + 5);
 }
 
 #[test]

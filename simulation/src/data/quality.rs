@@ -67,6 +67,8 @@ impl Machine {
         match price {
             Price::LineThread => threads > 1,
             Price::LineSocket => clusters > 1,
+            // Two cores never ask for one line while another is served that does not wait for the line itself.
+            Price::LineService => self.model.topology.cores() > 2,
             Price::LineRemote | Price::InterruptDeliverRemote => sockets > 1,
             Price::SecondLevel => self.model.tlb.second.is_some(),
             // Where a walk caches nothing, `walk` is all of it.

@@ -47,6 +47,8 @@
 //! | `role` | `fitted`, `predicted` or `given`; `null` where nothing was published |
 //! | `test` | what a prediction tests: `failable`, `control`, `interpolation` or `repeat`; else `null` |
 //! | `least`, `greatest` | the value of a baseline, or the ratio of a variant, with that of the seeds that makes it least and greatest; `null` if there was one seed |
+//! | `plausible_low`, `plausible_high` | between which 80 % of plausible machines have the ratio of a gain that could have failed; `null` for others, and for runs that take long |
+//! | `turns_on` | the number of the machine that the ratio turns on, on these machines; `null` if none stands out |
 //! | `recommended` | what the recommended strategy gives on the same run, in the same unit |
 //! | `recommended_strategy` | its name |
 //! | `recommended_over_best` | how many times as good it is as the best published variant in the model, or where the series are conditions as the series under which it is least; `null` if there are no variants |
@@ -54,6 +56,7 @@
 //! | `problem` | why there is no `modelled` |
 
 mod book;
+mod certainty;
 mod csv;
 mod execute;
 pub mod explain;
@@ -71,6 +74,7 @@ pub mod table;
 mod tests;
 
 pub use book::{Book, Settings};
+pub use certainty::{Certainty, Sample};
 pub use csv::to_csv;
 pub use execute::{Execute, Measured, Run, Runs};
 pub use fit::{Fitted, fit};

@@ -7,6 +7,7 @@ use lookaside_terminal::Refused;
 
 use super::{
     book::Book,
+    certainty::Certainty,
     execute::{Execute, Measured},
     plan::{Line, Plan, Point},
     ratio::{self, Pair},
@@ -90,6 +91,10 @@ pub struct Row {
     pub test: Option<Test>,
     /// What the seed makes of the value, or of its ratio to the baseline; none where there was one seed.
     pub spread: Option<Spread>,
+    /// Where the gain lies on plausible machines; none where none were asked.
+    pub certainty: Option<Certainty>,
+    /// How many steps its run has, and that of the baseline.
+    pub events: u64,
     /// What the recommended strategy gives under the same conditions.
     pub recommended: Option<Pair>,
     /// Why a prediction misses.
@@ -305,6 +310,11 @@ fn compare<'b>(known: Known<'_>, group: &super::plan::Group<'b>, point: &Point<'
             standing,
             test: None,
             spread: known.spread(result, line.run, (!is_baseline).then_some(point.baseline)),
+            certainty: None,
+            events: [line.run, point.baseline]
+                .map(|run| measured[run].as_ref().map_or(0, |measured| measured.events))
+                .iter()
+                .sum(),
             recommended,
             cause: cause.cloned(),
             problem,

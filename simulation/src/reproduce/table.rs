@@ -254,6 +254,7 @@ fn closing(reproduction: &Reproduction<'_>) -> String {
             ));
         }
     }
+    reproduction.certainties().iter().for_each(|text| line(text));
     let (millions, seconds) =
         (reproduction.events as f64 / 1e6, reproduction.simulated as f64 / 1e12);
     line(&format!("{millions:.1} million events; {seconds:.3} simulated seconds."));

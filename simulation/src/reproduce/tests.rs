@@ -205,6 +205,9 @@ fn json_has_the_documented_keys_in_their_order() {
         "test",
         "least",
         "greatest",
+        "plausible_low",
+        "plausible_high",
+        "turns_on",
         "recommended",
         "recommended_strategy",
         "recommended_over_best",
@@ -422,4 +425,50 @@ fn fitting_meets_all_values_at_once() {
     assert!((new("paths.pingpong") - 4.0).abs() < 0.005);
     assert!((new("paths.extra") - 1.0).abs() < 0.02);
     assert!(fit(&book, &["on".into()], &modelled, 1).is_err());
+}
+
+/// What `modelled` gives, but that the new way takes what the path `extra` does.
+fn modelled_of_two_paths(machine: &Machine, run: &Run) -> Result<Measured, Refused> {
+    let mut measured = modelled(machine, run)?;
+    if run.strategy == "new" && run.x.is_none() {
+        measured.metrics[0].value = machine.path_or_none("extra") as f64 / 1e3;
+    }
+    Ok(measured)
+}
+
+#[test]
+fn plausible_machines_say_where_a_gain_lies_and_on_what_it_turns() {
+    let mut book = book();
+    book.ranges = Files::own().ranges().expect("the file is well formed");
+    let request = Request { ids: vec!["times".to_owned()], ..Request::default() };
+    let plan = Plan::new(&book, &request).expect("the names exist");
+    let execute: &Execute<'_> = &modelled_of_two_paths;
+    let mut reproduction = plan.execute(&book, execute, &|| (), false);
+    let mut ask = |machines, most| {
+        let sample = Sample { machines, most, seed: 1 };
+        reproduction.ask_plausible(&book, &plan, sample, execute).expect("all can be run");
+        reproduction.certainties()
+    };
+    assert!(ask(Some(0), u64::MAX).is_empty(), "nobody was asked");
+    assert!(ask(None, 1999).is_empty(), "two runs of 1000 events are too long");
+    let lines = ask(None, 2000);
+    assert!(lines[0].contains("24 plausible machines each: 1 of 2 have"), "{lines:?}");
+    // Both paths are fitted, and a fourth off either way; the published ratio is 1 to 4, as the numbers of the file are.
+    let row = |number: usize| reproduction.comparisons[0].places[0].rows[number].certainty.clone();
+    let certainty = row(1).expect("it was asked for");
+    let (low, high) = (certainty.interval.low, certainty.interval.high);
+    assert!(
+        low > 0.25 / 1.5625 && low < 0.23 && high > 0.27 && high < 0.25 * 1.5625,
+        "{low} {high}"
+    );
+    assert!(
+        ["paths.extra", "paths.pingpong"].contains(&certainty.turns_on().expect("one stands out"))
+    );
+    // The other variant is three fifths of the baseline on every machine, and a half was published.
+    let certainty = row(2).expect("it was asked for");
+    assert_eq!((certainty.turns_on(), certainty.interval.has(0.5)), (None, false));
+    assert!(
+        lines[2].ends_with("1.67x to 1.67x, published 2.00x (outside); no single price decides"),
+        "{lines:?}"
+    );
 }

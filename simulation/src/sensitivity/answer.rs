@@ -217,20 +217,7 @@ impl Question<'_> {
         [leader, second]: [usize; 2],
         ask: &Ask<'_>,
     ) -> Result<Vec<Influence>, Refused> {
-        let mut found: Vec<(f64, &Uncertain)> = Vec::new();
-        for number in numbers {
-            let placed = all.iter().zip(answers).filter_map(|(one, &answer)| {
-                let place = one.places.iter().find(|(name, _)| *name == number.name)?;
-                Some((place.1, answer))
-            });
-            let (places, answers): (Vec<f64>, Vec<f64>) = placed.unzip();
-            let correlation = rank::correlation(&places, &answers);
-            let error = ((places.len() as f64) - 1.0).max(1.0).sqrt().recip();
-            if correlation.abs() > ERRORS * error {
-                found.push((correlation, number));
-            }
-        }
-        found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        let mut found = foremost(all, answers, numbers);
         found.truncate(INFLUENCES);
         let ends: Vec<(&Uncertain, f64)> =
             found.iter().flat_map(|&(_, number)| [(number, 0.0), (number, 1.0)]).collect();
@@ -257,6 +244,29 @@ impl Question<'_> {
         let moves = |one: &Influence| (one.ends[0] / one.ends[1] - 1.0).abs() > 0.01;
         Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(moves).collect())
     }
+}
+
+/// The numbers on which an answer turns, by rank correlation over plausible machines: most first.
+pub(crate) fn foremost<'n>(
+    all: &[Plausible],
+    answers: &[f64],
+    numbers: &'n [Uncertain],
+) -> Vec<(f64, &'n Uncertain)> {
+    let mut found: Vec<(f64, &Uncertain)> = Vec::new();
+    for number in numbers {
+        let placed = all.iter().zip(answers).filter_map(|(one, &answer)| {
+            let place = one.places.iter().find(|(name, _)| *name == number.name)?;
+            Some((place.1, answer))
+        });
+        let (places, answers): (Vec<f64>, Vec<f64>) = placed.unzip();
+        let correlation = rank::correlation(&places, &answers);
+        let error = ((places.len() as f64) - 1.0).max(1.0).sqrt().recip();
+        if correlation.abs() > ERRORS * error {
+            found.push((correlation, number));
+        }
+    }
+    found.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    found
 }
 
 /// How each reading of the sources decides.

@@ -16,5 +16,6 @@ mod rank;
 pub mod sample;
 pub mod words;
 
+pub(crate) use answer::foremost;
 pub use answer::{Answer, Influence, Interval, Question, best_of};
 pub use sample::{Plausible, Uncertain, plausible, uncertain};

@@ -93,7 +93,7 @@ fn time(ps: f64) -> String {
 }
 
 /// The name of a number without its table, and paths as such.
-fn key(name: &str) -> &str {
+pub(crate) fn key(name: &str) -> &str {
     name.strip_prefix("prices.").unwrap_or(name)
 }
 
@@ -116,6 +116,6 @@ pub(crate) const MEASURED: [&str; 14] = [
 ];
 
 /// Whether a number is one of these.
-fn is_measured(name: &str) -> bool {
+pub(crate) fn is_measured(name: &str) -> bool {
     name.strip_prefix("prices.").is_some_and(|key| MEASURED.contains(&key))
 }
