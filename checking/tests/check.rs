@@ -53,8 +53,8 @@ fn incomplete_or_mismatched_shards_are_not_merged() {
     assert_eq!(merge(vec![part(0, 2, 1), part(1, 2, 2)]), MergeError::Different("seeds"));
     let other = Outcome { source: "other".to_owned(), ..part(1, 2, 1) };
     assert_eq!(merge(vec![part(0, 2, 1), other]), MergeError::Different("sources"));
-    let newer = Outcome { format: 2, ..part(1, 2, 1) };
-    assert_eq!(merge(vec![part(0, 2, 1), newer]), MergeError::Format(2));
+    let newer = Outcome { version: 3, ..part(1, 2, 1) };
+    assert_eq!(merge(vec![part(0, 2, 1), newer]), MergeError::Version(3));
     let mut fewer = part(1, 2, 1);
     fewer.scenarios.pop();
     assert_eq!(merge(vec![part(0, 2, 1), fewer]), MergeError::Different("scenarios"));

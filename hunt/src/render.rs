@@ -11,6 +11,9 @@ use crate::{
     run::Outcome,
 };
 
+/// The version of the results as JSON, which goes up when a key goes or means something else.
+const VERSION: u32 = 1;
+
 /// Tells what a run has shown, in the form that was asked for.
 pub(crate) fn render(arguments: &Arguments, outcome: &Outcome) -> Result<(), String> {
     let text = match arguments.format {
@@ -38,5 +41,7 @@ pub(crate) fn write(arguments: &Arguments, text: &str) -> Result<(), String> {
 }
 
 fn json(outcome: &Outcome) -> Result<String, String> {
-    serde_json::to_string_pretty(outcome).map_err(|error| error.to_string())
+    let mut document = serde_json::to_value(outcome).map_err(|error| error.to_string())?;
+    document["version"] = VERSION.into();
+    Ok(format!("{document:#}"))
 }

@@ -173,14 +173,16 @@ impl Basis<'_> {
     pub fn sentences(&self) -> Vec<String> {
         let Self { origin, script, .. } = *self;
         let mut all = vec![self.machine()];
-        all.extend(self.interrupts.map(|Interrupts { send, arrive, look, page, .. }| {
-            let [send, arrive, look] = [send, arrive, look].map(|time| time as f64 / 1000.0);
+        all.extend(self.interrupts.map(|Interrupts { send, arrive, look, ask, page, .. }| {
+            let [send, arrive] = [send, arrive].map(|time| time as f64 / 1000.0);
+            let [look, ask] = [look, ask].map(|time| time as f64 / 1000.0);
             let page = page.map_or_else(String::new, |page| {
                 format!(", the invalidation of a page takes {:.2} us", page as f64 / 1e6)
             });
             format!(
-                "An interrupt takes {send:.1} us to send and comes after {arrive:.1} us, a switch looks at the generation \
-                 {look:.1} us after others see it{page}: medians of the trace, where it does not say more of a single one."
+                "An interrupt takes {send:.1} us to send and comes after {arrive:.1} us, a switch has found out what the TLB \
+                 holds after {look:.2} us, a flush makes its first request after {ask:.2} us{page}: medians of the trace, \
+                 where it does not say more of a single one."
             )
         }));
         all.extend(self.interrupts.and_then(|interrupts| interrupts.hold).map(|hold| {

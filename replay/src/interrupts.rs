@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use lookaside_machine::timed::Price;
 use lookaside_simulation::{
     data::Machine,
-    strategy::{INTERRUPT_HOLD, SWITCH_LOOK},
+    strategy::{FLUSH_ASK, INTERRUPT_HOLD, SWITCH_LOOK},
 };
 use lookaside_traces::{Kind, Pages, Reason, Trace};
 
@@ -21,7 +21,8 @@ const ENOUGH: usize = 20;
 /// How long interrupts took, in nanoseconds: medians. Recording is in them, as it is in the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupts {
-    /// From the request to the sender's next event: in a guest the host sends the interrupt meanwhile.
+    /// From the request to the sender's own flush: in a guest the host sends the interrupt meanwhile. Without the time of
+    /// its pages.
     pub send: u64,
     /// From the request to its handler on the other CPU.
     pub arrive: u64,
@@ -30,6 +31,9 @@ pub struct Interrupts {
     /// From a switch to what the kernel says the TLB held: it reads the generation of the space before it says so.
     /// 0 if it said so too seldom.
     pub look: u64,
+    /// From a flush that others may concern to its first request: it looks in between which CPUs are lazy. 0 if there are
+    /// too few.
+    pub ask: u64,
     /// What the invalidation of a page takes on the CPU itself, in picoseconds: the difference between flushes of few pages
     /// and of many, from the moment at which one says that others may hold the pages until it says that it is done.
     /// `None` if there are too few of either.
@@ -74,13 +78,14 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
     let mut switched: HashMap<u16, u64> = HashMap::new();
     // By CPU: the time of a flush that concerns others, if that was its last event.
     let mut said: HashMap<u16, u64> = HashMap::new();
-    let mut looks = Vec::new();
+    let (mut looks, mut asks) = (Vec::new(), Vec::new());
     // The pages and the time of flushes that asked nobody.
     let mut locals: Vec<(u32, u64)> = Vec::new();
     let lag = |asking: &Asking| Some(asking.crossed?.cast_signed() - asking.began.cast_signed());
     for event in &trace.events {
         match (event.kind, said.remove(&event.cpu)) {
             (Kind::Flush { reason: Reason::Send, .. }, _) => _ = said.insert(event.cpu, event.time),
+            (Kind::Ask { flush: true, .. }, Some(began)) => asks.push(event.time - began),
             (
                 Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(pages) },
                 Some(began),
@@ -109,9 +114,9 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
             }
             // Interrupts are sent after all requests are made, and before the sender's own part.
             Kind::Send { .. } | Kind::SendMany { .. } => {}
-            Kind::Flush { reason: Reason::LocalSpace, .. } => {
+            Kind::Flush { reason: Reason::LocalSpace, pages } => {
                 if let Some(asking @ Asking { began, asked: 1, .. }) = asking.remove(&event.cpu) {
-                    sends.push(event.time - began);
+                    sends.push((event.time - began, pages));
                     crossed.extend(lag(&asking).map(|lag| (lag, false)));
                 }
             }
@@ -133,13 +138,24 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
             }
         }
     }
+    let page = page(&locals);
+    // The kernel says that it has flushed when the last page is invalidated.
+    let of_pages = |pages: &Pages| match pages {
+        Pages::Some(pages) => u64::from(*pages) * page.unwrap_or(0) / 1000,
+        Pages::Everything => 0,
+    };
+    let mut sends: Vec<u64> = sends
+        .iter()
+        .map(|(time, pages): &(u64, Pages)| time.saturating_sub(of_pages(pages)))
+        .collect();
     let (send, arrive) = (median(&mut sends)?, median(&mut arrivals)?);
     Some(Interrupts {
         send,
         arrive,
         hold: hold(send, crossed),
         look: median(&mut looks).unwrap_or(0),
-        page: page(&locals),
+        ask: median(&mut asks).unwrap_or(0),
+        page,
     })
 }
 
@@ -173,6 +189,9 @@ pub struct Arrivals {
     senders: Vec<Vec<(u64, u16, u64)>>,
     /// By CPU: when it turned to a thread, since the trace began, and after how many nanoseconds it said what its TLB held.
     looks: Vec<Vec<(u64, u64)>>,
+    /// By CPU: when it began a flush that others may concern, since the trace began, and after how many nanoseconds it made
+    /// the first request.
+    asks: Vec<Vec<(u64, u64)>>,
 }
 
 impl Arrivals {
@@ -182,17 +201,25 @@ impl Arrivals {
         let mut arrivals = Self::default();
         let mut asked: HashMap<(u16, u64), (u16, u64)> = HashMap::new();
         let start = trace.events.first().map_or(0, |event| event.time);
+        // By CPU: its last event, if that was a switch, or a flush that others may concern.
         let mut switched: HashMap<u16, u64> = HashMap::new();
+        let mut flushed: HashMap<u16, u64> = HashMap::new();
         for event in &trace.events {
-            let before = switched.remove(&event.cpu);
+            let (before, flush) = (switched.remove(&event.cpu), flushed.remove(&event.cpu));
+            let since = |began: u64| (began.saturating_sub(start), event.time - began);
             match event.kind {
                 Kind::Switch { .. } => _ = switched.insert(event.cpu, event.time),
+                Kind::Flush { reason: Reason::Send, .. } => {
+                    flushed.insert(event.cpu, event.time);
+                }
                 Kind::Flush { reason: Reason::Switch, .. } => {
                     let Some(began) = before else { continue };
-                    let found = (began.saturating_sub(start), event.time - began);
-                    of(&mut arrivals.looks, event.cpu).push(found);
+                    of(&mut arrivals.looks, event.cpu).push(since(began));
                 }
                 Kind::Ask { target, request, flush: true } => {
+                    if let Some(began) = flush {
+                        of(&mut arrivals.asks, event.cpu).push(since(began));
+                    }
                     asked.insert((target, request), (event.cpu, event.time));
                 }
                 Kind::Serve { request, flush: true } if request != 0 => {
@@ -211,13 +238,16 @@ impl Arrivals {
 
     /// After how many nanoseconds a CPU that turned to a thread at a time said what its TLB held, if it did.
     pub(super) fn look(&self, cpu: usize, time: u64) -> Option<u64> {
-        let looks = self.looks.get(cpu)?;
-        let place = looks.binary_search_by_key(&time, |(at, _)| *at).ok()?;
-        Some(looks[place].1)
+        at(self.looks.get(cpu)?, time)
     }
 
-    /// For each CPU to which `sender` sent a request near a time since the trace began: it, and how many nanoseconds the
-    /// nearest one took.
+    /// After how many nanoseconds a flush that a CPU began at a time made its first request, if it made one.
+    pub(super) fn ask(&self, cpu: usize, time: u64) -> Option<u64> {
+        at(self.asks.get(cpu)?, time)
+    }
+
+    /// For each CPU to which `sender` sent a request near a time since the trace began: it, and how many nanoseconds after
+    /// that time the nearest one arrived; 0 if it did before.
     pub(super) fn near(&self, sender: usize, time: u64) -> Vec<(u16, u64)> {
         let Some(requests) = self.senders.get(sender) else { return Vec::new() };
         let first = requests.partition_point(|(at, ..)| at + NEAR < time);
@@ -226,14 +256,21 @@ impl Arrivals {
             requests[first..].iter().take_while(|(at, ..)| *at <= time + NEAR)
         {
             let apart = at.abs_diff(time);
+            let arrived = (at + took).saturating_sub(time);
             match found.iter_mut().find(|(other, ..)| *other == target) {
                 Some(best) if best.1 <= apart => {}
-                Some(best) => *best = (target, apart, took),
-                None => found.push((target, apart, took)),
+                Some(best) => *best = (target, apart, arrived),
+                None => found.push((target, apart, arrived)),
             }
         }
-        found.into_iter().map(|(target, _, took)| (target, took)).collect()
+        found.into_iter().map(|(target, _, arrived)| (target, arrived)).collect()
     }
+}
+
+/// What a list says of the moment that began at a time.
+fn at(all: &[(u64, u64)], time: u64) -> Option<u64> {
+    let place = all.binary_search_by_key(&time, |(began, _)| *began).ok()?;
+    Some(all[place].1)
 }
 
 /// What a page takes, in picoseconds, of flushes by their pages and times.
@@ -279,6 +316,7 @@ impl Interrupts {
             machine.paths.insert(INTERRUPT_HOLD.to_owned(), age * 1000);
         }
         machine.paths.insert(SWITCH_LOOK.to_owned(), self.look * 1000);
+        machine.paths.insert(FLUSH_ASK.to_owned(), self.ask * 1000);
         if let Some(page) = self.page {
             prices.set(Price::FlushPage, page);
         }
@@ -310,7 +348,7 @@ mod tests {
         trace.events = rounds.flatten().collect();
         assert_eq!(
             measure(&trace),
-            Some(Interrupts { send: 15, arrive: 60, hold: None, look: 0, page: None })
+            Some(Interrupts { send: 15, arrive: 60, hold: None, look: 0, ask: 0, page: None })
         );
         // A CPU's own flush is no sample if it was interrupted before, or had sent several requests.
         for (at, event) in [
@@ -362,12 +400,50 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_the_pages_is_none_of_the_interrupt() {
+        // Flushes that ask nobody: 2 pages in 300, 22 in 2300. Those that ask: the request after 200, and 22 pages in 3100.
+        let of =
+            |time, reason, pages| event(time, 0, Kind::Flush { reason, pages: Pages::Some(pages) });
+        let alone = |(at, pages, time)| {
+            [of(at, Reason::Send, pages), of(at + time, Reason::LocalSpace, pages)]
+        };
+        let asking = |at: u64| {
+            [
+                of(at, Reason::Send, 22),
+                event(at + 200, 0, Kind::Ask { target: 1, request: 7, flush: true }),
+                of(at + 3300, Reason::LocalSpace, 22),
+                event(at + 1700, 1, Kind::Serve { request: 7, flush: true }),
+            ]
+        };
+        let few = (0..20).map(|i| (i * 10_000, 2, 300));
+        let many = (20..40).map(|i| (i * 10_000, 22, 2300));
+        let events =
+            few.chain(many).flat_map(alone).chain((40..61).flat_map(|i| asking(i * 10_000)));
+        let measured = measure(&Trace { events: events.collect(), ..Trace::default() });
+        let measured = measured.expect("there are enough");
+        assert_eq!((measured.page, measured.send, measured.ask), (Some(100_000), 900, 200));
+        assert_eq!(measured.arrive, 1500);
+    }
+
+    #[test]
+    fn a_flush_looks_who_is_lazy_in_the_time_that_was_recorded() {
+        let send = Kind::Flush { reason: Reason::Send, pages: Pages::Some(1) };
+        let ask = Kind::Ask { target: 1, request: 7, flush: true };
+        let events = vec![event(5, 0, send), event(105, 0, send), event(330, 0, ask)];
+        let arrivals = Arrivals::of(&Trace { events, ..Trace::default() });
+        assert_eq!(
+            (arrivals.ask(0, 100), arrivals.ask(0, 0), arrivals.ask(1, 100)),
+            (Some(225), None, None)
+        );
+    }
+
+    #[test]
     fn each_request_arrives_when_it_was_recorded() {
         let events = [round(1_000, 5, 40), round(200_000, 5, 900)].concat();
         let trace = Trace { events, ..Trace::default() };
         let arrivals = Arrivals::of(&trace);
-        assert_eq!(arrivals.near(0, 10), [(1, 40)]);
-        assert_eq!(arrivals.near(0, 198_000), [(1, 900)]);
+        assert_eq!(arrivals.near(0, 10), [(1, 30)], "it was sent at 0 and arrived at 40");
+        assert_eq!(arrivals.near(0, 198_000), [(1, 1900)]);
         assert_eq!(arrivals.near(0, 100_000), []);
         assert_eq!(arrivals.near(1, 10), []);
     }
@@ -383,11 +459,12 @@ mod tests {
         };
         let [.., entry] = prices(&machine);
         let hold = Some(Hold { age: 4000, right: 40, cases: 40 });
-        Interrupts { send: 7000, arrive: 13_000, hold, look: 600, page: Some(55_000) }
+        Interrupts { send: 7000, arrive: 13_000, hold, look: 600, ask: 300, page: Some(55_000) }
             .apply(&mut machine);
         assert_eq!(prices(&machine), [7_000_000, 6_000_000 - entry, entry]);
         assert_eq!(machine.path_or_none(INTERRUPT_HOLD), 4_000_000);
         assert_eq!(machine.path_or_none(SWITCH_LOOK), 600_000);
+        assert_eq!(machine.path_or_none(FLUSH_ASK), 300_000);
         assert_eq!(machine.model.prices.charge(Price::FlushPage), 55_000);
     }
 }

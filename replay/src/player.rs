@@ -166,7 +166,7 @@ impl<'a> Program<'_, 'a> {
             let duty = &self.duties[number];
             let place = duty.next.get();
             let step = &duty.steps[place];
-            self.compute_until(self.time(step.time));
+            self.compute_until(self.time(step.time) - self.lead(step));
             self.wait(duty, place);
             self.execute(number, step);
             duty.next.set(place + 1);
@@ -300,7 +300,10 @@ impl<'a> Program<'_, 'a> {
                     false => Kernel::switch_uncounted,
                 };
                 let look = self.recorded().and_then(|all| all.look(duty.number, step.time));
-                timed::pausing(look.map(|time| time * NS), || self.turn_to(number, account, turn));
+                let first = self.time(step.time).max(timed::now());
+                timed::pausing(first, look.map(|time| time * NS), || {
+                    self.turn_to(number, account, turn);
+                });
                 if before != Some(id) {
                     self.leave(before);
                 }
@@ -326,11 +329,11 @@ impl<'a> Program<'_, 'a> {
             }
             Act::Restrict { space, first, pages, whole } => {
                 let change = || self.change(space, (first, pages), true, false, whole, account);
-                timed::arriving(self.arrivals(duty, step), change);
+                self.as_recorded(duty, step, change);
             }
             Act::Unmap { space, first, pages, tables, whole } => {
                 let change = || self.change(space, (first, pages), false, tables, whole, account);
-                timed::arriving(self.arrivals(duty, step), change);
+                self.as_recorded(duty, step, change);
             }
             Act::Fork { parent, child } => {
                 let (Some(old), Some(new)) = (self.process(parent), self.process(child)) else {
@@ -351,13 +354,33 @@ impl<'a> Program<'_, 'a> {
         setup.arrivals.filter(|_| as_recorded)
     }
 
-    /// When the interrupts of a step arrive that begins now, where the trace says when those of its flush did.
-    fn arrivals(&self, duty: &Duty<'_>, step: &Step) -> Vec<(CpuId, Ps)> {
+    /// Executes a flush, in the time that its parts took where the trace says so.
+    fn as_recorded(&self, duty: &Duty<'_>, step: &Step, change: impl FnOnce()) {
+        let ask = self.recorded().and_then(|all| all.ask(duty.number, step.time));
+        let first = self.flushes_at(step);
+        timed::arriving(self.arrivals(duty, step, first), || {
+            timed::pausing(first, ask.map(|time| time * NS), change);
+        });
+    }
+
+    /// When a flush that begins now raises the space's generation.
+    fn flushes_at(&self, step: &Step) -> Ps {
+        self.time(step.time).max(timed::now() + self.lead(step))
+    }
+
+    /// How much before its time a step begins: the kernel says that it flushes when it has raised the space's generation.
+    fn lead(&self, step: &Step) -> Ps {
+        let flushes = matches!(step.act, Act::Restrict { .. } | Act::Unmap { .. });
+        if flushes && self.recorded().is_some() { timed::lead() } else { 0 }
+    }
+
+    /// When the interrupts of a step arrive whose flush is at `first`, where the trace says when those of its flush did.
+    fn arrivals(&self, duty: &Duty<'_>, step: &Step, first: Ps) -> Vec<(CpuId, Ps)> {
         let Some(arrivals) = self.recorded() else { return Vec::new() };
         // A request's handler is recorded behind the entry of its interrupt.
         let entry = self.player.setup.machine.model.prices.charge(Price::InterruptEntry);
-        let arrival = |(target, took): (u16, u64)| {
-            (CpuId(target.into()), timed::now() + (took * NS).saturating_sub(entry))
+        let arrival = |(target, arrived): (u16, u64)| {
+            (CpuId(target.into()), first + (arrived * NS).saturating_sub(entry))
         };
         arrivals.near(duty.number, step.time).into_iter().map(arrival).collect()
     }

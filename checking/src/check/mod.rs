@@ -10,7 +10,7 @@
 //!
 //! ```json
 //! {
-//!   "format": 1, "source": "9f3c…", "seed": 1, "shards": [[0, 1]],
+//!   "version": 2, "source": "9f3c…", "seed": 1, "shards": [[0, 1]],
 //!   "schedules": 1048576, "steps": 120000000, "stale": 0, "agrees": true,
 //!   "seconds": 12.5,
 //!   "scenarios": [{

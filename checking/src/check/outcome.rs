@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{Request, Round, Shard, Subject};
 use crate::litmus::Results;
 
-/// The version of the format.
-const FORMAT: u32 = 1;
+/// The version of the format. Since 2 its key is `version`, which was `format`.
+const VERSION: u32 = 2;
 
 /// The SHA-256 of the library's source, in hexadecimal digits; `build.rs` computes it.
 pub const SOURCE: &str = env!("LOOKASIDE_SOURCE");
@@ -22,7 +22,8 @@ pub const SOURCE: &str = env!("LOOKASIDE_SOURCE");
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// The version of this format.
-    pub format: u32,
+    #[serde(alias = "format")]
+    pub version: u32,
     /// The SHA-256 of the library's source, every file with its name.
     pub source: String,
     /// The seed of the random numbers.
@@ -98,7 +99,7 @@ pub enum MergeError {
     /// There are none.
     Nothing,
     /// The results are of another version of the format.
-    Format(u32),
+    Version(u32),
     /// The results are of different sources, seeds or scenarios.
     Different(&'static str),
     /// The results are of parts of different sizes.
@@ -113,8 +114,11 @@ impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => write!(f, "there is nothing to merge"),
-            Self::Format(found) => {
-                write!(f, "the results have format {found}; this program merges format {FORMAT}")
+            Self::Version(found) => {
+                write!(
+                    f,
+                    "the results are of version {found}; this program merges version {VERSION}"
+                )
             }
             Self::Different(what) => write!(f, "the results have different {what}"),
             Self::Parts => write!(f, "the results are not parts of one whole"),
@@ -181,7 +185,7 @@ impl Outcome {
     pub(super) fn new(request: &Request, scenarios: Vec<Checked>, seconds: f64) -> Self {
         let Shard { index, of } = request.shard;
         let mut outcome = Self {
-            format: FORMAT,
+            version: VERSION,
             source: SOURCE.into(),
             seed: request.seed,
             shards: vec![(index, of)],
@@ -211,8 +215,8 @@ impl Outcome {
     ///
     /// If they are not all the parts of one whole, each once.
     pub fn merge(parts: Vec<Self>) -> Result<Self, MergeError> {
-        if let Some(part) = parts.iter().find(|part| part.format != FORMAT) {
-            return Err(MergeError::Format(part.format));
+        if let Some(part) = parts.iter().find(|part| part.version != VERSION) {
+            return Err(MergeError::Version(part.version));
         }
         let mut parts = parts.into_iter();
         let mut whole = parts.next().ok_or(MergeError::Nothing)?;

@@ -124,6 +124,7 @@ impl<'s> Results<'s> {
             })
         };
         json!({
+            "version": 1,
             "modes": self.totals.iter().map(mode).collect::<Map<_, _>>(),
             "deviations": self.deviations.iter().map(deviation).collect::<Vec<_>>(),
             "skipped": self.suite.skipped.iter()

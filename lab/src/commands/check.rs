@@ -158,6 +158,7 @@ fn to_json(outcome: &Generated) -> String {
         })
         .collect();
     let document = json!({
+        "version": 1,
         "scripts": outcome.scripts,
         "steps": outcome.steps,
         "seconds": outcome.seconds,

@@ -251,5 +251,7 @@ fn json(results: &[(&str, Found)]) -> serde_json::Value {
             "differences": found.shown,
         })
     };
-    results.iter().map(|(name, found)| ((*name).to_owned(), of(found))).collect()
+    let machines: serde_json::Map<_, _> =
+        results.iter().map(|(name, found)| ((*name).to_owned(), of(found))).collect();
+    serde_json::json!({ "version": 1, "machines": machines })
 }

@@ -59,5 +59,5 @@ fn to_json(all: &[Prediction]) -> String {
             "direction": one.direction(),
         })
     });
-    format!("{:#}\n", json!(rows.collect::<Vec<_>>()))
+    format!("{:#}\n", json!({ "version": 1, "predictions": rows.collect::<Vec<_>>() }))
 }

@@ -62,8 +62,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let grids = kinds.iter().map(|kind| (kind.word(), kind.grid(&book)));
     let text = match output.format {
         Format::Json => {
-            let all: serde_json::Map<String, Value> =
-                grids.map(|(word, grid)| (word.to_owned(), objects(&grid))).collect();
+            let lists = grids.map(|(word, grid)| (word.to_owned(), objects(&grid)));
+            let version = core::iter::once(("version".to_owned(), json!(1)));
+            let all: serde_json::Map<String, Value> = version.chain(lists).collect();
             format!("{:#}\n", json!(all))
         }
         Format::Csv => grids.map(|(_, grid)| grid.to_csv()).collect::<Vec<_>>().join("\n"),

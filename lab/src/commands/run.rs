@@ -342,6 +342,7 @@ fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
     let options: serde_json::Map<String, serde_json::Value> =
         option.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let document = json!({
+        "version": 1,
         "workload": workload,
         "machine": machine,
         "cpus": cpus,

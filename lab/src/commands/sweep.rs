@@ -191,6 +191,7 @@ fn to_json(swept: &Swept, over: &str) -> String {
         })
     });
     let document = json!({
+        "version": 1,
         "over": over,
         "metric": swept.metric,
         "unit": swept.unit,

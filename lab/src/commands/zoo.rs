@@ -10,6 +10,7 @@ use lookaside_scenarios::{
     zoo::{self, Form, Judgement, Protocol},
 };
 use lookaside_terminal::grid::Grid;
+use serde_json::json;
 
 /// Arguments of `lookaside zoo`.
 #[derive(clap::Args)]
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let judgements: Vec<_> =
         protocols.iter().map(|protocol| zoo::judge(protocol, budget)).collect();
     match (arguments.format, &protocols[..], &judgements[..]) {
-        (Format::Json, ..) => println!("{:#}", serde_json::to_value(&judgements)?),
+        (Format::Json, ..) => println!("{:#}", json!({ "version": 1, "protocols": judgements })),
         (Format::Table, [protocol], [judgement]) if arguments.names.len() == 1 => {
             tell(protocol, judgement)?;
         }

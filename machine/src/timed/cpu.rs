@@ -10,6 +10,7 @@ use super::{
     bill::AccountId,
     invalidate::Broadcast,
     price::Ps,
+    program::Span,
     tlb::Tlb,
 };
 
@@ -75,8 +76,10 @@ pub(crate) struct Cpu {
     pub(crate) pending: VecDeque<Pending>,
     /// When interrupts that it sends arrive, by target, where that is not the price's to say.
     pub(crate) arrivals: Vec<(CpuId, Ps)>,
-    /// How long the operation that it executes pauses where it knows of such a pause; see [`super::pausing`].
-    pub(crate) pause: Option<Ps>,
+    /// The measured time of the operation that it executes; see [`super::pausing`].
+    pub(crate) span: Option<Span>,
+    /// See [`super::lead`].
+    pub(crate) lead: Ps,
     /// Whether the CPU waits for others, who may bring the end of its wait forward.
     pub(crate) waiting: bool,
     /// Whether it waits for one of [`Self::watched`] to be written.
@@ -121,7 +124,8 @@ impl Cpu {
             interrupts: true,
             pending: VecDeque::new(),
             arrivals: Vec::new(),
-            pause: None,
+            span: None,
+            lead: 0,
             waiting: false,
             watching: false,
             watched: [0; WATCHED],

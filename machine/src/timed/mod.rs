@@ -76,8 +76,8 @@ pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
     arriving, counters, cpu, during, follow, idle_until, initiator, interrupts_off, keep_bills,
-    name, now, on_behalf, pause, pausing, random, random_below, relax, take_interrupts, touch,
-    touch_kernel, touch_mapped, work,
+    lead, name, now, on_behalf, pause, pausing, random, random_below, reached, relax,
+    take_interrupts, touch, touch_kernel, touch_mapped, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};

@@ -143,17 +143,57 @@ pub fn arriving<R>(arrivals: Vec<(CpuId, Ps)>, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `f`, in which [`pause`] lasts so long if that is known.
-pub fn pausing<R>(time: Option<Ps>, f: impl FnOnce() -> R) -> R {
-    let before = current::with(|machine| core::mem::replace(&mut machine.cpu().pause, time));
+/// The time of an operation between two moments that somebody else has measured: when the first was, and how much later
+/// the second, if that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// When the operation was begun here.
+    entered: Ps,
+    first: Ps,
+    length: Option<Ps>,
+}
+
+/// Runs `f`, an operation of which somebody else has measured when it got to some place ([`reached`]), and how much later
+/// to another, if that is known. The first of these moments is `first`.
+pub fn pausing<R>(first: Ps, length: Option<Ps>, f: impl FnOnce() -> R) -> R {
+    let before = current::with(|machine| {
+        let cpu = machine.cpu();
+        cpu.span.replace(Span { entered: cpu.now, first, length })
+    });
     let result = f();
-    current::with(|machine| machine.cpu().pause = before);
+    current::with(|machine| machine.cpu().span = before);
     result
 }
 
-/// A pause in an operation: what [`pausing`] says, else `usual`.
-pub fn pause(usual: Ps) {
-    work(current::with(|machine| machine.cpu().pause).unwrap_or(usual));
+/// The operation of [`pausing`] is at the first of its places.
+pub fn reached() {
+    current::with(|machine| {
+        let cpu = machine.cpu();
+        if let Some(span) = cpu.span {
+            cpu.lead = cpu.now - span.entered;
+        }
+    });
+}
+
+/// How long this CPU took from the beginning of its latest operation that said so to the place where it [`reached`] the
+/// first place. An operation that begins so much before a measured moment gets there about then.
+#[must_use]
+pub fn lead() -> Ps {
+    current::with(|machine| machine.cpu().lead)
+}
+
+/// An operation goes on at the moment that `place` tells of the time between the two that [`pausing`] says, or of `usual`,
+/// counted from the first of them; outside of [`pausing`] from now.
+pub fn pause(usual: Ps, place: impl FnOnce(Ps) -> Ps) {
+    let left = current::with(|machine| {
+        let cpu = machine.cpu();
+        let (first, length) = match cpu.span {
+            Some(Span { first, length, .. }) => (first, length.unwrap_or(usual)),
+            None => (cpu.now, usual),
+        };
+        (first + place(length)).saturating_sub(cpu.now)
+    });
+    work(left);
 }
 
 /// Lets time pass in a loop that waits for another CPU: until another CPU writes one of the cache lines

@@ -291,6 +291,7 @@ pub fn to_json(explanation: &Explanation<'_>) -> String {
         .iter()
         .map(|metric| json!({ "metric": metric.key, "value": metric.value, "unit": metric.unit }));
     let document = json!({
+        "version": 1,
         "workload": run.workload,
         "machine": run.machine,
         "strategy": run.strategy,

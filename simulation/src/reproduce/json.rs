@@ -8,6 +8,7 @@ use crate::data::Better;
 /// A whole comparison. The documentation of [`super`] says what the keys are.
 #[derive(Serialize)]
 struct Document<'a> {
+    version: u32,
     results: Vec<Flat<'a>>,
     events: u64,
     seconds: f64,
@@ -100,6 +101,7 @@ pub(super) fn flat<'a>(reproduction: &'a Reproduction<'_>) -> Vec<Flat<'a>> {
 #[must_use]
 pub fn to_json(reproduction: &Reproduction<'_>) -> String {
     let document = Document {
+        version: 1,
         results: flat(reproduction),
         events: reproduction.events,
         seconds: reproduction.simulated as f64 / 1e12,

@@ -11,7 +11,7 @@ pub mod hardware;
 pub mod library;
 mod x86;
 
-pub use x86::{INTERRUPT_HOLD, SWITCH_LOOK};
+pub use x86::{FLUSH_ASK, INTERRUPT_HOLD, SWITCH_LOOK};
 
 use lookaside::VaRange;
 use lookaside_machine::timed::Arena;

@@ -4,7 +4,7 @@
 mod freebsd;
 mod linux;
 
-pub use linux::{INTERRUPT_HOLD, SWITCH_LOOK};
+pub use linux::{FLUSH_ASK, INTERRUPT_HOLD, SWITCH_LOOK};
 
 use super::Entry;
 

@@ -37,6 +37,7 @@ impl Linux<'_> {
         let has_generations = self.has(Patch::Generations);
         let generation =
             if has_generations { mm.generation.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
+        timed::reached();
         if let Some(tag) = self.tag_or_new(mm) {
             self.broadcast(tag, flush);
         } else {
@@ -89,6 +90,10 @@ impl Linux<'_> {
             for group in &mut groups {
                 host.withdraw(group);
             }
+        }
+        if !all && self.ask > 0 {
+            // It looks which CPUs are lazy before its first request, and nothing says when.
+            timed::pause(self.ask, |length| length / 2);
         }
         let sends = self.send(groups, wanted, request);
         if here && mm.cpus.has(me()) && wanted(me()) {

@@ -46,10 +46,15 @@ use super::super::{
 };
 use crate::data::Isa;
 
-/// The path of a machine file that says how long a switch takes from the moment at which other CPUs see that this one is
-/// about to run the space, until it reads the space's generation. What is flushed in between is flushed by the
-/// switch, and its request comes when nothing is left to do.
+/// The path of a machine file that says how long it takes from a switch of threads until the switch of spaces has found
+/// out what the TLB holds. In between other CPUs see that this one is about to run the space, and after that it reads
+/// the space's generation: what is flushed between these two is flushed by the switch, and its request comes when
+/// nothing is left to do.
 pub const SWITCH_LOOK: &str = "switch_look";
+
+/// The path of a machine file that says how long it takes from the rise of a space's generation by a flush until it queues
+/// its first request. In between it looks which CPUs are lazy.
+pub const FLUSH_ASK: &str = "flush_ask";
 
 const fn entry(
     name: &'static str,
@@ -147,6 +152,8 @@ struct Linux<'a> {
     slots: usize,
     /// See [`SWITCH_LOOK`].
     look: Ps,
+    /// See [`FLUSH_ASK`].
+    ask: Ps,
     tally: RefCell<KernelCounts>,
 }
 
@@ -181,6 +188,7 @@ fn build(place: Place<'_>, patches: Patches) -> Result<Box<dyn Strategy + '_>, R
         begun: vec![Cell::new(false); cpus],
         slots: if has_pcids { SLOTS } else { 1 },
         look: machine.path_or_none(SWITCH_LOOK),
+        ask: machine.path_or_none(FLUSH_ASK),
         tally: RefCell::default(),
     }))
 }

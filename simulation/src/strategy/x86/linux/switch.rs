@@ -52,6 +52,9 @@ impl Linux<'_> {
         let cpu = self.cpu();
         let lazy = self.lazy(me());
         let was_lazy = lazy.get() != 0;
+        if was_lazy || cpu.loaded.peek() != next.context {
+            self.until_seen();
+        }
         if was_lazy {
             lazy.store(0, Ordering::Relaxed);
         }
@@ -70,11 +73,33 @@ impl Linux<'_> {
         } else {
             next.cpus.add(me());
         }
-        timed::pause(self.look);
+        self.until_read();
         let generation = self.generation(next);
         let flushed = self.load(cpu, next, generation);
+        self.until_found();
         cpu.loaded.store(next.context, Ordering::Release);
         Some(flushed)
+    }
+
+    /// Other CPUs see that this one is not lazy any more, or is, or that it switches. That is between the two moments of
+    /// [`SWITCH_LOOK`](super::SWITCH_LOOK) and before the generation is read. Nothing says when, so the distances are
+    /// taken to be equal.
+    fn until_seen(&self) {
+        if self.look > 0 {
+            timed::pause(self.look, |length| length / 3);
+        }
+    }
+
+    /// The generation of the space is read.
+    fn until_read(&self) {
+        timed::pause(self.look, |length| 2 * length / 3);
+    }
+
+    /// The kernel has said what the TLB holds, and other CPUs see that the space is loaded.
+    fn until_found(&self) {
+        if self.look > 0 {
+            timed::pause(self.look, |length| length);
+        }
     }
 
     /// Goes on with the space that is loaded.
@@ -85,7 +110,7 @@ impl Linux<'_> {
             }
             // An initiator that skipped this CPU as lazy has raised the generation before it looked.
             self.barrier();
-            timed::pause(self.look);
+            self.until_read();
         } else {
             if mm.cpus.has(me()) {
                 return None;
@@ -135,6 +160,7 @@ impl Linux<'_> {
         if self.has(Patch::IdleLeaves) {
             self.leave_mask(self.named(loaded));
         } else {
+            self.until_seen();
             self.lazy(me()).store(1, Ordering::Release);
         }
     }
