@@ -220,15 +220,11 @@ fn asid_11_hundreds_of_cpus_take_tags_without_queueing_for_them() {
         );
         locked / ours
     };
-    for cpus in [64, 128] {
-        assert!(compare(&machine, cpus) >= 2.0, "{cpus} CPUs");
+    // Where requests for one line are served one by one, a lock at whose word all CPUs wait makes 256 of them slower than
+    // one lock for each switch does: each waits at a word of its own.
+    for cpus in [64, 128, 256] {
+        assert!(compare(&machine, cpus) >= 8.0, "{cpus} CPUs");
     }
-    // With 256 CPUs a rollover is the slower one: each CPU writes words for which all others wait and which they then
-    // load again, so that the home of a line has 256 times 256 requests. It is not where loads do not wait for each other.
-    assert!(
-        compare(&machine, 256) < 1.0,
-        "the library has become better: say so here, in the README and in docs/model.md"
-    );
     machine.model.prices.set(Price::LineService, 0);
     assert!(compare(&machine, 256) >= 2.0);
 }

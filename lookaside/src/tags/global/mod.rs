@@ -181,6 +181,8 @@ const SHARED: u64 = 2;
 pub struct GlobalAsidsCpu<W> {
     active: Aligned<Active<W>>,
     asid_cache: AsidCache<W>,
+    /// Where a CPU waits for the lock ([`Ticket`]): whichever has the ticket.
+    grant: W,
     /// The cookie that the register named at the latest rollover. Written by the CPU that does the
     /// rollover, read by all CPUs: so it has a cache line of its own.
     reserved: Aligned<W>,
@@ -300,6 +302,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     const CPU: Self::Cpu = GlobalAsidsCpu {
         active: Aligned(Active { cookie: P::Word::ZERO, mode: P::Word::ZERO }),
         asid_cache: AsidCache::NEW,
+        grant: P::Word::ZERO,
         reserved: Aligned(P::Word::ZERO),
     };
 

@@ -67,7 +67,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Err(Error::OtherTlb);
         }
         let platform = this_cpu.tlb.platform();
-        let lock = tags.turn.lock.lock(platform);
+        let lock = tags.lock(this_cpu.tlb);
         // Relaxed, here and below: pins are written under the lock only.
         let pins = space.pins.load(Ordering::Relaxed);
         if pins == 0 {
@@ -113,7 +113,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Err(Error::OtherTlb);
         }
         let tags = self;
-        let _lock = tags.turn.lock.lock(&this_cpu.tlb.platform);
+        let _lock = tags.lock(this_cpu.tlb);
         // Relaxed, here and below: as in `pin`.
         let word = space.pins.load(Ordering::Relaxed);
         if pins(word) == 0 {

@@ -156,7 +156,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if let Ok(switched) = self.try_switch_in(&this_cpu, next, &mut flushed, None) {
             return switched;
         }
-        let lock = self.turn.lock.lock(&this_cpu.tlb.platform);
+        let lock = self.lock(this_cpu.tlb);
         let mut rolled_over = false;
         loop {
             match self.try_switch_in(&this_cpu, next, &mut flushed, Some(&lock)) {
@@ -174,7 +174,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Adopts the present epoch with the register parked, so that no tag is reserved for this CPU.
     #[cold]
     pub(super) fn adopt_parked<T: HasGlobalAsids<P>>(&self, this_cpu: &StrategyCpu<'_, P, T>) {
-        let _lock = self.turn.lock.lock(&this_cpu.tlb.platform);
+        let _lock = self.lock(this_cpu.tlb);
         // Relaxed: under the lock only this CPU writes the word.
         let active = Cookie(T::global_cpu(this_cpu.cpu).active.cookie.load(Ordering::Relaxed));
         let mut flushed = false;

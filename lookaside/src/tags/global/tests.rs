@@ -199,7 +199,7 @@ fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) {
 /// CPU 0 does a rollover.
 fn turn(tlb: Machine) {
     on(0, || {
-        let lock = tlb.tags().turn.lock.lock(tlb.platform());
+        let lock = tlb.tags().lock(tlb);
         tlb.tags().rollover(&this_cpu(tlb).strategy(), &lock);
     });
 }

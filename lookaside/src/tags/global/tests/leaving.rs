@@ -14,7 +14,7 @@ fn parking_in_the_current_epoch_takes_no_lock() {
     let tlb = sized(1, 16);
     let a = space(tlb);
     let _ = switch(tlb, 0, &a);
-    let lock = tlb.tags().turn.lock.lock(tlb.platform());
+    let lock = tlb.tags().lock(tlb);
     let _ = on(0, || this_cpu(tlb).park());
     drop(lock);
     assert!(tlb.cpus()[0].tag() == Tag::RESERVED);
