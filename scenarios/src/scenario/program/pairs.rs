@@ -102,10 +102,9 @@ impl PairProgram {
             if acts.len() > LONGEST {
                 return Err(ProgramError(format!("CPU {cpu}: it has more than {LONGEST} acts")));
             }
-            for at in 0..acts.len() {
-                self.check_act(cpu, at).map_err(|why| {
-                    ProgramError(format!("CPU {cpu}: {}: {why}", Shown(acts[at])))
-                })?;
+            for (at, act) in acts.iter().enumerate() {
+                self.check_act(cpu, at)
+                    .map_err(|why| ProgramError(format!("CPU {cpu}: {}: {why}", Shown(*act))))?;
             }
         }
         Ok(())
