@@ -9,8 +9,8 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The most seconds of all CPUs, in user mode and in the kernel. 100 on a quiet machine; a busy one takes up to a fifth more.
-const SECONDS: f64 = 120.0;
+/// The most seconds of all CPUs, in user mode and in the kernel. 120 on a quiet machine; a busy one takes up to a fifth more.
+const SECONDS: f64 = 150.0;
 
 /// The most bytes of the first command.
 const BYTES: u64 = 6_000_000;
