@@ -90,7 +90,7 @@ impl Agents {
     }
 }
 
-/// Whose turn it is to write a line for which CPUs of several sockets wait.
+/// Which socket writes next a line for which CPUs of several sockets wait.
 ///
 /// While a line is with a socket, requests from there are served in the order in which they come, and the one from
 /// another socket is one more behind those that wait already; a CPU that asks again comes behind that. So a contended

@@ -341,3 +341,14 @@ fn order(random: &mut Random, scripts: &mut [Vec<Act>]) {
         acts.insert(at, act);
     }
 }
+
+/// Sometimes has one CPU wait, before anything else, for another one that signals at any point.
+pub(super) fn wait_for_signal<A>(random: &mut Random, scripts: &mut [Vec<A>], signal: A, wait: A) {
+    if scripts.len() > 1 && random.percent(25) {
+        let teller = random.below(scripts.len());
+        let waiter = (teller + 1 + random.below(scripts.len() - 1)) % scripts.len();
+        let at = random.below(scripts[teller].len() + 1);
+        scripts[teller].insert(at, signal);
+        scripts[waiter].insert(0, wait);
+    }
+}

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::random::Random;
+use super::{draw, random::Random};
 use crate::scenario::{
     blocks::Act,
     program::{BLOCK_KINDS, BlockProgram, PRESETS},
@@ -36,7 +36,7 @@ pub(super) fn program(random: &mut Random) -> BlockProgram {
     for _ in 0..[1, 2, 3][random.weighted([10, 75, 15].into_iter())] {
         program.cpus.push(script(random, pages));
     }
-    order(random, &mut program.cpus);
+    draw::wait_for_signal(random, &mut program.cpus, Act::Tell, Act::Await);
     program
 }
 
@@ -67,15 +67,4 @@ fn act(random: &mut Random, pages: usize) -> Act {
 fn slots(random: &mut Random, pages: usize) -> Range<usize> {
     let first = random.below(pages);
     if random.percent(25) { 0..pages } else { first..first + 1 + random.below(pages - first) }
-}
-
-/// Sometimes has one CPU wait for another.
-fn order(random: &mut Random, scripts: &mut [Vec<Act>]) {
-    if scripts.len() > 1 && random.percent(25) {
-        let teller = random.below(scripts.len());
-        let waiter = (teller + 1 + random.below(scripts.len() - 1)) % scripts.len();
-        let at = random.below(scripts[teller].len() + 1);
-        scripts[teller].insert(at, Act::Tell);
-        scripts[waiter].insert(0, Act::Await);
-    }
 }

@@ -1,6 +1,6 @@
 //! Drawing a program about a kernel that runs user mode under another root or tag.
 
-use super::random::Random;
+use super::{draw, random::Random};
 use crate::scenario::{
     pairs::Act,
     program::{PAIR_KINDS, PairProgram, SPACES},
@@ -34,7 +34,7 @@ pub(super) fn program(random: &mut Random) -> PairProgram {
     let cpus = [1, 2, 3][random.weighted([10, 80, 10].into_iter())];
     let cpus = cpus.min(PAIR_KINDS[kind].most_cpus);
     let mut program = PairProgram { kind, cpus: (0..cpus).map(|_| script(random)).collect() };
-    order(random, &mut program.cpus);
+    draw::wait_for_signal(random, &mut program.cpus, Act::Signal, Act::Await);
     program
 }
 
@@ -69,15 +69,4 @@ fn act(random: &mut Random) -> Act {
     let number = random.weighted(OPERATIONS.iter().map(|(_, weight)| *weight));
     let space = if random.percent(FOCUSED) { 0 } else { random.below(SPACES) };
     Act::named(OPERATIONS[number].0, space, random.below(2)).expect("an operation is an act")
-}
-
-/// Sometimes has one CPU wait for another.
-fn order(random: &mut Random, scripts: &mut [Vec<Act>]) {
-    if scripts.len() > 1 && random.percent(25) {
-        let teller = random.below(scripts.len());
-        let waiter = (teller + 1 + random.below(scripts.len() - 1)) % scripts.len();
-        let at = random.below(scripts[teller].len() + 1);
-        scripts[teller].insert(at, Act::Signal);
-        scripts[waiter].insert(0, Act::Await);
-    }
 }

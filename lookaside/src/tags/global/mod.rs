@@ -26,9 +26,10 @@
 //!
 //! 1. Fast path: the space's cookie is of the CPU's own epoch. One compare-exchange on the CPU's `active`
 //!    word, which fails if a rollover came in between, however the CPU was delayed.
-//! 2. Slow path, still without a lock: flush the TLB if the CPU has not adopted the epoch; keep the old tag
-//!    if it was reserved, or take one from the CPU's `asid_cache`; then the same compare-exchange.
-//! 3. Slow path, with a lock: fill the `asid_cache`, after a rollover if no tag is free, and do as in 2.
+//! 2. Slow path, still without the lock of [`Ticket`]: flush the TLB if the CPU has not adopted the epoch; keep
+//!    the old tag if it was reserved, or take one from the CPU's `asid_cache`; write the cookie under the
+//!    residency lock of the space, without which no cookie changes; then the same compare-exchange.
+//! 3. Slow path, with that lock: fill the `asid_cache`, after a rollover if no tag is free, and do as in 2.
 //!    Rollovers happen only under the lock, so this succeeds at the first try, and each CPU needs it once
 //!    for every window of up to 64 tags.
 //!
